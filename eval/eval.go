@@ -1,0 +1,173 @@
+// Package eval holds the words of an evaluation: what is asked, of whom, about
+// which documents, and the stable identifiers that follow from it.
+//
+// It is pure: it reads no file, no clock and no network. How an evaluation is
+// carried out (limits, retries, providers, output) is deliberately absent,
+// because two submissions that ask the same thing are the same evaluation.
+package eval
+
+// PlanVersion is part of every evaluation's identity. It changes when the
+// meaning of a run's index changes, so that records made under another
+// numbering are never mistaken for this one's.
+const PlanVersion = 1
+
+// Evaluation is everything one submission asks for. Its JSON form is stored in
+// Redis as the plan record and in the sink, and its identity is derived from it.
+//
+// Items and Documents are sorted (see Normalize); documents name their item by
+// position, runs name documents by position.
+type Evaluation struct {
+	PlanVersion int         `json:"plan_version"`
+	Name        string      `json:"name"`
+	Again       string      `json:"again,omitempty"` // --again NAME: a fresh evaluation of the same question
+	Items       []Item      `json:"items"`
+	Documents   []Document  `json:"documents"`
+	Judges      []Judge     `json:"judges"`
+	Single      *Single     `json:"single,omitempty"`
+	Pairwise    *Pairwise   `json:"pairwise,omitempty"`
+	JSON        JSONMode    `json:"json"`
+	Grounding   Requirement `json:"grounding,omitempty"`
+	Reasoning   Requirement `json:"reasoning,omitempty"`
+}
+
+// Item is the question that a group of documents answers. Documents without an
+// item share one item with the empty ID.
+type Item struct {
+	ID       string `json:"id"`
+	Question string `json:"question,omitempty"`
+}
+
+// Document is a text to be judged, known by its content's hash; the text itself
+// is kept elsewhere (in Redis by hash, in the sink, or in memory).
+type Document struct {
+	ID        string `json:"id"`        // unique in the evaluation
+	Item      int    `json:"item"`      // index into Evaluation.Items
+	Candidate string `json:"candidate"` // its author or model; the document's own ID by default
+	Hash      string `json:"hash"`      // TextHash of its text
+	Bytes     int    `json:"bytes"`     // length of its text
+}
+
+// Judge is a model, with settings, that gives verdicts.
+type Judge struct {
+	Name      string         `json:"name"` // unique; "provider:model" by default
+	Provider  string         `json:"provider"`
+	Model     string         `json:"model"`
+	Overrides map[string]any `json:"overrides,omitempty"` // reasoning_effort, max_completion_tokens, temperature, …
+}
+
+// Target is the judge's "provider:model".
+func (j Judge) Target() string { return j.Provider + ":" + j.Model }
+
+// Kind says what a phase's runs ask.
+type Kind string
+
+// The kinds of phases.
+const (
+	KindSingle   Kind = "single"   // one document, a score for every criterion
+	KindPairwise Kind = "pairwise" // two documents of one item, which is better
+)
+
+// Single asks every judge for a score of every document on every criterion.
+type Single struct {
+	Criteria []Criterion `json:"criteria"`
+	Scale    Scale       `json:"scale"`
+	Trials   int         `json:"trials"`             // at least 1
+	Template string      `json:"template,omitempty"` // template text; empty: the built-in one
+}
+
+// Criterion is one thing a document is scored on.
+type Criterion struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+}
+
+// Scale bounds scores, both ends included. Written [min, max] in files.
+type Scale struct {
+	Min int `json:"min"`
+	Max int `json:"max"`
+}
+
+// Pairwise asks every judge which of two documents of one item is better.
+type Pairwise struct {
+	Pairs    Pairs  `json:"pairs"`
+	Order    Order  `json:"order"`
+	Trials   int    `json:"trials"` // at least 1
+	Ties     bool   `json:"ties"`   // whether a judge may answer "tie"
+	Template string `json:"template,omitempty"`
+}
+
+// Pairs chooses which pairs are compared. Only the field of its Mode is set.
+type Pairs struct {
+	Mode   PairMode `json:"mode"`
+	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
+	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
+}
+
+// PairMode is a way of choosing pairs.
+type PairMode string
+
+// The ways of choosing pairs.
+const (
+	PairsAll    PairMode = "all"
+	PairsSample PairMode = "sample"
+	PairsListed PairMode = "listed"
+)
+
+// Order says in which order the two documents of a pair are shown.
+type Order string
+
+// The orders. OrderBoth makes two runs of every pair.
+const (
+	OrderBoth     Order = "both"
+	OrderRandom   Order = "random" // one run, the order decided by the evaluation's identity
+	OrderAsListed Order = "as_listed"
+)
+
+// JSONMode says whether structured output is asked of a provider.
+type JSONMode string
+
+// The JSON modes.
+const (
+	JSONAuto  JSONMode = "auto"
+	JSONTrue  JSONMode = "true"
+	JSONFalse JSONMode = "false"
+)
+
+// Requirement is "off" (or empty) or "required".
+type Requirement string
+
+// The requirements.
+const (
+	Off      Requirement = "off"
+	Required Requirement = "required"
+)
+
+// State is where a run has come to.
+type State uint8
+
+// The states of a run. Their numbers are stored (docs/formats.md).
+const (
+	StateNone      State = 0 // not ended yet
+	StateSucceeded State = 1
+	StateFailed    State = 2
+	StateCancelled State = 3
+)
+
+// String is the state's word as it stands in results: "none", "succeeded",
+// "failed" or "cancelled".
+func (s State) String() string {
+	switch s {
+	case StateSucceeded:
+		return "succeeded"
+	case StateFailed:
+		return "failed"
+	case StateCancelled:
+		return "cancelled"
+	default:
+		return "none"
+	}
+}
+
+// Tie is the winner's id of a comparison that neither document won. No document
+// may have it as its id.
+const Tie = "tie"

@@ -1,0 +1,136 @@
+package eval
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ID is an evaluation's identifier: "ev-" and 12 characters of a–z and 2–7.
+type ID string
+
+// RunID is a run's identifier: "<evaluation>.<phase>.<index>".
+type RunID struct {
+	Evaluation ID
+	Phase      int
+	Index      int
+}
+
+// String is the whole identifier.
+func (r RunID) String() string {
+	return string(r.Evaluation) + "." + r.Short()
+}
+
+// Short is "<phase>.<index>", used where the evaluation is clear.
+func (r RunID) Short() string {
+	return strconv.Itoa(r.Phase) + "." + strconv.Itoa(r.Index)
+}
+
+// ParseRunID reads a whole run identifier.
+func ParseRunID(s string) (RunID, error) {
+	evaluation, rest, ok := strings.Cut(s, ".")
+	phase, index, ok2 := strings.Cut(rest, ".")
+	if !ok || !ok2 || evaluation == "" {
+		return RunID{}, fmt.Errorf("run id %q: want <evaluation>.<phase>.<index>", s)
+	}
+	p, err := strconv.Atoi(phase)
+	if err != nil || p < 0 {
+		return RunID{}, fmt.Errorf("run id %q: phase %q is not a number", s, phase)
+	}
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 {
+		return RunID{}, fmt.Errorf("run id %q: index %q is not a number", s, index)
+	}
+	return RunID{Evaluation: ID(evaluation), Phase: p, Index: i}, nil
+}
+
+var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+
+// ID derives the evaluation's identifier from everything it asks, so that the
+// same submission has the same identifier wherever and whenever it is made.
+// Call Normalize first: the order of documents is part of the identity.
+func (e *Evaluation) ID() ID {
+	raw, err := json.Marshal(e)
+	if err != nil { // only a value that JSON cannot hold in Overrides; config refuses those
+		panic(fmt.Sprintf("eval: encode evaluation: %v", err))
+	}
+	sum := sha256.Sum256(raw)
+	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
+}
+
+// Normalize sorts items and documents by their ids and renumbers what refers to
+// them, so that the identity does not depend on the order in which files were
+// found. Judges keep their order.
+func (e *Evaluation) Normalize() {
+	e.PlanVersion = PlanVersion
+	items := rank(len(e.Items), func(a, b int) int { return cmp.Compare(e.Items[a].ID, e.Items[b].ID) })
+	e.Items = permute(e.Items, items)
+	newItem := invert(items)
+	for i := range e.Documents {
+		e.Documents[i].Item = newItem[e.Documents[i].Item]
+	}
+	docs := rank(len(e.Documents), func(a, b int) int {
+		x, y := e.Documents[a], e.Documents[b]
+		return cmp.Or(cmp.Compare(x.Item, y.Item), cmp.Compare(x.ID, y.ID))
+	})
+	e.Documents = permute(e.Documents, docs)
+	if e.Pairwise == nil {
+		return
+	}
+	newDoc := invert(docs)
+	listed := slices.Clone(e.Pairwise.Pairs.Listed)
+	for i, pair := range listed {
+		listed[i] = [2]int{newDoc[pair[0]], newDoc[pair[1]]}
+	}
+	e.Pairwise.Pairs.Listed = listed
+}
+
+// rank returns the permutation that sorts n things: its k-th entry is the old
+// position of the k-th smallest.
+func rank(n int, compare func(a, b int) int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	return order
+}
+
+func permute[T any](values []T, order []int) []T {
+	out := make([]T, len(order))
+	for k, old := range order {
+		out[k] = values[old]
+	}
+	return out
+}
+
+func invert(order []int) []int {
+	inverse := make([]int, len(order))
+	for k, old := range order {
+		inverse[old] = k
+	}
+	return inverse
+}
+
+// TextHash is the identity of a document's text: 32 hexadecimal characters of
+// its SHA-256.
+func TextHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:16])
+}
+
+// ParseTarget splits "provider:model" at the first colon, so that model names
+// may hold colons themselves ("ollama:llama3:8b").
+func ParseTarget(s string) (provider, model string, err error) {
+	provider, model, ok := strings.Cut(s, ":")
+	if !ok || provider == "" || model == "" {
+		return "", "", fmt.Errorf("%q: want provider:model, for example openai:gpt-5-mini", s)
+	}
+	return provider, model, nil
+}

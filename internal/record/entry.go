@@ -1,0 +1,133 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// EntryVersion is the version of a results entry.
+const EntryVersion = 1
+
+// Fields of a results stream entry. An entry has EntryField always and either
+// or both of the others.
+const (
+	EntryField = "v"     // EntryVersion
+	RunField   = "run"   // one Run as JSON
+	CallsField = "calls" // a JSON array of Call
+)
+
+// Run is the recorded outcome of one run. It names its documents and judge in
+// full, so that whoever drains it needs no plan.
+type Run struct {
+	Phase      int       `json:"phase"`
+	Index      int       `json:"index"`
+	Generation int       `json:"generation"`
+	Kind       eval.Kind `json:"kind"`
+	State      string    `json:"state"` // eval.State.String
+	Queue      string    `json:"queue"`
+
+	Judge      string   `json:"judge"`
+	Model      string   `json:"model"`                 // provider:model asked
+	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty without an answer
+	Item       string   `json:"item"`
+	Documents  []string `json:"documents"`  // one, or two with the one shown first first
+	Candidates []string `json:"candidates"` // of Documents
+	Trial      int      `json:"trial"`      // from 1
+
+	Winner string  `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
+	Reason string  `json:"reason,omitempty"` // pairwise: the judge's; "identical" when no judge was asked
+	Scores []Score `json:"scores,omitempty"` // single
+
+	Class    providers.Class `json:"class,omitempty"` // of the failure
+	Error    string          `json:"error,omitempty"`
+	Attempts int             `json:"attempts"` // calls made, over all workers
+	Started  time.Time       `json:"started"`  // when the first call was asked for
+	Ended    time.Time       `json:"ended"`
+	Worker   string          `json:"worker"`
+}
+
+// Score is one criterion's score.
+type Score struct {
+	Criterion string  `json:"criterion"`
+	Score     float64 `json:"score"`
+	Reason    string  `json:"reason"`
+}
+
+// RunID is the run's identifier within evaluation id.
+func (r Run) RunID(id eval.ID) eval.RunID {
+	return eval.RunID{Evaluation: id, Phase: r.Phase, Index: r.Index}
+}
+
+// Call is one request to a provider as it ended, also when its run's result was
+// discarded: it was paid for.
+type Call struct {
+	ID         string          `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
+	Phase      int             `json:"phase"`
+	Index      int             `json:"index"`
+	Stage      string          `json:"stage"` // "verdict", "repair"
+	Model      string          `json:"model"` // provider:model called
+	Attempt    int             `json:"attempt"`
+	Asked      time.Time       `json:"asked"`   // admission asked for
+	Started    time.Time       `json:"started"` // request written
+	Ended      time.Time       `json:"ended"`
+	BoundBy    string          `json:"bound_by,omitempty"` // id of the limit that it waited for last
+	Status     int             `json:"status"`             // HTTP; 0 without a response
+	Class      providers.Class `json:"class,omitempty"`    // of the failure; empty: answered
+	Error      string          `json:"error,omitempty"`
+	MaybeBill  bool            `json:"may_be_billed,omitempty"` // failed, but possibly charged
+	RequestID  string          `json:"request_id,omitempty"`
+	Usage      providers.Usage `json:"usage"`
+	Text       string          `json:"text,omitempty"` // the answer
+	Finish     string          `json:"finish,omitempty"`
+	Worker     string          `json:"worker"`
+	Generation int             `json:"generation"`
+}
+
+// Entry is one entry of an evaluation's results stream.
+type Entry struct {
+	Run   *Run
+	Calls []Call
+}
+
+// Values is the entry's fields and values, in the order of docs/formats.md.
+func (e Entry) Values() []string {
+	values := []string{EntryField, fmt.Sprint(EntryVersion)}
+	if e.Run != nil {
+		values = append(values, RunField, mustJSON(e.Run))
+	}
+	if len(e.Calls) > 0 {
+		values = append(values, CallsField, mustJSON(e.Calls))
+	}
+	return values
+}
+
+// DecodeEntry reads a stream entry's values.
+func DecodeEntry(values map[string]any) (Entry, error) {
+	if v := fmt.Sprint(values[EntryField]); v != fmt.Sprint(EntryVersion) {
+		return Entry{}, fmt.Errorf("results entry has version %s, this program knows %d: collect with the program that made it", v, EntryVersion)
+	}
+	var e Entry
+	if raw, ok := values[RunField].(string); ok {
+		if err := json.Unmarshal([]byte(raw), &e.Run); err != nil {
+			return Entry{}, fmt.Errorf("decode run of results entry: %w", err)
+		}
+	}
+	if raw, ok := values[CallsField].(string); ok {
+		if err := json.Unmarshal([]byte(raw), &e.Calls); err != nil {
+			return Entry{}, fmt.Errorf("decode calls of results entry: %w", err)
+		}
+	}
+	return e, nil
+}
+
+func mustJSON(v any) string {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("record: encode: %v", err)) // plain data only
+	}
+	return string(raw)
+}

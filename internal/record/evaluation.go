@@ -1,0 +1,96 @@
+package record
+
+import (
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// EvaluationVersion is the version of the evaluation's record.
+const EvaluationVersion = 1
+
+// Status is where an evaluation has come to.
+type Status string
+
+// The statuses of an evaluation.
+const (
+	StatusActive    Status = "active"
+	StatusPaused    Status = "paused"
+	StatusCancelled Status = "cancelled"
+	StatusDone      Status = "done" // every run of every phase has ended
+)
+
+// Evaluation is an evaluation's record: what stands beside its plan. Its
+// Settings say how it is carried out and take no part in its identity.
+type Evaluation struct {
+	ID       eval.ID
+	Name     string
+	Status   Status
+	Created  time.Time
+	Sink     string // random id of the sink that may drain it; empty until one does
+	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
+	Settings Settings
+	Phases   []Phase
+}
+
+// Phase is one indexed plan of runs.
+type Phase struct {
+	Kind eval.Kind `json:"kind"`
+	Runs int       `json:"runs"`
+	// Queues says how many of the runs go through each queue.
+	Queues map[string]int `json:"queues"`
+	// JudgeQueues is the queue of each judge, by its position in
+	// eval.Evaluation.Judges.
+	JudgeQueues []string `json:"judge_queues"`
+}
+
+// Settings say how an evaluation is carried out.
+type Settings struct {
+	Priority int               `json:"priority"` // share of a queue against other evaluations; at least 1
+	Limits   []ratelimit.Limit `json:"limits"`   // pinned while the evaluation is active
+	Retry    Retry             `json:"retry"`
+	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
+	Timeouts map[string]time.Duration `json:"timeouts"`
+	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
+	// ConcurrencySource says where a bound on the evaluation's own concurrency came
+	// from, so that a default can be named as one: "default", "file", "flag",
+	// "environment".
+	ConcurrencySource string `json:"concurrency_source,omitempty"`
+}
+
+// Retry says when a failed call is made again and how long to wait before:
+// min(InitialDelay·2^(n−1) + random(0, Jitter), MaxDelay) after the n-th call.
+type Retry struct {
+	MaxAttempts  int           `json:"max_attempts"`  // calls in all; default 3
+	InitialDelay time.Duration `json:"initial_delay"` // default 1 s
+	MaxDelay     time.Duration `json:"max_delay"`     // default 60 s
+	Jitter       time.Duration `json:"jitter"`        // default 500 ms
+}
+
+// DefaultRetry is what holds where nothing else is said.
+var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60 * time.Second, Jitter: 500 * time.Millisecond}
+
+// DefaultTimeout bounds one call where nothing else is said.
+const DefaultTimeout = 120 * time.Second
+
+// Timeout is the bound on one call to provider:model.
+func (s Settings) Timeout(provider, model string) time.Duration {
+	for _, key := range []string{provider + ":" + model, provider, ""} {
+		if d, ok := s.Timeouts[key]; ok {
+			return d
+		}
+	}
+	return DefaultTimeout
+}
+
+// Fields of the state of a run in progress (Keys.Progress).
+const (
+	ProgressAttempts  = "attempts"   // calls made so far
+	ProgressDeaths    = "deaths"     // workers that died holding it
+	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
+	ProgressStarted   = "started"    // Unix milliseconds of the first call
+)
+
+// MaxDeaths is how many workers may die holding a run before it fails as lost.
+const MaxDeaths = 3

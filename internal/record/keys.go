@@ -1,0 +1,101 @@
+// Package record is the written form of a run's life: task payloads, Redis
+// keys, run states, the state of a run in progress, and result entries. It is
+// the code beside docs/formats.md, and every key and queue name is built here.
+//
+// It talks to nothing: internal/store sends what is described here.
+package record
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// DefaultNamespace is the prefix of every key that is not asynq's.
+const DefaultNamespace = "ef"
+
+// ChunkRuns is how many runs share one key of states, one byte each.
+const ChunkRuns = 16384
+
+// Keys builds the keys of one namespace. Keys of one evaluation share its hash
+// tag; nothing assumes that two evaluations, or an evaluation and the limiter,
+// share a slot.
+type Keys struct{ Namespace string }
+
+// Evaluations is the set of all evaluations known to Redis.
+func (k Keys) Evaluations() string { return k.Namespace + ":evaluations" }
+
+// Active is the set of evaluations that still have runs to push or to end.
+func (k Keys) Active() string { return k.Namespace + ":active" }
+
+// Announce is the pub/sub channel on which queues that were just filled, and
+// evaluations that changed, are announced.
+func (k Keys) Announce() string { return k.Namespace + ":announce" }
+
+// TopUpLock is held for a second by the process that tops up a queue.
+func (k Keys) TopUpLock(queue string) string { return k.Namespace + ":topup:" + queue }
+
+func (k Keys) of(id eval.ID, rest string) string {
+	return k.Namespace + ":{" + string(id) + "}:" + rest
+}
+
+// Record is the evaluation's hash: its state, settings, phases and sink.
+func (k Keys) Record(id eval.ID) string { return k.of(id, "record") }
+
+// Plan is the evaluation itself, JSON compressed with zstd.
+func (k Keys) Plan(id eval.ID) string { return k.of(id, "plan") }
+
+// Documents is the hash of document texts by content hash, zstd-compressed.
+func (k Keys) Documents(id eval.ID) string { return k.of(id, "documents") }
+
+// Cursors is the hash of how far each phase and queue has been pushed.
+func (k Keys) Cursors(id eval.ID) string { return k.of(id, "cursors") }
+
+// Counts is the hash of ended runs by phase, state and queue.
+func (k Keys) Counts(id eval.ID) string { return k.of(id, "counts") }
+
+// Results is the stream that collectors drain.
+func (k Keys) Results(id eval.ID) string { return k.of(id, "results") }
+
+// States is the string of state bytes that holds index's run.
+func (k Keys) States(id eval.ID, phase, index int) string {
+	return k.of(id, "states:"+strconv.Itoa(phase)+":"+strconv.Itoa(index/ChunkRuns))
+}
+
+// Progress is the hash of what must outlive a worker for one run.
+func (k Keys) Progress(id eval.RunID) string { return k.of(id.Evaluation, "run:"+id.Short()) }
+
+// CursorField names a queue's cursor in Cursors.
+func CursorField(phase int, queue string) string {
+	return strconv.Itoa(phase) + "|" + queue
+}
+
+// CountField names a count in Counts.
+func CountField(phase int, state eval.State, queue string) string {
+	return strconv.Itoa(phase) + "|" + state.String() + "|" + queue
+}
+
+// QueueName is the asynq queue of the runs that share a limit set: the
+// provider, the provider and the model where that model has limits of its own,
+// or the group. Characters that Redis Cluster or asynqmon cannot take become
+// "~"; an evaluation with tighter limits of its own gets
+// "<queue>~<evaluation>".
+//
+// Different targets must not share a queue: UniqueQueueNames sees to that.
+func QueueName(provider, model, group string, own eval.ID) string {
+	name := group
+	if name == "" {
+		name = provider
+		if model != "" {
+			name += "-" + model
+		}
+	}
+	name = queueUnsafe.Replace(name)
+	if own != "" {
+		name += "~" + string(own)
+	}
+	return name
+}
+
+var queueUnsafe = strings.NewReplacer("/", "~", "{", "~", "}", "~", " ", "~", "\t", "~", "\n", "~")

@@ -1,0 +1,97 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// TaskVersion is the version of Task's JSON.
+const TaskVersion = 1
+
+// Task is the payload of one asynq task, which carries one run. It holds no
+// document text and no key. The task's asynq type is its Kind.
+type Task struct {
+	Version    int       `json:"v"`
+	Evaluation eval.ID   `json:"evaluation"`
+	Phase      int       `json:"phase"`
+	Index      int       `json:"index"`
+	Generation int       `json:"generation"`
+	Kind       eval.Kind `json:"kind"`
+	Model      string    `json:"model"` // provider:model
+	Documents  []string  `json:"documents"`
+}
+
+// RunID is the run that the task carries.
+func (t Task) RunID() eval.RunID {
+	return eval.RunID{Evaluation: t.Evaluation, Phase: t.Phase, Index: t.Index}
+}
+
+// ID is the asynq task id: "<evaluation>.<phase>.<index>.<generation>".
+func (t Task) ID() string {
+	return t.RunID().String() + "." + strconv.Itoa(t.Generation)
+}
+
+// Encode is the payload.
+func (t Task) Encode() []byte {
+	t.Version = TaskVersion
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic(fmt.Sprintf("record: encode task: %v", err)) // strings and numbers only
+	}
+	return raw
+}
+
+// DecodeTask reads a payload. A payload of another version is an error that
+// says which program is the older one.
+func DecodeTask(payload []byte) (Task, error) {
+	var t Task
+	if err := json.Unmarshal(payload, &t); err != nil {
+		return Task{}, fmt.Errorf("decode task payload: %w", err)
+	}
+	switch {
+	case t.Version > TaskVersion:
+		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: upgrade the worker", t.Version, TaskVersion)
+	case t.Version < TaskVersion:
+		return Task{}, fmt.Errorf("task payload has version %d, this program writes %d: enqueue the evaluation again", t.Version, TaskVersion)
+	}
+	return t, nil
+}
+
+// ParseTaskID reads "<evaluation>.<phase>.<index>.<generation>".
+func ParseTaskID(s string) (id eval.RunID, generation int, err error) {
+	run, last, ok := cutLast(s)
+	if !ok {
+		return eval.RunID{}, 0, fmt.Errorf("task id %q: want <evaluation>.<phase>.<index>.<generation>", s)
+	}
+	if generation, err = strconv.Atoi(last); err != nil {
+		return eval.RunID{}, 0, fmt.Errorf("task id %q: generation %q is not a number", s, last)
+	}
+	id, err = eval.ParseRunID(run)
+	return id, generation, err
+}
+
+func cutLast(s string) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, '.')
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+// MaxGeneration is the highest generation that a state byte can hold.
+const MaxGeneration = 63
+
+// StateByte packs a run's state and generation into the byte stored for it:
+// generation × 4 + state. The zero byte is "not ended, generation 0".
+func StateByte(state eval.State, generation int) byte {
+	return byte(generation<<2) | byte(state)
+}
+
+// ParseStateByte unpacks StateByte.
+func ParseStateByte(b byte) (state eval.State, generation int) {
+	return eval.State(b & 3), int(b >> 2)
+}

@@ -1,0 +1,175 @@
+// Package providers makes one call to a model provider and says what came back.
+//
+// A Provider makes exactly one attempt: it never sleeps, never retries, never
+// reads the environment and knows nothing of limits. What to do about a failure
+// is decided by its caller from the Error's class. Each wire dialect has a
+// folder of its own; a provider is a dialect plus data (base URL, name).
+package providers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Provider calls one endpoint. It is safe for concurrent use.
+type Provider interface {
+	// Call makes one attempt and blocks until it is answered, fails, or ctx
+	// ends. Its error is always an *Error.
+	Call(ctx context.Context, req *Request) (*Result, error)
+}
+
+// Background is implemented by providers that can run a request as a job of
+// their own (deep research). The response id belongs to the run, not to the
+// process: whoever holds it may poll or cancel. Every error is an *Error.
+type Background interface {
+	// Submit starts the job and returns its response id. It is not idempotent.
+	Submit(ctx context.Context, req *Request) (responseID string, err error)
+	// Poll asks once. done is false while the job is queued or in progress.
+	Poll(ctx context.Context, key, responseID string) (result *Result, done bool, err error)
+	// Cancel ends the job; cancelling an ended job is no error.
+	Cancel(ctx context.Context, key, responseID string) error
+}
+
+// Request is one call's content. A Provider does not change it.
+type Request struct {
+	Key             string // sent in headers only; empty: none is sent
+	Model           string
+	Messages        []Message
+	Schema          *Schema // structured output wanted; nil: prose
+	MaxOutputTokens int     // 0: the provider's default
+	Temperature     *float64
+	ReasoningEffort string         // empty: the provider's default
+	Extra           map[string]any // further fields of the dialect's body, passed through
+	IdempotencyID   string         // names this call in logs of both sides; sent as a header where the dialect has one
+}
+
+// Message is one turn.
+type Message struct {
+	Role    Role   `json:"role"`
+	Content string `json:"content"`
+}
+
+// Role is who speaks in a Message.
+type Role string
+
+// The roles.
+const (
+	System    Role = "system"
+	User      Role = "user"
+	Assistant Role = "assistant"
+)
+
+// Schema is a JSON schema that the answer must satisfy.
+type Schema struct {
+	Name   string // letters, digits, _ and -
+	Schema json.RawMessage
+}
+
+// Result is a provider's answer.
+type Result struct {
+	Text      string
+	Finish    Finish
+	Usage     Usage
+	Model     string // the model that the provider says answered
+	RequestID string
+	Header    http.Header // the rate-limit headers and request id only
+	Raw       []byte      // the body as received, bounded
+}
+
+// Finish says why the answer ended.
+type Finish string
+
+// The ways an answer ends.
+const (
+	FinishStop      Finish = "stop"
+	FinishTruncated Finish = "truncated"
+	FinishRefused   Finish = "refused"
+)
+
+// Usage counts tokens. Input includes cached ones, Output includes reasoning.
+// A count that the provider did not report is 0 and Reported is false.
+type Usage struct {
+	Reported  bool     `json:"reported"`
+	Input     int64    `json:"input"`
+	Output    int64    `json:"output"`
+	Cached    int64    `json:"cached,omitempty"`
+	Reasoning int64    `json:"reasoning,omitempty"`
+	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it
+}
+
+// Class says what kind of failure a call met; the words are those of run
+// results and of `retry --class`.
+type Class string
+
+// The classes of failure.
+const (
+	RateLimited      Class = "rate_limited"
+	Overloaded       Class = "overloaded"
+	Transient        Class = "transient"
+	Timeout          Class = "timeout"
+	QuotaDaily       Class = "quota_daily"
+	QuotaBilling     Class = "quota_billing"
+	ContextLength    Class = "context_length"
+	Refused          Class = "refused"
+	Auth             Class = "auth"
+	ModelUnavailable Class = "model_unavailable"
+	BadRequest       Class = "bad_request"
+	Ungrounded       Class = "ungrounded"
+	Unreasoned       Class = "unreasoned"
+	Malformed        Class = "malformed"
+	Lost             Class = "lost"
+	Cancelled        Class = "cancelled"
+)
+
+// Retryable reports whether another attempt of the same call may succeed.
+func (c Class) Retryable() bool {
+	switch c {
+	case RateLimited, Overloaded, Transient, Timeout:
+		return true
+	}
+	return false
+}
+
+// Error is a failed call.
+type Error struct {
+	Class       Class
+	Status      int           // HTTP status; 0 without a response
+	Code        string        // the provider's own code, where it gave one
+	Message     string        // the provider's words, or the transport's; never a key
+	RetryAfter  time.Duration // the provider's hint; 0: none given
+	MayBeBilled bool          // the request was written, so it may have been charged
+	RequestID   string
+	Header      http.Header // as in Result
+	Raw         []byte      // the body as received, bounded
+	Err         error       // the cause, if any
+}
+
+// Error names the class, the status and the provider's words.
+func (e *Error) Error() string {
+	if e.Status != 0 {
+		return fmt.Sprintf("%s (HTTP %d): %s", e.Class, e.Status, e.Message)
+	}
+	return fmt.Sprintf("%s: %s", e.Class, e.Message)
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf is the class of err: that of the *Error in its chain, Cancelled for a
+// cancelled context, Timeout for a deadline, else Transient.
+func ClassOf(err error) Class {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Class
+	case errors.Is(err, context.Canceled):
+		return Cancelled
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	}
+	return Transient
+}

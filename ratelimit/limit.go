@@ -1,0 +1,114 @@
+package ratelimit
+
+import (
+	"fmt"
+	"time"
+)
+
+// Kind is what a limit counts.
+type Kind string
+
+// The kinds of limits.
+const (
+	Concurrency Kind = "concurrency" // calls in flight
+	Requests    Kind = "requests"    // calls started a period
+)
+
+// Scope says which calls a limit applies to. Empty fields match every call; a
+// limit with Provider and Model set applies to that model only. The zero Scope
+// is the whole fleet.
+type Scope struct {
+	Provider   string `json:"provider,omitempty"`
+	Model      string `json:"model,omitempty"`
+	Group      string `json:"group,omitempty"`
+	Evaluation string `json:"evaluation,omitempty"`
+}
+
+// Matches reports whether a limit of scope s applies to a call of scope call,
+// whose fields are all known.
+func (s Scope) Matches(call Scope) bool {
+	return (s.Provider == "" || s.Provider == call.Provider) &&
+		(s.Model == "" || s.Model == call.Model) &&
+		(s.Group == "" || s.Group == call.Group) &&
+		(s.Evaluation == "" || s.Evaluation == call.Evaluation)
+}
+
+// Limit is a bound that calls must keep.
+type Limit struct {
+	Scope
+	Kind Kind `json:"kind"`
+	// Max is the bound: calls in flight for Concurrency, calls per Period
+	// for Requests. At least 1.
+	Max int64 `json:"max"`
+	// Period of a rate; fractional rates are a longer Period (0.2 a second is
+	// 1 per 5 s).
+	Period time.Duration `json:"period,omitempty"`
+	// Burst is how many calls may start at once after a pause. 0: a tenth of a
+	// second's worth, at least 1.
+	Burst int64 `json:"burst,omitempty"`
+	// Window is how the provider counts a rate. The zero Window is a token
+	// bucket.
+	Window Window `json:"window,omitzero"`
+	// Jitter is the assumed spread between a grant and the request's arrival;
+	// only windows need it. 0: none.
+	Jitter time.Duration `json:"jitter,omitempty"`
+}
+
+// Shape is how a provider counts a rate.
+type Shape string
+
+// The shapes.
+const (
+	Bucket  Shape = "bucket"
+	Sliding Shape = "sliding"
+	Fixed   Shape = "fixed"
+)
+
+// Window is a Shape and, except for a bucket, its length.
+type Window struct {
+	Shape  Shape         `json:"shape,omitempty"` // empty: Bucket
+	Length time.Duration `json:"length,omitempty"`
+}
+
+// ID names the limit: what it applies to, what it counts and over what period,
+// for example "provider/openai/concurrency" or
+// "provider/openai/model/gpt-5/requests/1m0s". Two limits of one id are the same
+// limit, of which the tightest value holds.
+func (l Limit) ID() string {
+	id := ""
+	for _, part := range []struct{ name, value string }{
+		{"evaluation", l.Evaluation}, {"provider", l.Provider}, {"model", l.Model}, {"group", l.Group},
+	} {
+		if part.value != "" {
+			id += part.name + "/" + part.value + "/"
+		}
+	}
+	if id == "" {
+		id = "fleet/"
+	}
+	id += string(l.Kind)
+	if l.Kind != Concurrency {
+		id += "/" + l.Period.String()
+	}
+	return id
+}
+
+// String says the limit in the words of a person: "provider openai: 16 in
+// flight".
+func (l Limit) String() string {
+	where := "fleet"
+	switch {
+	case l.Evaluation != "":
+		where = "evaluation " + l.Evaluation
+	case l.Group != "":
+		where = "group " + l.Group
+	case l.Model != "":
+		where = "model " + l.Provider + ":" + l.Model
+	case l.Provider != "":
+		where = "provider " + l.Provider
+	}
+	if l.Kind == Concurrency {
+		return fmt.Sprintf("%s: %d in flight", where, l.Max)
+	}
+	return fmt.Sprintf("%s: %d %s per %s", where, l.Max, l.Kind, l.Period)
+}
