@@ -1,0 +1,135 @@
+// Package redistest starts a private redis-server for one test.
+//
+// It runs the real server, found on the PATH, on a socket in a directory of its
+// own: tests share nothing and run in parallel. It does not install Redis;
+// `make test` does.
+package redistest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Server is a running redis-server.
+type Server struct {
+	t      testing.TB
+	dir    string
+	args   []string
+	socket string
+	port   int
+	cmd    *exec.Cmd
+	output bytes.Buffer
+}
+
+// New starts a server without persistence, reachable over a Unix socket, and
+// stops it when the test ends. args are further redis-server options, such as
+// "--appendonly", "yes".
+func New(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, 0, args)
+}
+
+// NewTCP is New with a loopback port besides, for programs that take a URL.
+func NewTCP(t testing.TB, args ...string) *Server {
+	t.Helper()
+	return start(t, freePort(t), args)
+}
+
+func start(t testing.TB, port int, args []string) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Fatal("redis-server is not on the PATH: `make test` installs it; by hand: apt-get install redis-server, or brew install redis")
+	}
+	// Not t.TempDir: its path can be longer than a socket's name may be.
+	dir, err := os.MkdirTemp("", "ef")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{t: t, dir: dir, args: args, socket: filepath.Join(dir, "s"), port: port}
+	t.Cleanup(func() {
+		s.Kill()
+		if t.Failed() && s.output.Len() > 0 {
+			t.Logf("redis-server said:\n%s", s.output.String())
+		}
+		_ = os.RemoveAll(dir)
+	})
+	s.Start()
+	return s
+}
+
+// Start starts the server again after Kill or Shutdown, on the same socket and
+// port, and returns once it answers.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--unixsocket", s.socket,
+		"--dir", s.dir, "--save", "", "--loglevel", "warning",
+	}, s.args...)...)
+	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatalf("start redis-server: %v", err)
+	}
+	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1})
+	defer client.Close()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		err := client.Ping(context.Background()).Err()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("redis-server does not answer: %v\n%s", err, s.output.String())
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+// Kill ends the server at once, as kill -9 does. It may be started again.
+func (s *Server) Kill() {
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	s.cmd = nil
+}
+
+// Client connects to the server; it is closed when the test ends. change, if
+// any, alters the options before.
+func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
+	s.t.Helper()
+	options := &redis.Options{Network: "unix", Addr: s.socket}
+	for _, f := range change {
+		f(options)
+	}
+	client := redis.NewClient(options)
+	s.t.Cleanup(func() { _ = client.Close() })
+	return client
+}
+
+// URL is the server's address for programs; only of a server made by NewTCP.
+func (s *Server) URL() string {
+	if s.port == 0 {
+		s.t.Fatal("redistest: this server has no port; use NewTCP")
+	}
+	return "redis://127.0.0.1:" + strconv.Itoa(s.port)
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
+}
