@@ -1,0 +1,250 @@
+package rank
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// Ties is what a tie says about two candidates.
+type Ties uint8
+
+const (
+	// Davidson gives every judge a propensity ν to tie, beside which a tie says
+	// that the two are close (Davidson 1970, "On extending the Bradley–Terry model
+	// to accommodate ties in paired comparison experiments"):
+	// P(tie) : P(first) : P(second) = ν : e^(d/2) : e^(−d/2).
+	Davidson Ties = iota
+	// HalfWins counts a tie as half a win for each. Its abilities spread less than
+	// Davidson's; the two scales must not be mixed.
+	HalfWins
+)
+
+// Options of BradleyTerry. The zero value is Davidson's ties and no order effect.
+type Options struct {
+	Ties Ties
+
+	// OrderEffect adds for every judge a log-odds δ in favour of whatever is shown
+	// first: d = λ_first − λ_second + δ (Davidson and Beaver 1977, "On extending the
+	// Bradley–Terry model to incorporate within-pair order effects"; the home effect
+	// of Agresti 2002, §10.6). A judge whose comparisons cannot tell it gets none.
+	OrderEffect bool
+
+	// Ridge is the precision (1/variance) of the normal prior around 0 that is put
+	// on parameters without a finite maximum-likelihood estimate, and on no others.
+	// 0 means DefaultRidge.
+	Ridge float64
+}
+
+// DefaultRidge lets an ability lie some 3.2 (odds of 24 to 1) around its
+// component's mean before the prior resists.
+const DefaultRidge = 0.1
+
+// MaxCandidates bounds BradleyTerry, which takes 16·n² bytes and time in n³.
+const MaxCandidates = 5000
+
+// ErrTooManyCandidates is returned by BradleyTerry beyond MaxCandidates.
+var ErrTooManyCandidates = errors.New("too many candidates for a Bradley–Terry fit")
+
+// Fit is a fitted model. Abilities are log-odds: with Bradley–Terry, i beats j
+// with probability 1/(1+e^(λ_j−λ_i)). In every component their mean is 0.
+type Fit struct {
+	Abilities  []float64
+	Components []Component
+	Judges     []JudgeEffect // in the order of the tallies
+
+	// LogLikelihood leaves out the binomial coefficients.
+	LogLikelihood float64
+	// Deviance compares with a model that fits every judge's ordered pairs exactly.
+	// Its chi-squared distribution on DegreesOfFreedom holds where pairs were
+	// compared often, not where each was compared once.
+	Deviance         float64
+	DegreesOfFreedom int
+	// Iterations of Newton's method in the last fit; at most 100.
+	Iterations int
+
+	component  []int
+	records    []Record
+	covariance *mat.SymDense // of abilities, order effects and tie parameters
+}
+
+// JudgeEffect is what the model says of one judge.
+type JudgeEffect struct {
+	// Order is the log-odds by which the judge favours the candidate shown first;
+	// only where HasOrder is set.
+	Order, OrderSE float64
+	HasOrder       bool
+	// LogNu is ln ν, Davidson's propensity to tie; only where HasNu is set. A judge
+	// that never tied has ν = 0 and none.
+	LogNu, LogNuSE float64
+	HasNu          bool
+	// Regularised is set where the judge always preferred one position, or tied in
+	// such a way, that the likelihood has no finite maximum.
+	Regularised bool
+}
+
+// Nu is Davidson's ν; 0 for a judge that never tied.
+func (e JudgeEffect) Nu() float64 {
+	if !e.HasNu {
+		return 0
+	}
+	return math.Exp(e.LogNu)
+}
+
+const (
+	maxIterations = 100
+	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors,
+	// at which the next step would change nothing that is printed.
+	converged = 1e-14
+	// endless is the size, and uncertain the standard error, of an order effect or
+	// ln ν from which it counts as having no finite estimate: odds of three million
+	// to one, or of 24,000 to one either way.
+	endless, uncertain = 15, 10
+)
+
+// BradleyTerry fits abilities to the comparisons of all judges together, by
+// maximum likelihood (Bradley and Terry 1952, "Rank analysis of incomplete block
+// designs"): abilities are shared, order effects and tie propensities are each
+// judge's own. Newton's method is used with step halving; the likelihood is
+// concave, and the inverse of its second derivatives is the covariance.
+//
+// Abilities have a finite estimate in a component exactly when it is not
+// Separable. Where it is, and where a judge's own parameter has no finite
+// estimate, a weak prior is applied to the component, or to that judge and all
+// components it judged, and the result says so (Regularised).
+//
+// Standard errors take every comparison as independent. Both orders of a pair and
+// several judges of the same texts are not quite, so they are somewhat too small.
+//
+// All tallies must be over the same n candidates; n may be 0, and candidates that
+// were never compared make components of their own with ability 0.
+func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
+	if n > MaxCandidates {
+		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
+	}
+	for k, t := range judges {
+		if t.candidates != n {
+			return nil, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
+		}
+	}
+	m := newModel(n, judges, options)
+	parts, component := components(n, m.rows)
+	m.setComponents(parts, component)
+
+	ridge := options.Ridge
+	if ridge == 0 {
+		ridge = DefaultRidge
+	}
+	fit := &Fit{
+		Components: parts,
+		Judges:     make([]JudgeEffect, len(judges)),
+		component:  component,
+		records:    Records(n, judges),
+	}
+	for k := range parts {
+		if parts[k].Separable {
+			m.regularise(&parts[k], ridge)
+		}
+	}
+
+	best, infinite, err := m.maximise()
+	for err == nil && infinite != nil { // at most once a judge: a prior ends it
+		m.regulariseJudges(infinite, fit, ridge)
+		best, infinite, err = m.maximise()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("rank %d candidates: %w", n, err)
+	}
+	fit.take(m, best)
+	return fit, nil
+}
+
+func newModel(n int, judges []*Tally, options Options) *model {
+	m := &model{candidates: n, order: make([]int, len(judges)), tie: make([]int, len(judges)), size: n}
+	hasTies := make([]bool, len(judges))
+	for k, t := range judges {
+		start := len(m.rows)
+		for pair, c := range t.Cells() {
+			r := row{pair.First, pair.Second, k, float64(c.FirstWins), float64(c.SecondWins), float64(c.Ties)}
+			if options.Ties == HalfWins {
+				r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
+			}
+			hasTies[k] = hasTies[k] || r.ties > 0
+			m.rows = append(m.rows, r)
+		}
+		m.order[k] = -1
+		if options.OrderEffect && tellsOrder(n, m.rows[start:]) {
+			m.order[k] = m.size
+			m.size++
+		}
+	}
+	for k := range judges {
+		m.tie[k] = -1
+		if hasTies[k] {
+			m.tie[k] = m.size
+			m.size++
+		}
+	}
+	m.ridge = make([]float64, m.size)
+	return m
+}
+
+func (m *model) setComponents(parts []Component, component []int) {
+	m.component = component
+	m.sizes = make([]int, len(parts))
+	for k, part := range parts {
+		m.sizes[k] = len(part.Candidates)
+	}
+}
+
+func (m *model) regularise(part *Component, ridge float64) {
+	part.Regularised = true
+	for _, i := range part.Candidates {
+		m.ridge[i] = ridge
+	}
+}
+
+// regulariseJudges puts priors on the given judges' parameters and on every
+// component that they judged.
+func (m *model) regulariseJudges(judges []int, fit *Fit, ridge float64) {
+	for _, k := range judges {
+		fit.Judges[k].Regularised = true
+		for _, position := range []int{m.order[k], m.tie[k]} {
+			if position >= 0 {
+				m.ridge[position] = ridge
+			}
+		}
+	}
+	for _, r := range m.rows {
+		if fit.Judges[r.judge].Regularised {
+			m.regularise(&fit.Components[m.component[r.first]], ridge)
+		}
+	}
+}
+
+func (fit *Fit) take(m *model, s solution) {
+	fit.Abilities = s.x[:m.candidates:m.candidates]
+	fit.covariance = s.covariance
+	fit.Iterations = s.iterations
+	fit.LogLikelihood = m.logLikelihood(s.x)
+	fit.Deviance = m.deviance(s.x)
+
+	for k := range fit.Judges {
+		e := &fit.Judges[k]
+		if position := m.order[k]; position >= 0 {
+			e.Order, e.OrderSE, e.HasOrder = s.x[position], s.se(position), true
+		}
+		if position := m.tie[k]; position >= 0 {
+			e.LogNu, e.LogNuSE, e.HasNu = s.x[position], s.se(position), true
+		}
+	}
+	for _, r := range m.rows {
+		fit.DegreesOfFreedom++
+		if m.tie[r.judge] >= 0 { // three outcomes
+			fit.DegreesOfFreedom++
+		}
+	}
+	fit.DegreesOfFreedom -= m.size - len(fit.Components)
+}

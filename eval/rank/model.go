@@ -1,0 +1,175 @@
+package rank
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// row is what one judge said of one ordered pair.
+type row struct {
+	first, second, judge int
+	wins, losses, ties   float64 // of first; halves where ties count so
+}
+
+func (r row) total() float64 { return r.wins + r.losses + r.ties }
+
+// model is the likelihood of all rows as a function of one vector: an ability for
+// every candidate, then the judges' order effects, then their logarithms of ν.
+//
+// With d = λ_first − λ_second + δ_judge and θ = ln ν_judge, the three outcomes
+// have weights exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry.
+type model struct {
+	rows       []row
+	candidates int
+	order, tie []int // position of a judge's parameter in the vector; −1: none
+	size       int
+	ridge      []float64 // precision of a normal prior at 0, for each parameter
+	component  []int     // of each candidate
+	sizes      []int     // of each component
+}
+
+// chances are the probabilities of a row's outcomes.
+type chances struct {
+	win, loss, tie float64
+}
+
+func (m *model) chances(x []float64, r row) chances {
+	half, theta := m.predictors(x, r)
+	top := max(math.Abs(half), theta)
+	win, loss, tie := math.Exp(half-top), math.Exp(-half-top), math.Exp(theta-top)
+	sum := win + loss + tie
+	return chances{win / sum, loss / sum, tie / sum}
+}
+
+// predictors are half of d and θ; θ is −∞ for a judge without ties.
+func (m *model) predictors(x []float64, r row) (half, theta float64) {
+	d := x[r.first] - x[r.second]
+	if k := m.order[r.judge]; k >= 0 {
+		d += x[k]
+	}
+	theta = math.Inf(-1)
+	if k := m.tie[r.judge]; k >= 0 {
+		theta = x[k]
+	}
+	return d / 2, theta
+}
+
+// logLikelihood is without the constant of the counts' coefficients.
+func (m *model) logLikelihood(x []float64) float64 {
+	var sum float64
+	for _, r := range m.rows {
+		half, theta := m.predictors(x, r)
+		top := max(math.Abs(half), theta)
+		sum += (r.wins-r.losses)*half - r.total()*(top+math.Log(math.Exp(half-top)+math.Exp(-half-top)+math.Exp(theta-top)))
+		if r.ties > 0 {
+			sum += r.ties * theta
+		}
+	}
+	return sum
+}
+
+// objective is the log-likelihood with the priors.
+func (m *model) objective(x []float64) float64 {
+	sum := m.logLikelihood(x)
+	for k, precision := range m.ridge {
+		sum -= precision / 2 * x[k] * x[k]
+	}
+	return sum
+}
+
+// derivatives fills the gradient of the objective and the upper triangle of its
+// negative second derivatives. The latter do not determine the level of a
+// component's abilities, so a term is added that pins their mean to 0; pin says
+// how strongly for each component, and centred takes it out again.
+func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (pin []float64) {
+	raw := information.RawSymmetric()
+	clear(raw.Data)
+	clear(gradient)
+	at := func(i, j int) *float64 { return &raw.Data[min(i, j)*raw.Stride+max(i, j)] }
+
+	for _, r := range m.rows {
+		p, n := m.chances(x, r), r.total()
+		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
+		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
+		gradient[r.first] += slope
+		gradient[r.second] -= slope
+		*at(r.first, r.first) += curve
+		*at(r.second, r.second) += curve
+		*at(r.first, r.second) -= curve
+		k, l := m.order[r.judge], m.tie[r.judge]
+		if k >= 0 {
+			gradient[k] += slope
+			*at(k, k) += curve
+			*at(r.first, k) += curve
+			*at(r.second, k) -= curve
+		}
+		if l >= 0 {
+			gradient[l] += r.ties - n*p.tie
+			*at(l, l) += n * p.tie * (1 - p.tie)
+			cross := -n * p.tie * (p.win - p.loss) / 2
+			*at(r.first, l) += cross
+			*at(r.second, l) -= cross
+			if k >= 0 {
+				*at(k, l) += cross
+			}
+		}
+	}
+	for k, precision := range m.ridge {
+		gradient[k] -= precision * x[k]
+		*at(k, k) += precision
+	}
+	return m.pinMeans(at)
+}
+
+func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
+	pin = make([]float64, len(m.sizes))
+	for i, c := range m.component {
+		pin[c] += *at(i, i) / float64(m.sizes[c]*m.sizes[c]) // the mean diagonal, over the size
+	}
+	for c, p := range pin {
+		if p == 0 { // a candidate alone, never compared
+			pin[c] = 1
+		}
+	}
+	for i, c := range m.component {
+		for j := i; j < m.candidates; j++ {
+			if m.component[j] == c {
+				*at(i, j) += pin[c]
+			}
+		}
+	}
+	return pin
+}
+
+// centred turns the inverse of the pinned information into the covariance of
+// abilities whose mean is 0 in every component.
+//
+// The vector 1 of a component is an eigenvector of the pinned information, with
+// eigenvalue ridge + size·pin, so its part of the inverse is known.
+func (m *model) centred(covariance *mat.SymDense, pin []float64) {
+	for i, c := range m.component {
+		size := float64(m.sizes[c])
+		level := 1 / (size * (m.ridge[i] + size*pin[c]))
+		for j := i; j < m.candidates; j++ {
+			if m.component[j] == c {
+				covariance.SetSym(i, j, covariance.At(i, j)-level)
+			}
+		}
+	}
+}
+
+// deviance is twice the difference to the model that gives every row outcomes
+// exactly as often as they were seen.
+func (m *model) deviance(x []float64) float64 {
+	var sum float64
+	for _, r := range m.rows {
+		p, n := m.chances(x, r), r.total()
+		for _, term := range [3][2]float64{{r.wins, p.win}, {r.losses, p.loss}, {r.ties, p.tie}} {
+			if term[0] > 0 {
+				sum += 2 * term[0] * math.Log(term[0]/(n*term[1]))
+			}
+		}
+	}
+	return sum
+}

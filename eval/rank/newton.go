@@ -1,0 +1,106 @@
+package rank
+
+import (
+	"fmt"
+	"math"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// solution is where the objective is greatest.
+type solution struct {
+	x          []float64
+	covariance *mat.SymDense
+	iterations int
+}
+
+func (s solution) se(k int) float64 { return math.Sqrt(max(s.covariance.At(k, k), 0)) }
+
+// maximise finds the maximum by Newton's method. infinite are the judges whose
+// order effect or tie propensity has none; the solution then means nothing.
+func (m *model) maximise() (s solution, infinite []int, err error) {
+	s.x = m.start()
+	if m.size == 0 {
+		return s, nil, nil
+	}
+	gradient := mat.NewVecDense(m.size, nil)
+	information := mat.NewSymDense(m.size, nil)
+	step := mat.NewVecDense(m.size, nil)
+	var factor mat.Cholesky
+	value := m.objective(s.x)
+	for s.iterations = 1; s.iterations <= maxIterations; s.iterations++ {
+		pin := m.derivatives(s.x, gradient.RawVector().Data, information)
+		if !factor.Factorize(information) || factor.SolveVecTo(step, gradient) != nil {
+			break // singular to working precision
+		}
+		decrement := mat.Dot(gradient, step)
+		value = m.move(s.x, step, value)
+		if infinite := m.unbounded(func(k int) bool { return math.Abs(s.x[k]) > endless }); infinite != nil {
+			return s, infinite, nil
+		}
+		if decrement >= converged {
+			continue
+		}
+		s.covariance = mat.NewSymDense(m.size, nil)
+		if factor.InverseTo(s.covariance) != nil {
+			break
+		}
+		m.centred(s.covariance, pin)
+		return s, m.unbounded(func(k int) bool { return s.se(k) > uncertain }), nil
+	}
+	// The abilities alone would have a maximum: suspect every judge's own parameters.
+	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil {
+		return s, suspects, nil
+	}
+	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
+}
+
+// start is all candidates equal, no order effect, and the tie propensities that
+// explain the ties among equals.
+func (m *model) start() []float64 {
+	x := make([]float64, m.size)
+	decided, ties := make([]float64, len(m.tie)), make([]float64, len(m.tie))
+	for _, r := range m.rows {
+		decided[r.judge] += r.wins + r.losses
+		ties[r.judge] += r.ties
+	}
+	for k, position := range m.tie {
+		if position >= 0 {
+			x[position] = math.Log(2 * ties[k] / max(decided[k], 1))
+		}
+	}
+	return x
+}
+
+// move takes the step, halved until it no longer makes the objective worse, and
+// returns the new value.
+func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
+	const halvings = 30 // then the step is lost in rounding: stay
+	tolerance := 1e-12 * (1 + math.Abs(value))
+	next := make([]float64, len(x))
+	for scale, n := 1.0, 0; n < halvings; scale, n = scale/2, n+1 {
+		for k := range x {
+			next[k] = x[k] + scale*step.AtVec(k)
+		}
+		if reached := m.objective(next); reached >= value-tolerance {
+			copy(x, next)
+			return reached
+		}
+	}
+	return value
+}
+
+// unbounded are the judges with a parameter, not yet held by a prior, of which the
+// test is true; nil for none.
+func (m *model) unbounded(test func(position int) bool) []int {
+	var judges []int
+	for k := range m.order {
+		for _, position := range []int{m.order[k], m.tie[k]} {
+			if position >= 0 && m.ridge[position] == 0 && test(position) {
+				judges = append(judges, k)
+				break
+			}
+		}
+	}
+	return judges
+}
