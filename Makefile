@@ -1,0 +1,42 @@
+# evalfleet: what a developer runs. `make` lists it.
+
+GOLANGCI_LINT_VERSION := v2.15.0
+TOOLS := $(CURDIR)/.tools
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/evalfleet
+	go build -trimpath -o bin/evalfleet ./cmd/evalfleet
+
+.PHONY: redis
+redis: ## install redis-server where it is missing (Debian, Ubuntu, macOS)
+	@sh scripts/ensure-redis.sh
+
+.PHONY: test
+test: redis ## run every test with the race detector
+	go test -race -shuffle=on -timeout 10m ./...
+
+.PHONY: check
+check: test vet ## what must hold before a commit lands: test, vet, each benchmark once
+	go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
+
+.PHONY: vet
+vet: ## vet for Linux, macOS and Windows
+	go vet ./...
+	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
+	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
+
+.PHONY: lint
+lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
+	$< run ./...
+
+$(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
+	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
+	mv $(TOOLS)/golangci-lint $@
+
+.PHONY: bench
+bench: redis ## run the benchmarks; they print ratios
+	go test -run '^$$' -bench . -timeout 30m ./...
