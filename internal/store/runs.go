@@ -1,0 +1,314 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Verdict says whether a pulled task may go on, or why it is to be dropped.
+type Verdict string
+
+// The verdicts of Check.
+const (
+	VerdictRun       Verdict = "run"
+	VerdictGone      Verdict = "gone"      // Redis has no record of the evaluation
+	VerdictPaused    Verdict = "paused"    // pushed again when it goes on
+	VerdictCancelled Verdict = "cancelled" //
+	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
+)
+
+// Progress is what outlived the workers that had a run before.
+type Progress struct {
+	Attempts  int       // calls made
+	Deaths    int       // workers that died holding it
+	NotBefore time.Time // zero: at once
+	Started   time.Time // of the first call; zero: none yet
+}
+
+// Check decides whether a pulled task may do anything, and reads its run's
+// progress.
+func (s *Store) Check(ctx context.Context, t record.Task) (Verdict, Progress, error) {
+	id := t.RunID()
+	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
+	answer, err := checkScript.RunRO(ctx, s.client, keys, id.Index%record.ChunkRuns, t.Generation).StringSlice()
+	if err != nil {
+		return "", Progress{}, fmt.Errorf("check run %s: %w", id, err)
+	}
+	if len(answer)%2 != 1 {
+		return "", Progress{}, fmt.Errorf("check run %s: %d words in the answer", id, len(answer))
+	}
+	progress, err := parseProgress(answer[1:])
+	if err != nil {
+		return "", Progress{}, fmt.Errorf("check run %s: %w", id, err)
+	}
+	return Verdict(answer[0]), progress, nil
+}
+
+func parseProgress(words []string) (Progress, error) {
+	var p Progress
+	for i := 0; i < len(words); i += 2 {
+		field, value := words[i], words[i+1]
+		if strings.HasPrefix(field, "died:") {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return p, fmt.Errorf("progress field %s: %w", field, err)
+		}
+		switch field {
+		case record.ProgressAttempts:
+			p.Attempts = int(n)
+		case record.ProgressDeaths:
+			p.Deaths = int(n)
+		case record.ProgressNotBefore:
+			p.NotBefore = time.UnixMilli(n)
+		case record.ProgressStarted:
+			p.Started = time.UnixMilli(n)
+		}
+	}
+	return p, nil
+}
+
+// SaveProgress keeps attempts, not-before and start of a run that goes back to
+// its queue. Deaths are counted by Died alone.
+func (s *Store) SaveProgress(ctx context.Context, id eval.RunID, p Progress) error {
+	values := []any{record.ProgressAttempts, p.Attempts}
+	if !p.NotBefore.IsZero() {
+		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
+	}
+	if !p.Started.IsZero() {
+		values = append(values, record.ProgressStarted, p.Started.UnixMilli())
+	}
+	pipe := s.client.Pipeline()
+	pipe.HSet(ctx, s.keys.Progress(id), values...)
+	pipe.Expire(ctx, s.keys.Progress(id), progressLife)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("save progress of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// Died counts one more worker that died holding a task's run, once for each
+// worker, and returns how many have. 0: the run has ended.
+func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, worker string) (int, error) {
+	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
+	n, err := diedScript.Run(ctx, s.client, keys, id.Index%record.ChunkRuns, generation, worker, int(progressLife.Seconds())).Int()
+	if err != nil {
+		return 0, fmt.Errorf("count death of run %s: %w", id, err)
+	}
+	return n, nil
+}
+
+// Record takes a run to the state of its outcome, once, and appends run and
+// calls to the results stream. recorded is false when the run had ended
+// already: then only the calls are kept, because they were paid for.
+// ErrNoEvaluation when the evaluation was deleted.
+func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (recorded bool, err error) {
+	id := run.RunID(evaluation)
+	run.State = state.String()
+	raw, err := json.Marshal(run)
+	if err != nil {
+		return false, fmt.Errorf("encode run %s: %w", id, err)
+	}
+	var rawCalls []byte
+	if len(calls) > 0 {
+		if rawCalls, err = json.Marshal(calls); err != nil {
+			return false, fmt.Errorf("encode calls of run %s: %w", id, err)
+		}
+	}
+	keys := []string{
+		s.keys.Record(evaluation), s.keys.States(evaluation, run.Phase, run.Index),
+		s.keys.Counts(evaluation), s.keys.Progress(id), s.keys.Results(evaluation),
+	}
+	answer, err := recordScript.Run(ctx, s.client, keys,
+		run.Index%record.ChunkRuns, run.Generation, int(state),
+		record.CountField(run.Phase, state, run.Queue), record.CountField(run.Phase, eval.StateFailed, run.Queue),
+		record.EntryVersion, raw, rawCalls).Int()
+	if err != nil {
+		return false, fmt.Errorf("record run %s: %w", id, err)
+	}
+	if answer < 0 {
+		return false, fmt.Errorf("record run %s: %w", id, ErrNoEvaluation)
+	}
+	return answer == 1, nil
+}
+
+// AppendCalls keeps calls of a run that has not ended yet.
+func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call) error {
+	values := record.Entry{Calls: calls}.Values()
+	if err := s.client.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Results(id), Values: values}).Err(); err != nil {
+		return fmt.Errorf("append calls of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Advance moves a queue's cursor from one position to another. false: somebody
+// else has moved it. ErrNoEvaluation when the evaluation was deleted.
+func (s *Store) Advance(ctx context.Context, id eval.ID, phase int, queue string, from, to int) (bool, error) {
+	keys := []string{s.keys.Record(id), s.keys.Cursors(id)}
+	answer, err := advanceScript.Run(ctx, s.client, keys, record.CursorField(phase, queue), from, to).Int()
+	if err != nil {
+		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, err)
+	}
+	if answer < 0 {
+		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, ErrNoEvaluation)
+	}
+	return answer == 1, nil
+}
+
+// Standing is how far an evaluation has come.
+type Standing struct {
+	Status  record.Status
+	Cursors map[string]int // by record.CursorField
+	Counts  map[string]int // by record.CountField
+	Waiting int64          // entries of the results stream that no sink has yet
+}
+
+// Pushed is the number of positions of a phase's queue that have been pushed.
+func (s Standing) Pushed(phase int, queue string) int {
+	return s.Cursors[record.CursorField(phase, queue)]
+}
+
+// Ended is the number of runs of a phase's queue that have ended.
+func (s Standing) Ended(phase int, queue string) int {
+	n := 0
+	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
+		n += s.Counts[record.CountField(phase, state, queue)]
+	}
+	return n
+}
+
+// Total is the number of runs in a state over all queues and phases.
+func (s Standing) Total(state eval.State) int {
+	n := 0
+	for field, count := range s.Counts {
+		if parts := strings.SplitN(field, "|", 3); len(parts) == 3 && parts[1] == state.String() {
+			n += count
+		}
+	}
+	return n
+}
+
+// Standings reads how far evaluations have come, in one round trip. One that
+// has no record has an empty Status.
+func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
+	type answers struct {
+		status          *redis.StringCmd
+		cursors, counts *redis.MapStringStringCmd
+		waiting         *redis.IntCmd
+	}
+	asked := make([]answers, len(ids))
+	pipe := s.client.Pipeline()
+	for i, id := range ids {
+		asked[i] = answers{
+			status:  pipe.HGet(ctx, s.keys.Record(id), fieldStatus),
+			cursors: pipe.HGetAll(ctx, s.keys.Cursors(id)),
+			counts:  pipe.HGetAll(ctx, s.keys.Counts(id)),
+			waiting: pipe.XLen(ctx, s.keys.Results(id)),
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read standings: %w", err)
+	}
+	standings := make(map[eval.ID]Standing, len(ids))
+	for i, id := range ids {
+		standing := Standing{Status: record.Status(asked[i].status.Val()), Waiting: asked[i].waiting.Val()}
+		var err error
+		if standing.Cursors, err = parseNumbers(asked[i].cursors.Val()); err != nil {
+			return nil, fmt.Errorf("cursors of %s: %w", id, err)
+		}
+		if standing.Counts, err = parseNumbers(asked[i].counts.Val()); err != nil {
+			return nil, fmt.Errorf("counts of %s: %w", id, err)
+		}
+		standings[id] = standing
+	}
+	return standings, nil
+}
+
+func parseNumbers(values map[string]string) (map[string]int, error) {
+	numbers := make(map[string]int, len(values))
+	for field, value := range values {
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		numbers[field] = n
+	}
+	return numbers, nil
+}
+
+// States reads the state bytes of a phase's runs from the first index to the
+// last, both included; runs beyond what Redis knows are zero bytes.
+func (s *Store) States(ctx context.Context, id eval.ID, phase, first, last int) ([]byte, error) {
+	states := make([]byte, last-first+1)
+	type part struct {
+		at  int
+		cmd *redis.StringCmd
+	}
+	var parts []part
+	pipe := s.client.Pipeline()
+	for at := first; at <= last; {
+		offset := at % record.ChunkRuns
+		n := min(record.ChunkRuns-offset, last-at+1)
+		parts = append(parts, part{at - first, pipe.GetRange(ctx, s.keys.States(id, phase, at), int64(offset), int64(offset+n-1))})
+		at += n
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read states of %s: %w", id, err)
+	}
+	for _, p := range parts {
+		copy(states[p.at:], p.cmd.Val())
+	}
+	return states, nil
+}
+
+// Finish takes an active evaluation to done when all its runs have ended, and
+// reports whether they have.
+func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
+	runs := 0
+	for _, phase := range r.Phases {
+		runs += phase.Runs
+	}
+	done, err := finishScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, runs).Bool()
+	if err != nil {
+		return false, fmt.Errorf("finish %s: %w", r.ID, err)
+	}
+	return done, nil
+}
+
+// Expire gives an evaluation that has ended and was drained seven days more.
+func (s *Store) Expire(ctx context.Context, r record.Evaluation) error {
+	pipe := s.client.Pipeline()
+	for _, key := range s.keysOf(r) {
+		pipe.Expire(ctx, key, endedLife)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("expire %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// keysOf lists the evaluation's keys, but for those of runs in progress, which
+// expire by themselves.
+func (s *Store) keysOf(r record.Evaluation) []string {
+	keys := []string{
+		s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID),
+		s.keys.Cursors(r.ID), s.keys.Counts(r.ID), s.keys.Results(r.ID),
+	}
+	for phase, p := range r.Phases {
+		for first := 0; first < p.Runs; first += record.ChunkRuns {
+			keys = append(keys, s.keys.States(r.ID, phase, first))
+		}
+	}
+	return keys
+}

@@ -1,0 +1,361 @@
+// Package store keeps evaluations and the states of their runs in Redis: it
+// sends the keys, payloads and scripts of docs/formats.md.
+//
+// It decides nothing. What a run does is worker's, when runs are pushed is
+// enqueue's, and where results go is results'.
+package store
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// ErrNoEvaluation means that Redis has no record of the evaluation.
+var ErrNoEvaluation = errors.New("no such evaluation in Redis")
+
+// Store is safe for concurrent use.
+type Store struct {
+	client redis.UniversalClient
+	keys   record.Keys
+}
+
+// New makes a Store over client. An empty namespace is record.DefaultNamespace.
+func New(client redis.UniversalClient, namespace string) *Store {
+	if namespace == "" {
+		namespace = record.DefaultNamespace
+	}
+	return &Store{client: client, keys: record.Keys{Namespace: namespace}}
+}
+
+// Keys builds the store's keys.
+func (s *Store) Keys() record.Keys { return s.keys }
+
+// Client is the client that the store was made with.
+func (s *Store) Client() redis.UniversalClient { return s.client }
+
+var (
+	//go:embed lua/create.lua
+	createSource string
+	//go:embed lua/restore.lua
+	restoreSource string
+	//go:embed lua/check.lua
+	checkSource string
+	//go:embed lua/record.lua
+	recordSource string
+	//go:embed lua/advance.lua
+	advanceSource string
+	//go:embed lua/died.lua
+	diedSource string
+	//go:embed lua/finish.lua
+	finishSource string
+
+	createScript  = redis.NewScript(createSource)
+	restoreScript = redis.NewScript(restoreSource)
+	checkScript   = redis.NewScript(checkSource)
+	recordScript  = redis.NewScript(recordSource)
+	advanceScript = redis.NewScript(advanceSource)
+	diedScript    = redis.NewScript(diedSource)
+	finishScript  = redis.NewScript(finishSource)
+)
+
+// How long keys live that no record protects.
+const (
+	orphanLife   = 24 * time.Hour      // of a submission that was cut short
+	progressLife = 14 * 24 * time.Hour // of a run in progress
+	endedLife    = 7 * 24 * time.Hour  // of an evaluation that ended and was drained
+)
+
+// Fields of the evaluation's record.
+const (
+	fieldVersion  = "v"
+	fieldName     = "name"
+	fieldCreated  = "created"
+	fieldStatus   = "status"
+	fieldSettings = "settings"
+	fieldPhases   = "phases"
+	fieldSink     = "sink"
+	fieldSinkURL  = "sink_url"
+)
+
+// Restored is the state of one run as a sink knows it.
+type Restored struct {
+	Phase, Index int
+	Queue        string
+	State        eval.State
+	Generation   int
+}
+
+// Create stores an evaluation: plan and documents first, the record last, so
+// that a record means that everything is there. restored are the runs that the
+// evaluation's sink has recorded. created is false when the record stood
+// already; then nothing is changed. Create may be repeated after any failure.
+func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored) (created bool, err error) {
+	n, err := s.client.Exists(ctx, s.keys.Record(r.ID)).Result()
+	if err != nil {
+		return false, fmt.Errorf("look for evaluation %s: %w", r.ID, err)
+	}
+	if n == 1 {
+		return false, nil
+	}
+	if err := s.putPlan(ctx, r.ID, e, texts); err != nil {
+		return false, err
+	}
+	chunks, counts, err := s.restore(ctx, r, restored)
+	if err != nil {
+		return false, err
+	}
+	fields, err := recordFields(r)
+	if err != nil {
+		return false, err
+	}
+	// Listed before it exists: whoever meets an id without a record passes
+	// over it, while a record that nobody lists would never be found.
+	if err := s.client.SAdd(ctx, s.keys.Evaluations(), string(r.ID)).Err(); err != nil {
+		return false, fmt.Errorf("list evaluation %s: %w", r.ID, err)
+	}
+	keys := append([]string{s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID)}, chunks...)
+	args := append(append([]any{len(fields)}, fields...), counts...)
+	answer, err := createScript.Run(ctx, s.client, keys, args...).Int()
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
+	case answer < 0:
+		return false, fmt.Errorf("create evaluation %s: its plan or documents are gone again; submit it once more", r.ID)
+	}
+	return answer == 1, nil
+}
+
+func (s *Store) putPlan(ctx context.Context, id eval.ID, e *eval.Evaluation, texts map[string]string) error {
+	raw, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("encode evaluation %s: %w", id, err)
+	}
+	pipe := s.client.Pipeline()
+	pipe.Set(ctx, s.keys.Plan(id), compress(raw), orphanLife)
+	const pack = 100 // texts a command
+	values := make([]any, 0, 2*pack)
+	flush := func() {
+		if len(values) > 0 {
+			pipe.HSet(ctx, s.keys.Documents(id), values...)
+			values = make([]any, 0, 2*pack)
+		}
+	}
+	for hash, text := range texts {
+		values = append(values, hash, compress([]byte(text)))
+		if len(values) == 2*pack {
+			flush()
+		}
+	}
+	flush()
+	pipe.Expire(ctx, s.keys.Documents(id), orphanLife)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("store plan and documents of %s: %w", id, err)
+	}
+	return nil
+}
+
+// restore writes the states of runs that the sink has recorded and returns the
+// keys written and the counts that go with them.
+func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Restored) (chunks []string, counts []any, err error) {
+	states := map[string][]byte{}
+	perField := map[string]int{}
+	for _, run := range restored {
+		key := s.keys.States(r.ID, run.Phase, run.Index)
+		offset := run.Index % record.ChunkRuns
+		bytes := states[key]
+		if len(bytes) <= offset {
+			bytes = append(bytes, make([]byte, offset+1-len(bytes))...)
+		}
+		bytes[offset] = record.StateByte(run.State, run.Generation)
+		states[key] = bytes
+		perField[record.CountField(run.Phase, run.State, run.Queue)]++
+	}
+	for key, bytes := range states {
+		_, err := restoreScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), key}, bytes, int(orphanLife.Seconds())).Int()
+		if err != nil {
+			return nil, nil, fmt.Errorf("restore states of %s: %w", r.ID, err)
+		}
+		chunks = append(chunks, key)
+	}
+	for field, n := range perField {
+		counts = append(counts, field, n)
+	}
+	return chunks, counts, nil
+}
+
+// recordFields are the record's words as they stand in Redis.
+func recordFields(r record.Evaluation) ([]any, error) {
+	settings, err := json.Marshal(r.Settings)
+	if err != nil {
+		return nil, fmt.Errorf("encode settings of %s: %w", r.ID, err)
+	}
+	phases, err := json.Marshal(r.Phases)
+	if err != nil {
+		return nil, fmt.Errorf("encode phases of %s: %w", r.ID, err)
+	}
+	fields := []any{
+		fieldVersion, record.EvaluationVersion,
+		fieldName, r.Name,
+		fieldCreated, r.Created.UnixMilli(),
+		fieldStatus, string(r.Status),
+		fieldSettings, settings,
+		fieldPhases, phases,
+	}
+	if r.SinkURL != "" {
+		fields = append(fields, fieldSinkURL, r.SinkURL)
+	}
+	return fields, nil
+}
+
+// Evaluation reads an evaluation's record; ErrNoEvaluation when there is none.
+func (s *Store) Evaluation(ctx context.Context, id eval.ID) (record.Evaluation, error) {
+	values, err := s.client.HGetAll(ctx, s.keys.Record(id)).Result()
+	if err != nil {
+		return record.Evaluation{}, fmt.Errorf("read record of %s: %w", id, err)
+	}
+	return parseRecord(id, values)
+}
+
+func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error) {
+	if len(values) == 0 {
+		return record.Evaluation{}, fmt.Errorf("%s: %w", id, ErrNoEvaluation)
+	}
+	if v := values[fieldVersion]; v != strconv.Itoa(record.EvaluationVersion) {
+		return record.Evaluation{}, fmt.Errorf("record of %s has version %s, this program knows %d", id, v, record.EvaluationVersion)
+	}
+	created, err := strconv.ParseInt(values[fieldCreated], 10, 64)
+	if err != nil {
+		return record.Evaluation{}, fmt.Errorf("record of %s: created: %w", id, err)
+	}
+	r := record.Evaluation{
+		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]),
+		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
+	}
+	if err := json.Unmarshal([]byte(values[fieldSettings]), &r.Settings); err != nil {
+		return record.Evaluation{}, fmt.Errorf("record of %s: settings: %w", id, err)
+	}
+	if err := json.Unmarshal([]byte(values[fieldPhases]), &r.Phases); err != nil {
+		return record.Evaluation{}, fmt.Errorf("record of %s: phases: %w", id, err)
+	}
+	return r, nil
+}
+
+// Plan reads what an evaluation asks.
+func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
+	raw, err := s.client.Get(ctx, s.keys.Plan(id)).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("%s: %w", id, ErrNoEvaluation)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read plan of %s: %w", id, err)
+	}
+	if raw, err = decompress(raw); err != nil {
+		return nil, fmt.Errorf("plan of %s: %w", id, err)
+	}
+	e := new(eval.Evaluation)
+	if err := json.Unmarshal(raw, e); err != nil {
+		return nil, fmt.Errorf("plan of %s: %w", id, err)
+	}
+	if e.PlanVersion != eval.PlanVersion {
+		return nil, fmt.Errorf("plan of %s has version %d, this program knows %d", id, e.PlanVersion, eval.PlanVersion)
+	}
+	return e, nil
+}
+
+// Documents reads texts by their hashes. A missing one is an error.
+func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (map[string]string, error) {
+	values, err := s.client.HMGet(ctx, s.keys.Documents(id), hashes...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read documents of %s: %w", id, err)
+	}
+	texts := make(map[string]string, len(hashes))
+	for i, value := range values {
+		packed, ok := value.(string)
+		if !ok {
+			return nil, fmt.Errorf("read documents of %s: text %s is gone from Redis", id, hashes[i])
+		}
+		text, err := decompress([]byte(packed))
+		if err != nil {
+			return nil, fmt.Errorf("text %s of %s: %w", hashes[i], id, err)
+		}
+		texts[hashes[i]] = string(text)
+	}
+	return texts, nil
+}
+
+// Evaluations lists every evaluation that Redis knows by name.
+func (s *Store) Evaluations(ctx context.Context) ([]eval.ID, error) {
+	return s.members(ctx, s.keys.Evaluations())
+}
+
+// Active lists the evaluations that have runs to push or to end.
+func (s *Store) Active(ctx context.Context) ([]eval.ID, error) {
+	return s.members(ctx, s.keys.Active())
+}
+
+func (s *Store) members(ctx context.Context, key string) ([]eval.ID, error) {
+	names, err := s.client.SMembers(ctx, key).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list %s: %w", key, err)
+	}
+	ids := make([]eval.ID, len(names))
+	for i, name := range names {
+		ids[i] = eval.ID(name)
+	}
+	return ids, nil
+}
+
+// Activate lets the fleet top the evaluation up.
+func (s *Store) Activate(ctx context.Context, id eval.ID) error {
+	if err := s.client.SAdd(ctx, s.keys.Active(), string(id)).Err(); err != nil {
+		return fmt.Errorf("activate %s: %w", id, err)
+	}
+	return s.announce(ctx, "evaluation "+string(id))
+}
+
+// Deactivate ends that; the record stays.
+func (s *Store) Deactivate(ctx context.Context, id eval.ID) error {
+	if err := s.client.SRem(ctx, s.keys.Active(), string(id)).Err(); err != nil {
+		return fmt.Errorf("deactivate %s: %w", id, err)
+	}
+	return nil
+}
+
+// AnnounceFilled tells workers that queue has new tasks.
+func (s *Store) AnnounceFilled(ctx context.Context, queue string) error {
+	return s.announce(ctx, "queue "+queue)
+}
+
+func (s *Store) announce(ctx context.Context, message string) error {
+	if err := s.client.Publish(ctx, s.keys.Announce(), message).Err(); err != nil {
+		return fmt.Errorf("announce %s: %w", message, err)
+	}
+	return nil
+}
+
+// Shared by all stores: both are safe for concurrent use with whole-buffer calls.
+var (
+	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+)
+
+func compress(raw []byte) []byte { return encoder.EncodeAll(raw, nil) }
+
+func decompress(packed []byte) ([]byte, error) {
+	raw, err := decoder.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("decompress: %w", err)
+	}
+	return raw, nil
+}
