@@ -1,0 +1,89 @@
+package plan_test
+
+import (
+	"runtime"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+)
+
+// tenMillion compares 4,473 documents of one item: 10,001,628 pairs.
+func tenMillion(mode eval.Pairs) *eval.Evaluation {
+	e := evaluation(3, 4473)
+	e.Pairwise.Pairs = mode
+	e.Pairwise.Order = eval.OrderRandom
+	return e
+}
+
+var largeModes = map[string]eval.Pairs{
+	"all":    {Mode: eval.PairsAll},
+	"sample": {Mode: eval.PairsSample, Sample: 0.9},
+}
+
+// Not parallel, like the next: what other tests allocate must not be measured.
+func TestAtDoesNotAllocate(t *testing.T) {
+	for name, mode := range largeModes {
+		e := tenMillion(mode)
+		p := mustPlan(t, e, pairwise, queuesOf(e, "a", "b"))
+		if p.Runs() < 27_000_000 {
+			t.Fatalf("%s: %d runs, want three judges on about ten million pairs", name, p.Runs())
+		}
+		i, sum := 0, 0
+		if allocs := testing.AllocsPerRun(1000, func() {
+			sum += p.At("a", i).First
+			i += p.Len("a") / 1001
+		}); allocs != 0 {
+			t.Errorf("%s: At allocates %v times, want never", name, allocs)
+		}
+	}
+}
+
+func TestPlanIsSmall(t *testing.T) {
+	for name, mode := range largeModes {
+		e := tenMillion(mode)
+		const plans = 100
+		kept := make([]*plan.Plan, plans)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for i := range kept {
+			kept[i] = mustPlan(t, e, pairwise, queuesOf(e, "a", "b"))
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		perPlan := (int64(after.HeapAlloc) - int64(before.HeapAlloc)) / plans
+		if perPlan > 8<<10 {
+			t.Errorf("%s: a plan of ten million pairs keeps %d bytes, want at most 8 KiB", name, perPlan)
+		}
+		runtime.KeepAlive(kept)
+		runtime.KeepAlive(e)
+	}
+}
+
+func BenchmarkAt(b *testing.B) {
+	for name, mode := range largeModes {
+		b.Run(name, func(b *testing.B) {
+			e := tenMillion(mode)
+			p := mustPlan(b, e, pairwise, queuesOf(e, "a", "b"))
+			n, i, sum := p.Len("a"), 0, 0
+			b.ReportAllocs()
+			b.ReportMetric(float64(p.Runs()), "runs")
+			for b.Loop() {
+				run := p.At("a", i)
+				if run.First == run.Second {
+					b.Fatalf("run %+v compares a document with itself", run)
+				}
+				sum += run.First
+				i = (i + 7_919) % n
+			}
+		})
+	}
+}
+
+func BenchmarkNew(b *testing.B) {
+	e := tenMillion(eval.Pairs{Mode: eval.PairsAll})
+	for b.Loop() {
+		mustPlan(b, e, pairwise, queuesOf(e, "a"))
+	}
+}

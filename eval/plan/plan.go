@@ -1,0 +1,156 @@
+// Package plan says which runs an evaluation's phase consists of, without ever
+// listing them: any run is computed from its index, so ten million pairs take no
+// more memory than ten.
+//
+// A run's index belongs to its phase alone. It counts, from the outside in, what
+// is asked (a document, or a pair in one order), the trial and the judge:
+//
+//	single:   index = (document·trials + trial)·judges + judge
+//	pairwise: index = ((pair·orders + order)·trials + trial)·judges + judge
+//
+// Judges are innermost so that which queue a judge's runs go through is only a
+// matter of arithmetic, and neighbouring runs of every queue share documents.
+// What an index means is frozen by [eval.PlanVersion].
+//
+// The package does not know which runs are already recorded, and pairs of
+// identical texts are runs like others: whether a judge is asked about them is
+// decided where they are carried out.
+package plan
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Phases lists the kinds of an evaluation's phases in the order in which they
+// are carried out. A phase's number is its position in this list.
+func Phases(e *eval.Evaluation) []eval.Kind {
+	var kinds []eval.Kind
+	if e.Single != nil {
+		kinds = append(kinds, eval.KindSingle)
+	}
+	if e.Pairwise != nil {
+		kinds = append(kinds, eval.KindPairwise)
+	}
+	return kinds
+}
+
+// Options say how a phase's runs are carried out. They never change what an
+// index means.
+type Options struct {
+	// JudgeQueues is the queue of each judge, by position in Evaluation.Judges.
+	JudgeQueues []string
+	// Limit keeps only the runs with an index below it; 0 keeps all.
+	Limit int
+}
+
+// Plan is the indexed list of one phase's runs. It is immutable and safe for
+// concurrent use, as long as nobody changes the evaluation that it was made of.
+type Plan struct {
+	kind   eval.Kind
+	cases  cases
+	trials int
+	judges int
+	all    int // runs of the phase, whatever the limit
+	runs   int // runs within the limit
+	queues queues
+}
+
+// Run is one unit of work. Documents and judges are positions in the
+// evaluation's lists.
+type Run struct {
+	Index  int // in the phase
+	Judge  int
+	First  int // the document shown first, or the only one
+	Second int // the document shown second; -1 where there is one only
+	Trial  int // from 1
+}
+
+// cases enumerates what a phase asks of every judge in every trial.
+type cases interface {
+	count() int
+	// at returns the documents of the i-th case, second -1 where there is none.
+	at(i int) (first, second int)
+}
+
+// New makes the plan of e's phase (a position in Phases). It hashes the whole
+// evaluation and checks it, so make it once and keep it; the error names every
+// problem found. The evaluation must have been normalized.
+func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
+	if err := validate(e, phase, o); err != nil {
+		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
+	}
+	p := &Plan{kind: Phases(e)[phase], judges: len(e.Judges)}
+	switch p.kind {
+	case eval.KindSingle:
+		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials
+	case eval.KindPairwise:
+		cases, err := newComparisons(e)
+		if err != nil {
+			return nil, fmt.Errorf("plan phase %d: %w", phase, err)
+		}
+		p.cases, p.trials = cases, e.Pairwise.Trials
+	}
+	all, ok := product(p.cases.count(), p.trials, p.judges)
+	if !ok {
+		return nil, fmt.Errorf("plan phase %d: %d × %d trials × %d judges are more runs than can be numbered",
+			phase, p.cases.count(), p.trials, p.judges)
+	}
+	p.all, p.runs = all, all
+	if o.Limit > 0 {
+		p.runs = min(all, o.Limit)
+	}
+	p.queues = newQueues(o.JudgeQueues, p.runs)
+	return p, nil
+}
+
+// Kind is what the phase's runs ask.
+func (p *Plan) Kind() eval.Kind { return p.kind }
+
+// Runs is the number of runs in all queues together.
+func (p *Plan) Runs() int { return p.runs }
+
+// Queues lists the queues that carry at least one run, sorted.
+func (p *Plan) Queues() []string { return slices.Clone(p.queues.names) }
+
+// Len is the number of runs that go through a queue; 0 for an unknown one.
+func (p *Plan) Len(queue string) int { return p.queues.length[queue] }
+
+// At returns the i-th run of a queue; indexes rise with i. Like a slice, it
+// panics when i is not in [0, Len(queue)).
+func (p *Plan) At(queue string, i int) Run {
+	if i < 0 || i >= p.Len(queue) {
+		panic(fmt.Sprintf("plan: run %d of queue %q, which has %d", i, queue, p.Len(queue)))
+	}
+	return p.Run(p.queues.index(queue, i))
+}
+
+// Run returns the run with an index, whatever its queue, also one beyond the
+// limit: a limit may have been lowered since the run was pushed. It panics when
+// the phase has no such run.
+func (p *Plan) Run(index int) Run {
+	if index < 0 || index >= p.all {
+		panic(fmt.Sprintf("plan: run %d of a phase of %d", index, p.all))
+	}
+	rest, judge := index/p.judges, index%p.judges
+	first, second := p.cases.at(rest / p.trials)
+	return Run{Index: index, Judge: judge, First: first, Second: second, Trial: rest%p.trials + 1}
+}
+
+// product multiplies non-negative factors; ok is false when the result does not
+// fit an int.
+func product(factors ...int) (result int, ok bool) {
+	total := uint64(1)
+	for _, f := range factors {
+		high, low := bits.Mul64(total, uint64(f))
+		if high != 0 || low > math.MaxInt {
+			return 0, false
+		}
+		total = low
+	}
+	return int(total), true
+}

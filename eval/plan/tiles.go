@@ -1,0 +1,89 @@
+package plan
+
+import (
+	"errors"
+	"sort"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// tile is the side of the square of documents within which pairs are
+// enumerated before the next square begins: 256 neighbouring pairs need 32
+// texts, where row after row of a large item would need 257. Part of what an
+// index means.
+const tile = 16
+
+var errTooManyPairs = errors.New("more pairs than can be numbered")
+
+// allPairs enumerates every unordered pair of documents within each item, item
+// after item, in memory that grows with items only.
+type allPairs struct {
+	items []block
+	total int
+}
+
+// block is one item of at least two documents.
+type block struct {
+	firstPair int // number of its first pair
+	firstDoc  int // position of its first document
+	docs      int
+}
+
+// newAllPairs takes documents sorted by item.
+func newAllPairs(docs []eval.Document) (*allPairs, error) {
+	p := &allPairs{}
+	for start := 0; start < len(docs); {
+		end := start + 1
+		for end < len(docs) && docs[end].Item == docs[start].Item {
+			end++
+		}
+		if n := end - start; n > 1 {
+			p.items = append(p.items, block{firstPair: p.total, firstDoc: start, docs: n})
+			twice, ok := product(n, n-1)
+			if p.total += twice / 2; !ok || p.total < 0 {
+				return nil, errTooManyPairs
+			}
+		}
+		start = end
+	}
+	return p, nil
+}
+
+func (p *allPairs) count() int { return p.total }
+
+func (p *allPairs) at(i int) (a, b int) {
+	k := sort.Search(len(p.items), func(k int) bool { return p.items[k].firstPair > i }) - 1
+	item := p.items[k]
+	a, b = tiledPair(item.docs, i-item.firstPair)
+	return item.firstDoc + a, item.firstDoc + b
+}
+
+// tiledPair is the k-th of the n(n−1)/2 pairs a < b of n documents. The upper
+// triangle is cut into bands of tile rows, each band into its triangle on the
+// diagonal and the tiles right of it; a tile is read row by row.
+func tiledPair(n, k int) (a, b int) {
+	band := sort.Search((n+tile-1)/tile, func(band int) bool { return pairsAbove(n, band*tile) > k }) - 1
+	top := band * tile
+	k -= pairsAbove(n, top)
+	rows := min(tile, n-top)
+	triangle := rows * (rows - 1) / 2
+	if k < triangle {
+		for width := rows - 1; k >= width; width-- {
+			k -= width
+			top++
+		}
+		return top, top + 1 + k
+	}
+	// Only a band's last tile may be narrower, and only the last band lower, which
+	// has no tiles beside its triangle.
+	k -= triangle
+	left := top + tile + k/(tile*tile)*tile
+	k %= tile * tile
+	columns := min(tile, n-left)
+	return top + k/columns, left + k%columns
+}
+
+// pairsAbove counts the pairs a < b of n documents with a < row.
+func pairsAbove(n, row int) int {
+	return row * (2*n - row - 1) / 2
+}

@@ -1,0 +1,146 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// validate joins everything that would make the phase's runs meaningless.
+func validate(e *eval.Evaluation, phase int, o Options) error {
+	if e.PlanVersion != eval.PlanVersion {
+		return fmt.Errorf("the evaluation has plan version %d, this program numbers runs by version %d: use the program that made it",
+			e.PlanVersion, eval.PlanVersion)
+	}
+	phases := Phases(e)
+	if phase < 0 || phase >= len(phases) {
+		return fmt.Errorf("the evaluation has %d phases, numbered from 0", len(phases))
+	}
+	problems := []error{validateJudges(e, o)}
+	if o.Limit < 0 {
+		problems = append(problems, fmt.Errorf("limit is %d: want 0 (all runs) or more", o.Limit))
+	}
+	if err := validateDocuments(e); err != nil {
+		return errors.Join(append(problems, err)...) // what follows relies on sorted documents
+	}
+	if phases[phase] == eval.KindSingle {
+		problems = append(problems, validateTrials(e.Single.Trials))
+	} else {
+		problems = append(problems, validatePairwise(e))
+	}
+	return errors.Join(problems...)
+}
+
+func validateJudges(e *eval.Evaluation, o Options) error {
+	if len(e.Judges) == 0 {
+		return errors.New("no judges")
+	}
+	if len(o.JudgeQueues) != len(e.Judges) {
+		return fmt.Errorf("%d judges have %d queues: want one for each judge", len(e.Judges), len(o.JudgeQueues))
+	}
+	if i := slices.Index(o.JudgeQueues, ""); i >= 0 {
+		return fmt.Errorf("judge %q has no queue", e.Judges[i].Name)
+	}
+	return nil
+}
+
+func validateDocuments(e *eval.Evaluation) error {
+	if len(e.Documents) == 0 {
+		return errors.New("no documents")
+	}
+	for i, d := range e.Documents {
+		if d.Item < 0 || d.Item >= len(e.Items) {
+			return fmt.Errorf("document %q belongs to item %d of %d", d.ID, d.Item, len(e.Items))
+		}
+		if i == 0 {
+			continue
+		}
+		before := e.Documents[i-1]
+		switch order := cmp.Or(cmp.Compare(before.Item, d.Item), cmp.Compare(before.ID, d.ID)); {
+		case order == 0:
+			return fmt.Errorf("two documents have the id %q", d.ID)
+		case order > 0:
+			return fmt.Errorf("document %q stands before %q: documents are not sorted (Evaluation.Normalize)", before.ID, d.ID)
+		}
+	}
+	return nil
+}
+
+func validateTrials(trials int) error {
+	if trials < 1 {
+		return fmt.Errorf("trials is %d: want at least 1", trials)
+	}
+	return nil
+}
+
+func validatePairwise(e *eval.Evaluation) error {
+	problems := []error{validateTrials(e.Pairwise.Trials)}
+	switch e.Pairwise.Order {
+	case eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed:
+	default:
+		problems = append(problems, fmt.Errorf("order is %q: want %s, %s or %s",
+			e.Pairwise.Order, eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed))
+	}
+	if slices.ContainsFunc(e.Documents, func(d eval.Document) bool { return d.ID == eval.Tie }) {
+		problems = append(problems, fmt.Errorf("a document has the id %q, which stands for a tie", eval.Tie))
+	}
+	p := e.Pairwise.Pairs
+	switch p.Mode {
+	case eval.PairsListed:
+		problems = append(problems, validateListed(e))
+	case eval.PairsAll:
+		problems = append(problems, validateSomePair(e.Documents))
+	case eval.PairsSample:
+		if !(p.Sample > 0 && p.Sample <= 1) { // also refuses NaN
+			problems = append(problems, fmt.Errorf("sample is %v: want a share of the pairs, above 0 and at most 1", p.Sample))
+		}
+		problems = append(problems, validateSomePair(e.Documents))
+	default:
+		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s or %s",
+			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed))
+	}
+	return errors.Join(problems...)
+}
+
+func validateSomePair(docs []eval.Document) error {
+	for i := 1; i < len(docs); i++ {
+		if docs[i].Item == docs[i-1].Item {
+			return nil
+		}
+	}
+	return errors.New("no item has two documents, so there is nothing to compare")
+}
+
+// validateListed reports the first listed pair that is no comparison of its own.
+func validateListed(e *eval.Evaluation) error {
+	pairs := e.Pairwise.Pairs.Listed
+	if len(pairs) == 0 {
+		return errors.New("no pairs are listed")
+	}
+	seen := make(map[[2]int]int, len(pairs))
+	for i, pair := range pairs {
+		a, b := pair[0], pair[1]
+		if min(a, b) < 0 || max(a, b) >= len(e.Documents) {
+			return fmt.Errorf("listed pair %d names documents %d and %d of %d", i+1, a, b, len(e.Documents))
+		}
+		first, second := e.Documents[a], e.Documents[b]
+		if a == b {
+			return fmt.Errorf("listed pair %d compares %q with itself", i+1, first.ID)
+		}
+		if first.Item != second.Item {
+			return fmt.Errorf("listed pair %d compares %q of item %q with %q of item %q: both must answer one item",
+				i+1, first.ID, e.Items[first.Item].ID, second.ID, e.Items[second.Item].ID)
+		}
+		if e.Pairwise.Order != eval.OrderAsListed { // as listed, the reverse is another question
+			pair = [2]int{min(a, b), max(a, b)}
+		}
+		if before, ok := seen[pair]; ok {
+			return fmt.Errorf("listed pair %d (%q, %q) was listed before as pair %d: ask again with trials", i+1, first.ID, second.ID, before+1)
+		}
+		seen[pair] = i
+	}
+	return nil
+}
