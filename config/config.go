@@ -1,0 +1,72 @@
+// Package config turns files, environment variables and flags into the settings
+// of the other packages: an evaluation file into a Submission, the fleet's
+// --config into a Fleet.
+//
+// Everything wrong is found in one pass and reported with its place, what was
+// found and what would be right (Problems); nothing unknown is ignored. File
+// text is never expanded for "$", "{}" or "<…>", because prompts contain them.
+//
+// It reads files and the environment it is given, and does nothing else: it
+// calls no provider, opens no Redis and keeps no state. Only cmd imports it.
+package config
+
+import (
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Lookup finds an environment variable, as os.LookupEnv does.
+type Lookup func(name string) (value string, ok bool)
+
+// Options are what stands above an evaluation file: the fleet's settings below
+// it, the environment and flags over it. The zero value has none of them.
+type Options struct {
+	// Env is read for MAX_CONCURRENT_LLM_CALLS, RETRY_INITIAL_DELAY,
+	// RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS and LLM_CALL_TIMEOUT. nil: empty.
+	Env Lookup
+	// Fleet is the submitter's --config. nil: the built-in providers only.
+	Fleet *Fleet
+	// MaxConcurrency is --max-concurrency. nil: not given.
+	MaxConcurrency *int
+	// JSON is --json-mode. Empty: not given.
+	JSON eval.JSONMode
+	// Again is --again NAME, part of the evaluation's identity.
+	Again string
+	// Limit is --limit N; 0: all runs.
+	Limit int
+	// ForFleet says that workers elsewhere will make the calls: providers and
+	// lease in the evaluation file are refused, because they belong in the
+	// workers' own --config.
+	ForFleet bool
+}
+
+// Submission is an evaluation ready to be run or pushed.
+type Submission struct {
+	// Evaluation is normalised: its ID is final.
+	Evaluation *eval.Evaluation
+	// Texts holds every document's text by its hash.
+	Texts map[string]string
+	// Settings carry the limits of the file and of Options.Fleet, combined to
+	// the tightest of each.
+	Settings record.Settings
+	// Providers are all that a judge may name: built in, from Options.Fleet, and
+	// from the file itself.
+	Providers map[string]Provider
+	// Lease is how long a call's lease holds without renewal, for whoever makes
+	// the calls in this process.
+	Lease time.Duration
+	// Warnings do not stop the evaluation.
+	Warnings []Problem
+	// Dir is the folder of the evaluation file.
+	Dir string
+}
+
+// DefaultLease is how long a lease holds without renewal where nothing else is
+// said.
+const DefaultLease = 10 * time.Second
+
+// DefaultConcurrency bounds an evaluation's calls in flight where neither it,
+// nor the fleet, nor every provider of its judges is bounded.
+const DefaultConcurrency = 5

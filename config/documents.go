@@ -1,0 +1,163 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// documentSet gathers an evaluation's documents. Its positions are those of
+// eval.Evaluation before it is normalised.
+type documentSet struct {
+	draft     *draft
+	ids       map[string]place    // where each document was found
+	items     map[string]int      // position of each item
+	asked     map[string]place    // where each item's question was found
+	answers   map[[2]string][]int // documents by item and candidate
+	byItem    map[string][]string // candidates of each item
+	empty     int
+	sameNames bool // whether the way out of duplicate ids was already told
+}
+
+// found is a document as it was found.
+type found struct {
+	id, item, candidate, question, text string
+	at                                  place
+}
+
+func (s *draft) newDocumentSet() documentSet {
+	return documentSet{draft: s, ids: map[string]place{}, items: map[string]int{}, asked: map[string]place{},
+		answers: map[[2]string][]int{}, byItem: map[string][]string{}}
+}
+
+// documents reads the three forms of the documents key.
+func (s *draft) documents(d *document, v value) documentSet {
+	set := s.newDocumentSet()
+	before := len(s.problems)
+	described := ""
+	if pattern, ok := scalar(v.node); ok {
+		set.globs(d, []value{v})
+		described = pattern
+	} else if d.has(v, "jsonl") {
+		described = set.jsonl(d, v)
+	} else if d.has(v, "files") {
+		described = set.files(d, v)
+	} else {
+		var patterns []value
+		d.list(v, func(v value) { patterns = append(patterns, v) })
+		described = strings.Join(set.globs(d, patterns), ", ")
+	}
+	if len(s.asked.Documents) == 0 && len(s.problems) == before {
+		s.refuse(v.place, "paths are relative to the evaluation file's folder", "no documents found: %s", described)
+	}
+	if set.empty > 0 {
+		s.warn(v.place, "", "%d documents have no text", set.empty)
+	}
+	return set
+}
+
+// has reports whether a mapping has a key.
+func (d *document) has(v value, key string) bool {
+	if _, ok := scalar(v.node); ok || describe(v.node) != "a mapping" {
+		return false
+	}
+	quiet := document{findings: &findings{}, name: d.name, anchors: d.anchors}
+	found := false
+	quiet.entries(v, func(k string, _ value) { found = found || k == key })
+	return found
+}
+
+// maxID bounds the length of ids of documents and items, and of candidates.
+const maxID = 512
+
+// add takes a document in. Its problems are reported at its own place.
+func (set *documentSet) add(doc found) {
+	s := set.draft
+	for _, name := range []string{doc.id, doc.item, doc.candidate} {
+		if len(name) > maxID || unprintable.MatchString(name) {
+			s.refuse(doc.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be an id", name)
+			return
+		}
+	}
+	if doc.id == eval.Tie {
+		s.refuse(doc.at, "rename the document", "no document may be called %s: a verdict says it when neither wins", eval.Tie)
+		return
+	}
+	if before, ok := set.ids[doc.id]; ok {
+		set.duplicate(doc, before)
+		return
+	}
+	set.ids[doc.id] = doc.at
+	item := set.item(doc)
+	hash := eval.TextHash(doc.text)
+	s.texts[hash] = doc.text
+	if strings.TrimSpace(doc.text) == "" {
+		set.empty++
+	}
+	if doc.candidate == "" {
+		doc.candidate = doc.id
+	}
+	key := [2]string{doc.item, doc.candidate}
+	if len(set.answers[key]) == 0 {
+		set.byItem[doc.item] = append(set.byItem[doc.item], doc.candidate)
+	}
+	set.answers[key] = append(set.answers[key], len(s.asked.Documents))
+	s.asked.Documents = append(s.asked.Documents, eval.Document{
+		ID: doc.id, Item: item, Candidate: doc.candidate, Hash: hash, Bytes: len(doc.text),
+	})
+}
+
+// duplicate reports a second document of one id, with the way out once.
+func (set *documentSet) duplicate(doc found, before place) {
+	fix := ""
+	if doc.at.line == 0 {
+		fix = "where folders tell files of one name apart, use documents: {files: \"…/<item>/<candidate>.md\"}"
+	}
+	if set.sameNames {
+		fix = ""
+	}
+	set.sameNames = true
+	set.draft.refuse(doc.at, fix, "a second document with the id %q, the first is %s", doc.id, before)
+}
+
+// item is the position of a document's item, whose question all its documents
+// must share.
+func (set *documentSet) item(doc found) int {
+	s := set.draft
+	i, ok := set.items[doc.item]
+	if !ok {
+		i = len(s.asked.Items)
+		set.items[doc.item] = i
+		s.asked.Items = append(s.asked.Items, eval.Item{ID: doc.item})
+	}
+	switch item := &s.asked.Items[i]; {
+	case doc.question == "":
+	case item.Question == "":
+		item.Question, set.asked[doc.item] = doc.question, doc.at
+	case item.Question != doc.question:
+		fix := "give documents of different questions different items"
+		s.refuse(doc.at, fix, "item %q has another question here than in %s", doc.item, set.asked[doc.item])
+	}
+	return i
+}
+
+// comparable reports whether any item has two documents.
+func (set *documentSet) comparable() bool {
+	count := make([]int, len(set.draft.asked.Items))
+	for _, doc := range set.draft.asked.Documents {
+		if count[doc.Item]++; count[doc.Item] == 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// printable is s within a message, bounded.
+func printable(s string) string {
+	if utf8.RuneCountInString(s) > 40 {
+		s = string([]rune(s)[:40]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// globs reads the files that match patterns; a file's id is its base name. It
+// returns the patterns as written.
+func (set *documentSet) globs(d *document, patterns []value) []string {
+	seen := map[string]bool{}
+	var written []string
+	for _, v := range patterns {
+		pattern := d.text(v)
+		if pattern == "" {
+			continue
+		}
+		written = append(written, pattern)
+		files, ok := set.match(v.place, pattern)
+		if !ok {
+			continue
+		}
+		if len(files) == 0 && len(patterns) > 1 {
+			d.warn(v.place, "", "%s matches no file", pattern)
+		}
+		for _, file := range files {
+			id := path.Base(file.name)
+			if key := realPath(file.path) + "\x00" + id; !seen[key] {
+				seen[key] = true
+				set.addFile(file.path, found{id: id})
+			}
+		}
+	}
+	return written
+}
+
+// realPath is the same for every way to one file.
+func realPath(path string) string {
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		path = resolved
+	}
+	if absolute, err := filepath.Abs(path); err == nil {
+		path = absolute
+	}
+	return path
+}
+
+// match is a file that a pattern names: where it is, and its name as the
+// pattern would write it.
+type match struct{ path, name string }
+
+// match lists the files that a pattern names, sorted. "**" stands for any
+// number of folders; hidden files only match where their dot is written.
+func (set *documentSet) match(at place, pattern string) ([]match, bool) {
+	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
+	folder := filepath.FromSlash(base)
+	if !filepath.IsAbs(folder) {
+		folder = filepath.Join(set.draft.dir, folder)
+	}
+	names, err := doublestar.Glob(os.DirFS(folder), rest,
+		doublestar.WithNoHidden(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
+	if err != nil {
+		set.draft.refuse(at, "", "%s: %v", pattern, cause(err))
+		return nil, false
+	}
+	slices.Sort(names)
+	var files []match
+	for _, name := range names {
+		file := match{path: filepath.Join(folder, filepath.FromSlash(name)), name: path.Join(base, name)}
+		info, err := os.Stat(file.path)
+		switch {
+		case err != nil:
+			set.draft.refuse(place{file: file.path}, "", "%v", cause(err))
+		case !info.IsDir():
+			files = append(files, file)
+		case rest == name:
+			set.draft.refuse(at, "name the files in it: "+strings.TrimSuffix(pattern, "/")+"/*", "%s is a folder", pattern)
+			return nil, false
+		}
+	}
+	return files, true
+}
+
+// addFile adds the document whose text is a file.
+func (set *documentSet) addFile(file string, doc found) {
+	text, ok := set.draft.readText(file, maxText)
+	if !ok {
+		return
+	}
+	doc.at, doc.text = place{file: file}, string(text)
+	set.add(doc)
+}
+
+var placeholder = regexp.MustCompile(`<(\w*)>`)
+
+// files reads the form {files: "essays/<item>/<candidate>.md"}: the two names
+// are taken from the path, each within one folder's or file's name. Anything
+// else in it stands for itself. It returns the pattern as written.
+func (set *documentSet) files(d *document, v value) (pattern string) {
+	at := v.place
+	d.mapping(v, keys{"files": func(v value) { pattern, at = d.text(v), v.place }})
+	if pattern == "" {
+		return ""
+	}
+	pattern = path.Clean(filepath.ToSlash(pattern))
+	var glob, extract strings.Builder
+	extract.WriteString("^")
+	seen := map[string]bool{}
+	end := 0
+	literal := func(s string) {
+		glob.WriteString(escapeGlob.Replace(s))
+		extract.WriteString(regexp.QuoteMeta(s))
+	}
+	for _, m := range placeholder.FindAllStringSubmatchIndex(pattern, -1) {
+		literal(pattern[end:m[0]])
+		name := pattern[m[2]:m[3]]
+		if seen[name] || name != "item" && name != "candidate" {
+			d.refuse(at, "use <item> and <candidate>, each once", "<%s> cannot stand here", name)
+			return pattern
+		}
+		seen[name] = true
+		glob.WriteString("*")
+		extract.WriteString("(?P<" + name + ">[^/]+?)")
+		end = m[1]
+	}
+	literal(pattern[end:])
+	extract.WriteString("$")
+	if !seen["candidate"] {
+		d.refuse(at, `for example {files: "essays/<item>/<candidate>.md"}`, "the pattern has no <candidate>")
+		return pattern
+	}
+	matches, ok := set.match(at, glob.String())
+	if !ok {
+		return pattern
+	}
+	names := regexp.MustCompile(extract.String())
+	for _, file := range matches {
+		m := names.FindStringSubmatch(file.name)
+		if m == nil {
+			continue // a name of no characters
+		}
+		doc := found{candidate: m[names.SubexpIndex("candidate")]}
+		if i := names.SubexpIndex("item"); i > 0 {
+			doc.item = m[i]
+		}
+		doc.id = answerID(doc.item, doc.candidate)
+		set.addFile(file.path, doc)
+	}
+	return pattern
+}
+
+var escapeGlob = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
+
+// answerID is the id of a document known by its item and candidate only.
+func answerID(item, candidate string) string {
+	if item == "" {
+		return candidate
+	}
+	return item + "/" + candidate
+}

@@ -1,0 +1,294 @@
+package config
+
+import (
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// draft is a submission being read.
+type draft struct {
+	findings
+	options  Options
+	fleet    *Fleet
+	top      place // the file as a whole
+	dir      string
+	asked    eval.Evaluation
+	texts    map[string]string
+	settings record.Settings
+	known    map[string]Provider
+	judgesAt []place
+	own      concurrency
+}
+
+func newDraft(file, dir, name string, o Options) (*draft, error) {
+	fleet := o.Fleet
+	if fleet == nil {
+		var err error
+		if fleet, err = LoadFleet(""); err != nil {
+			return nil, err
+		}
+	}
+	return &draft{
+		options: o,
+		fleet:   fleet,
+		top:     place{file: file},
+		dir:     dir,
+		asked:   eval.Evaluation{Name: name, Again: o.Again, JSON: eval.JSONAuto},
+		texts:   map[string]string{},
+		known:   maps.Clone(fleet.Providers),
+		settings: record.Settings{
+			Priority: 1,
+			Retry:    fleet.Retry,
+			Timeouts: maps.Clone(fleet.Timeouts),
+			Limit:    o.Limit,
+		},
+	}, nil
+}
+
+// LoadEvaluation reads an evaluation file, its documents, templates and pairs,
+// all relative to the file, and lays flags and environment over it. Its error
+// is of type Problems and holds everything that is wrong.
+//
+// A document is at most 8 MiB of UTF-8; a byte order mark is dropped.
+func LoadEvaluation(path string, o Options) (*Submission, error) {
+	base := filepath.Base(path)
+	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
+	if err != nil {
+		return nil, err
+	}
+	if ext := filepath.Ext(path); ext == ".jsonl" || ext == ".csv" {
+		s.refuse(s.top, "write an evaluation file that names it under documents", "experiments are not available in this version")
+		return nil, s.problems
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		s.refuse(s.top, "to compare the documents in it, name a judge: --judge simulator:careful", "this is a folder")
+		return nil, s.problems
+	}
+	text, ok := s.readText(path, maxSettings)
+	if !ok {
+		return nil, s.problems
+	}
+	d, root, ok := parseYAML(path, text, &s.findings)
+	if !ok {
+		return nil, s.problems
+	}
+	s.read(d, root)
+	return s.finish()
+}
+
+// read takes the file's keys. Those that refer to others are kept until all are
+// known.
+func (s *draft) read(d *document, root value) {
+	var documents, judges, pairwise *value
+	keep := func(into **value) func(value) {
+		return func(v value) { *into = &v }
+	}
+	d.mapping(root, keys{
+		"name":        func(v value) { s.asked.Name = d.text(v) },
+		"documents":   keep(&documents),
+		"judges":      keep(&judges),
+		"single":      func(v value) { s.asked.Single = s.single(d, v) },
+		"pairwise":    keep(&pairwise),
+		"json":        func(v value) { s.asked.JSON = d.jsonMode(v) },
+		"concurrency": func(v value) { s.own = d.concurrency(v) },
+		"retry":       func(v value) { d.retry(v, &s.settings.Retry) },
+		"priority":    func(v value) { s.settings.Priority = d.integer(v, 1, math.MaxInt32) },
+		"providers":   func(v value) { s.ownProviders(d, v) },
+		"grounding":   func(v value) { d.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
+		"reasoning":   func(v value) { d.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
+		"cache":       d.laterUnless("false"),
+		"panel":       d.later,
+		"jsonify":     d.later,
+		"fallback":    d.later,
+		"budget":      d.later,
+		"votes":       d.later,
+		"runs":        d.later,
+		"model":       d.later,
+		"provider":    d.later,
+		"test":        d.later,
+		"llm_api":     d.later,
+		"retries":     d.later,
+
+		"enforce_web_search": d.later,
+	})
+	if s.own.lease > 0 && s.options.ForFleet {
+		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
+	}
+	if judges != nil {
+		d.judges(*judges, s)
+	} else {
+		s.noJudges(s.top)
+	}
+	var set documentSet
+	if documents != nil {
+		set = s.documents(d, *documents)
+	} else {
+		s.refuse(s.top, `add documents: ["docs/*.md"]`, "no documents are given")
+	}
+	if pairwise != nil {
+		s.asked.Pairwise = s.pairwise(d, *pairwise, set)
+	}
+	if s.asked.Single == nil && pairwise == nil {
+		s.refuse(s.top, "add single or pairwise", "nothing is asked about the documents")
+	}
+}
+
+func (s *draft) ownProviders(d *document, v value) {
+	if s.options.ForFleet {
+		s.refuse(v.key, "put them into the workers' --config, beside their keys",
+			"providers in an evaluation file hold for run only, not for workers elsewhere")
+		return
+	}
+	d.providers(v, s.known, false)
+}
+
+func (d *document) jsonMode(v value) eval.JSONMode {
+	return eval.JSONMode(d.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}, nil))
+}
+
+// finish checks what needs the whole, lays environment and flags over it, and
+// makes the submission.
+func (s *draft) finish() (*Submission, error) {
+	s.checkJudges()
+	s.knownScopes(s.own, s.known)
+	s.unusedScopes()
+	if s.options.JSON != "" {
+		s.asked.JSON = s.options.JSON
+	}
+	maps.Copy(s.settings.Timeouts, s.own.timeouts)
+	s.retryFromEnv(s.options, &s.settings.Retry)
+	s.timeoutFromEnv()
+	own := s.ownBound()
+	if err := s.err(); err != nil {
+		return nil, err
+	}
+	s.asked.Normalize()
+	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)
+	if own.max > 0 {
+		limits = append(limits, limit{ratelimit.Limit{
+			Scope: ratelimit.Scope{Evaluation: string(s.asked.ID())},
+			Kind:  ratelimit.Concurrency, Max: int64(own.max),
+		}, own.at})
+	}
+	s.settings.Limits = s.combine(limits, s.top.file)
+	lease := s.fleet.Lease
+	if s.own.lease > 0 {
+		lease = s.own.lease
+	}
+	return &Submission{
+		Evaluation: &s.asked,
+		Texts:      s.texts,
+		Settings:   s.settings,
+		Providers:  s.known,
+		Lease:      lease,
+		Warnings:   s.warnings,
+		Dir:        s.dir,
+	}, nil
+}
+
+// timeoutFromEnv replaces the timeout of calls that no provider or model has
+// one of its own for.
+func (s *draft) timeoutFromEnv() {
+	raw, ok := s.options.lookup("LLM_CALL_TIMEOUT")
+	if !ok {
+		return
+	}
+	timeout, ok := parseSeconds(raw)
+	if !ok || timeout <= 0 {
+		s.refuse(place{path: "LLM_CALL_TIMEOUT"}, "want a number of seconds above 0", "%q stands here", raw)
+	}
+	s.settings.Timeouts[""] = timeout
+}
+
+// maxFromEnv is the largest MAX_CONCURRENT_LLM_CALLS.
+const maxFromEnv = 50
+
+// ownBound is the evaluation's own bound on calls in flight, and notes in the
+// settings where it came from: the strongest of flag, environment and file. When
+// none of them speaks, the fleet's bound holds alone, or the caps of the judges'
+// providers when every one is capped, or else the default.
+func (s *draft) ownBound() bound {
+	var own bound
+	source := ""
+	if s.own.max.max > 0 {
+		own, source = s.own.max, "file"
+	}
+	const variable = "MAX_CONCURRENT_LLM_CALLS"
+	if raw, ok := s.options.lookup(variable); ok {
+		n, err := strconv.Atoi(raw)
+		switch {
+		case err != nil:
+			s.refuse(place{path: variable}, "want a whole number from 1 to 50", "%q stands here", raw)
+		case n < 1:
+			s.refuse(place{}, "", "%s must be >= 1, got %d", variable, n)
+		case n > maxFromEnv:
+			s.refuse(place{}, "for more, use max_concurrency in the evaluation file or --max-concurrency",
+				"%s must be <= %d, got %d", variable, maxFromEnv, n)
+		}
+		own, source = bound{n, place{path: variable}}, "environment"
+	}
+	if flag := s.options.MaxConcurrency; flag != nil {
+		at := place{path: "--max-concurrency"}
+		if *flag < 1 {
+			s.refuse(at, "want a whole number, at least 1", "%d calls in flight", *flag)
+		}
+		own, source = bound{*flag, at}, "flag"
+	}
+	switch {
+	case source != "":
+	case s.fleet.max.max > 0:
+		source = "fleet"
+	case s.allCapped():
+		source = "providers"
+	default:
+		own, source = bound{max: DefaultConcurrency}, "default"
+	}
+	s.settings.ConcurrencySource = source
+	return own
+}
+
+// allCapped reports whether every judge's provider has a bound of its own on
+// calls in flight.
+func (s *draft) allCapped() bool {
+	capped := map[ratelimit.Scope]bool{}
+	for _, l := range append(append([]limit{}, s.fleet.written...), s.own.limits...) {
+		if l.Kind == ratelimit.Concurrency {
+			capped[l.Scope] = true
+		}
+	}
+	for _, judge := range s.asked.Judges {
+		if !capped[ratelimit.Scope{Provider: judge.Provider}] {
+			return false
+		}
+	}
+	return true
+}
+
+// unusedScopes warns of limits that no run of this evaluation meets: a
+// misspelt model would otherwise be called without its limit.
+func (s *draft) unusedScopes() {
+	models := map[string][]string{}
+	for _, judge := range s.asked.Judges {
+		models[judge.Provider] = append(models[judge.Provider], judge.Model)
+	}
+	for _, scope := range s.own.scopes {
+		used := models[scope.Provider]
+		switch {
+		case scope.Group != "":
+			s.warn(scope.at, "leave it out", "no run of this evaluation belongs to group %s", scope.Group)
+		case len(used) == 0 && scope.Model == "":
+			s.warn(scope.at, "leave it out", "no judge uses provider %s", scope.Provider)
+		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
+			s.warn(scope.at, didYouMean(scope.Model, used), "no judge uses model %s:%s", scope.Provider, scope.Model)
+		}
+	}
+}

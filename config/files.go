@@ -1,0 +1,96 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"unicode/utf8"
+)
+
+// Bounds on what is read whole.
+const (
+	maxSettings = 1 << 20 // an evaluation file, a fleet file, a .env
+	maxText     = 8 << 20 // a document, a template, a line of JSONL
+)
+
+var byteOrderMark = []byte("\ufeff")
+
+// readText reads a text file whole: UTF-8, at most limit bytes, without its
+// byte order mark. When ok is false the problem has been reported at the file
+// itself.
+func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
+	at := place{file: path}
+	file, err := openRegular(path)
+	if err != nil {
+		f.refuse(at, "", "%v", err)
+		return nil, false
+	}
+	defer file.Close()
+	text, err = io.ReadAll(io.LimitReader(file, limit+1))
+	if err != nil {
+		f.refuse(at, "", "%v", cause(err))
+		return nil, false
+	}
+	if int64(len(text)) > limit {
+		size := "more"
+		if info, err := file.Stat(); err == nil {
+			size = fmt.Sprintf("%d bytes", info.Size())
+		}
+		f.refuse(at, "", "%s is too large: at most %d bytes are read", size, limit)
+		return nil, false
+	}
+	if offset := invalidUTF8(text); offset >= 0 {
+		f.refuse(at, "save it as UTF-8", "not UTF-8: byte %d is no part of a character", offset)
+		return nil, false
+	}
+	return bytes.TrimPrefix(text, byteOrderMark), true
+}
+
+// openRegular opens a file that is neither a folder nor a device.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, errors.New("no such file")
+	case err != nil:
+		return nil, cause(err)
+	case info.IsDir():
+		return nil, errors.New("this is a folder, not a file")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("this is no regular file")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	return file, nil
+}
+
+// cause is err without the path, which the problem's place already names.
+func cause(err error) error {
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// invalidUTF8 is the offset of the first byte that is no part of a character,
+// -1 when there is none.
+func invalidUTF8(text []byte) int {
+	if utf8.Valid(text) {
+		return -1
+	}
+	offset := 0
+	for offset < len(text) {
+		r, size := utf8.DecodeRune(text[offset:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		offset += size
+	}
+	return offset
+}

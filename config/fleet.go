@@ -1,0 +1,85 @@
+package config
+
+import (
+	"maps"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Fleet is what holds for every evaluation: the settings of --config over the
+// defaults.
+type Fleet struct {
+	// Providers are the built-in ones and those configured.
+	Providers map[string]Provider
+	// Limits belong to the accounts behind the providers, or to the whole fleet.
+	Limits []ratelimit.Limit
+	// Retry and Timeouts hold where an evaluation says nothing else. Timeouts
+	// are by "provider:model", "provider", or "" for the rest.
+	Retry    record.Retry
+	Timeouts map[string]time.Duration
+	// Lease is how long a call's lease holds without renewal.
+	Lease time.Duration
+	// Warnings do not stop anything.
+	Warnings []Problem
+
+	written []limit // Limits with their places
+	max     bound   // of calls in flight in the whole fleet; among written too
+}
+
+// LoadFleet reads the fleet's --config. An empty path gives the defaults. The
+// error is of type Problems.
+func LoadFleet(path string) (*Fleet, error) {
+	fleet := &Fleet{
+		Providers: maps.Clone(builtIn),
+		Retry:     record.DefaultRetry,
+		Timeouts:  map[string]time.Duration{},
+		Lease:     DefaultLease,
+	}
+	if path == "" {
+		return fleet, nil
+	}
+	var found findings
+	text, ok := found.readText(path, maxSettings)
+	if !ok {
+		return nil, found.problems
+	}
+	d, root, ok := parseYAML(path, text, &found)
+	if !ok {
+		return nil, found.problems
+	}
+	var c concurrency
+	d.mapping(root, keys{
+		"providers":   func(v value) { d.providers(v, fleet.Providers, true) },
+		"concurrency": func(v value) { c = d.concurrency(v) },
+		"retry":       func(v value) { d.retry(v, &fleet.Retry) },
+		"prices":      d.later,
+		"sink":        d.later,
+	})
+	found.knownScopes(c, fleet.Providers)
+	if err := found.err(); err != nil {
+		return nil, err
+	}
+	fleet.written = c.limits
+	if c.max.max > 0 {
+		fleet.max = c.max
+		fleet.written = append(fleet.written, limit{ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(c.max.max)}, c.max.at})
+	}
+	fleet.Limits = found.combine(fleet.written, path)
+	maps.Copy(fleet.Timeouts, c.timeouts)
+	if c.lease > 0 {
+		fleet.Lease = c.lease
+	}
+	fleet.Warnings = found.warnings
+	return fleet, nil
+}
+
+// knownScopes refuses limits of providers that do not exist.
+func (f *findings) knownScopes(c concurrency, known map[string]Provider) {
+	for _, s := range c.scopes {
+		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
+			f.unknownProvider(s.at, s.Provider, known)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package config
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+)
+
+// maxLineProblems bounds how many problems of one file of answers are listed: a
+// file in another format would otherwise report each of its lines.
+const maxLineProblems = 50
+
+// field is a name that the caller chose for one of a line's values, and whether
+// any line had it.
+type field struct {
+	name   string
+	at     place
+	chosen bool
+	met    bool
+}
+
+// answers reads one file of documents, a JSON object a line.
+type answers struct {
+	set                                 *documentSet
+	id, item, candidate, text, question field
+	names                               map[string]bool // every field name met
+}
+
+// jsonl reads the form {jsonl: answers.jsonl, id: …, item: …, …}, and returns
+// the file's name as written.
+func (set *documentSet) jsonl(d *document, v value) string {
+	a := answers{set: set, names: map[string]bool{}, id: field{name: "id"}, item: field{name: "item"},
+		candidate: field{name: "candidate"}, text: field{name: "text"}, question: field{name: "question"}}
+	name, at := "", v.place
+	choose := func(f *field) func(value) {
+		return func(v value) { f.name, f.at, f.chosen = d.text(v), v.place, true }
+	}
+	d.mapping(v, keys{
+		"jsonl":     func(v value) { name, at = d.text(v), v.place },
+		"id":        choose(&a.id),
+		"item":      choose(&a.item),
+		"candidate": choose(&a.candidate),
+		"text":      choose(&a.text),
+		"question":  choose(&a.question),
+	})
+	if name == "" {
+		return ""
+	}
+	path := set.draft.beside(name)
+	file, err := openRegular(path)
+	if err != nil {
+		d.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
+		return name
+	}
+	defer file.Close()
+	before := len(d.problems)
+	a.read(path, file)
+	if len(d.problems) == before && len(set.draft.asked.Documents) > 0 {
+		for _, f := range []*field{&a.id, &a.item, &a.candidate, &a.question} {
+			if f.chosen && !f.met {
+				d.refuse(f.at, didYouMean(f.name, slices.Collect(maps.Keys(a.names))), "no line of %s has a field %s", path, f.name)
+			}
+		}
+	}
+	return name
+}
+
+// beside is a path of the evaluation file, which is relative to it.
+func (s *draft) beside(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.dir, filepath.FromSlash(path))
+}
+
+// read takes every line in. Empty lines are skipped.
+func (a *answers) read(path string, from io.Reader) {
+	s := a.set.draft
+	// A JSON string may take six bytes for one of the text.
+	const maxLine = 6*maxText + 1<<16
+	lines := bufio.NewScanner(from)
+	lines.Buffer(make([]byte, 0, 1<<16), maxLine)
+	before := len(s.problems)
+	at := place{file: path}
+	for lines.Scan() {
+		at.line++
+		line := lines.Bytes()
+		if at.line == 1 {
+			line = bytes.TrimPrefix(line, byteOrderMark)
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			a.line(at, line)
+		}
+		if len(s.problems)-before >= maxLineProblems {
+			s.refuse(at, "mend these first", "reading stops here after %d problems", maxLineProblems)
+			return
+		}
+	}
+	switch err := lines.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		at.line++
+		s.refuse(at, "one JSON object a line", "the line is longer than %d bytes", maxLine)
+	case err != nil:
+		s.refuse(at, "", "%v", cause(err))
+	}
+}
+
+// line takes one document in.
+func (a *answers) line(at place, line []byte) {
+	s := a.set.draft
+	if offset := invalidUTF8(line); offset >= 0 {
+		at.column = offset + 1
+		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is no part of a character", offset)
+		return
+	}
+	var values map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	err := decoder.Decode(&values)
+	if err == nil && decoder.More() {
+		err = errors.New("more follows the object")
+	}
+	if err != nil || values == nil {
+		var syntax *json.SyntaxError
+		if errors.As(err, &syntax) {
+			at.column = int(syntax.Offset)
+		}
+		s.refuse(at, "one JSON object a line", "not a JSON object: %s", reason(err))
+		return
+	}
+	for name := range values {
+		a.names[name] = true
+	}
+	doc := found{at: at}
+	ok := true
+	for _, part := range []struct {
+		field *field
+		into  *string
+	}{{&a.id, &doc.id}, {&a.item, &doc.item}, {&a.candidate, &doc.candidate}, {&a.question, &doc.question}} {
+		ok = a.take(at, values, part.field, part.into) && ok
+	}
+	if _, has := values[a.text.name]; !has {
+		at.path = a.text.name
+		s.refuse(at, didYouMean(a.text.name, slices.Collect(maps.Keys(values)))+" (choose with documents: {text: …})", "the field is missing")
+		return
+	}
+	if !a.take(at, values, &a.text, &doc.text) || !ok {
+		return
+	}
+	if len(doc.text) > maxText {
+		s.refuse(at, "", "the text of %d bytes is too large: at most %d are read", len(doc.text), maxText)
+		return
+	}
+	if doc.id == "" {
+		if doc.candidate == "" {
+			s.refuse(at, "give each line an id, or an item and a candidate", "the document has no id")
+			return
+		}
+		doc.id = answerID(doc.item, doc.candidate)
+	}
+	a.set.add(doc)
+}
+
+// take reads one value of a line. Absent and null are empty; numbers are taken
+// as written, except for texts.
+func (a *answers) take(at place, values map[string]any, f *field, into *string) bool {
+	switch x := values[f.name].(type) {
+	case nil:
+		return true
+	case string:
+		*into = x
+	case json.Number:
+		if f == &a.text || f == &a.question {
+			break
+		}
+		*into = x.String()
+	}
+	f.met = true
+	if _, isText := values[f.name].(string); *into == "" && !isText {
+		at.path = f.name
+		a.set.draft.refuse(at, "want text", "the value is no text")
+		return false
+	}
+	return true
+}
+
+// reason says why a line is no object.
+func reason(err error) string {
+	switch {
+	case err == nil:
+		return "null stands here"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return "the line ends within it"
+	}
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return kind.Value + " stands here"
+	}
+	return err.Error()
+}

@@ -1,0 +1,110 @@
+package config
+
+import (
+	"math"
+	"regexp"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// judges reads the list of judges into the draft; what they name is checked
+// once everything is known.
+func (d *document) judges(v value, s *draft) {
+	d.list(v, func(v value) {
+		var judge eval.Judge
+		model, modelAt := "", v.place
+		if word, ok := scalar(v.node); ok {
+			model = word
+		} else {
+			written := false
+			d.mapping(v, keys{
+				"name":      func(v value) { judge.Name = d.text(v) },
+				"model":     func(v value) { model, modelAt, written = d.text(v), v.place, true },
+				"overrides": func(v value) { judge.Overrides = d.overrides(v) },
+			})
+			if !written {
+				d.refuse(v.place, "add model: provider:model", "the judge has no model")
+				return
+			}
+		}
+		if s.setTarget(&judge, model, modelAt) {
+			s.asked.Judges = append(s.asked.Judges, judge)
+			s.judgesAt = append(s.judgesAt, modelAt)
+		}
+	})
+	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
+		s.noJudges(v.place)
+	}
+}
+
+func (s *draft) noJudges(at place) {
+	s.refuse(at, "add judges: [provider:model]", "no judges are given")
+}
+
+var unprintable = regexp.MustCompile(`[[:cntrl:]]`)
+
+// setTarget splits "provider:model" and names the judge after it if it has no
+// name.
+func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
+	var err error
+	judge.Provider, judge.Model, err = eval.ParseTarget(target)
+	if err != nil || strings.TrimSpace(target) != target || unprintable.MatchString(target) {
+		s.refuse(at, "write provider:model, for example simulator:careful", "%q names no model", target)
+		return false
+	}
+	if judge.Name == "" {
+		judge.Name = judge.Target()
+	}
+	return true
+}
+
+// checkJudges wants unique names and known providers.
+func (s *draft) checkJudges() {
+	first := map[string]place{}
+	for i, judge := range s.asked.Judges {
+		at := s.judgesAt[i]
+		if _, ok := s.known[judge.Provider]; !ok {
+			s.unknownProvider(at, judge.Provider, s.known)
+		}
+		if before, ok := first[judge.Name]; ok {
+			s.refuse(at, "give each judge a name of its own: {name: …, model: …}",
+				"a second judge called %s, the first is in %s", judge.Name, before.origin())
+			continue
+		}
+		first[judge.Name] = at
+	}
+}
+
+// maxOverrides bounds how many values one judge's overrides hold.
+const maxOverrides = 1000
+
+// overrides reads a judge's settings. Those that every dialect knows are
+// checked; the rest goes into the request as it stands, except for what
+// evalfleet itself puts there.
+func (d *document) overrides(v value) map[string]any {
+	all := map[string]any{}
+	budget := maxOverrides
+	check := map[string]func(value) any{
+		"temperature":           func(v value) any { return d.number(v, 0, "a number, at least 0") },
+		"max_completion_tokens": func(v value) any { return float64(d.integer(v, 1, math.MaxInt32)) },
+		"reasoning_effort":      func(v value) any { return d.text(v) },
+	}
+	reserved := map[string]bool{"model": true, "messages": true, "stream": true, "n": true, "response_format": true}
+	d.entries(v, func(key string, v value) {
+		switch read, ok := check[key]; {
+		case ok:
+			all[key] = read(v)
+		case reserved[key]:
+			d.refuse(v.key, "leave it out", "evalfleet sets %s itself", key)
+		default:
+			all[key] = d.free(v, &budget)
+		}
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}

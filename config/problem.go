@@ -1,0 +1,140 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/xrash/smetrics"
+)
+
+// Problem is one thing wrong: where, what was found, and what would be right.
+type Problem struct {
+	File    string // empty: not in a file
+	Line    int    // from 1; 0: the file as a whole
+	Column  int    // from 1; 0: the line as a whole
+	Path    string // the key ("judges[1].model"), flag or variable; may be empty
+	Message string // what was found
+	Fix     string // what would be right; may be empty
+}
+
+// String is the problem on one line: place, key, what was found, what would be
+// right.
+func (p Problem) String() string {
+	var b strings.Builder
+	if p.File != "" {
+		b.WriteString(p.File)
+		for _, n := range []int{p.Line, p.Column} {
+			if n == 0 {
+				break
+			}
+			b.WriteString(":" + strconv.Itoa(n))
+		}
+		b.WriteString(": ")
+	}
+	if p.Path != "" {
+		b.WriteString(p.Path + ": ")
+	}
+	b.WriteString(p.Message)
+	if p.Fix != "" {
+		b.WriteString("; " + p.Fix)
+	}
+	return oneLine.Replace(b.String())
+}
+
+var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
+
+// Problems is everything wrong with what was read. It is
+// the error of every function here that reads settings.
+type Problems []Problem
+
+// Error has one line a problem.
+func (p Problems) Error() string {
+	lines := make([]string, len(p))
+	for i, problem := range p {
+		lines[i] = problem.String()
+	}
+	return strings.Join(lines, "\n")
+}
+
+// place is where something was written.
+type place struct {
+	file         string
+	line, column int
+	path         string
+}
+
+// String is the place without its key: "answers.jsonl:17".
+func (p place) String() string {
+	s := p.file
+	if p.line > 0 {
+		s += ":" + strconv.Itoa(p.line)
+	}
+	return s
+}
+
+// findings gathers problems and warnings.
+type findings struct {
+	problems Problems
+	warnings Problems
+}
+
+func (f *findings) refuse(at place, fix, format string, args ...any) {
+	f.problems = append(f.problems, at.problem(fix, format, args...))
+}
+
+func (f *findings) warn(at place, fix, format string, args ...any) {
+	f.warnings = append(f.warnings, at.problem(fix, format, args...))
+}
+
+func (p place) problem(fix, format string, args ...any) Problem {
+	return Problem{File: p.file, Line: p.line, Column: p.column, Path: p.path,
+		Message: fmt.Sprintf(format, args...), Fix: fix}
+}
+
+// err is the problems as an error, nil when there are none: file by file, each
+// from top to bottom.
+func (f *findings) err() error {
+	if len(f.problems) == 0 {
+		return nil
+	}
+	files := map[string]int{}
+	for _, p := range f.problems {
+		if _, ok := files[p.File]; !ok {
+			files[p.File] = len(files)
+		}
+	}
+	slices.SortStableFunc(f.problems, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return f.problems
+}
+
+// Nearest is the known word that word was probably meant to be, or "" when none
+// is near.
+func Nearest(word string, known []string) string {
+	best, distance := "", 1+max(1, len(word)/3)
+	for _, candidate := range slices.Sorted(slices.Values(known)) {
+		d := smetrics.WagnerFischer(strings.ToLower(word), strings.ToLower(candidate), 1, 1, 1)
+		if d < distance {
+			best, distance = candidate, d
+		}
+	}
+	return best
+}
+
+// didYouMean proposes the nearest known word, or lists known ones when none is
+// near.
+func didYouMean(word string, known []string) string {
+	if near := Nearest(word, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	const most = 20
+	known = slices.Sorted(slices.Values(known))
+	if len(known) > most {
+		known = append(known[:most:most], "…")
+	}
+	return "known: " + strings.Join(known, ", ")
+}

@@ -1,0 +1,172 @@
+package config
+
+import (
+	"strings"
+	"testing"
+)
+
+// Each file has exactly the problems listed, one a line, with their places.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	judge := "judges: [simulator:careful]\n"
+	docs := "documents: [docs/*.md]\n"
+	for _, c := range []struct {
+		name  string
+		file  string
+		files []string // name, text, …
+		want  string
+	}{
+		{"unknown key", minimal + "judgs: []\n", nil,
+			"eval.yaml:4:1: judgs: unknown key; did you mean judges?"},
+		{"unknown key far from any", minimal + "pairwise_: {}\nzzzzzzzzzz: 1\n", nil,
+			"eval.yaml:4:1: pairwise_: unknown key; did you mean pairwise?\n" +
+				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: budget, cache, concurrency, documents, enforce_web_search, fallback, grounding, " +
+				"json, jsonify, judges, llm_api, model, name, pairwise, panel, priority, provider, providers, reasoning, retries, …"},
+		{"nested unknown key", docs + judge + "pairwise: {trails: 2}\n", nil,
+			"eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
+		{"key twice", minimal + "pairwise: {ties: true}\n", nil,
+			"eval.yaml:4:1: pairwise: key given twice, first in line 3"},
+		{"several at once", "documents: [docs/*.md]\njudges: [simulatr:a]\npairwise: {order: bth, trials: 0}\njson: maybe\n", nil,
+			"eval.yaml:2:10: judges[0]: no provider is called simulatr; did you mean simulator?\n" +
+				"eval.yaml:3:19: pairwise.order: \"bth\" stands here; want both, random, as_listed\n" +
+				"eval.yaml:3:32: pairwise.trials: \"0\" stands here; want a whole number, at least 1\n" +
+				"eval.yaml:4:7: json: \"maybe\" stands here; want auto, true, false"},
+		{"nothing given", "name: x\n", nil,
+			"eval.yaml: no judges are given; add judges: [provider:model]\n" +
+				"eval.yaml: no documents are given; add documents: [\"docs/*.md\"]\n" +
+				"eval.yaml: nothing is asked about the documents; add single or pairwise"},
+		{"empty file", "# nothing\n", nil, "eval.yaml:1:1: the file is empty"},
+		{"two documents", minimal + "---\nname: x\n", nil,
+			"eval.yaml:5:1: a second YAML document begins here; put it into a file of its own"},
+		{"no mapping", "- a\n", nil, ""},
+		{"syntax", "documents: [docs/*.md\n", nil, ""},
+		{"no UTF-8", "name: \xff\n", nil, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
+
+		{"judge without colon", docs + "judges: [gpt-5]\npairwise: {}\n", nil,
+			"eval.yaml:2:10: judges[0]: \"gpt-5\" names no model; write provider:model, for example simulator:careful"},
+		{"judge without model", docs + "judges: [{name: strict}]\npairwise: {}\n", nil,
+			"eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model"},
+		{"judge twice", docs + "judges: [simulator:careful, simulator:careful]\npairwise: {}\n", nil,
+			"eval.yaml:2:29: judges[1]: a second judge called simulator:careful, the first is in DIR/eval.yaml:2; give each judge a name of its own: {name: …, model: …}"},
+		{"no judges in list", docs + "judges: []\npairwise: {}\n", nil,
+			"eval.yaml:2:9: judges: no judges are given; add judges: [provider:model]"},
+		{"provider of a later version", docs + "judges: [openai:gpt-5-mini]\npairwise: {}\n", nil,
+			"eval.yaml:2:10: judges[0]: provider openai is not available in this version; " +
+				"reach it through an OpenAI-compatible endpoint: openai-chat, openrouter, or one of your own under providers"},
+		{"override set by evalfleet", docs + "judges: [{model: simulator:careful, overrides: {messages: []}}]\npairwise: {}\n", nil,
+			"eval.yaml:2:49: judges[0].overrides.messages: evalfleet sets messages itself; leave it out"},
+		{"override out of range", docs + "judges: [{model: simulator:careful, overrides: {temperature: -1, seed: 12345678901234567890}}]\npairwise: {}\n", nil,
+			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
+				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
+
+		{"later keys", minimal + "panel: {}\njsonify: {}\nfallback: {}\nbudget: {usd: 1}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
+			later("4:1: panel", "5:1: jsonify", "6:1: fallback", "7:1: budget") + "\n" +
+				"eval.yaml:8:1: cache: not available in this version; leave it out, or say false\n" + later("9:1: votes", "10:1: runs")},
+		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
+			"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2 or {file: pairs.csv}\n" +
+				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0\n" +
+				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
+				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+		{"later pairs", docs + judge + "pairwise: {pairs: {baseline: a.md}}\n", nil, later("3:20: pairwise.pairs.baseline")},
+		{"later limits", minimal + "concurrency:\n  abandoned_calls: hold\n  per_provider:\n    simulator:\n      tokens_per_minute: 1\n      requests_per_day: 2\n", nil,
+			"eval.yaml:5:3: concurrency.abandoned_calls: not available in this version; leave it out, or say free\n" +
+				later("8:7: concurrency.per_provider.simulator.tokens_per_minute", "9:7: concurrency.per_provider.simulator.requests_per_day")},
+		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
+			later("4:9: retry.max_retries") + "\n" +
+				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},
+		{"later dialect", minimal + "providers: {x: {dialect: responses, base_url: \"http://x/v1\"}}\n", nil,
+			"eval.yaml:4:26: providers.x.dialect: responses is not available in this version; use chat"},
+
+		{"no criteria", docs + judge + "single: {}\n", nil,
+			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
+		{"criterion twice", docs + judge + "single: {criteria: [style, {name: style}]}\n", nil,
+			"eval.yaml:3:35: single.criteria[1].name: a second criterion called style; name each criterion once"},
+		{"scale upside down", docs + judge + "single: {criteria: [style], scale: [5, 1]}\n", nil,
+			"eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
+		{"missing template", docs + judge + "single: {criteria: [style], template: no.md}\n", nil,
+			"eval.yaml:3:39: single.template: DIR/no.md: no such file"},
+		{"empty template", docs + judge + "pairwise: {template: no.md}\n", []string{"no.md", " \n"},
+			"eval.yaml:3:22: pairwise.template: DIR/no.md is empty"},
+		{"sample of more than all", docs + judge + "pairwise: {pairs: sample:1.5}\n", nil,
+			"eval.yaml:3:19: pairwise.pairs: \"1.5\" is no share of the pairs; want a share above 0 and at most 1, for example sample:0.2"},
+		{"nothing to compare", "documents: [docs/a.md]\n" + judge + "pairwise: {}\n", nil,
+			"eval.yaml:3:1: pairwise: no item has two documents to compare; give items at least two documents each"},
+
+		{"duration without unit", minimal + "retry: {initial_delay: 2}\n", nil,
+			"eval.yaml:4:24: retry.initial_delay: \"2\" stands here; want a time with its unit: 2s for seconds, 2ms for milliseconds"},
+		{"unknown provider limited", minimal + "concurrency: {per_provider: {simulater: {max_concurrency: 1}}}\n", nil,
+			"eval.yaml:4:30: concurrency.per_provider.simulater: no provider is called simulater; did you mean simulator?"},
+		{"window too short", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 30, window: sliding:1s}}}\n", nil,
+			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: 30 a minute leave no whole request in a window of 1s; " +
+				"use a longer window or more requests a minute"},
+		{"no window", minimal + "concurrency: {per_provider: {simulator: {window: rolling}}}\n", nil,
+			"eval.yaml:4:50: concurrency.per_provider.simulator.window: \"rolling\" stands here; want sliding:60s, fixed:60s or bucket"},
+		{"rate without qps", minimal + "concurrency: {per_provider: {simulator: {rate_limit: {burst: 2}}}}\n", nil,
+			"eval.yaml:4:42: concurrency.per_provider.simulator.rate_limit: qps is missing; add qps, for example {qps: 8, burst: 16}"},
+		{"built-in provider moved", minimal + "providers: {openai-chat: {base_url: \"http://x/v1\"}}\n", nil,
+			"eval.yaml:4:13: providers.openai-chat: openai-chat is a provider that evalfleet knows; give the endpoint a name of its own, or set it in the fleet's --config"},
+		{"provider without address", minimal + "providers: {mine: {api_key_env: K}}\n", nil,
+			"eval.yaml:4:13: providers.mine: base_url is missing; add base_url: \"http://…/v1\""},
+		{"key in the address", minimal + "providers: {mine: {base_url: \"http://u:p@h/v1\"}}\n", nil,
+			"eval.yaml:4:30: providers.mine.base_url: an address with a user, a query or a fragment; put the key into the variable named by api_key_env"},
+		{"alias without anchor", minimal + "retry: *none\n", nil,
+			"eval.yaml:4:8: retry: alias *none has no anchor &none"},
+		{"alias of itself", minimal + "retry: &r {max_attempts: *r}\n", nil,
+			"eval.yaml:4:26: retry.max_attempts: a mapping stands here; want a whole number, at least 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			problems, got := problemsOf(t, with(two, append([]string{"eval.yaml", c.file}, c.files...)...), Options{})
+			for _, p := range problems {
+				if p.File != "" && p.Path != "" && p.Line == 0 {
+					t.Errorf("problem %v has a file and no line", p)
+				}
+			}
+			if c.want == "" { // another library's words
+				if !strings.HasPrefix(got, "eval.yaml:1:") {
+					t.Errorf("got %q, want a problem with its place", got)
+				}
+				return
+			}
+			if want := strings.ReplaceAll(c.want, "DIR/", ""); got != want {
+				t.Errorf("got\n%s\nwant\n%s", got, want)
+			}
+		})
+	}
+}
+
+func later(places ...string) string {
+	lines := make([]string, len(places))
+	for i, place := range places {
+		lines[i] = "eval.yaml:" + place + ": not available in this version; leave it out"
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestNearest(t *testing.T) {
+	t.Parallel()
+	known := []string{"judges", "json", "jsonify", "pairwise", "max_concurrency", "per_provider"}
+	for word, want := range map[string]string{
+		"judge": "judges", "jugdes": "judges", "JSON": "json", "pairwse": "pairwise",
+		"max_concurency": "max_concurrency", "perprovider": "per_provider", "xyz": "", "": "",
+	} {
+		if got := Nearest(word, known); got != want {
+			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestProblemString(t *testing.T) {
+	t.Parallel()
+	for want, p := range map[string]Problem{
+		"f:3:4: a.b: wrong; right": {File: "f", Line: 3, Column: 4, Path: "a.b", Message: "wrong", Fix: "right"},
+		"f:3: wrong":               {File: "f", Line: 3, Message: "wrong"},
+		"f: wrong":                 {File: "f", Message: "wrong"},
+		"--flag: wrong":            {Path: "--flag", Message: "wrong"},
+		`f: two\nlines`:            {File: "f", Message: "two\nlines"},
+	} {
+		if got := p.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

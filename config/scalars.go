@@ -1,0 +1,191 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// scalar is a scalar's text as written.
+func scalar(n ast.Node) (string, bool) {
+	switch x := n.(type) {
+	case *ast.StringNode:
+		return x.Value, true
+	case *ast.LiteralNode:
+		return x.Value.Value, true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	}
+	return "", false
+}
+
+// text reads a string that is not empty; a number is taken as it is written.
+func (d *document) text(v value) string {
+	if _, isBool := v.node.(*ast.BoolNode); !isBool {
+		if s, ok := scalar(v.node); ok && s != "" {
+			return s
+		}
+	}
+	d.mismatch(v, "text")
+	return ""
+}
+
+// integer reads a whole number within bounds.
+func (d *document) integer(v value, low, high int) int {
+	if n, ok := v.node.(*ast.IntegerNode); ok {
+		switch i := n.Value.(type) {
+		case int64:
+			if i >= int64(low) && i <= int64(high) {
+				return int(i)
+			}
+		case uint64:
+			if i <= math.MaxInt && int(i) >= low && int(i) <= high {
+				return int(i)
+			}
+		}
+	}
+	want := fmt.Sprintf("a whole number from %d to %d", low, high)
+	if high == math.MaxInt32 {
+		want = fmt.Sprintf("a whole number, at least %d", low)
+	}
+	d.mismatch(v, want)
+	return low
+}
+
+// number reads a finite number, at least low.
+func (d *document) number(v value, low float64, want string) float64 {
+	if f, ok := number(v.node); ok && f >= low {
+		return f
+	}
+	d.mismatch(v, want)
+	return low
+}
+
+func number(n ast.Node) (float64, bool) {
+	switch x := n.(type) {
+	case *ast.FloatNode:
+		return x.Value, !math.IsInf(x.Value, 0) && !math.IsNaN(x.Value)
+	case *ast.IntegerNode:
+		switch i := x.Value.(type) {
+		case int64:
+			return float64(i), true
+		case uint64:
+			return float64(i), true
+		}
+	}
+	return 0, false
+}
+
+// boolean reads true or false.
+func (d *document) boolean(v value) bool {
+	if b, ok := v.node.(*ast.BoolNode); ok {
+		return b.Value
+	}
+	d.mismatch(v, "true or false")
+	return false
+}
+
+// duration reads a length of time with its unit: 500ms, 1.5s, 2m.
+func (d *document) duration(v value, low time.Duration) time.Duration {
+	word, _ := scalar(v.node)
+	if length, err := time.ParseDuration(word); err == nil && length >= low {
+		return length
+	}
+	want := "a time with its unit, for example 1.5s"
+	if _, isNumber := number(v.node); isNumber {
+		want = fmt.Sprintf("a time with its unit: %ss for seconds, %sms for milliseconds", word, word)
+	} else if low > 0 {
+		want += fmt.Sprintf(", at least %s", low)
+	}
+	d.mismatch(v, want)
+	return low
+}
+
+// seconds reads a length of time given as a number of seconds, above 0.
+func (d *document) seconds(v value) time.Duration {
+	if f, ok := number(v.node); ok {
+		if length, ok := secondsToDuration(f); ok && length > 0 {
+			return length
+		}
+	}
+	d.mismatch(v, "a number of seconds above 0")
+	return time.Second
+}
+
+// secondsToDuration is exact to the nanosecond; ok is false for what no
+// time.Duration can hold and for less than nothing.
+func secondsToDuration(f float64) (time.Duration, bool) {
+	if math.IsNaN(f) || f < 0 || f > (365*24*time.Hour).Seconds() {
+		return 0, false
+	}
+	return time.Duration(math.Round(f * float64(time.Second))), true
+}
+
+// oneOf reads one of the words. Words of a later version are known by name.
+func (d *document) oneOf(v value, words, later []string) string {
+	word, _ := scalar(v.node)
+	switch {
+	case slices.Contains(words, word):
+		return word
+	case slices.Contains(later, word):
+		d.refuse(v.place, "use "+strings.Join(words, " or "), "%s is not available in this version", word)
+	default:
+		d.mismatch(v, strings.Join(words, ", "))
+	}
+	return words[0]
+}
+
+// maxExact is the largest integer that every JSON reader keeps exactly.
+const maxExact = 1 << 53
+
+// free reads a value of any shape that JSON holds. budget bounds how many
+// values are taken, so that aliases of aliases end.
+func (d *document) free(v value, budget *int) any {
+	*budget--
+	if *budget < 0 {
+		if *budget == -1 {
+			d.refuse(v.place, "", "too many values")
+		}
+		return nil
+	}
+	switch x := v.node.(type) {
+	case *ast.NullNode:
+		return nil
+	case *ast.BoolNode:
+		return x.Value
+	case *ast.SequenceNode:
+		all := []any{}
+		d.list(v, func(child value) { all = append(all, d.free(child, budget)) })
+		return all
+	case *ast.MappingNode, *ast.MappingValueNode:
+		all := map[string]any{}
+		d.entries(v, func(key string, child value) { all[key] = d.free(child, budget) })
+		return all
+	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		f, ok := number(v.node)
+		if _, isInteger := x.(*ast.IntegerNode); !ok || isInteger && math.Abs(f) > maxExact {
+			d.refuse(v.place, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", describe(v.node))
+			return nil
+		}
+		return f
+	}
+	if s, ok := scalar(v.node); ok {
+		return s
+	}
+	d.mismatch(v, "text, a number, a list or a mapping")
+	return nil
+}
+
+// seconds of an environment variable, such as RETRY_MAX_DELAY.
+func parseSeconds(s string) (time.Duration, bool) {
+	f, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
+	if err != nil {
+		return 0, false
+	}
+	return secondsToDuration(f)
+}

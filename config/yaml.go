@@ -1,0 +1,265 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// maxNesting bounds how deep values are followed, so that an anchor that
+// contains itself ends.
+const maxNesting = 64
+
+// document is one YAML file being read. Its methods read values of one type and
+// report what is wrong with them; what they return then is a zero value that
+// nobody uses, because problems end the reading.
+type document struct {
+	*findings
+	name    string // stands in every place
+	anchors map[string]ast.Node
+}
+
+// value is one value of a document.
+type value struct {
+	place          // of the value
+	key   place    // of its key, where it has one; else as place
+	node  ast.Node // never an alias, anchor or tag
+	depth int
+}
+
+// parseYAML reads a file's text. Without a root value ok is false and a problem
+// has been reported.
+func parseYAML(name string, text []byte, found *findings) (d *document, root value, ok bool) {
+	d = &document{findings: found, name: name, anchors: map[string]ast.Node{}}
+	top := place{file: name, line: 1, column: 1}
+	parsed, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		var syntax *yaml.SyntaxError
+		if errors.As(err, &syntax) && syntax.Token != nil {
+			top.line, top.column = syntax.Token.Position.Line, syntax.Token.Position.Column
+			err = errors.New(syntax.Message)
+		}
+		d.refuse(top, "", "not valid YAML: %v", err)
+		return d, value{}, false
+	}
+	var bodies []ast.Node
+	for _, doc := range parsed.Docs {
+		if doc.Body != nil && doc.Body.Type() != ast.CommentType {
+			bodies = append(bodies, doc.Body)
+		}
+	}
+	switch len(bodies) {
+	case 0:
+		d.refuse(top, "", "the file is empty")
+		return d, value{}, false
+	case 1:
+	default:
+		d.refuse(d.at(bodies[1], ""), "put it into a file of its own", "a second YAML document begins here")
+		return d, value{}, false
+	}
+	ast.Walk(anchorCollector(d.anchors), bodies[0])
+	root, ok = d.resolve(bodies[0], "", 0)
+	return d, root, ok
+}
+
+// anchorCollector remembers every anchor's value by its name.
+type anchorCollector map[string]ast.Node
+
+// Visit implements ast.Visitor.
+func (c anchorCollector) Visit(n ast.Node) ast.Visitor {
+	if anchor, ok := n.(*ast.AnchorNode); ok {
+		c[anchor.Name.GetToken().Value] = anchor.Value
+	}
+	return c
+}
+
+// resolve follows anchors, aliases and tags to the value itself. The place stays
+// where the alias is written.
+func (d *document) resolve(n ast.Node, path string, depth int) (value, bool) {
+	at := d.at(n, path)
+	for range maxNesting {
+		switch x := n.(type) {
+		case *ast.AnchorNode:
+			n = x.Value
+		case *ast.TagNode:
+			n = x.Value
+		case *ast.AliasNode:
+			name := x.Value.GetToken().Value
+			target, ok := d.anchors[name]
+			if !ok {
+				d.refuse(at, "", "alias *%s has no anchor &%s", name, name)
+				return value{}, false
+			}
+			n = target
+		case nil:
+			d.refuse(at, "", "nothing stands here")
+			return value{}, false
+		default:
+			if depth > maxNesting {
+				d.refuse(at, "", "nested more than %d deep", maxNesting)
+				return value{}, false
+			}
+			return value{place: at, key: at, node: n, depth: depth}, true
+		}
+	}
+	d.refuse(at, "", "the alias refers to itself")
+	return value{}, false
+}
+
+// at is where a node begins.
+func (d *document) at(n ast.Node, path string) place {
+	p := place{file: d.name, line: 1, column: 1, path: path}
+	for n != nil {
+		switch x := n.(type) {
+		case *ast.MappingNode:
+			if !x.IsFlowStyle && len(x.Values) > 0 {
+				n = x.Values[0].Key
+				continue
+			}
+		case *ast.MappingValueNode:
+			n = x.Key
+			continue
+		}
+		break
+	}
+	if n == nil || n.GetToken() == nil {
+		return p
+	}
+	position := n.GetToken().Position
+	p.line, p.column = max(position.Line, 1), max(position.Column, 1)
+	return p
+}
+
+// keys says how each key of a mapping is read.
+type keys map[string]func(value)
+
+// mapping reads a mapping with known keys; unknown ones are problems. Nothing
+// written is an empty mapping.
+func (d *document) mapping(v value, known keys) {
+	names := make([]string, 0, len(known))
+	for name := range known {
+		names = append(names, name)
+	}
+	d.entries(v, func(key string, child value) {
+		read, ok := known[key]
+		if !ok {
+			d.refuse(child.key, didYouMean(key, names), "unknown key")
+			return
+		}
+		read(child)
+	})
+}
+
+// entries reads a mapping with free keys, in the order written, each key once.
+func (d *document) entries(v value, read func(key string, v value)) {
+	first := map[string]place{}
+	d.merged(v, func(key string, child value, merged bool) {
+		if before, ok := first[key]; ok {
+			if !merged {
+				d.refuse(child.key, "", "key given twice, first in line %d", before.line)
+			}
+			return
+		}
+		first[key] = child.key
+		read(key, child)
+	})
+}
+
+// merged walks a mapping's own entries, then those of the mappings merged into
+// it by "<<", which yield to them.
+func (d *document) merged(v value, visit func(key string, v value, merged bool)) {
+	var entries []*ast.MappingValueNode
+	switch x := v.node.(type) {
+	case *ast.NullNode:
+		return
+	case *ast.MappingNode:
+		entries = x.Values
+	case *ast.MappingValueNode:
+		entries = []*ast.MappingValueNode{x}
+	default:
+		d.mismatch(v, "keys with values")
+		return
+	}
+	var bases []value
+	for _, entry := range entries {
+		key, at := entry.Key.GetToken().Value, d.at(entry.Key, v.path)
+		if entry.Key.IsMergeKey() {
+			if base, ok := d.resolve(entry.Value, v.path, v.depth+1); ok {
+				bases = append(bases, base)
+			}
+			continue
+		}
+		if _, complex := entry.Key.(*ast.MappingKeyNode); complex {
+			d.refuse(at, "", "the key is not a word")
+			continue
+		}
+		at.path = join(v.path, key)
+		if child, ok := d.resolve(entry.Value, at.path, v.depth+1); ok {
+			child.key = at
+			visit(key, child, false)
+		}
+	}
+	for _, base := range bases {
+		d.merged(base, func(key string, child value, _ bool) { visit(key, child, true) })
+	}
+}
+
+// list reads a sequence.
+func (d *document) list(v value, read func(value)) {
+	sequence, ok := v.node.(*ast.SequenceNode)
+	if !ok {
+		d.mismatch(v, "a list")
+		return
+	}
+	for i, n := range sequence.Values {
+		if child, ok := d.resolve(n, v.path+"["+strconv.Itoa(i)+"]", v.depth+1); ok {
+			read(child)
+		}
+	}
+}
+
+// later refuses a key that evalfleet knows but this version does not do.
+func (d *document) later(v value) {
+	d.refuse(v.key, "leave it out", "not available in this version")
+}
+
+// laterUnless is later, except for the one word that asks for nothing.
+func (d *document) laterUnless(nothing string) func(value) {
+	return func(v value) {
+		if word, ok := scalar(v.node); !ok || word != nothing {
+			d.refuse(v.key, fmt.Sprintf("leave it out, or say %s", nothing), "not available in this version")
+		}
+	}
+}
+
+// mismatch reports a value of the wrong type.
+func (d *document) mismatch(v value, want string) {
+	d.refuse(v.place, "want "+want, "%s stands here", describe(v.node))
+}
+
+func describe(n ast.Node) string {
+	switch n.(type) {
+	case *ast.NullNode:
+		return "nothing"
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "a mapping"
+	case *ast.SequenceNode:
+		return "a list"
+	}
+	word, _ := scalar(n)
+	if len(word) > 40 {
+		word = word[:40] + "…"
+	}
+	return strconv.Quote(word)
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
