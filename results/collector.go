@@ -1,0 +1,226 @@
+package results
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+const (
+	batchEntries = 500
+	// gather is how long Follow lets entries come together after a commit that
+	// was not a full batch, so that a busy fleet costs few commits.
+	gather = 100 * time.Millisecond
+	// blockFor bounds a wait for entries, and with it how late Follow notices that
+	// its context has ended: a blocked connection does not.
+	blockFor = 250 * time.Millisecond
+	// claimEvery is how often Follow sees that the evaluation is still there.
+	claimEvery = 2 * time.Second
+	// retryAfter is how long Follow waits for a Redis or a sink that is away.
+	retryAfter = 500 * time.Millisecond
+)
+
+//go:embed drain.lua
+var drainSource string
+
+var drainScript = redis.NewScript(drainSource)
+
+// Collector drains one evaluation's results from Redis into its sink. An entry
+// is deleted from Redis only once it is committed, so a collector may be killed
+// at any point, and several for the same sink may run at once. A Collector is
+// for one goroutine.
+type Collector struct {
+	client  redis.UniversalClient
+	keys    record.Keys
+	id      eval.ID
+	sink    Sink
+	options Options
+	claimed time.Time // when the claim was last confirmed
+}
+
+// Options of a Collector; the zero value is useful.
+type Options struct {
+	// Committed is called after each commit with the entries in it, in the order
+	// of the stream. An entry is given again when its deletion failed.
+	Committed func(entries []record.Entry)
+	// Log hears when Redis or the sink goes away and comes back.
+	Log zerolog.Logger
+}
+
+// NewCollector makes a collector of evaluation id, which sink must hold already
+// (Sink.PutEvaluation).
+func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
+	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o}
+}
+
+// Drain claims the evaluation for the sink and collects what is in Redis now.
+// It returns how many entries it committed, also beside an error: ErrOtherSink,
+// ErrNoEvaluation, ErrFull, ErrBusy, or that Redis cannot be reached.
+func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
+	if err := c.claim(ctx, ""); err != nil {
+		return 0, err
+	}
+	for {
+		n, more, err := c.batch(ctx, -1)
+		committed += n
+		if err != nil || !more {
+			return committed, err
+		}
+	}
+}
+
+// Follow claims the evaluation for the sink and collects until done reports true
+// and nothing is left, then returns nil; or until ctx ends, and returns its
+// error. done may be nil (never); it is asked a few times a second. While Redis
+// is away or the sink is locked, Follow says so once and waits. Any other
+// failure, done's too, ends it.
+func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
+	waiting := false
+	for {
+		finished, err := c.step(ctx, done)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil && !passes(err):
+			return err
+		case err != nil && !waiting:
+			waiting = true
+			c.options.Log.Warn().Str("evaluation", string(c.id)).Err(err).Msg("results wait to be collected")
+		case err == nil && waiting:
+			waiting = false
+			c.options.Log.Info().Str("evaluation", string(c.id)).Msg("results are collected again")
+		}
+		if finished {
+			return nil
+		}
+		if err != nil {
+			if err := sleep(ctx, retryAfter); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// step is one turn of Follow.
+func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
+	if time.Since(c.claimed) > claimEvery {
+		if err := c.claim(ctx, ""); err != nil {
+			return false, err
+		}
+	}
+	// Asked before reading: what was recorded before the end is then read.
+	block := blockFor
+	if done != nil {
+		if finished, err = done(ctx); err != nil {
+			return false, fmt.Errorf("ask whether %s is done: %w", c.id, err)
+		}
+	}
+	if finished {
+		block = -1
+	}
+	n, more, err := c.batch(ctx, block)
+	switch {
+	case err != nil:
+		return false, err
+	case more:
+		return false, nil
+	case finished:
+		return true, nil
+	case n > 0:
+		return false, sleep(ctx, gather)
+	}
+	return false, nil
+}
+
+// batch moves one batch of n entries from the stream to the sink, and says
+// whether there are more. It waits for the first entry up to block; not at all
+// when block is negative. It always reads from the start: what is there has not
+// been deleted, whether or not it was committed before.
+func (c *Collector) batch(ctx context.Context, block time.Duration) (n int, more bool, err error) {
+	stream := c.keys.Results(c.id)
+	read, err := c.client.XRead(ctx, &redis.XReadArgs{
+		Streams: []string{stream, "0"}, Count: batchEntries, Block: block,
+	}).Result()
+	if errors.Is(err, redis.Nil) {
+		return 0, false, nil
+	}
+	if err != nil {
+		return 0, false, redisError{"read results of " + string(c.id), err}
+	}
+	messages := read[0].Messages
+	entries := make([]record.Entry, 0, len(messages))
+	for _, message := range messages {
+		entry, err := record.DecodeEntry(message.Values)
+		if err != nil && len(entries) == 0 {
+			return 0, false, fmt.Errorf("entry %s of %s: %w", message.ID, stream, err)
+		}
+		if err != nil {
+			break // those before it are good; it is met again, as the first
+		}
+		entries = append(entries, entry)
+	}
+	n = len(entries)
+	if err := c.sink.Append(ctx, c.id, entries); err != nil {
+		return 0, false, err
+	}
+	if c.options.Committed != nil {
+		c.options.Committed(entries)
+	}
+	keep, err := following(messages[n-1].ID)
+	if err != nil {
+		return n, false, err
+	}
+	return n, n == batchEntries || n < len(messages), c.claim(ctx, keep)
+}
+
+// claim makes sure that the evaluation is this sink's, and deletes the entries
+// before keep unless that is empty.
+func (c *Collector) claim(ctx context.Context, keep string) error {
+	keys := []string{c.keys.Record(c.id), c.keys.Results(c.id)}
+	reply, err := drainScript.Run(ctx, c.client, keys, c.sink.ID(), keep).StringSlice()
+	switch {
+	case err != nil:
+		return redisError{"claim results of " + string(c.id), err}
+	case len(reply) == 0:
+		return fmt.Errorf("collect %s: %w in Redis", c.id, ErrNoEvaluation)
+	case reply[0] != c.sink.ID():
+		where := ""
+		if reply[1] != "" {
+			where = " (" + reply[1] + ")"
+		}
+		return fmt.Errorf("collect %s into sink %s: %w: %s%s: name that one", c.id, c.sink.ID(), ErrOtherSink, reply[0], where)
+	}
+	c.claimed = time.Now()
+	return nil
+}
+
+// following is the smallest stream id after id.
+func following(id string) (string, error) {
+	millis, seq, _ := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(seq, 10, 64)
+	if err != nil {
+		return "", fmt.Errorf("stream id %q: %w", id, err)
+	}
+	return millis + "-" + strconv.FormatUint(n+1, 10), nil
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,181 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// manifestVersion is the version of manifest.json.
+const manifestVersion = 1
+
+type manifestHead struct {
+	Version    int             `json:"version"`
+	Evaluation eval.ID         `json:"evaluation"`
+	Name       string          `json:"name"`
+	Created    *string         `json:"created_at"`
+	Finished   *string         `json:"finished_at"`
+	Settings   record.Settings `json:"settings"`
+	Phases     []manifestPhase `json:"phases"`
+	Totals     manifestTotals  `json:"totals"`
+	Calls      []manifestCalls `json:"calls"`
+}
+
+type manifestPhase struct {
+	Phase     int            `json:"phase"`
+	Kind      eval.Kind      `json:"kind"`
+	Runs      int            `json:"runs"`
+	Succeeded int            `json:"succeeded"`
+	Failed    int            `json:"failed"`
+	Cancelled int            `json:"cancelled"`
+	Classes   map[string]int `json:"failed_by_class"`
+}
+
+type manifestTotals struct {
+	Runs      int `json:"runs"`
+	Succeeded int `json:"succeeded"`
+	Failed    int `json:"failed"`
+	Cancelled int `json:"cancelled"`
+	manifestUsage
+}
+
+// manifestCalls has every call of one model in one stage.
+type manifestCalls struct {
+	Model string `json:"model"`
+	Stage string `json:"stage"`
+	manifestUsage
+	Errors map[string]int `json:"errors_by_class"`
+}
+
+// manifestUsage says what calls have used. The cost is null when that of any call
+// is unknown; what is known then stands in CostAtLeast. Tokens are those
+// reported, null when none were by calls that must have used some.
+type manifestUsage struct {
+	Calls         int      `json:"calls"`
+	Input         *int64   `json:"input_tokens"`
+	Output        *int64   `json:"output_tokens"`
+	Cached        *int64   `json:"cached_tokens"`
+	Reasoning     *int64   `json:"reasoning_tokens"`
+	WithoutTokens int      `json:"calls_without_tokens,omitempty"`
+	CostUSD       *float64 `json:"cost_usd"`
+	CostAtLeast   *float64 `json:"cost_usd_at_least,omitempty"`
+}
+
+type manifestRun struct {
+	ID         string   `json:"id"`
+	Status     string   `json:"status"`
+	Class      string   `json:"class,omitempty"`
+	Error      string   `json:"error,omitempty"`
+	Judge      string   `json:"judge"`
+	Model      string   `json:"model"`
+	AnsweredBy string   `json:"answered_by,omitempty"`
+	Item       string   `json:"item"`
+	Documents  []string `json:"documents"`
+	Trial      int      `json:"trial"`
+	Generation int      `json:"generation"`
+	Attempts   int      `json:"attempts"`
+	Started    *string  `json:"started_at"`
+	Ended      *string  `json:"ended_at"`
+	manifestUsage
+}
+
+// writeManifest writes the head as one object, opened up so that the runs, of
+// which there may be millions, follow one on a line.
+func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation) error {
+	head, err := manifest(ctx, r, e)
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(head, "", "  ")
+	if err != nil {
+		return err
+	}
+	raw = append(raw[:len(raw)-len("\n}")], ",\n  \"runs\": ["...)
+	if _, err := w.Write(raw); err != nil {
+		return err
+	}
+	separator := "\n    "
+	for row, err := range r.Runs(ctx, e.ID) {
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(runOf(row))
+		if err != nil {
+			return err
+		}
+		if _, err := io.WriteString(w, separator); err != nil {
+			return err
+		}
+		if _, err := w.Write(raw); err != nil {
+			return err
+		}
+		separator = ",\n    "
+	}
+	_, err = io.WriteString(w, "\n  ]\n}\n")
+	return err
+}
+
+func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error) {
+	head := manifestHead{
+		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
+		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Settings: e.Settings,
+		Phases: []manifestPhase{}, Calls: []manifestCalls{},
+	}
+	counts, err := r.Counts(ctx, e.ID)
+	if err != nil {
+		return manifestHead{}, err
+	}
+	for _, c := range counts {
+		head.Phases = append(head.Phases, manifestPhase(c))
+		head.Totals.Runs += c.Runs
+		head.Totals.Succeeded += c.Succeeded
+		head.Totals.Failed += c.Failed
+		head.Totals.Cancelled += c.Cancelled
+	}
+	calls, err := r.CallTotals(ctx, e.ID)
+	if err != nil {
+		return manifestHead{}, err
+	}
+	var sum Usage
+	for _, c := range calls {
+		head.Calls = append(head.Calls, manifestCalls{c.Model, c.Stage, usageOf(c.Usage), c.Errors})
+		sum = sum.plus(c.Usage)
+	}
+	head.Totals.manifestUsage = usageOf(sum)
+	return head, nil
+}
+
+func runOf(r RunRow) manifestRun {
+	return manifestRun{
+		ID: shortID(r.Phase, r.Index), Status: r.State, Class: string(r.Class), Error: r.Error,
+		Judge: r.Judge, Model: r.Model, AnsweredBy: r.AnsweredBy, Item: r.Item, Documents: r.Documents,
+		Trial: r.Trial, Generation: r.Generation, Attempts: r.Attempts,
+		Started: optionalTime(r.Started), Ended: optionalTime(r.Ended), manifestUsage: usageOf(r.Used),
+	}
+}
+
+func usageOf(u Usage) manifestUsage {
+	out := manifestUsage{Calls: u.Calls, WithoutTokens: u.Unreported}
+	if u.Unreported == 0 || u.Input+u.Output > 0 {
+		out.Input, out.Output, out.Cached, out.Reasoning = &u.Input, &u.Output, &u.Cached, &u.Reasoning
+	}
+	switch {
+	case u.Unpriced == 0:
+		out.CostUSD = &u.CostUSD
+	case u.CostUSD > 0:
+		out.CostAtLeast = &u.CostUSD
+	}
+	return out
+}
+
+func optionalTime(t time.Time) *string {
+	if t.IsZero() {
+		return nil
+	}
+	text := formatTime(t)
+	return &text
+}

@@ -1,0 +1,48 @@
+package results
+
+import (
+	"errors"
+	"io"
+	"net"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// redisError is a failure of Redis, as opposed to one of the sink.
+type redisError struct {
+	operation string
+	err       error
+}
+
+func (e redisError) Error() string { return e.operation + ": " + e.err.Error() }
+func (e redisError) Unwrap() error { return e.err }
+
+// passes reports whether waiting can help: the sink is locked, or Redis is away.
+// An answer of Redis is final unless it says that the server is starting,
+// failing over or full.
+func passes(err error) bool {
+	var answer redis.Error
+	switch {
+	case errors.Is(err, ErrBusy):
+		return true
+	case errors.Is(err, redis.ErrClosed):
+		return false
+	case errors.As(err, &answer):
+		return answerPasses(err)
+	}
+	var ours redisError
+	var network net.Error
+	return errors.As(err, &ours) || errors.As(err, &network) || errors.Is(err, io.EOF)
+}
+
+func answerPasses(err error) bool {
+	for _, passing := range []func(error) bool{
+		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,
+		redis.IsMasterDownError, redis.IsMaxClientsError, redis.IsNoReplicasError, redis.IsOOMError,
+	} {
+		if passing(err) {
+			return true
+		}
+	}
+	return false
+}

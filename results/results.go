@@ -1,0 +1,184 @@
+// Package results takes an evaluation's results out of Redis into the one sink
+// that keeps them, reads them back row by row, and writes the files made from
+// them.
+//
+// A Sink is the store, a Collector drains one evaluation's stream into it, and
+// Export writes the CSVs and the manifest. The package computes no ranking (that
+// is eval/rank; Export is handed the finished rows), does not decide when an
+// evaluation is over, and does not bound what waits in the stream.
+package results
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+var (
+	// ErrNoEvaluation means that the sink, or Redis, does not know the
+	// evaluation.
+	ErrNoEvaluation = errors.New("no such evaluation")
+	// ErrOtherSink means that the evaluation is drained into another sink, and
+	// only there.
+	ErrOtherSink = errors.New("the evaluation belongs to another sink")
+	// ErrFull means that nothing more can be written: disk full, quota or file
+	// size limit reached. What was committed is safe, the rest is still in Redis.
+	ErrFull = errors.New("no space left")
+	// ErrBusy means that another program held the sink's lock for longer than
+	// busyTimeout. It passes.
+	ErrBusy = errors.New("locked by another program")
+)
+
+// Sink stores evaluations and their results. It is safe for concurrent use, also
+// by several processes at once. Every write is one transaction and may be
+// repeated: the second time changes nothing.
+type Sink interface {
+	Reader
+	// PutEvaluation stores what e asks and how it is carried out. Stored again,
+	// the settings and phases are replaced, while Created and Finished stay.
+	// texts are documents by their hash; those stored before need not be given.
+	// A document without text is an error and stores nothing.
+	PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error
+	// Append stores entries of an evaluation that PutEvaluation has stored
+	// (otherwise ErrNoEvaluation), all of them or none. A run's row gives way
+	// only to a higher generation, or to success after failure of its own.
+	Append(ctx context.Context, id eval.ID, entries []record.Entry) error
+	// Finish notes when the evaluation's last run ended.
+	Finish(ctx context.Context, id eval.ID, at time.Time) error
+}
+
+// Reader reads a sink. Rows are read as they are asked for, so an evaluation may
+// be larger than memory; an iteration that fails yields its error last. Asking
+// about an evaluation that is not there yields no rows.
+type Reader interface {
+	// ID is the sink's random identity, which stays with the data wherever it is
+	// moved.
+	ID() string
+	// Evaluations lists what is stored, oldest first.
+	Evaluations(ctx context.Context) ([]Listed, error)
+	// Evaluation returns ErrNoEvaluation for one that is not stored. Its phases
+	// have Kind and Runs; queues are not kept in a sink.
+	Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
+	// Text is the document text of a hash.
+	Text(ctx context.Context, hash string) (string, error)
+	// Counts says how far each phase has come, in order of phases.
+	Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error)
+	// States yields the recorded runs of a phase by index.
+	States(ctx context.Context, id eval.ID, phase int) iter.Seq2[RunState, error]
+	// Runs yields the runs in one of states, or all when none is given, by phase
+	// and index.
+	Runs(ctx context.Context, id eval.ID, states ...eval.State) iter.Seq2[RunRow, error]
+	// PairwiseRows yields the verdicts on pairs by phase and index.
+	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[PairwiseRow, error]
+	// SingleRows yields the scores by phase, index and criterion.
+	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow, error]
+	// CallTotals sums every call, discarded runs' too, by model and stage.
+	CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error)
+	Close() error
+}
+
+// Evaluation is an evaluation as a sink keeps it.
+type Evaluation struct {
+	ID       eval.ID
+	Plan     *eval.Evaluation
+	Settings record.Settings
+	Phases   []record.Phase
+	Created  time.Time
+	Finished time.Time // zero: not finished
+}
+
+// Listed is one line of a list of evaluations.
+type Listed struct {
+	ID       eval.ID
+	Name     string
+	Created  time.Time
+	Finished time.Time // zero: not finished
+}
+
+// PhaseCounts says how far a phase has come.
+type PhaseCounts struct {
+	Phase     int
+	Kind      eval.Kind
+	Runs      int // planned
+	Succeeded int
+	Failed    int
+	Cancelled int
+	Classes   map[string]int // failed runs by class
+}
+
+// RunState is what Redis keeps of a run that has ended.
+type RunState struct {
+	Index      int
+	State      eval.State
+	Generation int
+}
+
+// RunRow is a run as it ended, and what all its calls together have used. Its
+// verdict (Winner, Reason, Scores) is not set; PairwiseRow and SingleRow have it.
+type RunRow struct {
+	record.Run
+	Used Usage
+}
+
+// Usage is what calls have used. A call that may have been charged without
+// anybody saying how much is counted, never taken as 0.
+type Usage struct {
+	Calls      int
+	Input      int64 // tokens, of the calls that reported them; likewise below
+	Output     int64
+	Cached     int64
+	Reasoning  int64
+	Unreported int     // calls, possibly charged, without token counts
+	CostUSD    float64 // of the calls that reported a cost
+	Unpriced   int     // calls, possibly charged, without a cost
+}
+
+// CallTotal sums the calls made to one model in one stage.
+type CallTotal struct {
+	Model string // provider:model
+	Stage string
+	Usage
+	Errors map[string]int // calls that failed, by class
+}
+
+// PairwiseRow is one verdict on a pair.
+type PairwiseRow struct {
+	Phase, Index           int
+	Document1, Document2   string // Document1 was shown first
+	Model                  string // provider:model asked
+	Trial                  int
+	Winner                 string // a document's id, or eval.Tie
+	Reason                 string
+	Timestamp              time.Time // when the run ended
+	Item                   string
+	Order                  string // OrderForward or OrderReverse
+	Judge                  string
+	AnsweredBy             string // provider:model that answered; empty: none was asked
+	Candidate1, Candidate2 string
+}
+
+// The two orders in which a pair can have been shown.
+const (
+	OrderForward = "forward" // the document whose id sorts first was shown first
+	OrderReverse = "reverse"
+)
+
+// SingleRow is one document's score on one criterion.
+type SingleRow struct {
+	Phase, Index int
+	Document     string
+	Model        string // provider:model asked
+	Trial        int
+	Criterion    string
+	Score        float64
+	Reason       string
+	Timestamp    time.Time // when the run ended
+	Item         string
+	Judge        string
+	AnsweredBy   string // provider:model that answered
+	Candidate    string
+}

@@ -1,0 +1,132 @@
+-- The tables of docs/formats.md, version 1. Times are RFC 3339 with
+-- milliseconds, UTC; a NULL is something that did not happen or is not known.
+
+CREATE TABLE sink (
+  id         TEXT NOT NULL PRIMARY KEY,
+  created_at TEXT NOT NULL
+) WITHOUT ROWID;
+
+CREATE TABLE evaluations (
+  id          TEXT NOT NULL PRIMARY KEY,
+  name        TEXT NOT NULL,
+  plan        TEXT NOT NULL, -- JSON of eval.Evaluation
+  settings    TEXT NOT NULL, -- JSON of record.Settings
+  created_at  TEXT,
+  finished_at TEXT
+);
+
+CREATE TABLE phases (
+  evaluation TEXT    NOT NULL,
+  phase      INTEGER NOT NULL,
+  kind       TEXT    NOT NULL,
+  runs       INTEGER NOT NULL,
+  PRIMARY KEY (evaluation, phase)
+) WITHOUT ROWID;
+
+CREATE TABLE documents (
+  hash TEXT NOT NULL PRIMARY KEY,
+  text BLOB NOT NULL -- zstd
+);
+
+-- Without a rowid, so that rows lie in the order in which exports read them.
+CREATE TABLE runs (
+  evaluation  TEXT    NOT NULL,
+  phase       INTEGER NOT NULL,
+  index_      INTEGER NOT NULL,
+  generation  INTEGER NOT NULL,
+  kind        TEXT    NOT NULL,
+  state       TEXT    NOT NULL,
+  queue       TEXT    NOT NULL,
+  judge       TEXT    NOT NULL,
+  model       TEXT    NOT NULL,
+  answered_by TEXT    NOT NULL,
+  item        TEXT    NOT NULL,
+  doc_id_1    TEXT    NOT NULL,
+  doc_id_2    TEXT    NOT NULL,
+  candidate_1 TEXT    NOT NULL,
+  candidate_2 TEXT    NOT NULL,
+  trial       INTEGER NOT NULL,
+  class       TEXT    NOT NULL,
+  error       TEXT    NOT NULL,
+  attempts    INTEGER NOT NULL,
+  started_at  TEXT,
+  ended_at    TEXT,
+  worker      TEXT    NOT NULL,
+  PRIMARY KEY (evaluation, phase, index_)
+) WITHOUT ROWID;
+
+-- text comes after everything that is summed: sums then never read it.
+CREATE TABLE calls (
+  evaluation       TEXT    NOT NULL,
+  id               TEXT    NOT NULL,
+  phase            INTEGER NOT NULL,
+  index_           INTEGER NOT NULL,
+  generation       INTEGER NOT NULL,
+  stage            TEXT    NOT NULL,
+  model            TEXT    NOT NULL,
+  attempt          INTEGER NOT NULL,
+  asked_at         TEXT,
+  started_at       TEXT,
+  ended_at         TEXT,
+  bound_by         TEXT    NOT NULL,
+  status           INTEGER NOT NULL,
+  class            TEXT    NOT NULL,
+  error            TEXT    NOT NULL,
+  may_be_billed    INTEGER NOT NULL,
+  request_id       TEXT    NOT NULL,
+  input_tokens     INTEGER,
+  output_tokens    INTEGER,
+  cached_tokens    INTEGER,
+  reasoning_tokens INTEGER,
+  cost_usd         REAL,
+  text             TEXT    NOT NULL,
+  finish           TEXT    NOT NULL,
+  worker           TEXT    NOT NULL,
+  PRIMARY KEY (evaluation, id)
+);
+
+CREATE INDEX calls_by_run ON calls (evaluation, phase, index_);
+
+CREATE TABLE pairwise_results (
+  evaluation    TEXT    NOT NULL,
+  id            TEXT    NOT NULL,
+  doc_id_1      TEXT    NOT NULL, -- shown first
+  doc_id_2      TEXT    NOT NULL,
+  model         TEXT    NOT NULL,
+  trial         INTEGER NOT NULL,
+  winner_doc_id TEXT    NOT NULL,
+  reason        TEXT    NOT NULL,
+  timestamp     TEXT,
+  item          TEXT    NOT NULL,
+  order_        TEXT    NOT NULL,
+  judge         TEXT    NOT NULL,
+  answered_by   TEXT    NOT NULL,
+  candidate_1   TEXT    NOT NULL,
+  candidate_2   TEXT    NOT NULL,
+  PRIMARY KEY (evaluation, id)
+);
+
+CREATE TABLE single_doc_results (
+  evaluation  TEXT    NOT NULL,
+  id          TEXT    NOT NULL,
+  doc_id      TEXT    NOT NULL,
+  model       TEXT    NOT NULL,
+  trial       INTEGER NOT NULL,
+  criterion   TEXT    NOT NULL,
+  score       REAL    NOT NULL,
+  reason      TEXT    NOT NULL,
+  timestamp   TEXT,
+  item        TEXT    NOT NULL,
+  judge       TEXT    NOT NULL,
+  answered_by TEXT    NOT NULL,
+  candidate   TEXT    NOT NULL,
+  PRIMARY KEY (evaluation, id, criterion)
+);
+
+CREATE TABLE events (
+  id         INTEGER PRIMARY KEY,
+  evaluation TEXT NOT NULL,
+  name       TEXT NOT NULL,
+  metadata   TEXT NOT NULL, -- JSON
+  created_at TEXT NOT NULL
+);

@@ -1,0 +1,165 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// appender holds the statements of one transaction of Append.
+type appender struct {
+	ctx         context.Context // of Append, for the length of that call
+	evaluation  string
+	run         *sql.Stmt
+	clearPair   *sql.Stmt
+	clearSingle *sql.Stmt
+	pair        *sql.Stmt
+	single      *sql.Stmt
+	call        *sql.Stmt
+}
+
+const (
+	insertRun = `
+INSERT INTO runs (evaluation, phase, index_, generation, kind, state, queue, judge, model, answered_by, item,
+  doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (evaluation, phase, index_) DO UPDATE SET
+  generation = excluded.generation, kind = excluded.kind, state = excluded.state, queue = excluded.queue,
+  judge = excluded.judge, model = excluded.model, answered_by = excluded.answered_by, item = excluded.item,
+  doc_id_1 = excluded.doc_id_1, doc_id_2 = excluded.doc_id_2,
+  candidate_1 = excluded.candidate_1, candidate_2 = excluded.candidate_2, trial = excluded.trial,
+  class = excluded.class, error = excluded.error, attempts = excluded.attempts,
+  started_at = excluded.started_at, ended_at = excluded.ended_at, worker = excluded.worker
+WHERE excluded.generation > runs.generation
+  OR (excluded.generation = runs.generation AND excluded.state = 'succeeded' AND runs.state = 'failed')`
+
+	insertPair = `
+INSERT INTO pairwise_results (evaluation, id, doc_id_1, doc_id_2, model, trial, winner_doc_id, reason, timestamp,
+  item, order_, judge, answered_by, candidate_1, candidate_2)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+	insertSingle = `
+INSERT INTO single_doc_results (evaluation, id, doc_id, model, trial, criterion, score, reason, timestamp,
+  item, judge, answered_by, candidate)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (evaluation, id, criterion) DO UPDATE SET score = excluded.score, reason = excluded.reason`
+
+	insertCall = `
+INSERT INTO calls (evaluation, id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at,
+  bound_by, status, class, error, may_be_billed, request_id,
+  input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, text, finish, worker)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (evaluation, id) DO UPDATE SET
+  phase = excluded.phase, index_ = excluded.index_, generation = excluded.generation, stage = excluded.stage,
+  model = excluded.model, attempt = excluded.attempt, asked_at = excluded.asked_at,
+  started_at = excluded.started_at, ended_at = excluded.ended_at, bound_by = excluded.bound_by,
+  status = excluded.status, class = excluded.class, error = excluded.error,
+  may_be_billed = excluded.may_be_billed, request_id = excluded.request_id,
+  input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
+  cached_tokens = excluded.cached_tokens, reasoning_tokens = excluded.reasoning_tokens,
+  cost_usd = excluded.cost_usd, text = excluded.text, finish = excluded.finish, worker = excluded.worker`
+)
+
+func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error) {
+	// A cancelled ctx ends the transaction through tx. Watching for it in each of
+	// some thousand statements costs more than the statements.
+	a := &appender{ctx: context.WithoutCancel(ctx), evaluation: string(id)}
+	for _, prepare := range []struct {
+		into  **sql.Stmt
+		query string
+	}{
+		{&a.run, insertRun},
+		{&a.clearPair, "DELETE FROM pairwise_results WHERE evaluation = ? AND id = ?"},
+		{&a.clearSingle, "DELETE FROM single_doc_results WHERE evaluation = ? AND id = ?"},
+		{&a.pair, insertPair},
+		{&a.single, insertSingle},
+		{&a.call, insertCall},
+	} {
+		statement, err := tx.PrepareContext(a.ctx, prepare.query)
+		if err != nil {
+			return nil, err
+		}
+		*prepare.into = statement
+	}
+	return a, nil
+}
+
+func (a *appender) entry(e record.Entry) error {
+	if e.Run != nil {
+		if err := a.putRun(e.Run); err != nil {
+			return err
+		}
+	}
+	for i := range e.Calls {
+		if err := a.putCall(&e.Calls[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// putRun stores the run and, when its row is new or gave way, its verdict in
+// place of any earlier one.
+func (a *appender) putRun(r *record.Run) error {
+	first, second := pair(r.Documents)
+	candidate1, candidate2 := pair(r.Candidates)
+	result, err := a.run.ExecContext(a.ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.State,
+		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
+		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return err
+	}
+	id := r.RunID(eval.ID(a.evaluation)).Short()
+	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle} {
+		if _, err := clear.ExecContext(a.ctx, a.evaluation, id); err != nil {
+			return err
+		}
+	}
+	if r.State != eval.StateSucceeded.String() {
+		return nil
+	}
+	if r.Kind == eval.KindPairwise {
+		order := OrderForward
+		if first > second {
+			order = OrderReverse
+		}
+		_, err := a.pair.ExecContext(a.ctx, a.evaluation, id, first, second, r.Model, r.Trial, r.Winner, r.Reason,
+			stamp{r.Ended}, r.Item, order, r.Judge, r.AnsweredBy, candidate1, candidate2)
+		return err
+	}
+	for _, score := range r.Scores {
+		_, err := a.single.ExecContext(a.ctx, a.evaluation, id, first, r.Model, r.Trial, score.Criterion, score.Score,
+			score.Reason, stamp{r.Ended}, r.Item, r.Judge, r.AnsweredBy, candidate1)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *appender) putCall(c *record.Call) error {
+	var input, output, cached, reasoning any // NULL: not reported
+	if u := c.Usage; u.Reported {
+		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
+	}
+	_, err := a.call.ExecContext(a.ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
+		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
+		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.Text, c.Finish, c.Worker)
+	return err
+}
+
+// pair is the first and second of one or two values.
+func pair(values []string) (first, second string) {
+	if len(values) > 0 {
+		first = values[0]
+	}
+	if len(values) > 1 {
+		second = values[1]
+	}
+	return first, second
+}

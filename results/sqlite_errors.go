@@ -1,0 +1,53 @@
+package results
+
+import (
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+	codes "modernc.org/sqlite/lib"
+)
+
+// explain names the operation and the file and says what helps, so that the
+// message stands alone on a terminal.
+func explain(operation, path string, err error) error {
+	where := fmt.Sprintf("%s results database %s", operation, path)
+	code := codeOf(err)
+	switch code {
+	case codes.SQLITE_IOERR_WRITE, codes.SQLITE_IOERR_SHMSIZE: // quota, size limit; a full disk is SQLITE_FULL
+		return fmt.Errorf("%s: %w: make room and start again, nothing collected is lost: %w", where, ErrFull, err)
+	}
+	switch code & 0xff {
+	case codes.SQLITE_FULL:
+		return fmt.Errorf("%s: %w: make room and start again, nothing collected is lost: %w", where, ErrFull, err)
+	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
+		return fmt.Errorf("%s: %w: close whatever has it open for writing: %w", where, ErrBusy, err)
+	case codes.SQLITE_NOTADB:
+		return fmt.Errorf("%s: it is not a SQLite database: name another file: %w", where, err)
+	case codes.SQLITE_CORRUPT:
+		return fmt.Errorf("%s: it is damaged: move it away, or rescue it with `sqlite3 FILE .recover`: %w", where, err)
+	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
+		return fmt.Errorf("%s: cannot be written: check that its folder exists and that you may write to both: %w", where, err)
+	case codes.SQLITE_PROTOCOL, codes.SQLITE_IOERR:
+		return fmt.Errorf("%s: the disk or its file system refused (network drives may): put it on a local disk: %w", where, err)
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// unwritable reports whether err comes of a file or folder that cannot be
+// written.
+func unwritable(err error) bool {
+	switch codeOf(err) & 0xff {
+	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
+		return true
+	}
+	return false
+}
+
+func codeOf(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code()
+	}
+	return codes.SQLITE_OK
+}

@@ -1,0 +1,195 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// rows runs a query and yields what scan makes of each row.
+func rows[T any](ctx context.Context, r *reader, scan func(*sql.Rows, *T) error, query string, args ...any) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
+		found, err := r.db.QueryContext(ctx, query, args...)
+		if err != nil {
+			yield(none, explain("read", r.path, err))
+			return
+		}
+		defer found.Close()
+		for found.Next() {
+			var row T
+			err := ctx.Err() // found notices it some rows later
+			if err == nil {
+				err = scan(found, &row)
+			}
+			if err != nil {
+				yield(none, explain("read", r.path, err))
+				return
+			}
+			if !yield(row, nil) {
+				return
+			}
+		}
+		if err := found.Err(); err != nil {
+			yield(none, explain("read", r.path, err))
+		}
+	}
+}
+
+func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
+	var all []T
+	for row, err := range seq {
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, nil
+}
+
+// Evaluations lists what is stored, oldest first.
+func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
+	return collect(rows(ctx, r, func(row *sql.Rows, l *Listed) error {
+		var created, finished stamp
+		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished)
+		l.Created, l.Finished = created.Time, finished.Time
+		return err
+	}, "SELECT id, name, created_at, finished_at FROM evaluations ORDER BY created_at, id"))
+}
+
+// Evaluation is one stored evaluation.
+func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error) {
+	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
+	var plan, settings string
+	var created, finished stamp
+	err := r.db.QueryRowContext(ctx, "SELECT plan, settings, created_at, finished_at FROM evaluations WHERE id = ?", string(id)).
+		Scan(&plan, &settings, &created, &finished)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.path, ErrNoEvaluation)
+	}
+	if err != nil {
+		return Evaluation{}, explain("read", r.path, err)
+	}
+	e.Created, e.Finished = created.Time, finished.Time
+	if err := json.Unmarshal([]byte(plan), e.Plan); err != nil {
+		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.path, err)
+	}
+	if err := json.Unmarshal([]byte(settings), &e.Settings); err != nil {
+		return Evaluation{}, fmt.Errorf("decode settings of %s in %s: %w", id, r.path, err)
+	}
+	e.Phases, err = collect(rows(ctx, r, func(row *sql.Rows, p *record.Phase) error {
+		return row.Scan((*string)(&p.Kind), &p.Runs)
+	}, "SELECT kind, runs FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
+	return e, err
+}
+
+// Text is the document text of a hash.
+func (r *reader) Text(ctx context.Context, hash string) (string, error) {
+	var packed []byte
+	err := r.db.QueryRowContext(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
+	if err != nil {
+		return "", explain("read document "+hash+" from", r.path, err)
+	}
+	text, err := r.zstd.DecodeAll(packed, nil)
+	if err != nil {
+		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.path, err)
+	}
+	return string(text), nil
+}
+
+// Counts says how far each phase has come.
+func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) {
+	counts, err := collect(rows(ctx, r, func(row *sql.Rows, c *PhaseCounts) error {
+		c.Classes = map[string]int{}
+		return row.Scan(&c.Phase, (*string)(&c.Kind), &c.Runs)
+	}, "SELECT phase, kind, runs FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
+	if err != nil {
+		return nil, err
+	}
+	type group struct {
+		phase, runs  int
+		state, class string
+	}
+	groups := rows(ctx, r, func(row *sql.Rows, g *group) error {
+		return row.Scan(&g.phase, &g.state, &g.class, &g.runs)
+	}, "SELECT phase, state, class, count(*) FROM runs WHERE evaluation = ? GROUP BY phase, state, class", string(id))
+	for g, err := range groups {
+		if err != nil {
+			return nil, err
+		}
+		if g.phase >= len(counts) {
+			return nil, fmt.Errorf("read results database %s: %s has runs of phase %d and only %d phases", r.path, id, g.phase, len(counts))
+		}
+		c := &counts[g.phase]
+		switch stateOf(g.state) {
+		case eval.StateSucceeded:
+			c.Succeeded += g.runs
+		case eval.StateCancelled:
+			c.Cancelled += g.runs
+		case eval.StateFailed:
+			c.Failed += g.runs
+			c.Classes[g.class] += g.runs
+		}
+	}
+	return counts, nil
+}
+
+// States yields the recorded runs of a phase by index.
+func (r *reader) States(ctx context.Context, id eval.ID, phase int) iter.Seq2[RunState, error] {
+	return rows(ctx, r, func(row *sql.Rows, s *RunState) error {
+		var state string
+		err := row.Scan(&s.Index, &state, &s.Generation)
+		s.State = stateOf(state)
+		return err
+	}, "SELECT index_, state, generation FROM runs WHERE evaluation = ? AND phase = ? ORDER BY index_", string(id), phase)
+}
+
+func stateOf(word string) eval.State {
+	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
+		if state.String() == word {
+			return state
+		}
+	}
+	return eval.StateNone
+}
+
+// CallTotals sums every call by model and stage.
+func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error) {
+	type group struct {
+		model, stage, class string
+		used                Usage
+	}
+	groups := rows(ctx, r, func(row *sql.Rows, g *group) error {
+		return row.Scan(append([]any{&g.model, &g.stage, &g.class}, g.used.fields()...)...)
+	}, "SELECT c.model, c.stage, c.class, "+usageColumns+
+		" FROM calls c WHERE c.evaluation = ? GROUP BY c.model, c.stage, c.class ORDER BY c.model, c.stage, c.class", string(id))
+	var totals []CallTotal
+	for g, err := range groups {
+		if err != nil {
+			return nil, err
+		}
+		if n := len(totals); n == 0 || totals[n-1].Model != g.model || totals[n-1].Stage != g.stage {
+			totals = append(totals, CallTotal{Model: g.model, Stage: g.stage, Errors: map[string]int{}})
+		}
+		total := &totals[len(totals)-1]
+		total.Usage = total.Usage.plus(g.used)
+		if g.class != "" {
+			total.Errors[g.class] += g.used.Calls
+		}
+	}
+	return totals, nil
+}
+
+func (u Usage) plus(v Usage) Usage {
+	return Usage{
+		Calls: u.Calls + v.Calls, Input: u.Input + v.Input, Output: u.Output + v.Output,
+		Cached: u.Cached + v.Cached, Reasoning: u.Reasoning + v.Reasoning, Unreported: u.Unreported + v.Unreported,
+		CostUSD: u.CostUSD + v.CostUSD, Unpriced: u.Unpriced + v.Unpriced,
+	}
+}
