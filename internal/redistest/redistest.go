@@ -57,9 +57,6 @@ func start(t testing.TB, port int, args []string) *Server {
 	s := &Server{t: t, dir: dir, args: args, socket: filepath.Join(dir, "s"), port: port}
 	t.Cleanup(func() {
 		s.Kill()
-		if t.Failed() && s.output.Len() > 0 {
-			t.Logf("redis-server said:\n%s", s.output.String())
-		}
 		_ = os.RemoveAll(dir)
 	})
 	s.Start()

@@ -1,0 +1,220 @@
+// Package enqueue puts an evaluation into Redis and keeps its queues filled.
+//
+// A submission stores record, plan and documents, and pushes the first window
+// of run tasks; TopUp pushes the rest as the fleet works through them, so that
+// Redis holds a window and not millions. It executes no run and reads no
+// result.
+package enqueue
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Submission is what Submit stores.
+type Submission struct {
+	Evaluation *eval.Evaluation  // normalised
+	Texts      map[string]string // document texts by hash
+	Settings   record.Settings
+	SinkURL    string // where its results are to go; empty: the drainer's choice
+	// Recorded are the runs that the evaluation's sink has, for a Redis that
+	// does not know the evaluation; nil: none.
+	Recorded iter.Seq2[Recorded, error]
+}
+
+// Recorded is one run that a sink has the outcome of.
+type Recorded struct {
+	Phase, Index int
+	State        eval.State
+	Generation   int
+}
+
+// Receipt says what a submission came to.
+type Receipt struct {
+	ID      eval.ID
+	Created bool // false: Redis knew the evaluation, and it goes on where it was
+	Runs    int  // in all phases
+	Queues  []string
+}
+
+// Enqueuer submits evaluations.
+type Enqueuer struct {
+	Store  *store.Store
+	Limits Limits
+	Log    zerolog.Logger
+}
+
+// Limits is the registry of limits: an evaluation's are pinned from before its
+// first run can start until its last has ended. *ratelimit.Limiter is one.
+type Limits interface {
+	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
+	Unregister(ctx context.Context, holder string) error
+}
+
+// Submit stores an evaluation and pushes the first window of its runs. The same
+// submission again resumes: what is recorded stays recorded. Submit may be
+// repeated after any failure.
+func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
+	id := s.Evaluation.ID()
+	r, plans, err := Plan(id, s.Evaluation, s.Settings)
+	if err != nil {
+		return Receipt{}, err
+	}
+	r.Created, r.SinkURL = time.Now(), s.SinkURL
+	restored, err := restore(plans, r.Phases, s.Recorded)
+	if err != nil {
+		return Receipt{}, err
+	}
+	if err := q.Limits.Register(ctx, string(id), s.Settings.Limits); err != nil {
+		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	created, err := q.Store.Create(ctx, r, s.Evaluation, s.Texts, restored)
+	if err != nil {
+		return Receipt{}, err
+	}
+	receipt := Receipt{ID: id, Created: created}
+	for _, p := range plans {
+		receipt.Runs += p.Runs()
+		receipt.Queues = append(receipt.Queues, p.Queues()...)
+	}
+	slices.Sort(receipt.Queues)
+	receipt.Queues = slices.Compact(receipt.Queues)
+	if err := q.Store.Activate(ctx, id); err != nil {
+		return Receipt{}, err
+	}
+	// The fleet would do this within a second; here it is done at once.
+	if err := NewTopUp(q.Store, q.Limits, q.Log).Tick(ctx); err != nil {
+		return Receipt{}, err
+	}
+	return receipt, nil
+}
+
+// Plan lays an evaluation's phases and queues out, without Redis.
+func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Evaluation, []*plan.Plan, error) {
+	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
+	queues := JudgeQueues(id, e.Judges, settings.Limits)
+	for _, kind := range plan.Phases(e) {
+		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: queues})
+	}
+	plans, err := Plans(e, r)
+	if err != nil {
+		return record.Evaluation{}, nil, err
+	}
+	r.Phases = r.Phases[:len(plans)]
+	for i, p := range plans {
+		r.Phases[i].Runs = p.Runs()
+		r.Phases[i].Queues = map[string]int{}
+		for _, queue := range p.Queues() {
+			r.Phases[i].Queues[queue] = p.Len(queue)
+		}
+	}
+	return r, plans, nil
+}
+
+// Plans rebuilds the plan of every phase from an evaluation and its record.
+// Phases that lie wholly beyond Settings.Limit have none.
+func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
+	var plans []*plan.Plan
+	left := r.Settings.Limit
+	for i, phase := range r.Phases {
+		p, err := plan.New(e, i, plan.Options{JudgeQueues: phase.JudgeQueues, Limit: left})
+		if err != nil {
+			return nil, fmt.Errorf("plan phase %d of %s: %w", i, r.ID, err)
+		}
+		plans = append(plans, p)
+		left -= p.Runs()
+		if r.Settings.Limit > 0 && left <= 0 {
+			break
+		}
+		left = max(left, 0) // without a limit it stays 0, which means all
+	}
+	return plans, nil
+}
+
+// JudgeQueues names the queue of each judge: runs that share a limit set share
+// a queue. A model with limits of its own has a queue of its own, and an
+// evaluation that is held tighter than its provider keeps its runs apart, so
+// that they do not stand in front of others'.
+func JudgeQueues(id eval.ID, judges []eval.Judge, limits []ratelimit.Limit) []string {
+	queues := make([]string, len(judges))
+	for i, judge := range judges {
+		var ownModel bool
+		account, own := int64(-1), int64(-1)
+		for _, limit := range limits {
+			switch {
+			case limit.Evaluation != "":
+				if limit.Kind == ratelimit.Concurrency {
+					own = tightest(own, limit.Max)
+				}
+			case !limit.Matches(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model}):
+			default:
+				ownModel = ownModel || limit.Model != ""
+				if limit.Kind == ratelimit.Concurrency {
+					account = tightest(account, limit.Max)
+				}
+			}
+		}
+		model, evaluation := "", eval.ID("")
+		if ownModel {
+			model = judge.Model
+		}
+		if own >= 0 && (account < 0 || own < account) {
+			evaluation = id
+		}
+		queues[i] = record.QueueName(judge.Provider, model, "", evaluation)
+	}
+	return queues
+}
+
+func tightest(a, b int64) int64 {
+	if a < 0 {
+		return b
+	}
+	return min(a, b)
+}
+
+// restore names the queue of each recorded run.
+func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error]) ([]store.Restored, error) {
+	if recorded == nil {
+		return nil, nil
+	}
+	var restored []store.Restored
+	for run, err := range recorded {
+		if err != nil {
+			return nil, fmt.Errorf("read recorded runs: %w", err)
+		}
+		if run.Phase >= len(plans) || run.State == eval.StateNone {
+			continue
+		}
+		p := plans[run.Phase]
+		if run.Index >= p.Runs() { // recorded under a higher --limit
+			continue
+		}
+		queue := phases[run.Phase].JudgeQueues[p.Run(run.Index).Judge]
+		restored = append(restored, store.Restored{Phase: run.Phase, Index: run.Index, Queue: queue, State: run.State, Generation: run.Generation})
+	}
+	return restored, nil
+}
+
+// task is the payload of one run, of generation 0.
+func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Run) record.Task {
+	documents := []string{e.Documents[run.First].ID}
+	if run.Second >= 0 {
+		documents = append(documents, e.Documents[run.Second].ID)
+	}
+	return record.Task{
+		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind,
+		Model: e.Judges[run.Judge].Target(), Documents: documents,
+	}
+}

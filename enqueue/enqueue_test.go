@@ -1,0 +1,246 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// pinned remembers which limits were registered.
+type pinned struct {
+	mu sync.Mutex
+	of map[string][]ratelimit.Limit
+}
+
+func (p *pinned) Register(_ context.Context, holder string, limits []ratelimit.Limit) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.of[holder] = limits
+	return nil
+}
+
+func (p *pinned) Unregister(_ context.Context, holder string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.of, holder)
+	return nil
+}
+
+// bench is one test's Redis with what works on it.
+type bench struct {
+	t      *testing.T
+	server *redistest.Server
+	store  *store.Store
+	limits *pinned
+}
+
+func setup(t *testing.T) *bench {
+	t.Helper()
+	server := redistest.New(t)
+	return &bench{t: t, server: server, store: store.New(server.Client(), ""), limits: &pinned{of: map[string][]ratelimit.Limit{}}}
+}
+
+func (b *bench) enqueuer(s *store.Store) *Enqueuer {
+	return &Enqueuer{Store: s, Limits: b.limits, Log: zerolog.New(zerolog.NewTestWriter(b.t))}
+}
+
+func (b *bench) topUp(s *store.Store) *TopUp {
+	return NewTopUp(s, b.limits, zerolog.New(zerolog.NewTestWriter(b.t)))
+}
+
+// submission compares n documents in pairs, both orders, by one judge: n·(n−1)
+// runs in the queue of the provider "p".
+func submission(name string, n int) Submission {
+	e := &eval.Evaluation{
+		Name: name, Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges:   []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
+		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
+	}
+	texts := map[string]string{}
+	for i := range n {
+		text := fmt.Sprintf("text %d of %s", i, name)
+		hash := eval.TextHash(text)
+		e.Documents = append(e.Documents, eval.Document{ID: fmt.Sprintf("d%03d.md", i), Candidate: fmt.Sprint(i), Hash: hash, Bytes: len(text)})
+		texts[hash] = text
+	}
+	e.Normalize()
+	return Submission{Evaluation: e, Texts: texts, Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry}}
+}
+
+func (b *bench) submit(s Submission) Receipt {
+	b.t.Helper()
+	receipt, err := b.enqueuer(b.store).Submit(b.t.Context(), s)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return receipt
+}
+
+// pull takes up to n pending tasks of a queue the way workers do, carries each
+// out as far as its record, and returns the tasks that were not dropped.
+func (b *bench) pull(queue string, n int) []record.Task {
+	b.t.Helper()
+	ctx, client := b.t.Context(), b.store.Client()
+	var done []record.Task
+	for range n {
+		id, err := client.RPop(ctx, "asynq:{"+queue+"}:pending").Result()
+		if errors.Is(err, redis.Nil) {
+			return done
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(queue, id)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		task, err := record.DecodeTask(info.Payload)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		verdict, _, err := b.store.Check(ctx, task)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if verdict == store.VerdictRun {
+			run := record.Run{Phase: task.Phase, Index: task.Index, Generation: task.Generation, Kind: task.Kind, Queue: queue}
+			if _, err := b.store.Record(ctx, task.Evaluation, eval.StateSucceeded, run, nil); err != nil {
+				b.t.Fatal(err)
+			}
+			done = append(done, task)
+		}
+		if err := client.Del(ctx, "asynq:{"+queue+"}:t:"+id).Err(); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return done
+}
+
+func (b *bench) standing(id eval.ID) store.Standing {
+	b.t.Helper()
+	standings, err := b.store.Standings(b.t.Context(), []eval.ID{id})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return standings[id]
+}
+
+func TestSubmitPushesReadableTasks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("readable", 3)
+	s.Settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 4}}
+	receipt := b.submit(s)
+	want := Receipt{ID: s.Evaluation.ID(), Created: true, Runs: 6, Queues: []string{"p"}}
+	if diff := cmp.Diff(want, receipt); diff != "" {
+		t.Fatalf("receipt (-want +got):\n%s", diff)
+	}
+	if len(b.limits.of[string(receipt.ID)]) != 1 {
+		t.Errorf("limits pinned: %v", b.limits.of)
+	}
+	tasks, err := asynq.NewInspectorFromRedisClient(b.store.Client()).ListPendingTasks("p")
+	if err != nil || len(tasks) != 6 {
+		t.Fatalf("%d pending tasks, %v; want 6", len(tasks), err)
+	}
+	first := tasks[0]
+	if first.Type != "pairwise" || first.ID != string(receipt.ID)+".0.0.0" {
+		t.Errorf("first task is %s of type %s", first.ID, first.Type)
+	}
+	wantPayload := fmt.Sprintf(`{"v":1,"evaluation":"%s","phase":0,"index":0,"generation":0,"kind":"pairwise","model":"p:m","documents":["d000.md","d001.md"]}`, receipt.ID)
+	if string(first.Payload) != wantPayload {
+		t.Errorf("payload\n got %s\nwant %s", first.Payload, wantPayload)
+	}
+	if again := b.submit(s); again.Created {
+		t.Error("the same submission was created twice")
+	}
+	if tasks, err := asynq.NewInspectorFromRedisClient(b.store.Client()).ListPendingTasks("p"); err != nil || len(tasks) != 6 {
+		t.Errorf("%d pending tasks after the second submission, %v; want 6", len(tasks), err)
+	}
+}
+
+func TestRecordedRunsAreNotPushed(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("recorded", 3)
+	s.Recorded = func(yield func(Recorded, error) bool) {
+		_ = yield(Recorded{Index: 0, State: eval.StateSucceeded}, nil) && yield(Recorded{Index: 4, State: eval.StateFailed}, nil)
+	}
+	id := b.submit(s).ID
+	var indexes []int
+	for _, task := range b.pull("p", 100) {
+		indexes = append(indexes, task.Index)
+	}
+	if diff := cmp.Diff([]int{1, 2, 3, 5}, indexes); diff != "" {
+		t.Errorf("runs carried out (-want +got):\n%s", diff)
+	}
+	if err := b.topUp(b.store).Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.standing(id); got.Status != record.StatusDone {
+		t.Errorf("status %s, counts %v; want done", got.Status, got.Counts)
+	}
+	if len(b.limits.of) != 0 {
+		t.Errorf("limits still pinned after the end: %v", b.limits.of)
+	}
+}
+
+func TestLimitKeepsTheFirstRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("limited", 4)
+	s.Evaluation.Single = &eval.Single{Criteria: []eval.Criterion{{Name: "style"}}, Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1}
+	s.Settings.Limit = 6
+	receipt := b.submit(s)
+	if receipt.Runs != 6 {
+		t.Fatalf("%d runs planned, want 6", receipt.Runs)
+	}
+	perPhase := map[int]int{}
+	for _, task := range b.pull("p", 100) {
+		perPhase[task.Phase]++
+	}
+	if diff := cmp.Diff(map[int]int{0: 4, 1: 2}, perPhase); diff != "" {
+		t.Errorf("runs by phase (-want +got):\n%s", diff)
+	}
+}
+
+func TestJudgeQueues(t *testing.T) {
+	t.Parallel()
+	judges := []eval.Judge{{Provider: "p", Model: "fast"}, {Provider: "p", Model: "slow/v1"}, {Provider: "q", Model: "m"}}
+	provider := func(name, model string, n int64) ratelimit.Limit {
+		return ratelimit.Limit{Scope: ratelimit.Scope{Provider: name, Model: model}, Kind: ratelimit.Concurrency, Max: n}
+	}
+	own := func(n int64) ratelimit.Limit {
+		return ratelimit.Limit{Scope: ratelimit.Scope{Evaluation: "ev-x"}, Kind: ratelimit.Concurrency, Max: n}
+	}
+	for _, tt := range []struct {
+		name   string
+		limits []ratelimit.Limit
+		want   string
+	}{
+		{"no limits", nil, "p p q"},
+		{"a model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, "p p-slow~v1 q"},
+		{"tighter than every provider", []ratelimit.Limit{provider("p", "", 8), own(2)}, "p~ev-x p~ev-x q~ev-x"},
+		{"not tighter than p", []ratelimit.Limit{provider("p", "", 8), own(8)}, "p p q~ev-x"},
+	} {
+		if got := strings.Join(JudgeQueues("ev-x", judges, tt.limits), " "); got != tt.want {
+			t.Errorf("%s: queues %q, want %q", tt.name, got, tt.want)
+		}
+	}
+}

@@ -1,0 +1,412 @@
+package enqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// The window of a queue: how many tasks stand in Redis, pushed and not ended.
+const (
+	windowTime    = 30 * time.Second // of the queue's pace
+	smallWindow   = 20
+	firstWindow   = 500 // before the pace is known
+	largestWindow = 2000
+	pushBatch     = 500 // tasks a pipeline
+)
+
+// How often a queue's fill is looked at.
+const (
+	slowTick = time.Second
+	fastTick = 20 * time.Millisecond
+	// lockLife outlives the slowest tick, so that the holder keeps the lock.
+	lockLife = 3 * time.Second
+)
+
+// stallTime is how long no run of a queue may end before it is asked whether
+// its tasks are still there.
+const stallTime = 5 * time.Second
+
+// undrainedBound is how much of results may wait for a collector before no more
+// runs are pushed.
+const undrainedBound = 256 << 20
+
+// TopUp keeps the queues of active evaluations filled. Any number of processes
+// may run one: a short lock lets one of them work and saves the others the
+// trouble, and nothing is lost or pushed wrongly when two work at once.
+type TopUp struct {
+	store   *store.Store
+	limits  Limits
+	log     zerolog.Logger
+	id      string
+	known   map[eval.ID]*known
+	pace    map[string]*pace
+	stalled map[string]stall
+	full    map[eval.ID]bool // results wait to be collected, said once
+}
+
+// known is what does not change while an evaluation is active.
+type known struct {
+	record record.Evaluation
+	plan   *eval.Evaluation
+	plans  []*plan.Plan
+}
+
+// pace is how fast a queue's runs end.
+type pace struct {
+	ended     int
+	at        time.Time
+	perSecond float64 // negative: not known yet
+}
+
+// stall is since when no run of a queue has ended.
+type stall struct {
+	ended int
+	since time.Time
+}
+
+// NewTopUp makes a TopUp; Run or Tick does the work. It is for one goroutine.
+func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
+	return &TopUp{
+		store: s, limits: limits, log: log, id: rand.Text(),
+		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[string]stall{}, full: map[eval.ID]bool{},
+	}
+}
+
+// Run tops up until ctx ends, and returns nil then. Redis going away is waited
+// out.
+func (t *TopUp) Run(ctx context.Context) error {
+	var away bool
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		}
+		next := slowTick
+		held, err := t.lock(ctx)
+		if err == nil && held {
+			err = t.Tick(ctx)
+			next = t.nextTick()
+		}
+		switch {
+		case err != nil && ctx.Err() == nil && !away:
+			t.log.Warn().Err(err).Msg("cannot top up queues; trying again")
+			away = true
+		case err == nil && away:
+			t.log.Info().Msg("topping up queues again")
+			away = false
+		}
+		timer.Reset(next)
+	}
+}
+
+// lock takes or keeps the lock.
+func (t *TopUp) lock(ctx context.Context) (bool, error) {
+	client, key := t.store.Client(), t.store.Keys().TopUpLock()
+	taken, err := client.SetNX(ctx, key, t.id, lockLife).Result()
+	if err != nil || taken {
+		return taken, err
+	}
+	holder, err := client.Get(ctx, key).Result()
+	if err != nil || holder != t.id {
+		return false, nil // gone or another's: the next tick sees
+	}
+	return true, client.Expire(ctx, key, lockLife).Err()
+}
+
+// nextTick is when the fastest queue has used up a quarter of its window.
+func (t *TopUp) nextTick() time.Duration {
+	next := slowTick
+	for _, p := range t.pace {
+		if p.perSecond > 0 {
+			quarter := time.Duration(float64(p.window()) / 4 / p.perSecond * float64(time.Second))
+			next = min(next, max(quarter, fastTick))
+		}
+	}
+	return next
+}
+
+func (p *pace) window() int {
+	if p.perSecond < 0 {
+		return firstWindow
+	}
+	return int(min(max(p.perSecond*windowTime.Seconds(), smallWindow), largestWindow))
+}
+
+// Tick looks at every active evaluation once, ends those that are complete, and
+// pushes what each queue lacks.
+func (t *TopUp) Tick(ctx context.Context) error {
+	ids, err := t.store.Active(ctx)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	standings, err := t.store.Standings(ctx, ids)
+	if err != nil {
+		return err
+	}
+	shares := map[string][]*share{} // by queue
+	for _, id := range ids {
+		standing := standings[id]
+		if standing.Status == "" { // deleted
+			delete(t.known, id)
+			if err := errors.Join(t.limits.Unregister(ctx, string(id)), t.store.Deactivate(ctx, id)); err != nil {
+				return err
+			}
+			continue
+		}
+		if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
+			delete(t.known, id) // its settings may change before it goes on
+			continue
+		}
+		k, err := t.load(ctx, id)
+		if err != nil {
+			return err
+		}
+		if t.complete(k, standing) {
+			if err := t.finish(ctx, k); err != nil {
+				return err
+			}
+			continue
+		}
+		if wait, err := t.undrained(ctx, id, standing); err != nil || wait {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		for phase, p := range k.plans {
+			for _, queue := range p.Queues() {
+				shares[queue] = append(shares[queue], &share{
+					known: k, phase: phase, length: p.Len(queue),
+					cursor: standing.Pushed(phase, queue), ended: standing.Ended(phase, queue),
+				})
+			}
+		}
+	}
+	for queue, of := range shares {
+		if err := t.fill(ctx, queue, of); err != nil {
+			return fmt.Errorf("fill queue %s: %w", queue, err)
+		}
+	}
+	return nil
+}
+
+// share is one phase's part of a queue.
+type share struct {
+	*known
+	phase, length, cursor, ended int
+}
+
+func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
+	if k, ok := t.known[id]; ok {
+		return k, nil
+	}
+	r, err := t.store.Evaluation(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e, err := t.store.Plan(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := Plans(e, r)
+	if err != nil {
+		return nil, err
+	}
+	t.known[id] = &known{record: r, plan: e, plans: plans}
+	return t.known[id], nil
+}
+
+func (t *TopUp) complete(k *known, standing store.Standing) bool {
+	for phase, p := range k.plans {
+		for _, queue := range p.Queues() {
+			if standing.Ended(phase, queue) < p.Len(queue) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func (t *TopUp) finish(ctx context.Context, k *known) error {
+	done, err := t.store.Finish(ctx, k.record)
+	if err != nil || !done {
+		return err
+	}
+	if err := t.limits.Unregister(ctx, string(k.record.ID)); err != nil {
+		return fmt.Errorf("unpin limits of %s: %w", k.record.ID, err)
+	}
+	delete(t.known, k.record.ID)
+	return t.store.Deactivate(ctx, k.record.ID)
+}
+
+// undrained reports whether so many results wait for a collector that no more
+// runs are to be started.
+func (t *TopUp) undrained(ctx context.Context, id eval.ID, standing store.Standing) (bool, error) {
+	full := false
+	if standing.Waiting > 10_000 { // below, not even long answers reach the bound
+		size, err := t.store.Client().MemoryUsage(ctx, t.store.Keys().Results(id), 10).Result()
+		if err != nil {
+			return false, fmt.Errorf("measure undrained results of %s: %w", id, err)
+		}
+		full = size > undrainedBound
+	}
+	if full && !t.full[id] {
+		t.log.Warn().Str("evaluation", string(id)).Int64("results", standing.Waiting).
+			Msg("results wait to be collected; no more runs are pushed until `evalfleet collect` has drained them")
+	}
+	t.full[id] = full
+	return full, nil
+}
+
+// fill pushes what a queue's shares lack.
+func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
+	window := t.measure(queue, shares)
+	var priorities, ended, missing int
+	for _, s := range shares {
+		if s.cursor < s.length {
+			priorities += max(s.record.Settings.Priority, 1)
+		}
+		ended += s.ended
+		missing += s.length - s.ended
+	}
+	filled := false
+	for _, s := range shares {
+		if s.cursor >= s.length {
+			continue
+		}
+		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
+		lacking := want - (s.cursor - s.ended)
+		if lacking*4 < want { // not worth a pipeline yet
+			continue
+		}
+		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
+		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
+			delete(t.known, s.record.ID)
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		filled = filled || pushed
+	}
+	if filled {
+		delete(t.stalled, queue)
+		return t.store.AnnounceFilled(ctx, queue)
+	}
+	before, known := t.stalled[queue]
+	switch {
+	case !known || before.ended != ended || missing == 0:
+		t.stalled[queue] = stall{ended: ended, since: time.Now()}
+	case time.Since(before.since) > stallTime:
+		delete(t.stalled, queue)
+		return t.rewindLost(ctx, queue, shares)
+	}
+	return nil
+}
+
+// measure updates the queue's pace and returns its window.
+func (t *TopUp) measure(queue string, shares []*share) int {
+	ended := 0
+	for _, s := range shares {
+		ended += s.ended
+	}
+	now := time.Now()
+	p, ok := t.pace[queue]
+	if !ok {
+		p = &pace{ended: ended, at: now, perSecond: -1}
+		t.pace[queue] = p
+	}
+	if elapsed := now.Sub(p.at); elapsed >= 200*time.Millisecond {
+		current := max(float64(ended-p.ended), 0) / elapsed.Seconds()
+		if p.perSecond < 0 {
+			p.perSecond = current
+		} else { // half of what is remembered fades in about 3 s
+			weight := min(elapsed.Seconds()/4, 1)
+			p.perSecond += weight * (current - p.perSecond)
+		}
+		p.ended, p.at = ended, now
+	}
+	if ended == 0 {
+		return firstWindow
+	}
+	return p.window()
+}
+
+// pushShare pushes up to n of a share's runs that have not ended, from its
+// cursor on, and moves the cursor behind them. The push comes first: killed in
+// between, the range is pushed again, and a task that exists is left alone.
+func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (pushed bool, err error) {
+	p := s.plans[s.phase]
+	for n > 0 && s.cursor < s.length {
+		end := min(s.cursor+min(max(n, smallWindow), pushBatch), s.length)
+		first, last := p.At(queue, s.cursor).Index, p.At(queue, end-1).Index
+		states, err := t.store.States(ctx, s.record.ID, s.phase, first, last)
+		if err != nil {
+			return pushed, err
+		}
+		tasks := make([]record.Task, 0, end-s.cursor)
+		for i := s.cursor; i < end; i++ {
+			run := p.At(queue, i)
+			state, generation := record.ParseStateByte(states[run.Index-first])
+			if state == eval.StateNone {
+				next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
+				next.Generation = generation
+				tasks = append(tasks, next)
+			}
+		}
+		if err := push(ctx, t.store.Client(), queue, tasks); err != nil {
+			return pushed, err
+		}
+		pushed = pushed || len(tasks) > 0
+		moved, err := t.store.Advance(ctx, s.record.ID, s.phase, queue, s.cursor, end)
+		if err != nil {
+			return pushed, err
+		}
+		if !moved { // another process tops this queue up as well
+			return pushed, nil
+		}
+		n -= len(tasks)
+		s.cursor = end
+	}
+	return pushed, nil
+}
+
+// rewindLost sets the cursors of a queue back when runs are missing from it:
+// they were pushed, have not ended, and asynq holds no task. That happens when
+// tasks were deleted by hand, or dropped while the evaluation was paused.
+// Recorded runs are passed over when the range is pushed again.
+func (t *TopUp) rewindLost(ctx context.Context, queue string, shares []*share) error {
+	info, err := asynq.NewInspectorFromRedisClient(t.store.Client()).GetQueueInfo(queue)
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound): // everything in it is gone
+	case err != nil:
+		return fmt.Errorf("inspect: %w", err)
+	case info.Pending+info.Active+info.Scheduled+info.Retry > 0:
+		return nil // they only take their time
+	}
+	for _, s := range shares {
+		if s.cursor <= s.ended {
+			continue
+		}
+		if _, err := t.store.Advance(ctx, s.record.ID, s.phase, queue, s.cursor, 0); err != nil {
+			return err
+		}
+		t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", s.cursor-s.ended).
+			Msg("tasks are missing from the queue; pushing them again")
+	}
+	return nil
+}
