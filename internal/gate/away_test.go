@@ -1,0 +1,64 @@
+package gate
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// Redis is killed while workers run, and comes back.
+func TestRedisAway(t *testing.T) {
+	t.Parallel()
+	const tasks, away = 300, 2 * time.Second
+	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
+	f := newFleet(t, server.Client())
+	f.push(tasks)
+
+	client := server.Client()
+	var scripts, down atomic.Int64
+	client.AddHook(wire{func(cmd redis.Cmder) {
+		if len(cmd.Args()) < 2 || down.Load() == 0 {
+			return
+		}
+		if sha := cmd.Args()[1]; sha == takeScript.Hash() || sha == reclaimScript.Hash() {
+			scripts.Add(1)
+		}
+	}})
+	var handled ids
+	half := make(chan struct{})
+	log := &text{}
+	w := f.work("w1", 8, func(ctx context.Context, _ *asynq.Task) error {
+		handled.add(ctx)
+		if n, _ := handled.distinct(); n == tasks/2 {
+			close(half)
+		}
+		return nil
+	}, workerOptions{client: client, log: log.logger()})
+	<-half
+	down.Store(1)
+	server.Kill()
+	time.Sleep(away)
+	during := scripts.Load()
+	down.Store(0)
+	server.Start()
+	f.eventually("all ended", func() bool {
+		n, _ := handled.distinct()
+		return n == tasks && len(f.active()) == 0 && len(f.pending()) == 0
+	})
+	t.Logf("%d scripts in %v without Redis", during, away)
+	if during > 30 {
+		t.Errorf("%d scripts were tried in %v without Redis, want a few", during, away)
+	}
+	w.end()
+	lines := log.lines()
+	if len(lines) != 2 || !strings.Contains(lines[0], "cannot pull tasks") || !strings.Contains(lines[1], "works again") {
+		t.Errorf("log = %q, want one line when Redis went and one when it came back", lines)
+	}
+}

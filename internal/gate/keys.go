@@ -1,0 +1,65 @@
+package gate
+
+import "strings"
+
+// queueKeys are asynq's keys of one queue, as asynq v0.26.0 names them.
+type queueKeys struct {
+	pending, paused, active, lease string
+	task                           string // prefix of the task keys
+}
+
+func keysOf(queue string) queueKeys {
+	prefix := "asynq:{" + queue + "}:"
+	return queueKeys{
+		pending: prefix + "pending",
+		paused:  prefix + "paused",
+		active:  prefix + "active",
+		lease:   prefix + "lease",
+		task:    prefix + "t:",
+	}
+}
+
+// asynq's calls are told apart by their keys, because a script shows only its
+// hash. TestScriptShapes pins what is assumed here.
+
+// pulledQueue is the queue that a dequeue with these keys pulls from.
+func pulledQueue(keys []string) (queue string, ok bool) {
+	if len(keys) != 4 || !strings.HasSuffix(keys[1], "}:paused") ||
+		!strings.HasSuffix(keys[2], "}:active") || !strings.HasSuffix(keys[3], "}:lease") {
+		return "", false
+	}
+	return queueBefore(keys[0], "}:pending")
+}
+
+// endedTask is which of the keys, from 1, is that of the task that a script
+// with these keys takes out of the active list.
+func endedTask(keys []string) (index int, ok bool) {
+	active := false
+	for i, key := range keys {
+		if strings.HasSuffix(key, "}:active") {
+			active = true
+		}
+		// The archive script has the bare prefix among its keys.
+		if _, id, found := strings.Cut(key, "}:t:"); found && id != "" && index == 0 {
+			index = i + 1
+		}
+	}
+	return index, active && index > 0
+}
+
+// forwardedQueue is the queue into whose pending list a script with these keys
+// moves scheduled tasks and those to be retried.
+func forwardedQueue(keys []string) (queue string, ok bool) {
+	if len(keys) != 2 || !strings.HasSuffix(keys[0], "}:scheduled") && !strings.HasSuffix(keys[0], "}:retry") {
+		return "", false
+	}
+	return queueBefore(keys[1], "}:pending")
+}
+
+func queueBefore(key, suffix string) (queue string, ok bool) {
+	key, ok = strings.CutSuffix(key, suffix)
+	if !ok {
+		return "", false
+	}
+	return strings.CutPrefix(key, "asynq:{")
+}

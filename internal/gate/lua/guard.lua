@@ -1,0 +1,15 @@
+-- Stands in front of each of asynq's scripts that end a task, whose KEYS and ARGV
+-- it leaves as they are. Two arguments are added at the end:
+--
+-- ARGV[#ARGV-1] which of KEYS is the task's
+-- ARGV[#ARGV]   worker id
+--
+-- A task that is not, or no longer, this worker's is left alone and the answer
+-- is OK: whoever has it now ends it. That also makes running it twice safe.
+do
+  local task = KEYS[tonumber(ARGV[#ARGV - 1])]
+  if redis.call("HGET", task, "owner") ~= ARGV[#ARGV] then
+    return redis.status_reply("OK")
+  end
+  redis.call("HDEL", task, "owner", "pull")
+end

@@ -1,0 +1,46 @@
+-- Pulls up to ARGV[2] tasks from the head of a queue. It is asynq's dequeue, for
+-- several tasks at once, and writes besides who has them.
+--
+-- KEYS[1] asynq:{queue}:pending   list
+-- KEYS[2] asynq:{queue}:paused    exists while the queue is paused
+-- KEYS[3] asynq:{queue}:active    list
+-- KEYS[4] asynq:{queue}:lease     zset
+-- ARGV[1] prefix of the task keys, asynq:{queue}:t:
+-- ARGV[2] most tasks to take
+-- ARGV[3] end of the leases, Unix seconds
+-- ARGV[4] worker id
+-- ARGV[5] number of the pull, not used before by this worker
+--
+-- Returns {tasks left in pending, 1 if paused else 0, id, message, id, message, ...}.
+--
+-- Running it twice takes two batches: it is sent without retries, and what a
+-- lost answer held is found by reclaim.lua.
+--
+-- A task that was deleted while it waited has no message; it is dropped from
+-- the queue. At most 100 are dropped in a run, so that no run is long.
+local reply = { 0, redis.call("EXISTS", KEYS[2]) }
+if reply[2] == 0 then
+  local wanted, dropped = tonumber(ARGV[2]), 0
+  while wanted > 0 and dropped < 100 do
+    local id = redis.call("RPOPLPUSH", KEYS[1], KEYS[3])
+    if not id then
+      break
+    end
+    local task = ARGV[1] .. id
+    local message = redis.call("HGET", task, "msg")
+    if message then
+      redis.call("HSET", task, "state", "active", "owner", ARGV[4], "pull", ARGV[5])
+      redis.call("HDEL", task, "pending_since")
+      redis.call("ZADD", KEYS[4], ARGV[3], id)
+      reply[#reply + 1] = id
+      reply[#reply + 1] = message
+      wanted = wanted - 1
+    else
+      redis.call("LPOP", KEYS[3])
+      redis.call("DEL", task)
+      dropped = dropped + 1
+    end
+  end
+end
+reply[1] = redis.call("LLEN", KEYS[1])
+return reply

@@ -1,0 +1,143 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// pulls numbers the pulls of all gates of the process: a later gate of the same
+// owner must not reuse the number of a pull whose tasks still run.
+var pulls atomic.Int64
+
+// pull answers one of asynq's pulls: with a task, or with none after 10 s or at
+// Stop.
+func (g *Gate) pull(ctx context.Context, name string) (message string, ok bool) {
+	q := g.queue(name)
+	if q == nil {
+		return "", false
+	}
+	if message, ok = q.handOver(); ok {
+		return message, true
+	}
+	waiting, leave, ok := g.enter(ctx, maxWait)
+	if !ok {
+		return "", false
+	}
+	defer leave()
+	if q.lock(waiting) != nil {
+		return "", false
+	}
+	defer q.unlock()
+	for {
+		if message, ok = q.handOver(); ok {
+			return message, true
+		}
+		if !q.due(waiting) {
+			return "", false
+		}
+		if err := g.fill(ctx, waiting, q); err != nil {
+			g.failed(q, err)
+		}
+	}
+}
+
+// fill pulls tasks into the buffer, which holds at most stale ones. It waits
+// for permits as long as waiting lasts, and talks to Redis under ctx: a script
+// once sent is not given up by Stop, which could not know what it pulled.
+func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
+	if err := g.settle(ctx, q, q.overdue()); err != nil {
+		return err
+	}
+	permits, err := g.config.Permits.Reserve(waiting, q.name, g.config.Batch)
+	switch {
+	case waiting.Err() != nil:
+		if err == nil {
+			g.config.Permits.Cancel(q.name, permits)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("reserve permits: %w", err)
+	}
+	select {
+	case <-q.filled: // this pull sees it
+	default:
+	}
+	number, now := pulls.Add(1), time.Now()
+	call, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	answer, err := take(call, g.redis, q.keys, g.config.Owner, number, permits, now.Add(leaseFor))
+	if unused := permits - len(answer.tasks); unused > 0 {
+		g.config.Permits.Cancel(q.name, unused)
+	}
+	if err != nil {
+		q.lost = number
+		return err
+	}
+	q.keep(answer.tasks, now)
+	if q.looked(answer) && g.failing.Add(-1) == 0 {
+		g.config.Log.Info().Str("queue", q.name).Msg("pulling tasks works again")
+	}
+	if g.config.Pulled != nil {
+		g.config.Pulled(q.name, len(answer.tasks), answer.left)
+	}
+	return nil
+}
+
+// settle returns to the queue what must not be handed over: the given tasks of
+// its buffer and those of a pull whose answer was lost. It wants the turn.
+func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	if q.lost != 0 {
+		if err := reclaim(ctx, g.redis, q.keys, g.config.Owner, q.lost); err != nil {
+			return err
+		}
+		q.lost = 0
+		q.more = true
+	}
+	if len(tasks) == 0 {
+		return nil
+	}
+	last := make([]held, 0, len(tasks))
+	for i := len(tasks) - 1; i >= 0; i-- {
+		last = append(last, held{tasks[i].id, g.config.Owner})
+	}
+	if _, err := giveBack(ctx, g.redis, q.keys, last); err != nil {
+		return err
+	}
+	q.empty()
+	q.more = true
+	g.config.Permits.Cancel(q.name, len(tasks))
+	return nil
+}
+
+// returnStale returns a buffer that asynq did not ask for in time.
+func (g *Gate) returnStale(q *queue) {
+	ctx := context.Background() // called by a timer; settle bounds it
+	_, leave, ok := g.enter(ctx, callTimeout)
+	if !ok {
+		return
+	}
+	defer leave()
+	select {
+	case q.turn <- struct{}{}:
+		defer q.unlock()
+	default: // a pull is under way, and settles first
+		q.later()
+		return
+	}
+	if err := g.settle(ctx, q, q.overdue()); err != nil {
+		g.failed(q, err)
+		q.later()
+	}
+}
+
+// failed makes the queue wait. It says so once for all queues, until pulling
+// from each works again.
+func (g *Gate) failed(q *queue, err error) {
+	if q.failed() && g.failing.Add(1) == 1 {
+		g.config.Log.Warn().Str("queue", q.name).AnErr("err", err).Msg("cannot pull tasks, trying again")
+	}
+}

@@ -1,0 +1,276 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestNeverMorePulledThanPermitted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		const permitted, tasks = 5, 150
+		f.push(tasks)
+		var handled ids
+		w := f.work("w1", permitted, func(ctx context.Context, _ *asynq.Task) error {
+			time.Sleep(3 * time.Millisecond) // a call
+			handled.add(ctx)
+			return nil
+		}, workerOptions{})
+		most := 0
+		f.eventually("all handled", func() bool {
+			info, err := f.inspector.GetQueueInfo(queueName)
+			if err != nil {
+				t.Fatal(err)
+			}
+			most = max(most, info.Active)
+			n, _ := handled.distinct()
+			return n == tasks
+		})
+		// A handler gives its permit back just before asynq ends its task, so as many
+		// again may be ending.
+		if most > 2*permitted {
+			t.Errorf("active = %d, want at most %d running and as many ending", most, permitted)
+		}
+		if _, times := handled.distinct(); times != 1 {
+			t.Errorf("a task was handled %d times, want once", times)
+		}
+		f.eventually("active empty", func() bool { return len(f.active()) == 0 })
+		w.end()
+		if !w.slots.allFree() {
+			t.Error("permits are missing after the end")
+		}
+		if got := w.log.except(); len(got) > 0 {
+			t.Errorf("asynq logged %q, want nothing", got)
+		}
+	})
+}
+
+// Held handlers make the number exact: what is active is what was permitted.
+func TestActiveIsWhatWasPermitted(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(40)
+		var started atomic.Int64
+		release := make(chan struct{})
+		w := f.work("w1", 21, func(context.Context, *asynq.Task) error {
+			started.Add(1)
+			<-release
+			return nil
+		}, workerOptions{})
+		defer w.end()
+		defer close(release)
+		f.eventually("21 started", func() bool { return started.Load() == 21 })
+		if got := len(f.active()); got != 21 {
+			t.Errorf("active = %d, want 21", got)
+		}
+		want := map[string]string{"state": "active", "owner": "w1"}
+		got := f.task("t1")
+		delete(got, "pull")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("a task at work (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestBatchAnswersFromMemory(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		const tasks = 10 * MaxBatch
+		f.push(tasks)
+		var sent atomic.Int64
+		f.redis.AddHook(wire{func(cmd redis.Cmder) {
+			if cmd.Name() == "evalsha" && cmd.Args()[1] == takeScript.Hash() {
+				sent.Add(1)
+			}
+		}})
+		var reports []string
+		permits := newSlots(1000)
+		g := New(f.redis, Config{Owner: "w1", Permits: permits, Pulled: func(queue string, taken int, left int64) {
+			reports = append(reports, fmt.Sprintf("%s %d %d", queue, taken, left))
+		}})
+		for i := range tasks {
+			if !f.pullBy(g) {
+				t.Fatalf("pull %d was answered as empty", i)
+			}
+		}
+		if got := sent.Load(); got != 10 {
+			t.Errorf("%d pulls took %d scripts, want 10", tasks, got)
+		}
+		var want []string
+		for left := tasks - MaxBatch; left >= 0; left -= MaxBatch {
+			want = append(want, fmt.Sprintf("%s %d %d", queueName, MaxBatch, left))
+		}
+		if diff := cmp.Diff(want, reports); diff != "" {
+			t.Errorf("Pulled (-want +got):\n%s", diff)
+		}
+		// The lease in Redis ends no earlier than asynq believes: 30 s after its call.
+		lease, err := f.redis.ZScore(t.Context(), keysOf(queueName).lease, "t1").Result()
+		if end := time.Unix(int64(lease), 0); err != nil || time.Until(end) < 31*time.Second {
+			t.Errorf("lease ends in %v, %v; want over 31 s", time.Until(end), err)
+		}
+		if err := g.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestFilledIsFoundAtOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		started := make(chan time.Time, 1)
+		looked := make(chan int, 100)
+		w := f.work("w1", 4, func(context.Context, *asynq.Task) error {
+			started <- time.Now()
+			return nil
+		}, workerOptions{pulled: func(_ string, taken int, _ int64) { looked <- taken }})
+		defer w.end()
+		if taken := <-looked; taken != 0 {
+			t.Fatalf("took %d from an empty queue", taken)
+		}
+		pushed := time.Now()
+		f.push(1)
+		w.gate.Filled(queueName)
+		w.gate.Filled("another") // unknown: ignored
+		latency := (<-started).Sub(pushed)
+		t.Logf("push to start: %v", latency)
+		if latency > fallback/2 {
+			t.Errorf("started %v after the push, want at once and not by the timer of %v", latency, fallback)
+		}
+	})
+}
+
+func TestUnannouncedIsFoundByTheTimer(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		g, _ := f.by("w1", 0)
+		q := g.queue(queueName)
+		q.looked(taken{}) // has just seen it empty
+		f.push(1)
+		before := time.Now()
+		if !f.pullBy(g) {
+			t.Fatal("answered as empty")
+		}
+		if took := time.Since(before); took < fallback/2 || took > 2*fallback {
+			t.Errorf("found after %v, want about %v", took, fallback)
+		}
+	})
+}
+
+// asynq's forwarder makes pending what was scheduled; nobody announces it.
+func TestForwardedIsFoundAtOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		started := make(chan time.Time, 1)
+		looked := make(chan int, 100)
+		w := f.work("w1", 4, func(context.Context, *asynq.Task) error {
+			started <- time.Now()
+			return nil
+		}, workerOptions{pulled: func(_ string, taken int, _ int64) { looked <- taken }})
+		defer w.end()
+		<-looked
+		at := time.Now().Add(time.Second)
+		f.push(1, asynq.ProcessAt(at))
+		if late := (<-started).Sub(at); late > 3*time.Second {
+			t.Errorf("started %v after its time, want about a second (asynq's own granularity)", late)
+		}
+	})
+}
+
+func TestPausedQueueIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(2)
+		if err := f.inspector.PauseQueue(queueName); err != nil {
+			t.Fatal(err)
+		}
+		reports := make(chan int64, 100)
+		g := New(f.redis, Config{Owner: "w1", Permits: newSlots(9), Pulled: func(_ string, taken int, left int64) {
+			if taken == 0 {
+				reports <- left
+			}
+		}})
+		answered := make(chan bool)
+		go func() { answered <- f.pullBy(g) }()
+		for range 3 {
+			g.Filled(queueName)
+			if left := <-reports; left != 2 {
+				t.Errorf("left = %d, want 2", left)
+			}
+		}
+		if got := len(f.active()); got != 0 {
+			t.Errorf("active = %d while paused, want 0", got)
+		}
+		if err := f.inspector.UnpauseQueue(queueName); err != nil {
+			t.Fatal(err)
+		}
+		g.Filled(queueName)
+		if !<-answered {
+			t.Error("answered as empty after the pause")
+		}
+		if err := g.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestDeletedTaskDoesNotWedgeTheQueue(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(4)
+		for _, id := range []string{"t1", "t3"} {
+			if err := f.redis.Del(t.Context(), keysOf(queueName).task+id).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g, permits := f.by("w1", 0)
+		if !f.pullBy(g) || !f.pullBy(g) {
+			t.Fatal("answered as empty, want t2 and t4")
+		}
+		if diff := cmp.Diff([]string{"t4", "t2"}, f.active()); diff != "" {
+			t.Errorf("active (-want +got):\n%s", diff)
+		}
+		if got := f.task("t1"); len(got) != 0 {
+			t.Errorf("the deleted task is back: %v", got)
+		}
+		permits.Cancel("", 2)
+		if !permits.allFree() {
+			t.Error("permits are missing")
+		}
+	})
+}
+
+func TestTwoGatesTakeEachTaskOnce(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		const tasks = 400
+		f.push(tasks)
+		var handled ids
+		handle := func(ctx context.Context, _ *asynq.Task) error {
+			handled.add(ctx)
+			return nil
+		}
+		a := f.work("a", 10, handle, workerOptions{})
+		b := f.work("b", 10, handle, workerOptions{})
+		f.eventually("all ended", func() bool {
+			n, _ := handled.distinct()
+			return n == tasks && len(f.active()) == 0
+		})
+		if _, most := handled.distinct(); most != 1 {
+			t.Errorf("a task was handled %d times, want once", most)
+		}
+		a.end()
+		b.end()
+		for _, w := range []*worker{a, b} {
+			if got := w.log.except(); len(got) > 0 {
+				t.Errorf("asynq logged %q, want nothing", got)
+			}
+		}
+	})
+}

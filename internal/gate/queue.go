@@ -1,0 +1,178 @@
+package gate
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// queue is what the gate knows of one queue.
+type queue struct {
+	name string
+	keys queueKeys
+
+	filled chan struct{} // something was pushed; holds one
+	turn   chan struct{} // holds one while somebody talks to Redis about the queue
+
+	// Of whoever has the turn.
+	more     bool      // something is left to pull, as far as is known
+	next     time.Time // when to look although nothing is known
+	failures int       // in a row
+	retry    time.Time // not before
+	lost     int64     // pull whose answer was lost; 0: none
+
+	mu     sync.Mutex // guards what follows
+	closed bool
+	buffer []pulled  // not handed over yet
+	since  time.Time // when the buffer was asked for
+	timer  *time.Timer
+}
+
+// newQueue's stale is called when the buffer has become too old to be handed
+// over.
+func newQueue(name string, stale func(*queue)) *queue {
+	q := &queue{
+		name:   name,
+		keys:   keysOf(name),
+		filled: make(chan struct{}, 1),
+		turn:   make(chan struct{}, 1),
+	}
+	q.timer = time.AfterFunc(time.Hour, func() { stale(q) })
+	q.timer.Stop()
+	return q
+}
+
+func (q *queue) announce() {
+	select {
+	case q.filled <- struct{}{}:
+	default:
+	}
+}
+
+func (q *queue) lock(ctx context.Context) error {
+	select {
+	case q.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (q *queue) unlock() { <-q.turn }
+
+// handOver takes the next task out of the buffer.
+func (q *queue) handOver() (message string, ok bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed || len(q.buffer) == 0 || q.stale() {
+		return "", false
+	}
+	message = q.buffer[0].message
+	q.buffer = q.buffer[1:]
+	return message, true
+}
+
+// stale says whether the buffer is too old. It wants q.mu.
+func (q *queue) stale() bool { return time.Since(q.since) >= handOverWithin }
+
+// keep fills the empty buffer with what was asked for at since.
+func (q *queue) keep(tasks []pulled, since time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.buffer, q.since = tasks, since
+	if len(tasks) > 0 && !q.closed {
+		q.timer.Reset(time.Until(since.Add(handOverWithin)))
+	}
+}
+
+// buffered is the buffer; tasks in it are still handed over.
+func (q *queue) buffered() []pulled {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.buffer
+}
+
+// overdue is the buffer if it is too old to be handed over.
+func (q *queue) overdue() []pulled {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.buffer) == 0 || !q.stale() {
+		return nil
+	}
+	return q.buffer
+}
+
+// empty forgets the buffer, which was returned.
+func (q *queue) empty() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.buffer = nil
+}
+
+// later asks for another call of newQueue's stale.
+func (q *queue) later() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.closed {
+		q.timer.Reset(handOverWithin)
+	}
+}
+
+// close ends handing over.
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.timer.Stop()
+}
+
+// due blocks until there may be something to pull, and says whether that came
+// before ctx ended. It wants the turn.
+func (q *queue) due(ctx context.Context) bool {
+	if wait := time.Until(q.retry); wait > 0 && !sleep(ctx, wait) {
+		return false
+	}
+	if !q.more {
+		timer := time.NewTimer(time.Until(q.next))
+		defer timer.Stop()
+		select {
+		case <-q.filled:
+		case <-timer.C:
+		case <-ctx.Done():
+			return false
+		}
+		q.more = true // until a pull has shown otherwise
+	}
+	return ctx.Err() == nil
+}
+
+// looked notes what a pull has shown, and says whether it is the first to work
+// after one that did not.
+func (q *queue) looked(answer taken) (again bool) {
+	q.more = answer.left > 0 && !answer.paused
+	q.next = time.Now().Add(fallback)
+	again, q.failures = q.failures > 0, 0
+	return again
+}
+
+// failed puts the next try off: 0.1 s at first, up to 2 s, each shortened by
+// chance by up to half, so that queues and workers do not come back together. It
+// says whether this is the first failure after a pull that worked.
+func (q *queue) failed() (first bool) {
+	delay := min(100*time.Millisecond<<min(q.failures, 10), 2*time.Second)
+	q.failures++
+	q.retry = time.Now().Add(delay/2 + rand.N(delay/2))
+	return q.failures == 1
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,91 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// orphanedAfter is how long after its lease's end a task without an owner is
+	// taken for abandoned. asynq waits as long, for clocks that differ.
+	orphanedAfter = 30 * time.Second
+
+	readAtOnce   = 1000 // active tasks a script
+	returnAtOnce = 100  // each costs a pass over the active list
+)
+
+// Recover returns the tasks of dead workers to the head of queue, those pulled
+// first foremost, and returns their ids. It uses up no attempt. Tasks that
+// another process has returned meanwhile are not among them, so ids can be
+// counted as deaths; any number of processes may call it at once.
+//
+// alive is asked once, unless nobody owns an active task; owners are those
+// found, each once. It must look when it is called and not before, or a worker
+// that has just begun seems dead. Owners missing from its answer are taken for
+// dead, which is for good: such a worker must have stopped its calls by then.
+//
+// Active tasks without an owner, pulled by something other than a Gate, are
+// returned 30 s after their lease ended, or at once if they have no lease. Ids
+// whose task is gone are removed.
+func Recover(ctx context.Context, client redis.UniversalClient, queue string,
+	alive func(ctx context.Context, owners []string) (map[string]bool, error),
+) (returned []string, err error) {
+	keys := keysOf(queue)
+	var active []held
+	for {
+		// Tasks that end while this reads make it miss others, until the next time.
+		some, err := holders(ctx, client, keys, len(active), readAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		active = append(active, some...)
+		if len(some) < readAtOnce {
+			break
+		}
+	}
+	dead, err := abandoned(ctx, active, alive)
+	if err != nil {
+		return nil, fmt.Errorf("recover queue %s: %w", queue, err)
+	}
+	for len(dead) > 0 {
+		n := min(len(dead), returnAtOnce)
+		ids, err := giveBack(ctx, client, keys, dead[:n])
+		if err != nil {
+			return returned, err
+		}
+		returned = append(returned, ids...)
+		dead = dead[n:]
+	}
+	return returned, nil
+}
+
+// abandoned are the active tasks that have no living owner, in their order.
+func abandoned(ctx context.Context, active []held,
+	alive func(ctx context.Context, owners []string) (map[string]bool, error),
+) ([]held, error) {
+	var owners []string
+	seen := map[string]bool{"": true}
+	for _, task := range active {
+		if !seen[task.owner] {
+			seen[task.owner] = true
+			owners = append(owners, task.owner)
+		}
+	}
+	living := map[string]bool{}
+	if len(owners) > 0 {
+		var err error
+		if living, err = alive(ctx, owners); err != nil {
+			return nil, fmt.Errorf("ask which workers are alive: %w", err)
+		}
+	}
+	var dead []held
+	for _, task := range active {
+		if task.owner == "" || !living[task.owner] {
+			dead = append(dead, task)
+		}
+	}
+	return dead, nil
+}

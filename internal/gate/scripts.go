@@ -1,0 +1,137 @@
+package gate
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/take.lua
+	takeSource string
+	//go:embed lua/guard.lua
+	guardSource string
+	//go:embed lua/return.lua
+	returnSource string
+	//go:embed lua/reclaim.lua
+	reclaimSource string
+	//go:embed lua/holders.lua
+	holdersSource string
+
+	takeScript    = redis.NewScript(takeSource)
+	returnScript  = redis.NewScript(returnSource)
+	reclaimScript = redis.NewScript(reclaimSource)
+	holdersScript = redis.NewScript(holdersSource)
+)
+
+// pulled is a task as take.lua answers it: its id and asynq's message.
+type pulled struct{ id, message string }
+
+// taken is the answer of take.lua.
+type taken struct {
+	tasks  []pulled
+	left   int64 // in pending
+	paused bool
+}
+
+// take pulls up to n tasks for owner, under a pull number that owner has not
+// used before. After an error, tasks may have been pulled all the same.
+func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time) (taken, error) {
+	reply, err := once(ctx, client, takeScript, takeSource,
+		[]string{keys.pending, keys.paused, keys.active, keys.lease},
+		keys.task, n, lease.Unix(), owner, pull)
+	if err != nil {
+		return taken{}, fmt.Errorf("pull tasks: %w", err)
+	}
+	list, ok := reply.([]any)
+	if !ok || len(list) < 2 || len(list)%2 != 0 {
+		return taken{}, fmt.Errorf("pull tasks: unexpected answer %v", reply)
+	}
+	left, leftOK := list[0].(int64)
+	paused, pausedOK := list[1].(int64)
+	ok = leftOK && pausedOK
+	answer := taken{left: left, paused: paused == 1}
+	for i := 2; i < len(list); i += 2 {
+		id, idOK := list[i].(string)
+		message, messageOK := list[i+1].(string)
+		ok = ok && idOK && messageOK
+		answer.tasks = append(answer.tasks, pulled{id, message})
+	}
+	if !ok {
+		return taken{}, fmt.Errorf("pull tasks: unexpected answer %v", reply)
+	}
+	return answer, nil
+}
+
+// held is an active task and who pulled it; "" where that is not written.
+type held struct{ id, owner string }
+
+// giveBack moves tasks that still have the given owners to the head of pending,
+// the last of them foremost, and returns the ids of those moved.
+func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys, tasks []held) ([]string, error) {
+	args := make([]any, 0, 2+2*len(tasks))
+	args = append(args, keys.task, int(orphanedAfter/time.Second))
+	for _, task := range tasks {
+		args = append(args, task.id, task.owner)
+	}
+	moved, err := returnScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease}, args...).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("return %d tasks to %s: %w", len(tasks), keys.pending, err)
+	}
+	return moved, nil
+}
+
+// reclaim moves the tasks of owner's pull to the head of pending.
+func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64) error {
+	err := reclaimScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease}, keys.task, owner, pull).Err()
+	if err != nil {
+		return fmt.Errorf("return the tasks of a pull without answer to %s: %w", keys.pending, err)
+	}
+	return nil
+}
+
+// holders reads up to n active tasks from position from, the latest pulled
+// first.
+func holders(ctx context.Context, client redis.UniversalClient, keys queueKeys, from, n int) ([]held, error) {
+	reply, err := holdersScript.Run(ctx, client, []string{keys.active}, keys.task, from, from+n-1).StringSlice()
+	if err != nil {
+		return nil, fmt.Errorf("read the owners of %s: %w", keys.active, err)
+	}
+	if len(reply)%2 != 0 {
+		return nil, fmt.Errorf("read the owners of %s: %d values, want pairs", keys.active, len(reply))
+	}
+	tasks := make([]held, 0, len(reply)/2)
+	for i := 0; i < len(reply); i += 2 {
+		tasks = append(tasks, held{reply[i], reply[i+1]})
+	}
+	return tasks, nil
+}
+
+// unrepeated is a command that go-redis does not send again when its answer is
+// lost.
+type unrepeated struct{ *redis.Cmd }
+
+func (unrepeated) NoRetry() bool { return true }
+
+// once runs a script that must not run a second time behind our back.
+func once(ctx context.Context, client redis.UniversalClient, script *redis.Script, source string, keys []string, args ...any) (any, error) {
+	run := func(command, payload string) *redis.Cmd {
+		words := []any{command, payload, strconv.Itoa(len(keys))}
+		for _, key := range keys {
+			words = append(words, key)
+		}
+		cmd := redis.NewCmd(ctx, append(words, args...)...)
+		cmd.SetFirstKeyPos(3) // what Redis Cluster routes by
+		_ = client.Process(ctx, unrepeated{cmd})
+		return cmd
+	}
+	cmd := run("evalsha", script.Hash())
+	if redis.HasErrorPrefix(cmd.Err(), "NOSCRIPT") {
+		cmd = run("eval", source)
+	}
+	return cmd.Result()
+}
