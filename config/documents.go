@@ -60,7 +60,7 @@ func (s *draft) documents(d *document, v value) documentSet {
 
 // has reports whether a mapping has a key.
 func (d *document) has(v value, key string) bool {
-	if _, ok := scalar(v.node); ok || describe(v.node) != "a mapping" {
+	if !isMapping(v.node) {
 		return false
 	}
 	quiet := document{findings: &findings{}, name: d.name, anchors: d.anchors}

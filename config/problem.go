@@ -115,7 +115,7 @@ func (f *findings) err() error {
 // Nearest is the known word that word was probably meant to be, or "" when none
 // is near.
 func Nearest(word string, known []string) string {
-	best, distance := "", 1+max(1, len(word)/3)
+	best, distance := "", 1+len(word)/3 // one letter in three may be wrong
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		d := smetrics.WagnerFischer(strings.ToLower(word), strings.ToLower(candidate), 1, 1, 1)
 		if d < distance {

@@ -38,7 +38,9 @@ func TestProblems(t *testing.T) {
 		{"empty file", "# nothing\n", nil, "eval.yaml:1:1: the file is empty"},
 		{"two documents", minimal + "---\nname: x\n", nil,
 			"eval.yaml:5:1: a second YAML document begins here; put it into a file of its own"},
-		{"no mapping", "- a\n", nil, ""},
+		{"no mapping", "- a\n", nil, "eval.yaml:1:1: a list stands here; want keys with values"},
+		{"mapping as documents", judge + "pairwise: {}\ndocuments: {path: x}\n", nil,
+			"eval.yaml:3:12: documents: a mapping stands here; want a list"},
 		{"syntax", "documents: [docs/*.md\n", nil, ""},
 		{"no UTF-8", "name: \xff\n", nil, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
 

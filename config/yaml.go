@@ -31,8 +31,8 @@ type value struct {
 	depth int
 }
 
-// parseYAML reads a file's text. Without a root value ok is false and a problem
-// has been reported.
+// parseYAML reads a file's text. The root value is a mapping; without one ok is
+// false and a problem has been reported.
 func parseYAML(name string, text []byte, found *findings) (d *document, root value, ok bool) {
 	d = &document{findings: found, name: name, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
@@ -63,6 +63,10 @@ func parseYAML(name string, text []byte, found *findings) (d *document, root val
 	}
 	ast.Walk(anchorCollector(d.anchors), bodies[0])
 	root, ok = d.resolve(bodies[0], "", 0)
+	if ok && !isMapping(root.node) {
+		d.mismatch(root, "keys with values")
+		ok = false
+	}
 	return d, root, ok
 }
 
@@ -251,10 +255,15 @@ func describe(n ast.Node) string {
 		return "a list"
 	}
 	word, _ := scalar(n)
-	if len(word) > 40 {
-		word = word[:40] + "…"
+	return strconv.Quote(printable(word))
+}
+
+func isMapping(n ast.Node) bool {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return true
 	}
-	return strconv.Quote(word)
+	return false
 }
 
 func join(path, key string) string {

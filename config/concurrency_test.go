@@ -1,0 +1,277 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func fleet(t testing.TB, text string) *Fleet {
+	t.Helper()
+	f, err := LoadFleet(filepath.Join(folder(t, map[string]string{"fleet.yaml": text}), "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// own is the evaluation's own bound on calls in flight, 0 when it has none.
+func own(s *Submission) int64 {
+	for _, l := range s.Settings.Limits {
+		if l.Evaluation != "" {
+			return l.Max
+		}
+	}
+	return 0
+}
+
+func TestWhereTheConcurrencyComesFrom(t *testing.T) {
+	t.Parallel()
+	forty := 40
+	for _, c := range []struct {
+		name    string
+		file    string // under concurrency
+		fleet   string
+		options Options
+		max     int64
+		source  string
+	}{
+		{"nothing", "{}", "", Options{}, 5, "default"},
+		{"file", "{max_concurrency: 400}", "", Options{}, 400, "file"},
+		{"one at a time", "{enabled: false, max_concurrency: 4}", "", Options{}, 1, "file"},
+		{"environment over file", "{max_concurrency: 400}", "", Options{Env: env("MAX_CONCURRENT_LLM_CALLS", " 50 ")}, 50, "environment"},
+		{"empty variable", "{}", "", Options{Env: env("MAX_CONCURRENT_LLM_CALLS", "")}, 5, "default"},
+		{"flag over environment", "{enabled: false}", "", Options{Env: env("MAX_CONCURRENT_LLM_CALLS", "3"), MaxConcurrency: &forty}, 40, "flag"},
+		{"fleet alone", "{}", "concurrency: {max_concurrency: 16}", Options{}, 0, "fleet"},
+		{"fleet and file", "{max_concurrency: 8}", "concurrency: {max_concurrency: 16}", Options{}, 8, "file"},
+		{"every provider capped", "{per_provider: {simulator: {max_concurrency: 9}}}", "", Options{}, 0, "providers"},
+		{"capped by the fleet", "{}", "concurrency: {per_provider: {simulator: {max_concurrency: 9}}}", Options{}, 0, "providers"},
+		{"another provider capped", "{per_provider: {openrouter: {max_concurrency: 9}}}", "", Options{}, 5, "default"},
+		{"only a model capped", "{per_provider: {simulator: {models: {careful: {max_concurrency: 9}}}}}", "", Options{}, 5, "default"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if c.fleet != "" {
+				c.options.Fleet = fleet(t, c.fleet)
+			}
+			s := load(t, with(two, "eval.yaml", minimal+"concurrency: "+c.file+"\n"), c.options)
+			if got := own(s); got != c.max || s.Settings.ConcurrencySource != c.source {
+				t.Errorf("got %d from %q, want %d from %q", got, s.Settings.ConcurrencySource, c.max, c.source)
+			}
+		})
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	t.Parallel()
+	s := load(t, with(two, "eval.yaml", minimal+"retry: {max_attempts: 9, jitter: 1s}\nconcurrency: {timeout_seconds: 7}\n"), Options{
+		Fleet: fleet(t, "retry: {max_attempts: 8, max_delay: 50s}\nconcurrency: {timeout_seconds: 6, per_provider: {simulator: {timeout_seconds: 5}}}\n"),
+		Env:   env("RETRY_MAX_ATTEMPTS", "4", "RETRY_INITIAL_DELAY", "0.25", "LLM_CALL_TIMEOUT", "90"),
+	})
+	retry := s.Settings.Retry
+	if retry.MaxAttempts != 4 || retry.InitialDelay != 250*time.Millisecond || retry.MaxDelay != 50*time.Second || retry.Jitter != time.Second {
+		t.Errorf("retry: got %+v, want 4 attempts (environment), 250ms (environment), 50s (fleet), jitter 1s (file)", retry)
+	}
+	if a, b := s.Settings.Timeout("simulator", "careful"), s.Settings.Timeout("other", "m"); a != 5*time.Second || b != 90*time.Second {
+		t.Errorf("timeouts: got %v for simulator and %v for others, want 5s and 90s", a, b)
+	}
+	for _, c := range []struct{ name, value, want string }{
+		{"MAX_CONCURRENT_LLM_CALLS", "0", "MAX_CONCURRENT_LLM_CALLS must be >= 1, got 0"},
+		{"MAX_CONCURRENT_LLM_CALLS", "-3", "MAX_CONCURRENT_LLM_CALLS must be >= 1, got -3"},
+		{"MAX_CONCURRENT_LLM_CALLS", "51", "MAX_CONCURRENT_LLM_CALLS must be <= 50, got 51; for more, use max_concurrency in the evaluation file or --max-concurrency"},
+		{"MAX_CONCURRENT_LLM_CALLS", "five", `MAX_CONCURRENT_LLM_CALLS: "five" stands here; want a whole number from 1 to 50`},
+		{"RETRY_MAX_ATTEMPTS", "0", `RETRY_MAX_ATTEMPTS: "0" stands here; want a whole number, at least 1`},
+		{"RETRY_INITIAL_DELAY", "1s", `RETRY_INITIAL_DELAY: "1s" stands here; want a number of seconds, for example 1.5`},
+		{"RETRY_MAX_DELAY", "-1", `RETRY_MAX_DELAY: "-1" stands here; want a number of seconds, for example 1.5`},
+		{"LLM_CALL_TIMEOUT", "0", `LLM_CALL_TIMEOUT: "0" stands here; want a number of seconds above 0`},
+		{"LLM_CALL_TIMEOUT", "NaN", `LLM_CALL_TIMEOUT: "NaN" stands here; want a number of seconds above 0`},
+	} {
+		t.Run(c.name+"="+c.value, func(t *testing.T) {
+			t.Parallel()
+			hundred := 100 // a stronger flag does not excuse the variable
+			_, got := problemsOf(t, with(two, "eval.yaml", minimal), Options{Env: env(c.name, c.value), MaxConcurrency: &hundred})
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+	none := 0
+	_, got := problemsOf(t, with(two, "eval.yaml", minimal), Options{MaxConcurrency: &none})
+	if want := "--max-concurrency: 0 calls in flight; want a whole number, at least 1"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Limits of --config and of the file hold together; the tighter of one id stays,
+// and what can never bind is a warning.
+func TestLimitsAreCombined(t *testing.T) {
+	t.Parallel()
+	account := "concurrency:\n  max_concurrency: 16\n  per_provider:\n    simulator: {max_concurrency: 9, requests_per_minute: 600}\n"
+	for _, c := range []struct {
+		name     string
+		file     string
+		limits   map[string]int64
+		warnings []string
+	}{
+		{"tighter in the file", "{per_provider: {simulator: {max_concurrency: 4}}, max_concurrency: 3}",
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 4, "provider/simulator/requests/1m0s": 600, "own": 3}, nil},
+		{"looser in the file", "{per_provider: {simulator: {max_concurrency: 12, requests_per_minute: 700}}, max_concurrency: 20}",
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 20},
+			[]string{
+				"eval.yaml:4:59: concurrency.per_provider.simulator.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always holds first; leave it out, or make it tighter",
+				"eval.yaml:4:84: concurrency.per_provider.simulator.requests_per_minute: never reached: provider simulator: 600 requests per 1m0s (fleet.yaml:4) always holds first; leave it out, or make it tighter",
+				"eval.yaml:4:108: concurrency.max_concurrency: never reached: fleet: 16 in flight (fleet.yaml:2) always holds first; leave it out, or make it tighter",
+			}},
+		{"the same in both", "{per_provider: {simulator: {max_concurrency: 9}}, max_concurrency: 2}",
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 2}, nil},
+		{"model above its provider", "{per_provider: {simulator: {models: {careful: {max_concurrency: 10}}}}, max_concurrency: 2}",
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
+				"provider/simulator/model/careful/concurrency": 10, "own": 2},
+			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always holds first; leave it out, or make it tighter"}},
+		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {carefull: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
+				"provider/openrouter/concurrency": 1, "provider/simulator/model/carefull/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
+			[]string{
+				"eval.yaml:4:30: concurrency.per_provider.openrouter: no judge uses provider openrouter; leave it out",
+				"eval.yaml:4:85: concurrency.per_provider.simulator.models.carefull: no judge uses model simulator:carefull; did you mean careful?",
+				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; leave it out",
+			}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, with(two, "eval.yaml", minimal+"concurrency: "+c.file+"\n", "fleet.yaml", account))
+			f, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: f})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]int64{}
+			for _, l := range s.Settings.Limits {
+				id := l.ID()
+				if l.Evaluation != "" {
+					id = "own"
+				}
+				got[id] = l.Max
+			}
+			if diff := cmp.Diff(c.limits, got); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+			warnings := strings.ReplaceAll(Problems(s.Warnings).Error(), dir+string(filepath.Separator), "")
+			if want := strings.Join(c.warnings, "\n"); warnings != want {
+				t.Errorf("warnings: got\n%s\nwant\n%s", warnings, want)
+			}
+		})
+	}
+}
+
+func TestRates(t *testing.T) {
+	t.Parallel()
+	sliding := func(d time.Duration) ratelimit.Window { return ratelimit.Window{Shape: ratelimit.Sliding, Length: d} }
+	for _, c := range []struct {
+		text string
+		want ratelimit.Limit
+	}{
+		{"rate_limit: {qps: 8, burst: 16}", ratelimit.Limit{Max: 8, Period: time.Second, Burst: 16}},
+		{"rate_limit: {qps: 0.2}", ratelimit.Limit{Max: 1, Period: 5 * time.Second}},
+		{"rate_limit: {qps: 2.5}", ratelimit.Limit{Max: 1, Period: 400 * time.Millisecond}},
+		{"rate_limit: {qps: 1.5}", ratelimit.Limit{Max: 1, Period: 666666667 * time.Nanosecond}},
+		{"requests_per_minute: 500", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"{requests_per_minute: 500, window: sliding:10s, jitter: 0s}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(10 * time.Second)}},
+		{"{requests_per_minute: 500, window: sliding}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"{requests_per_minute: 500, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Max: 500, Period: time.Minute,
+			Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}, Jitter: time.Second}},
+		{"{requests_per_minute: 500, window: bucket}", ratelimit.Limit{Max: 500, Period: time.Minute}},
+	} {
+		t.Run(c.text, func(t *testing.T) {
+			t.Parallel()
+			block := strings.Trim(c.text, "{}")
+			if strings.HasPrefix(c.text, "rate_limit") {
+				block = c.text
+			}
+			f := fleet(t, "concurrency: {per_provider: {simulator: {"+block+"}}}\n")
+			c.want.Provider, c.want.Kind = "simulator", ratelimit.Requests
+			if diff := cmp.Diff([]ratelimit.Limit{c.want}, f.Limits); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBeats(t *testing.T) {
+	t.Parallel()
+	minute := func(n int64, shape ratelimit.Shape, length time.Duration) ratelimit.Limit {
+		return ratelimit.Limit{Kind: ratelimit.Requests, Max: n, Period: time.Minute, Window: ratelimit.Window{Shape: shape, Length: length}}
+	}
+	bucket := func(qps, burst int64) ratelimit.Limit {
+		return ratelimit.Limit{Kind: ratelimit.Requests, Max: qps, Period: time.Second, Burst: burst}
+	}
+	slots := func(n int64, s ratelimit.Scope) ratelimit.Limit {
+		return ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: n}
+	}
+	p, m := ratelimit.Scope{Provider: "p"}, ratelimit.Scope{Provider: "p", Model: "m"}
+	for _, c := range []struct {
+		name string
+		a, b ratelimit.Limit
+		want bool
+	}{
+		{"fewer slots, same scope", slots(4, p), slots(5, p), true},
+		{"more slots", slots(6, p), slots(5, p), false},
+		{"provider over model", slots(5, p), slots(5, m), true},
+		{"model over provider", slots(1, m), slots(5, p), false},
+		{"fleet over provider", slots(5, ratelimit.Scope{}), slots(5, p), true},
+		{"another provider", slots(1, ratelimit.Scope{Provider: "q"}), slots(5, p), false},
+		{"slots over requests", slots(1, p), bucket(100, 100), false},
+		{"slower bucket", bucket(5, 5), bucket(6, 5), true},
+		{"slower bucket with a larger burst", bucket(5, 9), bucket(6, 5), false},
+		{"bucket within a window", bucket(8, 16), minute(496, ratelimit.Sliding, time.Minute), true},
+		{"bucket over a window by its burst", bucket(8, 17), minute(496, ratelimit.Sliding, time.Minute), false},
+		{"window over a bucket", minute(60, ratelimit.Sliding, 10*time.Second), bucket(1, 10), true},
+		{"window over a narrow bucket", minute(60, ratelimit.Sliding, 10*time.Second), bucket(1, 9), false},
+		{"short window over a long one", minute(60, ratelimit.Sliding, 10*time.Second), minute(60, ratelimit.Sliding, time.Minute), true},
+		{"long window over a short one", minute(60, ratelimit.Sliding, time.Minute), minute(60, ratelimit.Sliding, 10*time.Second), false},
+		{"fixed over sliding", minute(60, ratelimit.Fixed, time.Minute), minute(60, ratelimit.Sliding, time.Minute), false},
+		{"fixed over sliding of twice", minute(60, ratelimit.Fixed, time.Minute), minute(120, ratelimit.Sliding, time.Minute), true},
+		{"sliding over fixed", minute(60, ratelimit.Sliding, time.Minute), minute(60, ratelimit.Fixed, time.Minute), true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := beats(c.a, c.b); got != c.want {
+				t.Errorf("beats(%v, %v) = %v, want %v", c.a, c.b, got, c.want)
+			}
+		})
+	}
+}
+
+func TestTightest(t *testing.T) {
+	t.Parallel()
+	a := ratelimit.Limit{Kind: ratelimit.Requests, Max: 600, Period: time.Minute, Burst: 9, Jitter: time.Second,
+		Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}}
+	b := ratelimit.Limit{Kind: ratelimit.Requests, Max: 500, Period: time.Minute, Burst: 12,
+		Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}}
+	want := a
+	want.Max, want.Window = 500, b.Window
+	for _, got := range []ratelimit.Limit{tightest(a, b), tightest(b, a)} {
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	b.Burst, b.Window = 0, ratelimit.Window{}
+	want.Burst, want.Window = 0, a.Window
+	for _, got := range []ratelimit.Limit{tightest(a, b), tightest(b, a)} {
+		if got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+	}
+	b.Window = ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Second}
+	if got := tightest(a, b).Window; got != b.Window {
+		t.Errorf("windows: got %+v, want the shorter %+v", got, b.Window)
+	}
+}

@@ -1,0 +1,136 @@
+package config
+
+import (
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestLoadFleet(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, `
+providers:
+  simulator: {base_url: "http://127.0.0.1:9000/v1"}
+  openai: {base_url: "http://127.0.0.1:8000/v1", api_key_env: MINE}
+concurrency:
+  max_concurrency: 16
+  lease: 60s
+  timeout_seconds: 100
+  per_provider: {openai: {max_concurrency: 4}}
+  groups: {g: {requests_per_minute: 5, window: bucket}}
+retry: {max_attempts: 1}
+`)
+	if got, want := f.Providers["simulator"], (Provider{Name: "simulator", Dialect: DialectSimulator, BaseURL: "http://127.0.0.1:9000/v1"}); got != want {
+		t.Errorf("simulator: got %+v, want %+v", got, want)
+	}
+	if got, want := f.Providers["openai"], (Provider{Name: "openai", Dialect: DialectChat, BaseURL: "http://127.0.0.1:8000/v1", KeyEnv: "MINE"}); got != want {
+		t.Errorf("openai: got %+v, want %+v", got, want)
+	}
+	if got := builtIn["simulator"].BaseURL; got != "" {
+		t.Errorf("the built-in simulator moved to %q", got)
+	}
+	want := []ratelimit.Limit{
+		{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 4},
+		{Scope: ratelimit.Scope{Group: "g"}, Kind: ratelimit.Requests, Max: 5, Period: time.Minute},
+		{Kind: ratelimit.Concurrency, Max: 16},
+	}
+	if diff := cmp.Diff(want, f.Limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+	if f.Lease != time.Minute || f.Retry.MaxAttempts != 1 || f.Retry.MaxDelay != record.DefaultRetry.MaxDelay || f.Timeouts[""] != 100*time.Second {
+		t.Errorf("got lease %v, retry %+v, timeouts %v; want 1m, one attempt, 100s", f.Lease, f.Retry, f.Timeouts)
+	}
+
+	plain, err := LoadFleet("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(plain.Limits) != 0 || plain.Lease != DefaultLease || plain.Retry != record.DefaultRetry || len(plain.Providers) != len(builtIn) {
+		t.Errorf("without a file: got %+v, want the defaults", plain)
+	}
+}
+
+func TestFleetProblems(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"judges: []\n":                    "fleet.yaml:1:1: judges: unknown key; known: concurrency, prices, providers, retry, sink",
+		"prices: {}\nsink: x\n":           "fleet.yaml:1:1: prices: not available in this version; leave it out\nfleet.yaml:2:1: sink: not available",
+		"providers: {openai: {}}\n":       "fleet.yaml:1:13: providers.openai: base_url is missing",
+		"providers: {\"a:b\": {}}\n":      "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
+		"providers: {a: {base_url: 1}}\n": `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
+		"concurrency: {per_provider: {openai: {max_concurrency: 1}}}\n": "fleet.yaml:1:30: concurrency.per_provider.openai: provider openai is not available in this version",
+		"concurrency: {max_concurrency: 0}\n":                           `fleet.yaml:1:32: concurrency.max_concurrency: "0" stands here; want a whole number, at least 1`,
+		"concurrency: {lease: 10ms}\n":                                  `fleet.yaml:1:22: concurrency.lease: "10ms" stands here; want a time with its unit, for example 1.5s, at least 1s`,
+	} {
+		dir := folder(t, map[string]string{"fleet.yaml": text})
+		_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+		if err == nil || !strings.HasPrefix(strings.ReplaceAll(err.Error(), dir+string(filepath.Separator), ""), want) {
+			t.Errorf("%q: got %v, want %q", text, err, want)
+		}
+	}
+	if _, err := LoadFleet(filepath.Join(t.TempDir(), "none.yaml")); err == nil || !strings.HasSuffix(err.Error(), "none.yaml: no such file") {
+		t.Errorf("no file: got %v", err)
+	}
+}
+
+func TestForFleetRefusesWhatWorkersDoNotRead(t *testing.T) {
+	t.Parallel()
+	_, got := problemsOf(t, with(two, "eval.yaml", minimal+
+		"providers: {mine: {base_url: \"http://127.0.0.1/v1\"}}\nconcurrency: {lease: 20s}\n"), Options{ForFleet: true})
+	want := "eval.yaml:4:1: providers: providers in an evaluation file hold for run only, not for workers elsewhere; put them into the workers' --config, beside their keys\n" +
+		"eval.yaml:5:15: concurrency.lease: lease has no effect on workers elsewhere; set it in the workers' --config"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestProviderKey(t *testing.T) {
+	t.Parallel()
+	p := builtIn["openrouter"]
+	if key, err := p.Key(env("OPENROUTER_API_KEY", "k")); key != "k" || err != nil {
+		t.Errorf("got %q, %v; want the key", key, err)
+	}
+	_, err := p.Key(env("OPENROUTER_API_KEY", ""))
+	if providers.ClassOf(err) != providers.Auth || !strings.Contains(err.Error(), "OPENROUTER_API_KEY") {
+		t.Errorf("without a key: got %v, want class auth and the variable's name", err)
+	}
+	if key, err := builtIn["simulator"].Key(env()); key != "" || err != nil {
+		t.Errorf("the simulator needs no key: got %q, %v", key, err)
+	}
+}
+
+func TestWithEnvFile(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		".env":  "# keys\nA=from file\nexport B='dollar $A'\nC=\"two\nlines\"\n",
+		"bad":   "A=1\nsecret key without sign\nB=2\n",
+		"bytes": "A=\xff\n",
+	})
+	lookup, err := WithEnvFile(env("A", "from environment"), filepath.Join(dir, ".env"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"A": "from environment", "B": "dollar $A", "C": "two\nlines", "D": ""} {
+		if got, ok := lookup(name); got != want || ok != (want != "") {
+			t.Errorf("%s: got %q (%v), want %q", name, got, ok, want)
+		}
+	}
+	for name, want := range map[string]string{"bad": "bad:2: this line cannot be read", "bytes": "not UTF-8", "none": "none: no such file"} {
+		_, err := WithEnvFile(env(), filepath.Join(dir, name))
+		var problems Problems
+		if !errors.As(err, &problems) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: the error quotes the file: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// Whatever stands in an evaluation file, reading it ends with a submission or
+// with problems that all have a place.
+func FuzzLoadEvaluation(f *testing.F) {
+	for _, seed := range []string{
+		minimal, judged + "documents: {jsonl: docs/a.md}\n", minimal + "pairwise: {pairs: {file: docs/a.md}}\n",
+		minimal + "concurrency: {per_provider: {simulator: &a {rate_limit: {qps: 0.2}, models: {m: *a}}}}\n",
+		minimal + "x: &x {<<: *x, y: [*x]}\n", "? a\n: b\n", "- !!int a\n", "\"\\", "{", "a: |\n", "a: 1\n---\n...\nb: 2\n", "\t", "\r", "&a *a",
+		"judges: [{model: simulator:a, overrides: {a: [.nan, .inf, 0x1F, 1e400, -0]}}]\n",
+	} {
+		f.Add([]byte(seed))
+	}
+	dir := f.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "docs"), 0o755); err != nil {
+		f.Fatal(err)
+	}
+	for _, name := range []string{"a.md", "b.md"} {
+		if err := os.WriteFile(filepath.Join(dir, "docs", name), []byte(name), 0o600); err != nil {
+			f.Fatal(err)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		s, err := newDraft("eval.yaml", dir, "eval", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, root, ok := parseYAML("eval.yaml", text, &s.findings)
+		if ok {
+			s.read(d, root)
+			if submission, err := s.finish(); err == nil && (submission.Evaluation.ID() == "" || len(submission.Texts) == 0) {
+				t.Errorf("a submission without id or texts: %+v", submission)
+			}
+		}
+		if !ok && len(s.problems) == 0 {
+			t.Error("nothing was read and no problem reported")
+		}
+		for _, p := range s.problems {
+			if p.Message == "" || p.File == "" || p.Path != "" && p.Line == 0 {
+				t.Errorf("problem without a place: %+v", p)
+			}
+		}
+	})
+}
+
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte("{\"id\":\"a\",\"text\":\"x\"}\n{\"item\":1,\"candidate\":2.50,\"text\":\"\"}\nnull\n[]\n{} {}"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.jsonl"), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "eval.yaml"), []byte(judged+"documents: {jsonl: a.jsonl}\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		if (s == nil) != (err != nil) {
+			t.Errorf("got submission %v and error %v, want one of them", s, err)
+		}
+	})
+}
