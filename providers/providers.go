@@ -159,6 +159,12 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// ErrAgain is in the chain of an Error after which the provider would send the
+// request differently (it learnt, say, that the endpoint refuses a schema). The
+// same Request should be made again at once; it counts as no attempt. A provider
+// can only learn so much: two repeats at most.
+var ErrAgain = errors.New("the provider learnt something from this answer; make the same request again")
+
 // ClassOf is the class of err: that of the *Error in its chain, Cancelled for a
 // cancelled context, Timeout for a deadline, else Transient.
 func ClassOf(err error) Class {

@@ -1,0 +1,109 @@
+package transport
+
+import (
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		class  providers.Class
+		header map[string]string
+		body   string
+		want   time.Duration
+	}{
+		{name: "seconds", header: map[string]string{"retry-after": "7"}, want: 7 * time.Second},
+		{name: "fractional seconds", header: map[string]string{"retry-after": "0.25"}, want: 250 * time.Millisecond},
+		{name: "date", header: map[string]string{"retry-after": "Fri, 02 Jan 2026 12:01:30 GMT"}, want: 90 * time.Second},
+		{name: "date gone by", header: map[string]string{"retry-after": "Fri, 02 Jan 2026 11:00:00 GMT"}},
+		{name: "milliseconds come first", header: map[string]string{"retry-after-ms": "1500", "retry-after": "2"}, want: 1500 * time.Millisecond},
+		{name: "negative", header: map[string]string{"retry-after": "-1"}},
+		{name: "not a number", header: map[string]string{"retry-after": "NaN"}},
+		{name: "words", header: map[string]string{"retry-after": "soon"}},
+		{name: "beyond a day", header: map[string]string{"retry-after": "1e300"}, want: 24 * time.Hour},
+		{
+			name: "the exhausted limit's reset as a Go duration",
+			header: map[string]string{
+				"x-ratelimit-remaining-requests": "12", "x-ratelimit-reset-requests": "6m0s",
+				"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m2.5s",
+			},
+			want: 62500 * time.Millisecond,
+		},
+		{name: "reset in milliseconds", header: map[string]string{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "20ms"}, want: 20 * time.Millisecond},
+		{name: "reset without what remains", header: map[string]string{"x-ratelimit-reset-requests": "3s"}, want: 3 * time.Second},
+		{name: "azure's integer seconds", header: map[string]string{"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "14"}, want: 14 * time.Second},
+		{name: "azure's -1", header: map[string]string{"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1"}},
+		{name: "anthropic's time", header: map[string]string{"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2026-01-02T12:00:05Z"}, want: 5 * time.Second},
+		{name: "openrouter's Unix milliseconds", header: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1767355204000"}, want: 4 * time.Second},
+		{name: "Unix seconds", header: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1767355204"}, want: 4 * time.Second},
+		{
+			name: "openrouter repeats the upstream's headers in the body",
+			body: `{"error":{"code":429,"message":"Rate limit exceeded","metadata":{"headers":{"X-RateLimit-Remaining":"0","X-RateLimit-Reset":"1767355209000"}}}}`,
+			want: 9 * time.Second,
+		},
+		{
+			name: "google's RetryInfo",
+			body: `[{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"Resource has been exhausted","details":[{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}]`,
+			want: 34070 * time.Millisecond,
+		},
+		{name: "in the message", body: `{"error":{"message":"Rate limit reached. Please try again in 1m12.5s. Visit the site."}}`, want: 72500 * time.Millisecond},
+		{name: "in azure's message", body: `{"error":{"message":"Please retry after 20 seconds."}}`, want: 20 * time.Second},
+		{name: "explicit before resets", header: map[string]string{"retry-after": "1", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, want: time.Second},
+		{name: "resets do not speak of an overload", class: providers.Overloaded, header: map[string]string{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			class, header := test.class, http.Header{}
+			if class == "" {
+				class = providers.RateLimited
+			}
+			for name, value := range test.header {
+				header.Set(name, value)
+			}
+			if got := parseFailure([]byte(test.body)).retryAfter(class, header, noon); got != test.want {
+				t.Errorf("retry after: got %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func FuzzRetryAfter(f *testing.F) {
+	f.Add("7", "6m0s", "0", "try again in 3s")
+	f.Add("Fri, 02 Jan 2026 12:01:30 GMT", "-1", "-1", "retry after 99999999999999999999 seconds")
+	f.Add("-1e400", "9223372036854775807", "", "try again in 9999999h")
+	f.Fuzz(func(t *testing.T, after, reset, remaining, message string) {
+		header := http.Header{}
+		header.Set("Retry-After", after)
+		header.Set("Retry-After-Ms", after)
+		header.Set("X-Ratelimit-Reset-Requests", reset)
+		header.Set("X-Ratelimit-Remaining-Requests", remaining)
+		got := failure{message: message}.retryAfter(providers.RateLimited, header, noon)
+		if got < 0 || got > maxHint {
+			t.Errorf("retry after: got %v, want 0 to %v", got, maxHint)
+		}
+	})
+}
+
+func FuzzFailure(f *testing.F) {
+	for _, seed := range []string{
+		`{"error":{"message":"m","type":"t","code":"c","param":"p"}}`,
+		`[{"error":{"code":429,"details":[{"@type":"x","violations":[{"quotaId":"PerDay"}],"retryDelay":"1s"}]}}]`,
+		`{"detail":[{"loc":["body",1],"msg":"m","input":{}}]}`, `{"error":"text"}`, `{"error":7}`, `<html>`, ``, `null`, `[]`,
+	} {
+		f.Add(429, []byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, status int, body []byte) {
+		answer := &Answer{Body: body, Header: http.Header{}, status: status, key: "sk-secret", received: noon}
+		failed := answer.Failure()
+		if failed.Class == "" || failed.Message == "" {
+			t.Errorf("failure of %q: got class %q and message %q, want both", body, failed.Class, failed.Message)
+		}
+	})
+}

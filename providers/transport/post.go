@@ -1,0 +1,164 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// The most that is read of a body. A longer answer is a failure, a longer error
+// is cut.
+const (
+	MaxAnswerBytes = 16 << 20
+	MaxErrorBytes  = 64 << 10
+)
+
+// Post is one request.
+type Post struct {
+	Path   string      // below the base URL
+	Header http.Header // the dialect's own, with the key in it
+	Key    string      // struck out of every error, should the other side repeat it
+	Body   []byte      // JSON
+}
+
+// Answer is a whole response with a 2xx status.
+type Answer struct {
+	Body      []byte
+	Header    http.Header // rate limits and request id only
+	RequestID string
+
+	status   int
+	key      string
+	received time.Time
+}
+
+// Do makes exactly one attempt and blocks until the whole answer is read or ctx
+// ends. Its error is always a *providers.Error. A request that was never wholly
+// written is not billed; what went wrong after that may be.
+func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
+	var written atomic.Bool
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
+	})
+	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.base.JoinPath(p.Path).String(), bytes.NewReader(p.Body))
+	if err != nil {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL makes no request", Err: err}
+	}
+	// Without a way to read the body again, net/http cannot repeat a request of
+	// which a byte was written.
+	req.GetBody = nil
+	for name, values := range p.Header {
+		req.Header[name] = values
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", "application/json")
+
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, interrupted(ctx, err, written.Load(), p.Key)
+	}
+	defer resp.Body.Close()
+	answer := &Answer{
+		Header:    keep(resp.Header),
+		RequestID: requestID(resp.Header),
+		status:    resp.StatusCode,
+		key:       p.Key,
+		received:  time.Now(),
+	}
+	ok := resp.StatusCode/100 == 2
+	limit := MaxErrorBytes
+	if ok {
+		limit = MaxAnswerBytes
+	}
+	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	tooLong := len(answer.Body) > limit
+	answer.Body = answer.Body[:min(len(answer.Body), limit)]
+	switch {
+	case err != nil && (ok || ctx.Err() != nil):
+		failed := interrupted(ctx, err, true, p.Key)
+		failed.RequestID, failed.Header = answer.RequestID, answer.Header
+		return nil, failed
+	case resp.StatusCode/100 == 3:
+		return nil, answer.fail(providers.BadRequest, "", "the endpoint redirects"+target(resp)+"; redirects are refused, correct base_url")
+	case !ok:
+		return nil, answer.Failure()
+	case tooLong:
+		return nil, answer.Malformed(fmt.Errorf("longer than %d bytes", limit))
+	}
+	return answer, nil
+}
+
+// Malformed is the error of an answer that cannot be read as what it should be.
+func (a *Answer) Malformed(err error) *providers.Error {
+	failed := a.fail(providers.Transient, "", "unreadable answer: "+err.Error())
+	failed.Raw = failed.Raw[:min(len(failed.Raw), MaxErrorBytes)]
+	failed.Err = err
+	return failed
+}
+
+// fail is an error about this answer, with the key struck out of it.
+func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
+	return &providers.Error{
+		Class:       class,
+		Status:      a.status,
+		Code:        strike(code, a.key),
+		Message:     strike(message, a.key),
+		MayBeBilled: mayBeBilled(class),
+		RequestID:   a.RequestID,
+		Header:      a.Header,
+		Raw:         []byte(strike(string(a.Body), a.key)),
+	}
+}
+
+// mayBeBilled: a provider does not charge for what it refused, but may for what
+// got lost on the way back.
+func mayBeBilled(class providers.Class) bool {
+	return class == providers.Transient || class == providers.Timeout || class == providers.Cancelled
+}
+
+// interrupted is the error of a request to which no whole answer came.
+func interrupted(ctx context.Context, err error, written bool, key string) *providers.Error {
+	// The URL is not repeated: a base URL may carry a token in its query.
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	failed := &providers.Error{Class: providers.Transient, Message: strike(err.Error(), key), MayBeBilled: written, Err: err}
+	deadline, timed := ctx.Deadline()
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled):
+		failed.Class, failed.Err = providers.Cancelled, context.Cause(ctx)
+		failed.Message = strike(failed.Err.Error(), key)
+	case ctx.Err() != nil, timed && !time.Now().Before(deadline): // a dialler keeps the deadline by its own clock
+		failed.Class, failed.Err = providers.Timeout, context.DeadlineExceeded
+		failed.Message = "no whole answer within the call's time"
+	}
+	return failed
+}
+
+// strike removes a key from text that the other side wrote.
+func strike(text, key string) string {
+	if key == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, key, "[key]")
+}
+
+// target says where a redirect leads, without its query.
+func target(resp *http.Response) string {
+	to, err := resp.Location()
+	if err != nil {
+		return ""
+	}
+	return " to " + (&url.URL{Scheme: to.Scheme, Host: to.Host, Path: to.Path}).String()
+}
