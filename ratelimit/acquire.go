@@ -1,0 +1,152 @@
+package ratelimit
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Request asks for one call.
+type Request struct {
+	// ID of the call and of its lease: unique for ever. Asked for again by the
+	// worker that holds it, it is the lease it already is.
+	ID string
+	// Call says what the call is, with all fields known.
+	Call Scope
+	// MaxWait is the longest wait that the caller takes: when it is known that
+	// the call cannot start within it, it is refused at once. Only the waits
+	// of rates are known; that for a lease of another call never is. 0: as
+	// long as it takes.
+	MaxWait time.Duration
+	// LatestEnd is how long after its start the call has ended by itself, by
+	// its own deadline. A lease is not renewed past it, so that one that is
+	// never released comes back. 0: renewed until released.
+	LatestEnd time.Duration
+}
+
+// Refusal is the error of a call that would have to wait longer than its
+// MaxWait. It is an answer, not a failure.
+type Refusal struct {
+	Wait  time.Duration // until the call could start, exactly
+	Limit string        // ID of the limit
+}
+
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("limit %s admits the call in %s", r.Limit, r.Wait.Round(time.Millisecond))
+}
+
+// call is a Request that waits. The pump owns it, but for the fields under the
+// Limiter's lock.
+type call struct {
+	Request
+	asked  time.Time
+	answer chan answer // holds one
+
+	seq     uint64
+	gate    *gate         // where it waits; nil once decided
+	element *list.Element // its place there
+	// unclear says that a script asked for it and that its answer was lost: it
+	// may hold a lease.
+	unclear bool
+
+	// Guarded by Limiter.mu.
+	withdrawn bool // nobody hears the answer
+	answered  bool
+}
+
+type answer struct {
+	lease *Lease
+	err   error
+}
+
+// Acquire waits until the call is admitted under every limit that matches it
+// and until the start it was granted for, and returns its lease. While Redis is
+// away, and before Run runs, it waits. Calls under the same limits are admitted
+// in the order in which they asked.
+//
+// Errors are a *Refusal, ErrFenced, ErrStopped, and the cause of ctx.
+func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
+	if r.ID == "" {
+		return nil, errors.New("acquire lease: the call has no id")
+	}
+	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}
+	l.mu.Lock()
+	if lease := l.leases[r.ID]; lease != nil {
+		l.mu.Unlock()
+		return lease, nil
+	}
+	l.mail.calls = append(l.mail.calls, c)
+	l.waiting++
+	l.mu.Unlock()
+	l.wakePump()
+	lease, err := l.await(ctx, c)
+	l.mu.Lock()
+	l.waiting--
+	l.mu.Unlock()
+	return lease, err
+}
+
+// await waits for the answer and for the start.
+func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
+	var a answer
+	var err error
+	select {
+	case a = <-c.answer:
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	case <-l.fenced:
+		err = ErrFenced
+	case <-l.stopping:
+		err = ErrStopped
+	}
+	if err != nil {
+		l.withdraw(c)
+		return nil, err
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	start := time.NewTimer(time.Until(a.lease.start))
+	defer start.Stop()
+	select {
+	case <-start.C:
+		return a.lease, nil
+	case <-ctx.Done():
+		a.lease.abandon()
+		return nil, context.Cause(ctx)
+	case <-l.fenced:
+		return nil, ErrFenced
+	}
+}
+
+// withdraw gives up a call whose answer nobody waits for.
+func (l *Limiter) withdraw(c *call) {
+	l.mu.Lock()
+	c.withdrawn = true
+	answered := c.answered
+	if !answered {
+		l.mail.withdrawn = append(l.mail.withdrawn, c)
+	}
+	l.mu.Unlock()
+	l.wakePump()
+	if answered {
+		if a := <-c.answer; a.lease != nil {
+			a.lease.abandon()
+		}
+	}
+}
+
+// decide gives a call its answer, and says whether somebody was there to hear
+// it.
+func (l *Limiter) decide(c *call, a answer) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if c.withdrawn {
+		return false
+	}
+	c.answered = true
+	c.answer <- a
+	return true
+}

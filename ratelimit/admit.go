@@ -1,0 +1,202 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A rate may be promised this far ahead: the call waits for its start with the
+// lease in hand, which costs a slot that long and saves asking again.
+const (
+	horizon = 50 * time.Millisecond
+	// lead is how long before the time that a rate is expected to admit a call
+	// it is asked for it: it covers the way to Redis and a late timer.
+	lead = 25 * time.Millisecond
+	// patience is how long a call waits for a lease to end before it asks
+	// again, should whoever was woken before it not have come.
+	patience = 500 * time.Millisecond
+)
+
+const (
+	callsPerScript    = 32
+	releasesPerScript = 256
+)
+
+// batch is what one script does: leases end, calls are admitted, and lines are
+// left.
+type batch struct {
+	version  string // of the registry; "" when nothing is asked for
+	rules    []batchRule
+	releases []*release
+	groups   []group
+	indices  map[string]int // from 1, by limit ID
+}
+
+type batchRule struct {
+	*rule
+	held  int64 // leases of this worker beside those that the batch ends
+	waits bool  // calls that the batch does not ask for wait for it
+	woken bool
+}
+
+type group struct {
+	gate  *gate
+	calls []*call
+}
+
+// ask adds calls of a gate.
+func (b *batch) ask(g *gate, calls []*call) {
+	b.groups = append(b.groups, group{gate: g, calls: calls})
+	b.touch(g.rules...)
+}
+
+// end adds leases that end.
+func (b *batch) end(releases []*release) {
+	b.releases = releases
+	for _, r := range releases {
+		b.touch(r.rules...)
+	}
+}
+
+// touch adds limits. The script leaves the line of one that no call waits for.
+func (b *batch) touch(rules ...*rule) {
+	if b.indices == nil {
+		b.indices = map[string]int{}
+	}
+	for _, r := range rules {
+		if b.indices[r.id] == 0 {
+			b.rules = append(b.rules, batchRule{rule: r})
+			b.indices[r.id] = len(b.rules)
+		}
+	}
+}
+
+func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups) == 0 }
+
+// outcome is the answer to a batch.
+type outcome struct {
+	waits  []bool // for each rule, whether this worker stands in its line
+	groups []groupOutcome
+}
+
+type groupOutcome struct {
+	grants      []grant
+	wait, known time.Duration
+	bound       *rule
+}
+
+type grant struct {
+	// start is from the script's own now; below 0 for a lease that was granted
+	// before and whose answer was lost.
+	start time.Duration
+	bound *rule // the rate that set the start; nil: none
+}
+
+// errStale means that the registry has changed since its limits were read.
+var errStale = errors.New("the registry has changed")
+
+// admit is the admission script. After an error other than errStale it is
+// unknown whether the batch was done; sending it again is safe.
+func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
+	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.args(l)...).Slice())
+	if err != nil {
+		return outcome{}, fmt.Errorf("admit calls: %w", err)
+	}
+	if len(reply) == 1 && reply[0] == -1 {
+		return outcome{}, errStale
+	}
+	o, ok := b.decode(reply)
+	if !ok {
+		return outcome{}, fmt.Errorf("admit calls: answer %v does not fit", reply)
+	}
+	return o, nil
+}
+
+func (b *batch) keys(l *Limiter) []string {
+	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
+	for _, r := range b.rules {
+		keys = append(keys, r.state, r.waiters)
+	}
+	return keys
+}
+
+func (b *batch) args(l *Limiter) []any {
+	args := []any{
+		b.version, l.cfg.Worker, l.keys.wake(""), l.cfg.Lease.Microseconds(),
+		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
+		len(b.rules), len(b.releases), len(b.groups),
+	}
+	for _, r := range b.rules {
+		if r.Kind == Concurrency {
+			args = append(args, "c", r.Max, 0)
+		} else {
+			args = append(args, "r", r.interval, r.burst)
+		}
+		args = append(args, r.held, flag(r.waits), flag(r.woken))
+	}
+	of := func(rules []*rule) {
+		args = append(args, len(rules))
+		for _, rule := range rules {
+			args = append(args, b.indices[rule.id])
+		}
+	}
+	for _, r := range b.releases {
+		args = append(args, r.id, r.keep.Microseconds(), r.unusedFrom)
+		of(r.rules)
+	}
+	for _, g := range b.groups {
+		of(g.gate.rules)
+		args = append(args, len(g.calls))
+		for _, c := range g.calls {
+			args = append(args, c.ID)
+		}
+	}
+	return args
+}
+
+func flag(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// decode reads the script's answer; ok is false when it is not one to b.
+func (b *batch) decode(reply []int64) (o outcome, ok bool) {
+	next := func() int64 {
+		if len(reply) == 0 {
+			ok = false
+			return 0
+		}
+		n := reply[0]
+		reply = reply[1:]
+		return n
+	}
+	micros := func() time.Duration { return time.Duration(next()) * time.Microsecond }
+	limit := func() *rule {
+		i := next()
+		if i < 1 || i > int64(len(b.rules)) {
+			ok = ok && i == 0
+			return nil
+		}
+		return b.rules[i-1].rule
+	}
+	ok = true
+	for range b.rules {
+		o.waits = append(o.waits, next() == 1)
+	}
+	for _, g := range b.groups {
+		n := next()
+		answer := groupOutcome{wait: micros(), known: micros(), bound: limit()}
+		if n > int64(len(g.calls)) || (n < int64(len(g.calls))) != (answer.bound != nil) {
+			return o, false
+		}
+		for range n {
+			answer.grants = append(answer.grants, grant{start: micros(), bound: limit()})
+		}
+		o.groups = append(o.groups, answer)
+	}
+	return o, ok && len(reply) == 0
+}

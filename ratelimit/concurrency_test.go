@@ -1,0 +1,280 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+var openai = Scope{Provider: "openai", Model: "gpt-5", Evaluation: "ev-a"}
+
+func upTo(d time.Duration) func() time.Duration {
+	return func() time.Duration { return time.Duration(rand.Int64N(int64(d))) }
+}
+
+func exactly(d time.Duration) func() time.Duration {
+	return func() time.Duration { return d }
+}
+
+func TestNeverOver(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		const most = 7
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, most))
+		seen := &provider{most: most}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		var groups []*sync.WaitGroup
+		for i := range 4 {
+			p := start(t, connect(), "w"+strconv.Itoa(i))
+			groups = append(groups, load(ctx, t, p, 20, openai, upTo(40*time.Millisecond), seen))
+		}
+		for _, g := range groups {
+			g.Wait()
+		}
+		seen.verify(t)
+		if seen.peak != most {
+			t.Errorf("peak in flight = %d, want %d: slots lay idle", seen.peak, most)
+		}
+		t.Logf("%d calls, %.1f %% of the slots used", seen.calls,
+			100*seen.busy.Seconds()/(most*time.Since(began).Seconds()))
+		idle(t, client)
+	})
+}
+
+// idle checks that nothing is held and nobody waits.
+func idle(t *testing.T, client *redis.Client) {
+	t.Helper()
+	eventually(t, "no slot held, nobody waiting", func() bool {
+		usage, err := tools(client).Usage(context.Background())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range usage {
+			if u.InUse != 0 || u.Waiting != 0 {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestSaturatedFleetUsesAllSlotsWithoutPolling(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client()
+	const most, hold = 16, 100 * time.Millisecond
+	register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, most))
+	var processes []*process
+	for i := range 4 {
+		processes = append(processes, start(t, server.Client(), "w"+strconv.Itoa(i)))
+	}
+	for _, p := range processes {
+		mustRelease(t, mustAcquire(t, p, newID(), openai))
+	}
+	before := scripts(t, client)
+	seen := &provider{most: most}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	began := time.Now()
+	var groups []*sync.WaitGroup
+	for _, p := range processes {
+		groups = append(groups, load(ctx, t, p, 50, openai, exactly(hold), seen))
+	}
+	<-ctx.Done()
+	saturated := time.Since(began)
+	seen.mu.Lock()
+	calls, busy := seen.calls, seen.busy
+	seen.mu.Unlock()
+	sent := scripts(t, client) - before
+	for _, g := range groups {
+		g.Wait()
+	}
+	seen.verify(t)
+	perCall := float64(sent) / float64(calls)
+	t.Logf("%d calls of %s, %.1f %% of %d slots used, %.2f scripts a call",
+		calls, hold, 100*busy.Seconds()/(most*saturated.Seconds()), most, perCall)
+	if perCall > 2 {
+		t.Errorf("%.2f scripts a call, want at most 2", perCall)
+	}
+}
+
+// scripts is the number of scripts that Redis ran.
+func scripts(t *testing.T, client *redis.Client) int {
+	t.Helper()
+	info, err := client.Info(context.Background(), "commandstats").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(info) {
+		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha:calls="); ok {
+			n, err := strconv.Atoi(rest[:strings.IndexByte(rest, ',')])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	return 0
+}
+
+func TestAllLimitsOrNone(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 4), inFlight(Scope{Provider: "openai", Model: "gpt-5"}, 1))
+		p := start(t, client, "w")
+		first := mustAcquire(t, p, "first", openai)
+		ctx, cancel := context.WithCancel(t.Context())
+		refused := make(chan error)
+		go func() {
+			_, err := p.Acquire(ctx, Request{ID: "second", Call: openai})
+			refused <- err
+		}()
+		want := map[string]int{"provider/openai/concurrency": 1, "provider/openai/model/gpt-5/concurrency": 1}
+		eventually(t, "the second call waits for the model only", func() bool {
+			usage, err := p.Usage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range usage {
+				if u.InUse != want[u.Limit.ID()] {
+					t.Fatalf("%s: %d in use, want %d", u.Limit.ID(), u.InUse, want[u.Limit.ID()])
+				}
+			}
+			return usage[0].Waiting == 0 && usage[1].Waiting == 1
+		})
+		if n := p.Waiting(); n != 1 {
+			t.Errorf("Waiting() = %d, want 1", n)
+		}
+		cancel()
+		if err := <-refused; err != context.Canceled {
+			t.Errorf("Acquire with a cancelled context = %v, want %v", err, context.Canceled)
+		}
+		mustRelease(t, first)
+		idle(t, client)
+	})
+}
+
+func TestWaitingCallIsWokenByReleaseAndSaysWhatBoundIt(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 1))
+		a, b := start(t, connect(), "a"), start(t, connect(), "b")
+		held := mustAcquire(t, a, "held", openai)
+		if held.BoundBy() != "" {
+			t.Errorf("BoundBy of the first = %q, want none", held.BoundBy())
+		}
+		got := make(chan *Lease)
+		go func() { got <- mustAcquire(t, b, "waits", openai) }()
+		eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
+		mustRelease(t, held)
+		lease := <-got
+		if lease.BoundBy() != "fleet/concurrency" || lease.Waited() <= 0 {
+			t.Errorf("lease bound by %q after %s, want fleet/concurrency and more than 0", lease.BoundBy(), lease.Waited())
+		}
+		mustRelease(t, lease)
+	})
+}
+
+// waiting is the number of workers that stand in some line.
+func waiting(t *testing.T, l *Limiter) int {
+	t.Helper()
+	usage, err := l.Usage(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, u := range usage {
+		n += u.Waiting
+	}
+	return n
+}
+
+func TestTwoEvaluationsWithDifferentCapsOnOneAccount(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 8))
+		register(t, client, "ev-a", inFlight(Scope{Evaluation: "ev-a"}, 2))
+		account, capped, free := &provider{most: 8}, &provider{most: 2}, &provider{most: 8}
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		hold := exactly(50 * time.Millisecond)
+		var groups []*sync.WaitGroup
+		for i := range 4 {
+			p := start(t, connect(), "w"+strconv.Itoa(i))
+			groups = append(groups,
+				load(ctx, t, p, 10, Scope{Provider: "openai", Evaluation: "ev-a"}, hold, account, capped),
+				load(ctx, t, p, 10, Scope{Provider: "openai", Evaluation: "ev-b"}, hold, account, free))
+		}
+		for _, g := range groups {
+			g.Wait()
+		}
+		account.verify(t)
+		capped.verify(t)
+		took := time.Since(began).Seconds()
+		t.Logf("account %.1f %% of 8, capped evaluation %.1f %% of its 2, the other %.1f %% of 6",
+			100*account.busy.Seconds()/(8*took), 100*capped.busy.Seconds()/(2*took), 100*free.busy.Seconds()/(6*took))
+		if capped.calls == 0 || free.calls == 0 {
+			t.Errorf("calls: capped %d, free %d; want both to go on", capped.calls, free.calls)
+		}
+	})
+}
+
+func TestNarrowEvaluationHoldsUpNobody(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 8))
+		register(t, client, "ev-a", inFlight(Scope{Evaluation: "ev-a"}, 1))
+		p := start(t, client, "w")
+		narrow := Scope{Provider: "openai", Evaluation: "ev-a"}
+		held := mustAcquire(t, p, "narrow", narrow)
+		ctx, cancel := context.WithCancel(t.Context())
+		var group sync.WaitGroup
+		for i := range 100 {
+			group.Go(func() { _, _ = p.Acquire(ctx, Request{ID: fmt.Sprintf("narrow-%d", i), Call: narrow}) })
+		}
+		eventually(t, "the narrow calls wait", func() bool { return p.Waiting() == 100 && waiting(t, p.Limiter) == 1 })
+		for range 7 {
+			mustAcquire(t, p, newID(), Scope{Provider: "openai", Evaluation: "ev-b"})
+		}
+		mustRelease(t, held)
+		cancel()
+		group.Wait()
+	})
+}
+
+func TestEveryWaitingProcessGetsItsTurn(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 2))
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		defer cancel()
+		seen := make([]*provider, 5)
+		all := &provider{most: 2}
+		var groups []*sync.WaitGroup
+		for i := range seen {
+			seen[i] = &provider{most: 2}
+			p := start(t, connect(), "w"+strconv.Itoa(i))
+			groups = append(groups, load(ctx, t, p, 10, openai, exactly(20*time.Millisecond), seen[i], all))
+		}
+		for _, g := range groups {
+			g.Wait()
+		}
+		all.verify(t)
+		for i, p := range seen {
+			t.Logf("process %d: %d calls", i, p.calls)
+			if p.calls*20 < all.calls {
+				t.Errorf("process %d made %d of %d calls, want near a fifth", i, p.calls, all.calls)
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package ratelimit
+
+import (
+	"container/list"
+	"time"
+)
+
+// gate is the line of the calls that must keep one set of limits. The pump owns
+// it.
+type gate struct {
+	rules []*rule
+	calls list.List // of *call, in the order they asked
+
+	due     time.Time // when to ask for the first of them
+	bound   *rule     // the limit that refused it last; nil: none since it was admitted
+	start   time.Time // when it could start, when bound is a rate
+	ask     int       // how many calls the next script asks for
+	last    uint64    // when a call was admitted last, counted in admissions
+	limited int       // calls that have a MaxWait
+
+	refusedBy   *rule  // the limit that refused last
+	refusedUpTo uint64 // the newest call that had to wait for it
+}
+
+// firstAsk is how many calls a gate asks for at first; the number doubles when
+// all are admitted and shrinks when one is not.
+const firstAsk = 4
+
+func newGate(rules []*rule) *gate {
+	return &gate{rules: rules, ask: firstAsk}
+}
+
+// add puts a call at the end of the line.
+func (g *gate) add(c *call) {
+	c.gate, c.element = g, g.calls.PushBack(c)
+	if c.MaxWait > 0 {
+		g.limited++
+	}
+}
+
+// remove takes a call out of the line.
+func (g *gate) remove(c *call) {
+	g.calls.Remove(c.element)
+	c.gate, c.element = nil, nil
+	if c.MaxWait > 0 {
+		g.limited--
+	}
+	if g.calls.Len() == 0 {
+		g.bound, g.due = nil, time.Time{}
+	}
+}
+
+// first returns the next n calls, or as many as there are.
+func (g *gate) first(n int) []*call {
+	var calls []*call
+	for e := g.calls.Front(); e != nil && len(calls) < n; e = e.Next() {
+		calls = append(calls, e.Value.(*call))
+	}
+	return calls
+}
+
+// admittedUpTo notes that a script admitted n of the calls it was asked for.
+func (g *gate) admittedUpTo(n, asked int) {
+	if n == asked {
+		g.bound, g.due = nil, time.Time{}
+		g.ask = min(2*g.ask, callsPerScript)
+	} else {
+		g.ask = max(firstAsk, n+1, 3*g.ask/4)
+	}
+}
+
+// refused notes what the line waits for, and when to ask again. known is the
+// exact time until a start, 0 when there is none.
+func (g *gate) refused(by *rule, now time.Time, wait, known time.Duration) {
+	g.bound, g.due, g.start = by, now.Add(wait), now.Add(known)
+	g.refusedBy = by
+	g.refusedUpTo = g.calls.Back().Value.(*call).seq
+}
+
+// waitOf is the known wait of the call that n others of the line precede; 0:
+// unknown.
+func (g *gate) waitOf(n int, now time.Time) time.Duration {
+	if g.bound == nil || g.bound.Kind == Concurrency {
+		return 0
+	}
+	return g.start.Sub(now) + time.Duration(n)*time.Duration(g.bound.interval)*time.Microsecond
+}

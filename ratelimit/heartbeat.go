@@ -1,0 +1,164 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// leasesPerRenewal bounds how long one renewal may keep Redis busy.
+const leasesPerRenewal = 200
+
+// renewals keeps the heartbeat and the leases until ctx ends.
+func (l *Limiter) renewals(ctx context.Context) error {
+	for {
+		began := time.Now()
+		wait := l.cfg.Lease / 3
+		if err := l.renew(ctx); err != nil {
+			l.outage(ctx, err)
+			wait = l.cfg.Lease / 20
+		} else {
+			l.answered()
+		}
+		if !sleep(ctx, wait-time.Since(began)) {
+			return nil
+		}
+	}
+}
+
+// renew renews the heartbeat and every lease, and loses those that Redis does
+// not hold and those past their LatestEnd.
+func (l *Limiter) renew(ctx context.Context) error {
+	began := time.Now()
+	var leases []*Lease
+	l.mu.Lock()
+	if !l.until.IsZero() && !began.Before(l.until) {
+		// Too late: others may have noticed. watch ends it.
+		l.mu.Unlock()
+		return ErrFenced
+	}
+	for _, e := range l.leases {
+		if !e.latestEnd.IsZero() && began.After(e.latestEnd) {
+			l.lose(e, fmt.Errorf("%w: its call should have ended", ErrLost))
+			continue
+		}
+		leases = append(leases, e)
+	}
+	l.mu.Unlock()
+	for {
+		some := leases[:min(len(leases), leasesPerRenewal)]
+		if err := l.renewSome(ctx, some); err != nil {
+			return err
+		}
+		if leases = leases[len(some):]; len(leases) == 0 {
+			break
+		}
+	}
+	l.mu.Lock()
+	first := l.until.IsZero()
+	l.until = began.Add(l.cfg.Lease - l.cfg.margin())
+	l.mu.Unlock()
+	if first {
+		close(l.beating)
+	}
+	return nil
+}
+
+// renewSome is the renew script: the heartbeat and some leases.
+func (l *Limiter) renewSome(ctx context.Context, leases []*Lease) error {
+	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
+	args := []any{l.cfg.Worker, l.cfg.Lease.Microseconds(), len(leases)}
+	indices := map[string]int{}
+	for _, e := range leases {
+		var of []any
+		for _, rule := range e.rules {
+			if rule.Kind != Concurrency {
+				continue
+			}
+			if indices[rule.state] == 0 {
+				keys = append(keys, rule.state)
+				indices[rule.state] = len(keys) - 3
+			}
+			of = append(of, indices[rule.state])
+		}
+		args = append(append(args, e.id, len(of)), of...)
+	}
+	// From before the script: Redis counts from later.
+	began := time.Now()
+	reply, err := integers(renewScript.Run(ctx, l.client, keys, args...).Slice())
+	if err != nil {
+		return fmt.Errorf("renew leases: %w", err)
+	}
+	if len(reply) == 0 {
+		return fmt.Errorf("renew leases: empty answer")
+	}
+
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	lost := map[int64]bool{}
+	for _, i := range reply[1:] {
+		lost[i] = true
+	}
+	for i, e := range leases {
+		switch {
+		case l.leases[e.id] != e: // released or lost meanwhile
+		case lost[int64(i+1)]:
+			l.lose(e, fmt.Errorf("%w: redis does not hold it", ErrLost))
+		default:
+			e.until = began.Add(l.cfg.Lease - l.cfg.margin())
+		}
+	}
+	return nil
+}
+
+// watch fences the worker when its heartbeat lapsed, and loses leases that
+// lapsed. It asks no Redis, so that nothing can hold it up.
+func (l *Limiter) watch(ctx context.Context) error {
+	select {
+	case <-l.beating:
+	case <-ctx.Done():
+		return nil
+	}
+	for {
+		now := time.Now()
+		next := now.Add(l.cfg.Lease / 10)
+		l.mu.Lock()
+		if !now.Before(l.until) {
+			l.loseAll(ErrFenced)
+			close(l.fenced)
+			l.mu.Unlock()
+			return ErrFenced
+		}
+		next = earlier(next, l.until)
+		for _, e := range l.leases {
+			if now.Before(e.until) {
+				next = earlier(next, e.until)
+			} else {
+				l.lose(e, fmt.Errorf("%w: not renewed in time", ErrLost))
+			}
+		}
+		l.mu.Unlock()
+		if !sleep(ctx, time.Until(next)) {
+			return nil
+		}
+	}
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// sleep waits and says whether ctx still stands.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

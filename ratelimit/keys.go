@@ -1,0 +1,17 @@
+package ratelimit
+
+// keys builds the limiter's Redis keys. They share one hash tag, so that one
+// script may touch all of them; docs/formats.md lists them.
+type keys struct{ tag string }
+
+func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
+
+func (k keys) registry() string            { return k.tag + ":limits" }
+func (k keys) alive() string               { return k.tag + ":alive" }
+func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }
+func (k keys) waiters(limit string) string { return k.tag + ":w:" + limit }
+func (k keys) leases(limit string) string  { return k.tag + ":s:" + limit }
+func (k keys) wake(worker string) string   { return k.tag + ":wake:" + worker }
+
+// rate is where redis_rate looks when it is asked for "{ef}:<limit>".
+func (k keys) rate(limit string) string { return "rate:" + k.tag + ":" + limit }

@@ -1,0 +1,185 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Lease is the right to have one call in flight under all its limits. It is
+// renewed until it is released, lost or past its LatestEnd.
+type Lease struct {
+	limiter *Limiter
+	id      string
+	rules   []*rule
+	boundBy string
+	waited  time.Duration
+
+	start       time.Time // when the call may start, on our clock
+	startMicros int64     // the same on Redis's
+	sendBy      time.Time // the latest start that the rates allow for; zero: any
+	latestEnd   time.Time // zero: none
+
+	// Guarded by Limiter.mu.
+	until    time.Time // when it is taken to have ended unless renewed
+	lost     error
+	release  *release
+	onLosing []func(error)
+}
+
+// ID is the Request's.
+func (e *Lease) ID() string { return e.id }
+
+// BoundBy is the ID of the limit that the call waited for last, "" if none.
+func (e *Lease) BoundBy() string { return e.boundBy }
+
+// Waited is the time the call spent in Acquire.
+func (e *Lease) Waited() time.Duration { return e.waited }
+
+// Check says whether a request may be written now: call it right before. It
+// returns ErrLost when the lease ended, and when more time than the limits'
+// jitter has gone since the start that was granted; the lease is then to be
+// released and the call asked for again. It asks our monotonic clock, not
+// Redis.
+func (e *Lease) Check() error {
+	now := time.Now()
+	e.limiter.mu.Lock()
+	lost := e.ended(now)
+	e.limiter.mu.Unlock()
+	if lost != nil {
+		return fmt.Errorf("check lease %s: %w", e.id, lost)
+	}
+	if !e.sendBy.IsZero() && now.After(e.sendBy) {
+		return fmt.Errorf("check lease %s: %w: %s after the latest time to send", e.id, ErrLost, now.Sub(e.sendBy))
+	}
+	return nil
+}
+
+// ended says why the lease stands no more. The Limiter's lock is held.
+func (e *Lease) ended(now time.Time) error {
+	switch {
+	case e.lost != nil:
+		return e.lost
+	case e.release != nil:
+		return fmt.Errorf("%w: released", ErrLost)
+	case !now.Before(e.until):
+		return fmt.Errorf("%w: not renewed in time", ErrLost)
+	}
+	return nil
+}
+
+// Context returns a context that ends with parent, and with the cause ErrLost
+// when the lease is lost: what is sent under it must end with it.
+func (e *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	e.limiter.mu.Lock()
+	lost := e.lost
+	if lost == nil {
+		e.onLosing = append(e.onLosing, cancel)
+	}
+	e.limiter.mu.Unlock()
+	if lost != nil {
+		cancel(lost)
+	}
+	return ctx, func() { cancel(context.Canceled) }
+}
+
+// Release ends the lease and returns when Redis has it, or with an error when
+// ctx ends before; the limiter goes on trying then. A second Release waits for
+// the first. Use it in every exit path, with a context that outlives the call's.
+func (e *Lease) Release(ctx context.Context) error {
+	return e.ReleaseAfter(ctx, 0)
+}
+
+// ReleaseAfter is Release for a call that was given up, whose request the
+// provider may still be counting: the lease stands for another keep and then
+// ends by itself.
+func (e *Lease) ReleaseAfter(ctx context.Context, keep time.Duration) error {
+	return e.limiter.confirm(ctx, e.end(release{keep: keep}))
+}
+
+// abandon releases a lease whose call never started, and gives back its place
+// in the rates where nobody was admitted behind it. It does not wait.
+func (e *Lease) abandon() {
+	e.end(release{unusedFrom: e.startMicros})
+}
+
+// end posts the release of the lease, once.
+func (e *Lease) end(r release) *release {
+	l := e.limiter
+	l.mu.Lock()
+	if e.release == nil {
+		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
+		e.release = &r
+		l.drop(e)
+		l.mail.releases = append(l.mail.releases, e.release)
+	}
+	l.mu.Unlock()
+	l.wakePump()
+	return e.release
+}
+
+// release is the end of a lease, on its way to Redis.
+type release struct {
+	id         string
+	rules      []*rule
+	keep       time.Duration
+	unusedFrom int64         // start on Redis's clock of a call that never was; 0: it was
+	written    chan struct{} // closed when Redis has it
+}
+
+// confirm waits until a release is written, and writes it itself when the pump
+// has ended.
+func (l *Limiter) confirm(ctx context.Context, r *release) error {
+	select {
+	case <-r.written:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("release lease %s: %w", r.id, context.Cause(ctx))
+	case <-l.ended:
+	}
+	var b batch
+	b.end([]*release{r})
+	if _, err := l.admit(ctx, &b); err != nil {
+		return fmt.Errorf("release lease %s: %w", r.id, err)
+	}
+	return nil
+}
+
+// hold notes a lease that was granted. The Limiter's lock is held.
+func (l *Limiter) hold(e *Lease) {
+	l.leases[e.id] = e
+	for _, rule := range e.rules {
+		l.held[rule.id]++
+	}
+}
+
+// drop forgets a lease. The Limiter's lock is held.
+func (l *Limiter) drop(e *Lease) {
+	if l.leases[e.id] != e {
+		return
+	}
+	delete(l.leases, e.id)
+	for _, rule := range e.rules {
+		if l.held[rule.id]--; l.held[rule.id] == 0 {
+			delete(l.held, rule.id)
+		}
+	}
+}
+
+// lose ends a lease that is ours no more. The Limiter's lock is held.
+func (l *Limiter) lose(e *Lease, why error) {
+	e.lost = why
+	l.drop(e)
+	for _, cancel := range e.onLosing {
+		cancel(why)
+	}
+	e.onLosing = nil
+}
+
+// loseAll ends every lease. The Limiter's lock is held.
+func (l *Limiter) loseAll(why error) {
+	for _, e := range l.leases {
+		l.lose(e, fmt.Errorf("%w: %w", ErrLost, why))
+	}
+}

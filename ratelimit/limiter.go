@@ -1,0 +1,194 @@
+// Package ratelimit admits calls under limits that hold across processes.
+//
+// A limit bounds the calls in flight or the calls started in a period, of the
+// whole fleet, a provider, a model, a group or an evaluation. Limits stand in a
+// registry in Redis; a call is admitted under every limit that matches its
+// scope, in one script, or under none, and holds a lease until it is released.
+// Leases live on Redis's clock and are renewed together; a process that could
+// not renew in time knows it by its own monotonic clock before anybody else may
+// use what it held.
+//
+// Nobody polls. The calls of one process that wait under the same limits stand
+// in one line, for which one script asks; across processes, a lease that ends
+// calls the process that has waited longest, and a process that waits for a
+// rate is told its exact time.
+//
+// The package does not know providers, runs or queues, keeps no limit of its
+// own when Redis is away (no call starts then), and never decides whether a
+// failed call is tried again.
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+)
+
+// DefaultLease is how long leases and heartbeats last when not renewed.
+const DefaultLease = 10 * time.Second
+
+// ErrFenced means that the heartbeat of this worker lapsed: its leases may be
+// used by others. Nothing may be sent on them; a new Limiter under a new worker
+// id takes over.
+var ErrFenced = errors.New("the worker's heartbeat lapsed")
+
+// ErrStopped means that Run has ended, or was told to.
+var ErrStopped = errors.New("the limiter has stopped")
+
+// ErrLost means that a lease no longer stands for the call: it was not renewed,
+// or the call is too late for the time it was granted for. The call may ask
+// again, under a new id.
+var ErrLost = errors.New("the lease is lost")
+
+// Config of a Limiter.
+type Config struct {
+	// Namespace is the hash tag of all keys. Default "ef".
+	Namespace string
+	// Worker identifies this incarnation of the process and is never used
+	// again by another. Needed by Run.
+	Worker string
+	// Lease is how long leases and the heartbeat last unless renewed, which
+	// happens every third of it. The process fences itself after four fifths.
+	// Default DefaultLease.
+	Lease time.Duration
+	// Log hears once about each outage of Redis. The zero Logger is silent.
+	Log zerolog.Logger
+}
+
+// Limiter admits the calls of one worker. Its methods may be used by any number
+// of goroutines.
+type Limiter struct {
+	client redis.UniversalClient
+	cfg    Config
+	keys   keys
+
+	kick     chan struct{} // there is mail, or a lease ended; holds one
+	beating  chan struct{} // closed at the first heartbeat
+	fenced   chan struct{} // closed when the heartbeat lapsed
+	stopping chan struct{} // closed when Run was told to end
+	ended    chan struct{} // closed when nobody reads mail any more
+
+	mu      sync.Mutex // guards the fields below
+	running bool
+	mail    mail
+	leases  map[string]*Lease
+	held    map[string]int64 // leases by limit ID
+	until   time.Time        // when the heartbeat is taken to have lapsed
+	waiting int
+	away    bool // Redis did not answer, and that was logged
+}
+
+// mail is what others tell the pump.
+type mail struct {
+	calls     []*call
+	withdrawn []*call
+	releases  []*release
+	wakes     []wake
+}
+
+// New returns a Limiter that uses client, which stays the caller's to close.
+func New(client redis.UniversalClient, cfg Config) *Limiter {
+	cfg.Namespace = cmp.Or(cfg.Namespace, "ef")
+	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	return &Limiter{
+		client: client, cfg: cfg, keys: newKeys(cfg.Namespace),
+		kick: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
+		stopping: make(chan struct{}), ended: make(chan struct{}),
+		leases: map[string]*Lease{}, held: map[string]int64{},
+	}
+}
+
+// margin is how long before its leases end in Redis a worker gives them up. It
+// covers what two clocks may drift apart in a lease, and the time to stop.
+func (c Config) margin() time.Duration { return c.Lease / 5 }
+
+// Run keeps the heartbeat and the leases, and admits the calls that wait in
+// Acquire. It runs once. When ctx ends it writes down what was released, leaves
+// all lines, removes the heartbeat and returns nil: end it after the calls,
+// because leases still held are lost then. When the heartbeat lapsed it returns
+// ErrFenced.
+func (l *Limiter) Run(ctx context.Context) error {
+	if l.cfg.Worker == "" {
+		return errors.New("run limiter: the worker has no id")
+	}
+	l.mu.Lock()
+	if l.running {
+		l.mu.Unlock()
+		return errors.New("run limiter: it has run before")
+	}
+	l.running = true
+	l.mu.Unlock()
+
+	// The other parts outlive ctx, so that the heartbeat holds while the pump
+	// writes down the last releases.
+	inner, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { close(l.stopping) })
+	defer stop()
+	group, inner := errgroup.WithContext(inner)
+	group.Go(func() error { return l.listen(inner) })
+	group.Go(func() error { return l.renewals(inner) })
+	group.Go(func() error { return l.watch(inner) })
+	group.Go(func() error {
+		defer cancel()
+		return newPump(l).run(inner)
+	})
+	err := group.Wait()
+
+	l.mu.Lock()
+	l.loseAll(cmp.Or(err, ErrStopped))
+	close(l.ended)
+	l.mu.Unlock()
+	if err != nil {
+		return fmt.Errorf("run limiter: %w", err)
+	}
+	return nil
+}
+
+// Fenced is closed when the worker's heartbeat lapsed by its own monotonic
+// clock, before others may use what it held. Every handler must end then,
+// those that wait as well as those with a call in flight.
+func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }
+
+// Waiting is the number of calls that are in Acquire.
+func (l *Limiter) Waiting() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.waiting
+}
+
+// wakePump tells the pump that there is something to do.
+func (l *Limiter) wakePump() {
+	select {
+	case l.kick <- struct{}{}:
+	default:
+	}
+}
+
+// outage logs that Redis does not answer, once until it does again.
+func (l *Limiter) outage(ctx context.Context, err error) {
+	if ctx.Err() != nil {
+		return
+	}
+	l.mu.Lock()
+	known := l.away
+	l.away = true
+	l.mu.Unlock()
+	if !known {
+		l.cfg.Log.Warn().Err(err).Msg("limits cannot be asked, no call starts")
+	}
+}
+
+// answered notes that Redis is there.
+func (l *Limiter) answered() {
+	l.mu.Lock()
+	l.away = false
+	l.mu.Unlock()
+}

@@ -1,0 +1,27 @@
+-- Puts a holder's limits into the registry, or takes them out, and tells every
+-- live worker when that changed anything.
+--
+-- KEYS  1 registry  2 alive
+-- ARGV  1 holder  2 its limits as JSON, "" to take them out
+--       3 prefix of the wake channels
+-- Reply version of the registry
+--
+-- Twice is once: the same limits again change nothing.
+
+local holder, limits = ARGV[1], ARGV[2]
+if (redis.call('HGET', KEYS[1], holder) or '') == limits then
+  return tonumber(redis.call('HGET', KEYS[1], 'version') or 0)
+end
+if limits == '' then
+  redis.call('HDEL', KEYS[1], holder)
+else
+  redis.call('HSET', KEYS[1], holder, limits)
+end
+local version = redis.call('HINCRBY', KEYS[1], 'version', 1)
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[2], now, '+inf')) do
+  redis.call('PUBLISH', ARGV[3] .. worker, 'limits')
+end
+return version

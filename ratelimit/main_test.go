@@ -1,0 +1,219 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testLease is short, so that tests of what happens without renewal are.
+const testLease = time.Second
+
+// backend starts a private Redis and returns a way to connect to it.
+type backend struct {
+	name  string
+	start func(t testing.TB) func() *redis.Client
+}
+
+var backends = []backend{
+	{"redis", func(t testing.TB) func() *redis.Client {
+		server := redistest.New(t)
+		return func() *redis.Client { return server.Client() }
+	}},
+	{"embedded", func(t testing.TB) func() *redis.Client {
+		server := miniredis.RunT(t)
+		return func() *redis.Client {
+			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		}
+	}},
+}
+
+// everywhere runs a test on a real Redis and on the embedded one.
+func everywhere(t *testing.T, test func(t *testing.T, connect func() *redis.Client)) {
+	t.Parallel()
+	for _, b := range backends {
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			test(t, b.start(t))
+		})
+	}
+}
+
+// process is a Limiter that runs as one process of a fleet would.
+type process struct {
+	*Limiter
+	t      testing.TB
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// start runs a limiter until the test ends. change, if any, alters its Config.
+func start(t testing.TB, client redis.UniversalClient, worker string, change ...func(*Config)) *process {
+	t.Helper()
+	cfg := Config{Worker: worker, Lease: testLease}
+	for _, f := range change {
+		f(&cfg)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &process{Limiter: New(client, cfg), t: t, cancel: cancel, done: make(chan error, 1)}
+	go func() { p.done <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		if err := p.stop(); err != nil && !errors.Is(err, ErrFenced) {
+			t.Errorf("Run of %s: %v", worker, err)
+		}
+	})
+	return p
+}
+
+// stop ends Run and returns what it returned.
+func (p *process) stop() error {
+	p.cancel()
+	err := <-p.done
+	p.done <- err
+	return err
+}
+
+func tools(client redis.UniversalClient) *Limiter { return New(client, Config{}) }
+
+func register(t testing.TB, client redis.UniversalClient, holder string, limits ...Limit) {
+	t.Helper()
+	if err := tools(client).Register(t.Context(), holder, limits); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func mustAcquire(t testing.TB, l *process, id string, scope Scope) *Lease {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	lease, err := l.Acquire(ctx, Request{ID: id, Call: scope})
+	if err != nil {
+		t.Fatalf("Acquire(%s): %v", id, err)
+	}
+	return lease
+}
+
+func mustRelease(t testing.TB, lease *Lease) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if err := lease.Release(ctx); err != nil {
+		t.Errorf("Release(%s): %v", lease.ID(), err)
+	}
+}
+
+// eventually waits until f holds.
+func eventually(t testing.TB, what string, f func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !f() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within 20 s", what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func inFlight(scope Scope, most int64) Limit {
+	return Limit{Scope: scope, Kind: Concurrency, Max: most}
+}
+
+// provider counts the calls in flight, as a provider would. It knows nothing of
+// the limiter.
+type provider struct {
+	most int64 // refuses beyond
+
+	mu      sync.Mutex
+	now     int64
+	peak    int64
+	over    int64
+	calls   int64
+	busy    time.Duration // slots times time
+	changed time.Time
+}
+
+func (p *provider) enter() { p.change(1) }
+func (p *provider) leave() { p.change(-1) }
+
+func (p *provider) change(by int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t := time.Now()
+	if p.now > 0 {
+		p.busy += time.Duration(p.now) * t.Sub(p.changed)
+	}
+	p.changed = t
+	p.now += by
+	p.peak = max(p.peak, p.now)
+	if by > 0 {
+		p.calls++
+		if p.now > p.most {
+			p.over++
+		}
+	}
+}
+
+func (p *provider) verify(t testing.TB) {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.over > 0 {
+		t.Errorf("provider saw %d calls over its limit of %d (peak %d)", p.over, p.most, p.peak)
+	}
+}
+
+var ids atomic.Int64
+
+func newID() string { return fmt.Sprintf("call-%d", ids.Add(1)) }
+
+// load makes callers that call one after the other until ctx ends. Each waits
+// for admission, holds its lease as long as hold says, and releases it.
+func load(ctx context.Context, t testing.TB, l *process, callers int, scope Scope, hold func() time.Duration, seen ...*provider) *sync.WaitGroup {
+	var group sync.WaitGroup
+	for range callers {
+		group.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := l.Acquire(ctx, Request{ID: newID(), Call: scope})
+				if err != nil {
+					if ctx.Err() == nil && !errors.Is(err, ErrFenced) {
+						t.Errorf("Acquire: %v", err)
+					}
+					return
+				}
+				use(lease, hold(), seen...)
+				if err := lease.Release(context.Background()); err != nil {
+					t.Errorf("Release: %v", err)
+				}
+			}
+		})
+	}
+	return &group
+}
+
+// use uses a lease as a worker does: nothing is sent on one that is lost.
+func use(lease *Lease, hold time.Duration, seen ...*provider) {
+	ctx, cancel := lease.Context(context.Background())
+	defer cancel()
+	if lease.Check() != nil {
+		return
+	}
+	for _, p := range seen {
+		p.enter()
+		defer p.leave()
+	}
+	sleep(ctx, hold)
+}

@@ -1,0 +1,445 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// pump is the one goroutine of a Limiter that asks for calls. It takes what
+// others post, makes one script of all that is due, and tells the callers.
+type pump struct {
+	*Limiter
+	registry *registry // nil before it was read
+	reload   bool      // the registry has changed
+	stale    bool      // a script has said so
+
+	gates    map[string]*gate // by the word for their set
+	lines    map[string]*rule // the limits in whose lines this worker stands, by ID
+	woken    map[string]*rule // the limits whose line called this worker, by ID
+	releases []*release
+
+	calls      uint64 // that came, to number them
+	admissions uint64
+}
+
+func newPump(l *Limiter) *pump {
+	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}}
+}
+
+// How long the pump waits before it asks a Redis that did not answer again.
+const (
+	shortestPause = 50 * time.Millisecond
+	longestPause  = time.Second
+)
+
+// run serves until the Limiter is told to stop, and writes down what is left;
+// or until ctx ends, and leaves everything.
+func (p *pump) run(ctx context.Context) error {
+	select {
+	case <-p.beating:
+	case <-p.stopping:
+	case <-ctx.Done():
+		return nil
+	}
+	pause := shortestPause
+	for {
+		select {
+		case <-p.stopping:
+			p.leave(ctx)
+			return nil
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		next, err := p.step(ctx)
+		if err != nil {
+			p.outage(ctx, err)
+			next = time.Now().Add(pause)
+			pause = min(2*pause, longestPause)
+			p.rest(ctx, next, nil)
+			continue
+		}
+		pause = shortestPause
+		p.rest(ctx, next, p.kick)
+	}
+}
+
+// rest waits until a time, the zero time being never, a kick, or the end.
+func (p *pump) rest(ctx context.Context, until time.Time, kick <-chan struct{}) {
+	var due <-chan time.Time
+	if !until.IsZero() {
+		timer := time.NewTimer(time.Until(until))
+		defer timer.Stop()
+		due = timer.C
+	}
+	select {
+	case <-due:
+	case <-kick:
+	case <-p.stopping:
+	case <-ctx.Done():
+	}
+}
+
+// step does what is due and returns when more will be; the zero time when
+// nothing is known to come.
+func (p *pump) step(ctx context.Context) (time.Time, error) {
+	for {
+		p.collect()
+		if p.registry == nil || p.reload {
+			if err := p.load(ctx); err != nil {
+				return time.Time{}, err
+			}
+		}
+		b, next := p.plan(time.Now())
+		if b == nil {
+			return next, nil
+		}
+		if err := p.send(ctx, b); err != nil {
+			return time.Time{}, err
+		}
+		p.answered()
+	}
+}
+
+// collect takes the mail.
+func (p *pump) collect() {
+	p.mu.Lock()
+	m := p.mail
+	p.mail = mail{}
+	p.mu.Unlock()
+
+	p.releases = append(p.releases, m.releases...)
+	for _, r := range m.releases {
+		p.hurry(r.rules)
+	}
+	for _, w := range m.wakes {
+		p.rouse(w)
+	}
+	for _, c := range m.calls {
+		p.calls++
+		c.seq = p.calls
+		p.place(c)
+	}
+	for _, c := range m.withdrawn {
+		p.discard(c)
+	}
+}
+
+// place puts a call into the line of its limits. Before the registry is known
+// all stand in one.
+func (p *pump) place(c *call) {
+	var rules []*rule
+	var set string
+	if p.registry != nil {
+		rules, set = p.registry.match(c.Call)
+	}
+	g := p.gates[set]
+	if g == nil {
+		g = newGate(rules)
+		p.gates[set] = g
+	}
+	now := time.Now()
+	if wait := g.waitOf(g.calls.Len(), now); c.MaxWait > 0 && wait > c.MaxWait {
+		p.decide(c, answer{err: &Refusal{Wait: wait, Limit: g.bound.id}})
+		return
+	}
+	g.add(c)
+}
+
+// discard takes a call that was withdrawn out of its line.
+func (p *pump) discard(c *call) {
+	if c.gate == nil {
+		return
+	}
+	p.undo(c)
+	c.gate.remove(c)
+}
+
+// undo releases what a call may hold without our knowing.
+func (p *pump) undo(c *call) {
+	if c.unclear {
+		c.unclear = false
+		p.releases = append(p.releases, &release{id: c.ID, rules: c.gate.rules, written: make(chan struct{})})
+	}
+}
+
+// hurry makes the calls due that wait for a lease under one of these limits.
+func (p *pump) hurry(rules []*rule) {
+	for _, g := range p.gates {
+		if g.bound != nil && g.bound.Kind == Concurrency && holds(rules, g.bound.id) {
+			g.due = time.Time{}
+		}
+	}
+}
+
+func holds(rules []*rule, id string) bool {
+	return slices.ContainsFunc(rules, func(r *rule) bool { return r.id == id })
+}
+
+// load reads the registry and puts every waiting call into its line anew.
+func (p *pump) load(ctx context.Context) error {
+	registry, err := p.Limiter.load(ctx)
+	if err != nil {
+		return err
+	}
+	if p.registry != nil && p.registry.version == registry.version {
+		if p.stale {
+			return fmt.Errorf("read limits: version %s is not the newest", registry.version)
+		}
+		p.reload = false
+		return nil
+	}
+	p.registry, p.reload, p.stale = registry, false, false
+	var calls []*call
+	for _, g := range p.gates {
+		for _, c := range g.first(g.calls.Len()) {
+			p.undo(c) // under the limits it was asked for
+			c.gate.remove(c)
+			calls = append(calls, c)
+		}
+	}
+	p.gates = map[string]*gate{}
+	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.seq, b.seq) })
+	for _, c := range calls {
+		p.place(c)
+	}
+	return nil
+}
+
+// plan makes a batch of what is due, or returns nil and when something will be.
+func (p *pump) plan(now time.Time) (*batch, time.Time) {
+	var due []*gate
+	var next time.Time
+	for _, g := range p.gates {
+		if g.calls.Len() == 0 {
+			continue
+		}
+		if !g.due.After(now) {
+			due = append(due, g)
+		} else if next.IsZero() || g.due.Before(next) {
+			next = g.due
+		}
+	}
+	b := &batch{}
+	b.end(p.releases[:min(len(p.releases), releasesPerScript)])
+	// While releases are left over none may be overtaken by a call of its id.
+	if len(b.releases) == len(p.releases) {
+		p.ask(b, due)
+		p.leaveLines(b)
+	}
+	if b.empty() {
+		return nil, next
+	}
+	p.describe(b)
+	return b, time.Time{}
+}
+
+// ask puts the first calls of the gates that are due into the batch. The one
+// whose calls were admitted longest ago goes first, so that a limit shared by
+// several is shared evenly.
+func (p *pump) ask(b *batch, due []*gate) {
+	slices.SortFunc(due, func(x, y *gate) int { return cmp.Compare(x.last, y.last) })
+	due = due[:min(len(due), callsPerScript)]
+	for _, g := range due {
+		b.ask(g, g.first(min(g.ask, max(1, callsPerScript/len(due)))))
+	}
+	if len(due) > 0 {
+		b.version = p.registry.version
+	}
+}
+
+// leaveLines adds the limits for which no call waits here any more: this worker
+// leaves their lines, and the next is called in its place.
+func (p *pump) leaveLines(b *batch) {
+	for _, of := range []map[string]*rule{p.lines, p.woken} {
+		for id, r := range of {
+			if !p.waitsFor(id, nil) {
+				b.touch(r)
+			}
+		}
+	}
+}
+
+// waitsFor says whether a call of a gate that b does not ask for waits for a
+// limit.
+func (p *pump) waitsFor(id string, b *batch) bool {
+	for _, g := range p.gates {
+		if g.bound == nil || g.bound.id != id {
+			continue
+		}
+		if b == nil || !slices.ContainsFunc(b.groups, func(asked group) bool { return asked.gate == g }) {
+			return true
+		}
+	}
+	return false
+}
+
+// describe fills in what the script wants to know about each limit.
+func (p *pump) describe(b *batch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range b.rules {
+		r := &b.rules[i]
+		// Leases and lines may be older than the limit in force.
+		if p.registry != nil && p.registry.byID[r.id] != nil {
+			r.rule = p.registry.byID[r.id]
+		}
+		r.held = p.held[r.id]
+		r.waits = p.waitsFor(r.id, b)
+		r.woken = p.woken[r.id] != nil
+	}
+}
+
+// send sends a batch and spreads its outcome.
+func (p *pump) send(ctx context.Context, b *batch) error {
+	for _, g := range b.groups {
+		for _, c := range g.calls {
+			c.unclear = true
+		}
+	}
+	sent := time.Now()
+	o, err := p.admit(ctx, b)
+	if errors.Is(err, errStale) {
+		p.reload, p.stale = true, true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	for _, r := range b.releases {
+		close(r.written)
+	}
+	p.releases = p.releases[len(b.releases):]
+	for i, r := range b.rules {
+		delete(p.woken, r.id)
+		delete(p.lines, r.id)
+		if o.waits[i] {
+			p.lines[r.id] = r.rule
+		}
+	}
+	for i, g := range b.groups {
+		p.spread(g, o.groups[i], sent, now)
+	}
+	return nil
+}
+
+// spread tells the calls of a gate what became of them.
+func (p *pump) spread(asked group, o groupOutcome, sent, now time.Time) {
+	g := asked.gate
+	for i, c := range asked.calls {
+		c.unclear = false
+		if i < len(o.grants) {
+			p.grant(c, o.grants[i], sent, now)
+		}
+	}
+	g.admittedUpTo(len(o.grants), len(asked.calls))
+	if o.bound == nil || g.calls.Len() == 0 {
+		return
+	}
+	g.refused(o.bound, now, o.wait, o.known)
+	if o.known > 0 && g.limited > 0 {
+		p.refuse(g, now)
+	}
+}
+
+// grant hands a lease to its call.
+func (p *pump) grant(c *call, granted grant, sent, now time.Time) {
+	g := c.gate
+	p.admissions++
+	g.last = p.admissions
+	e := &Lease{
+		limiter: p.Limiter, id: c.ID, rules: g.rules,
+		// Redis counted from some instant between sent and now: we take the
+		// later one to start, and the earlier one for what ends.
+		start: now.Add(granted.start),
+		until: sent.Add(granted.start + p.cfg.Lease - p.cfg.margin()),
+	}
+	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))
+	if c.LatestEnd > 0 {
+		e.latestEnd = e.start.Add(c.LatestEnd)
+	}
+	if jitter := leastJitter(g.rules); jitter > 0 {
+		e.sendBy = sent.Add(granted.start + jitter)
+	}
+	switch {
+	case granted.bound != nil:
+		e.boundBy = granted.bound.id
+	case g.refusedBy != nil && c.seq <= g.refusedUpTo:
+		e.boundBy = g.refusedBy.id
+	}
+	g.remove(c)
+
+	p.mu.Lock()
+	holder := p.leases[c.ID]
+	if holder == nil {
+		p.hold(e)
+	}
+	p.mu.Unlock()
+	if holder != nil {
+		p.decide(c, answer{lease: holder}) // the same id was asked for twice
+	} else if !p.decide(c, answer{lease: e}) {
+		e.abandon()
+	}
+}
+
+// leastJitter is the time that a call may take from its start until it is
+// written, by the rates that say one; 0: any.
+func leastJitter(rules []*rule) time.Duration {
+	var least time.Duration
+	for _, r := range rules {
+		if r.Kind != Concurrency && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
+			least = r.Jitter
+		}
+	}
+	return least
+}
+
+// refuse sends away the calls of a gate that would wait longer than they may.
+func (p *pump) refuse(g *gate, now time.Time) {
+	stay := 0
+	for _, c := range g.first(g.calls.Len()) {
+		wait := g.waitOf(stay, now)
+		if c.MaxWait == 0 || wait <= c.MaxWait {
+			stay++
+			continue
+		}
+		refusal := &Refusal{Wait: wait, Limit: g.bound.id}
+		g.remove(c)
+		p.decide(c, answer{err: refusal})
+	}
+}
+
+// leave writes down the last releases, leaves all lines and ends the heartbeat.
+// When Redis does not answer, expiry does the same a lease later.
+func (p *pump) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, p.cfg.Lease/2)
+	defer cancel()
+	p.collect()
+	for _, g := range p.gates {
+		for _, c := range g.first(g.calls.Len()) {
+			p.discard(c)
+		}
+	}
+	if err := p.lastWords(ctx); err != nil {
+		p.outage(ctx, fmt.Errorf("leave: %w", err))
+	}
+}
+
+func (p *pump) lastWords(ctx context.Context) error {
+	for {
+		b, _ := p.plan(time.Now())
+		if b == nil {
+			break
+		}
+		if err := p.send(ctx, b); err != nil {
+			return err
+		}
+		p.collect()
+	}
+	return p.remove(ctx, p.cfg.Worker, true)
+}

@@ -1,0 +1,157 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// versionField of the registry counts its changes; every other field is a
+// holder.
+const versionField = "version"
+
+// Register pins limits under a holder (an evaluation's id, or the fleet's
+// configuration) in place of those it pinned before. Every call of every worker
+// that matches a pinned limit keeps it from its next admission on; calls
+// already admitted are not counted by a limit that is new to them. Pinning the
+// same limits again changes nothing and costs nobody anything.
+func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) error {
+	if holder == "" || holder == versionField {
+		return fmt.Errorf("register limits: %q cannot hold limits", holder)
+	}
+	var problems []error
+	for _, limit := range limits {
+		problems = append(problems, limit.Validate())
+	}
+	if err := errors.Join(problems...); err != nil {
+		return fmt.Errorf("register limits of %s: %w", holder, err)
+	}
+	if len(limits) == 0 {
+		return l.Unregister(ctx, holder)
+	}
+	// One order, so that the same limits are the same text.
+	text, err := json.Marshal(slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
+		return cmp.Compare(a.ID(), b.ID())
+	}))
+	if err != nil {
+		return fmt.Errorf("register limits of %s: %w", holder, err)
+	}
+	if err := l.pin(ctx, holder, string(text)); err != nil {
+		return fmt.Errorf("register limits of %s: %w", holder, err)
+	}
+	return nil
+}
+
+// Unregister takes a holder's limits out of force. It is no error when the
+// holder has none.
+func (l *Limiter) Unregister(ctx context.Context, holder string) error {
+	if holder == versionField {
+		return fmt.Errorf("unregister limits: %q cannot hold limits", holder)
+	}
+	if err := l.pin(ctx, holder, ""); err != nil {
+		return fmt.Errorf("unregister limits of %s: %w", holder, err)
+	}
+	return nil
+}
+
+func (l *Limiter) pin(ctx context.Context, holder, text string) error {
+	return registerScript.Run(ctx, l.client,
+		[]string{l.keys.registry(), l.keys.alive()}, holder, text, l.keys.wake("")).Err()
+}
+
+// InForce lists the limits that calls must keep now, by ID: of the limits of
+// one ID that several holders pinned, the tightest.
+func (l *Limiter) InForce(ctx context.Context) ([]Limit, error) {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limits := make([]Limit, len(registry.rules))
+	for i, rule := range registry.rules {
+		limits[i] = rule.Limit
+	}
+	return limits, nil
+}
+
+// load reads the registry.
+func (l *Limiter) load(ctx context.Context) (*registry, error) {
+	fields, err := l.client.HGetAll(ctx, l.keys.registry()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read limits: %w", err)
+	}
+	registry, err := parseRegistry(l.keys, fields)
+	if err != nil {
+		return nil, fmt.Errorf("read limits: %w", err)
+	}
+	return registry, nil
+}
+
+// registry is what all holders pinned, at one version.
+type registry struct {
+	version string
+	rules   []*rule // one for each limit ID, by ID
+	byID    map[string]*rule
+}
+
+// rule is a limit in force with what admission needs to know of it.
+type rule struct {
+	Limit
+	id      string
+	state   string // key of its leases or of its theoretical arrival time
+	waiters string // key of the workers that wait for it
+	// Of a rate, in microseconds and calls.
+	interval, burst int64
+}
+
+func parseRegistry(k keys, fields map[string]string) (*registry, error) {
+	pinned := map[string][]Limit{}
+	for holder, text := range fields {
+		if holder == versionField {
+			continue
+		}
+		var limits []Limit
+		if err := json.Unmarshal([]byte(text), &limits); err != nil {
+			return nil, fmt.Errorf("limits of %s: %w", holder, err)
+		}
+		for _, limit := range limits {
+			// A limit that this program does not know must not be passed over.
+			if err := limit.Validate(); err != nil {
+				return nil, fmt.Errorf("limits of %s: %w", holder, err)
+			}
+			pinned[limit.ID()] = append(pinned[limit.ID()], limit)
+		}
+	}
+	r := &registry{version: cmp.Or(fields[versionField], "0"), byID: map[string]*rule{}}
+	for id, limits := range pinned {
+		rule := newRule(k, id, tightest(limits))
+		r.rules, r.byID[id] = append(r.rules, rule), rule
+	}
+	slices.SortFunc(r.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })
+	return r, nil
+}
+
+func newRule(k keys, id string, limit Limit) *rule {
+	r := &rule{Limit: limit, id: id, waiters: k.waiters(id), state: k.leases(id)}
+	if limit.Kind == Requests {
+		interval, burst := limit.pace()
+		r.state, r.interval, r.burst = k.rate(id), interval.Microseconds(), burst
+	}
+	return r
+}
+
+// match returns the rules that a call must keep, and a word for that set: calls
+// of one word wait in one line.
+func (r *registry) match(call Scope) (rules []*rule, set string) {
+	var word []byte
+	for i, rule := range r.rules {
+		if rule.Matches(call) {
+			rules = append(rules, rule)
+			word = append(strconv.AppendInt(word, int64(i), 36), '.')
+		}
+	}
+	return rules, string(word)
+}

@@ -1,0 +1,42 @@
+package ratelimit
+
+import (
+	_ "embed"
+	"fmt"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var (
+	//go:embed lua/admit.lua
+	admitText string
+	//go:embed lua/renew.lua
+	renewText string
+	//go:embed lua/register.lua
+	registerText string
+	//go:embed lua/forget.lua
+	forgetText string
+
+	admitScript    = redis.NewScript(admitText)
+	renewScript    = redis.NewScript(renewText)
+	registerScript = redis.NewScript(registerText)
+	forgetScript   = redis.NewScript(forgetText)
+)
+
+// integers checks that a script answered with integers only.
+func integers(reply any, err error) ([]int64, error) {
+	if err != nil {
+		return nil, err
+	}
+	list, ok := reply.([]any)
+	if !ok {
+		return nil, fmt.Errorf("script answered %T, want a list", reply)
+	}
+	numbers := make([]int64, len(list))
+	for i, value := range list {
+		if numbers[i], ok = value.(int64); !ok {
+			return nil, fmt.Errorf("script answered %T at %d, want an integer", value, i)
+		}
+	}
+	return numbers, nil
+}

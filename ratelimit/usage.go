@@ -1,0 +1,134 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Alive tells of every worker known to Redis whether its heartbeat holds, by
+// Redis's clock. A worker that is not in the answer is not alive.
+func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
+	now, workers, err := l.heartbeats(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read heartbeats: %w", err)
+	}
+	alive := make(map[string]bool, len(workers))
+	for worker, end := range workers {
+		alive[worker] = end > now
+	}
+	return alive, nil
+}
+
+// heartbeats reads Redis's time and the end of each heartbeat, in microseconds.
+func (l *Limiter) heartbeats(ctx context.Context) (now float64, ends map[string]float64, err error) {
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	members := pipe.ZRangeWithScores(ctx, l.keys.alive(), 0, -1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return 0, nil, err
+	}
+	ends = map[string]float64{}
+	for _, member := range members.Val() {
+		ends[member.Member.(string)] = member.Score
+	}
+	return float64(clock.Val().UnixMicro()), ends, nil
+}
+
+// Forget removes a worker whose heartbeat lapsed from the heartbeats and from
+// every line of waiters. A worker whose heartbeat holds is left alone.
+func (l *Limiter) Forget(ctx context.Context, worker string) error {
+	if err := l.remove(ctx, worker, false); err != nil {
+		return fmt.Errorf("forget worker %s: %w", worker, err)
+	}
+	return nil
+}
+
+// remove is the forget script; leaving is the worker's own wish.
+func (l *Limiter) remove(ctx context.Context, worker string, leaving bool) error {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	keys := []string{l.keys.alive()}
+	for _, r := range registry.rules {
+		keys = append(keys, r.waiters)
+	}
+	return forgetScript.Run(ctx, l.client, keys, worker, flag(leaving)).Err()
+}
+
+// Usage is how much of a limit is used.
+type Usage struct {
+	Limit   Limit
+	InUse   int           // of a concurrency limit: leases
+	Waiting int           // live workers with calls that wait for it
+	Wait    time.Duration // of a rate: until it admits the next call
+}
+
+// Usage reads how much of each limit in force is used, by ID.
+func (l *Limiter) Usage(ctx context.Context) ([]Usage, error) {
+	usage, err := l.usage(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read use of limits: %w", err)
+	}
+	return usage, nil
+}
+
+func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now, alive, err := l.heartbeats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	waiters := make([]*redis.StringSliceCmd, len(registry.rules))
+	leases := make([]*redis.IntCmd, len(registry.rules))
+	arrivals := make([]*redis.StringCmd, len(registry.rules))
+	after := "(" + strconv.FormatFloat(now, 'f', 0, 64)
+	pipe := l.client.Pipeline()
+	for i, r := range registry.rules {
+		waiters[i] = pipe.ZRange(ctx, r.waiters, 0, -1)
+		if r.Kind == Concurrency {
+			leases[i] = pipe.ZCount(ctx, r.state, after, "+inf")
+		} else {
+			arrivals[i] = pipe.Get(ctx, r.state)
+		}
+	}
+	// A rate that was not used lately has no key.
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	usage := make([]Usage, len(registry.rules))
+	for i, r := range registry.rules {
+		u := Usage{Limit: r.Limit}
+		for _, worker := range waiters[i].Val() {
+			if alive[worker] > now {
+				u.Waiting++
+			}
+		}
+		if r.Kind == Concurrency {
+			u.InUse = int(leases[i].Val())
+		} else if seconds, err := arrivals[i].Float64(); err == nil {
+			u.Wait = r.freeIn(int64(now), seconds)
+		}
+		usage[i] = u
+	}
+	return usage, nil
+}
+
+// rateEpoch is where redis_rate's times begin: 2017, in Unix seconds.
+const rateEpoch = 1483228800
+
+// freeIn is the time from now (Unix microseconds) until a rate with this
+// theoretical arrival time (seconds since rateEpoch) admits a call.
+func (r *rule) freeIn(now int64, arrival float64) time.Duration {
+	tat := max(int64(math.Round((arrival+rateEpoch)*1e6)), now)
+	return time.Duration(max(0, tat-(r.burst-1)*r.interval-now)) * time.Microsecond
+}

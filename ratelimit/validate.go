@@ -1,0 +1,61 @@
+package ratelimit
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Bounds that keep every product of the arithmetic exact in a double, which is
+// what Redis's Lua counts in.
+const (
+	greatestMax    = 1_000_000_000
+	greatestPeriod = 31 * 24 * time.Hour
+	greatestWindow = 24 * time.Hour
+	greatestRefill = 366 * 24 * time.Hour
+)
+
+// Validate reports everything that is wrong with a limit.
+func (l Limit) Validate() error {
+	var problems []error
+	wrong := func(format string, args ...any) {
+		problems = append(problems, fmt.Errorf("limit %s: "+format, append([]any{l.ID()}, args...)...))
+	}
+	if l.Max < 1 || l.Max > greatestMax {
+		wrong("max %d is not between 1 and %d", l.Max, greatestMax)
+	}
+	switch l.Kind {
+	case Concurrency:
+		return errors.Join(problems...)
+	case Requests:
+	default:
+		wrong("unknown kind %q", l.Kind)
+	}
+	if l.Period < time.Millisecond || l.Period > greatestPeriod {
+		wrong("period %s is not between 1ms and %s", l.Period, greatestPeriod)
+	}
+	if l.Burst < 0 || l.Burst > greatestMax {
+		wrong("burst %d is not between 0 and %d", l.Burst, greatestMax)
+	}
+	if l.Jitter < 0 || l.Jitter > time.Hour {
+		wrong("jitter %s is not between 0 and 1h", l.Jitter)
+	}
+	switch l.Window.Shape {
+	case "", Bucket:
+		if l.Window.Length != 0 {
+			wrong("a bucket has no length, got %s", l.Window.Length)
+		}
+	case Sliding, Fixed:
+		if l.Window.Length < time.Millisecond || l.Window.Length > greatestWindow {
+			wrong("window of %s is not between 1ms and %s", l.Window.Length, greatestWindow)
+		}
+	default:
+		wrong("unknown window shape %q", l.Window.Shape)
+	}
+	if len(problems) == 0 {
+		if interval, burst := l.pace(); burst > int64(greatestRefill/interval) {
+			wrong("a burst of %d takes more than a year to refill", burst)
+		}
+	}
+	return errors.Join(problems...)
+}
