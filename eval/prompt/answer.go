@@ -1,0 +1,120 @@
+package prompt
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// answerFormat says which answer is wanted, in words and as a schema.
+type answerFormat struct {
+	name   string
+	words  string
+	schema json.RawMessage
+}
+
+func (a answerFormat) text() string {
+	return "Answer with one JSON object and nothing before or after it:\n\n" + a.words +
+		"\n\nJSON schema: " + string(a.schema)
+}
+
+// object is the schema of an object of type P's properties. Properties are
+// structs rather than maps because their order is the order in which models
+// write them.
+type object[P any] struct {
+	Type       string   `json:"type"`
+	Properties P        `json:"properties"`
+	Required   []string `json:"required"`
+	Additional bool     `json:"additionalProperties"`
+}
+
+func newObject[P any](properties P, required ...string) object[P] {
+	return object[P]{Type: "object", Properties: properties, Required: required}
+}
+
+type text struct {
+	Type string   `json:"type"`
+	Enum []string `json:"enum,omitempty"`
+}
+
+type integer struct {
+	Type    string `json:"type"`
+	Minimum int    `json:"minimum"`
+	Maximum int    `json:"maximum"`
+}
+
+type array[I any] struct {
+	Type  string `json:"type"`
+	Items I      `json:"items"`
+}
+
+type comparison struct {
+	Winner text `json:"winner_doc_id"`
+	Reason text `json:"reason"`
+}
+
+type scores struct {
+	Evaluations array[object[score]] `json:"evaluations"`
+}
+
+type score struct {
+	Criterion text    `json:"criterion"`
+	Score     integer `json:"score"`
+	Reason    text    `json:"reason"`
+}
+
+func pairwiseAnswer(first, second string, ties bool) answerFormat {
+	ids := []string{first, second}
+	winner := fmt.Sprintf("the id of the better document, exactly %s or %s", encode(first), encode(second))
+	if ties {
+		ids = append(ids, eval.Tie)
+		winner += fmt.Sprintf(`; "%s" only if neither is better`, eval.Tie)
+	} else {
+		winner += "; choose one even if they are close"
+	}
+	return answerFormat{
+		name: "pairwise_verdict",
+		words: "- winner_doc_id: " + winner + ".\n" +
+			"- reason: what decided, in one to three sentences; never empty.",
+		schema: encode(newObject(comparison{
+			Winner: text{Type: "string", Enum: ids},
+			Reason: text{Type: "string"},
+		}, "winner_doc_id", "reason")),
+	}
+}
+
+func singleAnswer(s *eval.Single) answerFormat {
+	names := make([]string, len(s.Criteria))
+	quoted := make([]string, len(s.Criteria))
+	for i, c := range s.Criteria {
+		names[i], quoted[i] = c.Name, string(encode(c.Name))
+	}
+	entry := newObject(score{
+		Criterion: text{Type: "string", Enum: names},
+		Score:     integer{Type: "integer", Minimum: s.Scale.Min, Maximum: s.Scale.Max},
+		Reason:    text{Type: "string"},
+	}, "criterion", "score", "reason")
+	return answerFormat{
+		name: "single_verdict",
+		words: "- evaluations: one entry for each criterion, every criterion once: " + strings.Join(quoted, ", ") + ".\n" +
+			fmt.Sprintf("- score: a whole number from %d (worst) to %d (best).\n", s.Scale.Min, s.Scale.Max) +
+			"- reason: what decided the score, in one to three sentences; never empty.",
+		schema: encode(newObject(scores{
+			Evaluations: array[object[score]]{Type: "array", Items: entry},
+		}, "evaluations")),
+	}
+}
+
+// encode is v's JSON on one line, with <, > and & as they are.
+func encode(v any) json.RawMessage {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		panic(fmt.Sprintf("prompt: encode: %v", err)) // strings and numbers only
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}

@@ -1,0 +1,54 @@
+package prompt
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"html"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// documentBlock shows a text between tags that its author cannot have written.
+// data is every text that the prompt shows.
+func documentBlock(id, text string, data []string) string {
+	fence := fenceFor(text, data)
+	return `<document id="` + html.EscapeString(id) + `" fence="` + fence + `">` + "\n" +
+		text + "\n" +
+		`</document fence="` + fence + `">`
+}
+
+// questionBlock shows the item's question in the same way: questions often come
+// from data sets and read like instructions.
+func questionBlock(question string, data []string) string {
+	if strings.TrimSpace(question) == "" {
+		return "(No question was given. Judge the text as it stands.)"
+	}
+	fence := fenceFor(question, data)
+	return `<question fence="` + fence + `">` + "\n" + question + "\n" + `</question fence="` + fence + `">`
+}
+
+// fenceFor derives eight hexadecimal characters from a text, other ones until
+// they occur nowhere in data. They depend on the other texts only when one of
+// them holds the first choice, so that a prompt's beginning stays the same
+// whatever follows.
+func fenceFor(text string, data []string) string {
+	for attempt := 0; ; attempt++ {
+		hash := sha256.New()
+		_, _ = io.WriteString(hash, strconv.Itoa(attempt)+" "+text) // never fails
+		fence := hex.EncodeToString(hash.Sum(nil)[:4])
+		if !slices.ContainsFunc(data, func(shown string) bool { return strings.Contains(shown, fence) }) {
+			return fence
+		}
+	}
+}
+
+// printable reports whether an id can stand within a tag and within a line.
+func printable(id string) bool {
+	return utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool {
+		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
+	})
+}

@@ -1,0 +1,121 @@
+// Package prompt turns one run of an evaluation into the messages that its judge
+// is sent, and into the JSON schema of the answer that is wanted.
+//
+// Documents are data: each stands unchanged between two tags that carry a
+// number found in none of the shown texts, and nothing within a document is ever
+// expanded. The package does not shorten texts to a model's window, and does not
+// know providers: how a message or a schema is written on the wire is theirs.
+package prompt
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Message is one turn of a conversation.
+type Message struct {
+	Role    string // "system", "user" or "assistant"
+	Content string
+}
+
+// Prompt is what one run asks.
+type Prompt struct {
+	Messages []Message // an optional system message, then a user message
+	// Schema is the JSON schema of the answer, in the strict form that structured
+	// output needs: every property required, no others allowed. It also stands in
+	// the messages, on the one line that begins "JSON schema: ", so that it holds
+	// for models without structured output.
+	Schema     json.RawMessage
+	SchemaName string // letters and underscores
+}
+
+// Build makes the prompt of a run of the given kind. first and second are
+// positions in e.Documents, first the one shown first; second is -1 for
+// eval.KindSingle. texts are the documents' texts by eval.Document.Hash.
+//
+// The same arguments always make the same prompt. Everything before the second
+// document is the same for all runs that show the same first document, so that
+// providers can reuse what they computed for it.
+func Build(e *eval.Evaluation, kind eval.Kind, first, second int, texts map[string]string) (Prompt, error) {
+	template, err := parse(kind, templateOf(e, kind))
+	if err != nil {
+		return Prompt{}, err
+	}
+	shown := []eval.Document{e.Documents[first]}
+	if kind == eval.KindPairwise {
+		shown = append(shown, e.Documents[second])
+	}
+	question := e.Items[shown[0].Item].Question
+	data := []string{question}
+	for _, d := range shown {
+		if !printable(d.ID) {
+			return Prompt{}, fmt.Errorf("document id %q cannot stand in a prompt: it holds a line break, a control character or bytes that are not UTF-8", d.ID)
+		}
+		text, ok := texts[d.Hash]
+		if !ok {
+			return Prompt{}, fmt.Errorf("text of document %q (%s) is missing", d.ID, d.Hash)
+		}
+		data = append(data, text)
+	}
+
+	var answer answerFormat
+	values := map[string]string{"question": questionBlock(question, data)}
+	switch kind {
+	case eval.KindSingle:
+		answer = singleAnswer(e.Single)
+		values["criteria"] = criteriaList(e.Single.Criteria)
+		values["scale"] = fmt.Sprintf("%d (worst) to %d (best)", e.Single.Scale.Min, e.Single.Scale.Max)
+	case eval.KindPairwise:
+		answer = pairwiseAnswer(shown[0].ID, shown[1].ID, e.Pairwise.Ties)
+	}
+	blocks := make([]string, len(shown))
+	for i, d := range shown {
+		blocks[i] = documentBlock(d.ID, data[1+i], data)
+	}
+	values["documents"] = strings.Join(blocks, "\n\n")
+	values["answer_format"] = answer.text()
+
+	return Prompt{Messages: template.render(values), Schema: answer.schema, SchemaName: answer.name}, nil
+}
+
+// Repair is what follows the prompt's messages when an answer was no verdict:
+// the answer itself and a turn that says what was wrong with it. problem is the
+// words of a verdict.Problem.
+func Repair(previousAnswer, problem string) []Message {
+	if strings.TrimSpace(previousAnswer) == "" {
+		previousAnswer = "(no text)" // providers refuse an empty turn
+	}
+	return []Message{
+		{Role: "assistant", Content: previousAnswer},
+		{Role: "user", Content: "That answer cannot be used: " + problem + "\n\n" +
+			"Answer again and keep your judgement. Write one JSON object that fits the JSON schema above, with nothing before or after it."},
+	}
+}
+
+func templateOf(e *eval.Evaluation, kind eval.Kind) string {
+	own := ""
+	switch {
+	case kind == eval.KindSingle && e.Single != nil:
+		own = e.Single.Template
+	case kind == eval.KindPairwise && e.Pairwise != nil:
+		own = e.Pairwise.Template
+	}
+	if own == "" {
+		return DefaultTemplate(kind)
+	}
+	return own
+}
+
+func criteriaList(criteria []eval.Criterion) string {
+	lines := make([]string, len(criteria))
+	for i, c := range criteria {
+		lines[i] = "- " + c.Name
+		if c.Description != "" {
+			lines[i] += ": " + strings.ReplaceAll(strings.TrimSpace(c.Description), "\n", "\n  ")
+		}
+	}
+	return strings.Join(lines, "\n")
+}

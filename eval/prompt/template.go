@@ -1,0 +1,186 @@
+package prompt
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+var (
+	//go:embed pairwise.md
+	pairwiseTemplate string
+	//go:embed single.md
+	singleTemplate string
+)
+
+// DefaultTemplate is the text of the built-in template of a kind. Placeholders
+// are words in double square brackets:
+//
+//	[[documents]]      the fenced documents; required
+//	[[question]]       the item's question, fenced
+//	[[answer_format]]  the wanted answer and its schema; the end of the prompt where it is left out
+//	[[criteria]]       single: the criteria with their descriptions, as a list
+//	[[scale]]          single: "1 (worst) to 5 (best)"
+//	[[user]]           ends the system message and begins the user's; without it, all is the user's
+//
+// Documents, question and answer format stand on lines of their own. Nothing else in a template is expanded.
+func DefaultTemplate(kind eval.Kind) string {
+	if kind == eval.KindSingle {
+		return singleTemplate
+	}
+	return pairwiseTemplate
+}
+
+// CheckTemplate reports what would keep a template from being used, all
+// problems together.
+func CheckTemplate(kind eval.Kind, text string) error {
+	_, err := parse(kind, text)
+	return err
+}
+
+// userMark separates the system message from the user's.
+const userMark = "user"
+
+func placeholders(kind eval.Kind) []string {
+	names := []string{"documents", "question", "answer_format", userMark}
+	if kind == eval.KindSingle {
+		names = append(names, "criteria", "scale")
+	}
+	return names
+}
+
+// placeholder matches whatever may be meant as one. Numbers are left alone.
+var placeholder = regexp.MustCompile(`\[\[\s*[A-Za-z][A-Za-z0-9_ -]*\]\]`)
+
+// template is a parsed template, ready to be rendered.
+type template struct {
+	system, user []piece
+}
+
+// piece is literal text, or the name of a placeholder.
+type piece struct {
+	literal string
+	name    string
+}
+
+func parse(kind eval.Kind, text string) (template, error) {
+	known := placeholders(kind)
+	text = strings.TrimSpace(text)
+	var t template
+	var problems []error
+	count := map[string]int{}
+	end := 0
+	for _, at := range placeholder.FindAllStringIndex(text, -1) {
+		name := text[at[0]+2 : at[1]-2]
+		t.user = append(t.user, piece{literal: text[end:at[0]]})
+		end = at[1]
+		count[name]++
+		switch {
+		case !slices.Contains(known, name):
+			problems = append(problems, unknown(kind, name, known))
+		case name != userMark:
+			t.user = append(t.user, piece{name: name})
+		case count["documents"] > 0:
+			problems = append(problems, errors.New("[[user]] stands after [[documents]]: documents belong to the user message"))
+		case count[name] == 1:
+			t.system, t.user = t.user, nil
+		}
+	}
+	t.user = append(t.user, piece{literal: text[end:]})
+
+	if count["documents"] == 0 {
+		problems = append(problems, errors.New("the template has no [[documents]]: it must say where they stand"))
+	}
+	for _, name := range []string{"documents", "answer_format", userMark} {
+		if count[name] > 1 {
+			problems = append(problems, fmt.Errorf("[[%s]] stands %d times in the template: want it once", name, count[name]))
+		}
+	}
+	if count["answer_format"] == 0 {
+		t.user = append(t.user, piece{literal: "\n\n"}, piece{name: "answer_format"})
+	}
+	if len(problems) > 0 {
+		return template{}, fmt.Errorf("%s template: %w", kind, errors.Join(problems...))
+	}
+	t.trim()
+	return t, nil
+}
+
+// trim drops the blank lines around [[user]] from the template's own text, so
+// that no text that is filled in is ever trimmed.
+func (t *template) trim() {
+	if last := len(t.system) - 1; last >= 0 {
+		t.system[last].literal = strings.TrimRight(t.system[last].literal, " \t\r\n")
+		t.user[0].literal = strings.TrimLeft(t.user[0].literal, " \t\r\n")
+	}
+}
+
+// render fills in the values. An empty system message is left out.
+func (t template) render(values map[string]string) []Message {
+	user := Message{Role: "user", Content: fill(t.user, values)}
+	if system := fill(t.system, values); system != "" {
+		return []Message{{Role: "system", Content: system}, user}
+	}
+	return []Message{user}
+}
+
+// fill writes the pieces one after another. Blocks begin and end on lines of
+// their own, also where a template puts them into the middle of one: tags and the
+// schema are found by line.
+func fill(pieces []piece, values map[string]string) string {
+	var out strings.Builder
+	afterBlock := false
+	for _, p := range pieces {
+		next := p.literal + values[p.name]
+		isBlock := p.name == "documents" || p.name == "question" || p.name == "answer_format"
+		if next == "" {
+			continue
+		}
+		if (afterBlock && next[0] != '\n') || (isBlock && out.Len() > 0 && !strings.HasSuffix(out.String(), "\n")) {
+			out.WriteByte('\n')
+		}
+		out.WriteString(next)
+		afterBlock = isBlock
+	}
+	return out.String()
+}
+
+// unknown says what a placeholder that does not exist may have been meant to be.
+func unknown(kind eval.Kind, name string, known []string) error {
+	if kind == eval.KindPairwise && (name == "criteria" || name == "scale") {
+		return fmt.Errorf("[[%s]] belongs to single templates: a comparison has none, so write what counts into the template", name)
+	}
+	nearest := slices.MinFunc(known, func(a, b string) int { return distance(name, a) - distance(name, b) })
+	if distance(name, nearest) > 1+len(nearest)/3 {
+		return fmt.Errorf("unknown placeholder [[%s]]: known are [[%s]]", name, strings.Join(known, "]], [["))
+	}
+	return fmt.Errorf("unknown placeholder [[%s]]: did you mean [[%s]]?", name, nearest)
+}
+
+// distance is the number of letters to insert, delete or change to make b of a,
+// in any case (Levenshtein).
+func distance(a, b string) int {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
