@@ -1,0 +1,117 @@
+package verdict
+
+import (
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Score is what a judge gave a document on one criterion.
+type Score struct {
+	Criterion string
+	Score     float64 // a whole number on the scale
+	Reason    string  // never empty
+}
+
+// Single reads the scores of one document: every criterion exactly once, each a
+// whole number on the scale, in the order of criteria. A number written as a
+// string of its digits ("4") counts as the number, because it can mean nothing
+// else; "4/5" and 4.5 do not. The error is a *Problem that lists everything
+// wrong.
+func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, error) {
+	const key = "evaluations"
+	fields, err := answer(text, key)
+	if err != nil {
+		return nil, err
+	}
+	var entries []json.RawMessage
+	if err := json.Unmarshal(fields[key], &entries); err != nil || entries == nil { // null leaves it nil
+		return nil, problem("%s is %s; it must be an array with one object for each criterion", key, shorten(string(fields[key])))
+	}
+	names := make([]string, len(criteria))
+	for i, c := range criteria {
+		names[i] = c.Name
+	}
+	scores := make([]Score, len(criteria))
+	given := make([]int, len(criteria))
+	var wrong []string
+	for i, raw := range entries {
+		score, err := scoreOf(raw, i, names, scale)
+		if at := slices.Index(names, score.Criterion); at >= 0 {
+			scores[at] = score
+			given[at]++
+		}
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+	}
+	for i, n := range given {
+		switch {
+		case n == 0:
+			wrong = append(wrong, "criterion "+quote(names[i])+" is missing")
+		case n > 1:
+			wrong = append(wrong, "criterion "+quote(names[i])+" stands "+strconv.Itoa(n)+" times; want it once")
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, problem("%s", strings.Join(atMost(wrong, 10), "; "))
+	}
+	return scores, nil
+}
+
+// scoreOf reads the i-th entry. Its criterion is set whenever it is a known one,
+// also beside an error.
+func scoreOf(raw json.RawMessage, i int, names []string, scale eval.Scale) (Score, error) {
+	fields, err := fieldsOf(raw)
+	if err != nil {
+		return Score{}, problem("entry %d of evaluations is %s: %v", i+1, shorten(string(raw)), err)
+	}
+	said, _ := stringOf(fields["criterion"])
+	name := strings.TrimSpace(said)
+	if slices.Contains(names, said) {
+		name = said
+	}
+	if !slices.Contains(names, name) {
+		return Score{}, problem("entry %d of evaluations has the criterion %s; it must be exactly one of %s",
+			i+1, shorten(orNothing(fields["criterion"])), quoteAll(names))
+	}
+	score := Score{Criterion: name}
+	value, ok := wholeNumber(fields["score"])
+	if !ok || value < float64(scale.Min) || value > float64(scale.Max) {
+		return score, problem("score of %s is %s; it must be a whole number from %d to %d",
+			quote(name), shorten(orNothing(fields["score"])), scale.Min, scale.Max)
+	}
+	score.Score = value
+	score.Reason, err = reasonOf(fields, " of "+quote(name))
+	return score, err
+}
+
+// wholeNumber reads a JSON number without a fraction, or the same in quotes.
+func wholeNumber(raw json.RawMessage) (value float64, ok bool) {
+	if s, isString := stringOf(raw); isString {
+		n, err := strconv.Atoi(strings.TrimSpace(s))
+		return float64(n), err == nil
+	}
+	if json.Unmarshal(raw, &value) != nil || string(raw) == "null" {
+		return 0, false
+	}
+	return value + 0, value == math.Trunc(value) // + 0 makes 0 of -0
+}
+
+func orNothing(raw json.RawMessage) string {
+	if raw == nil {
+		return "missing"
+	}
+	return string(raw)
+}
+
+func atMost(all []string, n int) []string {
+	if len(all) <= n {
+		return all
+	}
+	return append(all[:n:n], "and "+strconv.Itoa(len(all)-n)+" more")
+}

@@ -1,0 +1,131 @@
+// Package verdict reads what a judge said: it finds the JSON object in the
+// answer, checks it against what was asked, and says what is wrong with it in
+// words that the judge can be sent.
+//
+// It guesses nothing. An answer that could be read in two ways, or that is no
+// valid JSON, is a Problem, never a tie, a lowest score or somebody's win: asking
+// again costs a call, a wrong verdict costs the evaluation. Asking again is not
+// its business.
+package verdict
+
+import (
+	"encoding/json"
+	"fmt"
+	"html"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Problem is why an answer is no verdict. Its words say what was found and what
+// is wanted, for a repair turn and for people.
+type Problem struct {
+	words string
+}
+
+// Error is the problem in words.
+func (p *Problem) Error() string { return p.words }
+
+func problem(format string, args ...any) *Problem {
+	return &Problem{words: fmt.Sprintf(format, args...)}
+}
+
+// Pairwise reads the verdict on two documents: the winner's id, or eval.Tie
+// where ties are allowed, and the judge's reason, which is never empty. An id
+// that is written with HTML escapes counts as the id, because the documents' tags
+// show it so. Keys beyond those asked for are ignored. The error is a *Problem.
+func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
+	const key = "winner_doc_id"
+	fields, err := answer(text, key)
+	if err != nil {
+		return "", "", err
+	}
+	allowed := []string{first, second}
+	if ties {
+		allowed = append(allowed, eval.Tie)
+	}
+	want := "it must be exactly one of " + quoteAll(allowed)
+	said, ok := stringOf(fields[key])
+	if !ok {
+		return "", "", problem("%s is %s, not a string; %s", key, shorten(string(fields[key])), want)
+	}
+	winner, ok = match(said, allowed)
+	if !ok {
+		return "", "", problem("%s is %s; %s", key, shorten(quote(said)), want)
+	}
+	if reason, err = reasonOf(fields, ""); err != nil {
+		return "", "", err
+	}
+	return winner, reason, nil
+}
+
+// match finds the one allowed id that was said.
+func match(said string, allowed []string) (id string, ok bool) {
+	trimmed := strings.TrimSpace(said)
+	var found []string
+	for _, id := range allowed {
+		if (said == id || trimmed == id || html.UnescapeString(trimmed) == id) && !slices.Contains(found, id) {
+			found = append(found, id)
+		}
+	}
+	if len(found) != 1 {
+		return "", false
+	}
+	return found[0], true
+}
+
+// reasonOf reads the reason of an object; where names the object for messages.
+func reasonOf(fields map[string]json.RawMessage, where string) (string, error) {
+	raw, ok := fields["reason"]
+	if !ok {
+		return "", problem("reason%s is missing; say what decided, in one to three sentences", where)
+	}
+	reason, ok := stringOf(raw)
+	if !ok {
+		return "", problem("reason%s is %s, not a string", where, shorten(string(raw)))
+	}
+	if reason = strings.TrimSpace(reason); reason == "" {
+		return "", problem("reason%s is empty; say what decided, in one to three sentences", where)
+	}
+	return reason, nil
+}
+
+// stringOf decodes a JSON string; ok is false for anything else, also null.
+func stringOf(raw json.RawMessage) (value string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return value, json.Unmarshal(raw, &value) == nil
+}
+
+func quote(s string) string {
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(s); err != nil {
+		panic(fmt.Sprintf("verdict: encode a string: %v", err)) // cannot fail
+	}
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+func quoteAll(all []string) string {
+	quoted := make([]string, len(all))
+	for i, s := range all {
+		quoted[i] = quote(s)
+	}
+	return strings.Join(quoted, ", ")
+}
+
+// shorten keeps a message readable whatever a judge wrote.
+func shorten(s string) string {
+	const most = 80
+	runes := 0
+	for i := range s {
+		if runes == most {
+			return s[:i] + "…"
+		}
+		runes++
+	}
+	return s
+}

@@ -1,0 +1,164 @@
+package verdict_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+)
+
+func TestPairwiseAccepts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text, first, second string
+		ties                bool
+		winner, reason      string
+	}{
+		"plain":          {`{"winner_doc_id": "a.md", "reason": "It cites."}`, "a.md", "b.md", false, "a.md", "It cites."},
+		"second":         {`{"reason": "It cites.", "winner_doc_id": "b.md"}`, "a.md", "b.md", false, "b.md", "It cites."},
+		"byte order":     {"\ufeff \n" + `{"winner_doc_id":"a","reason":"r"}` + "\n", "a", "b", false, "a", "r"},
+		"fenced":         {"Here:\n```json\n{\"winner_doc_id\":\"a\",\"reason\":\"r\"}\n```\nDone.", "a", "b", false, "a", "r"},
+		"fence, no tag":  {"```\n{\"winner_doc_id\":\"a\",\"reason\":\"r\"}\n```", "a", "b", false, "a", "r"},
+		"prose":          {`I think {both} are "good", but: {"winner_doc_id":"a","reason":"r"}. That's all [1].`, "a", "b", false, "a", "r"},
+		"last counts":    {`First {"winner_doc_id":"a","reason":"r"}, no: {"winner_doc_id":"b","reason":"s"}`, "a", "b", false, "b", "s"},
+		"other objects":  {`{"winner_doc_id":"a","reason":"r"} {"confidence": 1}`, "a", "b", false, "a", "r"},
+		"boxed":          {`\boxed{{"winner_doc_id":"a","reason":"r"}}`, "a", "b", false, "a", "r"},
+		"thought":        {`<think>{"winner_doc_id":"a","reason":"r"}</think> {"winner_doc_id":"b","reason":"s"}`, "a", "b", false, "b", "s"},
+		"thought only":   {`a? "winner_doc_id"</think>{"winner_doc_id":"b","reason":"s"}`, "a", "b", false, "b", "s"},
+		"braces within":  {`So: {"winner_doc_id":"a","reason":"uses } and { and \" well"} ok`, "a", "b", false, "a", `uses } and { and " well`},
+		"tie":            {`{"winner_doc_id":"tie","reason":"same"}`, "a", "b", true, eval.Tie, "same"},
+		"spaces":         {`{"winner_doc_id":" a\n","reason":"  r "}`, "a", "b", false, "a", "r"},
+		"HTML escapes":   {`{"winner_doc_id":"R&amp;D &#34;x&#34;","reason":"r"}`, `R&D "x"`, "b", false, `R&D "x"`, "r"},
+		"more keys":      {`{"winner_doc_id":"a","reason":"r","confidence":0.9}`, "a", "b", false, "a", "r"},
+		"other alphabet": {`{"winner_doc_id":"\u00e9t\u00e9","reason":"ça"}`, "été", "b", false, "été", "ça"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			winner, reason, err := verdict.Pairwise(test.text, test.first, test.second, test.ties)
+			if winner != test.winner || reason != test.reason || err != nil {
+				t.Errorf("Pairwise = %q, %q, %v, want %q, %q", winner, reason, err, test.winner, test.reason)
+			}
+		})
+	}
+}
+
+func TestPairwiseRefuses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		ties bool
+		want string // in the problem
+	}{
+		"nothing":              {"", false, "the answer is empty"},
+		"byte order mark only": {"\ufeff\n", false, "the answer is empty"},
+		"prose":                {"Document a is better.", false, `no JSON object with "winner_doc_id"`},
+		"prose with key":       {`The "winner_doc_id" is a.`, false, `no JSON object with "winner_doc_id"`},
+		"array":                {`[{"winner_doc_id":"a","reason":"r"}]`, false, "it must be one JSON object"},
+		"array in a fence":     {"```\n" + `[{"winner_doc_id":"a","reason":"r"},{"winner_doc_id":"b","reason":"r"}]` + "\n```", false, "stands within something else"},
+		"string":               {`"a"`, false, `the answer is "a"`},
+		"wrapped":              {`{"verdict":{"winner_doc_id":"a","reason":"r"}}`, false, `has no "winner_doc_id"`},
+		"wrapped in prose":     {`so {"draft":{"winner_doc_id":"a","reason":"r"}} ok`, false, "stands within something else"},
+		"another id":           {`{"winner_doc_id":"c","reason":"r"}`, false, `winner_doc_id is "c"; it must be exactly one of "a", "b"`},
+		"another case":         {`{"winner_doc_id":"A","reason":"r"}`, false, `winner_doc_id is "A"`},
+		"key in another case":  {`{"Winner_Doc_Id":"a","reason":"r"}`, false, `has no "winner_doc_id"`},
+		"empty id":             {`{"winner_doc_id":"","reason":"r"}`, false, `winner_doc_id is ""`},
+		"null":                 {`{"winner_doc_id":null,"reason":"r"}`, false, "winner_doc_id is null, not a string"},
+		"number":               {`{"winner_doc_id":1,"reason":"r"}`, false, "winner_doc_id is 1, not a string"},
+		"tie, none allowed":    {`{"winner_doc_id":"tie","reason":"r"}`, false, `exactly one of "a", "b"`},
+		"both":                 {`{"winner_doc_id":"a and b","reason":"r"}`, true, `exactly one of "a", "b", "tie"`},
+		"no reason":            {`{"winner_doc_id":"a"}`, false, "reason is missing"},
+		"empty reason":         {`{"winner_doc_id":"a","reason":" \n"}`, false, "reason is empty"},
+		"reason null":          {`{"winner_doc_id":"a","reason":null}`, false, "reason is null, not a string"},
+		"key twice":            {`{"winner_doc_id":"a","winner_doc_id":"b","reason":"r"}`, false, "stands in it twice"},
+		"trailing comma":       {`{"winner_doc_id":"a","reason":"r",}`, false, "is not valid JSON"},
+		"single quotes":        {`{'winner_doc_id':'a','reason':'r'}`, false, "is not valid JSON"},
+		"curly quotes":         {`{“winner_doc_id”: “a”, “reason”: “r”}`, false, "is not valid JSON"},
+		"cut":                  {`{"winner_doc_id":"a","reason":"bec`, false, "ends before it is complete"},
+		"draft, then cut":      {`{"winner_doc_id":"a","reason":"r"} no: {"winner_doc_id":"b","rea`, false, "ends before it is complete"},
+		"draft, then invalid":  {`{"winner_doc_id":"a","reason":"r"} no: {'winner_doc_id':'b','reason':'r'}`, false, "is not valid JSON"},
+		"thinks for ever":      {`<think>{"winner_doc_id":"a","reason":"r"}`, false, "ends within its reasoning"},
+		"only thought":         {`<think>{"winner_doc_id":"a","reason":"r"}</think>`, false, "no JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			winner, reason, err := verdict.Pairwise(test.text, "a", "b", test.ties)
+			var problem *verdict.Problem
+			if !errors.As(err, &problem) || !strings.Contains(problem.Error(), test.want) {
+				t.Errorf("Pairwise: %v, want a problem with %q", err, test.want)
+			}
+			if winner != "" || reason != "" {
+				t.Errorf("Pairwise = %q, %q beside a problem, want nothing", winner, reason)
+			}
+		})
+	}
+}
+
+// Two ids that differ in HTML escapes only cannot be told apart by what was said.
+func TestAmbiguousEscapesAreRefused(t *testing.T) {
+	t.Parallel()
+	const text = `{"winner_doc_id":"R&amp;D","reason":"r"}`
+	if winner, _, err := verdict.Pairwise(text, "R&D", "R&amp;D", false); err == nil {
+		t.Errorf("Pairwise = %q, want a problem: both ids may be meant", winner)
+	}
+}
+
+func TestProblemsStayReadable(t *testing.T) {
+	t.Parallel()
+	_, _, err := verdict.Pairwise(`{"winner_doc_id":"`+strings.Repeat("é", 5000)+`","reason":"r"}`, "a", "b", false)
+	if err == nil || len(err.Error()) > 400 {
+		t.Errorf("problem of %d bytes, want a short one: %v", len(err.Error()), err)
+	}
+}
+
+// Brackets without end must not cost time that grows with their square: read
+// once, these take milliseconds; from every bracket anew, minutes.
+func TestHostileAnswersAreReadOnce(t *testing.T) {
+	t.Parallel()
+	for _, unit := range []string{"{", "[", `{"a":`, `[{"a":`, `{"`, `{"a{"`, `{"a":{"a":1},`, `{"winner_doc_id":`} {
+		t.Run(unit, func(t *testing.T) {
+			t.Parallel()
+			refused := make(chan error, 1)
+			go func() {
+				_, _, err := verdict.Pairwise(strings.Repeat(unit, 1<<19/len(unit)), "a", "b", true)
+				refused <- err
+			}()
+			select {
+			case err := <-refused:
+				if err == nil {
+					t.Error("Pairwise found a winner, want a problem")
+				}
+			case <-time.After(30 * time.Second):
+				t.Fatal("Pairwise is still reading after 30 s")
+			}
+		})
+	}
+}
+
+func FuzzPairwise(f *testing.F) {
+	f.Add(`{"winner_doc_id":"a.md","reason":"r"}`, "a.md", "b.md", true)
+	f.Add("```json\n{\"winner_doc_id\":\"tie\",\"reason\":\"r\"}\n```", "a", "b", true)
+	f.Add(`x {"winner_doc_id":"a","reason":"r",} </think> {"winner_doc_id":"R&amp;D"`, "R&D", "b", false)
+	f.Add("\ufeff[{}]{\"winner_doc_id\":null}", "", "tie", false)
+	f.Fuzz(func(t *testing.T, text, first, second string, ties bool) {
+		winner, reason, err := verdict.Pairwise(text, first, second, ties)
+		if err != nil {
+			var problem *verdict.Problem
+			if !errors.As(err, &problem) || problem.Error() == "" || winner != "" || reason != "" {
+				t.Fatalf("Pairwise = %q, %q, %v, want a problem alone", winner, reason, err)
+			}
+			return
+		}
+		if winner != first && winner != second && (!ties || winner != eval.Tie) {
+			t.Fatalf("winner %q is none of %q, %q (ties %t)", winner, first, second, ties)
+		}
+		if strings.TrimSpace(reason) == "" {
+			t.Fatal("the reason is empty")
+		}
+		if !strings.Contains(text, "winner_doc_id") && !strings.Contains(text, `\u`) {
+			t.Fatalf("%q won in an answer without winner_doc_id", winner)
+		}
+	})
+}
