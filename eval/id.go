@@ -32,7 +32,7 @@ func (r RunID) Short() string {
 	return strconv.Itoa(r.Phase) + "." + strconv.Itoa(r.Index)
 }
 
-// ParseRunID reads a whole run identifier.
+// ParseRunID reads a whole run identifier, in the one way that String writes it.
 func ParseRunID(s string) (RunID, error) {
 	evaluation, rest, ok := strings.Cut(s, ".")
 	phase, index, ok2 := strings.Cut(rest, ".")
@@ -47,7 +47,11 @@ func ParseRunID(s string) (RunID, error) {
 	if err != nil || i < 0 {
 		return RunID{}, fmt.Errorf("run id %q: index %q is not a number", s, index)
 	}
-	return RunID{Evaluation: ID(evaluation), Phase: p, Index: i}, nil
+	id := RunID{Evaluation: ID(evaluation), Phase: p, Index: i}
+	if id.String() != s { // signs, leading zeros
+		return RunID{}, fmt.Errorf("run id %q: want it written %s", s, id)
+	}
+	return id, nil
 }
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
@@ -55,13 +59,25 @@ var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadd
 // ID derives the evaluation's identifier from everything it asks, so that the
 // same submission has the same identifier wherever and whenever it is made.
 // Call Normalize first: the order of documents is part of the identity.
+//
+// It is the identity of the evaluation as it is stored, so that whoever reads it
+// back finds the same one: JSON keeps neither integers above 2^53 nor bytes that
+// are not UTF-8.
 func (e *Evaluation) ID() ID {
+	var stored Evaluation
+	if err := json.Unmarshal(e.encode(), &stored); err != nil {
+		panic(fmt.Sprintf("eval: decode encoded evaluation: %v", err)) // cannot fail
+	}
+	sum := sha256.Sum256(stored.encode())
+	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
+}
+
+func (e *Evaluation) encode() []byte {
 	raw, err := json.Marshal(e)
 	if err != nil { // only a value that JSON cannot hold in Overrides; config refuses those
 		panic(fmt.Sprintf("eval: encode evaluation: %v", err))
 	}
-	sum := sha256.Sum256(raw)
-	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
+	return raw
 }
 
 // Normalize sorts items and documents by their ids and renumbers what refers to

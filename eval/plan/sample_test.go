@@ -40,7 +40,7 @@ func TestSampleIsFair(t *testing.T) {
 	for _, docs := range []int{2, 3, 4, 5, 7} {
 		pairs := docs * (docs - 1) / 2
 		drawn := map[[2]int]int{}
-		const draws = 1000
+		const draws = 500
 		e := evaluation(1, docs)
 		e.Pairwise.Order = eval.OrderAsListed
 		e.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSample, Sample: 1e-9}
