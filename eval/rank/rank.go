@@ -37,6 +37,13 @@ type Counts struct {
 // Total is the number of comparisons.
 func (c Counts) Total() int { return c.FirstWins + c.SecondWins + c.Ties }
 
+// Add counts one more outcome. An unknown one is not counted.
+func (c *Counts) Add(o Outcome) {
+	if more, err := o.counts(); err == nil {
+		*c = c.plus(more)
+	}
+}
+
 func (c Counts) plus(d Counts) Counts {
 	return Counts{c.FirstWins + d.FirstWins, c.SecondWins + d.SecondWins, c.Ties + d.Ties}
 }

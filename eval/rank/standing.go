@@ -65,6 +65,9 @@ func (f *Fit) Standings() []Standing {
 	return standings
 }
 
+// Games is the number of comparisons of candidate i.
+func (f *Fit) Games(i int) int { return f.records[i].Games() }
+
 // rounded makes abilities that differ by rounding only equal.
 func (f *Fit) rounded(i int) float64 { return math.Round(f.Abilities[i] * 1e9) }
 

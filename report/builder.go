@@ -1,0 +1,230 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// failureExamples is how many runs of a class of failures are shown.
+const failureExamples = 5
+
+// builder takes the rows of an evaluation, one after another.
+type builder struct {
+	report    *Report
+	candidate map[string]int // by name
+	document  map[string]int // by id
+	judge     map[string]int // by name
+	criterion map[string]int // by name
+
+	scores  [][]Score // by candidate and criterion
+	overall []Score   // by candidate
+	reasons []reasons // by candidate
+	items   []itemTally
+	place   []int // of each document in its item's tally
+
+	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
+	failure map[string]int         // position in report.Failures by class
+}
+
+// shown is one pair of documents in the order shown, for one judge and trial.
+type shown struct {
+	judge, first, second, trial int
+}
+
+func newBuilder(r *Report) *builder {
+	plan := r.Evaluation.Plan
+	b := &builder{
+		report:    r,
+		candidate: map[string]int{}, document: map[string]int{}, judge: map[string]int{}, criterion: map[string]int{},
+		waiting: map[shown]rank.Outcome{}, failure: map[string]int{},
+	}
+	for _, document := range plan.Documents {
+		r.candidates = append(r.candidates, document.Candidate)
+	}
+	slices.Sort(r.candidates)
+	r.candidates = slices.Compact(r.candidates)
+	for i, name := range r.candidates {
+		b.candidate[name] = i
+	}
+	b.items = make([]itemTally, len(plan.Items))
+	b.place = make([]int, len(plan.Documents))
+	for d, document := range plan.Documents {
+		b.document[document.ID] = d
+		b.place[d] = b.items[document.Item].documents
+		b.items[document.Item].documents++
+	}
+	if plan.Single != nil {
+		for c, criterion := range plan.Single.Criteria {
+			b.criterion[criterion.Name] = c
+			r.Criteria = append(r.Criteria, criterion.Name)
+		}
+	}
+	for k, judge := range plan.Judges {
+		b.judge[judge.Name] = k
+		r.Judges = append(r.Judges, Judge{Name: judge.Name, Model: judge.Target(), Scores: make([]Score, len(r.Criteria))})
+		r.tallies = append(r.tallies, rank.NewTally(len(r.candidates)))
+	}
+	b.scores = make([][]Score, len(r.candidates))
+	for i := range b.scores {
+		b.scores[i] = make([]Score, len(r.Criteria))
+	}
+	b.overall = make([]Score, len(r.candidates))
+	b.reasons = make([]reasons, len(r.candidates))
+	return b
+}
+
+// lookUp is the position of a name that the plan must have.
+func lookUp(positions map[string]int, what, name string, phase, index int) (int, error) {
+	position, ok := positions[name]
+	if !ok {
+		return 0, fmt.Errorf("result %d.%d names %s %q, which the plan does not have", phase, index, what, name)
+	}
+	return position, nil
+}
+
+func (b *builder) addSingle(row results.SingleRow) error {
+	judge, err := lookUp(b.judge, "judge", row.Judge, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	candidate, err := lookUp(b.candidate, "candidate", row.Candidate, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	criterion, err := lookUp(b.criterion, "criterion", row.Criterion, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	b.seen(row.Timestamp)
+	if row.AnsweredBy != row.Model {
+		b.report.Judges[judge].Fallback++
+		if !b.report.Options.Fallback {
+			return nil
+		}
+	}
+	b.report.Scored++
+	b.scores[candidate][criterion].add(row.Score)
+	b.overall[candidate].add(row.Score)
+	b.report.Judges[judge].Scores[criterion].add(row.Score)
+	return nil
+}
+
+func (b *builder) addPairwise(row results.PairwiseRow) error {
+	k, err := lookUp(b.judge, "judge", row.Judge, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	var documents, candidates [2]int
+	for i, name := range []string{row.Document1, row.Document2} {
+		if documents[i], err = lookUp(b.document, "document", name, row.Phase, row.Index); err != nil {
+			return err
+		}
+	}
+	for i, name := range []string{row.Candidate1, row.Candidate2} {
+		if candidates[i], err = lookUp(b.candidate, "candidate", name, row.Phase, row.Index); err != nil {
+			return err
+		}
+	}
+	outcome, err := outcomeOf(row)
+	if err != nil {
+		return err
+	}
+	b.seen(row.Timestamp)
+
+	judge := &b.report.Judges[k]
+	asked := row.AnsweredBy != ""
+	if asked && row.AnsweredBy != row.Model {
+		judge.Fallback++
+		if !b.report.Options.Fallback {
+			return nil
+		}
+	}
+	if asked {
+		judge.Positions.Add(outcome)
+		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, outcome)
+	} else {
+		judge.Identical++
+	}
+	if err := b.items[b.itemOf(documents[0])].add(b.place[documents[0]], b.place[documents[1]], outcome); err != nil {
+		return fmt.Errorf("result %d.%d: %w", row.Phase, row.Index, err)
+	}
+	if candidates[0] == candidates[1] {
+		judge.Own++
+		return nil
+	}
+	b.report.Verdicts++
+	if asked && outcome != rank.Tied {
+		winner, loser := candidates[0], candidates[1]
+		if outcome == rank.SecondWins {
+			winner, loser = loser, winner
+		}
+		b.keepReason(winner, loser, row)
+	}
+	return b.report.tallies[k].Add(rank.Comparison{First: candidates[0], Second: candidates[1], Outcome: outcome})
+}
+
+func (b *builder) itemOf(document int) int { return b.report.Evaluation.Plan.Documents[document].Item }
+
+func outcomeOf(row results.PairwiseRow) (rank.Outcome, error) {
+	switch row.Winner {
+	case eval.Tie:
+		return rank.Tied, nil
+	case row.Document1:
+		return rank.FirstWins, nil
+	case row.Document2:
+		return rank.SecondWins, nil
+	default:
+		return 0, fmt.Errorf("result %d.%d: winner %q is neither of its documents nor %q", row.Phase, row.Index, row.Winner, eval.Tie)
+	}
+}
+
+// pairOrders compares a verdict with the one on the same texts in the other order,
+// once both have been read. Neighbouring runs share documents, so few wait.
+func (b *builder) pairOrders(judge *Judge, key shown, outcome rank.Outcome) {
+	if b.report.Evaluation.Plan.Pairwise.Order != eval.OrderBoth {
+		return
+	}
+	other := shown{key.judge, key.second, key.first, key.trial}
+	if earlier, ok := b.waiting[other]; ok {
+		judge.Swaps.Add(earlier, outcome)
+		delete(b.waiting, other)
+		return
+	}
+	b.waiting[key] = outcome
+}
+
+func (b *builder) seen(at time.Time) {
+	r := b.report
+	if at.IsZero() {
+		return
+	}
+	if r.First.IsZero() || at.Before(r.First) {
+		r.First = at
+	}
+	if at.After(r.Last) {
+		r.Last = at
+	}
+}
+
+func (b *builder) addFailure(row results.RunRow) {
+	class := string(row.Class)
+	k, ok := b.failure[class]
+	if !ok {
+		k = len(b.report.Failures)
+		b.failure[class] = k
+		b.report.Failures = append(b.report.Failures, Failure{Class: class})
+	}
+	f := &b.report.Failures[k]
+	f.Runs++
+	if len(f.Examples) < failureExamples {
+		f.Examples = append(f.Examples, row)
+	}
+	if judge, ok := b.judge[row.Judge]; ok {
+		b.report.Judges[judge].Failed++
+	}
+}

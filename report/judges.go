@@ -1,0 +1,119 @@
+package report
+
+import (
+	"fmt"
+)
+
+// judgeView is what the judges did and how far each can be trusted.
+type judgeView struct {
+	Rows []judgeRow
+	Bars *bars // nil where nothing was asked in both orders
+	Keys []barKey
+}
+
+// barKey explains a part of the bars.
+type barKey struct {
+	Class, Label string
+}
+
+var barKeys = []barKey{
+	{"same", "the same text both times"},
+	{"half", "a tie in one order only"},
+	{"first", "whichever was shown first"},
+	{"second", "whichever was shown second"},
+}
+
+type judgeRow struct {
+	Name, Model, Verdicts, FirstWins, SecondWins, Ties, FirstShare string
+	Pairs, Consistent, AlwaysFirst, AlwaysSecond, HalfTied         string
+	OrderEffect, Identical, Fallback, Failed                       string
+}
+
+// bars are the answers to pairs asked in both orders, one stacked bar a judge.
+type bars struct {
+	Width, Height float64
+	Thick         float64 // of a bar
+	Rows          []bar
+	Alternative   string
+}
+
+type bar struct {
+	Name     string
+	Y, TextY float64
+	Parts    []barPart
+}
+
+type barPart struct {
+	Class          string // of the style sheet
+	X, Width, Mid  float64
+	Label, Numbers string
+}
+
+const (
+	barGap  = 28.0
+	barHigh = 19.0
+	// labelled is the share from which a part has room for its number.
+	labelled = 0.07
+)
+
+func (r *Report) judgeView() *judgeView {
+	v := &judgeView{Keys: barKeys}
+	for _, j := range r.Judges {
+		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
+		v.Rows = append(v.Rows, judgeRow{
+			Name: j.Name, Model: j.Model,
+			Verdicts: count(j.Positions.Total()), FirstWins: count(j.Positions.FirstWins),
+			SecondWins: count(j.Positions.SecondWins), Ties: count(j.Positions.Ties), FirstShare: j.firstShare(),
+			Pairs: count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
+			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
+			OrderEffect: j.orderEffect(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
+		})
+	}
+	v.Bars = r.swapBars()
+	return v
+}
+
+func percentOf(part, whole int) string {
+	if whole == 0 {
+		return "–"
+	}
+	return percent(share(part, whole))
+}
+
+func (r *Report) swapBars() *bars {
+	b := &bars{Width: plotWidth, Thick: barHigh}
+	for _, j := range r.Judges {
+		total := j.Swaps.Total()
+		if total == 0 {
+			continue
+		}
+		y := 6 + barGap*float64(len(b.Rows))
+		one := bar{Name: clip(visible(j.Name), plotName), Y: y, TextY: y + barHigh/2 + 4}
+		x := plotLabels
+		for k, n := range []int{j.Swaps.Consistent, j.Swaps.HalfTied, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond} {
+			part := barKeys[k]
+			if n == 0 {
+				continue
+			}
+			width := share(n, total) * (plotWidth - plotMargin - plotLabels)
+			next := barPart{
+				Class: part.Class, X: tenth(x), Width: tenth(width), Mid: tenth(x + width/2),
+				Numbers: fmt.Sprintf("%s: %s, %s of %s", called(j.Name), part.Label, count(n), counted(total, "pair")),
+			}
+			if share(n, total) >= labelled {
+				next.Label = fmt.Sprintf("%.0f %%", 100*share(n, total))
+			}
+			one.Parts = append(one.Parts, next)
+			x += width
+		}
+		b.Rows = append(b.Rows, one)
+		b.Alternative += fmt.Sprintf("Judge %s preferred the same text in both orders for %s of %s. ",
+			called(j.Name), percent(j.Swaps.Consistency()), counted(total, "pair"))
+	}
+	if len(b.Rows) == 0 {
+		return nil
+	}
+	b.Alternative += "The table below has every number."
+	b.Height = 6 + barGap*float64(len(b.Rows))
+	return b
+}

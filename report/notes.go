@@ -1,0 +1,160 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// Notes say in words what a reader must know before trusting the numbers: what is
+// missing, what was left out, what is assumed, and how judges are biased. They are
+// harmless to print.
+func (r *Report) Notes() []string {
+	var notes []string
+	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+
+	planned, succeeded, failed, cancelled := r.runs()
+	if missing := planned - succeeded - failed - cancelled; missing > 0 {
+		note("Preliminary: %s of %s have no result yet.", count(missing), counted(planned, "run"))
+	}
+	if failed > 0 {
+		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", count(failed), counted(planned, "run"))
+	}
+	if cancelled > 0 {
+		note("%s cancelled.", counted(cancelled, "run"))
+	}
+	switch {
+	case r.Verdicts == 0 && r.Scored == 0:
+		note("There is no verdict yet, so there is no ranking.")
+	case r.unfitted != nil:
+		note("More than %s candidates: ranked by win rate, without abilities and intervals.", count(rank.MaxCandidates))
+	}
+	notes = append(notes, r.groupNotes()...)
+	for _, j := range r.Judges {
+		notes = append(notes, j.notes(r.Options)...)
+	}
+	return notes
+}
+
+func (r *Report) groupNotes() []string {
+	var notes []string
+	if n := len(r.Groups); n > 1 {
+		notes = append(notes, fmt.Sprintf("The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.", count(n)))
+	}
+	separable, assumed := 0, 0
+	for _, g := range r.Groups {
+		switch {
+		case g.Separable:
+			separable++
+		case g.Regularised:
+			assumed++
+		}
+	}
+	which := func(n int) string {
+		if len(r.Groups) == 1 {
+			return "Here"
+		}
+		return "In " + counted(n, "group")
+	}
+	if separable > 0 {
+		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: the order stands, the distances and intervals are partly assumed.")
+	}
+	if assumed > 0 {
+		notes = append(notes, which(assumed)+" the verdicts of a judge (named below) leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
+	}
+	if n := len(r.Unranked); n > 0 {
+		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))
+	}
+	return notes
+}
+
+// notable is when a judge contradicts itself often enough to be told.
+const notableConsistency = 0.8
+
+func (j Judge) notes(options Options) []string {
+	var notes []string
+	note := func(format string, args ...any) {
+		notes = append(notes, "Judge "+called(j.Name)+" "+fmt.Sprintf(format, args...))
+	}
+	e := j.Effect
+	switch {
+	case e.Regularised:
+		note("prefers one position, or ties, so consistently that its effect has no finite estimate; a weak prior was used.")
+	case e.HasOrder && math.Abs(e.Order) > 1.96*e.OrderSE:
+		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
+			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
+	}
+	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
+		note("gave the same answer in both orders for only %s of the pairs.", percent(j.Swaps.Consistency()))
+	}
+	if j.Fallback > 0 {
+		verb := "left out"
+		if options.Fallback {
+			verb = "counted"
+		}
+		note("was replaced by another model in %s, %s here.", counted(j.Fallback, "answer"), verb)
+	}
+	if j.Own > 0 {
+		note("compared two documents of one candidate %s: in no ranking of candidates.", strings.TrimSpace(counted(j.Own, "time")))
+	}
+	return notes
+}
+
+func position(order float64) string {
+	if order < 0 {
+		return "second"
+	}
+	return "first"
+}
+
+// Headline says in a sentence or two who is best and how sure that is.
+func (r *Report) Headline() string {
+	if len(r.Groups) == 0 {
+		return "No ranking yet."
+	}
+	if len(r.Groups) > 1 {
+		return fmt.Sprintf("%s separate rankings: nothing relates one to another.", count(len(r.Groups)))
+	}
+	ranked := r.Groups[0].Ranked
+	var leaders []string
+	for _, c := range ranked {
+		if c.Rank == 1 {
+			leaders = append(leaders, called(c.Name))
+		}
+	}
+	switch best := ranked[0]; {
+	case len(leaders) > 1:
+		return fmt.Sprintf("%s share the first rank.", list(leaders, 3))
+	case r.ByScore():
+		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
+	case !r.abilities():
+		return fmt.Sprintf("%s has the highest win rate, %s.", leaders[0], percent(best.WinRate()))
+	case len(ranked) > 1 && best.RankHigh == 1:
+		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
+	default:
+		var rivals []string
+		for _, c := range ranked[1:] {
+			if c.RankLow == 1 {
+				rivals = append(rivals, called(c.Name))
+			}
+		}
+		if len(rivals) == 0 {
+			return fmt.Sprintf("%s is first, by a lead that the verdicts do not make certain.", leaders[0])
+		}
+		return fmt.Sprintf("%s is first; %s could be first as well at 95 %% confidence.", leaders[0], list(rivals, 3))
+	}
+}
+
+// list is "a, b and c", of more than most "a, b, c and 4 more".
+func list(names []string, most int) string {
+	if len(names) > most {
+		names = append(names[:most:most], count(len(names)-most)+" more")
+	}
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " and " + names[last]
+}

@@ -1,0 +1,175 @@
+// Package report reads an evaluation's results, ranks its candidates and says
+// what came out: as a table for the terminal, as one self-contained page, and as
+// the rows of the CSVs that package results writes.
+//
+// Build streams the rows once and keeps counts, so its memory grows with
+// candidates and pairs of candidates, not with verdicts. It decides which
+// verdicts count; the mathematics is eval/rank's. It opens no file and no
+// connection, and asks no model.
+package report
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Source is what a report reads of a results store; a results.Reader is one.
+type Source interface {
+	Evaluation(ctx context.Context, id eval.ID) (results.Evaluation, error)
+	Counts(ctx context.Context, id eval.ID) ([]results.PhaseCounts, error)
+	Runs(ctx context.Context, id eval.ID, states ...eval.State) iter.Seq2[results.RunRow, error]
+	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
+	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
+	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
+}
+
+// Options of Build. The zero value is Davidson's ties, without fallback verdicts.
+type Options struct {
+	Ties rank.Ties
+	// Fallback counts verdicts that another model gave in a judge's place.
+	Fallback bool
+}
+
+// Report is everything that is said about one evaluation. Its text is as it was
+// recorded: whoever prints it makes it harmless, as WriteText and WriteHTML do.
+type Report struct {
+	Evaluation results.Evaluation
+	Options    Options
+	Phases     []results.PhaseCounts
+	Calls      []results.CallTotal
+	Criteria   []string // in the order of the plan
+
+	// First and Last are when the first and the last verdict were given; zero
+	// without one.
+	First, Last time.Time
+	Verdicts    int // on pairs, counted in the ranking
+	Scored      int // scores of single documents, counted likewise
+
+	// Groups are rankings of candidates that were compared with each other,
+	// directly or through others, the largest first. There is one, unless nothing
+	// relates some candidates to the rest. Candidates never compared are not in it.
+	Groups []Group
+	// Unranked are candidates without any verdict that counts.
+	Unranked []Ranked
+	Judges   []Judge // in the order of the plan
+	Failures []Failure
+
+	elo        []results.EloRow
+	candidates []string
+	tallies    []*rank.Tally // of each judge
+	unfitted   error         // why there are win rates but no abilities
+}
+
+// Group is one ranking.
+type Group struct {
+	// Item is the question that all of the group's documents answer, where that is
+	// what sets the group apart; empty otherwise.
+	Item   string
+	Ranked []Ranked // best first
+	// Separable and Regularised are those of rank.Component.
+	Separable, Regularised bool
+}
+
+// Ranked is one candidate's place. Without verdicts on pairs the place is by
+// Overall, and of Standing only Rank means anything.
+type Ranked struct {
+	Name string
+	rank.Standing
+	Scores  []Score // by criterion
+	Overall Score   // over all criteria
+	For     []Reason
+	Against []Reason
+}
+
+// Score is the mean of several scores.
+type Score struct {
+	N   int
+	sum float64
+}
+
+// Mean is 0 without scores.
+func (s Score) Mean() float64 {
+	if s.N == 0 {
+		return 0
+	}
+	return s.sum / float64(s.N)
+}
+
+func (s *Score) add(value float64) {
+	s.N++
+	s.sum += value
+}
+
+// Judge is what one judge did.
+type Judge struct {
+	Name, Model string
+	Positions   rank.Counts // verdicts it was asked for, by position
+	Identical   int         // ties between identical texts, for which nobody was asked
+	Fallback    int         // verdicts and scores that another model gave in its place
+	Own         int         // verdicts on two documents of one candidate: in no ranking
+	Swaps       rank.Swaps  // pairs it was asked about in both orders
+	Effect      rank.JudgeEffect
+	Scores      []Score // by criterion
+	Failed      int     // runs
+}
+
+// Failure is a class of failed runs.
+type Failure struct {
+	Class    string
+	Runs     int
+	Examples []results.RunRow // at most failureExamples, the first by index
+}
+
+// ByScore reports whether candidates are ranked by their mean scores, because
+// there are no verdicts on pairs.
+func (r *Report) ByScore() bool { return r.Verdicts == 0 && r.Scored > 0 }
+
+// Build reads evaluation id and ranks its candidates. Failed runs are never
+// counted, as a loss, a tie or a score of 0.
+func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Report, error) {
+	wrap := func(err error) error { return fmt.Errorf("report on %s: %w", id, err) }
+	evaluation, err := source.Evaluation(ctx, id)
+	if err != nil {
+		return nil, wrap(err)
+	}
+	r := &Report{Evaluation: evaluation, Options: options}
+	if r.Phases, err = source.Counts(ctx, id); err != nil {
+		return nil, wrap(err)
+	}
+	if r.Calls, err = source.CallTotals(ctx, id); err != nil {
+		return nil, wrap(err)
+	}
+	b := newBuilder(r)
+	for row, err := range source.SingleRows(ctx, id) {
+		if err == nil {
+			err = b.addSingle(row)
+		}
+		if err != nil {
+			return nil, wrap(err)
+		}
+	}
+	for row, err := range source.PairwiseRows(ctx, id) {
+		if err == nil {
+			err = b.addPairwise(row)
+		}
+		if err != nil {
+			return nil, wrap(err)
+		}
+	}
+	for row, err := range source.Runs(ctx, id, eval.StateFailed) {
+		if err != nil {
+			return nil, wrap(err)
+		}
+		b.addFailure(row)
+	}
+	if err := b.finish(); err != nil {
+		return nil, wrap(err)
+	}
+	return r, nil
+}

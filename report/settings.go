@@ -1,0 +1,121 @@
+package report
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// setting is one line of the settings in force.
+type setting struct {
+	Name, Value string
+}
+
+func (r *Report) settings() []setting {
+	plan, how := r.Evaluation.Plan, r.Evaluation.Settings
+	var all []setting
+	add := func(name, format string, args ...any) {
+		all = append(all, setting{name, fmt.Sprintf(format, args...)})
+	}
+	add("documents", "%s by %s on %s", counted(len(plan.Documents), "document"), counted(len(r.candidates), "candidate"), counted(len(plan.Items), "item"))
+	for _, j := range plan.Judges {
+		value := j.Target()
+		if len(j.Overrides) > 0 {
+			raw, err := json.Marshal(j.Overrides)
+			if err != nil { // it was read from JSON
+				raw = []byte("overrides that cannot be shown")
+			}
+			value += " " + string(raw)
+		}
+		add("judge "+j.Name, "%s", value)
+	}
+	if s := plan.Single; s != nil {
+		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, counted(s.Trials, "trial"), templateOf(s.Template))
+		for _, c := range s.Criteria {
+			add("criterion "+c.Name, "%s", c.Description)
+		}
+	}
+	if p := plan.Pairwise; p != nil {
+		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, counted(p.Trials, "trial"), allowed(p.Ties), templateOf(p.Template))
+	}
+	add("structured output", "%s", plan.JSON)
+	if plan.Grounding == eval.Required {
+		add("grounding", "%s", plan.Grounding)
+	}
+	if plan.Reasoning == eval.Required {
+		add("reasoning", "%s", plan.Reasoning)
+	}
+	for _, limit := range how.Limits {
+		add("limit", "%s", limit)
+	}
+	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, how.Retry.Jitter)
+	for _, j := range plan.Judges {
+		add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
+	}
+	if how.Limit > 0 {
+		add("limited to", "the first %s of each phase", counted(how.Limit, "run"))
+	}
+	add("priority", "%d", how.Priority)
+	add("submitted", "%s", dateTime(r.Evaluation.Created))
+	if !r.Evaluation.Finished.IsZero() {
+		add("finished", "%s, %s later", dateTime(r.Evaluation.Finished), took(r.Evaluation))
+	}
+	return all
+}
+
+func took(e results.Evaluation) time.Duration {
+	return e.Finished.Sub(e.Created).Round(time.Second)
+}
+
+func templateOf(text string) string {
+	if text == "" {
+		return "built-in template"
+	}
+	return "own template " + eval.TextHash(text)[:8]
+}
+
+func allowed(yes bool) string {
+	if yes {
+		return "allowed"
+	}
+	return "not allowed"
+}
+
+func pairsOf(p eval.Pairs) string {
+	switch p.Mode {
+	case eval.PairsSample:
+		return fmt.Sprintf("a sample of %s", percent(p.Sample))
+	case eval.PairsListed:
+		return counted(len(p.Listed), "pair") + " listed"
+	default:
+		return string(p.Mode)
+	}
+}
+
+// method says how the numbers are made.
+func (r *Report) method() []string {
+	if !r.abilities() {
+		return nil
+	}
+	ties := "A tie says that two candidates are close: Davidson's model, with a tie propensity of each judge."
+	if r.Options.Ties == rank.HalfWins {
+		ties = "A tie counts as half a win for each candidate."
+	}
+	return []string{
+		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
+		ties,
+		"Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities.",
+		"± is a standard error, the interval is 95 %. Both take verdicts as independent; two orders of one pair, or two judges of one text, are not quite, so intervals are somewhat too narrow.",
+		"A rank such as 3 (2–5) means: third, and the candidates that are better or worse at 95 % leave ranks 2 to 5. With many candidates a few true ranks lie outside.",
+		"The win rate counts a tie as half a win. It depends on who was met; the ability does not.",
+		strings.TrimSpace(eloMethod),
+	}
+}
+
+const eloMethod = `
+Elo ratings in elo_summary.csv rate documents among those of their item: 1000 is the average, 400 points are odds of ten to one. They are the fixed point of the usual updates and do not depend on the order of verdicts.`

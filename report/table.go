@@ -1,0 +1,123 @@
+package report
+
+import (
+	"bufio"
+	"strings"
+
+	"github.com/mattn/go-runewidth"
+)
+
+// cellWidth measures texts in terminal columns, the same way in every locale.
+var cellWidth = &runewidth.Condition{StrictEmojiNeutral: true}
+
+const separator = "  "
+
+// column of a table; texts are harmless already.
+type column struct {
+	head     string
+	cells    []string
+	right    bool // aligned right
+	flexible bool // cut where the table is too wide
+}
+
+func (c column) width() int {
+	width := cellWidth.StringWidth(c.head)
+	for _, cell := range c.cells {
+		width = max(width, cellWidth.StringWidth(cell))
+	}
+	return width
+}
+
+// table is its columns, of equally many cells.
+type table []column
+
+// fixedWidth is the width without the flexible columns' texts.
+func (t table) fixedWidth() int {
+	width := len(separator) * (len(t) - 1)
+	for _, c := range t {
+		if !c.flexible {
+			width += c.width()
+		}
+	}
+	return width
+}
+
+func (t table) write(out *textWriter) {
+	widths := make([]int, len(t))
+	for k, c := range t {
+		widths[k] = c.width()
+		if c.flexible {
+			widths[k] = max(min(widths[k], out.width-t.fixedWidth()), 1)
+		}
+	}
+	row := func(text func(column) string) string {
+		var b strings.Builder
+		for k, c := range t {
+			cell := cellWidth.Truncate(text(c), widths[k], "…")
+			padding := strings.Repeat(" ", max(widths[k]-cellWidth.StringWidth(cell), 0))
+			if k > 0 {
+				b.WriteString(separator)
+			}
+			if c.right {
+				b.WriteString(padding + cell)
+			} else {
+				b.WriteString(cell + padding)
+			}
+		}
+		return strings.TrimRight(b.String(), " ")
+	}
+	out.print(dim, row(func(c column) string { return c.head }))
+	for i := range t[0].cells {
+		out.print(plain, row(func(c column) string { return c.cells[i] }))
+	}
+}
+
+// textWriter writes lines of at most width columns; its writer keeps the first
+// error.
+type textWriter struct {
+	w      *bufio.Writer
+	width  int
+	colour bool
+}
+
+// The styles are ECMA-48 "select graphic rendition" parameters.
+const (
+	plain = ""
+	bold  = "1"
+	dim   = "2"
+)
+
+func (o *textWriter) print(style, text string) {
+	text = cellWidth.Truncate(text, o.width, "…")
+	if o.colour && style != plain {
+		text = "\x1b[" + style + "m" + text + "\x1b[0m"
+	}
+	_, _ = o.w.WriteString(text + "\n") // kept until Flush
+}
+
+func (o *textWriter) blank()              { o.print(plain, "") }
+func (o *textWriter) heading(text string) { o.print(bold, text) }
+
+// line breaks a text between words where it is too long.
+func (o *textWriter) line(text string) { o.wrap("", text) }
+
+// item is a line of a list.
+func (o *textWriter) item(text string) { o.wrap("- ", text) }
+
+func (o *textWriter) wrap(mark, text string) {
+	indent := strings.Repeat(" ", len(mark))
+	current := mark
+	empty := true
+	for _, word := range strings.Split(text, " ") {
+		if !empty && cellWidth.StringWidth(current)+1+cellWidth.StringWidth(word) > o.width {
+			o.print(plain, current)
+			current, empty = indent, true
+		}
+		if !empty {
+			current += " "
+		}
+		current += word
+		empty = false
+	}
+	o.print(plain, current)
+}

@@ -1,0 +1,216 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// TextOptions of WriteText. The zero value is 100 columns, 50 candidates, no
+// colour.
+type TextOptions struct {
+	Width      int // columns; 0: 100
+	Candidates int // at most so many lines of ranking; 0: 50
+	Colour     bool
+}
+
+// WriteText writes the report as a few aligned tables for a terminal. No line is
+// wider than the width, names that are longer are cut, and nothing recorded can
+// steer the terminal.
+func (r *Report) WriteText(w io.Writer, options TextOptions) error {
+	if options.Width == 0 {
+		options.Width = 100
+	}
+	if options.Candidates == 0 {
+		options.Candidates = 50
+	}
+	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
+	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.line(r.asked())
+	out.line(r.Headline())
+	r.writeRanking(out, options.Candidates)
+	r.writeJudges(out)
+	r.writeTotals(out)
+	if notes := r.Notes(); len(notes) > 0 {
+		out.blank()
+		for _, note := range notes {
+			out.item(note)
+		}
+	}
+	return out.w.Flush()
+}
+
+// asked is what was compared, by whom, how often and when.
+func (r *Report) asked() string {
+	plan := r.Evaluation.Plan
+	parts := []string{
+		counted(len(r.candidates), "candidate"),
+		counted(len(plan.Documents), "document"),
+		counted(len(r.Judges), "judge"),
+	}
+	if plan.Pairwise != nil {
+		parts = append(parts, counted(r.Verdicts, "verdict")+" on pairs")
+	}
+	if plan.Single != nil {
+		parts = append(parts, counted(r.Scored, "score"))
+	}
+	if when := r.period(); when != "" {
+		parts = append(parts, when)
+	}
+	return strings.Join(parts, " · ")
+}
+
+func (r *Report) writeRanking(out *textWriter, most int) {
+	left := most
+	for g, group := range r.Groups {
+		if left == 0 {
+			break
+		}
+		out.blank()
+		out.heading(r.groupTitle(g))
+		shown := group.Ranked[:min(left, len(group.Ranked))]
+		left -= len(shown)
+		r.rankingTable(shown, out.width).write(out)
+	}
+	if rest := r.ranked() - (most - left); rest > 0 {
+		out.line(counted(rest, "more candidate") + " in ranking.csv.")
+	}
+}
+
+// ranked is how many candidates are in any group.
+func (r *Report) ranked() int {
+	n := 0
+	for _, g := range r.Groups {
+		n += len(g.Ranked)
+	}
+	return n
+}
+
+func (r *Report) groupTitle(g int) string {
+	title := "Ranking"
+	switch group := r.Groups[g]; {
+	case group.Item != "":
+		title += " of item " + called(group.Item)
+	case len(r.Groups) > 1:
+		title += fmt.Sprintf(" of group %d of %d", g+1, len(r.Groups))
+	}
+	return title
+}
+
+// rankingTable leaves out the criteria that do not fit.
+func (r *Report) rankingTable(ranked []Ranked, width int) table {
+	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
+	if r.abilities() {
+		t = append(t, column{head: "ability ± SE", right: true})
+	}
+	if r.Verdicts > 0 {
+		t = append(t, column{head: "win rate", right: true}, column{head: "W–L–T", right: true})
+	}
+	if r.Scored > 0 {
+		t = append(t, column{head: "mean", right: true})
+	}
+	for _, c := range ranked {
+		cells := []string{r.ranks(c), visible(c.Name)}
+		if r.abilities() {
+			cells = append(cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE))
+		}
+		if r.Verdicts > 0 {
+			cells = append(cells, percent(c.WinRate()), tally(c))
+		}
+		if r.Scored > 0 {
+			cells = append(cells, mean(c.Overall))
+		}
+		for k := range t {
+			t[k].cells = append(t[k].cells, cells[k])
+		}
+	}
+	const readable = 24 // columns that a candidate's name keeps
+	for k, name := range r.Criteria {
+		if r.Scored == 0 {
+			break
+		}
+		next := column{head: clip(visible(name), 12), right: true}
+		for _, c := range ranked {
+			next.cells = append(next.cells, mean(c.Scores[k]))
+		}
+		if t.fixedWidth()+len(separator)+next.width()+readable > width {
+			break
+		}
+		t = append(t, next)
+	}
+	return t
+}
+
+func (r *Report) writeJudges(out *textWriter) {
+	t := table{
+		{head: "judge", flexible: true}, {head: "verdicts", right: true}, {head: "ties", right: true},
+		{head: "first won", right: true}, {head: "consistent", right: true}, {head: "order effect", right: true},
+		{head: "identical", right: true}, {head: "scores", right: true}, {head: "failed", right: true},
+	}
+	for _, j := range r.Judges {
+		scores := 0
+		for _, s := range j.Scores {
+			scores += s.N
+		}
+		for k, cell := range []string{
+			visible(j.Name), count(j.Positions.Total()), count(j.Positions.Ties),
+			j.firstShare(), j.consistency(), j.orderEffect(), count(j.Identical), count(scores), count(j.Failed),
+		} {
+			t[k].cells = append(t[k].cells, cell)
+		}
+	}
+	out.blank()
+	out.heading("Judges")
+	t.write(out)
+}
+
+// firstShare is how often the text shown first was preferred where one was.
+func (j Judge) firstShare() string {
+	decided := j.Positions.FirstWins + j.Positions.SecondWins
+	if decided == 0 {
+		return "–"
+	}
+	return percent(share(j.Positions.FirstWins, decided))
+}
+
+func (j Judge) consistency() string {
+	if j.Swaps.Total() == 0 {
+		return "–"
+	}
+	return percent(j.Swaps.Consistency())
+}
+
+func (j Judge) orderEffect() string {
+	if !j.Effect.HasOrder {
+		return "–"
+	}
+	return fmt.Sprintf("%s ± %.2f", signed(j.Effect.Order), j.Effect.OrderSE)
+}
+
+func (r *Report) writeTotals(out *textWriter) {
+	planned, succeeded, failed, _ := r.runs()
+	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", count(planned), count(succeeded), count(failed))
+	var classes []string
+	for _, f := range r.Failures {
+		classes = append(classes, fmt.Sprintf("%s %s", f.Class, count(f.Runs)))
+	}
+	if len(classes) > 0 {
+		runs += " (" + strings.Join(classes, ", ") + ")"
+	}
+	u := r.total()
+	out.blank()
+	out.line("Runs    " + runs)
+	out.line("Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + counted(u.Calls, "call"))
+	out.line("Cost    " + cost(u) + costGap(u))
+}
+
+// costGap says why a cost is not known.
+func costGap(u results.Usage) string {
+	if u.Unpriced == 0 {
+		return ""
+	}
+	return " (" + counted(u.Unpriced, "call") + " without a price)"
+}

@@ -1,0 +1,181 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// visible makes a recorded text harmless to print: white space becomes spaces, and
+// what would steer a terminal or the direction of writing is written as its code.
+// Letters of all scripts, and the joiners that some need, stay.
+func visible(s string) string {
+	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
+	var b strings.Builder
+	b.Grow(len(s))
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
+			b.WriteString("\ufffd")
+		case unicode.IsSpace(r):
+			b.WriteByte(' ')
+		case unicode.IsPrint(r), r == zeroWidthNonJoiner, r == zeroWidthJoiner:
+			b.WriteRune(r)
+		default:
+			fmt.Fprintf(&b, "\\u{%x}", r)
+		}
+	}
+	return b.String()
+}
+
+// clip cuts a text after n runes and says so by "…".
+func clip(s string, n int) string {
+	count := 0
+	for i := range s {
+		if count == n {
+			return s[:i] + "…"
+		}
+		count++
+	}
+	return s
+}
+
+// nameRunes bounds a name in a sentence or a cell.
+const nameRunes = 60
+
+// called is a name in a sentence.
+func called(name string) string { return "“" + clip(visible(name), nameRunes) + "”" }
+
+func count(n int) string { return humanize.Comma(int64(n)) }
+
+// counted is "1 run", "2,000 runs".
+func counted(n int, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return count(n) + " " + one + "s"
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
+
+func share(part, whole int) float64 {
+	if whole == 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// signed is a log-odds to two decimals, with a proper minus and without a
+// negative zero.
+func signed(x float64) string {
+	x = math.Round(x*100) / 100
+	switch {
+	case x > 0:
+		return fmt.Sprintf("+%.2f", x)
+	case x < 0:
+		return fmt.Sprintf("−%.2f", -x)
+	default:
+		return "0.00"
+	}
+}
+
+// ranks is "3 (2–5)", or "3" where the bounds add nothing.
+func (r *Report) ranks(c Ranked) string {
+	if r.abilities() && c.RankLow != c.RankHigh {
+		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
+	}
+	return fmt.Sprint(c.Rank)
+}
+
+// abilities reports whether candidates have them.
+func (r *Report) abilities() bool { return r.Verdicts > 0 && r.unfitted == nil }
+
+func mean(s Score) string {
+	if s.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f", s.Mean())
+}
+
+func tally(c Ranked) string {
+	return fmt.Sprintf("%s–%s–%s", count(c.Wins), count(c.Losses), count(c.Ties))
+}
+
+// tokens is a number of tokens that leaves calls out which did not report theirs.
+func tokens(n int64, u results.Usage) string {
+	switch {
+	case u.Unreported == 0:
+		return humanize.Comma(n)
+	case n == 0:
+		return "unknown"
+	default:
+		return "≥ " + humanize.Comma(n)
+	}
+}
+
+// cost is a number of dollars, or what is known of it; an unknown price is never 0.
+func cost(u results.Usage) string {
+	amount := fmt.Sprintf("$%.2f", u.CostUSD)
+	if u.CostUSD > 0 && u.CostUSD < 0.1 {
+		amount = fmt.Sprintf("$%.5f", u.CostUSD)
+	}
+	switch {
+	case u.Unpriced == 0:
+		return amount
+	case u.CostUSD == 0:
+		return "unknown"
+	default:
+		return "≥ " + amount
+	}
+}
+
+// total is what all calls together used.
+func (r *Report) total() results.Usage {
+	var sum results.Usage
+	for _, c := range r.Calls {
+		sum = addUsage(sum, c.Usage)
+	}
+	return sum
+}
+
+func addUsage(a, b results.Usage) results.Usage {
+	return results.Usage{
+		Calls: a.Calls + b.Calls, Input: a.Input + b.Input, Output: a.Output + b.Output,
+		Cached: a.Cached + b.Cached, Reasoning: a.Reasoning + b.Reasoning, Unreported: a.Unreported + b.Unreported,
+		CostUSD: a.CostUSD + b.CostUSD, Unpriced: a.Unpriced + b.Unpriced,
+	}
+}
+
+// runs are the runs of all phases.
+func (r *Report) runs() (planned, succeeded, failed, cancelled int) {
+	for _, p := range r.Phases {
+		planned += p.Runs
+		succeeded += p.Succeeded
+		failed += p.Failed
+		cancelled += p.Cancelled
+	}
+	return planned, succeeded, failed, cancelled
+}
+
+// period is when verdicts were given, in UTC.
+func (r *Report) period() string {
+	const minute, clock = "2006-01-02 15:04", "15:04"
+	first, last := r.First.UTC(), r.Last.UTC()
+	switch {
+	case r.First.IsZero():
+		return ""
+	case first.Format(minute) == last.Format(minute):
+		return first.Format(minute) + " UTC"
+	case first.Format(time.DateOnly) == last.Format(time.DateOnly):
+		return first.Format(minute) + "–" + last.Format(clock) + " UTC"
+	default:
+		return first.Format(minute) + " – " + last.Format(minute) + " UTC"
+	}
+}
