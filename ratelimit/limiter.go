@@ -157,6 +157,10 @@ func (l *Limiter) Run(ctx context.Context) error {
 // those that wait as well as those with a call in flight.
 func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }
 
+// Beating is closed at the first heartbeat: from then on others know that the
+// worker lives. Take nothing over before.
+func (l *Limiter) Beating() <-chan struct{} { return l.beating }
+
 // Waiting is the number of calls that are in Acquire.
 func (l *Limiter) Waiting() int {
 	l.mu.Lock()

@@ -98,11 +98,11 @@ func (s *Store) SaveProgress(ctx context.Context, id eval.RunID, p Progress) err
 	return nil
 }
 
-// Died counts one more worker that died holding a task's run, once for each
-// worker, and returns how many have. 0: the run has ended.
-func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, worker string) (int, error) {
+// Died counts one more worker that died holding a task's run, once for each name
+// of a death, and returns how many have. 0: the run has ended.
+func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death string) (int, error) {
 	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
-	n, err := diedScript.Run(ctx, s.client, keys, id.Index%record.ChunkRuns, generation, worker, int(progressLife.Seconds())).Int()
+	n, err := diedScript.Run(ctx, s.client, keys, id.Index%record.ChunkRuns, generation, death, int(progressLife.Seconds())).Int()
 	if err != nil {
 		return 0, fmt.Errorf("count death of run %s: %w", id, err)
 	}

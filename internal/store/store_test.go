@@ -216,7 +216,7 @@ func TestCheckDropsWhatMayNotRun(t *testing.T) {
 	})
 }
 
-func TestDeathsAreCountedOncePerWorker(t *testing.T) {
+func TestDeathsAreCountedOnceEach(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {
 		r := create(t, s)

@@ -2,9 +2,9 @@
 --
 -- KEYS[1] record   KEYS[2] states   KEYS[3] progress
 -- ARGV[1] offset of the run's byte   ARGV[2] generation
--- ARGV[3] the dead worker   ARGV[4] seconds that the progress lives
+-- ARGV[3] names this death   ARGV[4] seconds that the progress lives
 -- Returns how many have died holding it; 0 when the run has ended or is gone.
--- Twice: a worker is counted once, its id stands in the hash.
+-- Twice: a death is counted once, its name stands in the hash.
 if redis.call("EXISTS", KEYS[1]) == 0 then
   return 0
 end

@@ -1,0 +1,122 @@
+package worker
+
+import (
+	"context"
+	"sync"
+)
+
+// stage is where a pulled task stands.
+type stage int
+
+const (
+	ready   stage = iota // pulled, and waiting for admission or about to
+	flying               // its call is in flight
+	resting              // waiting in place for a retry; it wants no slot now
+	stages
+)
+
+// pullBatch is the most tasks that one pull takes.
+const pullBatch = 16
+
+// budget decides when tasks may be pulled: only as many as may soon start, so
+// that tasks stand in their queue, where everybody can take them, and not with
+// a worker that has no slot for them.
+//
+// Per queue, a pull is allowed while fewer tasks wait for admission than a
+// tenth of those in flight, and at least one. Where no limit has made a run
+// wait lately the allowance doubles with every run that was admitted at once,
+// up to pullBatch, so that unlimited queues are pulled in batches.
+type budget struct {
+	most int // tasks held by this process in all
+
+	mu      sync.Mutex // guards all below
+	queues  map[string]*load
+	held    int
+	changed chan struct{} // closed and replaced when something was given back
+}
+
+type load struct {
+	at        [stages]int
+	allowance int
+}
+
+func newBudget(slots int) *budget {
+	return &budget{most: slots + max(1, slots/10), queues: map[string]*load{}, changed: make(chan struct{})}
+}
+
+// Reserve blocks until at least one task of queue may be pulled and reserves
+// room for as many as may, up to limit. Each is given back by leave or Cancel.
+func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, error) {
+	for {
+		b.mu.Lock()
+		l := b.of(queue)
+		allowed := min(max(l.allowance, l.at[flying]/10)-l.at[ready], b.most-b.held, limit)
+		if allowed > 0 {
+			l.at[ready] += allowed
+			b.held += allowed
+			b.mu.Unlock()
+			return allowed, nil
+		}
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// Cancel gives n reservations back that no task came for.
+func (b *budget) Cancel(queue string, n int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of(queue).at[ready] -= n
+	b.held -= n
+	b.signal()
+}
+
+// move notes that a task goes from one stage to another.
+func (b *budget) move(queue string, from, to stage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of(queue)
+	l.at[from]--
+	l.at[to]++
+	b.signal()
+}
+
+// leave notes that a task is done with.
+func (b *budget) leave(queue string, from stage) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of(queue).at[from]--
+	b.held--
+	b.signal()
+}
+
+// admitted notes whether a run had to wait for its lease.
+func (b *budget) admitted(queue string, waited bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of(queue)
+	if waited {
+		l.allowance = 1
+	} else {
+		l.allowance = min(2*l.allowance, pullBatch)
+	}
+}
+
+func (b *budget) of(queue string) *load {
+	l, ok := b.queues[queue]
+	if !ok {
+		l = &load{allowance: 1}
+		b.queues[queue] = l
+	}
+	return l
+}
+
+func (b *budget) signal() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}

@@ -1,0 +1,183 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// What a call is made for.
+const (
+	stageVerdict = "verdict"
+	stageRepair  = "repair"
+)
+
+// abandonedKeep is how much longer the lease of a call that was given up
+// stands: the spread assumed between a grant and its arrival at the provider.
+const abandonedKeep = 500 * time.Millisecond
+
+func (r *run) endpoint() Endpoint { return r.cfg.Endpoints[r.judge.Provider] }
+
+// call makes one call under a lease and keeps its record. A call that failed
+// is a *providers.Error; any other error means that none was made.
+func (r *run) call(ctx context.Context, request *providers.Request, stage string) (*providers.Result, error) {
+	for {
+		result, err := r.callOnce(ctx, request, stage)
+		if !errors.Is(err, providers.ErrAgain) {
+			return result, err
+		}
+	}
+}
+
+func (r *run) callOnce(ctx context.Context, request *providers.Request, stage string) (*providers.Result, error) {
+	r.made++
+	timeout := r.evaluation.record.Settings.Timeout(r.judge.Provider, r.judge.Model)
+	call := record.Call{
+		ID:    fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made),
+		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
+		Stage: stage, Model: r.judge.Target(), Attempt: r.progress.Attempts + 1,
+		Asked: time.Now().UTC(), Worker: r.id,
+	}
+	r.emit(Event{Event: EventQueueing})
+	lease, err := r.admit(ctx, &call, timeout)
+	if err != nil {
+		return nil, err
+	}
+	r.move(flying)
+	r.emit(Event{Event: EventAcquired})
+
+	held, letGo := lease.Context(ctx)
+	limited, cancel := context.WithTimeout(held, timeout)
+	call.Started = time.Now().UTC()
+	request.IdempotencyID = call.ID
+	result, err := r.endpoint().Provider.Call(limited, request)
+	call.Ended = time.Now().UTC()
+	cancel()
+	letGo()
+
+	r.release(ctx, lease, err)
+	r.slots.Release(1)
+	r.move(ready)
+	r.emit(Event{Event: EventReleased})
+	return result, r.note(call, result, err, timeout)
+}
+
+// admit takes a slot of this process and then a lease, which is checked at the
+// last moment: nothing is sent on one that is no longer ours.
+func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duration) (*ratelimit.Lease, error) {
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(r.stopping, cancel)()
+	if err := r.slots.Acquire(waiting, 1); err != nil {
+		return nil, r.interrupted(ctx, err)
+	}
+	for {
+		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
+			ID:      string(r.task.Evaluation) + "." + call.ID,
+			Call:    ratelimit.Scope{Provider: r.judge.Provider, Model: r.judge.Model, Evaluation: string(r.task.Evaluation)},
+			MaxWait: inPlace, LatestEnd: timeout,
+		})
+		if err == nil {
+			r.budget.admitted(r.queue, lease.BoundBy() != "")
+			call.BoundBy = lease.BoundBy()
+			if err = lease.Check(); err == nil {
+				return lease, nil
+			}
+			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
+			if ctx.Err() == nil && r.stopping.Err() == nil {
+				r.made++ // a lease's id is used once
+				call.ID = fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made)
+				continue
+			}
+		}
+		r.slots.Release(1)
+		var refusal *ratelimit.Refusal
+		if errors.As(err, &refusal) {
+			return nil, r.goBack(ctx, refusal.Wait, "limit "+refusal.Limit)
+		}
+		return nil, r.interrupted(ctx, err)
+	}
+}
+
+// interrupted is what an ended wait for admission comes to: a graceful stop
+// gives the run back with what it has.
+func (r *run) interrupted(ctx context.Context, err error) error {
+	if ctx.Err() == nil && r.stopping.Err() != nil {
+		return r.goBack(ctx, 0, "the worker stops")
+	}
+	return err
+}
+
+// release gives the lease back. A call that was given up keeps it a little
+// longer, because the provider may see the next request before it sees that
+// this connection is closed.
+func (r *run) release(ctx context.Context, lease *ratelimit.Lease, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	var keep time.Duration
+	if class := providers.ClassOf(err); err != nil && (class == providers.Timeout || class == providers.Cancelled) {
+		keep = abandonedKeep
+	}
+	if err := lease.ReleaseAfter(ctx, keep); err != nil {
+		r.log.Debug().Err(err).Msg("lease not released; it expires")
+	}
+}
+
+// note keeps a call's record and counts it as an attempt.
+func (r *run) note(call record.Call, result *providers.Result, err error, timeout time.Duration) error {
+	if err == nil {
+		r.progress.Attempts++
+		r.answered++
+		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
+		call.Text, call.Finish = result.Text, string(result.Finish)
+		r.calls = append(r.calls, call)
+		return nil
+	}
+	if errors.Is(err, providers.ErrAgain) {
+		r.log.Info().Err(err).Msg("provider answered that it must be asked differently")
+		return err
+	}
+	r.progress.Attempts++
+	call.Class, call.Error = providers.ClassOf(err), err.Error()
+	var failed *providers.Error
+	if errors.As(err, &failed) {
+		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
+	}
+	r.calls = append(r.calls, call)
+	if call.Class == providers.Timeout {
+		r.emit(Event{Event: EventTimeout, TimeoutS: timeout.Seconds()})
+		r.log.Warn().Dur("timeout", timeout).Msg("call timed out")
+	}
+	return err
+}
+
+// persist writes to Redis what must not be lost, waiting while Redis is away.
+// It outlives the run's context by persistTime: a result in hand is kept also
+// when the worker stops or was fenced.
+func (s *session) persist(ctx context.Context, write func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), persistTime)
+	defer cancel()
+	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
+		err := write(ctx)
+		var answered redis.Error
+		if err == nil || errors.Is(err, store.ErrNoEvaluation) || (errors.As(err, &answered) && !redis.IsReadOnlyError(err) && !redis.IsLoadingError(err)) {
+			return err
+		}
+		select {
+		case <-time.After(delay):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// persistTime is how long a result in hand waits for Redis to come back.
+const persistTime = 60 * time.Second

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// textCacheBytes bounds the document texts that a worker remembers. Plans are
+// tiled, so that neighbouring runs share documents.
+const textCacheBytes = 64 << 20
+
+// evaluation is everything a worker needs to carry out an evaluation's runs.
+type evaluation struct {
+	record record.Evaluation
+	asked  *eval.Evaluation
+	plans  []*plan.Plan
+}
+
+// evaluations remembers what was read from Redis. It is safe for concurrent
+// use.
+type evaluations struct {
+	store *store.Store
+
+	mu    sync.Mutex // guards all below; not held while Redis is asked
+	known map[eval.ID]*evaluation
+	texts map[string]string
+	bytes int
+}
+
+func newEvaluations(s *store.Store) *evaluations {
+	return &evaluations{store: s, known: map[eval.ID]*evaluation{}, texts: map[string]string{}}
+}
+
+// load reads an evaluation, or remembers it. store.ErrNoEvaluation when it was
+// deleted.
+func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error) {
+	c.mu.Lock()
+	e, ok := c.known[id]
+	c.mu.Unlock()
+	if ok {
+		return e, nil
+	}
+	r, err := c.store.Evaluation(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	asked, err := c.store.Plan(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	plans, err := enqueue.Plans(asked, r)
+	if err != nil {
+		return nil, err
+	}
+	e = &evaluation{record: r, asked: asked, plans: plans}
+	c.mu.Lock()
+	c.known[id] = e
+	c.mu.Unlock()
+	return e, nil
+}
+
+// forget makes the next load read the evaluation again; its settings may have
+// changed.
+func (c *evaluations) forget(id eval.ID) {
+	c.mu.Lock()
+	delete(c.known, id)
+	c.mu.Unlock()
+}
+
+// keep forgets every evaluation that is not among ids.
+func (c *evaluations) keep(ids []eval.ID) {
+	wanted := make(map[eval.ID]bool, len(ids))
+	for _, id := range ids {
+		wanted[id] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id := range c.known {
+		if !wanted[id] {
+			delete(c.known, id)
+		}
+	}
+}
+
+// textsOf reads the texts of documents, from memory where it can.
+func (c *evaluations) textsOf(ctx context.Context, id eval.ID, documents ...eval.Document) (map[string]string, error) {
+	texts := make(map[string]string, len(documents))
+	var missing []string
+	c.mu.Lock()
+	for _, d := range documents {
+		if text, ok := c.texts[d.Hash]; ok {
+			texts[d.Hash] = text
+		} else {
+			missing = append(missing, d.Hash)
+		}
+	}
+	c.mu.Unlock()
+	if len(missing) == 0 {
+		return texts, nil
+	}
+	read, err := c.store.Documents(ctx, id, missing...)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for hash, text := range read {
+		if _, known := c.texts[hash]; !known {
+			if c.bytes += len(text); c.bytes > textCacheBytes {
+				c.texts, c.bytes = map[string]string{}, len(text)
+			}
+			c.texts[hash] = text
+		}
+		texts[hash] = text
+	}
+	return texts, nil
+}
+
+// run finds a task's place in its plan, and refuses one that is not of it.
+func (e *evaluation) run(t record.Task) (plan.Run, error) {
+	if t.Phase >= len(e.plans) || t.Index >= e.plans[t.Phase].Runs() {
+		return plan.Run{}, fmt.Errorf("task %s: its evaluation has no such run", t.ID())
+	}
+	return e.plans[t.Phase].Run(t.Index), nil
+}

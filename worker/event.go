@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Names of events.
+const (
+	EventStarted   = "started"   // a pulled run begins
+	EventQueueing  = "queueing"  // a call waits for admission, however shortly
+	EventAcquired  = "acquired"  // it has its lease
+	EventReleased  = "released"  // the lease is given back
+	EventRetry     = "retry"     // another call will be made
+	EventTimeout   = "timeout"   // a call took too long
+	EventSucceeded = "succeeded" // the run ended well
+	EventFailed    = "failed"    // the run ended
+)
+
+// Event is one line of the event log.
+type Event struct {
+	Time       time.Time       `json:"time"`
+	Event      string          `json:"event"`
+	Evaluation eval.ID         `json:"evaluation"`
+	RunID      string          `json:"run_id"` // "<phase>.<index>"
+	Provider   string          `json:"provider"`
+	Model      string          `json:"model"`
+	Worker     string          `json:"worker"`
+	Attempt    int             `json:"attempt,omitempty"`
+	StatusCode *int            `json:"status_code,omitempty"` // 0 without a response
+	DelayS     float64         `json:"delay_s,omitempty"`
+	TimeoutS   float64         `json:"timeout_s,omitempty"`
+	ElapsedS   float64         `json:"elapsed_s,omitempty"`
+	Class      providers.Class `json:"class,omitempty"`
+}

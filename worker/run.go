@@ -1,0 +1,386 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// inPlace is the longest delay that a run waits out with the worker; longer
+// ones it spends in its queue, so that others may be pulled meanwhile.
+const inPlace = 10 * time.Second
+
+// maxRepairs is how often a judge is asked to mend an answer that is no
+// verdict.
+const maxRepairs = 2
+
+// reasonIdentical is the reason of a tie between two identical texts.
+const reasonIdentical = "identical"
+
+// putBack sends a task back to its queue for a while. It is no failure.
+type putBack struct {
+	delay time.Duration
+	why   string
+}
+
+func (p *putBack) Error() string {
+	return fmt.Sprintf("back to the queue for %s: %s", p.delay.Round(time.Millisecond), p.why)
+}
+
+// run is one pulled task on its way to its record. It is used by one goroutine.
+type run struct {
+	*session
+	task       record.Task
+	queue      string
+	at         stage
+	evaluation *evaluation
+	place      plan.Run
+	judge      eval.Judge
+	documents  []eval.Document
+	progress   store.Progress
+	calls      []record.Call // made and not yet recorded
+	made       int           // calls made by this worker, for their ids
+	answered   int           // of which were answered
+	log        zerolog.Logger
+}
+
+// handle carries one task out. nil ends the task; a *putBack sends it back.
+func (s *session) handle(ctx context.Context, t *asynq.Task) error {
+	queue, _ := asynq.GetQueueName(ctx)
+	r := &run{session: s, queue: queue}
+	defer func() { s.budget.leave(queue, r.at) }()
+	task, err := record.DecodeTask(t.Payload())
+	if err != nil {
+		s.log.Error().Err(err).Str("queue", queue).Msg("task cannot be read; archived")
+		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
+	}
+	r.task = task
+	r.log = s.log.With().Str("evaluation", string(task.Evaluation)).Str("run_id", task.RunID().Short()).Logger()
+	err = r.carryOut(ctx)
+	var back *putBack
+	switch {
+	case err == nil || errors.As(err, &back):
+		return err
+	case errors.Is(err, store.ErrNoEvaluation):
+		return nil // deleted: nobody waits for it
+	case ctx.Err() != nil || s.stopping.Err() != nil:
+		// Stopped, fenced, or asynq's lease is over. Where the task is still
+		// ours it goes back; where it is not, the gate changes nothing.
+		if len(r.calls) > 0 {
+			err = r.persist(ctx, func(ctx context.Context) error {
+				return r.store.AppendCalls(ctx, task.Evaluation, r.calls)
+			})
+			if err != nil {
+				r.log.Warn().Err(err).Int("calls", len(r.calls)).Msg("calls of a stopped run are not recorded")
+			}
+		}
+		return &putBack{why: "the worker stops"}
+	}
+	r.log.Warn().Err(err).Msg("run interrupted; it goes back to its queue")
+	return &putBack{delay: time.Second, why: err.Error()}
+}
+
+// carryOut takes the run to its record, or returns a *putBack.
+func (r *run) carryOut(ctx context.Context) error {
+	checked, progress, err := r.store.Check(ctx, r.task)
+	if err != nil {
+		return err
+	}
+	if checked != store.VerdictRun {
+		r.log.Debug().Str("why", string(checked)).Msg("task dropped")
+		return nil
+	}
+	r.progress = progress
+	if r.evaluation, err = r.evaluations.load(ctx, r.task.Evaluation); err != nil {
+		return err
+	}
+	if r.place, err = r.evaluation.run(r.task); err != nil {
+		r.log.Error().Err(err).Msg("task dropped")
+		return nil
+	}
+	asked := r.evaluation.asked
+	r.judge = asked.Judges[r.place.Judge]
+	r.documents = []eval.Document{asked.Documents[r.place.First]}
+	if r.place.Second >= 0 {
+		r.documents = append(r.documents, asked.Documents[r.place.Second])
+	}
+	r.emit(Event{Event: EventStarted})
+	if progress.Deaths >= record.MaxDeaths {
+		return r.fail(ctx, providers.Lost, fmt.Sprintf("%d workers died with this run", progress.Deaths), 0)
+	}
+	if len(r.documents) == 2 && r.documents[0].Hash == r.documents[1].Hash {
+		return r.succeed(ctx, record.Run{Winner: eval.Tie, Reason: reasonIdentical})
+	}
+	if err := r.pause(ctx, time.Until(progress.NotBefore), "held back before"); err != nil {
+		return err
+	}
+	if r.progress.Started.IsZero() {
+		r.progress.Started = time.Now()
+	}
+	return r.ask(ctx)
+}
+
+// ask asks the judge until there is a verdict or no more to be done.
+func (r *run) ask(ctx context.Context) error {
+	texts, err := r.evaluations.textsOf(ctx, r.task.Evaluation, r.documents...)
+	if err != nil {
+		return err
+	}
+	built, err := prompt.Build(r.evaluation.asked, r.task.Kind, r.place.First, r.place.Second, texts)
+	if err != nil {
+		return r.fail(ctx, providers.BadRequest, err.Error(), 0)
+	}
+	request := r.request(built)
+	stage := stageVerdict
+	for repairs := 0; ; {
+		result, err := r.call(ctx, request, stage)
+		if err != nil {
+			again, err := r.afterFailure(ctx, err)
+			if !again {
+				return err
+			}
+			continue
+		}
+		if result.Finish == providers.FinishRefused {
+			return r.fail(ctx, providers.Refused, "the model refused to judge", 200)
+		}
+		outcome, err := r.read(result)
+		if err == nil {
+			return r.succeed(ctx, outcome)
+		}
+		if repairs == maxRepairs {
+			return r.fail(ctx, providers.Malformed, err.Error(), 200)
+		}
+		repairs++
+		stage = stageRepair
+		request.Messages = append(messages(built.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
+	}
+}
+
+// request is the call that asks for the run's verdict.
+func (r *run) request(built prompt.Prompt) *providers.Request {
+	request := &providers.Request{
+		Key: r.endpoint().Key, Model: r.judge.Model, Messages: messages(built.Messages),
+	}
+	if r.evaluation.asked.JSON != eval.JSONFalse {
+		request.Schema = &providers.Schema{Name: built.SchemaName, Schema: built.Schema}
+	}
+	settings(request, r.judge.Overrides)
+	return request
+}
+
+// settings puts a judge's overrides into its calls: the common ones into their
+// fields, the rest into the body as they are.
+func settings(request *providers.Request, overrides map[string]any) {
+	for key, value := range overrides {
+		number, isNumber := asFloat(value)
+		text, isText := value.(string)
+		switch {
+		case key == "max_completion_tokens" && isNumber:
+			request.MaxOutputTokens = int(number)
+		case key == "temperature" && isNumber:
+			request.Temperature = &number
+		case key == "reasoning_effort" && isText:
+			request.ReasoningEffort = text
+		default:
+			if request.Extra == nil {
+				request.Extra = map[string]any{}
+			}
+			request.Extra[key] = value
+		}
+	}
+}
+
+func asFloat(value any) (float64, bool) {
+	switch n := value.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+func messages(built []prompt.Message) []providers.Message {
+	out := make([]providers.Message, len(built))
+	for i, m := range built {
+		out[i] = providers.Message{Role: providers.Role(m.Role), Content: m.Content}
+	}
+	return out
+}
+
+// read takes the verdict out of an answer.
+func (r *run) read(result *providers.Result) (record.Run, error) {
+	asked := r.evaluation.asked
+	if r.task.Kind == eval.KindPairwise {
+		winner, reason, err := verdict.Pairwise(result.Text, r.documents[0].ID, r.documents[1].ID, asked.Pairwise.Ties)
+		return record.Run{Winner: winner, Reason: reason}, err
+	}
+	scores, err := verdict.Single(result.Text, asked.Single.Criteria, asked.Single.Scale)
+	outcome := record.Run{Scores: make([]record.Score, len(scores))}
+	for i, s := range scores {
+		outcome.Scores[i] = record.Score(s)
+	}
+	return outcome, err
+}
+
+// afterFailure decides what a failed call leads to: another one (again), or the
+// end of the run or of its stay here. It waits out short delays.
+func (r *run) afterFailure(ctx context.Context, failure error) (again bool, err error) {
+	var failed *providers.Error
+	if !errors.As(failure, &failed) {
+		return false, failure // no call was made: put back, stopped, Redis away
+	}
+	retry := r.evaluation.record.Settings.Retry
+	switch {
+	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
+		return false, ctx.Err()
+	case !failed.Class.Retryable() || r.failures() >= retry.MaxAttempts:
+		return false, r.fail(ctx, failed.Class, failed.Message, failed.Status)
+	}
+	delay := max(backoff(retry, r.failures(), rand.Float64()), failed.RetryAfter)
+	r.emit(Event{Event: EventRetry, Attempt: r.progress.Attempts, StatusCode: &failed.Status, DelayS: delay.Seconds()})
+	if err := r.pause(ctx, delay, string(failed.Class)); err != nil {
+		return false, err
+	}
+	return true, nil
+}
+
+// failures is how many calls failed. Those that were answered, with a verdict
+// or without, are no reason to give up.
+func (r *run) failures() int { return r.progress.Attempts - r.answered }
+
+// backoff is the delay after the n-th call: min(initial·2^(n−1) + random·jitter,
+// max), random in [0, 1).
+func backoff(retry record.Retry, n int, random float64) time.Duration {
+	delay := retry.InitialDelay
+	for i := 1; i < n && delay < retry.MaxDelay; i++ {
+		delay *= 2
+	}
+	delay += time.Duration(random * float64(retry.Jitter))
+	return min(delay, retry.MaxDelay)
+}
+
+// pause waits a short delay in place and sends the run back for a long one, in
+// either case without a lease.
+func (r *run) pause(ctx context.Context, delay time.Duration, why string) error {
+	if delay <= 0 {
+		return nil
+	}
+	if delay > inPlace {
+		return r.goBack(ctx, delay, why)
+	}
+	r.move(resting)
+	defer r.move(ready)
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-r.stopping.Done():
+		return r.goBack(ctx, delay, "the worker stops")
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// goBack keeps what the next worker must know and sends the task back.
+func (r *run) goBack(ctx context.Context, delay time.Duration, why string) error {
+	r.progress.NotBefore = time.Now().Add(delay)
+	err := r.persist(ctx, func(ctx context.Context) error {
+		if len(r.calls) > 0 {
+			if err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls); err != nil {
+				return err
+			}
+			r.calls = nil
+		}
+		return r.store.SaveProgress(ctx, r.task.RunID(), r.progress)
+	})
+	if err != nil {
+		return err
+	}
+	return &putBack{delay: delay, why: why}
+}
+
+// move notes a new stage of the run.
+func (r *run) move(to stage) {
+	if r.at != to {
+		r.budget.move(r.queue, r.at, to)
+		r.at = to
+	}
+}
+
+func (r *run) succeed(ctx context.Context, outcome record.Run) error {
+	return r.record(ctx, eval.StateSucceeded, outcome)
+}
+
+func (r *run) fail(ctx context.Context, class providers.Class, message string, status int) error {
+	r.emit(Event{Event: EventFailed, Class: class, StatusCode: &status, ElapsedS: r.elapsed().Seconds()})
+	r.log.Error().Str("class", string(class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + message)
+	return r.record(ctx, eval.StateFailed, record.Run{Class: class, Error: message})
+}
+
+func (r *run) elapsed() time.Duration {
+	if r.progress.Started.IsZero() {
+		return 0
+	}
+	return time.Since(r.progress.Started)
+}
+
+// record writes the run's outcome down, with the calls not recorded before. It
+// goes on when the worker is stopping or was fenced: what was paid for is kept,
+// and the script records a run once, whoever comes.
+func (r *run) record(ctx context.Context, state eval.State, outcome record.Run) error {
+	r.move(ready)
+	outcome.Phase, outcome.Index, outcome.Generation = r.task.Phase, r.task.Index, r.task.Generation
+	outcome.Kind, outcome.Queue = r.task.Kind, r.queue
+	outcome.Judge, outcome.Model = r.judge.Name, r.judge.Target()
+	outcome.Item, outcome.Trial = r.evaluation.asked.Items[r.documents[0].Item].ID, r.place.Trial
+	for _, d := range r.documents {
+		outcome.Documents = append(outcome.Documents, d.ID)
+		outcome.Candidates = append(outcome.Candidates, d.Candidate)
+	}
+	outcome.Attempts, outcome.Worker = r.progress.Attempts, r.id
+	outcome.Ended = time.Now().UTC()
+	outcome.Started = r.progress.Started.UTC()
+	if r.progress.Started.IsZero() {
+		outcome.Started = outcome.Ended
+	}
+	if state == eval.StateSucceeded && outcome.Reason != reasonIdentical {
+		outcome.AnsweredBy = r.judge.Target()
+	}
+	var recorded bool
+	err := r.persist(ctx, func(ctx context.Context) (err error) {
+		recorded, err = r.store.Record(ctx, r.task.Evaluation, state, outcome, r.calls)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.calls = nil
+	if recorded && state == eval.StateSucceeded {
+		r.emit(Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()})
+	}
+	return nil
+}
+
+// emit completes an event and hands it on.
+func (r *run) emit(e Event) {
+	e.Time = time.Now().UTC()
+	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.RunID().Short(), r.id
+	e.Provider, e.Model = r.judge.Provider, r.judge.Model
+	r.cfg.Events(e)
+}

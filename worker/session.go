@@ -1,0 +1,358 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/semaphore"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const (
+	discoverEvery = time.Second
+	recoverEvery  = 2 * time.Second
+	// graceBeyondCall is how much longer than a call the default grace is.
+	graceBeyondCall = 15 * time.Second
+)
+
+// session is one life of a worker under one id: from its first heartbeat to a
+// stop, or to the moment it could not renew in time.
+type session struct {
+	cfg         Config
+	id          string
+	log         zerolog.Logger
+	store       *store.Store
+	evaluations *evaluations
+	limiter     *ratelimit.Limiter
+	gate        *gate.Gate
+	budget      *budget
+	slots       *semaphore.Weighted // calls in flight in this process
+
+	stopping context.Context // ends when no more runs may be begun
+	working  context.Context // ends when calls in flight must end
+
+	mu      sync.Mutex // guards servers and longest
+	servers map[string]*asynq.Server
+	longest time.Duration // call timeout seen
+}
+
+func newSession(cfg Config, id string) *session {
+	log := cfg.Log.With().Str("worker", id).Logger()
+	s := &session{
+		cfg: cfg, id: id, log: log, store: storeOf(cfg),
+		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)),
+		servers: map[string]*asynq.Server{}, longest: record.DefaultTimeout,
+	}
+	s.evaluations = newEvaluations(s.store)
+	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
+		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
+	})
+	s.gate = gate.New(cfg.Client, gate.Config{Owner: id, Batch: pullBatch, Permits: s.budget, Log: log})
+	return s
+}
+
+// run works until ctx ends (nil), or until the session's leases could not be
+// renewed in time (ratelimit.ErrFenced).
+//
+// The order of the end matters. First nothing more is pulled and what was
+// pulled but not begun goes back; then calls in flight may finish; then asynq's
+// servers end, whose last scripts still need the gate; the limiter goes last,
+// because leases are renewed until the last call has ended.
+func (s *session) run(ctx context.Context) error {
+	var stop, abort context.CancelFunc
+	s.stopping, stop = context.WithCancel(ctx)
+	defer stop()
+	s.working, abort = context.WithCancel(context.WithoutCancel(ctx))
+	defer abort()
+
+	limiting, release := context.WithCancel(context.WithoutCancel(ctx))
+	defer release()
+	limiter := make(chan error, 1)
+	go func() { limiter <- s.limiter.Run(limiting) }()
+
+	// A worker whose heartbeat is not known yet counts as dead.
+	select {
+	case <-s.limiter.Beating():
+	case <-ctx.Done():
+		release()
+		return <-limiter
+	}
+
+	var parts errgroup.Group
+	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
+	parts.Go(func() error { return topUp.Run(s.stopping) })
+	parts.Go(func() error { s.discover(s.stopping); return nil })
+	parts.Go(func() error { s.listen(s.stopping); return nil })
+	parts.Go(func() error { s.recoverDead(s.stopping); return nil })
+
+	fenced := false
+	select {
+	case <-ctx.Done():
+	case <-s.limiter.Fenced():
+		fenced = true
+	}
+	stop()
+	if fenced {
+		abort()
+	}
+	err := parts.Wait()
+	s.endServers(abort)
+	release()
+	return errors.Join(err, <-limiter)
+}
+
+// endServers gives back what was not begun, lets calls in flight finish for the
+// grace, and ends asynq's servers.
+func (s *session) endServers(abort context.CancelFunc) {
+	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), 10*time.Second)
+	defer cancel()
+	if err := s.gate.Stop(giveBack); err != nil {
+		s.log.Warn().Err(err).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
+	}
+	grace := time.AfterFunc(s.grace(), abort)
+	defer grace.Stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		select {
+		case <-s.limiter.Fenced():
+			abort()
+		case <-ended:
+		}
+	}()
+	var ending sync.WaitGroup
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, server := range s.servers {
+		ending.Go(server.Shutdown)
+	}
+	ending.Wait()
+}
+
+// grace is how long calls in flight may go on after a stop.
+func (s *session) grace() time.Duration {
+	if s.cfg.Grace > 0 {
+		return s.cfg.Grace
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.longest + graceBeyondCall
+}
+
+// discover serves the queues of active evaluations, new ones within a second.
+func (s *session) discover(ctx context.Context) {
+	away := false
+	for {
+		err := s.discoverOnce(ctx)
+		switch {
+		case err != nil && ctx.Err() == nil && !away:
+			s.log.Warn().Err(err).Msg("cannot look for queues; trying again")
+			away = true
+		case err == nil:
+			away = false
+		}
+		select {
+		case <-time.After(discoverEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (s *session) discoverOnce(ctx context.Context) error {
+	ids, err := s.store.Active(ctx)
+	if err != nil {
+		return err
+	}
+	s.evaluations.keep(ids)
+	wanted := map[string]bool{}
+	for _, id := range ids {
+		e, err := s.evaluations.load(ctx, id)
+		if errors.Is(err, store.ErrNoEvaluation) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		for _, timeout := range e.record.Settings.Timeouts {
+			s.longest = max(s.longest, timeout)
+		}
+		s.mu.Unlock()
+		for _, phase := range e.record.Phases {
+			for i, queue := range phase.JudgeQueues {
+				if s.serves(queue, e.asked.Judges[i].Provider) {
+					wanted[queue] = true
+				}
+			}
+		}
+	}
+	for queue := range wanted {
+		if err := s.serve(queue); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serves reports whether this worker can and may carry out a queue's runs.
+func (s *session) serves(queue, provider string) bool {
+	if _, ok := s.cfg.Endpoints[provider]; !ok {
+		return false
+	}
+	return len(s.cfg.Queues) == 0 || slices.ContainsFunc(s.cfg.Queues, func(only string) bool {
+		return queue == only || strings.HasPrefix(queue, only+"~") // an evaluation's own part of it
+	})
+}
+
+// serve starts a queue's asynq server, once. One server a queue, because a
+// server pulls from all its queues with one goroutine: a saturated provider
+// would hold up the others.
+func (s *session) serve(queue string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, ok := s.servers[queue]; ok || s.stopping.Err() != nil {
+		return nil
+	}
+	server := asynq.NewServerFromRedisClient(s.gate.Client(), asynq.Config{
+		Queues:      map[string]int{queue: 1},
+		Concurrency: s.budget.most,
+		BaseContext: func() context.Context { return s.working },
+		// Attempts are ours: nothing that a handler returns is a failure to
+		// asynq, whose count would archive the task.
+		IsFailure:         func(error) bool { return false },
+		RetryDelayFunc:    retryDelay,
+		TaskCheckInterval: gate.CheckInterval,
+		// Beyond the grace, at whose end every handler is told to return.
+		ShutdownTimeout:          24 * time.Hour,
+		DelayedTaskCheckInterval: 2 * time.Second,
+		Logger:                   asynqLog{s.log.With().Str("queue", queue).Logger()},
+		LogLevel:                 asynq.WarnLevel,
+	})
+	if err := server.Start(asynq.HandlerFunc(s.handle)); err != nil {
+		return fmt.Errorf("serve queue %s: %w", queue, err)
+	}
+	s.servers[queue] = server
+	s.log.Info().Str("queue", queue).Msg("serving queue")
+	return nil
+}
+
+func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
+	var back *putBack
+	if errors.As(err, &back) {
+		return back.delay
+	}
+	return time.Second
+}
+
+// listen passes on what is announced: queues that were filled, evaluations that
+// changed.
+func (s *session) listen(ctx context.Context) {
+	subscription := s.cfg.Client.Subscribe(ctx, s.store.Keys().Announce())
+	defer subscription.Close()
+	messages := subscription.Channel()
+	for {
+		select {
+		case message, ok := <-messages:
+			if !ok {
+				return
+			}
+			what, name, _ := strings.Cut(message.Payload, " ")
+			switch what {
+			case "queue":
+				s.gate.Filled(name)
+			case "evaluation":
+				s.evaluations.forget(eval.ID(name))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// recoverDead returns the tasks of workers whose heartbeat lapsed. They have
+// fenced their calls by then. asynq's own recovery takes up to two minutes and
+// uses up a retry.
+func (s *session) recoverDead(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(recoverEvery):
+		case <-ctx.Done():
+			return
+		}
+		if err := s.recoverOnce(ctx); err != nil && ctx.Err() == nil {
+			s.log.Debug().Err(err).Msg("cannot look for tasks of dead workers; trying again")
+		}
+	}
+}
+
+func (s *session) recoverOnce(ctx context.Context) error {
+	s.mu.Lock()
+	queues := slices.Collect(maps.Keys(s.servers))
+	s.mu.Unlock()
+	for _, queue := range queues {
+		var dead []string
+		returned, err := gate.Recover(ctx, s.cfg.Client, queue, func(ctx context.Context, owners []string) (map[string]bool, error) {
+			alive, err := s.limiter.Alive(ctx)
+			for _, owner := range owners {
+				if err == nil && !alive[owner] {
+					dead = append(dead, owner)
+				}
+			}
+			return alive, err
+		})
+		for _, task := range returned {
+			if err := s.countDeath(ctx, task); err != nil {
+				return err
+			}
+		}
+		if err != nil {
+			return err
+		}
+		for _, worker := range dead {
+			if err := s.limiter.Forget(ctx, worker); err != nil {
+				return err
+			}
+		}
+		if len(returned) > 0 {
+			s.gate.Filled(queue)
+			s.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
+		}
+	}
+	return nil
+}
+
+// countDeath notes that a worker died holding a task's run. Whoever returned the
+// task counts it, under a token that makes a repeated command count once.
+func (s *session) countDeath(ctx context.Context, task string) error {
+	id, generation, err := record.ParseTaskID(task)
+	if err != nil {
+		return nil // not one of ours: the queue may be shared
+	}
+	_, err = s.store.Died(ctx, id, generation, newID())
+	return err
+}
+
+// asynqLog hands asynq's log lines on.
+type asynqLog struct{ log zerolog.Logger }
+
+func (l asynqLog) Debug(args ...any) { l.log.Debug().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Info(args ...any)  { l.log.Info().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Warn(args ...any)  { l.log.Warn().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Error(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }

@@ -1,0 +1,214 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fakeProvider answers calls in the test's own process and counts them by
+// itself.
+type fakeProvider struct {
+	answer func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error)
+
+	mu             sync.Mutex // guards all below
+	calls          int
+	inFlight, most int
+	byPrompt       map[string]int // by the last message
+}
+
+func (f *fakeProvider) Call(ctx context.Context, request *providers.Request) (*providers.Result, error) {
+	f.mu.Lock()
+	f.calls++
+	n := f.calls
+	f.inFlight++
+	f.most = max(f.most, f.inFlight)
+	if f.byPrompt == nil {
+		f.byPrompt = map[string]int{}
+	}
+	f.byPrompt[request.Messages[len(request.Messages)-1].Content]++
+	f.mu.Unlock()
+	defer func() {
+		f.mu.Lock()
+		f.inFlight--
+		f.mu.Unlock()
+	}()
+	return f.answer(ctx, n, request)
+}
+
+func (f *fakeProvider) count() (calls, most int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls, f.most
+}
+
+// firstWins is a proper verdict for the first of the two ids in the schema.
+func firstWins(_ context.Context, _ int, request *providers.Request) (*providers.Result, error) {
+	var schema struct {
+		Properties struct {
+			Winner struct {
+				Enum []string `json:"enum"`
+			} `json:"winner_doc_id"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(request.Schema.Schema, &schema); err != nil {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error()}
+	}
+	text, _ := json.Marshal(map[string]string{"winner_doc_id": schema.Properties.Winner.Enum[0], "reason": "it is the first"})
+	return &providers.Result{Text: string(text), Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Input: 10, Output: 2}}, nil
+}
+
+// after makes an answer take its time.
+func after(d time.Duration, answer func(context.Context, int, *providers.Request) (*providers.Result, error)) func(context.Context, int, *providers.Request) (*providers.Result, error) {
+	return func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		select {
+		case <-time.After(d):
+			return answer(ctx, n, request)
+		case <-ctx.Done():
+			return nil, &providers.Error{Class: providers.ClassOf(ctx.Err()), Message: "given up", Err: ctx.Err(), MayBeBilled: true}
+		}
+	}
+}
+
+// bench is one test's Redis, provider and evaluation.
+type bench struct {
+	t        *testing.T
+	server   *redistest.Server
+	store    *store.Store
+	provider *fakeProvider
+	id       eval.ID
+	runs     int
+}
+
+func setup(t *testing.T, provider *fakeProvider, args ...string) *bench {
+	t.Helper()
+	server := redistest.New(t, args...)
+	return &bench{t: t, server: server, store: store.New(server.Client(), ""), provider: provider}
+}
+
+// submit enqueues n documents, compared in pairs in both orders by one judge.
+func (b *bench) submit(n int, change ...func(*eval.Evaluation, map[string]string, *record.Settings)) {
+	b.t.Helper()
+	e := &eval.Evaluation{
+		Name: b.t.Name(), Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges:   []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
+		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
+	}
+	texts := map[string]string{}
+	for i := range n {
+		text := fmt.Sprintf("text %d", i)
+		e.Documents = append(e.Documents, eval.Document{ID: fmt.Sprintf("d%03d.md", i), Candidate: fmt.Sprint(i), Hash: eval.TextHash(text), Bytes: len(text)})
+		texts[eval.TextHash(text)] = text
+	}
+	settings := record.Settings{Priority: 1, Retry: record.Retry{MaxAttempts: 3, InitialDelay: 10 * time.Millisecond, MaxDelay: 20 * time.Millisecond}}
+	for _, f := range change {
+		f(e, texts, &settings)
+	}
+	e.Normalize()
+	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	receipt, err := (&enqueue.Enqueuer{Store: b.store, Limits: limits, Log: zerolog.Nop()}).
+		Submit(b.t.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.id, b.runs = receipt.ID, receipt.Runs
+}
+
+// config is a worker's, with a short lease so that tests are.
+func (b *bench) config() Config {
+	return Config{
+		Client:    b.server.Client(),
+		Endpoints: map[string]Endpoint{"p": {Provider: b.provider, Key: "k"}},
+		Slots:     20, Lease: 2 * time.Second, Grace: 5 * time.Second,
+		Log: zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.WarnLevel),
+	}
+}
+
+// start runs a worker until stop is called, which waits for its end.
+func (b *bench) start(cfg Config) (stop func()) {
+	b.t.Helper()
+	ctx, cancel := context.WithCancel(b.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- Run(ctx, cfg) }()
+	return sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				b.t.Errorf("the worker ended with: %v", err)
+			}
+		case <-time.After(20 * time.Second):
+			b.t.Error("the worker did not end")
+		}
+	})
+}
+
+// wait blocks until every run has ended, and returns how it stands.
+func (b *bench) wait() store.Standing {
+	b.t.Helper()
+	return b.waitFor("every run has ended", func(s store.Standing) bool {
+		return s.Total(eval.StateSucceeded)+s.Total(eval.StateFailed) >= b.runs
+	})
+}
+
+func (b *bench) waitFor(what string, reached func(store.Standing) bool) store.Standing {
+	b.t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	for {
+		standings, err := b.store.Standings(b.t.Context(), []eval.ID{b.id})
+		if err == nil && reached(standings[b.id]) {
+			return standings[b.id]
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatalf("waited in vain until %s: %+v, %v", what, standings[b.id], err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// outcomes reads the results stream: the run entries by index, and all calls.
+func (b *bench) outcomes() (runs map[int][]record.Run, calls []record.Call) {
+	b.t.Helper()
+	messages, err := b.store.Client().XRange(b.t.Context(), b.store.Keys().Results(b.id), "-", "+").Result()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	runs = map[int][]record.Run{}
+	for _, m := range messages {
+		entry, err := record.DecodeEntry(m.Values)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		calls = append(calls, entry.Calls...)
+		if entry.Run != nil {
+			runs[entry.Run.Index] = append(runs[entry.Run.Index], *entry.Run)
+		}
+	}
+	return runs, calls
+}
+
+func (b *bench) wantEachOnce() {
+	b.t.Helper()
+	runs, _ := b.outcomes()
+	for index := range b.runs {
+		if len(runs[index]) != 1 {
+			b.t.Errorf("run %d has %d outcomes, want 1", index, len(runs[index]))
+		}
+	}
+}

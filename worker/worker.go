@@ -1,0 +1,104 @@
+// Package worker carries runs from their queues to their records: it pulls
+// tasks, takes a lease under every limit, calls the provider, reads the
+// verdict, and records the outcome once.
+//
+// It decides what becomes of a run. What a limit allows is ratelimit's, what a
+// provider said is providers', and which runs exist is enqueue's.
+package worker
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Config is how a worker works. Client and Endpoints are required.
+type Config struct {
+	Client    redis.UniversalClient
+	Namespace string // default record.DefaultNamespace
+	// Slots is how many calls this process has in flight at once. Default 100.
+	Slots int
+	// Queues are the only ones served. Empty: all that Endpoints can serve.
+	Queues []string
+	// Endpoints are the providers that can be called, by name. A queue whose
+	// provider is not among them is not served.
+	Endpoints map[string]Endpoint
+	// Grace is how long calls in flight may go on after a stop. Default: the
+	// longest call timeout seen, and 15 s.
+	Grace time.Duration
+	// Lease is how long a call's slots stay taken when this process dies.
+	// Default 10 s.
+	Lease time.Duration
+	Log   zerolog.Logger
+	// Events is told what becomes of every run. It must not block. nil: nobody.
+	Events func(Event)
+}
+
+// Endpoint is a provider with the key it is called with.
+type Endpoint struct {
+	Provider providers.Provider
+	Key      string
+}
+
+func (c Config) withDefaults() Config {
+	c.Slots = cmp.Or(c.Slots, 100)
+	if c.Events == nil {
+		c.Events = func(Event) {}
+	}
+	return c
+}
+
+// Validate names everything that is wrong with the configuration.
+func (c Config) Validate() error {
+	var problems []error
+	if c.Client == nil {
+		problems = append(problems, errors.New("worker: no Redis client"))
+	}
+	if len(c.Endpoints) == 0 {
+		problems = append(problems, errors.New("worker: no provider can be called: set a key or configure one"))
+	}
+	if c.Slots < 0 {
+		problems = append(problems, fmt.Errorf("worker: slots must be at least 1, got %d", c.Slots))
+	}
+	return errors.Join(problems...)
+}
+
+// Run works until ctx ends, then lets calls in flight finish for Grace, gives
+// the other tasks back to their queues and returns nil. Redis going away is
+// waited out. A process that could not renew its leases in time, because it was
+// frozen or cut off, ends everything it had and goes on under another worker
+// id.
+func Run(ctx context.Context, cfg Config) error {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	cfg = cfg.withDefaults()
+	for ctx.Err() == nil {
+		s := newSession(cfg, newID())
+		err := s.run(ctx)
+		switch {
+		case errors.Is(err, ratelimit.ErrFenced):
+			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew in time; calls were ended, going on as a new worker")
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// newID makes a worker id: 8 letters and digits.
+func newID() string { return strings.ToLower(rand.Text()[:8]) }
+
+// storeOf makes the store that a worker's parts share.
+func storeOf(cfg Config) *store.Store { return store.New(cfg.Client, cfg.Namespace) }
