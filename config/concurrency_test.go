@@ -100,8 +100,12 @@ func TestEnvironment(t *testing.T) {
 			}
 		})
 	}
+	_, got := problemsOf(t, with(two, "eval.yaml", minimal), Options{JSON: "maybe"})
+	if want := `--json-mode: "maybe" stands here; want auto, true or false`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
 	none := 0
-	_, got := problemsOf(t, with(two, "eval.yaml", minimal), Options{MaxConcurrency: &none})
+	_, got = problemsOf(t, with(two, "eval.yaml", minimal), Options{MaxConcurrency: &none})
 	if want := "--max-concurrency: 0 calls in flight; want a whole number, at least 1"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -133,12 +137,12 @@ func TestLimitsAreCombined(t *testing.T) {
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
 				"provider/simulator/model/careful/concurrency": 10, "own": 2},
 			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always holds first; leave it out, or make it tighter"}},
-		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {carefull: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
+		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
-				"provider/openrouter/concurrency": 1, "provider/simulator/model/carefull/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
+				"provider/openrouter/concurrency": 1, "provider/simulator/model/crareful/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
 			[]string{
 				"eval.yaml:4:30: concurrency.per_provider.openrouter: no judge uses provider openrouter; leave it out",
-				"eval.yaml:4:85: concurrency.per_provider.simulator.models.carefull: no judge uses model simulator:carefull; did you mean careful?",
+				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no judge uses model simulator:crareful; did you mean careful?",
 				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; leave it out",
 			}},
 	} {

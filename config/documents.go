@@ -36,7 +36,7 @@ func (s *draft) newDocumentSet() documentSet {
 func (s *draft) documents(d *document, v value) documentSet {
 	set := s.newDocumentSet()
 	before := len(s.problems)
-	described := ""
+	var described string
 	if pattern, ok := scalar(v.node); ok {
 		set.globs(d, []value{v})
 		described = pattern

@@ -161,8 +161,12 @@ func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()
-	if s.options.JSON != "" {
-		s.asked.JSON = s.options.JSON
+	switch mode := s.options.JSON; mode {
+	case "":
+	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
+		s.asked.JSON = mode
+	default:
+		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
 	}
 	maps.Copy(s.settings.Timeouts, s.own.timeouts)
 	s.retryFromEnv(s.options, &s.settings.Retry)

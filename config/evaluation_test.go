@@ -43,7 +43,7 @@ retry: {max_attempts: 4, initial_delay: 2s, max_delay: 30s, jitter: 250ms}
 priority: 3
 providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key_env: LOCAL_KEY, json: object}}
 `,
-		"single.md", "Score {{.Document}} for $5.", "pairwise.md", "Compare."), Options{})
+		"single.md", "Score for $5:\n[[documents]]\n", "pairwise.md", "Compare.\n[[documents]]\n"), Options{})
 
 	e := s.Evaluation
 	id := string(e.ID())
@@ -61,10 +61,10 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 		},
 		Single: &eval.Single{
 			Criteria: []eval.Criterion{{Name: "factuality"}, {Name: "style", Description: "How it reads: $x {y} <z>"}},
-			Scale:    eval.Scale{Min: 0, Max: 10}, Trials: 2, Template: "Score {{.Document}} for $5.",
+			Scale:    eval.Scale{Min: 0, Max: 10}, Trials: 2, Template: "Score for $5:\n[[documents]]\n",
 		},
 		Pairwise: &eval.Pairwise{
-			Pairs: eval.Pairs{Mode: eval.PairsSample, Sample: 0.2}, Order: eval.OrderRandom, Trials: 3, Ties: true, Template: "Compare.",
+			Pairs: eval.Pairs{Mode: eval.PairsSample, Sample: 0.2}, Order: eval.OrderRandom, Trials: 3, Ties: true, Template: "Compare.\n[[documents]]\n",
 		},
 	}
 	if diff := cmp.Diff(wantEvaluation, e); diff != "" {

@@ -12,7 +12,8 @@ func FuzzLoadEvaluation(f *testing.F) {
 	for _, seed := range []string{
 		minimal, judged + "documents: {jsonl: docs/a.md}\n", minimal + "pairwise: {pairs: {file: docs/a.md}}\n",
 		minimal + "concurrency: {per_provider: {simulator: &a {rate_limit: {qps: 0.2}, models: {m: *a}}}}\n",
-		minimal + "x: &x {<<: *x, y: [*x]}\n", "? a\n: b\n", "- !!int a\n", "\"\\", "{", "a: |\n", "a: 1\n---\n...\nb: 2\n", "\t", "\r", "&a *a",
+		minimal + "x: &x {<<: *x, y: [*x]}\n", minimal + "retry: &x {<<: *x, <<: *x}\n",
+		"judges: [{model: simulator:a, overrides: &o {a: *o, b: *o}}]\n", "? a\n: b\n", "- !!int a\n", "\"\\", "{", "a: |\n", "a: 1\n---\n...\nb: 2\n", "\t", "\r", "&a *a",
 		"judges: [{model: simulator:a, overrides: {a: [.nan, .inf, 0x1F, 1e400, -0]}}]\n",
 	} {
 		f.Add([]byte(seed))

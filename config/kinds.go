@@ -9,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
 // single reads the single block.
@@ -19,7 +20,7 @@ func (s *draft) single(d *document, v value) *eval.Single {
 		"criteria": func(v value) { single.Criteria, criteria = d.criteria(v), true },
 		"scale":    func(v value) { single.Scale = d.scale(v) },
 		"trials":   func(v value) { single.Trials = d.integer(v, 1, math.MaxInt32) },
-		"template": func(v value) { single.Template = s.template(d, v) },
+		"template": func(v value) { single.Template = s.template(d, v, eval.KindSingle) },
 	})
 	if !criteria {
 		s.refuse(v.key, "for example criteria: [factuality, style]", "single has no criteria")
@@ -88,7 +89,7 @@ func (s *draft) pairwise(d *document, v value, set documentSet) *eval.Pairwise {
 		},
 		"trials":   func(v value) { pairwise.Trials = d.integer(v, 1, math.MaxInt32) },
 		"ties":     func(v value) { pairwise.Ties = d.boolean(v) },
-		"template": func(v value) { pairwise.Template = s.template(d, v) },
+		"template": func(v value) { pairwise.Template = s.template(d, v, eval.KindPairwise) },
 		"top_n":    d.laterUnless("0"),
 	})
 	if list != nil {
@@ -130,7 +131,7 @@ func (d *document) pairs(v value) (eval.Pairs, *value) {
 }
 
 // template reads a template's text from the file that v names.
-func (s *draft) template(d *document, v value) string {
+func (s *draft) template(d *document, v value, kind eval.Kind) string {
 	name := d.text(v)
 	if name == "" {
 		return ""
@@ -144,8 +145,10 @@ func (s *draft) template(d *document, v value) string {
 		}
 		return ""
 	}
-	if strings.TrimSpace(string(text)) == "" {
-		d.refuse(v.place, "", "%s is empty", s.beside(name))
+	if err := prompt.CheckTemplate(kind, string(text)); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			d.refuse(v.place, "", "%s: %s", s.beside(name), strings.TrimSpace(line))
+		}
 	}
 	return string(text)
 }

@@ -95,7 +95,7 @@ func stricter(a, b ratelimit.Window) bool {
 // that b applies to, and whatever a lets through, b does too. When that cannot be
 // told it is false.
 func beats(a, b ratelimit.Limit) bool {
-	if a.Kind != b.Kind || !a.Scope.Matches(b.Scope) {
+	if a.Kind != b.Kind || !a.Matches(b.Scope) {
 		return false
 	}
 	if a.Kind == ratelimit.Concurrency {

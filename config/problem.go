@@ -109,6 +109,7 @@ func (f *findings) err() error {
 	slices.SortStableFunc(f.problems, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(files[a.File], files[b.File]), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
+	f.problems = slices.Compact(f.problems) // what an alias repeats is one problem
 	return f.problems
 }
 

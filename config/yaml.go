@@ -21,6 +21,7 @@ type document struct {
 	*findings
 	name    string // stands in every place
 	anchors map[string]ast.Node
+	tooDeep bool // reported once: an alias of its own container is met often
 }
 
 // value is one value of a document.
@@ -104,7 +105,10 @@ func (d *document) resolve(n ast.Node, path string, depth int) (value, bool) {
 			return value{}, false
 		default:
 			if depth > maxNesting {
-				d.refuse(at, "", "nested more than %d deep", maxNesting)
+				if !d.tooDeep {
+					d.refuse(at, "", "nested more than %d deep", maxNesting)
+				}
+				d.tooDeep = true
 				return value{}, false
 			}
 			return value{place: at, key: at, node: n, depth: depth}, true
@@ -173,8 +177,8 @@ func (d *document) entries(v value, read func(key string, v value)) {
 	})
 }
 
-// merged walks a mapping's own entries, then those of the mappings merged into
-// it by "<<", which yield to them.
+// merged walks a mapping's own entries, then those of the mapping merged into it
+// by "<<", which yield to them.
 func (d *document) merged(v value, visit func(key string, v value, merged bool)) {
 	var entries []*ast.MappingValueNode
 	switch x := v.node.(type) {
@@ -188,12 +192,16 @@ func (d *document) merged(v value, visit func(key string, v value, merged bool))
 		d.mismatch(v, "keys with values")
 		return
 	}
-	var bases []value
+	var base *value
 	for _, entry := range entries {
 		key, at := entry.Key.GetToken().Value, d.at(entry.Key, v.path)
 		if entry.Key.IsMergeKey() {
-			if base, ok := d.resolve(entry.Value, v.path, v.depth+1); ok {
-				bases = append(bases, base)
+			if base != nil { // two that refer to themselves would double at each level
+				d.refuse(at, "", "a second <<")
+				continue
+			}
+			if merge, ok := d.resolve(entry.Value, v.path, v.depth+1); ok {
+				base = &merge
 			}
 			continue
 		}
@@ -207,8 +215,8 @@ func (d *document) merged(v value, visit func(key string, v value, merged bool))
 			visit(key, child, false)
 		}
 	}
-	for _, base := range bases {
-		d.merged(base, func(key string, child value, _ bool) { visit(key, child, true) })
+	if base != nil {
+		d.merged(*base, func(key string, child value, _ bool) { visit(key, child, true) })
 	}
 }
 
