@@ -1,0 +1,114 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+)
+
+// commands lists every command, in the order in which help shows them. Whoever
+// adds a command adds its line here.
+func commands(p *process) []*cli.Command {
+	return []*cli.Command{
+		validateCommand(p),
+		versionCommand(p),
+	}
+}
+
+// process is what a command may touch of the world around it.
+type process struct {
+	env    config.Lookup // the environment over the .env file
+	stdin  io.Reader
+	stdout io.Writer // results: paths, ids, tables
+	stderr io.Writer // everything else
+}
+
+// Main runs one command line and returns the process's exit code. args are
+// without the program's name; env is os.LookupEnv or its like. Cancelling ctx
+// asks the command to wind up.
+func Main(ctx context.Context, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+	err := p.run(ctx, args)
+	for line := range strings.Lines(message(err)) {
+		fmt.Fprintln(stderr, "evalfleet: "+strings.TrimRight(line, "\n"))
+	}
+	return int(codeOf(err))
+}
+
+// run takes the command line apart before the library sees it, because the
+// library drops flags that stand after an argument, and reads the environment
+// of the process itself where ours is given.
+func (p *process) run(ctx context.Context, args []string) error {
+	all := commands(p)
+	for _, command := range all {
+		command.Flags = append(command.Flags, commonFlags()...)
+		command.HideHelp = true // --help is ours
+		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
+	}
+	line, err := parse(args, all)
+	switch {
+	case err != nil:
+		return err
+	case line.help && line.command == nil:
+		return printHelp(p.stdout, appHelp, all)
+	case line.help:
+		return printHelp(p.stdout, commandHelp, line.command)
+	case line.command == nil:
+		if err := printHelp(p.stderr, appHelp, all); err != nil {
+			return err
+		}
+		return usageError("no command given")
+	}
+	if p.env, err = config.WithEnvFile(p.env, line.envFile(p.env)); err != nil {
+		return err
+	}
+	if err := line.complete(p.env); err != nil {
+		return err
+	}
+	app := &cli.App{
+		Name:           "evalfleet",
+		Commands:       all,
+		HideHelp:       true,
+		HideVersion:    true,
+		Reader:         p.stdin,
+		Writer:         p.stdout,
+		ErrWriter:      p.stderr,
+		ExitErrHandler: func(*cli.Context, error) {}, // Main decides the code
+	}
+	return app.RunContext(ctx, line.canonical())
+}
+
+// oneArgument is the command's only argument, called by the name that help
+// gives it.
+func oneArgument(c *cli.Context, name string) (string, error) {
+	if c.Args().Len() == 1 && c.Args().First() != "" {
+		return c.Args().First(), nil
+	}
+	return "", usageError("%s wants one %s, got %d; write evalfleet %s %s", c.Command.Name, name, c.Args().Len(), c.Command.Name, name)
+}
+
+// noArguments refuses what a command would not read.
+func noArguments(c *cli.Context) error {
+	if c.Args().Present() {
+		return usageError("%s takes no arguments, got %q", c.Command.Name, c.Args().First())
+	}
+	return nil
+}
+
+// message is what is said about an error: one line a problem.
+func message(err error) string {
+	var problems config.Problems
+	switch {
+	case err == nil:
+		return ""
+	case errors.As(err, &problems):
+		return problems.Error()
+	}
+	return err.Error()
+}

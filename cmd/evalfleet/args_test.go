@@ -1,0 +1,179 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/urfave/cli/v2"
+)
+
+// testCommands have every kind of flag.
+func testCommands() []*cli.Command {
+	run := &cli.Command{Name: "run", Aliases: []string{"r"}, Flags: []cli.Flag{
+		&cli.BoolFlag{Name: "wait"},
+		&cli.BoolFlag{Name: "retry-failed", Aliases: []string{"rf"}},
+		&cli.IntFlag{Name: "limit"},
+		&cli.IntFlag{Name: "max-queries", Aliases: []string{"m", "mq"}},
+		&cli.DurationFlag{Name: "grace"},
+		&cli.Float64Flag{Name: "share"},
+		&cli.StringSliceFlag{Name: "judge", Aliases: []string{"j"}},
+	}}
+	worker := &cli.Command{Name: "worker", Flags: []cli.Flag{&cli.IntFlag{Name: "slots"}}}
+	for _, command := range []*cli.Command{run, worker} {
+		command.Flags = append(command.Flags, commonFlags()...)
+	}
+	return []*cli.Command{run, worker}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		args string
+		want string // canonical, without the program's name; or the error
+	}{
+		{"run f.yaml", "run -- f.yaml"},
+		{"run f.yaml --limit 5", "run --limit=5 -- f.yaml"},
+		{"run --limit 5 f.yaml", "run --limit=5 -- f.yaml"},
+		{"run f.yaml --limit=5 --wait", "run --limit=5 --wait=true -- f.yaml"},
+		{"run --wait f.yaml", "run --wait=true -- f.yaml"},
+		{"run --wait=false f.yaml", "run --wait=false -- f.yaml"},
+		{"run --limit -5 f.yaml", "run --limit=-5 -- f.yaml"},
+		{"run --out-dir a=b f.yaml", "run --out-dir=a=b -- f.yaml"},
+		{"run --out-dir=a=b f.yaml", "run --out-dir=a=b -- f.yaml"},
+		{"run --out-dir= f.yaml", "run --out-dir= -- f.yaml"},
+		{"run -mq 10 f.yaml -rf", "run --max-queries=10 --retry-failed=true -- f.yaml"},
+		{"run -m 10 -mq=11 --mq 12", "run --max-queries=10 --max-queries=11 --max-queries=12 --"},
+		{"run -j a:b -j c:d dir", "run --judge=a:b --judge=c:d -- dir"},
+		{"run -limit 5 f.yaml", "run --limit=5 -- f.yaml"},
+		{"--redis redis://h --wait run f.yaml", "run --redis=redis://h --wait=true -- f.yaml"},
+		{"--limit 5 r f.yaml", "run --limit=5 -- f.yaml"},
+		{"run -- -f.yaml --limit", "run -- -f.yaml --limit"},
+		{"run a -- b -- c", "run -- a b -- c"},
+		{"run -", "run -- -"},
+		{"run run", "run -- run"},
+		{"worker --slots 5", "worker --slots=5 --"},
+
+		{"worker --limit 5", "no flag --limit; arguments that begin with a dash stand after --"},
+		{"worker --slot 5", "no flag --slot; did you mean --slots?"},
+		{"run f.yaml -5", "no flag -5; arguments that begin with a dash stand after --"},
+		{"run --limit", "flag --limit needs a value: --limit=…"},
+		{"run -mq --wait", "flag -mq needs a value: -mq=…"},
+		{"ru f.yaml", "no command ru; evalfleet --help lists them"},
+		{"rum f.yaml", "no command rum; did you mean run?"},
+		{"worke", "no command worke; did you mean worker?"},
+		{"--slots 5", "no flag --slots; arguments that begin with a dash stand after --"},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			t.Parallel()
+			line, err := parse(strings.Fields(c.args), testCommands())
+			var got string
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = strings.Join(line.canonical()[1:], " ")
+			}
+			if got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// The library sees what parse made of the command line.
+func TestLibraryTakesWhatParseMakes(t *testing.T) {
+	t.Parallel()
+	all := testCommands()
+	line, err := parse([]string{"dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "run", "-j=c:d", "--", "-x"}, all)
+	if err == nil {
+		t.Fatalf("dir is no command: got %+v", line)
+	}
+	line, err = parse([]string{"run", "dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "-j=c:d", "--", "-x"}, all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := func(name string) (string, bool) {
+		value, ok := map[string]string{"EVALFLEET_LIMIT": "3", "EVALFLEET_MAX_QUERIES": "9", "EVALFLEET_WAIT": "true"}[name]
+		return value, ok
+	}
+	if err := line.complete(env); err != nil {
+		t.Fatal(err)
+	}
+	ran := false
+	line.command.Action = func(c *cli.Context) error {
+		ran = true
+		if c.Int("limit") != 3 || c.Int("max-queries") != 7 || c.Int("m") != 7 || !c.Bool("wait") || c.Bool("retry-failed") || !c.IsSet("retry-failed") || c.String("redis") != "u" {
+			t.Errorf("got limit %d, max-queries %d, wait %v, retry-failed %v, redis %q", c.Int("limit"), c.Int("max-queries"), c.Bool("wait"), c.Bool("retry-failed"), c.String("redis"))
+		}
+		if got := c.StringSlice("judge"); !slices.Equal(got, []string{"a:b", "c:d"}) {
+			t.Errorf("judges: got %q, want both", got)
+		}
+		if got := c.Args().Slice(); !slices.Equal(got, []string{"dir", "-x"}) {
+			t.Errorf("arguments: got %q, want dir and -x", got)
+		}
+		return nil
+	}
+	app := &cli.App{Name: "evalfleet", Commands: []*cli.Command{line.command}, HideHelp: true}
+	if err := app.Run(line.canonical()); err != nil || !ran {
+		t.Errorf("library: ran %v, error %v", ran, err)
+	}
+}
+
+func TestCompleteReportsWhereAValueCameFrom(t *testing.T) {
+	t.Parallel()
+	env := map[string]string{
+		"EVALFLEET_LIMIT": "many", "EVALFLEET_GRACE": "5", "EVALFLEET_SHARE": "half", "EVALFLEET_WAIT": "perhaps",
+		"EVALFLEET_REDIS": "", "REDIS_URL": "redis://h",
+	}
+	line, err := parse([]string{"run", "-mq", "x"}, testCommands())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = line.complete(func(name string) (string, bool) { value, ok := env[name]; return value, ok })
+	want := strings.Join([]string{
+		`-mq: "x" stands here, want a whole number`,
+		`EVALFLEET_WAIT: "perhaps" stands here, want true or false`,
+		`EVALFLEET_LIMIT: "many" stands here, want a whole number`,
+		`EVALFLEET_GRACE: "5" stands here, want a time with its unit, for example 30s`,
+		`EVALFLEET_SHARE: "half" stands here, want a number`,
+	}, "\n")
+	if err == nil || err.Error() != want || codeOf(err) != exitUsage {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+	if !slices.Contains(line.canonical(), "--redis=redis://h") {
+		t.Errorf("got %q, want the Redis of REDIS_URL", line.canonical())
+	}
+}
+
+// However arguments are mixed, none is lost, and what parse makes of them it
+// takes unchanged.
+func FuzzParse(f *testing.F) {
+	for _, seed := range []string{"run\x00f\x00--limit\x005", "--redis\x00x\x00run\x00--\x00-y", "-mq=\x00run\x00-", "help\x00run", "run\x00---x", "-h", "--version", "--\x00"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, joined string) {
+		args := strings.Split(joined, "\x00")
+		line, err := parse(args, testCommands())
+		if err != nil || line.command == nil || line.help {
+			return
+		}
+		canonical := line.canonical()
+		again, err := parse(canonical[1:], testCommands())
+		if err != nil || !slices.Equal(again.canonical(), canonical) {
+			t.Errorf("%q became %q, then %q (%v)", args, canonical, again.canonical(), err)
+		}
+		taken := 1 + len(line.args) // the command, arguments, flags with their values, "--"
+		for _, s := range line.flags {
+			taken++
+			if takesValue(s.flag) && !slices.ContainsFunc(args, func(a string) bool { return a == s.from+"="+s.value }) {
+				taken++
+			}
+		}
+		if slices.Contains(args, "--") {
+			taken++
+		}
+		if taken < len(args) {
+			t.Errorf("%q became %q: %d of %d arguments are left", args, canonical, taken, len(args))
+		}
+	})
+}

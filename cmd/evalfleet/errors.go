@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"syscall"
+
+	"github.com/evalfleet/evalfleet/config"
+)
+
+// exit is the process's exit code. Scripts rely on them.
+type exit int
+
+// The exit codes.
+const (
+	exitOK          exit = 0   // all succeeded
+	exitRunsFailed  exit = 1   // some run failed
+	exitUsage       exit = 2   // command line, file or configuration wrong; output folder not writable
+	exitUnreachable exit = 3   // Redis or the sink cannot be reached, disk full
+	exitInterrupted exit = 130 // what is done is kept
+)
+
+// exitError is an error that knows its exit code.
+type exitError struct {
+	code exit
+	err  error
+}
+
+func (e *exitError) Error() string { return e.err.Error() }
+func (e *exitError) Unwrap() error { return e.err }
+
+// withCode gives err an exit code; nil stays nil.
+func withCode(code exit, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &exitError{code, err}
+}
+
+// usageError is something wrong with the command line.
+func usageError(format string, args ...any) error {
+	return withCode(exitUsage, fmt.Errorf(format, args...))
+}
+
+// codeOf is the exit code of what a command returned: the code it was given
+// with withCode, or what can be told from the error itself. What nobody foresaw
+// counts as the surroundings' failure, because settings are checked before
+// anything is begun.
+func codeOf(err error) exit {
+	var coded *exitError
+	var problems config.Problems
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.As(err, &coded):
+		return coded.code
+	case errors.As(err, &problems):
+		return exitUsage
+	case errors.Is(err, context.Canceled):
+		return exitInterrupted
+	case errors.Is(err, syscall.ENOSPC):
+		return exitUnreachable
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
+		return exitUsage
+	}
+	return exitUnreachable
+}

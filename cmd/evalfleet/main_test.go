@@ -1,0 +1,204 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// evalfleet runs one command line in-process, with nothing in its environment
+// but what is given.
+func evalfleet(t testing.TB, env map[string]string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+	code = Main(t.Context(), args, lookup, strings.NewReader(""), &out, &err)
+	return code, out.String(), err.String()
+}
+
+// tree writes files below a new folder.
+func tree(t testing.TB, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const goodFile = "name: good\ndocuments: [docs/*.md]\njudges: [simulator:careful, {name: strict, model: simulator:average}]\n" +
+	"single: {criteria: [style]}\npairwise: {}\n"
+
+// Whatever is wrong on the way in: exit code 2, the place, the way out, and
+// nothing on stdout.
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "good.yaml": goodFile,
+		"key.yaml":      goodFile + "judgs: []\n",
+		"syntax.yaml":   "documents: [docs/*.md\n",
+		"provider.yaml": strings.ReplaceAll(goodFile, "simulator:average", "opnrouter:x"),
+		"later.yaml":    strings.ReplaceAll(goodFile, "simulator:average", "anthropic:x"),
+		"empty.yaml":    strings.ReplaceAll(goodFile, "docs/*.md", "dox/*.md"),
+		"budget.yaml":   goodFile + "budget: {usd: 5}\n",
+		"many.yaml":     "documents: [docs/*.md]\njudges: [x]\npairwise: {order: bth}\n",
+		"huge.yaml":     strings.ReplaceAll(goodFile, "pairwise: {}", "pairwise: {trials: 2000000000}\njson: auto"),
+		"answers.jsonl": "{}\n",
+		"bytes.yaml":    "name: \xff\n",
+		"fleet.yaml":    "concurency: {}\n",
+		"bad.env":       "A=1\nno sign here\n",
+	})
+	at := func(name string) string { return filepath.Join(dir, name) }
+	good := at("good.yaml")
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		want string // of stderr, DIR/ standing for the folder; all of it unless it ends with "…"
+	}{
+		{"no such command", nil, []string{"valdate", good}, "evalfleet: no command valdate; did you mean validate?\n"},
+		{"nothing like a command", nil, []string{"xyzzy"}, "evalfleet: no command xyzzy; evalfleet --help lists them\n"},
+		{"command after --", nil, []string{"--", "validate"}, "evalfleet: no flag --; …"},
+		{"help for no command", nil, []string{"help", "reprt"}, "evalfleet: no command reprt; …"},
+		{"no such flag", nil, []string{"validate", good, "--redi", "x"}, "evalfleet: no flag --redi; did you mean --redis?\n"},
+		{"no such flag, with its value", nil, []string{"validate", good, "--name-space=x"}, "evalfleet: no flag --name-space; did you mean --namespace?\n"},
+		{"no such flag and no command", nil, []string{"--confg"}, "evalfleet: no flag --confg; did you mean --config?\n"},
+		{"short flag that is none", nil, []string{"validate", "-x", good}, "evalfleet: no flag -x; arguments that begin with a dash stand after --\n"},
+		{"argument with a dash", nil, []string{"validate", "-good.yaml"}, "evalfleet: no flag -good.yaml; arguments that begin with a dash stand after --\n"},
+		{"three dashes", nil, []string{"validate", good, "---config", "x"}, "evalfleet: no flag ---config; did you mean --config?\n"},
+		{"flag without its value", nil, []string{"validate", good, "--config"}, "evalfleet: flag --config needs a value: --config=…\n"},
+		{"flag in place of a value", nil, []string{"validate", good, "--config", "--redis", "x"}, "evalfleet: flag --config needs a value: --config=…\n"},
+		{"no file named", nil, []string{"validate"}, "evalfleet: validate wants one FILE, got 0; write evalfleet validate FILE\n"},
+		{"two files named", nil, []string{"validate", good, good}, "evalfleet: validate wants one FILE, got 2; write evalfleet validate FILE\n"},
+		{"empty name", nil, []string{"validate", ""}, "evalfleet: validate wants one FILE, got 1; write evalfleet validate FILE\n"},
+		{"argument of version", nil, []string{"version", "x"}, "evalfleet: version takes no arguments, got \"x\"\n"},
+		{"no such file", nil, []string{"validate", at("none.yaml")}, "evalfleet: DIR/none.yaml: no such file\n"},
+		{"a folder", nil, []string{"validate", at("docs")}, "evalfleet: DIR/docs: this is a folder; to compare the documents in it, name a judge: --judge simulator:careful\n"},
+		{"unknown key", nil, []string{"validate", at("key.yaml")}, "evalfleet: DIR/key.yaml:6:1: judgs: unknown key; did you mean judges?\n"},
+		{"syntax", nil, []string{"validate", at("syntax.yaml")}, "evalfleet: DIR/syntax.yaml:1:12: not valid YAML: …"},
+		{"unknown provider", nil, []string{"validate", at("provider.yaml")},
+			"evalfleet: DIR/provider.yaml:3:51: judges[1].model: no provider is called opnrouter; did you mean openrouter?\n"},
+		{"later provider", nil, []string{"validate", at("later.yaml")},
+			"evalfleet: DIR/later.yaml:3:51: judges[1].model: provider anthropic is not available in this version; reach it through an OpenAI-compatible endpoint: …"},
+		{"no documents", nil, []string{"validate", at("empty.yaml")},
+			"evalfleet: DIR/empty.yaml:2:12: documents: no documents found: dox/*.md; paths are relative to the evaluation file's folder\n"},
+		{"later key", nil, []string{"validate", at("budget.yaml")}, "evalfleet: DIR/budget.yaml:6:1: budget: not available in this version; leave it out\n"},
+		{"several at once", nil, []string{"validate", at("many.yaml")},
+			"evalfleet: DIR/many.yaml:2:10: judges[0]: \"x\" names no model; write provider:model, for example simulator:careful\n" +
+				"evalfleet: DIR/many.yaml:3:19: pairwise.order: \"bth\" stands here; want both, random, as_listed\n"},
+		{"an experiment", nil, []string{"validate", at("answers.jsonl")}, "evalfleet: DIR/answers.jsonl: experiments are not available in this version; …"},
+		{"not UTF-8", nil, []string{"validate", at("bytes.yaml")}, "evalfleet: DIR/bytes.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8\n"},
+		{"fleet file", nil, []string{"validate", good, "--config", at("fleet.yaml")}, "evalfleet: DIR/fleet.yaml:1:1: concurency: unknown key; did you mean concurrency?\n"},
+		{"no fleet file", nil, []string{"--config", at("none.yaml"), "validate", good}, "evalfleet: DIR/none.yaml: no such file\n"},
+		{"fleet file from the environment", map[string]string{"EVALFLEET_CONFIG": at("none.yaml")}, []string{"validate", good}, "evalfleet: DIR/none.yaml: no such file\n"},
+		{"no .env file", nil, []string{"validate", good, "--env-file", at("none.env")}, "evalfleet: DIR/none.env: no such file\n"},
+		{"bad .env file", map[string]string{"EVALFLEET_ENV_FILE": at("bad.env")}, []string{"validate", good},
+			"evalfleet: DIR/bad.env:2: this line cannot be read; want NAME=value, one a line; quote values with spaces\n"},
+		{"no calls at once", map[string]string{"MAX_CONCURRENT_LLM_CALLS": "0"}, []string{"validate", good},
+			"evalfleet: MAX_CONCURRENT_LLM_CALLS must be >= 1, got 0\n"},
+		{"too many calls at once", map[string]string{"MAX_CONCURRENT_LLM_CALLS": "51"}, []string{"validate", good},
+			"evalfleet: MAX_CONCURRENT_LLM_CALLS must be <= 50, got 51; for more, use max_concurrency in the evaluation file or --max-concurrency\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := evalfleet(t, c.env, c.args...)
+			got := strings.ReplaceAll(stderr, dir+string(filepath.Separator), "DIR/")
+			beginning, open := strings.CutSuffix(c.want, "…")
+			if got != c.want && (!open || !strings.HasPrefix(got, beginning)) {
+				t.Errorf("stderr: got\n%swant\n%s", got, c.want)
+			}
+			if code != 2 || stdout != "" {
+				t.Errorf("got exit code %d and stdout %q, want 2 and nothing", code, stdout)
+			}
+		})
+	}
+}
+
+func TestValidate(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "docs/c.md": "Beta.",
+		"good.yaml":  goodFile + "concurrency: {per_provider: {simulator: {max_concurrency: 9}}}\n",
+		"fleet.yaml": "concurrency: {per_provider: {simulator: {max_concurrency: 8}}}\n",
+	})
+	file := filepath.Join(dir, "good.yaml")
+	code, stdout, stderr := evalfleet(t, nil, "validate", file, "--config", filepath.Join(dir, "fleet.yaml"))
+	// 3 documents × 2 judges, and 3 pairs × 2 orders × 2 judges.
+	for _, want := range []string{
+		"good (ev-", "3 documents of 1 item (2 different texts, 11 bytes)", "judged by simulator:careful, strict (simulator:average).",
+		"2 phases: single of 6 runs, pairwise of 12 runs, 18 runs in all.", "Calls in flight are bounded by the providers.",
+	} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("stdout: got %q, want %q in it", stdout, want)
+		}
+	}
+	if strings.Count(stdout, "\n") != 1 {
+		t.Errorf("stdout: got %q, want one paragraph", stdout)
+	}
+	wantWarning := "evalfleet: warning: " + file + ":6:59: concurrency.per_provider.simulator.max_concurrency: never reached: "
+	if code != 0 || !strings.HasPrefix(stderr, wantWarning) {
+		t.Errorf("got exit code %d and stderr %q, want 0 and %q", code, stderr, wantWarning)
+	}
+}
+
+// Flags win over EVALFLEET_ variables, these over .env.
+func TestFlagEnvironmentAndEnvFile(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"docs/a.md": "1", "docs/b.md": "2", "good.yaml": goodFile, "fleet.yaml": "{}",
+		"calls.env": "MAX_CONCURRENT_LLM_CALLS=7\nEVALFLEET_CONFIG=" + filepath.Join(t.TempDir(), "none.yaml") + "\n"})
+	file, fleet, calls := filepath.Join(dir, "good.yaml"), filepath.Join(dir, "fleet.yaml"), filepath.Join(dir, "calls.env")
+	for _, c := range []struct {
+		name string
+		env  map[string]string
+		args []string
+		code int
+		want string
+	}{
+		{".env speaks", nil, []string{"--env-file", calls}, 2, "none.yaml: no such file"},
+		{"the environment wins over .env", map[string]string{"EVALFLEET_CONFIG": fleet}, []string{"--env-file", calls}, 0, "At most 7 calls in flight (environment)."},
+		{"a flag wins over both", map[string]string{"EVALFLEET_CONFIG": "x", "EVALFLEET_ENV_FILE": "x", "MAX_CONCURRENT_LLM_CALLS": "9"},
+			[]string{"--config=" + fleet, "--env-file=" + calls}, 0, "At most 9 calls in flight (environment)."},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := evalfleet(t, c.env, append([]string{"validate", file}, c.args...)...)
+			if code != c.code || !strings.Contains(stdout+stderr, c.want) {
+				t.Errorf("got exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, c.code, c.want)
+			}
+		})
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	pages := [][]string{{"--help"}, {"-h"}, {"help"}}
+	for _, command := range commands(&process{}) {
+		pages = append(pages, []string{command.Name, "--help"}, []string{"help", command.Name}, []string{"-h", command.Name})
+	}
+	for _, args := range pages {
+		t.Run(strings.Join(args, " "), func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := evalfleet(t, nil, args...)
+			if code != 0 || stderr != "" || !strings.Contains(stdout, "Usage: evalfleet ") {
+				t.Errorf("got exit code %d, stdout %q, stderr %q; want 0 and help", code, stdout, stderr)
+			}
+			for line := range strings.Lines(stdout) {
+				if line = strings.TrimRight(line, "\n"); len([]rune(line)) > helpWidth || strings.HasSuffix(line, " ") {
+					t.Errorf("line of %d columns: %q, want at most %d and no blank at its end", len([]rune(line)), line, helpWidth)
+				}
+			}
+		})
+	}
+	code, stdout, stderr := evalfleet(t, nil)
+	if code != 2 || stdout != "" || !strings.HasSuffix(stderr, "\nevalfleet: no command given\n") {
+		t.Errorf("without arguments: got exit code %d, stdout %q, stderr %q; want 2 and help on stderr", code, stdout, stderr)
+	}
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/urfave/cli/v2"
+)
+
+func versionCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:        "version",
+		Usage:       "print the version, the commit it was built from and the Go version",
+		Description: "Prints one line: the version, the commit it was built from, and the Go version that built it.",
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			info, ok := debug.ReadBuildInfo()
+			if !ok {
+				info = &debug.BuildInfo{}
+			}
+			_, err := fmt.Fprintln(p.stdout, "evalfleet "+version(info))
+			return err
+		},
+	}
+}
+
+// version is "v1.2.3, commit 0123456789ab (changed since), go1.26.0".
+func version(info *debug.BuildInfo) string {
+	release := info.Main.Version
+	if release == "" || release == "(devel)" {
+		release = "development build"
+	}
+	commit, changed := "", false
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			commit = s.Value
+		case "vcs.modified":
+			changed = s.Value == "true"
+		}
+	}
+	text := release
+	if commit != "" {
+		text += fmt.Sprintf(", commit %.12s", commit)
+		if changed {
+			text += " (changed since)"
+		}
+	}
+	if info.GoVersion != "" {
+		text += ", " + info.GoVersion
+	}
+	return text
+}
