@@ -45,6 +45,7 @@ type Collector struct {
 	id      eval.ID
 	sink    Sink
 	options Options
+	size    int       // of a batch
 	claimed time.Time // when the claim was last confirmed
 }
 
@@ -60,7 +61,7 @@ type Options struct {
 // NewCollector makes a collector of evaluation id, which sink must hold already
 // (Sink.PutEvaluation).
 func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
-	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o}
+	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries}
 }
 
 // Drain claims the evaluation for the sink and collects what is in Redis now.
@@ -149,7 +150,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 func (c *Collector) batch(ctx context.Context, block time.Duration) (n int, more bool, err error) {
 	stream := c.keys.Results(c.id)
 	read, err := c.client.XRead(ctx, &redis.XReadArgs{
-		Streams: []string{stream, "0"}, Count: batchEntries, Block: block,
+		Streams: []string{stream, "0"}, Count: int64(c.size), Block: block,
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, false, nil
@@ -180,7 +181,7 @@ func (c *Collector) batch(ctx context.Context, block time.Duration) (n int, more
 	if err != nil {
 		return n, false, err
 	}
-	return n, n == batchEntries || n < len(messages), c.claim(ctx, keep)
+	return n, n == c.size || n < len(messages), c.claim(ctx, keep)
 }
 
 // claim makes sure that the evaluation is this sink's, and deletes the entries

@@ -160,7 +160,7 @@ func openSink(t testing.TB, url string) (Sink, Evaluation) {
 
 func mustAppend(t testing.TB, sink Sink, id eval.ID, entries ...record.Entry) {
 	t.Helper()
-	if err := sink.Append(context.Background(), id, entries); err != nil {
+	if err := sink.Append(t.Context(), id, entries); err != nil {
 		t.Fatalf("append: %v", err)
 	}
 }

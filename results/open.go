@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 )
@@ -42,6 +43,9 @@ func sqlitePath(url string) (string, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("sink %q: %w", url, err)
+	}
+	if info, err := os.Stat(absolute); err == nil && info.IsDir() {
+		return "", fmt.Errorf("open results database %s: it is a folder: name a file in it", absolute)
 	}
 	return absolute, nil
 }

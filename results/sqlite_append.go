@@ -10,7 +10,6 @@ import (
 
 // appender holds the statements of one transaction of Append.
 type appender struct {
-	ctx         context.Context // of Append, for the length of that call
 	evaluation  string
 	run         *sql.Stmt
 	clearPair   *sql.Stmt
@@ -63,9 +62,7 @@ ON CONFLICT (evaluation, id) DO UPDATE SET
 )
 
 func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error) {
-	// A cancelled ctx ends the transaction through tx. Watching for it in each of
-	// some thousand statements costs more than the statements.
-	a := &appender{ctx: context.WithoutCancel(ctx), evaluation: string(id)}
+	a := &appender{evaluation: string(id)}
 	for _, prepare := range []struct {
 		into  **sql.Stmt
 		query string
@@ -77,7 +74,7 @@ func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error)
 		{&a.single, insertSingle},
 		{&a.call, insertCall},
 	} {
-		statement, err := tx.PrepareContext(a.ctx, prepare.query)
+		statement, err := tx.PrepareContext(ctx, prepare.query) //nolint:sqlclosecheck // closed with tx
 		if err != nil {
 			return nil, err
 		}
@@ -86,14 +83,14 @@ func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error)
 	return a, nil
 }
 
-func (a *appender) entry(e record.Entry) error {
+func (a *appender) entry(ctx context.Context, e record.Entry) error {
 	if e.Run != nil {
-		if err := a.putRun(e.Run); err != nil {
+		if err := a.putRun(ctx, e.Run); err != nil {
 			return err
 		}
 	}
 	for i := range e.Calls {
-		if err := a.putCall(&e.Calls[i]); err != nil {
+		if err := a.putCall(ctx, &e.Calls[i]); err != nil {
 			return err
 		}
 	}
@@ -102,10 +99,10 @@ func (a *appender) entry(e record.Entry) error {
 
 // putRun stores the run and, when its row is new or gave way, its verdict in
 // place of any earlier one.
-func (a *appender) putRun(r *record.Run) error {
+func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
-	result, err := a.run.ExecContext(a.ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.State,
+	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.State,
 		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
 		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker)
 	if err != nil {
@@ -116,7 +113,7 @@ func (a *appender) putRun(r *record.Run) error {
 	}
 	id := r.RunID(eval.ID(a.evaluation)).Short()
 	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle} {
-		if _, err := clear.ExecContext(a.ctx, a.evaluation, id); err != nil {
+		if _, err := clear.ExecContext(ctx, a.evaluation, id); err != nil {
 			return err
 		}
 	}
@@ -128,12 +125,12 @@ func (a *appender) putRun(r *record.Run) error {
 		if first > second {
 			order = OrderReverse
 		}
-		_, err := a.pair.ExecContext(a.ctx, a.evaluation, id, first, second, r.Model, r.Trial, r.Winner, r.Reason,
+		_, err := a.pair.ExecContext(ctx, a.evaluation, id, first, second, r.Model, r.Trial, r.Winner, r.Reason,
 			stamp{r.Ended}, r.Item, order, r.Judge, r.AnsweredBy, candidate1, candidate2)
 		return err
 	}
 	for _, score := range r.Scores {
-		_, err := a.single.ExecContext(a.ctx, a.evaluation, id, first, r.Model, r.Trial, score.Criterion, score.Score,
+		_, err := a.single.ExecContext(ctx, a.evaluation, id, first, r.Model, r.Trial, score.Criterion, score.Score,
 			score.Reason, stamp{r.Ended}, r.Item, r.Judge, r.AnsweredBy, candidate1)
 		if err != nil {
 			return err
@@ -142,12 +139,12 @@ func (a *appender) putRun(r *record.Run) error {
 	return nil
 }
 
-func (a *appender) putCall(c *record.Call) error {
+func (a *appender) putCall(ctx context.Context, c *record.Call) error {
 	var input, output, cached, reasoning any // NULL: not reported
 	if u := c.Usage; u.Reported {
 		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
 	}
-	_, err := a.call.ExecContext(a.ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
+	_, err := a.call.ExecContext(ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
 		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.Text, c.Finish, c.Worker)
 	return err

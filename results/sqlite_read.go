@@ -178,7 +178,7 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 			totals = append(totals, CallTotal{Model: g.model, Stage: g.stage, Errors: map[string]int{}})
 		}
 		total := &totals[len(totals)-1]
-		total.Usage = total.Usage.plus(g.used)
+		total.Usage = total.plus(g.used)
 		if g.class != "" {
 			total.Errors[g.class] += g.used.Calls
 		}

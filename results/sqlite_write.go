@@ -62,7 +62,7 @@ func (s *sqlite) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq
 }
 
 func (s *sqlite) putTexts(ctx context.Context, tx *sql.Tx, documents []eval.Document, texts iter.Seq2[string, string]) error {
-	insert, err := tx.PrepareContext(ctx, "INSERT INTO documents (hash, text) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING")
+	insert, err := tx.PrepareContext(ctx, "INSERT INTO documents (hash, text) VALUES (?, ?) ON CONFLICT (hash) DO NOTHING") //nolint:sqlclosecheck // closed with tx
 	if err != nil {
 		return err
 	}
@@ -74,7 +74,7 @@ func (s *sqlite) putTexts(ctx context.Context, tx *sql.Tx, documents []eval.Docu
 			return err
 		}
 	}
-	stored, err := tx.PrepareContext(ctx, "SELECT 1 FROM documents WHERE hash = ?")
+	stored, err := tx.PrepareContext(ctx, "SELECT 1 FROM documents WHERE hash = ?") //nolint:sqlclosecheck // closed with tx
 	if err != nil {
 		return err
 	}
@@ -108,6 +108,9 @@ func (s *sqlite) Finish(ctx context.Context, id eval.ID, at time.Time) error {
 // Append stores entries of an evaluation.
 func (s *sqlite) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
 	return s.transact(ctx, fmt.Sprintf("store results of %s", id), func(tx *sql.Tx) error {
+		// When ctx ends, so does the transaction, and with it every statement. To
+		// watch for that once more in each would cost as much as the statements.
+		ctx := context.WithoutCancel(ctx)
 		var found int
 		err := tx.QueryRowContext(ctx, "SELECT 1 FROM evaluations WHERE id = ?", string(id)).Scan(&found)
 		if errors.Is(err, sql.ErrNoRows) {
@@ -121,7 +124,7 @@ func (s *sqlite) Append(ctx context.Context, id eval.ID, entries []record.Entry)
 			return err
 		}
 		for _, entry := range entries {
-			if err := a.entry(entry); err != nil {
+			if err := a.entry(ctx, entry); err != nil {
 				return err
 			}
 		}

@@ -1,0 +1,535 @@
+package results
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+var keys = record.Keys{Namespace: record.DefaultNamespace}
+
+// publish makes the evaluation's record and appends entries to its stream.
+func publish(t testing.TB, client redis.UniversalClient, id eval.ID, entries ...record.Entry) {
+	t.Helper()
+	ctx := context.Background()
+	_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", "active")
+		for _, entry := range entries {
+			p.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: entry.Values()})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("publish: %v", err)
+	}
+}
+
+func wantWaiting(t testing.TB, client redis.UniversalClient, id eval.ID, want int64) {
+	t.Helper()
+	if got, err := client.XLen(context.Background(), keys.Results(id)).Result(); got != want || err != nil {
+		t.Errorf("entries left in Redis: got %d, %v, want %d", got, err, want)
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	embedded := miniredis.RunT(t)
+	for name, client := range map[string]redis.UniversalClient{
+		"redis":    redistest.New(t).Client(),
+		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			sink, e := openSink(t, newPath(t))
+			const n = 2*20 + 7
+			publish(t, client, e.ID, verdicts(n)...)
+			told := 0
+			c := NewCollector(client, keys, e.ID, sink, Options{Committed: func(entries []record.Entry) {
+				for _, entry := range entries {
+					if entry.Run.Index != told {
+						t.Errorf("told of entry %d, want %d", entry.Run.Index, told)
+					}
+					told++
+				}
+			}})
+			c.size = 20
+			got, err := c.Drain(context.Background())
+			if got != n || told != n || err != nil {
+				t.Fatalf("got %d entries, %d told, %v, want %d", got, told, err, n)
+			}
+			wantVerdicts(t, sink, e.ID, n)
+			wantWaiting(t, client, e.ID, 0)
+			if got, err := c.Drain(context.Background()); got != 0 || err != nil {
+				t.Errorf("nothing waits: got %d, %v, want 0", got, err)
+			}
+		})
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestDrainRefuses(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	collect := func(sink Sink) error {
+		_, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+		return err
+	}
+
+	client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), Values: verdict(0).Values()})
+	if err := collect(sink); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("without a record: got %v, want ErrNoEvaluation", err)
+	}
+	wantWaiting(t, client, e.ID, 1)
+	if n := client.Exists(ctx, keys.Record(e.ID)).Val(); n != 0 {
+		t.Error("a record was made where there was none")
+	}
+
+	publish(t, client, e.ID)
+	empty, err := Open(ctx, newPath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = empty.Close() }()
+	client.HSet(ctx, keys.Record(e.ID), "sink", empty.ID(), "sink_url", "sqlite:/srv/team.db")
+	err = collect(sink)
+	if !errors.Is(err, ErrOtherSink) || !strings.Contains(err.Error(), empty.ID()) || !strings.Contains(err.Error(), "sqlite:/srv/team.db") {
+		t.Errorf("another's evaluation: got %v, want ErrOtherSink naming %s and where it is", err, empty.ID())
+	}
+	wantVerdicts(t, sink, e.ID, 0)
+	if err := collect(empty); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("a sink without the evaluation: got %v, want ErrNoEvaluation", err)
+	}
+	wantWaiting(t, client, e.ID, 1)
+
+	client.HDel(ctx, keys.Record(e.ID), "sink")
+	if err := collect(sink); err != nil {
+		t.Errorf("unclaimed: %v", err)
+	}
+	if got := client.HGet(ctx, keys.Record(e.ID), "sink").Val(); got != sink.ID() {
+		t.Errorf("claimed by %q, want %q", got, sink.ID())
+	}
+}
+
+// A claim that changes hands in the middle must not cost the new holder entries.
+func TestDrainLosesItsClaim(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdicts(3)...)
+	c := NewCollector(client, keys, e.ID, sink, Options{Committed: func([]record.Entry) {
+		client.HSet(ctx, keys.Record(e.ID), "sink", "another")
+	}})
+	if _, err := c.Drain(ctx); !errors.Is(err, ErrOtherSink) {
+		t.Errorf("got %v, want ErrOtherSink", err)
+	}
+	wantWaiting(t, client, e.ID, 3)
+}
+
+func TestDrainMeetsAnEntryItCannotRead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdicts(3)...)
+	client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), ID: "99999999999999-7", Values: []string{"v", "2"}})
+	got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+	if got != 3 || err == nil || !strings.Contains(err.Error(), "99999999999999-7") || !strings.Contains(err.Error(), "version 2") {
+		t.Errorf("got %d, %v, want 3 and an error naming the entry and its version", got, err)
+	}
+	wantVerdicts(t, sink, e.ID, 3)
+	wantWaiting(t, client, e.ID, 1)
+}
+
+// breaker fails the n-th command, either unsent or with its reply lost.
+type breaker struct {
+	left  atomic.Int32
+	after bool
+}
+
+var errBroken = errors.New("connection broken by the test")
+
+func (b *breaker) DialHook(next redis.DialHook) redis.DialHook { return next }
+func (b *breaker) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (b *breaker) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if b.left.Add(-1) != 0 {
+			return next(ctx, cmd)
+		}
+		if b.after {
+			_ = next(ctx, cmd)
+		}
+		cmd.SetErr(errBroken)
+		return errBroken
+	}
+}
+
+func TestDrainIsBrokenOffAtEachCommand(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	server := redistest.New(t)
+	whole := server.Client()
+	const n = 25
+	drain := func(client redis.UniversalClient, id eval.ID, sink Sink) error {
+		c := NewCollector(client, keys, id, sink, Options{})
+		c.size = 10
+		_, err := c.Drain(ctx)
+		return err
+	}
+	for _, after := range []bool{false, true} {
+		for command := 1; ; command++ {
+			whole.FlushAll(ctx)
+			path := newPath(t)
+			sink, e := openSink(t, path)
+			publish(t, whole, e.ID, verdicts(n)...)
+			broken := server.Client()
+			b := &breaker{after: after}
+			b.left.Store(int32(command))
+			broken.AddHook(b)
+			err := drain(broken, e.ID, sink)
+			if err == nil {
+				if command < 8 { // claim, then read and delete three times
+					t.Errorf("only %d commands were broken", command-1)
+				}
+				break
+			}
+			if !errors.Is(err, errBroken) {
+				t.Fatalf("command %d: %v", command, err)
+			}
+			if err := drain(whole, e.ID, sink); err != nil {
+				t.Fatalf("command %d, drained again: %v", command, err)
+			}
+			wantVerdicts(t, sink, e.ID, n)
+			wantWaiting(t, whole, e.ID, 0)
+		}
+	}
+}
+
+func init() {
+	// Commits what waits, says so, and stays there until it is killed.
+	children["commit"] = func() error {
+		ctx := context.Background()
+		options, err := redis.ParseURL(os.Getenv("TEST_REDIS"))
+		if err != nil {
+			return err
+		}
+		sink, err := Open(ctx, os.Getenv("TEST_SINK"))
+		if err != nil {
+			return err
+		}
+		e, _ := essays()
+		c := NewCollector(redis.NewClient(options), keys, e.ID, sink, Options{Committed: func([]record.Entry) {
+			fmt.Println("committed")
+			select {}
+		}})
+		_, err = c.Drain(ctx)
+		return err
+	}
+}
+
+func TestCollectorIsKilledBetweenCommitAndDeletion(t *testing.T) {
+	t.Parallel()
+	server := redistest.NewTCP(t)
+	client := server.Client()
+	path := newPath(t)
+	sink, e := openSink(t, path)
+	const n = 40
+	publish(t, client, e.ID, verdicts(n)...)
+
+	child := exec.CommandContext(t.Context(), os.Args[0])
+	child.Env = append(os.Environ(), childVariable+"=commit", "TEST_REDIS="+server.URL(), "TEST_SINK="+path)
+	child.Stderr = os.Stderr
+	output, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	said, err := bufio.NewReader(output).ReadString('\n')
+	if said != "committed\n" {
+		t.Errorf("the child said %q, %v", said, err)
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+
+	wantVerdicts(t, sink, e.ID, n)
+	wantWaiting(t, client, e.ID, n)
+	if got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(context.Background()); got != n || err != nil {
+		t.Errorf("drained again: got %d, %v, want %d", got, err, n)
+	}
+	wantVerdicts(t, sink, e.ID, n)
+	wantWaiting(t, client, e.ID, 0)
+}
+
+func isSet(flag *atomic.Bool) func(context.Context) (bool, error) {
+	return func(context.Context) (bool, error) { return flag.Load(), nil }
+}
+
+func TestTwoCollectorsOfOneSink(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client()
+	path := newPath(t)
+	const n = 600
+	var published atomic.Bool
+	sink, e := openSink(t, path)
+	publish(t, client, e.ID)
+	ended := make(chan error)
+	for range 2 {
+		own, _ := openSink(t, path)
+		go func() {
+			ended <- NewCollector(server.Client(), keys, e.ID, own, Options{}).Follow(context.Background(), isSet(&published))
+		}()
+	}
+	for i := range n {
+		publish(t, client, e.ID, verdict(i))
+	}
+	published.Store(true)
+	for range 2 {
+		if err := <-ended; err != nil {
+			t.Errorf("follow: %v", err)
+		}
+	}
+	wantVerdicts(t, sink, e.ID, n)
+	wantWaiting(t, client, e.ID, 0)
+}
+
+func TestFollowEnds(t *testing.T) {
+	t.Parallel()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdict(0))
+
+	ctx, cancel := context.WithCancel(context.Background())
+	c := NewCollector(client, keys, e.ID, sink, Options{Committed: func([]record.Entry) { cancel() }})
+	if err := c.Follow(ctx, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("with its context: got %v, want context.Canceled", err)
+	}
+	wantVerdicts(t, sink, e.ID, 1)
+
+	failed := errors.New("no counts")
+	c = NewCollector(client, keys, e.ID, sink, Options{})
+	if err := c.Follow(context.Background(), func(context.Context) (bool, error) { return false, failed }); !errors.Is(err, failed) {
+		t.Errorf("with done's error: got %v, want it", err)
+	}
+
+	c = NewCollector(client, keys, e.ID, sink, Options{})
+	deleted := func(ctx context.Context) (bool, error) {
+		return false, client.Del(ctx, keys.Record(e.ID)).Err()
+	}
+	if err := c.Follow(context.Background(), deleted); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("with its record: got %v, want ErrNoEvaluation", err)
+	}
+}
+
+// logged is a log whose lines can be awaited.
+type logged chan string
+
+func (l logged) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+func (l logged) want(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case line := <-l:
+		if !strings.Contains(line, text) {
+			t.Errorf("logged %s, want %q", line, text)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("not logged: %q", text)
+	}
+}
+
+func TestFollowWaitsForRedis(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
+	client := server.Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdicts(3)...)
+	var published atomic.Bool
+	committed := make(chan int, 100)
+	log := make(logged, 10)
+	c := NewCollector(server.Client(), keys, e.ID, sink, Options{
+		Committed: func(entries []record.Entry) { committed <- len(entries) },
+		Log:       zerolog.New(log),
+	})
+	ended := make(chan error)
+	go func() {
+		ended <- c.Follow(context.Background(), isSet(&published))
+	}()
+	<-committed
+	server.Kill()
+	log.want(t, "results wait to be collected")
+	server.Start()
+	log.want(t, "results are collected again")
+	publish(t, client, e.ID, verdict(3), verdict(4))
+	published.Store(true)
+	if err := <-ended; err != nil {
+		t.Errorf("follow: %v", err)
+	}
+	if len(log) != 0 {
+		t.Errorf("logged besides: %s", <-log)
+	}
+	wantVerdicts(t, sink, e.ID, 5)
+	wantWaiting(t, client, e.ID, 0)
+}
+
+func TestFollowWaitsForALockedSink(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	path := newPath(t)
+	sink, e := openSink(t, path)
+	if _, err := sink.(*sqlite).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
+		t.Fatal(err)
+	}
+	other, _ := openSink(t, path)
+	tx, err := other.(*sqlite).write.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	publish(t, client, e.ID, verdict(0))
+	log := make(logged, 10)
+	c := NewCollector(client, keys, e.ID, sink, Options{Log: zerolog.New(log)})
+	ended := make(chan error)
+	go func() {
+		ended <- c.Follow(ctx, func(context.Context) (bool, error) { return true, nil })
+	}()
+	log.want(t, "locked by another program")
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	log.want(t, "results are collected again")
+	if err := <-ended; err != nil {
+		t.Errorf("follow: %v", err)
+	}
+	wantVerdicts(t, sink, e.ID, 1)
+}
+
+func TestPasses(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	client.Set(ctx, "text", "x", 0)
+	wrongType := client.XLen(ctx, "text").Err()
+	loading := client.Eval(ctx, "return redis.error_reply('LOADING Redis is loading the dataset in memory')", nil).Err()
+	for _, test := range []struct {
+		err  error
+		want bool
+	}{
+		{fmt.Errorf("store: %w", ErrBusy), true},
+		{redisError{"read", io.ErrUnexpectedEOF}, true},
+		{redisError{"read", errors.New("redis: all sentinels are unreachable")}, true},
+		{redisError{"read", loading}, true},
+		{redisError{"read", wrongType}, false},
+		{redisError{"read", redis.ErrClosed}, false},
+		{fmt.Errorf("ask: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), true},
+		{fmt.Errorf("ask: %w", loading), true},
+		{errors.New("ask: no counts"), false},
+		{fmt.Errorf("store: %w", ErrFull), false},
+		{ErrNoEvaluation, false},
+	} {
+		if got := passes(test.err); got != test.want {
+			t.Errorf("%v: got %v, want %v", test.err, got, test.want)
+		}
+	}
+}
+
+func TestDrainMeetsAFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	const batch, n = 100, 2*100 + 20
+	publish(t, client, e.ID, verdicts(n)...)
+	limit := func(pages int) {
+		if _, err := sink.(*sqlite).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var pages int
+	if err := sink.(*sqlite).write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+		t.Fatal(err)
+	}
+	limit(pages + 25) // enough for one batch, too little for two
+	c := NewCollector(client, keys, e.ID, sink, Options{})
+	c.size = batch
+	got, err := c.Drain(ctx)
+	if got != batch || !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "results.db") {
+		t.Fatalf("got %d, %v, want %d and ErrFull naming the file", got, err, batch)
+	}
+	wantVerdicts(t, sink, e.ID, batch)
+	wantWaiting(t, client, e.ID, n-batch)
+	limit(1 << 20)
+	if _, err := c.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantVerdicts(t, sink, e.ID, n)
+	wantWaiting(t, client, e.ID, 0)
+}
+
+func TestFollowing(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]string{"0-1": "0-2", "1735689845678-0": "1735689845678-1", "5-9": "5-10"} {
+		if got, err := following(id); got != want || err != nil {
+			t.Errorf("after %s: got %s, %v, want %s", id, got, err, want)
+		}
+	}
+	if _, err := following("1735689845678"); err == nil {
+		t.Error("an id without a sequence was taken")
+	}
+}
+
+// BenchmarkDrain drains 10,000 entries a round, each a run and a call.
+func BenchmarkDrain(b *testing.B) {
+	ctx := context.Background()
+	client := redistest.New(b).Client()
+	const n = 10_000
+	entries := verdicts(n)
+	for b.Loop() {
+		b.StopTimer()
+		sink, e := openSink(b, newPath(b)) // a new one: replaying stored runs is another thing
+		publish(b, client, e.ID, entries...)
+		size := client.MemoryUsage(ctx, keys.Results(e.ID)).Val()
+		b.StartTimer()
+		got, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx)
+		b.StopTimer()
+		if got != n || err != nil {
+			b.Fatalf("got %d, %v, want %d", got, err, n)
+		}
+		wantVerdicts(b, sink, e.ID, n)
+		client.FlushAll(ctx)
+		b.ReportMetric(float64(size)/n, "stream-B/entry")
+		b.StartTimer()
+	}
+	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
+	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/n*batchEntries, "ms/batch")
+}

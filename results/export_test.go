@@ -1,0 +1,222 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+var update = flag.Bool("update", false, "write testdata anew")
+
+const awkward = "It cites \"its sources\", twice;\nand =SUM(A1) is no formula here.\n"
+
+// exported is a sink with something of everything, and its rankings.
+func exported(t testing.TB) (Sink, eval.ID, Rankings) {
+	t.Helper()
+	sink, e := openSink(t, newPath(t))
+	quoted, tie, identical, cancelled := verdict(0), verdict(2), verdict(3), failure(5, 1)
+	quoted.Run.Reason = awkward
+	tie.Run.Winner = eval.Tie
+	identical.Run.Winner, identical.Run.Reason, identical.Run.AnsweredBy = eval.Tie, "identical", ""
+	identical.Run.Attempts, identical.Calls = 0, nil
+	cancelled.Run.State, cancelled.Run.Class, cancelled.Run.Error = "cancelled", "cancelled", ""
+	cancelled.Run.Started, cancelled.Calls = time.Time{}, nil
+	mustAppend(t, sink, e.ID, failure(4, 0), scores(1), identical, verdict(10), quoted, cancelled, tie, verdict(1), scores(0))
+	if err := sink.Finish(context.Background(), e.ID, epoch.Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return sink, e.ID, Rankings{
+		Elo: []EloRow{{"a.md", 1532.25}, {"b.md", 1467.75}, {"d.md", math.NaN()}},
+		Ranking: []RankingRow{
+			{Candidate: "a", Rank: 1, RankLow: 1, RankHigh: 2, Ability: 0.5, SE: 0.25, Low: 0.01, High: 0.99, Wins: 3, Losses: 0, Ties: 2, WinRate: 0.8},
+			{Candidate: "b", Rank: 2, RankLow: 1, RankHigh: 2, Ability: -0.5, SE: math.Inf(1), Low: math.Inf(-1), High: 0, Losses: 3, Ties: 2, WinRate: 0.2},
+			{Candidate: "d, the last", Ability: math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN()},
+		},
+	}
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	sink, id, rankings := exported(t)
+	dir := t.TempDir()
+	for range 2 { // the second replaces the first
+		paths, err := Export(context.Background(), dir, sink, id, rankings)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, path := range paths {
+			names = append(names, filepath.Base(path))
+		}
+		want := []string{PairwiseFile, SingleFile, EloFile, RankingFile, ManifestFile}
+		if diff := cmp.Diff(want, names); diff != "" {
+			t.Errorf("files (-want +got):\n%s", diff)
+		}
+	}
+	written, err := os.ReadDir(dir)
+	if err != nil || len(written) != 5 {
+		t.Errorf("the folder holds %v, %v, want 5 files", written, err)
+	}
+	for _, file := range written {
+		got, err := os.ReadFile(filepath.Join(dir, file.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		golden := filepath.Join("testdata", file.Name())
+		if *update {
+			if err := os.WriteFile(golden, got, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(string(want), string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", file.Name(), diff)
+		}
+	}
+}
+
+func TestExportRoundTrip(t *testing.T) {
+	t.Parallel()
+	sink, id, _ := exported(t)
+	dir := t.TempDir()
+	if _, err := Export(context.Background(), dir, sink, id, Rankings{}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(filepath.Join(dir, PairwiseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	table, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reason := slices.Index(table[0], "reason")
+	if got := table[1][reason]; got != awkward {
+		t.Errorf("reason: got %q, want %q", got, awkward)
+	}
+	if _, err := os.Stat(filepath.Join(dir, RankingFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a ranking was written of none: %v", err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Totals struct {
+			CostUSD     *float64 `json:"cost_usd"`
+			CostAtLeast *float64 `json:"cost_usd_at_least"`
+		} `json:"totals"`
+		Runs []struct {
+			ID      string   `json:"id"`
+			CostUSD *float64 `json:"cost_usd"`
+		} `json:"runs"`
+	}
+	if err := json.Unmarshal(raw, &manifest); err != nil {
+		t.Fatalf("manifest: %v\n%s", err, raw)
+	}
+	if manifest.Totals.CostUSD != nil || manifest.Totals.CostAtLeast == nil || *manifest.Totals.CostAtLeast != 1 {
+		t.Errorf("totals: got %+v, want an unknown cost of at least 1", manifest.Totals)
+	}
+	known := map[string]bool{}
+	for _, run := range manifest.Runs {
+		known[run.ID] = run.CostUSD != nil
+	}
+	want := map[string]bool{
+		"0.0": false, "0.1": false, // answered, and no price came with it
+		"1.0": true, "1.1": true, "1.2": true, "1.10": true,
+		"1.3": true,  // identical: nobody was asked
+		"1.4": false, // timed out, possibly charged
+		"1.5": true,  // cancelled before a call
+	}
+	if diff := cmp.Diff(want, known); diff != "" {
+		t.Errorf("runs of known cost (-want +got):\n%s", diff)
+	}
+}
+
+func TestExportOfNothing(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	sink, e := openSink(t, newPath(t))
+	dir := t.TempDir()
+	if _, err := Export(ctx, dir, sink, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("unknown evaluation: got %v, want ErrNoEvaluation", err)
+	}
+	if _, err := Export(ctx, dir, sink, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
+	if err != nil || !json.Valid(raw) {
+		t.Errorf("manifest without runs: %v\n%s", err, raw)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, EloFile)); err != nil || string(raw) != "doc_id,elo\n" {
+		t.Errorf("elo without rows: got %q, %v, want its header", raw, err)
+	}
+}
+
+func TestExportLeavesNothingHalfDone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "x.csv")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("no more rows")
+	err := writeFile(path, func(w io.Writer) error {
+		if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
+			return err
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) || !strings.Contains(err.Error(), path) {
+		t.Errorf("got %v, want the cause and the path", err)
+	}
+	left, _ := os.ReadDir(dir)
+	if raw, err := os.ReadFile(path); err != nil || string(raw) != "before" || len(left) != 1 {
+		t.Errorf("got %q, %v, and %v in the folder, want the earlier file alone", raw, err, left)
+	}
+}
+
+// The settings stand in the manifest as they are stored, so that they can be read
+// back.
+func TestManifestHasTheSettings(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	sink, e := openSink(t, newPath(t))
+	e.Settings.Retry = record.Retry{MaxAttempts: 9, InitialDelay: time.Second}
+	if err := sink.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := writeManifest(ctx, &out, sink, e); err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Settings record.Settings `json:"settings"`
+	}
+	if err := json.Unmarshal(out.Bytes(), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(e.Settings, manifest.Settings); diff != "" {
+		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+}
