@@ -67,7 +67,7 @@ func ParseTaskID(s string) (id eval.RunID, generation int, err error) {
 	if !ok {
 		return eval.RunID{}, 0, fmt.Errorf("task id %q: want <evaluation>.<phase>.<index>.<generation>", s)
 	}
-	if generation, err = strconv.Atoi(last); err != nil {
+	if generation, err = strconv.Atoi(last); err != nil || generation < 0 {
 		return eval.RunID{}, 0, fmt.Errorf("task id %q: generation %q is not a number", s, last)
 	}
 	id, err = eval.ParseRunID(run)
