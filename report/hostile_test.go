@@ -42,7 +42,15 @@ func hostileReport(t *testing.T) *Report {
 
 func TestHostilePage(t *testing.T) {
 	t.Parallel()
-	page := pageOf(t, hostileReport(t))
+	r := hostileReport(t)
+	for _, c := range r.Groups[0].Ranked {
+		for _, reason := range append(c.For, c.Against...) {
+			if n := utf8.RuneCountInString(reason.Text); n > reasonRunes+1 {
+				t.Errorf("a reason of %d runes is kept, want at most %d", n, reasonRunes+1)
+			}
+		}
+	}
+	page := pageOf(t, r)
 	tags := regexp.MustCompile(`<[a-zA-Z][^>]*>`).FindAllString(page, -1)
 	if len(tags) < 500 {
 		t.Fatalf("%d tags: the page is not what this test expects", len(tags))

@@ -241,6 +241,7 @@ func TestRankings(t *testing.T) {
 	m.verdict(0, "q1/a", "q1/b", "q1/b", "r")
 	m.verdict(0, "q1/b", "q1/a", "q1/b", "r")
 	m.verdict(0, "q1/a", "q1/b", "q1/a", "r")
+	m.verdict(0, "q1/b", "q1/a", eval.Tie, "r")
 	m.verdict(0, "q2/a", "q2/b", eval.Tie, "r")
 	got := built(t, m, Options{}).Rankings()
 
@@ -256,13 +257,13 @@ func TestRankings(t *testing.T) {
 	if math.Abs(sum/4-1000) > 1e-6 {
 		t.Errorf("mean elo: got %g, want 1000", sum/4)
 	}
-	// b won 2 of 3 on q1: odds of 2 to 1.
-	if want := 400 * math.Log10(2); math.Abs(got.Elo[0].Elo-got.Elo[1].Elo-want) > 1e-6 {
+	// b scored 2.5 of 4 on q1: odds of 5 to 3.
+	if want := 400 * math.Log10(5./3); math.Abs(got.Elo[0].Elo-got.Elo[1].Elo-want) > 1e-6 {
 		t.Errorf("elo difference: got %g, want %g", got.Elo[0].Elo-got.Elo[1].Elo, want)
 	}
 
-	if len(got.Ranking) != 3 || got.Ranking[0].Candidate != "b" || got.Ranking[0].Rank != 1 || got.Ranking[0].WinRate != 2.5/4 {
-		t.Errorf("ranking: got %+v, want b first with a win rate of 0.625", got.Ranking)
+	if len(got.Ranking) != 3 || got.Ranking[0].Candidate != "b" || got.Ranking[0].Rank != 1 || got.Ranking[0].WinRate != 3./5 {
+		t.Errorf("ranking: got %+v, want b first with a win rate of 0.6", got.Ranking)
 	}
 	if last := got.Ranking[2]; last.Candidate != "c" || last.Rank != 0 || !math.IsNaN(last.Ability) || !math.IsNaN(last.WinRate) {
 		t.Errorf("never compared: got %+v, want c without rank and numbers", last)

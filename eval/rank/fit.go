@@ -98,10 +98,13 @@ const (
 	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors,
 	// at which the next step would change nothing that is printed.
 	converged = 1e-14
-	// endless is the size, and uncertain the standard error, of an order effect or
-	// ln ν from which it counts as having no finite estimate: odds of three million
-	// to one, or of 24,000 to one either way.
-	endless, uncertain = 15, 10
+	// uncertain is the standard error of an order effect or ln ν from which it counts
+	// as having no finite estimate: an error of 22,000 times in the odds. Where
+	// there is none, the error grows without end as the steps go on.
+	uncertain = 10
+	// endless is the size from which that need not be waited for: odds of three
+	// million to one.
+	endless = 15
 )
 
 // BradleyTerry fits abilities to the comparisons of all judges together, by

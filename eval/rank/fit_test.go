@@ -104,6 +104,23 @@ func TestUndefeated(t *testing.T) {
 	}
 }
 
+// TestDrawsConnect: a draw is enough to bound what would otherwise be undefeated,
+// whichever of the two was shown first.
+func TestDrawsConnect(t *testing.T) {
+	t.Parallel()
+	for _, draw := range []game{{0, 1, 10, 0, 1}, {1, 0, 0, 10, 1}} {
+		fit := fitOf(t, 3, rank.Options{}, tallyOf(t, 3, draw, game{0, 2, 10, 0, 0}, game{1, 2, 6, 4, 0}))
+		if part := fit.Components[0]; part.Separable || part.Regularised {
+			t.Errorf("%+v: separable %v, regularised %v, want neither", draw, part.Separable, part.Regularised)
+		}
+	}
+	// Never having won separates as well as never having lost.
+	fit := fitOf(t, 3, rank.Options{}, tallyOf(t, 3, game{0, 1, 6, 4, 0}, game{0, 2, 10, 0, 0}, game{1, 2, 10, 0, 0}))
+	if !fit.Components[0].Separable {
+		t.Error("one lost everything: not separable")
+	}
+}
+
 // TestOnlyTies: the likelihood says nothing about abilities, so all share the
 // first rank and the prior's uncertainty.
 func TestOnlyTies(t *testing.T) {
@@ -152,6 +169,75 @@ func TestAlwaysFirst(t *testing.T) {
 	}
 	for _, ability := range fit.Abilities {
 		near(t, "ability", ability, 0, 1e-6)
+	}
+}
+
+// TestOnlyTheBiasedJudge: beside a judge that always says "first", a sound one
+// keeps estimates without a prior on its own effect.
+func TestOnlyTheBiasedJudge(t *testing.T) {
+	t.Parallel()
+	always := rank.NewTally(5)
+	for i := range 5 {
+		for j := range 5 {
+			if i != j {
+				if err := always.AddCounts(i, j, rank.Counts{FirstWins: 40}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	fit := fitOf(t, 5, rank.Options{OrderEffect: true}, always, random(t, 5, 400, 7))
+	if !fit.Judges[0].Regularised || fit.Judges[1].Regularised {
+		t.Errorf("regularised: got %v and %v, want the first judge only", fit.Judges[0].Regularised, fit.Judges[1].Regularised)
+	}
+}
+
+// TestSlowDivergence: along the chain everything is even, so abilities must rise by
+// the order effect from each to the next, and one verdict at the end pulls both
+// without end. The order effect itself is then still small when the likelihood
+// stops changing; only its standard error tells.
+func TestSlowDivergence(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	games := []game{{n - 1, 0, 10, 0, 0}}
+	for i := range n - 1 {
+		games = append(games, game{i, i + 1, 5, 5, 0})
+	}
+	fit := fitOf(t, n, rank.Options{OrderEffect: true}, tallyOf(t, n, games...))
+	if e := fit.Judges[0]; fit.Components[0].Separable || !e.Regularised || e.OrderSE > 4 {
+		t.Errorf("got %+v, separable %v, want a regularised order effect and not separable", e, fit.Components[0].Separable)
+	}
+}
+
+// TestEquals: candidates with the same results share a rank, and the same input has
+// the same digits every time.
+func TestEquals(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(10) {
+		// 2k and 2k+1 have the same results against everybody.
+		half := random(t, 5, 200, seed)
+		tally := rank.NewTally(10)
+		for pair, c := range half.Cells() {
+			for _, i := range []int{0, 1} {
+				for _, j := range []int{0, 1} {
+					if err := tally.AddCounts(2*pair.First+i, 2*pair.Second+j, c); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		fit := fitOf(t, 10, rank.Options{OrderEffect: true}, tally)
+		standings := fit.Standings()
+		for k := 0; k < 10; k += 2 {
+			one, twin := standings[k], standings[k+1]
+			if one.Rank != k+1 || twin.Rank != k+1 || one.Candidate/2 != twin.Candidate/2 {
+				t.Errorf("seed %d: ranks of %d and %d are %d and %d, want twins with %d", seed, one.Candidate, twin.Candidate, one.Rank, twin.Rank, k+1)
+			}
+		}
+		again := fitOf(t, 10, rank.Options{OrderEffect: true}, tally)
+		if !slices.Equal(again.Abilities, fit.Abilities) || again.Deviance != fit.Deviance {
+			t.Errorf("seed %d: other digits for the same input", seed)
+		}
 	}
 }
 
@@ -327,6 +413,22 @@ func TestLosersWin(t *testing.T) {
 			near(t, "ability", other.Abilities[i], -one.Abilities[i], 1e-8)
 		}
 		near(t, "order effect", other.Judges[0].Order, -one.Judges[0].Order, 1e-8)
+	}
+}
+
+// TestCentredErrors: of two candidates, each is half their difference from the mean.
+func TestCentredErrors(t *testing.T) {
+	t.Parallel()
+	for name, g := range map[string]game{"plain": {0, 1, 7, 3, 0}, "with a prior": {0, 1, 7, 0, 0}, "with ties": {0, 1, 7, 3, 4}} {
+		fit := fitOf(t, 2, rank.Options{}, tallyOf(t, 2, g))
+		difference, se, _ := fit.Contrast(0, 1)
+		best := fit.Standings()[0]
+		near(t, name+": ability", best.Ability, difference/2, 1e-9)
+		near(t, name+": error", best.SE, se/2, 1e-9)
+		near(t, name+": high", best.High, best.Ability+1.959964*best.SE, 1e-6)
+		if name == "plain" { // the log-odds of 7 to 3 has the variance 1/7 + 1/3
+			near(t, "error of the difference", se, math.Sqrt(1./7+1./3), 1e-9)
+		}
 	}
 }
 
