@@ -427,7 +427,7 @@ func TestCentredErrors(t *testing.T) {
 		near(t, name+": error", best.SE, se/2, 1e-9)
 		near(t, name+": high", best.High, best.Ability+1.959964*best.SE, 1e-6)
 		if name == "plain" { // the log-odds of 7 to 3 has the variance 1/7 + 1/3
-			near(t, "error of the difference", se, math.Sqrt(1./7+1./3), 1e-9)
+			near(t, "error of the difference", se, math.Sqrt(1./7+1./3), 1e-7)
 		}
 	}
 }
