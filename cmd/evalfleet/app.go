@@ -16,7 +16,14 @@ import (
 // adds a command adds its line here.
 func commands(p *process) []*cli.Command {
 	return []*cli.Command{
+		runCommand(p),
+		enqueueCommand(p),
+		workerCommand(p),
+		collectCommand(p),
+		statusCommand(p),
+		reportCommand(p),
 		validateCommand(p),
+		simulateCommand(p),
 		versionCommand(p),
 	}
 }

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+const followFlag = "follow"
+
+func collectCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "collect",
+		Usage:     "take results out of Redis into their sink",
+		ArgsUsage: "[ID]",
+		Description: "Drains one evaluation, or every one in Redis, into its results store: results.db in the output folder " +
+			"unless the submission named another. A result leaves Redis only when it is safe there. " +
+			"An evaluation has one sink; another is refused.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: followFlag, Usage: "stay and collect what comes, until the evaluation is complete or Ctrl-C"}},
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() > 1 {
+				return usageError("collect takes one ID or none, got %d", c.Args().Len())
+			}
+			d, err := p.openDrain(c)
+			if err != nil {
+				return err
+			}
+			defer d.client.Close()
+			return d.collect(c.Context, eval.ID(c.Args().First()), c.Bool(followFlag))
+		},
+	}
+}
+
+// drain takes evaluations' results out of Redis, each into its sink.
+type drain struct {
+	client  redis.UniversalClient
+	store   *store.Store
+	dir     string // of the output folder; empty: each evaluation's default one
+	stdout  io.Writer
+	console *console
+	log     zerolog.Logger
+}
+
+// collect drains one evaluation, or every one that Redis knows.
+func (d *drain) collect(ctx context.Context, id eval.ID, follow bool) error {
+	ids := []eval.ID{id}
+	if id == "" {
+		var err error
+		if ids, err = d.store.Evaluations(ctx); err != nil {
+			return withCode(exitUnreachable, err)
+		}
+		if len(ids) == 0 && !follow {
+			fmt.Fprintln(d.console, "no evaluation in Redis: nothing to collect")
+		}
+	}
+	if follow {
+		return d.follow(ctx, id)
+	}
+	for _, id := range ids {
+		if err := d.once(ctx, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// once drains what is there now and writes the evaluation's files.
+func (d *drain) once(ctx context.Context, id eval.ID) error {
+	r, sink, out, err := d.open(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return usageError("%w; `evalfleet status` lists those that there are", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	defer sink.Close()
+	n, err := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Log: d.log}).Drain(ctx)
+	fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, n, out.path(sinkFile))
+	if err != nil {
+		return collectError(err)
+	}
+	if r.Status == record.StatusDone {
+		return d.finish(ctx, r, sink)
+	}
+	return nil
+}
+
+// follow drains the evaluation, or all there are and those to come, until ctx
+// ends or the evaluation is complete.
+func (d *drain) follow(ctx context.Context, only eval.ID) error {
+	group, ctx := errgroup.WithContext(ctx)
+	followed := map[eval.ID]bool{}
+	for {
+		ids := []eval.ID{only}
+		if only == "" {
+			var err error
+			if ids, err = d.store.Active(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
+			}
+		}
+		for _, id := range ids {
+			if !followed[id] {
+				followed[id] = true
+				group.Go(func() error { return d.followOne(ctx, id) })
+			}
+		}
+		if only != "" {
+			return group.Wait()
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return group.Wait()
+		}
+	}
+}
+
+func (d *drain) followOne(ctx context.Context, id eval.ID) error {
+	r, sink, out, err := d.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	defer sink.Close()
+	watch, err := watchProgress(ctx, d.console, sink, r, plannedRuns(r))
+	if err != nil {
+		return err
+	}
+	showing, stop := context.WithCancel(ctx)
+	var shown errgroup.Group
+	shown.Go(func() error { watch.show(showing); return nil })
+	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Log: d.log}).
+		Follow(ctx, watch.complete)
+	stop()
+	_ = shown.Wait()
+	switch {
+	case ctx.Err() != nil:
+		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s; the rest waits in Redis: `evalfleet collect %s` goes on",
+			watch.ended(), watch.total, id, out.dir, id))
+	case err != nil:
+		return collectError(err)
+	}
+	return d.finish(ctx, r, sink)
+}
+
+// open finds an evaluation and opens its sink in its folder.
+func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, *folder, error) {
+	r, err := d.store.Evaluation(ctx, id)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	e, err := d.store.Plan(ctx, id)
+	if err != nil {
+		return r, nil, nil, withCode(exitUnreachable, err)
+	}
+	hashes := make([]string, len(e.Documents))
+	for i, document := range e.Documents {
+		hashes[i] = document.Hash
+	}
+	texts, err := d.store.Documents(ctx, id, hashes...)
+	if err != nil {
+		return r, nil, nil, withCode(exitUnreachable, err)
+	}
+	dir := d.dir
+	if dir == "" {
+		dir = defaultFolder(r.Name, id)
+	}
+	out, err := openFolder(dir)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	sink, err := openSink(ctx, r.SinkURL, out, r, e, texts)
+	if err != nil {
+		_ = out.Close()
+		return r, nil, nil, err
+	}
+	return r, sink, out, nil
+}
+
+// finish notes the end and lets Redis forget the evaluation in a week.
+func (d *drain) finish(ctx context.Context, r record.Evaluation, sink results.Sink) error {
+	if err := sink.Finish(ctx, r.ID, time.Now()); err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	if err := d.store.Expire(ctx, r); err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	return nil
+}
+
+func plannedRuns(r record.Evaluation) int {
+	n := 0
+	for _, phase := range r.Phases {
+		n += phase.Runs
+	}
+	return n
+}
+
+// collectError tells a wrong sink, which another command line mends, from a
+// store that is away.
+func collectError(err error) error {
+	if errors.Is(err, results.ErrOtherSink) || errors.Is(err, results.ErrNoEvaluation) {
+		return withCode(exitUsage, err)
+	}
+	return withCode(exitUnreachable, err)
+}

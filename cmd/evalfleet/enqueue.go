@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+const waitFlag = "wait"
+
+func enqueueCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "enqueue",
+		Usage:     "submit an evaluation to a fleet; prints its id",
+		ArgsUsage: "FILE|FOLDER",
+		Description: "Puts plan, documents and the first runs of an evaluation into Redis, where workers take them, " +
+			"and prints the evaluation's id as the last line. The same submission again resumes. " +
+			"With --wait it stays until every result is in the sink and writes the exports here.",
+		Flags: append(submitFlags(), sinkFlag(),
+			&cli.BoolFlag{Name: waitFlag, Usage: "stay until every run has ended, collect the results and write the exports"}),
+		Action: func(c *cli.Context) error {
+			on, err := failOnOf(c)
+			if err != nil {
+				return err
+			}
+			submission, err := p.submission(c, true)
+			if err != nil {
+				return err
+			}
+			return p.enqueue(c, submission, on)
+		},
+	}
+}
+
+func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) error {
+	d, err := p.openDrain(c)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	receipt, err := d.submit(c.Context, submission, c.String(sinkFlagName))
+	if err != nil {
+		return err
+	}
+	verb := "enqueued"
+	if !receipt.Created {
+		verb = "already in Redis, resumed"
+	}
+	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
+	if c.Bool(waitFlag) {
+		if err := d.followOne(c.Context, receipt.ID); err != nil {
+			return err
+		}
+		if err := d.conclude(c.Context, receipt.ID, on); err != nil {
+			return err
+		}
+	}
+	_, err = fmt.Fprintln(p.stdout, receipt.ID)
+	return err
+}
+
+// submit stores the evaluation, with what its sink may have recorded before.
+func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string) (enqueue.Receipt, error) {
+	limits := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
+	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL}
+	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return enqueue.Receipt{}, withCode(exitUsage, err)
+	}
+	url := sinkURL
+	if url == "" {
+		url = filepath.Join(cmp.Or(d.dir, defaultFolder(r.Name, r.ID)), sinkFile)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err == nil {
+		recorded, err := results.OpenReadOnly(ctx, url)
+		if err != nil {
+			return enqueue.Receipt{}, err
+		}
+		defer recorded.Close()
+		submission.Recorded = recordedIn(ctx, recorded, r)
+	}
+	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
+	return receipt, withCode(exitUnreachable, err)
+}
+
+// conclude writes the exports of a complete evaluation from its sink.
+func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
+	_, sink, out, err := d.open(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	defer sink.Close()
+	return conclude(ctx, conclusion{reader: sink, id: id, dir: out.dir, failOn: on, stdout: d.stdout})
+}
+
+// openDrain connects to the fleet's Redis.
+func (p *process) openDrain(c *cli.Context) (*drain, error) {
+	out, log, err := p.output(c)
+	if err != nil {
+		return nil, err
+	}
+	address := c.String(redisFlag)
+	if address == "" {
+		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
+	}
+	client, err := connect(c.Context, address, log)
+	if err != nil {
+		return nil, err
+	}
+	return &drain{
+		client: client, store: store.New(client, c.String(namespaceFlag)),
+		dir: c.String(outDirFlag), stdout: p.stdout, console: out, log: log,
+	}, nil
+}

@@ -1,0 +1,366 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// fullFleet makes the fleet tests as large as the promises they stand for;
+// `make fleet` sets it.
+var fullFleet = flag.Bool("full-fleet", false, "run the fleet tests at their whole size")
+
+// binary builds the program once for all tests.
+var binary = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "evalfleet-test-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "evalfleet")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+// program is a running evalfleet.
+type program struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout lockedBuffer
+	stderr lockedBuffer
+	ended  chan struct{}
+}
+
+// lockedBuffer is written by a program while a test reads it.
+type lockedBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// launch starts evalfleet in dir; it is killed when the test ends.
+func launch(t *testing.T, dir string, args ...string) *program {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{t: t, cmd: exec.Command(path, args...), ended: make(chan struct{})}
+	p.cmd.Dir = dir
+	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
+	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn")
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		<-p.ended
+		if t.Failed() {
+			t.Logf("evalfleet %s\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), tail(p.stdout.String()), tail(p.stderr.String()))
+		}
+	})
+	return p
+}
+
+func tail(s string) string { return s[max(0, len(s)-4000):] }
+
+func (p *program) signal(s syscall.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// wait returns the exit code.
+func (p *program) wait(limit time.Duration) int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(limit):
+		p.t.Fatalf("evalfleet %v has not ended after %s", p.cmd.Args[1:], limit)
+		return -1
+	}
+}
+
+// fleet is one test's Redis, simulated provider, workers and evaluation.
+type fleet struct {
+	t         *testing.T
+	dir       string
+	redis     *redistest.Server
+	provider  string // URL of the simulator
+	file      string // the evaluation
+	runs      int
+	workers   []*program
+	simulator *program
+}
+
+const fleetLimit = 16
+
+// newFleet starts Redis and a simulator that answers 429 above 16 in flight and
+// takes 500 ms a call, and writes an evaluation of documents·(documents−1)·2
+// runs.
+func newFleet(t *testing.T, documents int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t), runs: documents * (documents - 1) * 2}
+	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "500ms")
+	f.provider = f.address()
+	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	if err := os.Mkdir(filepath.Join(f.dir, "docs"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range documents {
+		f.write(fmt.Sprintf("docs/d%02d.md", i), fmt.Sprintf("Document %d says something that no other document says, %d times.\n", i, i*i))
+	}
+	f.file = f.write("evaluation.yaml", fmt.Sprintf(`name: fleet
+documents: ["docs/*.md"]
+judges: [simulator:careful, simulator:average]
+pairwise: {pairs: all, order: both}
+concurrency: {max_concurrency: 1000, per_provider: {simulator: {max_concurrency: %d}}}
+`, fleetLimit))
+	return f
+}
+
+func (f *fleet) write(name, content string) string {
+	f.t.Helper()
+	path := filepath.Join(f.dir, name)
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		f.t.Fatal(err)
+	}
+	return path
+}
+
+// address waits for the simulator to say where it listens.
+func (f *fleet) address() string {
+	f.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for time.Now().Before(deadline) {
+		if line, _, ok := strings.Cut(f.simulator.stdout.String(), "\n"); ok {
+			return strings.TrimSpace(line)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	f.t.Fatal("the simulator does not say where it listens")
+	return ""
+}
+
+func (f *fleet) startWorkers(n int) {
+	for range n {
+		f.workers = append(f.workers, launch(f.t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml"))
+	}
+}
+
+func (f *fleet) enqueueAndWait() *program {
+	return launch(f.t, f.dir, "enqueue", f.file, "--wait", "--redis", f.redis.URL(), "--out-dir", "out", "--config", "fleet.yaml")
+}
+
+// seen is what the simulator counted.
+type seen struct {
+	at              time.Time
+	Arrived         int
+	Rejected        int
+	InFlight        int     `json:"in_flight"`
+	MaxInFlight     int     `json:"max_in_flight"`
+	InFlightSeconds float64 `json:"in_flight_seconds"`
+}
+
+func (f *fleet) stats() seen {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.provider+"/stats", nil)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var stats struct {
+		At  time.Time
+		All seen
+	}
+	if err := json.NewDecoder(response.Body).Decode(&stats); err != nil {
+		f.t.Fatal(err)
+	}
+	stats.All.at = stats.At
+	return stats.All
+}
+
+// until polls the simulator until a condition holds.
+func (f *fleet) until(what string, limit time.Duration, holds func(seen) bool) seen {
+	f.t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		s := f.stats()
+		if holds(s) {
+			return s
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("waited %s in vain until %s: %+v", limit, what, s)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// wantRowsOnce opens the sink with a driver of its own and counts.
+func (f *fleet) wantRowsOnce() {
+	f.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(f.dir, "out", "results.db"))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer db.Close()
+	var rows, distinct, failed int
+	err = db.QueryRowContext(f.t.Context(), `SELECT count(*), count(DISTINCT phase || '.' || index_),
+		sum(state <> 'succeeded') FROM runs`).Scan(&rows, &distinct, &failed)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	if rows != f.runs || distinct != f.runs || failed != 0 {
+		f.t.Errorf("%d rows of %d runs in the sink, %d not succeeded; want %d once each", rows, distinct, failed, f.runs)
+	}
+	var verdicts int
+	if err := db.QueryRowContext(f.t.Context(), `SELECT count(*) FROM pairwise_results`).Scan(&verdicts); err != nil || verdicts != f.runs {
+		f.t.Errorf("%d verdicts in the sink, %v; want %d", verdicts, err, f.runs)
+	}
+}
+
+func (f *fleet) wantNeverOver(s seen) {
+	f.t.Helper()
+	if s.MaxInFlight > fleetLimit || s.Rejected > 0 {
+		f.t.Errorf("the simulator saw %d calls in flight and rejected %d; want at most %d and none", s.MaxInFlight, s.Rejected, fleetLimit)
+	}
+}
+
+// TestFleetKeepsTheLimitAndUsesIt: four processes together keep the provider's
+// limit, as the provider counts, and leave none of it idle.
+func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
+	documents, least := 12, 0.97 // 264 runs: few enough that one hiccup of a shared machine shows
+	if *fullFleet {
+		documents, least = 32, 0.99 // 1,984 runs
+	}
+	f := newFleet(t, documents)
+	f.startWorkers(4)
+	enqueue := f.enqueueAndWait()
+	first := f.until("all slots are in use", 30*time.Second, func(s seen) bool { return s.InFlight == fleetLimit })
+	last := f.until("the last run was begun", 5*time.Minute, func(s seen) bool { return s.Arrived >= f.runs })
+	if code := enqueue.wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	f.wantRowsOnce()
+	end := f.stats()
+	f.wantNeverOver(end)
+	if end.Arrived != f.runs {
+		t.Errorf("the simulator saw %d calls for %d runs", end.Arrived, f.runs)
+	}
+	used := (last.InFlightSeconds - first.InFlightSeconds) / last.at.Sub(first.at).Seconds() / fleetLimit
+	t.Logf("%.2f %% of %d slots in use over %s, at most %d in flight", 100*used, fleetLimit, last.at.Sub(first.at).Round(time.Millisecond), end.MaxInFlight)
+	if used < least {
+		t.Errorf("%.2f %% of the slots in use while work waited, want %.0f %%", 100*used, 100*least)
+	}
+}
+
+// TestFleetSurvivesKill9: one of four workers is killed in the middle. Its slots
+// come back when its leases end, its runs when its heartbeat has lapsed.
+func TestFleetSurvivesKill9(t *testing.T) {
+	documents := 16 // 480 runs: about 15 s of work, so that work waits while the slots come back
+	if *fullFleet {
+		documents = 32
+	}
+	f := newFleet(t, documents)
+	f.startWorkers(4)
+	enqueue := f.enqueueAndWait()
+	f.until("a fifth has been begun", time.Minute, func(s seen) bool { return s.Arrived > f.runs/5 && s.InFlight == fleetLimit })
+	f.workers[0].signal(syscall.SIGKILL)
+	killed := time.Now()
+	f.until("the killed worker's calls are gone", 5*time.Second, func(s seen) bool { return s.InFlight < fleetLimit })
+	full := f.until("all slots are in use again", 12*time.Second, func(s seen) bool { return s.InFlight == fleetLimit })
+	t.Logf("all slots in use again after %s", full.at.Sub(killed).Round(time.Millisecond))
+	f.until("every run was begun", 5*time.Minute, func(s seen) bool { return s.Arrived >= f.runs })
+	if code := enqueue.wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	f.wantRowsOnce()
+	end := f.stats()
+	f.wantNeverOver(end)
+	t.Logf("%d calls for %d runs", end.Arrived, f.runs)
+	if end.Arrived > f.runs+fleetLimit {
+		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.Arrived, f.runs)
+	}
+}
+
+// TestFrozenWorkerComesBack: a worker stands still for 20 s, in which others take
+// its slots and runs over, and then goes on. Nothing is recorded twice, and only
+// what was in flight is called again.
+func TestFrozenWorkerComesBack(t *testing.T) {
+	documents := 24 // 1,104 runs: about 35 s of work
+	if *fullFleet {
+		documents = 32
+	}
+	f := newFleet(t, documents)
+	f.startWorkers(4)
+	enqueue := f.enqueueAndWait()
+	f.until("a tenth has been begun", time.Minute, func(s seen) bool { return s.Arrived > f.runs/10 && s.InFlight == fleetLimit })
+	frozen := f.workers[0]
+	frozen.signal(syscall.SIGSTOP)
+	time.Sleep(20 * time.Second)
+	frozen.signal(syscall.SIGCONT)
+	if code := enqueue.wait(5 * time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	f.wantRowsOnce()
+	end := f.stats()
+	t.Logf("%d calls for %d runs, at most %d in flight", end.Arrived, f.runs, end.MaxInFlight)
+	f.wantNeverOver(end)
+	if end.Arrived > f.runs+fleetLimit {
+		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.Arrived, f.runs)
+	}
+	for _, line := range strings.Split(frozen.stderr.String(), "\n") {
+		if strings.Contains(line, `"queue"`) && strings.Contains(line, `"warn"`) && !strings.Contains(line, "returned the tasks") {
+			t.Errorf("asynq warned: %s", line)
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Names in an output folder.
+const (
+	outRoot    = "evalfleet-out"
+	sinkFile   = "results.db"
+	eventsFile = "events.jsonl"
+	reportFile = "report.html"
+	lockFile   = ".lock"
+)
+
+// folder is an output folder, held by one process at a time.
+type folder struct {
+	dir  string
+	lock *flock.Flock
+}
+
+// defaultFolder is where an evaluation's files go when nobody says.
+func defaultFolder(name string, id eval.ID) string {
+	return filepath.Join(outRoot, fileSafe(name)+"-"+string(id))
+}
+
+var unsafeInFile = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)
+
+func fileSafe(name string) string {
+	safe := strings.Trim(unsafeInFile.ReplaceAllString(name, "_"), "._")
+	if safe == "" {
+		return "evaluation"
+	}
+	return safe
+}
+
+// openFolder makes and locks an output folder.
+func openFolder(dir string) (*folder, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, usageError("output folder: %w; choose another with --out-dir", err)
+	}
+	lock := flock.New(filepath.Join(dir, lockFile))
+	held, err := lock.TryLock()
+	switch {
+	case err != nil:
+		return nil, usageError("output folder %s cannot be written: %w; choose another with --out-dir", dir, err)
+	case !held:
+		return nil, usageError("output folder %s is in use by another evalfleet; wait for it, look at it with `evalfleet status %s`, or choose another with --out-dir", dir, dir)
+	}
+	return &folder{dir: dir, lock: lock}, nil
+}
+
+// Close lets others have the folder. The lock's file stays: removed, it could be
+// the one that somebody else has just locked.
+func (f *folder) Close() error { return f.lock.Unlock() }
+
+func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
+
+// isFolder reports whether an argument names an output folder rather than an
+// evaluation.
+func isFolder(argument string) bool {
+	info, err := os.Stat(argument)
+	return err == nil && info.IsDir()
+}
+
+// readFolder opens the results of an output folder and finds its evaluation.
+func readFolder(ctx context.Context, dir string) (results.Reader, eval.ID, error) {
+	path := filepath.Join(dir, sinkFile)
+	if _, err := os.Stat(path); err != nil {
+		return nil, "", usageError("%s holds no results: %w", dir, err)
+	}
+	reader, err := results.OpenReadOnly(ctx, path)
+	if err != nil {
+		return nil, "", withCode(exitUnreachable, err)
+	}
+	listed, err := reader.Evaluations(ctx)
+	if err == nil && len(listed) == 0 {
+		err = usageError("%s holds no evaluation yet", path)
+	}
+	if err != nil {
+		_ = reader.Close()
+		return nil, "", err
+	}
+	return reader, listed[len(listed)-1].ID, nil
+}

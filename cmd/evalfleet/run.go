@@ -1,0 +1,283 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+func runCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "run",
+		Usage:     "carry an evaluation out on this machine: plan, work, collect, rank",
+		ArgsUsage: "FILE|FOLDER",
+		Description: "Does everything in one process, with a Redis of its own unless --redis names one. " +
+			"Results are in the output folder as they come, so the same command goes on after an interruption: " +
+			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge.",
+		Flags: append(append(submitFlags(), workFlags()...), sinkFlag()),
+		Action: func(c *cli.Context) error {
+			j, err := p.newJob(c)
+			if err != nil {
+				return err
+			}
+			return j.run(c.Context)
+		},
+	}
+}
+
+// newJob reads the command line of `run`.
+func (p *process) newJob(c *cli.Context) (*job, error) {
+	out, log, err := p.output(c)
+	if err != nil {
+		return nil, err
+	}
+	submission, err := p.submission(c, false)
+	if err != nil {
+		return nil, err
+	}
+	on, err := failOnOf(c)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := slotsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	return &job{
+		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
+		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), slots: slots, grace: c.Duration(graceFlag),
+		env: p.env, failOn: on, resumeWith: p.again(c), stdout: p.stdout, console: out, log: log,
+	}, nil
+}
+
+// job is one `run`: an evaluation carried out, drained and reported in one
+// process.
+type job struct {
+	submission *config.Submission
+	redisURL   string // empty: an embedded one
+	namespace  string
+	dir        string // output folder; empty: the default one
+	sinkURL    string // empty: results.db in the folder
+	slots      int
+	grace      time.Duration
+	env        config.Lookup
+	failOn     failOn
+	resumeWith string // the command that goes on after an interruption
+
+	stdout  io.Writer
+	console *console
+	log     zerolog.Logger
+}
+
+// run carries the job out. Interrupted, it keeps what is done and says how to
+// go on.
+func (j *job) run(ctx context.Context) error {
+	e := j.submission.Evaluation
+	id := e.ID()
+	if j.dir == "" {
+		j.dir = defaultFolder(e.Name, id)
+	}
+	out, err := openFolder(j.dir)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	r, _, err := enqueue.Plan(id, e, j.submission.Settings)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	sink, err := openSink(ctx, j.sinkURL, out, r, e, j.submission.Texts)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+
+	callable, err := openEndpoints(j.submission.Providers, j.env, j.slots, ofJudges(e.Judges))
+	if err != nil {
+		return err
+	}
+	defer callable.Close()
+	client, closeRedis, err := j.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeRedis()
+
+	events, err := openEvents(out.path(eventsFile))
+	if err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	defer events.Close()
+	if err := j.work(ctx, client, sink, r, callable.byName, events); err != nil {
+		return err
+	}
+	return conclude(context.WithoutCancel(ctx), conclusion{
+		reader: sink, id: id, dir: j.dir, failOn: j.failOn, stdout: j.stdout,
+	})
+}
+
+// work submits the evaluation, works on it and drains it until every run is in
+// the sink.
+func (j *job) work(ctx context.Context, client redis.UniversalClient, sink results.Sink, r record.Evaluation, callable map[string]worker.Endpoint, events *eventLog) error {
+	s := store.New(client, j.namespace)
+	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
+	receipt, err := (&enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}).Submit(ctx, enqueue.Submission{
+		Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
+		SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r),
+	})
+	if err != nil {
+		return err
+	}
+	watch, err := watchProgress(ctx, j.console, sink, r, receipt.Runs)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(j.console, "evaluation %s: %d runs, results in %s\n", receipt.ID, receipt.Runs, j.dir)
+	if done := watch.ended(); done > 0 {
+		fmt.Fprintf(j.console, "%d runs are recorded already and are not made again\n", done)
+	}
+
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var parts errgroup.Group
+	parts.Go(func() error {
+		defer stop()
+		return worker.Run(working, worker.Config{
+			Client: client, Namespace: j.namespace, Slots: j.slots, Endpoints: callable,
+			Grace: j.grace, Lease: j.submission.Lease, Log: j.log, Events: events.write,
+		})
+	})
+	parts.Go(func() error { watch.show(working); return nil })
+	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Log: j.log})
+	parts.Go(func() error {
+		defer stop()
+		err := collector.Follow(working, watch.complete)
+		if working.Err() != nil {
+			return nil
+		}
+		return err
+	})
+	err = parts.Wait()
+	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); drainErr != nil {
+		err = errors.Join(err, drainErr)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs are recorded in %s; go on with: %s", watch.ended(), receipt.Runs, j.dir, j.resumeWith))
+	case err != nil:
+		return withCode(exitUnreachable, err)
+	}
+	if err := s.Expire(ctx, r); err != nil {
+		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
+	}
+	return sink.Finish(ctx, receipt.ID, time.Now())
+}
+
+// connect opens the Redis that was named, or brings one.
+func (j *job) connect(ctx context.Context) (redis.UniversalClient, func(), error) {
+	if j.redisURL != "" {
+		client, err := connect(ctx, j.redisURL, j.log)
+		return client, func() { _ = client.Close() }, err
+	}
+	server, err := embedded.Start(j.dir)
+	if err != nil {
+		return nil, nil, withCode(exitUnreachable, err)
+	}
+	client, err := connect(ctx, server.URL(), j.log)
+	if err != nil {
+		return nil, nil, errors.Join(err, server.Close())
+	}
+	return client, func() {
+		_ = client.Close()
+		if err := server.Close(); err != nil {
+			j.log.Warn().Err(err).Msg("embedded Redis")
+		}
+	}, nil
+}
+
+// openSink opens an evaluation's results store and makes sure that the
+// evaluation is in it.
+func openSink(ctx context.Context, url string, out *folder, r record.Evaluation, e *eval.Evaluation, texts map[string]string) (results.Sink, error) {
+	if url == "" {
+		url = out.path(sinkFile)
+	}
+	sink, err := results.Open(ctx, url)
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
+	err = sink.PutEvaluation(ctx, results.Evaluation{
+		ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now(),
+	}, maps.All(texts))
+	if err != nil {
+		_ = sink.Close()
+		return nil, withCode(exitUnreachable, err)
+	}
+	return sink, nil
+}
+
+// recordedIn yields the runs that a sink has the outcome of.
+func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) func(yield func(enqueue.Recorded, error) bool) {
+	return func(yield func(enqueue.Recorded, error) bool) {
+		for phase := range r.Phases {
+			for run, err := range sink.States(ctx, r.ID, phase) {
+				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// eventLog appends events to a file, one JSON line each.
+type eventLog struct {
+	mu   sync.Mutex // keeps lines apart
+	file *os.File
+	err  error // the first failure; later events are not tried
+}
+
+func openEvents(path string) (*eventLog, error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open event log: %w", err)
+	}
+	return &eventLog{file: file}, nil
+}
+
+func (l *eventLog) write(e worker.Event) {
+	line, err := json.Marshal(e)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err != nil {
+		return
+	}
+	if err == nil {
+		_, err = l.file.Write(append(line, '\n'))
+	}
+	l.err = err
+}
+
+// Close reports the first event that could not be written.
+func (l *eventLog) Close() error {
+	return errors.Join(l.err, l.file.Close())
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+func simulateCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:  "simulate",
+		Usage: "serve the simulated provider, to try a fleet without spending",
+		Description: "Speaks the chat completions dialect at /v1, with judges of falling reliability named careful, average and careless. " +
+			"It can enforce limits, be slow, fail, hang, cut answers off and answer nonsense, and counts what really arrived: GET /stats, POST /stats/reset. " +
+			"Its address is the first line of stdout.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8089", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
+			&cli.StringFlag{Name: "settings", Usage: "`FILE` of all settings as JSON, for models of their own; the flags below stand over it"},
+			&cli.IntFlag{Name: "max-in-flight", Usage: "answer 429 above `N` calls at once"},
+			&cli.StringFlag{Name: "requests", Usage: "answer 429 above a `RATE`: 60/1m (any window), \"60/1m fixed\" or \"60/1m bucket:5\""},
+			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
+			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure"},
+			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
+			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; 500 where nothing is said"},
+			&cli.Float64Flag{Name: "hang-rate", Usage: "`SHARE` of calls that are never answered"},
+			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers cut off in the middle"},
+			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of answers that are not what was asked"},
+			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			settings, err := simulatorSettings(c)
+			if err != nil {
+				return err
+			}
+			return p.simulate(c.Context, c.String("listen"), settings)
+		},
+	}
+}
+
+// simulatorSettings are those of the file under those of the flags.
+func simulatorSettings(c *cli.Context) (simulator.Config, error) {
+	var s simulator.Config
+	if path := c.String("settings"); path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return s, withCode(exitUsage, fmt.Errorf("--settings: %w", err))
+		}
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&s); err != nil {
+			return s, usageError("--settings %s: %w", path, err)
+		}
+	}
+	var problems []error
+	for name, value := range map[string]interface{ UnmarshalText([]byte) error }{
+		"requests": &s.Requests, "latency": &s.Latency, "retry-after": &s.RetryAfter,
+	} {
+		if c.IsSet(name) {
+			if err := value.UnmarshalText([]byte(c.String(name))); err != nil {
+				problems = append(problems, fmt.Errorf("--%s: %w", name, err))
+			}
+		}
+	}
+	for name, value := range map[string]*float64{
+		"fail-rate": &s.FailRate, "hang-rate": &s.HangRate, "cut-rate": &s.CutRate, "malformed-rate": &s.MalformedRate,
+	} {
+		if c.IsSet(name) {
+			*value = c.Float64(name)
+		}
+	}
+	if c.IsSet("max-in-flight") {
+		s.MaxInFlight = c.Int("max-in-flight")
+	}
+	if c.IsSet("fail-status") {
+		s.FailStatus = c.Int("fail-status")
+	}
+	if c.IsSet("seed") {
+		s.Seed = c.Uint64("seed")
+	}
+	problems = append(problems, s.Validate())
+	return s, withCode(exitUsage, errors.Join(problems...))
+}
+
+// simulate serves until ctx ends.
+func (p *process) simulate(ctx context.Context, address string, settings simulator.Config) error {
+	server, err := simulator.Listen(address, settings)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	fmt.Fprintln(p.stdout, server.URL)
+	return server.Wait(ctx)
+}

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Flags of the commands that submit or work.
+const (
+	judgeFlag          = "judge"
+	limitFlag          = "limit"
+	againFlag          = "again"
+	maxConcurrencyFlag = "max-concurrency"
+	jsonModeFlag       = "json-mode"
+	failOnFlag         = "fail-on"
+	slotsFlag          = "slots"
+	graceFlag          = "grace"
+	sinkFlagName       = "sink"
+)
+
+// submitFlags are those of `run` and `enqueue`.
+func submitFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringSliceFlag{Name: judgeFlag, Usage: "`PROVIDER:MODEL` that judges, where a folder stands instead of a file; may be repeated"},
+		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; 0 is all"},
+		&cli.StringFlag{Name: againFlag, Usage: "`NAME` that makes the same question a fresh evaluation; without it a submission resumes"},
+		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight"},
+		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
+		&cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"},
+	}
+}
+
+// workFlags are those of `run` and `worker`.
+func workFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"},
+		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop; by default the longest call timeout and 15s"},
+	}
+}
+
+func sinkFlag() cli.Flag {
+	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH; by default results.db in the output folder"}
+}
+
+// submission reads the evaluation that the command line names. forFleet: other
+// processes will make the calls.
+func (p *process) submission(c *cli.Context, forFleet bool) (*config.Submission, error) {
+	argument, err := oneArgument(c, "FILE")
+	if err != nil {
+		return nil, err
+	}
+	fleet, err := p.fleet(c.String(configFlag))
+	if err != nil {
+		return nil, err
+	}
+	options := config.Options{
+		Env: p.env, Fleet: fleet, ForFleet: forFleet,
+		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
+	}
+	if options.Limit < 0 {
+		return nil, usageError("--%s must be 0 or more, got %d", limitFlag, options.Limit)
+	}
+	if c.IsSet(maxConcurrencyFlag) {
+		n := c.Int(maxConcurrencyFlag)
+		options.MaxConcurrency = &n
+	}
+	judges := c.StringSlice(judgeFlag)
+	var s *config.Submission
+	switch info, statErr := os.Stat(argument); {
+	case statErr == nil && info.IsDir():
+		s, err = config.FolderSubmission(argument, judges, options)
+	case len(judges) > 0:
+		return nil, usageError("--%s goes with a folder; %s is a file, whose judges stand in it", judgeFlag, argument)
+	default:
+		s, err = config.LoadEvaluation(argument, options)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.warn(s.Warnings)
+	return s, nil
+}
+
+// output is where a command says what it does: a console, and a log on it.
+func (p *process) output(c *cli.Context) (*console, zerolog.Logger, error) {
+	out := newConsole(p.stderr)
+	log, err := newLogger(out, out.terminal, c.String(logLevelFlag), c.String(logFormatFlag))
+	return out, log, err
+}
+
+func failOnOf(c *cli.Context) (failOn, error) {
+	switch on := failOn(c.String(failOnFlag)); on {
+	case failOnAny, failOnAll, failOnNever:
+		return on, nil
+	default:
+		return "", usageError("--%s: %q stands here, want any, all or never", failOnFlag, on)
+	}
+}
+
+func slotsOf(c *cli.Context) (int, error) {
+	if n := c.Int(slotsFlag); n >= 1 {
+		return n, nil
+	}
+	return 0, usageError("--%s must be at least 1, got %d", slotsFlag, c.Int(slotsFlag))
+}
+
+// again is the command line that goes on with what was interrupted.
+func (p *process) again(c *cli.Context) string {
+	words := []string{"evalfleet", c.Command.Name, c.Args().First()}
+	for _, name := range []string{redisFlag, namespaceFlag, configFlag, outDirFlag, judgeFlag, limitFlag, againFlag, sinkFlagName} {
+		if !c.IsSet(name) {
+			continue
+		}
+		value := c.String(name)
+		switch name {
+		case judgeFlag:
+			for _, judge := range c.StringSlice(judgeFlag) {
+				words = append(words, "--"+judgeFlag, quoted(judge))
+			}
+			continue
+		case limitFlag:
+			value = fmt.Sprint(c.Int(limitFlag))
+		case redisFlag:
+			value = redact(value)
+		}
+		words = append(words, "--"+name, quoted(value))
+	}
+	return strings.Join(words, " ")
+}
+
+// quoted makes a word safe to paste into a shell.
+func quoted(word string) string {
+	if word != "" && !strings.ContainsAny(word, " \t\n\"'\\$`*?[]{}()<>|&;!#~") {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
