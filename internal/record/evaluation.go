@@ -53,9 +53,10 @@ type Settings struct {
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
-	// ConcurrencySource says where a bound on the evaluation's own concurrency came
+	// ConcurrencySource says where the bound on the evaluation's concurrency came
 	// from, so that a default can be named as one: "default", "file", "flag",
-	// "environment".
+	// "environment"; "fleet" or "providers" when it has none of its own and theirs
+	// hold alone.
 	ConcurrencySource string `json:"concurrency_source,omitempty"`
 }
 
