@@ -77,6 +77,7 @@ func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups)
 
 // outcome is the answer to a batch.
 type outcome struct {
+	now    int64  // on Redis's clock, µs
 	waits  []bool // for each rule, whether this worker stands in its line
 	groups []groupOutcome
 }
@@ -184,6 +185,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		return b.rules[i-1].rule
 	}
 	ok = true
+	o.now = next()
 	for range b.rules {
 		o.waits = append(o.waits, next() == 1)
 	}

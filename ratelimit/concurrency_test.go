@@ -110,7 +110,7 @@ func TestSaturatedFleetUsesAllSlotsWithoutPolling(t *testing.T) {
 }
 
 // scripts is the number of scripts that Redis ran.
-func scripts(t *testing.T, client *redis.Client) int {
+func scripts(t testing.TB, client *redis.Client) int {
 	t.Helper()
 	info, err := client.Info(context.Background(), "commandstats").Result()
 	if err != nil {

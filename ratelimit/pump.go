@@ -323,18 +323,18 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		}
 	}
 	for i, g := range b.groups {
-		p.spread(g, o.groups[i], sent, now)
+		p.spread(g, o.groups[i], o.now, sent, now)
 	}
 	return nil
 }
 
 // spread tells the calls of a gate what became of them.
-func (p *pump) spread(asked group, o groupOutcome, sent, now time.Time) {
+func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now time.Time) {
 	g := asked.gate
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
-			p.grant(c, o.grants[i], sent, now)
+			p.grant(c, o.grants[i], redisNow, sent, now)
 		}
 	}
 	g.admittedUpTo(len(o.grants), len(asked.calls))
@@ -348,7 +348,7 @@ func (p *pump) spread(asked group, o groupOutcome, sent, now time.Time) {
 }
 
 // grant hands a lease to its call.
-func (p *pump) grant(c *call, granted grant, sent, now time.Time) {
+func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time) {
 	g := c.gate
 	p.admissions++
 	g.last = p.admissions
@@ -356,7 +356,7 @@ func (p *pump) grant(c *call, granted grant, sent, now time.Time) {
 		limiter: p.Limiter, id: c.ID, rules: g.rules,
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
-		start: now.Add(granted.start),
+		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(),
 		until: sent.Add(granted.start + p.cfg.Lease - p.cfg.margin()),
 	}
 	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))

@@ -19,6 +19,7 @@
 --         never used and 0 otherwise, n, n indices of its limits
 --       for each group: n, n indices of its limits, m, m ids
 -- Reply {-1} when the registry has another version: nothing was done. Else
+--       now (µs), then
 --       for each limit: 1 when the worker stands among its waiters
 --       for each group: number admitted, µs until it should ask again, exact µs
 --         until its next call could start (0: unknown), index of the limit that
@@ -34,6 +35,7 @@ local lease, horizon = tonumber(ARGV[4]), tonumber(ARGV[5])
 local lead, patience = tonumber(ARGV[6]), tonumber(ARGV[7])
 local HOUR = 3600000          -- ms that keys outlive their use
 local GRACE = 250000          -- µs a full rate may lie idle before a waiter has lost its turn
+local TURN = 5000000          -- µs for which a worker may keep a slot that others could not use
 local EPOCH = 1483228800      -- s, 2017: where redis_rate's times begin
 
 if version ~= '' and (redis.call('HGET', registry, 'version') or '0') ~= version then
@@ -57,7 +59,7 @@ end
 
 local limits = {}
 for i = 1, tonumber(ARGV[8]) do
-  local limit = {state = KEYS[2 + 2 * i], waiters = KEYS[3 + 2 * i]}
+  local limit = {state = KEYS[2 + 2 * i], waiters = KEYS[3 + 2 * i], ended = 0}
   limit.rate = argument() == 'r'
   limit.max = number()
   limit.interval = limit.max
@@ -167,7 +169,7 @@ for _ = 1, tonumber(ARGV[9]) do
         end
       end
     elseif keep == 0 then
-      redis.call('ZREM', limit.state, id)
+      limit.ended = limit.ended + redis.call('ZREM', limit.state, id)
     else
       redis.call('ZADD', limit.state, 'XX', 'LT', now + keep, id)
       limit.later = math.min(limit.later or keep, keep)
@@ -197,6 +199,21 @@ local function admitted(group, start, bound)
   table.insert(group.admitted, bound)
 end
 
+-- keeps says whether a worker may take again a slot that it gave up in this
+-- script, although others wait for it: when calls need a second limit that
+-- others wait for too, whoever were called would find that one full, and the
+-- slot would lie idle. It ends when the first of them has waited long.
+local function keeps(limit, group)
+  if limit.ended <= 0 or limit.free <= 0 then return false end
+  local first = redis.call('ZRANGE', limit.waiters, 0, 0, 'WITHSCORES')
+  if now - first[2] > TURN then return false end
+  for _, i in ipairs(group.of) do
+    local other = limits[i]
+    if other ~= limit and not other.rate and other.others > 0 then return true end
+  end
+  return false
+end
+
 -- admit takes one call in or refuses its group. Everything is asked before
 -- anything is written.
 local function admit(group, id)
@@ -224,10 +241,12 @@ local function admit(group, id)
   end
 
   for _, i in ipairs(group.of) do
+    if not limits[i].rate then room(limits[i]) end
+  end
+  for _, i in ipairs(group.of) do
     local limit = limits[i]
     if not limit.rate then
-      room(limit)
-      if limit.mine <= 0 then
+      if limit.mine <= 0 and not keeps(limit, group) then
         local again = patience
         if limit.free <= 0 then
           local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
@@ -251,7 +270,7 @@ local function admit(group, id)
       end
     else
       redis.call('ZADD', limit.state, expiry, id)
-      limit.free, limit.mine = limit.free - 1, limit.mine - 1
+      limit.free, limit.mine, limit.ended = limit.free - 1, limit.mine - 1, limit.ended - 1
       limit.given = true
       if limit.turn then limit.last = true end
     end
@@ -288,8 +307,8 @@ local function wake(limit, wait)
   end
 end
 
-local reply, given = {}, false
-for i, limit in ipairs(limits) do
+local reply, given = {now}, false
+for _, limit in ipairs(limits) do
   if limit.rate and limit.changed then
     local tat = limit.tat - EPOCH * 1000000
     redis.call('SET', limit.state,
@@ -327,7 +346,7 @@ for i, limit in ipairs(limits) do
       end
     end
   end
-  reply[i] = waits and 1 or 0
+  table.insert(reply, waits and 1 or 0)
 end
 
 for _, group in ipairs(groups) do
