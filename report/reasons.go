@@ -20,7 +20,6 @@ const (
 // Reason is why a judge preferred one candidate's document to another's.
 type Reason struct {
 	Run, Judge, Item string
-	Winner, Loser    string // document ids
 	Opponent         string // the other candidate
 	Text             string // at most reasonRunes, then "…"
 
@@ -36,11 +35,7 @@ type reasons struct {
 func (b *builder) keepReason(winner, loser int, row results.PairwiseRow) {
 	reason := Reason{
 		Run: fmt.Sprintf("%d.%d", row.Phase, row.Index), Judge: row.Judge, Item: row.Item,
-		Winner: row.Document1, Loser: row.Document2,
 		lot: rand.NewPCG(uint64(row.Phase), uint64(row.Index)).Uint64(),
-	}
-	if row.Winner == row.Document2 {
-		reason.Winner, reason.Loser = row.Document2, row.Document1
 	}
 	names := b.report.candidates
 	b.reasons[winner].won = draw(b.reasons[winner].won, reason, names[loser], row.Reason)

@@ -56,9 +56,6 @@ func (t *Tally) AddCounts(first, second int, counts Counts) error {
 	return nil
 }
 
-// Candidates is the number of candidates, compared or not.
-func (t *Tally) Candidates() int { return t.candidates }
-
 // Pair is two candidates in the order in which they were shown.
 type Pair struct {
 	First, Second int
@@ -80,16 +77,6 @@ func (t *Tally) Cells() iter.Seq2[Pair, Counts] {
 			}
 		}
 	}
-}
-
-// Positions are all the tally's counts together: how often the one shown first,
-// the one shown second, or neither was preferred.
-func (t *Tally) Positions() Counts {
-	var all Counts
-	for _, counts := range t.cells {
-		all = all.plus(counts)
-	}
-	return all
 }
 
 // Records are the candidates' wins, losses and ties over all the tallies, which
