@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"math"
 	"sync"
 )
 
@@ -23,9 +24,10 @@ const pullBatch = 16
 // a worker that has no slot for them.
 //
 // Per queue, a pull is allowed while fewer tasks wait for admission than a
-// tenth of those in flight, and at least one. Where no limit has made a run
-// wait lately the allowance doubles with every run that was admitted at once,
-// up to pullBatch, so that unlimited queues are pulled in batches.
+// tenth of those in flight, and at least one. While runs are admitted without
+// having to wait, and this process has fewer in flight than their limits allow
+// in all, the allowance doubles with each of them, up to pullBatch, so that
+// queues are filled fast and unlimited ones are pulled in batches.
 type budget struct {
 	most int // tasks held by this process in all
 
@@ -38,6 +40,7 @@ type budget struct {
 type load struct {
 	at        [stages]int
 	allowance int
+	most      int // calls in flight that the limits allow in all
 }
 
 func newBudget(slots int) *budget {
@@ -50,7 +53,9 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 	for {
 		b.mu.Lock()
 		l := b.of(queue)
-		allowed := min(max(l.allowance, l.at[flying]/10)-l.at[ready], b.most-b.held, limit)
+		waiting := l.at[ready]
+		soon := min(l.allowance, l.most-l.at[flying]) // may start at once, as far as this process knows
+		allowed := min(max(soon, l.at[flying]/10, 1)-waiting, b.most-b.held, limit)
 		if allowed > 0 {
 			l.at[ready] += allowed
 			b.held += allowed
@@ -107,10 +112,17 @@ func (b *budget) admitted(queue string, waited bool) {
 	}
 }
 
+// allow notes how many calls of a queue may be in flight in all.
+func (b *budget) allow(queue string, most int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.of(queue).most = most
+}
+
 func (b *budget) of(queue string) *load {
 	l, ok := b.queues[queue]
 	if !ok {
-		l = &load{allowance: 1}
+		l = &load{allowance: 1, most: math.MaxInt}
 		b.queues[queue] = l
 	}
 	return l

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -180,7 +181,11 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.evaluations.keep(ids)
-	wanted := map[string]bool{}
+	limits, err := s.limiter.InForce(ctx)
+	if err != nil {
+		return err
+	}
+	wanted := map[string]int{} // by queue, how many of its calls may be in flight
 	for _, id := range ids {
 		e, err := s.evaluations.load(ctx, id)
 		if errors.Is(err, store.ErrNoEvaluation) {
@@ -196,18 +201,32 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		s.mu.Unlock()
 		for _, phase := range e.record.Phases {
 			for i, queue := range phase.JudgeQueues {
-				if s.serves(queue, e.asked.Judges[i].Provider) {
-					wanted[queue] = true
+				judge := e.asked.Judges[i]
+				if s.serves(queue, judge.Provider) {
+					call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Evaluation: string(id)}
+					wanted[queue] = max(wanted[queue], allowedInFlight(limits, call))
 				}
 			}
 		}
 	}
-	for queue := range wanted {
+	for queue, most := range wanted {
+		s.budget.allow(queue, most)
 		if err := s.serve(queue); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// allowedInFlight is the tightest bound on calls in flight for a call's scope.
+func allowedInFlight(limits []ratelimit.Limit, call ratelimit.Scope) int {
+	most := math.MaxInt
+	for _, limit := range limits {
+		if limit.Kind == ratelimit.Concurrency && limit.Matches(call) {
+			most = min(most, int(limit.Max))
+		}
+	}
+	return most
 }
 
 // serves reports whether this worker can and may carry out a queue's runs.

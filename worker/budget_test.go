@@ -1,0 +1,113 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// reserved asks without waiting; 0 when nothing may be pulled now.
+func reserved(t *testing.T, b *budget, queue string) int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	n, err := b.Reserve(ctx, queue, pullBatch)
+	if err != nil && ctx.Err() == nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestOneTaskWaitsWhereLimitsBind(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	b.allow("q", 16)
+	if got := reserved(t, b, "q"); got != 1 {
+		t.Fatalf("first pull takes %d, want 1", got)
+	}
+	if got := reserved(t, b, "q"); got != 0 {
+		t.Fatalf("a second pull takes %d while one waits, want 0", got)
+	}
+	b.admitted("q", true)
+	b.move("q", ready, flying)
+	if got := reserved(t, b, "q"); got != 1 {
+		t.Errorf("after a run that had to wait a pull takes %d, want 1", got)
+	}
+}
+
+func TestPullsGrowWhileRunsStartAtOnce(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	b.allow("q", 12)
+	var pulls []int
+	inFlight := 0
+	for inFlight < 12 {
+		n := reserved(t, b, "q")
+		pulls = append(pulls, n)
+		for range n {
+			b.admitted("q", false)
+			b.move("q", ready, flying)
+		}
+		inFlight += n
+	}
+	if inFlight != 12 {
+		t.Errorf("pulls of %v put %d in flight, want no more than the limit of 12", pulls, inFlight)
+	}
+	if len(pulls) > 5 {
+		t.Errorf("it took pulls of %v to fill 12 slots", pulls)
+	}
+	if got := reserved(t, b, "q"); got != 1 {
+		t.Errorf("with every slot in use a pull takes %d, want the one that waits", got)
+	}
+}
+
+func TestProcessHoldsNoMoreThanItsSlots(t *testing.T) {
+	t.Parallel()
+	b := newBudget(10)
+	total := 0
+	for {
+		n := reserved(t, b, "q")
+		if n == 0 {
+			break
+		}
+		total += n
+		for range n {
+			b.admitted("q", false)
+			b.move("q", ready, flying)
+		}
+	}
+	if total != 11 {
+		t.Errorf("a process with 10 slots holds %d tasks, want 10 and a tenth", total)
+	}
+	b.leave("q", flying)
+	if got := reserved(t, b, "other"); got != 1 {
+		t.Errorf("another queue may pull %d after one ended, want 1", got)
+	}
+	b.Cancel("other", 1)
+	if got := reserved(t, b, "other"); got != 1 {
+		t.Errorf("after the reservation was given back %d may be pulled, want 1", got)
+	}
+}
+
+func TestReserveWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	b.allow("q", 1)
+	if n := reserved(t, b, "q"); n != 1 {
+		t.Fatal("nothing may be pulled at first")
+	}
+	got := make(chan int)
+	go func() {
+		n, _ := b.Reserve(t.Context(), "q", pullBatch)
+		got <- n
+	}()
+	select {
+	case n := <-got:
+		t.Fatalf("Reserve gave %d while one waits", n)
+	case <-time.After(20 * time.Millisecond):
+	}
+	b.leave("q", ready)
+	if n := <-got; n != 1 {
+		t.Errorf("Reserve gave %d, want 1", n)
+	}
+}
