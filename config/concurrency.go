@@ -36,24 +36,24 @@ type scopePlace struct {
 }
 
 // concurrency reads a concurrency block.
-func (d *document) concurrency(v value) concurrency {
+func (y *yamlFile) concurrency(v value) concurrency {
 	c := concurrency{timeouts: map[string]time.Duration{}}
 	enabled, enabledAt := true, place{}
-	d.mapping(v, keys{
-		"enabled":         func(v value) { enabled, enabledAt = d.boolean(v), v.place },
-		"max_concurrency": func(v value) { c.max = bound{d.integer(v, 1, math.MaxInt32), v.place} },
+	y.mapping(v, keys{
+		"enabled":         func(v value) { enabled, enabledAt = y.boolean(v), v.place },
+		"max_concurrency": func(v value) { c.max = bound{y.integer(v, 1, math.MaxInt32), v.place} },
 		"per_provider": func(v value) {
-			d.entries(v, func(name string, v value) { d.providerLimits(v, name, &c) })
+			y.entries(v, func(name string, v value) { y.providerLimits(v, name, &c) })
 		},
 		"groups": func(v value) {
-			d.entries(v, func(name string, v value) { d.groupLimits(v, name, &c) })
+			y.entries(v, func(name string, v value) { y.groupLimits(v, name, &c) })
 		},
-		"timeout_seconds": func(v value) { c.timeouts[""] = d.seconds(v) },
+		"timeout_seconds": func(v value) { c.timeouts[""] = y.seconds(v) },
 		"lease": func(v value) {
-			c.lease, c.leaseAt = d.duration(v, time.Second), v.key
+			c.lease, c.leaseAt = y.duration(v, time.Second), v.key
 		},
-		"abandoned_calls": d.laterUnless("free"),
-		"retry":           d.later,
+		"abandoned_calls": y.laterUnless("free"),
+		"retry":           y.later,
 	})
 	if !enabled {
 		c.max = bound{1, enabledAt}
@@ -61,24 +61,24 @@ func (d *document) concurrency(v value) concurrency {
 	return c
 }
 
-func (d *document) providerLimits(v value, provider string, c *concurrency) {
+func (y *yamlFile) providerLimits(v value, provider string, c *concurrency) {
 	scope := ratelimit.Scope{Provider: provider}
 	more := keys{
-		"timeout_seconds": func(v value) { c.timeouts[provider] = d.seconds(v) },
+		"timeout_seconds": func(v value) { c.timeouts[provider] = y.seconds(v) },
 		"models": func(v value) {
-			d.entries(v, func(model string, v value) {
+			y.entries(v, func(model string, v value) {
 				scope := ratelimit.Scope{Provider: provider, Model: model}
-				d.limits(v, scope, c, keys{
-					"timeout_seconds": func(v value) { c.timeouts[provider+":"+model] = d.seconds(v) },
+				y.limits(v, scope, c, keys{
+					"timeout_seconds": func(v value) { c.timeouts[provider+":"+model] = y.seconds(v) },
 				})
 			})
 		},
 	}
-	d.limits(v, scope, c, more)
+	y.limits(v, scope, c, more)
 }
 
-func (d *document) groupLimits(v value, group string, c *concurrency) {
-	d.limits(v, ratelimit.Scope{Group: group}, c, keys{})
+func (y *yamlFile) groupLimits(v value, group string, c *concurrency) {
+	y.limits(v, ratelimit.Scope{Group: group}, c, keys{})
 }
 
 // defaultWindow is how a provider is taken to count requests_per_minute, and
@@ -89,7 +89,7 @@ const (
 )
 
 // limits reads the limits of one scope; more are the scope's further keys.
-func (d *document) limits(v value, scope ratelimit.Scope, c *concurrency, more keys) {
+func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more keys) {
 	c.scopes = append(c.scopes, scopePlace{scope, v.key})
 	perMinute := limit{Limit: ratelimit.Limit{
 		Scope: scope, Kind: ratelimit.Requests, Period: time.Minute, Jitter: defaultJitter,
@@ -97,55 +97,55 @@ func (d *document) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 	}}
 	known := keys{
 		"max_concurrency": func(v value) {
-			n := d.integer(v, 1, math.MaxInt32)
+			n := y.integer(v, 1, math.MaxInt32)
 			c.limits = append(c.limits, limit{ratelimit.Limit{Scope: scope, Kind: ratelimit.Concurrency, Max: int64(n)}, v.place})
 		},
 		"rate_limit": func(v value) {
-			if rate, ok := d.rateLimit(v, scope); ok {
+			if rate, ok := y.rateLimit(v, scope); ok {
 				c.limits = append(c.limits, limit{rate, v.place})
 			}
 		},
 		"requests_per_minute": func(v value) {
-			perMinute.Max, perMinute.at = int64(d.integer(v, 1, math.MaxInt32)), v.place
+			perMinute.Max, perMinute.at = int64(y.integer(v, 1, math.MaxInt32)), v.place
 		},
-		"window":                   func(v value) { perMinute.Window = d.window(v) },
-		"jitter":                   func(v value) { perMinute.Jitter = d.duration(v, 0) },
-		"tokens_per_minute":        d.later,
-		"input_tokens_per_minute":  d.later,
-		"output_tokens_per_minute": d.later,
-		"requests_per_day":         d.later,
-		"day_resets":               d.later,
+		"window":                   func(v value) { perMinute.Window = y.window(v) },
+		"jitter":                   func(v value) { perMinute.Jitter = y.duration(v, 0) },
+		"tokens_per_minute":        y.later,
+		"input_tokens_per_minute":  y.later,
+		"output_tokens_per_minute": y.later,
+		"requests_per_day":         y.later,
+		"day_resets":               y.later,
 	}
 	for key, read := range more {
 		known[key] = read
 	}
-	d.mapping(v, known)
+	y.mapping(v, known)
 	if perMinute.Max == 0 {
 		return
 	}
 	if perMinute.Window.Shape == "" {
 		perMinute.Jitter = 0
 	} else if inWindow := float64(perMinute.Max) * perMinute.Window.Length.Minutes(); inWindow < 1 {
-		d.refuse(perMinute.at, "use a longer window or more requests a minute",
+		y.refuse(perMinute.at, "use a longer window or more requests a minute",
 			"%d a minute leave no whole request in a window of %s", perMinute.Max, perMinute.Window.Length)
 	}
 	c.limits = append(c.limits, perMinute)
 }
 
 // rateLimit reads {qps, burst}: a token bucket.
-func (d *document) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, bool) {
+func (y *yamlFile) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, bool) {
 	const leastQPS = 1.0 / (24 * 60 * 60)
 	qps, burst := 0.0, 0
-	d.mapping(v, keys{
-		"qps":   func(v value) { qps = d.number(v, leastQPS, "a number of requests a second, at least one a day") },
-		"burst": func(v value) { burst = d.integer(v, 1, math.MaxInt32) },
+	y.mapping(v, keys{
+		"qps":   func(v value) { qps = y.number(v, leastQPS, "a number of requests a second, at least one a day") },
+		"burst": func(v value) { burst = y.integer(v, 1, math.MaxInt32) },
 	})
 	if qps == 0 {
-		d.refuse(v.key, "add qps, for example {qps: 8, burst: 16}", "qps is missing")
+		y.refuse(v.key, "add qps, for example {qps: 8, burst: 16}", "qps is missing")
 		return ratelimit.Limit{}, false
 	}
 	if qps > 1e6 {
-		d.refuse(v.key, "leave the limit out", "more than a million requests a second")
+		y.refuse(v.key, "leave the limit out", "more than a million requests a second")
 		return ratelimit.Limit{}, false
 	}
 	// Fractions become a longer period, rounded up so that the rate is kept.
@@ -157,7 +157,7 @@ func (d *document) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, b
 }
 
 // window reads sliding:D, fixed:D or bucket.
-func (d *document) window(v value) ratelimit.Window {
+func (y *yamlFile) window(v value) ratelimit.Window {
 	word, _ := scalar(v.node)
 	if word == string(ratelimit.Bucket) {
 		return ratelimit.Window{}
@@ -165,6 +165,6 @@ func (d *document) window(v value) ratelimit.Window {
 	if w, ok := parseWindow(word); ok {
 		return w
 	}
-	d.mismatch(v, "sliding:60s, fixed:60s or bucket")
+	y.mismatch(v, "sliding:60s, fixed:60s or bucket")
 	return ratelimit.Window{}
 }

@@ -21,8 +21,8 @@ type documentSet struct {
 	sameNames bool // whether the way out of duplicate ids was already told
 }
 
-// found is a document as it was found.
-type found struct {
+// foundDocument is a document as it was found.
+type foundDocument struct {
 	id, item, candidate, question, text string
 	at                                  place
 }
@@ -33,37 +33,37 @@ func (s *draft) newDocumentSet() documentSet {
 }
 
 // documents reads the three forms of the documents key.
-func (s *draft) documents(d *document, v value) documentSet {
+func (s *draft) documents(y *yamlFile, v value) documentSet {
 	set := s.newDocumentSet()
 	before := len(s.problems)
 	var described string
 	if pattern, ok := scalar(v.node); ok {
-		set.globs(d, []value{v})
+		set.globs(y, []value{v})
 		described = pattern
-	} else if d.has(v, "jsonl") {
-		described = set.jsonl(d, v)
-	} else if d.has(v, "files") {
-		described = set.files(d, v)
+	} else if y.has(v, "jsonl") {
+		described = set.jsonl(y, v)
+	} else if y.has(v, "files") {
+		described = set.files(y, v)
 	} else {
 		var patterns []value
-		d.list(v, func(v value) { patterns = append(patterns, v) })
-		described = strings.Join(set.globs(d, patterns), ", ")
+		y.list(v, func(v value) { patterns = append(patterns, v) })
+		described = strings.Join(set.globs(y, patterns), ", ")
 	}
 	if len(s.asked.Documents) == 0 && len(s.problems) == before {
 		s.refuse(v.place, "paths are relative to the evaluation file's folder", "no documents found: %s", described)
 	}
 	if set.empty > 0 {
-		s.warn(v.place, "", "%d documents have no text", set.empty)
+		s.warn(v.place, "", "documents without text: %d", set.empty)
 	}
 	return set
 }
 
 // has reports whether a mapping has a key.
-func (d *document) has(v value, key string) bool {
+func (y *yamlFile) has(v value, key string) bool {
 	if !isMapping(v.node) {
 		return false
 	}
-	quiet := document{findings: &findings{}, name: d.name, anchors: d.anchors}
+	quiet := yamlFile{findings: &findings{}, name: y.name, anchors: y.anchors}
 	found := false
 	quiet.entries(v, func(k string, _ value) { found = found || k == key })
 	return found
@@ -73,7 +73,7 @@ func (d *document) has(v value, key string) bool {
 const maxID = 512
 
 // add takes a document in. Its problems are reported at its own place.
-func (set *documentSet) add(doc found) {
+func (set *documentSet) add(doc foundDocument) {
 	s := set.draft
 	for _, name := range []string{doc.id, doc.item, doc.candidate} {
 		if len(name) > maxID || unprintable.MatchString(name) {
@@ -110,7 +110,7 @@ func (set *documentSet) add(doc found) {
 }
 
 // duplicate reports a second document of one id, with the way out once.
-func (set *documentSet) duplicate(doc found, before place) {
+func (set *documentSet) duplicate(doc foundDocument, before place) {
 	fix := ""
 	if doc.at.line == 0 {
 		fix = "where folders tell files of one name apart, use documents: {files: \"…/<item>/<candidate>.md\"}"
@@ -124,7 +124,7 @@ func (set *documentSet) duplicate(doc found, before place) {
 
 // item is the position of a document's item, whose question all its documents
 // must share.
-func (set *documentSet) item(doc found) int {
+func (set *documentSet) item(doc foundDocument) int {
 	s := set.draft
 	i, ok := set.items[doc.item]
 	if !ok {

@@ -13,11 +13,11 @@ import (
 
 // globs reads the files that match patterns; a file's id is its base name. It
 // returns the patterns as written.
-func (set *documentSet) globs(d *document, patterns []value) []string {
+func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 	seen := map[string]bool{}
 	var written []string
 	for _, v := range patterns {
-		pattern := d.text(v)
+		pattern := y.text(v)
 		if pattern == "" {
 			continue
 		}
@@ -27,13 +27,13 @@ func (set *documentSet) globs(d *document, patterns []value) []string {
 			continue
 		}
 		if len(files) == 0 && len(patterns) > 1 {
-			d.warn(v.place, "", "%s matches no file", pattern)
+			y.warn(v.place, "", "%s matches no file", pattern)
 		}
 		for _, file := range files {
 			id := path.Base(file.name)
 			if key := realPath(file.path) + "\x00" + id; !seen[key] {
 				seen[key] = true
-				set.addFile(file.path, found{id: id})
+				set.addFile(file.path, foundDocument{id: id})
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 }
 
 // addFile adds the document whose text is a file.
-func (set *documentSet) addFile(file string, doc found) {
+func (set *documentSet) addFile(file string, doc foundDocument) {
 	text, ok := set.draft.readText(file, maxText)
 	if !ok {
 		return
@@ -102,9 +102,9 @@ var placeholder = regexp.MustCompile(`<(\w*)>`)
 // files reads the form {files: "essays/<item>/<candidate>.md"}: the two names
 // are taken from the path, each within one folder's or file's name. Anything
 // else in it stands for itself. It returns the pattern as written.
-func (set *documentSet) files(d *document, v value) (pattern string) {
+func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 	at := v.place
-	d.mapping(v, keys{"files": func(v value) { pattern, at = d.text(v), v.place }})
+	y.mapping(v, keys{"files": func(v value) { pattern, at = y.text(v), v.place }})
 	if pattern == "" {
 		return ""
 	}
@@ -121,7 +121,7 @@ func (set *documentSet) files(d *document, v value) (pattern string) {
 		literal(pattern[end:m[0]])
 		name := pattern[m[2]:m[3]]
 		if seen[name] || name != "item" && name != "candidate" {
-			d.refuse(at, "use <item> and <candidate>, each once", "<%s> cannot stand here", name)
+			y.refuse(at, "use <item> and <candidate>, each once", "<%s> cannot stand here", name)
 			return pattern
 		}
 		seen[name] = true
@@ -132,7 +132,7 @@ func (set *documentSet) files(d *document, v value) (pattern string) {
 	literal(pattern[end:])
 	extract.WriteString("$")
 	if !seen["candidate"] {
-		d.refuse(at, `for example {files: "essays/<item>/<candidate>.md"}`, "the pattern has no <candidate>")
+		y.refuse(at, `for example {files: "essays/<item>/<candidate>.md"}`, "the pattern has no <candidate>")
 		return pattern
 	}
 	matches, ok := set.match(at, glob.String())
@@ -145,7 +145,7 @@ func (set *documentSet) files(d *document, v value) (pattern string) {
 		if m == nil {
 			continue // a name of no characters
 		}
-		doc := found{candidate: m[names.SubexpIndex("candidate")]}
+		doc := foundDocument{candidate: m[names.SubexpIndex("candidate")]}
 		if i := names.SubexpIndex("item"); i > 0 {
 			doc.item = m[i]
 		}

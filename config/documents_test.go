@@ -73,7 +73,7 @@ func TestDocuments(t *testing.T) {
 	if want := []eval.Item{{}, {ID: "q1", Question: "Why?"}}; !cmp.Equal(want, s.Evaluation.Items) {
 		t.Errorf("items: got %+v, want %+v", s.Evaluation.Items, want)
 	}
-	if got := Problems(s.Warnings).Error(); !strings.HasSuffix(got, "eval.yaml:3:12: documents: 1 documents have no text") {
+	if got := Problems(s.Warnings).Error(); !strings.HasSuffix(got, "eval.yaml:3:12: documents: documents without text: 1") {
 		t.Errorf("warnings: got %q, want the document without text", got)
 	}
 }

@@ -77,82 +77,82 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 	if !ok {
 		return nil, s.problems
 	}
-	d, root, ok := parseYAML(path, text, &s.findings)
+	y, root, ok := parseYAML(path, text, &s.findings)
 	if !ok {
 		return nil, s.problems
 	}
-	s.read(d, root)
+	s.read(y, root)
 	return s.finish()
 }
 
 // read takes the file's keys. Those that refer to others are kept until all are
 // known.
-func (s *draft) read(d *document, root value) {
+func (s *draft) read(y *yamlFile, root value) {
 	var documents, judges, pairwise *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
-	d.mapping(root, keys{
-		"name":        func(v value) { s.asked.Name = d.text(v) },
+	y.mapping(root, keys{
+		"name":        func(v value) { s.asked.Name = y.text(v) },
 		"documents":   keep(&documents),
 		"judges":      keep(&judges),
-		"single":      func(v value) { s.asked.Single = s.single(d, v) },
+		"single":      func(v value) { s.asked.Single = s.single(y, v) },
 		"pairwise":    keep(&pairwise),
-		"json":        func(v value) { s.asked.JSON = d.jsonMode(v) },
-		"concurrency": func(v value) { s.own = d.concurrency(v) },
-		"retry":       func(v value) { d.retry(v, &s.settings.Retry) },
-		"priority":    func(v value) { s.settings.Priority = d.integer(v, 1, math.MaxInt32) },
-		"providers":   func(v value) { s.ownProviders(d, v) },
-		"grounding":   func(v value) { d.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
-		"reasoning":   func(v value) { d.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
-		"cache":       d.laterUnless("false"),
-		"panel":       d.later,
-		"jsonify":     d.later,
-		"fallback":    d.later,
-		"budget":      d.later,
-		"votes":       d.later,
-		"runs":        d.later,
-		"model":       d.later,
-		"provider":    d.later,
-		"test":        d.later,
-		"llm_api":     d.later,
-		"retries":     d.later,
+		"json":        func(v value) { s.asked.JSON = y.jsonMode(v) },
+		"concurrency": func(v value) { s.own = y.concurrency(v) },
+		"retry":       func(v value) { y.retry(v, &s.settings.Retry) },
+		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
+		"providers":   func(v value) { s.ownProviders(y, v) },
+		"grounding":   func(v value) { y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
+		"reasoning":   func(v value) { y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
+		"cache":       y.laterUnless("false"),
+		"panel":       y.later,
+		"jsonify":     y.later,
+		"fallback":    y.later,
+		"budget":      y.later,
+		"votes":       y.later,
+		"runs":        y.later,
+		"model":       y.later,
+		"provider":    y.later,
+		"test":        y.later,
+		"llm_api":     y.later,
+		"retries":     y.later,
 
-		"enforce_web_search": d.later,
+		"enforce_web_search": y.later,
 	})
 	if s.own.lease > 0 && s.options.ForFleet {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}
 	if judges != nil {
-		d.judges(*judges, s)
+		y.judges(*judges, s)
 	} else {
 		s.noJudges(s.top)
 	}
 	var set documentSet
 	if documents != nil {
-		set = s.documents(d, *documents)
+		set = s.documents(y, *documents)
 	} else {
 		s.refuse(s.top, `add documents: ["docs/*.md"]`, "no documents are given")
 	}
 	if pairwise != nil {
-		s.asked.Pairwise = s.pairwise(d, *pairwise, set)
+		s.asked.Pairwise = s.pairwise(y, *pairwise, set)
 	}
 	if s.asked.Single == nil && pairwise == nil {
 		s.refuse(s.top, "add single or pairwise", "nothing is asked about the documents")
 	}
 }
 
-func (s *draft) ownProviders(d *document, v value) {
+func (s *draft) ownProviders(y *yamlFile, v value) {
 	if s.options.ForFleet {
 		s.refuse(v.key, "put them into the workers' --config, beside their keys",
 			"providers in an evaluation file hold for run only, not for workers elsewhere")
 		return
 	}
-	d.providers(v, s.known, false)
+	y.providers(v, s.known, false)
 }
 
-func (d *document) jsonMode(v value) eval.JSONMode {
-	return eval.JSONMode(d.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}, nil))
+func (y *yamlFile) jsonMode(v value) eval.JSONMode {
+	return eval.JSONMode(y.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}, nil))
 }
 
 // finish checks what needs the whole, lays environment and flags over it, and

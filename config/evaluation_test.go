@@ -193,8 +193,8 @@ func TestFolderSubmission(t *testing.T) {
 		{"no judge", two, nil, "--judge: a folder needs a judge"},
 		{"no target", map[string]string{"a": "1", "b": "2"}, []string{"careful"}, `--judge: "careful" names no model`},
 		{"unknown provider", map[string]string{"a": "1", "b": "2"}, []string{"simulatr:x"}, "did you mean simulator?"},
-		{"one document", map[string]string{"a": "1"}, []string{"simulator:careful"}, "1 documents in this folder"},
-		{"only folders", two, []string{"simulator:careful"}, "0 documents in this folder"},
+		{"one document", map[string]string{"a": "1"}, []string{"simulator:careful"}, "the folder has documents to compare: 1"},
+		{"only folders", two, []string{"simulator:careful"}, "the folder has documents to compare: 0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

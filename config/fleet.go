@@ -45,17 +45,17 @@ func LoadFleet(path string) (*Fleet, error) {
 	if !ok {
 		return nil, found.problems
 	}
-	d, root, ok := parseYAML(path, text, &found)
+	y, root, ok := parseYAML(path, text, &found)
 	if !ok {
 		return nil, found.problems
 	}
 	var c concurrency
-	d.mapping(root, keys{
-		"providers":   func(v value) { d.providers(v, fleet.Providers, true) },
-		"concurrency": func(v value) { c = d.concurrency(v) },
-		"retry":       func(v value) { d.retry(v, &fleet.Retry) },
-		"prices":      d.later,
-		"sink":        d.later,
+	y.mapping(root, keys{
+		"providers":   func(v value) { y.providers(v, fleet.Providers, true) },
+		"concurrency": func(v value) { c = y.concurrency(v) },
+		"retry":       func(v value) { y.retry(v, &fleet.Retry) },
+		"prices":      y.later,
+		"sink":        y.later,
 	})
 	found.knownScopes(c, fleet.Providers)
 	if err := found.err(); err != nil {

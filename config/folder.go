@@ -31,11 +31,11 @@ func FolderSubmission(dir string, judges []string, o Options) (*Submission, erro
 	folder := place{file: dir}
 	files, ok := set.match(folder, "*")
 	for _, file := range files {
-		set.addFile(file.path, found{id: file.name})
+		set.addFile(file.path, foundDocument{id: file.name})
 	}
 	s.asked.Pairwise = &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1}
 	if ok && !set.comparable() && len(s.problems) == 0 {
-		s.refuse(folder, "put at least two documents into it", "%d documents in this folder", len(s.asked.Documents))
+		s.refuse(folder, "put at least two documents into it", "the folder has documents to compare: %d", len(s.asked.Documents))
 	}
 	return s.finish()
 }

@@ -32,9 +32,9 @@ func FuzzLoadEvaluation(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, root, ok := parseYAML("eval.yaml", text, &s.findings)
+		y, root, ok := parseYAML("eval.yaml", text, &s.findings)
 		if ok {
-			s.read(d, root)
+			s.read(y, root)
 			if submission, err := s.finish(); err == nil && (submission.Evaluation.ID() == "" || len(submission.Texts) == 0) {
 				t.Errorf("a submission without id or texts: %+v", submission)
 			}

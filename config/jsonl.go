@@ -33,15 +33,15 @@ type answers struct {
 
 // jsonl reads the form {jsonl: answers.jsonl, id: …, item: …, …}, and returns
 // the file's name as written.
-func (set *documentSet) jsonl(d *document, v value) string {
+func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	a := answers{set: set, names: map[string]bool{}, id: field{name: "id"}, item: field{name: "item"},
 		candidate: field{name: "candidate"}, text: field{name: "text"}, question: field{name: "question"}}
 	name, at := "", v.place
 	choose := func(f *field) func(value) {
-		return func(v value) { f.name, f.at, f.chosen = d.text(v), v.place, true }
+		return func(v value) { f.name, f.at, f.chosen = y.text(v), v.place, true }
 	}
-	d.mapping(v, keys{
-		"jsonl":     func(v value) { name, at = d.text(v), v.place },
+	y.mapping(v, keys{
+		"jsonl":     func(v value) { name, at = y.text(v), v.place },
 		"id":        choose(&a.id),
 		"item":      choose(&a.item),
 		"candidate": choose(&a.candidate),
@@ -54,16 +54,16 @@ func (set *documentSet) jsonl(d *document, v value) string {
 	path := set.draft.beside(name)
 	file, err := openRegular(path)
 	if err != nil {
-		d.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
+		y.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
 		return name
 	}
 	defer file.Close()
-	before := len(d.problems)
+	before := len(y.problems)
 	a.read(path, file)
-	if len(d.problems) == before && len(set.draft.asked.Documents) > 0 {
+	if len(y.problems) == before && len(set.draft.asked.Documents) > 0 {
 		for _, f := range []*field{&a.id, &a.item, &a.candidate, &a.question} {
 			if f.chosen && !f.met {
-				d.refuse(f.at, didYouMean(f.name, slices.Collect(maps.Keys(a.names))), "no line of %s has a field %s", path, f.name)
+				y.refuse(f.at, didYouMean(f.name, slices.Collect(maps.Keys(a.names))), "no line of %s has a field %s", path, f.name)
 			}
 		}
 	}
@@ -136,7 +136,7 @@ func (a *answers) line(at place, line []byte) {
 	for name := range values {
 		a.names[name] = true
 	}
-	doc := found{at: at}
+	doc := foundDocument{at: at}
 	ok := true
 	for _, part := range []struct {
 		field *field

@@ -12,21 +12,21 @@ import (
 
 // judges reads the list of judges into the draft; what they name is checked
 // once everything is known.
-func (d *document) judges(v value, s *draft) {
-	d.list(v, func(v value) {
+func (y *yamlFile) judges(v value, s *draft) {
+	y.list(v, func(v value) {
 		var judge eval.Judge
 		model, modelAt := "", v.place
 		if word, ok := scalar(v.node); ok {
 			model = word
 		} else {
 			written := false
-			d.mapping(v, keys{
-				"name":      func(v value) { judge.Name = d.text(v) },
-				"model":     func(v value) { model, modelAt, written = d.text(v), v.place, true },
-				"overrides": func(v value) { judge.Overrides = d.overrides(v) },
+			y.mapping(v, keys{
+				"name":      func(v value) { judge.Name = y.text(v) },
+				"model":     func(v value) { model, modelAt, written = y.text(v), v.place, true },
+				"overrides": func(v value) { judge.Overrides = y.overrides(v) },
 			})
 			if !written {
-				d.refuse(v.place, "add model: provider:model", "the judge has no model")
+				y.refuse(v.place, "add model: provider:model", "the judge has no model")
 				return
 			}
 		}
@@ -84,23 +84,23 @@ const maxOverrides = 1000
 // overrides reads a judge's settings. Those that every dialect knows are
 // checked; the rest goes into the request as it stands, except for what
 // evalfleet itself puts there.
-func (d *document) overrides(v value) map[string]any {
+func (y *yamlFile) overrides(v value) map[string]any {
 	all := map[string]any{}
 	budget := maxOverrides
 	check := map[string]func(value) any{
-		"temperature":           func(v value) any { return d.number(v, 0, "a number, at least 0") },
-		"max_completion_tokens": func(v value) any { return float64(d.integer(v, 1, math.MaxInt32)) },
-		"reasoning_effort":      func(v value) any { return d.text(v) },
+		"temperature":           func(v value) any { return y.number(v, 0, "a number, at least 0") },
+		"max_completion_tokens": func(v value) any { return float64(y.integer(v, 1, math.MaxInt32)) },
+		"reasoning_effort":      func(v value) any { return y.text(v) },
 	}
 	reserved := map[string]bool{"model": true, "messages": true, "stream": true, "n": true, "response_format": true}
-	d.entries(v, func(key string, v value) {
+	y.entries(v, func(key string, v value) {
 		switch read, ok := check[key]; {
 		case ok:
 			all[key] = read(v)
 		case reserved[key]:
-			d.refuse(v.key, "leave it out", "evalfleet sets %s itself", key)
+			y.refuse(v.key, "leave it out", "evalfleet sets %s itself", key)
 		default:
-			all[key] = d.free(v, &budget)
+			all[key] = y.free(v, &budget)
 		}
 	})
 	if len(all) == 0 {

@@ -13,14 +13,14 @@ import (
 )
 
 // single reads the single block.
-func (s *draft) single(d *document, v value) *eval.Single {
+func (s *draft) single(y *yamlFile, v value) *eval.Single {
 	single := &eval.Single{Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1}
 	criteria := false
-	d.mapping(v, keys{
-		"criteria": func(v value) { single.Criteria, criteria = d.criteria(v), true },
-		"scale":    func(v value) { single.Scale = d.scale(v) },
-		"trials":   func(v value) { single.Trials = d.integer(v, 1, math.MaxInt32) },
-		"template": func(v value) { single.Template = s.template(d, v, eval.KindSingle) },
+	y.mapping(v, keys{
+		"criteria": func(v value) { single.Criteria, criteria = y.criteria(v), true },
+		"scale":    func(v value) { single.Scale = y.scale(v) },
+		"trials":   func(v value) { single.Trials = y.integer(v, 1, math.MaxInt32) },
+		"template": func(v value) { single.Template = s.template(y, v, eval.KindSingle) },
 	})
 	if !criteria {
 		s.refuse(v.key, "for example criteria: [factuality, style]", "single has no criteria")
@@ -28,48 +28,48 @@ func (s *draft) single(d *document, v value) *eval.Single {
 	return single
 }
 
-func (d *document) criteria(v value) []eval.Criterion {
+func (y *yamlFile) criteria(v value) []eval.Criterion {
 	var all []eval.Criterion
-	d.list(v, func(v value) {
+	y.list(v, func(v value) {
 		var c eval.Criterion
 		at := v.place
 		if _, ok := scalar(v.node); ok {
-			c.Name = d.text(v)
+			c.Name = y.text(v)
 		} else {
 			named := false
-			d.mapping(v, keys{
-				"name":        func(v value) { c.Name, at, named = d.text(v), v.place, true },
-				"description": func(v value) { c.Description = d.text(v) },
+			y.mapping(v, keys{
+				"name":        func(v value) { c.Name, at, named = y.text(v), v.place, true },
+				"description": func(v value) { c.Description = y.text(v) },
 			})
 			if !named {
-				d.refuse(v.place, "add name", "the criterion has no name")
+				y.refuse(v.place, "add name", "the criterion has no name")
 			}
 		}
 		if c.Name == "" {
 			return
 		}
 		if slices.ContainsFunc(all, func(other eval.Criterion) bool { return other.Name == c.Name }) {
-			d.refuse(at, "name each criterion once", "a second criterion called %s", c.Name)
+			y.refuse(at, "name each criterion once", "a second criterion called %s", c.Name)
 			return
 		}
 		all = append(all, c)
 	})
 	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
-		d.refuse(v.place, "for example [factuality, style]", "no criteria are given")
+		y.refuse(v.place, "for example [factuality, style]", "no criteria are given")
 	}
 	return all
 }
 
 // scale reads [min, max].
-func (d *document) scale(v value) eval.Scale {
+func (y *yamlFile) scale(v value) eval.Scale {
 	var ends []int
-	before := len(d.problems)
-	d.list(v, func(v value) { ends = append(ends, d.integer(v, -maxScale, maxScale)) })
-	if len(d.problems) > before {
+	before := len(y.problems)
+	y.list(v, func(v value) { ends = append(ends, y.integer(v, -maxScale, maxScale)) })
+	if len(y.problems) > before {
 		return eval.Scale{}
 	}
 	if len(ends) != 2 || ends[0] >= ends[1] {
-		d.refuse(v.place, "want [lowest, highest], for example [1, 5]", "not a scale")
+		y.refuse(v.place, "want [lowest, highest], for example [1, 5]", "not a scale")
 		return eval.Scale{}
 	}
 	return eval.Scale{Min: ends[0], Max: ends[1]}
@@ -78,22 +78,22 @@ func (d *document) scale(v value) eval.Scale {
 const maxScale = 1_000_000
 
 // pairwise reads the pairwise block over the documents found.
-func (s *draft) pairwise(d *document, v value, set documentSet) *eval.Pairwise {
+func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	pairwise := &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1}
 	var list *value
-	d.mapping(v, keys{
-		"pairs": func(v value) { pairwise.Pairs, list = d.pairs(v) },
+	y.mapping(v, keys{
+		"pairs": func(v value) { pairwise.Pairs, list = y.pairs(v) },
 		"order": func(v value) {
 			words := []string{string(eval.OrderBoth), string(eval.OrderRandom), string(eval.OrderAsListed)}
-			pairwise.Order = eval.Order(d.oneOf(v, words, nil))
+			pairwise.Order = eval.Order(y.oneOf(v, words, nil))
 		},
-		"trials":   func(v value) { pairwise.Trials = d.integer(v, 1, math.MaxInt32) },
-		"ties":     func(v value) { pairwise.Ties = d.boolean(v) },
-		"template": func(v value) { pairwise.Template = s.template(d, v, eval.KindPairwise) },
-		"top_n":    d.laterUnless("0"),
+		"trials":   func(v value) { pairwise.Trials = y.integer(v, 1, math.MaxInt32) },
+		"ties":     func(v value) { pairwise.Ties = y.boolean(v) },
+		"template": func(v value) { pairwise.Template = s.template(y, v, eval.KindPairwise) },
+		"top_n":    y.laterUnless("0"),
 	})
 	if list != nil {
-		pairwise.Pairs.Listed = s.listedPairs(d, *list, set, pairwise.Order)
+		pairwise.Pairs.Listed = s.listedPairs(y, *list, set, pairwise.Order)
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
 		s.refuse(v.key, "give items at least two documents each", "no item has two documents to compare")
 	}
@@ -101,14 +101,14 @@ func (s *draft) pairwise(d *document, v value, set documentSet) *eval.Pairwise {
 }
 
 // pairs reads all, sample:SHARE or {file: …}; a file is left to the caller.
-func (d *document) pairs(v value) (eval.Pairs, *value) {
+func (y *yamlFile) pairs(v value) (eval.Pairs, *value) {
 	const want = "all, sample:0.2 or {file: pairs.csv}"
 	var list *value
 	word, ok := scalar(v.node)
 	if !ok {
-		d.mapping(v, keys{
+		y.mapping(v, keys{
 			"file":     func(v value) { list = &v },
-			"baseline": d.later,
+			"baseline": y.later,
 		})
 		return eval.Pairs{Mode: eval.PairsListed}, list
 	}
@@ -118,21 +118,21 @@ func (d *document) pairs(v value) (eval.Pairs, *value) {
 	case isSample:
 		f, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
 		if err != nil || !(f > 0 && f <= 1) {
-			d.refuse(v.place, "want a share above 0 and at most 1, for example sample:0.2", "%q is no share of the pairs", share)
+			y.refuse(v.place, "want a share above 0 and at most 1, for example sample:0.2", "%q is no share of the pairs", share)
 			f = 1
 		}
 		return eval.Pairs{Mode: eval.PairsSample, Sample: f}, nil
 	case word == "swiss":
-		d.refuse(v.place, "use "+want, "swiss is not available in this version")
+		y.refuse(v.place, "use "+want, "swiss is not available in this version")
 	default:
-		d.mismatch(v, want)
+		y.mismatch(v, want)
 	}
 	return eval.Pairs{Mode: eval.PairsAll}, nil
 }
 
 // template reads a template's text from the file that v names.
-func (s *draft) template(d *document, v value, kind eval.Kind) string {
-	name := d.text(v)
+func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
+	name := y.text(v)
 	if name == "" {
 		return ""
 	}
@@ -147,7 +147,7 @@ func (s *draft) template(d *document, v value, kind eval.Kind) string {
 	}
 	if err := prompt.CheckTemplate(kind, string(text)); err != nil {
 		for line := range strings.Lines(err.Error()) {
-			d.refuse(v.place, "", "%s: %s", s.beside(name), strings.TrimSpace(line))
+			y.refuse(v.place, "", "%s: %s", s.beside(name), strings.TrimSpace(line))
 		}
 	}
 	return string(text)

@@ -31,8 +31,8 @@ type pairList struct {
 }
 
 // listedPairs reads the file of pairs that v names.
-func (s *draft) listedPairs(d *document, v value, set documentSet, order eval.Order) [][2]int {
-	name := d.text(v)
+func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Order) [][2]int {
+	name := y.text(v)
 	if name == "" {
 		return nil
 	}

@@ -59,28 +59,28 @@ var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // providers reads a providers block into known. Only the fleet's own file may
 // speak of built-in names: an evaluation that moved one to another address
 // would have its key sent there.
-func (d *document) providers(v value, known map[string]Provider, mayOverride bool) {
-	d.entries(v, func(name string, v value) {
+func (y *yamlFile) providers(v value, known map[string]Provider, mayOverride bool) {
+	y.entries(v, func(name string, v value) {
 		base, isBuiltIn := builtIn[name]
 		switch {
 		case !providerName.MatchString(name):
-			d.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
+			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
 			return
 		case !mayOverride && (isBuiltIn || slices.Contains(laterProviders, name)):
-			d.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
+			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
 				"%s is a provider that evalfleet knows", name)
 			return
 		}
 		p := base
 		p.Name = name
-		d.mapping(v, keys{
-			"dialect":     func(v value) { p.Dialect = d.oneOf(v, []string{DialectChat}, laterDialects) },
-			"base_url":    func(v value) { p.BaseURL = d.baseURL(v) },
-			"api_key_env": func(v value) { p.KeyEnv = d.text(v) },
-			"json":        func(v value) { p.JSON = d.oneOf(v, []string{"schema", "object", "none"}, nil) },
+		y.mapping(v, keys{
+			"dialect":     func(v value) { p.Dialect = y.oneOf(v, []string{DialectChat}, laterDialects) },
+			"base_url":    func(v value) { p.BaseURL = y.baseURL(v) },
+			"api_key_env": func(v value) { p.KeyEnv = y.text(v) },
+			"json":        func(v value) { p.JSON = y.oneOf(v, []string{"schema", "object", "none"}, nil) },
 		})
 		if p.BaseURL == "" && !isBuiltIn {
-			d.refuse(v.key, `add base_url: "http://…/v1"`, "base_url is missing")
+			y.refuse(v.key, `add base_url: "http://…/v1"`, "base_url is missing")
 		}
 		if p.Dialect == "" {
 			p.Dialect = DialectChat
@@ -89,16 +89,16 @@ func (d *document) providers(v value, known map[string]Provider, mayOverride boo
 	})
 }
 
-func (d *document) baseURL(v value) string {
-	s := d.text(v)
+func (y *yamlFile) baseURL(v value) string {
+	s := y.text(v)
 	if s == "" {
 		return ""
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		d.mismatch(v, `an address such as "http://127.0.0.1:8000/v1"`)
+		y.mismatch(v, `an address such as "http://127.0.0.1:8000/v1"`)
 	} else if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		d.refuse(v.place, "put the key into the variable named by api_key_env", "an address with a user, a query or a fragment")
+		y.refuse(v.place, "put the key into the variable named by api_key_env", "an address with a user, a query or a fragment")
 	}
 	return s
 }

@@ -9,21 +9,21 @@ import (
 )
 
 // retry reads a retry block over what already holds.
-func (d *document) retry(v value, r *record.Retry) {
-	d.mapping(v, keys{
-		"max_attempts":  func(v value) { r.MaxAttempts = d.integer(v, 1, math.MaxInt32) },
-		"initial_delay": func(v value) { r.InitialDelay = d.duration(v, 0) },
-		"max_delay":     func(v value) { r.MaxDelay = d.duration(v, 0) },
+func (y *yamlFile) retry(v value, r *record.Retry) {
+	y.mapping(v, keys{
+		"max_attempts":  func(v value) { r.MaxAttempts = y.integer(v, 1, math.MaxInt32) },
+		"initial_delay": func(v value) { r.InitialDelay = y.duration(v, 0) },
+		"max_delay":     func(v value) { r.MaxDelay = y.duration(v, 0) },
 		"jitter": func(v value) {
 			if word, _ := scalar(v.node); word == "full" || word == "none" {
-				d.refuse(v.place, "give a time, for example 500ms", "jitter: %s is not available in this version", word)
+				y.refuse(v.place, "give a time, for example 500ms", "jitter: %s is not available in this version", word)
 				return
 			}
-			r.Jitter = d.duration(v, 0)
+			r.Jitter = y.duration(v, 0)
 		},
-		"max_retries":   d.later,
-		"base_delay_ms": d.later,
-		"max_delay_ms":  d.later,
+		"max_retries":   y.later,
+		"base_delay_ms": y.later,
+		"max_delay_ms":  y.later,
 	})
 }
 

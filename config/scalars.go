@@ -25,18 +25,18 @@ func scalar(n ast.Node) (string, bool) {
 }
 
 // text reads a string that is not empty; a number is taken as it is written.
-func (d *document) text(v value) string {
+func (y *yamlFile) text(v value) string {
 	if _, isBool := v.node.(*ast.BoolNode); !isBool {
 		if s, ok := scalar(v.node); ok && s != "" {
 			return s
 		}
 	}
-	d.mismatch(v, "text")
+	y.mismatch(v, "text")
 	return ""
 }
 
 // integer reads a whole number within bounds.
-func (d *document) integer(v value, low, high int) int {
+func (y *yamlFile) integer(v value, low, high int) int {
 	if n, ok := v.node.(*ast.IntegerNode); ok {
 		switch i := n.Value.(type) {
 		case int64:
@@ -53,16 +53,16 @@ func (d *document) integer(v value, low, high int) int {
 	if high == math.MaxInt32 {
 		want = fmt.Sprintf("a whole number, at least %d", low)
 	}
-	d.mismatch(v, want)
+	y.mismatch(v, want)
 	return low
 }
 
 // number reads a finite number, at least low.
-func (d *document) number(v value, low float64, want string) float64 {
+func (y *yamlFile) number(v value, low float64, want string) float64 {
 	if f, ok := number(v.node); ok && f >= low {
 		return f
 	}
-	d.mismatch(v, want)
+	y.mismatch(v, want)
 	return low
 }
 
@@ -82,16 +82,16 @@ func number(n ast.Node) (float64, bool) {
 }
 
 // boolean reads true or false.
-func (d *document) boolean(v value) bool {
+func (y *yamlFile) boolean(v value) bool {
 	if b, ok := v.node.(*ast.BoolNode); ok {
 		return b.Value
 	}
-	d.mismatch(v, "true or false")
+	y.mismatch(v, "true or false")
 	return false
 }
 
 // duration reads a length of time with its unit: 500ms, 1.5s, 2m.
-func (d *document) duration(v value, low time.Duration) time.Duration {
+func (y *yamlFile) duration(v value, low time.Duration) time.Duration {
 	word, _ := scalar(v.node)
 	if length, err := time.ParseDuration(word); err == nil && length >= low {
 		return length
@@ -102,18 +102,18 @@ func (d *document) duration(v value, low time.Duration) time.Duration {
 	} else if low > 0 {
 		want += fmt.Sprintf(", at least %s", low)
 	}
-	d.mismatch(v, want)
+	y.mismatch(v, want)
 	return low
 }
 
 // seconds reads a length of time given as a number of seconds, above 0.
-func (d *document) seconds(v value) time.Duration {
+func (y *yamlFile) seconds(v value) time.Duration {
 	if f, ok := number(v.node); ok {
 		if length, ok := secondsToDuration(f); ok && length > 0 {
 			return length
 		}
 	}
-	d.mismatch(v, "a number of seconds above 0")
+	y.mismatch(v, "a number of seconds above 0")
 	return time.Second
 }
 
@@ -127,15 +127,15 @@ func secondsToDuration(f float64) (time.Duration, bool) {
 }
 
 // oneOf reads one of the words. Words of a later version are known by name.
-func (d *document) oneOf(v value, words, later []string) string {
+func (y *yamlFile) oneOf(v value, words, later []string) string {
 	word, _ := scalar(v.node)
 	switch {
 	case slices.Contains(words, word):
 		return word
 	case slices.Contains(later, word):
-		d.refuse(v.place, "use "+strings.Join(words, " or "), "%s is not available in this version", word)
+		y.refuse(v.place, "use "+strings.Join(words, " or "), "%s is not available in this version", word)
 	default:
-		d.mismatch(v, strings.Join(words, ", "))
+		y.mismatch(v, strings.Join(words, ", "))
 	}
 	return words[0]
 }
@@ -145,11 +145,11 @@ const maxExact = 1 << 53
 
 // free reads a value of any shape that JSON holds. budget bounds how many
 // values are taken, so that aliases of aliases end.
-func (d *document) free(v value, budget *int) any {
+func (y *yamlFile) free(v value, budget *int) any {
 	*budget--
 	if *budget < 0 {
 		if *budget == -1 {
-			d.refuse(v.place, "", "too many values")
+			y.refuse(v.place, "", "too many values")
 		}
 		return nil
 	}
@@ -160,16 +160,16 @@ func (d *document) free(v value, budget *int) any {
 		return x.Value
 	case *ast.SequenceNode:
 		all := []any{}
-		d.list(v, func(child value) { all = append(all, d.free(child, budget)) })
+		y.list(v, func(child value) { all = append(all, y.free(child, budget)) })
 		return all
 	case *ast.MappingNode, *ast.MappingValueNode:
 		all := map[string]any{}
-		d.entries(v, func(key string, child value) { all[key] = d.free(child, budget) })
+		y.entries(v, func(key string, child value) { all[key] = y.free(child, budget) })
 		return all
 	case *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
 		f, ok := number(v.node)
 		if _, isInteger := x.(*ast.IntegerNode); !ok || isInteger && math.Abs(f) > maxExact {
-			d.refuse(v.place, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", describe(v.node))
+			y.refuse(v.place, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", describe(v.node))
 			return nil
 		}
 		return f
@@ -177,7 +177,7 @@ func (d *document) free(v value, budget *int) any {
 	if s, ok := scalar(v.node); ok {
 		return s
 	}
-	d.mismatch(v, "text, a number, a list or a mapping")
+	y.mismatch(v, "text, a number, a list or a mapping")
 	return nil
 }
 

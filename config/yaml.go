@@ -14,17 +14,17 @@ import (
 // contains itself ends.
 const maxNesting = 64
 
-// document is one YAML file being read. Its methods read values of one type and
+// yamlFile is one YAML file being read. Its methods read values of one type and
 // report what is wrong with them; what they return then is a zero value that
 // nobody uses, because problems end the reading.
-type document struct {
+type yamlFile struct {
 	*findings
 	name    string // stands in every place
 	anchors map[string]ast.Node
 	tooDeep bool // reported once: an alias of its own container is met often
 }
 
-// value is one value of a document.
+// value is one value of a file.
 type value struct {
 	place          // of the value
 	key   place    // of its key, where it has one; else as place
@@ -34,8 +34,8 @@ type value struct {
 
 // parseYAML reads a file's text. The root value is a mapping; without one ok is
 // false and a problem has been reported.
-func parseYAML(name string, text []byte, found *findings) (d *document, root value, ok bool) {
-	d = &document{findings: found, name: name, anchors: map[string]ast.Node{}}
+func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root value, ok bool) {
+	y = &yamlFile{findings: found, name: name, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
 	parsed, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
 	if err != nil {
@@ -44,8 +44,8 @@ func parseYAML(name string, text []byte, found *findings) (d *document, root val
 			top.line, top.column = syntax.Token.Position.Line, syntax.Token.Position.Column
 			err = errors.New(syntax.Message)
 		}
-		d.refuse(top, "", "not valid YAML: %v", err)
-		return d, value{}, false
+		y.refuse(top, "", "not valid YAML: %v", err)
+		return y, value{}, false
 	}
 	var bodies []ast.Node
 	for _, doc := range parsed.Docs {
@@ -55,20 +55,20 @@ func parseYAML(name string, text []byte, found *findings) (d *document, root val
 	}
 	switch len(bodies) {
 	case 0:
-		d.refuse(top, "", "the file is empty")
-		return d, value{}, false
+		y.refuse(top, "", "the file is empty")
+		return y, value{}, false
 	case 1:
 	default:
-		d.refuse(d.at(bodies[1], ""), "put it into a file of its own", "a second YAML document begins here")
-		return d, value{}, false
+		y.refuse(y.at(bodies[1], ""), "put it into a file of its own", "a second YAML document begins here")
+		return y, value{}, false
 	}
-	ast.Walk(anchorCollector(d.anchors), bodies[0])
-	root, ok = d.resolve(bodies[0], "", 0)
+	ast.Walk(anchorCollector(y.anchors), bodies[0])
+	root, ok = y.resolve(bodies[0], "", 0)
 	if ok && !isMapping(root.node) {
-		d.mismatch(root, "keys with values")
+		y.mismatch(root, "keys with values")
 		ok = false
 	}
-	return d, root, ok
+	return y, root, ok
 }
 
 // anchorCollector remembers every anchor's value by its name.
@@ -84,8 +84,8 @@ func (c anchorCollector) Visit(n ast.Node) ast.Visitor {
 
 // resolve follows anchors, aliases and tags to the value itself. The place stays
 // where the alias is written.
-func (d *document) resolve(n ast.Node, path string, depth int) (value, bool) {
-	at := d.at(n, path)
+func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
+	at := y.at(n, path)
 	for range maxNesting {
 		switch x := n.(type) {
 		case *ast.AnchorNode:
@@ -94,33 +94,33 @@ func (d *document) resolve(n ast.Node, path string, depth int) (value, bool) {
 			n = x.Value
 		case *ast.AliasNode:
 			name := x.Value.GetToken().Value
-			target, ok := d.anchors[name]
+			target, ok := y.anchors[name]
 			if !ok {
-				d.refuse(at, "", "alias *%s has no anchor &%s", name, name)
+				y.refuse(at, "", "alias *%s has no anchor &%s", name, name)
 				return value{}, false
 			}
 			n = target
 		case nil:
-			d.refuse(at, "", "nothing stands here")
+			y.refuse(at, "", "nothing stands here")
 			return value{}, false
 		default:
 			if depth > maxNesting {
-				if !d.tooDeep {
-					d.refuse(at, "", "nested more than %d deep", maxNesting)
+				if !y.tooDeep {
+					y.refuse(at, "", "nested more than %d deep", maxNesting)
 				}
-				d.tooDeep = true
+				y.tooDeep = true
 				return value{}, false
 			}
 			return value{place: at, key: at, node: n, depth: depth}, true
 		}
 	}
-	d.refuse(at, "", "the alias refers to itself")
+	y.refuse(at, "", "the alias refers to itself")
 	return value{}, false
 }
 
 // at is where a node begins.
-func (d *document) at(n ast.Node, path string) place {
-	p := place{file: d.name, line: 1, column: 1, path: path}
+func (y *yamlFile) at(n ast.Node, path string) place {
+	p := place{file: y.name, line: 1, column: 1, path: path}
 	for n != nil {
 		switch x := n.(type) {
 		case *ast.MappingNode:
@@ -147,15 +147,15 @@ type keys map[string]func(value)
 
 // mapping reads a mapping with known keys; unknown ones are problems. Nothing
 // written is an empty mapping.
-func (d *document) mapping(v value, known keys) {
+func (y *yamlFile) mapping(v value, known keys) {
 	names := make([]string, 0, len(known))
 	for name := range known {
 		names = append(names, name)
 	}
-	d.entries(v, func(key string, child value) {
+	y.entries(v, func(key string, child value) {
 		read, ok := known[key]
 		if !ok {
-			d.refuse(child.key, didYouMean(key, names), "unknown key")
+			y.refuse(child.key, didYouMean(key, names), "unknown key")
 			return
 		}
 		read(child)
@@ -163,12 +163,12 @@ func (d *document) mapping(v value, known keys) {
 }
 
 // entries reads a mapping with free keys, in the order written, each key once.
-func (d *document) entries(v value, read func(key string, v value)) {
+func (y *yamlFile) entries(v value, read func(key string, v value)) {
 	first := map[string]place{}
-	d.merged(v, func(key string, child value, merged bool) {
+	y.merged(v, func(key string, child value, merged bool) {
 		if before, ok := first[key]; ok {
 			if !merged {
-				d.refuse(child.key, "", "key given twice, first in line %d", before.line)
+				y.refuse(child.key, "", "key given twice, first in line %d", before.line)
 			}
 			return
 		}
@@ -179,7 +179,7 @@ func (d *document) entries(v value, read func(key string, v value)) {
 
 // merged walks a mapping's own entries, then those of the mapping merged into it
 // by "<<", which yield to them.
-func (d *document) merged(v value, visit func(key string, v value, merged bool)) {
+func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool)) {
 	var entries []*ast.MappingValueNode
 	switch x := v.node.(type) {
 	case *ast.NullNode:
@@ -189,68 +189,68 @@ func (d *document) merged(v value, visit func(key string, v value, merged bool))
 	case *ast.MappingValueNode:
 		entries = []*ast.MappingValueNode{x}
 	default:
-		d.mismatch(v, "keys with values")
+		y.mismatch(v, "keys with values")
 		return
 	}
 	var base *value
 	for _, entry := range entries {
-		key, at := entry.Key.GetToken().Value, d.at(entry.Key, v.path)
+		key, at := entry.Key.GetToken().Value, y.at(entry.Key, v.path)
 		if entry.Key.IsMergeKey() {
 			if base != nil { // two that refer to themselves would double at each level
-				d.refuse(at, "", "a second <<")
+				y.refuse(at, "", "a second <<")
 				continue
 			}
-			if merge, ok := d.resolve(entry.Value, v.path, v.depth+1); ok {
+			if merge, ok := y.resolve(entry.Value, v.path, v.depth+1); ok {
 				base = &merge
 			}
 			continue
 		}
 		if _, complex := entry.Key.(*ast.MappingKeyNode); complex {
-			d.refuse(at, "", "the key is not a word")
+			y.refuse(at, "", "the key is not a word")
 			continue
 		}
 		at.path = join(v.path, key)
-		if child, ok := d.resolve(entry.Value, at.path, v.depth+1); ok {
+		if child, ok := y.resolve(entry.Value, at.path, v.depth+1); ok {
 			child.key = at
 			visit(key, child, false)
 		}
 	}
 	if base != nil {
-		d.merged(*base, func(key string, child value, _ bool) { visit(key, child, true) })
+		y.merged(*base, func(key string, child value, _ bool) { visit(key, child, true) })
 	}
 }
 
 // list reads a sequence.
-func (d *document) list(v value, read func(value)) {
+func (y *yamlFile) list(v value, read func(value)) {
 	sequence, ok := v.node.(*ast.SequenceNode)
 	if !ok {
-		d.mismatch(v, "a list")
+		y.mismatch(v, "a list")
 		return
 	}
 	for i, n := range sequence.Values {
-		if child, ok := d.resolve(n, v.path+"["+strconv.Itoa(i)+"]", v.depth+1); ok {
+		if child, ok := y.resolve(n, v.path+"["+strconv.Itoa(i)+"]", v.depth+1); ok {
 			read(child)
 		}
 	}
 }
 
 // later refuses a key that evalfleet knows but this version does not do.
-func (d *document) later(v value) {
-	d.refuse(v.key, "leave it out", "not available in this version")
+func (y *yamlFile) later(v value) {
+	y.refuse(v.key, "leave it out", "not available in this version")
 }
 
 // laterUnless is later, except for the one word that asks for nothing.
-func (d *document) laterUnless(nothing string) func(value) {
+func (y *yamlFile) laterUnless(nothing string) func(value) {
 	return func(v value) {
 		if word, ok := scalar(v.node); !ok || word != nothing {
-			d.refuse(v.key, fmt.Sprintf("leave it out, or say %s", nothing), "not available in this version")
+			y.refuse(v.key, fmt.Sprintf("leave it out, or say %s", nothing), "not available in this version")
 		}
 	}
 }
 
 // mismatch reports a value of the wrong type.
-func (d *document) mismatch(v value, want string) {
-	d.refuse(v.place, "want "+want, "%s stands here", describe(v.node))
+func (y *yamlFile) mismatch(v value, want string) {
+	y.refuse(v.place, "want "+want, "%s stands here", describe(v.node))
 }
 
 func describe(n ast.Node) string {

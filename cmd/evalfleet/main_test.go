@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/urfave/cli/v2"
 )
 
 // evalfleet runs one command line in-process, with nothing in its environment
@@ -196,6 +198,15 @@ func TestHelp(t *testing.T) {
 				}
 			}
 		})
+	}
+	var long strings.Builder
+	command := &cli.Command{Name: "x", Flags: []cli.Flag{
+		&cli.IntFlag{Name: "much", Aliases: []string{"m", "mq"}, Value: 7, Usage: "`N` " + strings.Repeat("words ", 40) + "end"}}}
+	if err := printHelp(&long, commandHelp, command); err != nil {
+		t.Fatal(err)
+	}
+	if got := long.String(); !strings.Contains(got, "  --much N, -m N, --mq N\n      N words") || !strings.Contains(got, "\n      words") || !strings.Contains(got, "end (default 7)\n") {
+		t.Errorf("long usage: got\n%s\nwant its names, wrapped lines and the default", got)
 	}
 	code, stdout, stderr := evalfleet(t, nil)
 	if code != 2 || stdout != "" || !strings.HasSuffix(stderr, "\nevalfleet: no command given\n") {
