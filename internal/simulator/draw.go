@@ -1,0 +1,29 @@
+package simulator
+
+import "hash/fnv"
+
+// Everything that looks like chance is drawn from hashes of what is asked, so
+// that the same seed and prompt meet the same luck in whatever order calls
+// arrive.
+
+// hashOf is decided by its parts and their borders.
+func hashOf(parts ...string) uint64 {
+	h := fnv.New64a()
+	for _, part := range parts {
+		h.Write([]byte(part))
+		h.Write([]byte{0xff}) // never a byte of UTF-8
+	}
+	return mix(h.Sum64())
+}
+
+// mix spreads a hash whose high bits are weak over all of its bits.
+func mix(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	h ^= h >> 33
+	h *= 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// unit maps a hash to [0, 1).
+func unit(h uint64) float64 { return float64(h>>11) / (1 << 53) }

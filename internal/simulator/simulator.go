@@ -1,0 +1,154 @@
+// Package simulator is a provider that is not one: an HTTP endpoint in the chat
+// completions dialect that judges texts, keeps limits strictly, delays, fails
+// and hangs as told, and counts what really arrived.
+//
+// It is the only proof that a limit was kept, so it deliberately shares no code
+// with ratelimit, with providers or with eval/prompt. Everything it answers is
+// decided by its seed and the prompt, not by the order in which calls arrive.
+//
+// # How it judges
+//
+// A judge sees only the fenced texts. It counts faults that can be shown:
+// misspelt words (against an embedded list of common words and the forms derived
+// from it), words written twice, slips of grammar, missing capitals, wrong
+// punctuation, broken or endless sentences, empty phrases, sentences said twice,
+// and lost structure. Quality is 100 for a text without faults, and halved by
+// eight weighted faults in 100 words; being a rate, it does not grow with length.
+// What is said twice counts as a fault and not as text. The models careful,
+// average and careless see that quality with a growing error, which depends on
+// the model and the texts alone; careless also leans to the text shown first.
+package simulator
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Simulator is the endpoint. It is safe for concurrent use.
+type Simulator struct {
+	config Config
+	mux    *http.ServeMux
+
+	mu     sync.Mutex // guards all and models with everything in them
+	all    *scope
+	models map[string]*scope
+}
+
+// New makes an endpoint of a valid Config (see Config.Validate). It serves
+// POST /v1/chat/completions, GET /stats, POST /stats/reset and GET /healthz.
+func New(config Config) *Simulator {
+	s := &Simulator{config: config, mux: http.NewServeMux(), all: newScope(config.Limits), models: map[string]*scope{}}
+	for name := range judges {
+		s.addModel(name)
+	}
+	for name := range config.Models {
+		s.addModel(name)
+	}
+	s.mux.HandleFunc("POST /v1/chat/completions", s.complete)
+	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
+		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
+	})
+	s.mux.HandleFunc("POST /stats/reset", func(w http.ResponseWriter, _ *http.Request) { s.Reset() })
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	return s
+}
+
+func (s *Simulator) addModel(name string) {
+	if s.models[name] == nil {
+		s.models[name] = newScope(s.config.Models[name].Limits)
+		s.models[name].prompts = map[uint64]*promptCount{}
+	}
+}
+
+// ServeHTTP answers one request. A call that hangs ends when its client leaves.
+func (s *Simulator) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Simulator) behaviour(model string) Behaviour {
+	if own := s.config.Models[model].Behaviour; own != nil {
+		return *own
+	}
+	return s.config.Behaviour
+}
+
+func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
+	req, err := readRequest(w, r)
+	if err != nil {
+		badRequest(err.Error()).send(w)
+		return
+	}
+	b := s.behaviour(req.Model)
+	call, refused := s.admit(req)
+	w.Header().Set("X-Request-Id", call.requestID())
+	call.rate.write(w.Header())
+	if refused != nil {
+		refused.reply(b.RetryAfter.at(call.draw("retry after"))).send(w)
+		return
+	}
+	answer := s.reply(r.Context(), req, call, b)
+	withheld := 1
+	if answer.outcome == cut {
+		withheld = len(answer.body) / 2
+	}
+	if answer.outcome != abandoned && (answer.begin(w, withheld) != nil || r.Context().Err() != nil) {
+		answer.outcome = abandoned
+	}
+	// The call ends just before its last byte goes out: a client that has the
+	// whole answer may send its next request at once, and must find room.
+	s.leave(call, answer.outcome)
+	switch answer.outcome {
+	case answered, failed:
+		answer.end(w, withheld)
+	case cut:
+		panic(http.ErrAbortHandler) // the body ends before its announced length
+	}
+}
+
+// reply decides what a call that was taken is answered, and blocks for its
+// latency or until the client left.
+func (s *Simulator) reply(ctx context.Context, req *chatRequest, call *call, b Behaviour) reply {
+	delay := time.NewTimer(b.Latency.at(call.draw("latency")))
+	defer delay.Stop()
+	select {
+	case <-ctx.Done():
+		return reply{outcome: abandoned}
+	case <-delay.C:
+	}
+	if call.draw("hang") < b.HangRate {
+		<-ctx.Done()
+		return reply{outcome: abandoned}
+	}
+	switch {
+	case call.draw("fail") < b.FailRate, call.taken == 1 && s.isOneIn(b.FailEvery, call.prompt):
+		return plannedFailure(b, call)
+	case b.WithoutSchemas && req.schema() != "":
+		return badRequest("This response_format type is not supported: json_schema")
+	}
+	text := answer(req.Model, req.Messages, req.schema())
+	if call.draw("malformed") < b.MalformedRate {
+		text = garble(text, hashOf("garble", call.luck))
+	}
+	good := req.completion(call, text)
+	if call.draw("cut") < b.CutRate {
+		good.outcome = cut
+	}
+	return good
+}
+
+// isOneIn picks one prompt in n; none where n is 0.
+func (s *Simulator) isOneIn(n int, prompt uint64) bool {
+	return n > 0 && mix(prompt+s.config.Seed)%uint64(n) == 0
+}
+
+// Reset forgets everything counted so far. Calls in flight stay in flight and
+// limits keep their memory.
+func (s *Simulator) Reset() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.all.reset(now)
+	for _, model := range s.models {
+		model.reset(now)
+	}
+}

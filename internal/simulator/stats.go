@@ -1,0 +1,77 @@
+package simulator
+
+import "time"
+
+// Stats is what arrived since the start or the last reset.
+type Stats struct {
+	At     time.Time         `json:"at"`
+	All    Counts            `json:"all"`
+	Models map[string]Counts `json:"models"` // those at which something arrived
+}
+
+// Counts are those of one model or of all. Between two samples, the difference
+// of InFlightSeconds divided by that of At is how many calls were in flight on
+// average.
+type Counts struct {
+	Arrived         int64     `json:"arrived"`   // requests for a known model
+	Answered        int64     `json:"answered"`  // whole answers
+	Rejected        int64     `json:"rejected"`  // over a limit
+	Failed          int64     `json:"failed"`    // failures that were asked for
+	Cut             int64     `json:"cut"`       // answers cut off on purpose
+	Abandoned       int64     `json:"abandoned"` // the client left before the answer
+	InFlight        int       `json:"in_flight"`
+	MaxInFlight     int       `json:"max_in_flight"`
+	InFlightSeconds float64   `json:"in_flight_seconds"` // in flight, integrated over time
+	FirstArrival    time.Time `json:"first_arrival,omitzero"`
+	LastArrival     time.Time `json:"last_arrival,omitzero"`
+	Prompts         int       `json:"prompts"`          // different ones
+	PromptsRepeated int       `json:"prompts_repeated"` // arrived more than once
+	PromptsRetaken  int       `json:"prompts_retaken"`  // taken, not rejected, more than once
+	BusiestWindow   int       `json:"busiest_window"`   // most arrivals in one window of the rate; 0 without a rate
+}
+
+// Stats is a consistent picture of this moment.
+func (s *Simulator) Stats() Stats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	stats := Stats{At: now, All: s.all.snapshot(now), Models: map[string]Counts{}}
+	for name, model := range s.models {
+		if model.counts.arrived == 0 && model.inUse == 0 {
+			continue
+		}
+		c := model.snapshot(now)
+		stats.Models[name] = c
+		stats.All.Prompts += c.Prompts
+		stats.All.PromptsRepeated += c.PromptsRepeated
+		stats.All.PromptsRetaken += c.PromptsRetaken
+	}
+	return stats
+}
+
+func (s *scope) snapshot(now time.Time) Counts {
+	c := Counts{
+		Arrived:         s.counts.arrived,
+		Answered:        s.counts.answered,
+		Rejected:        s.counts.rejected,
+		Failed:          s.counts.failed,
+		Cut:             s.counts.cut,
+		Abandoned:       s.counts.abandoned,
+		InFlight:        s.inUse,
+		MaxInFlight:     s.counts.maxInFlight,
+		InFlightSeconds: (s.counts.slotTime + s.sinceChange(now)).Seconds(),
+		FirstArrival:    s.counts.first,
+		LastArrival:     s.counts.last,
+		Prompts:         len(s.prompts),
+		BusiestWindow:   s.busiest.most,
+	}
+	for _, p := range s.prompts {
+		if p.arrived > 1 {
+			c.PromptsRepeated++
+		}
+		if p.taken > 1 {
+			c.PromptsRetaken++
+		}
+	}
+	return c
+}
