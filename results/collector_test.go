@@ -320,6 +320,23 @@ func TestTwoCollectorsOfOneSink(t *testing.T) {
 	wantWaiting(t, client, e.ID, 0)
 }
 
+// What was recorded by the time the evaluation is done is collected, too.
+func TestFollowReadsOnceMoreWhenDone(t *testing.T) {
+	t.Parallel()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdict(0))
+	last := func(context.Context) (bool, error) {
+		publish(t, client, e.ID, verdict(1))
+		return true, nil
+	}
+	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(context.Background(), last); err != nil {
+		t.Fatal(err)
+	}
+	wantVerdicts(t, sink, e.ID, 2)
+	wantWaiting(t, client, e.ID, 0)
+}
+
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	client := redistest.New(t).Client()
@@ -340,6 +357,9 @@ func TestFollowEnds(t *testing.T) {
 	}
 
 	c = NewCollector(client, keys, e.ID, sink, Options{})
+	if _, err := c.Drain(context.Background()); err != nil { // with nothing to delete, only looking helps
+		t.Fatal(err)
+	}
 	deleted := func(ctx context.Context) (bool, error) {
 		return false, client.Del(ctx, keys.Record(e.ID)).Err()
 	}
