@@ -184,7 +184,7 @@ func wanted(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.BoolFlag:
 		return "true or false"
-	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag:
+	case *cli.IntFlag, *cli.Uint64Flag:
 		return "a whole number"
 	case *cli.Float64Flag:
 		return "a number"

@@ -25,6 +25,7 @@ func connect(ctx context.Context, address string, log zerolog.Logger) (redis.Uni
 		return nil, usageError("--redis %s: %w; want redis://[:password@]host:port[/db], rediss://… or unix://path", redact(address), err)
 	}
 	options.ClientName = "evalfleet"
+	redis.SetLogger(quietRedis{}) // whoever waits for Redis says so itself, once
 	client := redis.NewClient(options)
 	if err := examine(ctx, client, log); err != nil {
 		_ = client.Close()
@@ -101,3 +102,8 @@ func redact(address string) string {
 	}
 	return parsed.Redacted()
 }
+
+// quietRedis drops what go-redis would print about every failed dial.
+type quietRedis struct{}
+
+func (quietRedis) Printf(context.Context, string, ...any) {}

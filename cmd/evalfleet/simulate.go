@@ -98,5 +98,6 @@ func (p *process) simulate(ctx context.Context, address string, settings simulat
 		return withCode(exitUsage, err)
 	}
 	fmt.Fprintln(p.stdout, server.URL)
-	return server.Wait(ctx)
+	<-ctx.Done()
+	return server.Close()
 }

@@ -151,6 +151,7 @@ func TestGoldenKeys(t *testing.T) {
 	for _, key := range []struct{ page, want, got string }{
 		{"ef:evaluations", "ef:evaluations", k.Evaluations()},
 		{"ef:active", "ef:active", k.Active()},
+		{"ef:topup", "ef:topup", k.TopUpLock()},
 		{"ef:announce", "ef:announce", k.Announce()},
 		{"ef:{<ev>}:record", "ef:{ev-abcdefgh2345}:record", k.Record(exampleID)},
 		{"ef:{<ev>}:plan", "ef:{ev-abcdefgh2345}:plan", k.Plan(exampleID)},

@@ -33,8 +33,8 @@ func (k Keys) Active() string { return k.Namespace + ":active" }
 // evaluations that changed, are announced.
 func (k Keys) Announce() string { return k.Namespace + ":announce" }
 
-// TopUpLock is held for a second by the process that tops up a queue.
-func (k Keys) TopUpLock(queue string) string { return k.Namespace + ":topup:" + queue }
+// TopUpLock is held for seconds by the process that tops queues up.
+func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 
 func (k Keys) of(id eval.ID, rest string) string {
 	return k.Namespace + ":{" + string(id) + "}:" + rest
