@@ -11,7 +11,7 @@ import (
 )
 
 // Config describes the endpoint. The zero value answers at once, without limits
-// or faults. Its JSON form is what `evalfleet simulate --config` reads.
+// or faults. Its JSON form is what `evalfleet simulate --settings` reads.
 type Config struct {
 	Limits           // of the endpoint: all models together
 	Behaviour        // of every model that has none of its own
@@ -159,7 +159,7 @@ func (c Config) Validate() error {
 	problems := []error{c.Limits.validate(""), c.Behaviour.validate("")}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		model := c.Models[name]
-		problems = append(problems, model.Limits.validate("model "+name+": "))
+		problems = append(problems, model.validate("model "+name+": "))
 		if model.Behaviour != nil {
 			problems = append(problems, model.Behaviour.validate("model "+name+": "))
 		}

@@ -158,7 +158,7 @@ func TestReliabilityFalls(t *testing.T) {
 			}
 		}
 	}
-	if !(right["careful"] > right["average"] && right["average"] > right["careless"] && right["careless"] > pairs/2) {
+	if right["careful"] <= right["average"] || right["average"] <= right["careless"] || right["careless"] <= pairs/2 {
 		t.Errorf("right of %d: got %v, want careful > average > careless > half", pairs, right)
 	}
 	if right["careful"] < pairs*95/100 {

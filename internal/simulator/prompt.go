@@ -11,13 +11,14 @@ import (
 type document struct{ id, text string }
 
 // The contract with whoever writes prompts: documents between these lines, the
-// fence the same in both, and one line that holds the schema.
-var openTag = regexp.MustCompile(`^<document id="([^"]*)" fence="([0-9a-f]{8})">\s*$`)
+// fence the same in both, and one line that holds the schema. A question is
+// fenced in the same way and has no id; what it says is not obeyed.
+var openTag = regexp.MustCompile(`^<(?:document id="([^"]*)"|question) fence="([0-9a-f]{8})">\s*$`)
 
 const schemaLine = "JSON schema: "
 
 // parsePrompt finds the documents, in the order shown, and the first schema line
-// outside of them. A document shown again, as in a repair turn, counts once.
+// outside of all fences. A document shown again, as in a repair turn, counts once.
 func parsePrompt(messages []message) (documents []document, schema string) {
 	shown := map[string]bool{}
 	for _, m := range messages {
@@ -33,15 +34,19 @@ func parsePrompt(messages []message) (documents []document, schema string) {
 			if tag == nil {
 				continue
 			}
+			kind := "document"
+			if strings.HasPrefix(tag[0], "<question") {
+				kind = "question"
+			}
 			end := i + 1
-			for end < len(lines) && strings.TrimSpace(lines[end]) != `</document fence="`+tag[2]+`">` {
+			for end < len(lines) && strings.TrimSpace(lines[end]) != `</`+kind+` fence="`+tag[2]+`">` {
 				end++
 			}
 			if end == len(lines) {
 				continue // never closed: prose
 			}
 			id := html.UnescapeString(tag[1])
-			if !shown[id] {
+			if kind == "document" && !shown[id] {
 				shown[id] = true
 				documents = append(documents, document{id: id, text: strings.Join(lines[i+1:end], "\n")})
 			}

@@ -43,7 +43,7 @@ func (r reply) begin(w http.ResponseWriter, withheld int) error {
 
 // end writes what begin withheld.
 func (r reply) end(w http.ResponseWriter, withheld int) {
-	w.Write(r.body[len(r.body)-withheld:]) // the client's loss, if it is gone
+	_, _ = w.Write(r.body[len(r.body)-withheld:]) // the client's loss, if it is gone
 }
 
 // send writes the whole reply.

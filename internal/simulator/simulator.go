@@ -51,7 +51,7 @@ func New(config Config) *Simulator {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
 	})
 	s.mux.HandleFunc("POST /stats/reset", func(w http.ResponseWriter, _ *http.Request) { s.Reset() })
-	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte("ok\n")) })
+	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return s
 }
 

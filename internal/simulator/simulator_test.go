@@ -9,11 +9,27 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
+
+// client reuses the connections of a few calls at a time.
+var client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 4}}
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	client.CloseIdleConnections()
+	if err := goleak.Find(); err != nil && code == 0 {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
 
 // start listens with the given configuration until the test ends.
 func start(t *testing.T, config Config) *Server {
@@ -49,7 +65,7 @@ func (s *Server) ask(ctx context.Context, body map[string]any) (completion, erro
 	if err != nil {
 		return completion{}, err
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := client.Do(req)
 	if err != nil {
 		return completion{}, err
 	}
@@ -187,7 +203,7 @@ func TestAverageInFlightFromTwoSamples(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	for i := range 3 {
-		wg.Go(func() { s.ask(ctx, prompt("careful", fmt.Sprint(i))) })
+		wg.Go(func() { _, _ = s.ask(ctx, prompt("careful", fmt.Sprint(i))) })
 	}
 	s.until(t, "three in flight", func(c Counts) bool { return c.InFlight == 3 })
 	one := s.Stats()
@@ -308,7 +324,7 @@ func TestStatsAndHealthOverHTTP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp, err := http.DefaultClient.Do(req)
+		resp, err := client.Do(req)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -326,5 +342,28 @@ func TestStatsAndHealthOverHTTP(t *testing.T) {
 	}
 	if status, _ := get("POST", "/stats/reset"); status != 200 || s.Stats().All.Answered != 0 {
 		t.Errorf("reset: got %d, then %+v", status, s.Stats().All)
+	}
+}
+
+// TestAWholeAnswerMakesRoom has as many clients as there is room for, each
+// sending its next request as soon as it has its answer.
+func TestAWholeAnswerMakesRoom(t *testing.T) {
+	t.Parallel()
+	const clients, calls = 4, 200
+	s := start(t, Config{Limits: Limits{MaxInFlight: clients}})
+	var wg sync.WaitGroup
+	for c := range clients {
+		wg.Go(func() {
+			for i := range calls {
+				if got, err := s.ask(t.Context(), prompt("careful", fmt.Sprint(c, " ", i))); err != nil || got.status != http.StatusOK {
+					t.Errorf("call %d of client %d: got %+v, %v", i, c, got, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if got := s.Stats().All; got.Answered != clients*calls || got.Rejected != 0 || got.MaxInFlight > clients {
+		t.Errorf("counted: got %+v", got)
 	}
 }

@@ -83,11 +83,11 @@ func TestWindowsAgainstTheirDefinition(t *testing.T) {
 func TestBusiestWindow(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
-	arrivals := []time.Duration{600, 700, 800, 1100, 1200, 2300}
+	arrivals := []int{600, 700, 800, 1100, 1200, 2300}
 	for fixed, want := range map[bool]int{false: 5, true: 3} {
 		b := busiest{fixed: fixed, length: time.Second}
 		for _, ms := range arrivals {
-			b.note(start.Add(ms * time.Millisecond))
+			b.note(start.Add(time.Duration(ms) * time.Millisecond))
 		}
 		if b.most != want {
 			t.Errorf("fixed %v: got %d, want %d", fixed, b.most, want)

@@ -76,7 +76,7 @@ func TestGoodAnswers(t *testing.T) {
 			t.Parallel()
 			provider := endpoint(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-Request-Id", "req_1")
-				io.WriteString(w, test.body)
+				_, _ = io.WriteString(w, test.body)
 			})
 			got, err := provider.Call(t.Context(), request())
 			if err != nil {
@@ -179,7 +179,7 @@ func TestFailures(t *testing.T) {
 				}
 				w.Header().Set("X-Request-Id", "req_9")
 				w.WriteHeader(test.status)
-				io.WriteString(w, test.body)
+				_, _ = io.WriteString(w, test.body)
 			})
 			result, err := provider.Call(t.Context(), request())
 			var got *providers.Error
@@ -206,7 +206,7 @@ func FuzzAnswer(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	var body []byte
-	provider := endpoint(f, Config{}, func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
+	provider := endpoint(f, Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
 	f.Fuzz(func(t *testing.T, answer []byte) {
 		body = answer
 		result, err := provider.Call(t.Context(), request())

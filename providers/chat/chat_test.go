@@ -12,10 +12,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // endpoint is a Provider for a server with the given handler.
 func endpoint(t testing.TB, config Config, handler http.HandlerFunc) *Provider {
@@ -73,7 +76,7 @@ func TestRequestOnTheWire(t *testing.T) {
 			provider := endpoint(t, test.config, func(w http.ResponseWriter, r *http.Request) {
 				raw, _ := io.ReadAll(r.Body)
 				body, path, header = string(raw), r.Method+" "+r.URL.Path, r.Header
-				io.WriteString(w, `{"choices":[{"message":{"content":"b"}}]}`)
+				_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"b"}}]}`)
 			})
 			if _, err := provider.Call(t.Context(), test.req); err != nil {
 				t.Fatal(err)
@@ -119,7 +122,7 @@ func asks(refused ...string) (http.HandlerFunc, func() []string) {
 					Type string `json:"type"`
 				} `json:"response_format"`
 			}
-			json.NewDecoder(r.Body).Decode(&body)
+			_ = json.NewDecoder(r.Body).Decode(&body) // what is missing is seen as such
 			format := body.ResponseFormat.Type
 			mu.Lock()
 			seen = append(seen, body.Model+" "+format)
@@ -131,7 +134,7 @@ func asks(refused ...string) (http.HandlerFunc, func() []string) {
 					return
 				}
 			}
-			io.WriteString(w, `{"choices":[{"message":{"content":"{}"}}]}`)
+			_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"{}"}}]}`)
 		}, func() []string {
 			mu.Lock()
 			defer mu.Unlock()
@@ -211,7 +214,7 @@ func TestOtherBadRequestsTeachNothing(t *testing.T) {
 	t.Parallel()
 	provider := endpoint(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
-		io.WriteString(w, `{"error":{"message":"temperature must be at most 2"}}`)
+		_, _ = io.WriteString(w, `{"error":{"message":"temperature must be at most 2"}}`)
 	})
 	if _, err := provider.Call(t.Context(), structured("m1")); errors.Is(err, providers.ErrAgain) {
 		t.Errorf("got %v, want no ErrAgain", err)

@@ -15,8 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
 	"github.com/evalfleet/evalfleet/providers"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const key = "sk-very-secret-0123456789"
 
@@ -43,7 +47,7 @@ func post() Post {
 }
 
 // fails makes the call and returns its error, which must be a *providers.Error.
-func fails(t *testing.T, ctx context.Context, client *Client) *providers.Error {
+func fails(ctx context.Context, t *testing.T, client *Client) *providers.Error {
 	t.Helper()
 	_, err := client.Do(ctx, post())
 	var failed *providers.Error
@@ -92,7 +96,7 @@ func TestDoRefusesRedirects(t *testing.T) {
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, other.URL+"/elsewhere?token="+key, http.StatusTemporaryRedirect)
 	})
-	failed := fails(t, t.Context(), newClient(t, server.URL))
+	failed := fails(t.Context(), t, newClient(t, server.URL))
 	want(t, failed, providers.BadRequest, false)
 	if reached.Load() {
 		t.Error("the redirect was followed")
@@ -114,7 +118,7 @@ func TestDoBoundsBodies(t *testing.T) {
 	} {
 		server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(test.status)
-			w.Write(bytes.Repeat([]byte("x"), test.size))
+			_, _ = w.Write(bytes.Repeat([]byte("x"), test.size))
 		})
 		answer, err := newClient(t, server.URL).Do(t.Context(), post())
 		var failed *providers.Error
@@ -137,13 +141,13 @@ func TestDoNeverShowsTheKey(t *testing.T) {
 		w.WriteHeader(http.StatusUnauthorized)
 		fmt.Fprintf(w, `{"error":{"message":"Incorrect API key provided: %s","code":"bad %[1]s"}}`, strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer "))
 	})
-	failed := fails(t, t.Context(), newClient(t, server.URL))
+	failed := fails(t.Context(), t, newClient(t, server.URL))
 	want(t, failed, providers.Auth, false)
 	if failed.Message != "Incorrect API key provided: [key]" {
 		t.Errorf("message: got %q", failed.Message)
 	}
 	nowhere := "http://127.0.0.1:1/v1?token=" + key
-	if failed := fails(t, t.Context(), newClient(t, nowhere)); strings.Contains(failed.Error(), "token") {
+	if failed := fails(t.Context(), t, newClient(t, nowhere)); strings.Contains(failed.Error(), "token") {
 		t.Errorf("the error repeats the URL: %v", failed)
 	}
 }
@@ -156,7 +160,7 @@ func TestConnectionRefusedIsNotBilled(t *testing.T) {
 	}
 	address := listener.Addr().String()
 	listener.Close()
-	failed := fails(t, t.Context(), newClient(t, "http://"+address))
+	failed := fails(t.Context(), t, newClient(t, "http://"+address))
 	want(t, failed, providers.Transient, false)
 	if !strings.Contains(failed.Message, "refused") {
 		t.Errorf("message: got %q, want the transport's words", failed.Message)
@@ -167,7 +171,7 @@ func TestDeadlineAndCancelAreTold(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{}, 2)
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // a server notices that a client left only after the whole body
+		_, _ = io.Copy(io.Discard, r.Body) // a server notices that a client left only after the whole body
 		arrived <- struct{}{}
 		<-r.Context().Done()
 	})
@@ -175,7 +179,7 @@ func TestDeadlineAndCancelAreTold(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
-	want(t, fails(t, ctx, client), providers.Timeout, true)
+	want(t, fails(ctx, t, client), providers.Timeout, true)
 	<-arrived
 
 	fenced := errors.New("lease lost")
@@ -184,12 +188,12 @@ func TestDeadlineAndCancelAreTold(t *testing.T) {
 		<-arrived
 		stop(fenced)
 	}()
-	failed := fails(t, ctx, client)
+	failed := fails(ctx, t, client)
 	want(t, failed, providers.Cancelled, true)
 	if !errors.Is(failed, fenced) {
 		t.Errorf("cause: got %v, want %v", failed.Err, fenced)
 	}
-	want(t, fails(t, ctx, client), providers.Cancelled, false) // never written
+	want(t, fails(ctx, t, client), providers.Cancelled, false) // never written
 }
 
 func TestBodyCutOffIsTransientAndMayBeBilled(t *testing.T) {
@@ -198,10 +202,10 @@ func TestBodyCutOffIsTransientAndMayBeBilled(t *testing.T) {
 		w.Header().Set("X-Request-Id", "req_2")
 		w.Header().Set("Content-Length", "100")
 		fmt.Fprint(w, `{"choices":`)
-		http.NewResponseController(w).Flush()
+		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	failed := fails(t, t.Context(), newClient(t, server.URL))
+	failed := fails(t.Context(), t, newClient(t, server.URL))
 	want(t, failed, providers.Transient, true)
 	if failed.RequestID != "req_2" {
 		t.Errorf("request id: got %q, want req_2", failed.RequestID)
@@ -225,7 +229,7 @@ func TestOneAttemptOnADyingConnection(t *testing.T) {
 				return
 			}
 			go func() {
-				defer conn.Close()
+				defer func() { _ = conn.Close() }()
 				reader := bufio.NewReader(conn)
 				for {
 					request, err := http.ReadRequest(reader)
