@@ -2,10 +2,12 @@ package gate
 
 import "strings"
 
-// queueKeys are asynq's keys of one queue, as asynq v0.26.0 names them.
+// queueKeys are asynq's keys of one queue, as asynq v0.26.0 names them, and one
+// of our own beside them.
 type queueKeys struct {
 	pending, paused, active, lease string
 	task                           string // prefix of the task keys
+	fence                          string // prefix of a key per owner
 }
 
 func keysOf(queue string) queueKeys {
@@ -16,6 +18,7 @@ func keysOf(queue string) queueKeys {
 		active:  prefix + "active",
 		lease:   prefix + "lease",
 		task:    prefix + "t:",
+		fence:   prefix + "fence:",
 	}
 }
 

@@ -100,11 +100,11 @@ func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	last := make([]held, 0, len(tasks))
+	back := make([]held, 0, len(tasks))
 	for i := len(tasks) - 1; i >= 0; i-- {
-		last = append(last, held{tasks[i].id, g.config.Owner})
+		back = append(back, held{tasks[i].id, g.config.Owner})
 	}
-	if _, err := giveBack(ctx, g.redis, q.keys, last); err != nil {
+	if _, err := giveBack(ctx, g.redis, q.keys, back); err != nil {
 		return err
 	}
 	q.empty()

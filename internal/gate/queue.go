@@ -127,13 +127,13 @@ func (q *queue) close() {
 	q.timer.Stop()
 }
 
-// due blocks until there may be something to pull, and says whether that came
-// before ctx ended. It wants the turn.
+// due blocks until there may be something to pull, or to return, and says
+// whether that came before ctx ended. It wants the turn.
 func (q *queue) due(ctx context.Context) bool {
 	if wait := time.Until(q.retry); wait > 0 && !sleep(ctx, wait) {
 		return false
 	}
-	if !q.more {
+	if !q.more && len(q.overdue()) == 0 {
 		timer := time.NewTimer(time.Until(q.next))
 		defer timer.Stop()
 		select {
@@ -142,8 +142,8 @@ func (q *queue) due(ctx context.Context) bool {
 		case <-ctx.Done():
 			return false
 		}
-		q.more = true // until a pull has shown otherwise
 	}
+	q.more = true // until a pull has shown otherwise
 	return ctx.Err() == nil
 }
 

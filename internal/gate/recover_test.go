@@ -155,24 +155,27 @@ func TestRecoverWithoutOwner(t *testing.T) {
 	})
 }
 
-// The task changes hands between reading the owners and returning.
-func TestRecoverVerifiesTheOwner(t *testing.T) {
+// Tasks change hands between reading the owners and returning.
+func TestRecoverVerifiesWhatItRead(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
-		f.push(1)
-		g, _ := f.by("a", 1)
-		f.pullBy(g)
-		got, err := Recover(t.Context(), f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
+		ctx, k := t.Context(), keysOf(queueName)
+		f.push(2)
+		a, _ := f.by("a", 1)
+		f.pullBy(a)
+		f.redis.RPopLPush(ctx, k.pending, k.active) // t2, which nobody owns
+		got, err := Recover(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
+			f.redis.LRem(ctx, k.active, 0, "t2")
 			f.recover("t1")
 			b, _ := f.by("b", 1)
 			f.pullBy(b)
 			return nil, nil
 		})
-		if err != nil || len(got) != 0 || f.task("t1")["owner"] != "b" {
-			t.Errorf("returned %v, %v, owner %q; want nothing, and b's", got, err, f.task("t1")["owner"])
+		if err != nil || len(got) != 0 || f.task("t1")["owner"] != "b" || len(f.pending()) != 0 {
+			t.Errorf("returned %v, %v, owner %q, pending %v; want nothing, b's, none", got, err, f.task("t1")["owner"], f.pending())
 		}
 		failure := errors.New("no answer")
-		_, err = Recover(t.Context(), f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
+		_, err = Recover(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
 			return nil, failure
 		})
 		if !errors.Is(err, failure) || f.task("t1")["owner"] != "b" {

@@ -38,11 +38,12 @@ type taken struct {
 	paused bool
 }
 
-// take pulls up to n tasks for owner, under a pull number that owner has not
-// used before. After an error, tasks may have been pulled all the same.
+// take pulls up to n tasks for owner, under a pull number higher than those
+// before. After an error, tasks may have been pulled all the same, or may yet be,
+// until reclaim.
 func take(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64, n int, lease time.Time) (taken, error) {
 	reply, err := once(ctx, client, takeScript, takeSource,
-		[]string{keys.pending, keys.paused, keys.active, keys.lease},
+		[]string{keys.pending, keys.paused, keys.active, keys.lease, keys.fence + owner},
 		keys.task, n, lease.Unix(), owner, pull)
 	if err != nil {
 		return taken{}, fmt.Errorf("pull tasks: %w", err)
@@ -85,9 +86,11 @@ func giveBack(ctx context.Context, client redis.UniversalClient, keys queueKeys,
 	return moved, nil
 }
 
-// reclaim moves the tasks of owner's pull to the head of pending.
+// reclaim gives owner's pull up: its tasks go to the head of pending, and it
+// takes none any more.
 func reclaim(ctx context.Context, client redis.UniversalClient, keys queueKeys, owner string, pull int64) error {
-	err := reclaimScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease}, keys.task, owner, pull).Err()
+	err := reclaimScript.Run(ctx, client, []string{keys.pending, keys.active, keys.lease, keys.fence + owner},
+		keys.task, owner, pull).Err()
 	if err != nil {
 		return fmt.Errorf("return the tasks of a pull without answer to %s: %w", keys.pending, err)
 	}

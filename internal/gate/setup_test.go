@@ -22,7 +22,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience bounds waits for what should come at once.
-const patience = 30 * time.Second
+const patience = 20 * time.Second
 
 const queueName = "openai"
 
@@ -307,7 +307,6 @@ func (w wire) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 type ids struct {
 	mu   sync.Mutex
 	seen map[string]int
-	list []string
 }
 
 func (s *ids) add(ctx context.Context) {
@@ -318,7 +317,6 @@ func (s *ids) add(ctx context.Context) {
 		s.seen = map[string]int{}
 	}
 	s.seen[id]++
-	s.list = append(s.list, id)
 }
 
 // distinct is how many tasks were seen, and most how often one of them was.
@@ -331,10 +329,12 @@ func (s *ids) distinct() (n, most int) {
 	return len(s.seen), most
 }
 
-func (s *ids) order() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]string(nil), s.list...)
+// all says when n tasks were seen and no more are pending or active.
+func (s *ids) all(f *fleet, n int) func() bool {
+	return func() bool {
+		seen, _ := s.distinct()
+		return seen == n && len(f.pending()) == 0 && len(f.active()) == 0
+	}
 }
 
 // text collects the gate's log.

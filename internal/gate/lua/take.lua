@@ -5,19 +5,24 @@
 -- KEYS[2] asynq:{queue}:paused    exists while the queue is paused
 -- KEYS[3] asynq:{queue}:active    list
 -- KEYS[4] asynq:{queue}:lease     zset
+-- KEYS[5] asynq:{queue}:fence:<worker>   last pull that may not run any more
 -- ARGV[1] prefix of the task keys, asynq:{queue}:t:
 -- ARGV[2] most tasks to take
 -- ARGV[3] end of the leases, Unix seconds
 -- ARGV[4] worker id
--- ARGV[5] number of the pull, not used before by this worker
+-- ARGV[5] number of the pull, higher than this worker's before
 --
 -- Returns {tasks left in pending, 1 if paused else 0, id, message, id, message, ...}.
 --
 -- Running it twice takes two batches: it is sent without retries, and what a
--- lost answer held is found by reclaim.lua.
+-- lost answer held is found by reclaim.lua. A pull that Redis only comes to
+-- after that is an error, FENCED, and takes nothing.
 --
 -- A task that was deleted while it waited has no message; it is dropped from
 -- the queue. At most 100 are dropped in a run, so that no run is long.
+if tonumber(redis.call("GET", KEYS[5]) or 0) >= tonumber(ARGV[5]) then
+  return redis.error_reply("FENCED pull " .. ARGV[5] .. " came after it was given up")
+end
 local reply = { 0, redis.call("EXISTS", KEYS[2]) }
 if reply[2] == 0 then
   local wanted, dropped = tonumber(ARGV[2]), 0
