@@ -105,6 +105,10 @@ func TestLengthAloneDoesNotWin(t *testing.T) {
 			}
 		}
 	}
+	spoilt := "wrods is is brokne and stuff , brdige are the. and an sentense the it has went\n\n" + blocks[0]
+	if once, twice := read(spoilt).quality(), read(spoilt+"\n\n"+blocks[0]).quality(); twice >= once {
+		t.Errorf("a clean paragraph said twice in a bad text: quality %.2f, want less than %.2f", twice, once)
+	}
 	half, whole := read(blocks[0]+"\n\n"+blocks[2]).quality(), read(prose).quality()
 	if half != whole {
 		t.Errorf("two clean texts of different length: got %.2f and %.2f, want the same", half, whole)
@@ -130,6 +134,24 @@ func TestTiesOnlyWhereAllowedAndEven(t *testing.T) {
 		if (v.winner == -1) != test.tied || v.reason == "" {
 			t.Errorf("may tie %v: got %+v, want a tie: %v", test.mayTie, v, test.tied)
 		}
+	}
+}
+
+// TestOnlyCarelessLooksAtTheOrder shows equally good texts both ways round, where
+// nothing but a judge's taste decides.
+func TestOnlyCarelessLooksAtTheOrder(t *testing.T) {
+	t.Parallel()
+	changed := map[string]int{}
+	for i := range 50 {
+		one, other := prose, fmt.Sprintf("%s It is number %d.", prose, i)
+		for model, j := range judges {
+			if j.compare(model, one, other, false).winner == j.compare(model, other, one, false).winner {
+				changed[model]++
+			}
+		}
+	}
+	if changed["careful"] != 0 || changed["average"] != 0 || changed["careless"] == 0 {
+		t.Errorf("verdicts that changed with the order, of 50: got %v, want some of careless only", changed)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"sync"
@@ -365,5 +366,38 @@ func TestAWholeAnswerMakesRoom(t *testing.T) {
 	wg.Wait()
 	if got := s.Stats().All; got.Answered != clients*calls || got.Rejected != 0 || got.MaxInFlight > clients {
 		t.Errorf("counted: got %+v", got)
+	}
+}
+
+// watcher is a client's side that looks how many calls are in flight whenever
+// bytes reach it.
+type watcher struct {
+	http.ResponseWriter
+	simulator *Simulator
+	inFlight  []int
+}
+
+func (w *watcher) Flush() {}
+
+func (w *watcher) Write(p []byte) (int, error) {
+	w.inFlight = append(w.inFlight, w.simulator.Stats().All.InFlight)
+	return w.ResponseWriter.Write(p)
+}
+
+func TestACallEndsJustBeforeItsLastByte(t *testing.T) {
+	t.Parallel()
+	s := New(Config{})
+	raw, err := json.Marshal(prompt("careful", "x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	recorder := httptest.NewRecorder()
+	w := &watcher{ResponseWriter: recorder, simulator: s}
+	s.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/v1/chat/completions", bytes.NewReader(raw)))
+	if fmt.Sprint(w.inFlight) != "[1 0]" {
+		t.Errorf("in flight at each write: got %v, want [1 0]", w.inFlight)
+	}
+	if body := recorder.Body.String(); fmt.Sprint(len(body)) != recorder.Header().Get("Content-Length") || !json.Valid([]byte(body)) {
+		t.Errorf("body: got %q, headers %v", body, recorder.Header())
 	}
 }

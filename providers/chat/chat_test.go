@@ -208,6 +208,15 @@ func TestManyCallsLearnOneStepTogether(t *testing.T) {
 	if got := provider.formats.of(structured("m1")); got != JSONObject {
 		t.Errorf("after %d refusals of json_schema: got %q, want %q", calls, got, JSONObject)
 	}
+	refused := func() error { return &providers.Error{Class: providers.BadRequest, Message: "no response_format"} }
+	for _, asked := range []JSON{JSONObject, JSONSchema} { // the second is an old call, refused late
+		if err := provider.formats.learn("m1", asked, refused()); !errors.Is(err, providers.ErrAgain) {
+			t.Errorf("%q refused: got %v, want ErrAgain", asked, err)
+		}
+		if got := provider.formats.of(structured("m1")); got != JSONNone {
+			t.Errorf("after %q was refused: got %q, want %q", asked, got, JSONNone)
+		}
+	}
 }
 
 func TestOtherBadRequestsTeachNothing(t *testing.T) {

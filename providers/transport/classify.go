@@ -49,7 +49,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.QuotaBilling
 	case f.daily():
 		return providers.QuotaDaily
-	case !f.google && f.unpaid(): // Google says "check your plan and billing" of a quota a minute
+	case f.unpaid(): // not told by "check your plan and billing", which Google says of a quota a minute
 		return providers.QuotaBilling
 	case status == 529, status == http.StatusServiceUnavailable,
 		f.has("overloaded_error", "overloaded", "slow_down", "model_capacity_exhausted", "unavailable"):

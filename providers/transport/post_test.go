@@ -93,16 +93,18 @@ func TestDoRefusesRedirects(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Bool
 	other := serve(t, func(http.ResponseWriter, *http.Request) { reached.Store(true) })
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, other.URL+"/elsewhere?token="+key, http.StatusTemporaryRedirect)
-	})
-	failed := fails(t.Context(), t, newClient(t, server.URL))
-	want(t, failed, providers.BadRequest, false)
-	if reached.Load() {
-		t.Error("the redirect was followed")
-	}
-	if !strings.Contains(failed.Message, other.URL+"/elsewhere") {
-		t.Errorf("message: got %q, want it to name where the redirect leads", failed.Message)
+	for _, status := range []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect} {
+		server := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, other.URL+"/elsewhere?token="+key, status)
+		})
+		failed := fails(t.Context(), t, newClient(t, server.URL))
+		want(t, failed, providers.BadRequest, false)
+		if reached.Load() {
+			t.Errorf("the redirect with status %d was followed", status)
+		}
+		if !strings.Contains(failed.Message, other.URL+"/elsewhere") {
+			t.Errorf("message: got %q, want it to name where the redirect leads", failed.Message)
+		}
 	}
 }
 
@@ -165,6 +167,32 @@ func TestConnectionRefusedIsNotBilled(t *testing.T) {
 	if !strings.Contains(failed.Message, "refused") {
 		t.Errorf("message: got %q, want the transport's words", failed.Message)
 	}
+}
+
+// A request of which only a part went out cannot have been read.
+func TestAHalfWrittenRequestIsNotBilled(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.ReadFull(conn, make([]byte, 1<<10)) // it has begun
+		_ = conn.Close()
+	}()
+	p := post()
+	p.Body = make([]byte, 64<<20) // more than the sockets' buffers hold
+	_, err = newClient(t, "http://"+listener.Addr().String()).Do(t.Context(), p)
+	var failed *providers.Error
+	if !errors.As(err, &failed) {
+		t.Fatalf("error: got %v, want a *providers.Error", err)
+	}
+	want(t, failed, providers.Transient, false)
 }
 
 func TestDeadlineAndCancelAreTold(t *testing.T) {
