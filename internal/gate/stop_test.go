@@ -132,7 +132,11 @@ func TestOverdueBufferIsReturned(t *testing.T) {
 		}
 		answered := make(chan bool, 1)
 		go func() { answered <- f.pullBy(g) }()
+		before := time.Now()
 		f.eventually("the pull has settled", func() bool { return len(q.buffered()) == 0 })
+		if took := time.Since(before); took > fallback/2 {
+			t.Errorf("returned after %v, want at once", took)
+		}
 		if err := g.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}
