@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -29,6 +30,7 @@ const (
 const (
 	slowTick = time.Second
 	fastTick = 20 * time.Millisecond
+	idleTick = 2 * time.Second // where another process holds the lock
 	// lockLife outlives the slowest tick, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
 )
@@ -53,6 +55,7 @@ type TopUp struct {
 	pace    map[string]*pace
 	stalled map[string]stall
 	full    map[eval.ID]bool // results wait to be collected, said once
+	holder  bool             // of the lock, when it last looked
 }
 
 // known is what does not change while an evaluation is active.
@@ -100,6 +103,8 @@ func (t *TopUp) Run(ctx context.Context) error {
 		if err == nil && held {
 			err = t.Tick(ctx)
 			next = t.nextTick()
+		} else {
+			next = idleTick
 		}
 		switch {
 		case err != nil && ctx.Err() == nil && !away:
@@ -114,17 +119,21 @@ func (t *TopUp) Run(ctx context.Context) error {
 }
 
 // lock takes or keeps the lock.
-func (t *TopUp) lock(ctx context.Context) (bool, error) {
+func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
+	defer func() { t.holder = held }()
 	client, key := t.store.Client(), t.store.Keys().TopUpLock()
-	taken, err := client.SetNX(ctx, key, t.id, lockLife).Result()
-	if err != nil || taken {
-		return taken, err
+	if t.holder {
+		switch holder, err := client.GetEx(ctx, key, lockLife).Result(); {
+		case err == nil:
+			return holder == t.id, nil
+		case !errors.Is(err, redis.Nil):
+			return false, fmt.Errorf("keep the lock: %w", err)
+		}
 	}
-	holder, err := client.Get(ctx, key).Result()
-	if err != nil || holder != t.id {
-		return false, nil // gone or another's: the next tick sees
+	if held, err = client.SetNX(ctx, key, t.id, lockLife).Result(); err != nil {
+		return false, fmt.Errorf("take the lock: %w", err)
 	}
-	return true, client.Expire(ctx, key, lockLife).Err()
+	return held, nil
 }
 
 // nextTick is when the fastest queue has used up a quarter of its window.

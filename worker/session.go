@@ -25,8 +25,11 @@ import (
 )
 
 const (
-	discoverEvery = time.Second
-	recoverEvery  = 2 * time.Second
+	// An evaluation that was submitted is announced; looking finds those whose
+	// announcement was missed.
+	discoverEvery = 1800 * time.Millisecond
+	limitsEvery   = 5 * time.Second
+	recoverEvery  = 4 * time.Second
 	// graceBeyondCall is how much longer than a call the default grace is.
 	graceBeyondCall = 15 * time.Second
 )
@@ -47,6 +50,14 @@ type session struct {
 	stopping context.Context // ends when no more runs may be begun
 	working  context.Context // ends when calls in flight must end
 
+	changed chan struct{} // an evaluation was announced; holds one
+
+	limits struct { // discover's alone
+		of      []eval.ID
+		asked   time.Time
+		inForce []ratelimit.Limit
+	}
+
 	mu      sync.Mutex // guards servers and longest
 	servers map[string]*asynq.Server
 	longest time.Duration // call timeout seen
@@ -57,6 +68,7 @@ func newSession(cfg Config, id string) *session {
 	s := &session{
 		cfg: cfg, id: id, log: log, store: storeOf(cfg),
 		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)),
+		changed: make(chan struct{}, 1),
 		servers: map[string]*asynq.Server{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
@@ -169,6 +181,7 @@ func (s *session) discover(ctx context.Context) {
 		}
 		select {
 		case <-time.After(discoverEvery):
+		case <-s.changed:
 		case <-ctx.Done():
 			return
 		}
@@ -181,7 +194,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.evaluations.keep(ids)
-	limits, err := s.limiter.InForce(ctx)
+	limits, err := s.inForce(ctx, ids)
 	if err != nil {
 		return err
 	}
@@ -216,6 +229,20 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// inForce are the limits in force, asked for again when evaluations come or go
+// and every few seconds.
+func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit, error) {
+	slices.Sort(ids)
+	if slices.Equal(ids, s.limits.of) && time.Since(s.limits.asked) < limitsEvery {
+		return s.limits.inForce, nil
+	}
+	limits, err := s.limiter.InForce(ctx)
+	if err == nil {
+		s.limits.of, s.limits.asked, s.limits.inForce = ids, time.Now(), limits
+	}
+	return limits, err
 }
 
 // allowedInFlight is the tightest bound on calls in flight for a call's scope.
@@ -297,6 +324,10 @@ func (s *session) listen(ctx context.Context) {
 				s.gate.Filled(name)
 			case "evaluation":
 				s.evaluations.forget(eval.ID(name))
+				select {
+				case s.changed <- struct{}{}:
+				default: // it will look anyway
+				}
 			}
 		case <-ctx.Done():
 			return

@@ -138,28 +138,48 @@ type fleet struct {
 
 const fleetLimit = 16
 
-// newFleet starts Redis and a simulator that answers 429 above 16 in flight and
-// takes 500 ms a call, and writes an evaluation of documents·(documents−1)·2
-// runs.
+// newFleet is a fleet whose evaluation compares documents in
+// documents·(documents−1)·2 runs, under a provider that answers 429 above 16 in
+// flight and takes 500 ms a call.
 func newFleet(t *testing.T, documents int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t), runs: documents * (documents - 1) * 2}
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "500ms")
+	f := newFleetLimited(t, fleetLimit)
+	f.documents(documents)
+	f.runs = documents * (documents - 1) * 2
+	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", fleetLimit, 1000)
+	return f
+}
+
+// newFleetLimited starts Redis and the provider.
+func newFleetLimited(t *testing.T, limit int) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--max-in-flight", fmt.Sprint(limit), "--latency", "500ms")
 	f.provider = f.address()
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	return f
+}
+
+// documents writes documents that all differ.
+func (f *fleet) documents(n int) {
+	f.t.Helper()
 	if err := os.Mkdir(filepath.Join(f.dir, "docs"), 0o755); err != nil {
-		t.Fatal(err)
+		f.t.Fatal(err)
 	}
-	for i := range documents {
+	for i := range n {
 		f.write(fmt.Sprintf("docs/d%02d.md", i), fmt.Sprintf("Document %d says something that no other document says, %d times.\n", i, i*i))
 	}
-	f.file = f.write("evaluation.yaml", fmt.Sprintf(`name: fleet
+}
+
+// evaluation writes an evaluation of the documents, with the account's limit and
+// one of its own.
+func (f *fleet) evaluation(name, judges string, account, own int) (path string) {
+	return f.write(name+".yaml", fmt.Sprintf(`name: %s
 documents: ["docs/*.md"]
-judges: [simulator:careful, simulator:average]
+judges: [%s]
 pairwise: {pairs: all, order: both}
-concurrency: {max_concurrency: 1000, per_provider: {simulator: {max_concurrency: %d}}}
-`, fleetLimit))
-	return f
+concurrency: {max_concurrency: %d, per_provider: {simulator: {max_concurrency: %d}}}
+`, name, judges, own, account))
 }
 
 func (f *fleet) write(name, content string) string {
@@ -197,12 +217,17 @@ func (f *fleet) enqueueAndWait() *program {
 
 // seen is what the simulator counted.
 type seen struct {
-	at              time.Time
-	Arrived         int
-	Rejected        int
+	At     time.Time           `json:"at"`
+	All    arrivals            `json:"all"`
+	Models map[string]arrivals `json:"models"`
+}
+
+type arrivals struct {
+	Arrived         int     `json:"arrived"`
+	Rejected        int     `json:"rejected"`
 	InFlight        int     `json:"in_flight"`
 	MaxInFlight     int     `json:"max_in_flight"`
-	InFlightSeconds float64 `json:"in_flight_seconds"`
+	InFlightSeconds float64 `json:"in_flight_seconds"` // integrated over time
 }
 
 func (f *fleet) stats() seen {
@@ -218,15 +243,11 @@ func (f *fleet) stats() seen {
 		f.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var stats struct {
-		At  time.Time
-		All seen
-	}
+	var stats seen
 	if err := json.NewDecoder(response.Body).Decode(&stats); err != nil {
 		f.t.Fatal(err)
 	}
-	stats.All.at = stats.At
-	return stats.All
+	return stats
 }
 
 // until polls the simulator until a condition holds.
@@ -270,8 +291,8 @@ func (f *fleet) wantRowsOnce() {
 
 func (f *fleet) wantNeverOver(s seen) {
 	f.t.Helper()
-	if s.MaxInFlight > fleetLimit || s.Rejected > 0 {
-		f.t.Errorf("the simulator saw %d calls in flight and rejected %d; want at most %d and none", s.MaxInFlight, s.Rejected, fleetLimit)
+	if s.All.MaxInFlight > fleetLimit || s.All.Rejected > 0 {
+		f.t.Errorf("the simulator saw %d calls in flight and rejected %d; want at most %d and none", s.All.MaxInFlight, s.All.Rejected, fleetLimit)
 	}
 }
 
@@ -285,19 +306,19 @@ func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
 	f := newFleet(t, documents)
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	first := f.until("all slots are in use", 30*time.Second, func(s seen) bool { return s.InFlight == fleetLimit })
-	last := f.until("the last run was begun", 5*time.Minute, func(s seen) bool { return s.Arrived >= f.runs })
+	first := f.until("all slots are in use", 30*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
+	last := f.until("the last run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
 	if code := enqueue.wait(time.Minute); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
 	end := f.stats()
 	f.wantNeverOver(end)
-	if end.Arrived != f.runs {
-		t.Errorf("the simulator saw %d calls for %d runs", end.Arrived, f.runs)
+	if end.All.Arrived != f.runs {
+		t.Errorf("the simulator saw %d calls for %d runs", end.All.Arrived, f.runs)
 	}
-	used := (last.InFlightSeconds - first.InFlightSeconds) / last.at.Sub(first.at).Seconds() / fleetLimit
-	t.Logf("%.2f %% of %d slots in use over %s, at most %d in flight", 100*used, fleetLimit, last.at.Sub(first.at).Round(time.Millisecond), end.MaxInFlight)
+	used := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds() / fleetLimit
+	t.Logf("%.2f %% of %d slots in use over %s, at most %d in flight", 100*used, fleetLimit, last.At.Sub(first.At).Round(time.Millisecond), end.All.MaxInFlight)
 	if used < least {
 		t.Errorf("%.2f %% of the slots in use while work waited, want %.0f %%", 100*used, 100*least)
 	}
@@ -313,22 +334,22 @@ func TestFleetSurvivesKill9(t *testing.T) {
 	f := newFleet(t, documents)
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	f.until("a fifth has been begun", time.Minute, func(s seen) bool { return s.Arrived > f.runs/5 && s.InFlight == fleetLimit })
+	f.until("a fifth has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/5 && s.All.InFlight == fleetLimit })
 	f.workers[0].signal(syscall.SIGKILL)
 	killed := time.Now()
-	f.until("the killed worker's calls are gone", 5*time.Second, func(s seen) bool { return s.InFlight < fleetLimit })
-	full := f.until("all slots are in use again", 12*time.Second, func(s seen) bool { return s.InFlight == fleetLimit })
-	t.Logf("all slots in use again after %s", full.at.Sub(killed).Round(time.Millisecond))
-	f.until("every run was begun", 5*time.Minute, func(s seen) bool { return s.Arrived >= f.runs })
+	f.until("the killed worker's calls are gone", 5*time.Second, func(s seen) bool { return s.All.InFlight < fleetLimit })
+	full := f.until("all slots are in use again", 12*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
+	t.Logf("all slots in use again after %s", full.At.Sub(killed).Round(time.Millisecond))
+	f.until("every run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
 	if code := enqueue.wait(time.Minute); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
 	end := f.stats()
 	f.wantNeverOver(end)
-	t.Logf("%d calls for %d runs", end.Arrived, f.runs)
-	if end.Arrived > f.runs+fleetLimit {
-		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.Arrived, f.runs)
+	t.Logf("%d calls for %d runs", end.All.Arrived, f.runs)
+	if end.All.Arrived > f.runs+fleetLimit {
+		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
 	}
 }
 
@@ -343,7 +364,7 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 	f := newFleet(t, documents)
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	f.until("a tenth has been begun", time.Minute, func(s seen) bool { return s.Arrived > f.runs/10 && s.InFlight == fleetLimit })
+	f.until("a tenth has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/10 && s.All.InFlight == fleetLimit })
 	frozen := f.workers[0]
 	frozen.signal(syscall.SIGSTOP)
 	time.Sleep(20 * time.Second)
@@ -353,10 +374,10 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 	}
 	f.wantRowsOnce()
 	end := f.stats()
-	t.Logf("%d calls for %d runs, at most %d in flight", end.Arrived, f.runs, end.MaxInFlight)
+	t.Logf("%d calls for %d runs, at most %d in flight", end.All.Arrived, f.runs, end.All.MaxInFlight)
 	f.wantNeverOver(end)
-	if end.Arrived > f.runs+fleetLimit {
-		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.Arrived, f.runs)
+	if end.All.Arrived > f.runs+fleetLimit {
+		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
 	}
 	for _, line := range strings.Split(frozen.stderr.String(), "\n") {
 		if strings.Contains(line, `"queue"`) && strings.Contains(line, `"warn"`) && !strings.Contains(line, "returned the tasks") {

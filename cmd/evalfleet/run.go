@@ -92,7 +92,7 @@ type job struct {
 
 // run carries the job out. Interrupted, it keeps what is done and says how to
 // go on.
-func (j *job) run(ctx context.Context) error {
+func (j *job) run(ctx context.Context) (err error) {
 	e := j.submission.Evaluation
 	id := e.ID()
 	if j.dir == "" {
@@ -128,7 +128,7 @@ func (j *job) run(ctx context.Context) error {
 	if err != nil {
 		return withCode(exitUnreachable, err)
 	}
-	defer events.Close()
+	defer func() { err = errors.Join(err, withCode(exitUnreachable, events.Close())) }()
 	if err := j.work(ctx, client, sink, r, callable.byName, events); err != nil {
 		return err
 	}
