@@ -1,0 +1,79 @@
+package main
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestEssaysRankInTrueOrder runs the README's first command and wants the four
+// versions of each essay in their true order, or one neighbouring swap away.
+func TestEssaysRankInTrueOrder(t *testing.T) {
+	t.Parallel()
+	example, err := filepath.Abs("../../examples/essays")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if code := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out").wait(2 * time.Minute); code != 0 {
+		t.Fatalf("run ended with %d", code)
+	}
+	for _, name := range []string{
+		"results.db", "pairwise_results.csv", "single_doc_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html",
+	} {
+		if info, err := os.Stat(filepath.Join(dir, "out", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	place := map[string]int{} // by candidate, best first
+	for i, row := range readCSV(t, filepath.Join(dir, "out", "ranking.csv")) {
+		place[row["candidate"]] = i
+	}
+	versions := map[string][4]int{} // places of an essay's versions, best version first
+	for _, row := range readCSV(t, filepath.Join(example, "truth.csv")) {
+		of := versions[row["essay"]]
+		of[row["true_rank"][0]-'1'] = place[row["document"]]
+		versions[row["essay"]] = of
+	}
+	if len(versions) != 4 {
+		t.Fatalf("%d essays in the truth, want 4", len(versions))
+	}
+	for essay, places := range versions {
+		inversions := 0
+		for i := range places {
+			for j := i + 1; j < len(places); j++ {
+				if places[i] > places[j] {
+					inversions++
+				}
+			}
+		}
+		if inversions > 1 {
+			t.Errorf("essay %s: versions from best to worst stand at %v: %d inversions, want at most 1", essay, places, inversions)
+		}
+	}
+}
+
+// readCSV reads rows by the names in the header.
+func readCSV(t *testing.T, path string) []map[string]string {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines, err := csv.NewReader(file).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := make([]map[string]string, 0, len(lines))
+	for _, line := range lines[1:] {
+		row := map[string]string{}
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
