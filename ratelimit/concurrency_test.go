@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strconv"
@@ -157,7 +158,7 @@ func TestAllLimitsOrNone(t *testing.T) {
 			t.Errorf("Waiting() = %d, want 1", n)
 		}
 		cancel()
-		if err := <-refused; err != context.Canceled {
+		if err := <-refused; !errors.Is(err, context.Canceled) {
 			t.Errorf("Acquire with a cancelled context = %v, want %v", err, context.Canceled)
 		}
 		mustRelease(t, first)

@@ -24,23 +24,11 @@ type fault struct {
 
 var errCut = errors.New("connection cut")
 
-func (f *fault) freeze() {
+// set changes the fault.
+func (f *fault) set(change func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.thaw = make(chan struct{})
-}
-
-func (f *fault) goOn() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	close(f.thaw)
-	f.thaw = nil
-}
-
-func (f *fault) setCut(cut bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.cut = cut
+	change()
 }
 
 func (f *fault) DialHook(next redis.DialHook) redis.DialHook { return next }

@@ -16,7 +16,7 @@ func (l *Limiter) renewals(ctx context.Context) error {
 		wait := l.cfg.Lease / 3
 		if err := l.renew(ctx); err != nil {
 			l.outage(ctx, err)
-			wait = l.cfg.Lease / 20
+			wait = min(l.cfg.Lease/20, longestPause)
 		} else {
 			l.answered()
 		}

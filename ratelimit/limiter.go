@@ -141,6 +141,9 @@ func (l *Limiter) Run(ctx context.Context) error {
 		return newPump(l).run(inner)
 	})
 	err := group.Wait()
+	if err == nil {
+		l.bury(ctx)
+	}
 
 	l.mu.Lock()
 	l.loseAll(cmp.Or(err, ErrStopped))
@@ -150,6 +153,15 @@ func (l *Limiter) Run(ctx context.Context) error {
 		return fmt.Errorf("run limiter: %w", err)
 	}
 	return nil
+}
+
+// bury ends the heartbeat, when nothing renews it any more.
+func (l *Limiter) bury(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.cfg.Lease/2)
+	defer cancel()
+	if err := l.remove(ctx, l.cfg.Worker, true); err != nil {
+		l.outage(ctx, err)
+	}
 }
 
 // Fenced is closed when the worker's heartbeat lapsed by its own monotonic

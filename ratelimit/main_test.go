@@ -196,8 +196,8 @@ func load(ctx context.Context, t testing.TB, l *process, callers int, scope Scop
 					}
 					return
 				}
-				use(lease, hold(), seen...)
-				if err := lease.Release(context.Background()); err != nil {
+				use(t, lease, hold(), seen...)
+				if err := lease.Release(context.WithoutCancel(ctx)); err != nil {
 					t.Errorf("Release: %v", err)
 				}
 			}
@@ -207,8 +207,8 @@ func load(ctx context.Context, t testing.TB, l *process, callers int, scope Scop
 }
 
 // use uses a lease as a worker does: nothing is sent on one that is lost.
-func use(lease *Lease, hold time.Duration, seen ...*provider) {
-	ctx, cancel := lease.Context(context.Background())
+func use(t testing.TB, lease *Lease, hold time.Duration, seen ...*provider) {
+	ctx, cancel := lease.Context(t.Context())
 	defer cancel()
 	if lease.Check() != nil {
 		return

@@ -414,8 +414,8 @@ func (p *pump) refuse(g *gate, now time.Time) {
 	}
 }
 
-// leave writes down the last releases, leaves all lines and ends the heartbeat.
-// When Redis does not answer, expiry does the same a lease later.
+// leave writes down the last releases and leaves all lines. When Redis does not
+// answer, expiry does the same a lease later.
 func (p *pump) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Lease/2)
 	defer cancel()
@@ -425,21 +425,15 @@ func (p *pump) leave(ctx context.Context) {
 			p.discard(c)
 		}
 	}
-	if err := p.lastWords(ctx); err != nil {
-		p.outage(ctx, fmt.Errorf("leave: %w", err))
-	}
-}
-
-func (p *pump) lastWords(ctx context.Context) error {
 	for {
 		b, _ := p.plan(time.Now())
 		if b == nil {
-			break
+			return
 		}
 		if err := p.send(ctx, b); err != nil {
-			return err
+			p.outage(ctx, err)
+			return
 		}
 		p.collect()
 	}
-	return p.remove(ctx, p.cfg.Worker, true)
 }

@@ -149,7 +149,7 @@ func TestKnownWaitIsRefusedExactly(t *testing.T) {
 func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
 		client := connect()
-		limit := rate(1, 45*time.Millisecond, 1)
+		limit := rate(1, 24*time.Millisecond, 1)
 		register(t, client, "fleet", limit)
 		l := New(client, Config{Worker: "w"})
 		registry, err := l.load(t.Context())
@@ -190,34 +190,58 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 			}
 			return o.now < start
 		}
-		for { // until we are quick enough
-			first := newID()
-			second := newID()
-			starts := admit(first, second)
-			if len(starts) != 2 {
-				continue
-			}
+		const interval = 0.024
+		moved := func(f func()) float64 {
 			before := arrival()
-			old := giveBack(first, starts[0])
-			if after := arrival(); old && after != before {
-				t.Fatalf("giving back an older grant moved the arrival time by %g s", after-before)
+			f()
+			return before - arrival()
+		}
+		begun := newID()
+		start := admit(begun)[0]
+		if by := moved(func() { giveBack(begun, start) }); by != 0 {
+			t.Errorf("giving back a call that could begin moved the arrival time by %g s", by)
+		}
+		for { // until we are quick enough
+			if err := client.Del(t.Context(), rules[0].state).Err(); err != nil {
+				t.Fatal(err)
 			}
-			if !giveBack(second, starts[1]) {
-				if after := arrival(); after != before {
-					t.Fatalf("giving back a grant that has begun moved the arrival time by %g s", after-before)
-				}
+			older, newest := newID(), newID()
+			starts := admit(newID(), older, newest)
+			if len(starts) != 3 {
 				continue
 			}
-			if moved := before - arrival(); moved < 0.0449 || moved > 0.0451 {
-				t.Fatalf("giving back the newest grant moved the arrival time back by %g s, want 0.045", moved)
+			if by := moved(func() { giveBack(older, starts[1]) }); by != 0 {
+				t.Errorf("giving back an older grant moved the arrival time by %g s", by)
 			}
-			after := arrival()
-			giveBack(second, starts[1])
-			if arrival() != after {
-				t.Fatal("giving back twice counted twice")
+			inTime := false
+			by := moved(func() { inTime = giveBack(newest, starts[2]) })
+			if !inTime {
+				continue
+			}
+			if by < interval-1e-4 || by > interval+1e-4 {
+				t.Errorf("giving back the newest grant moved the arrival time back by %g s, want %g", by, interval)
+			}
+			if by := moved(func() { giveBack(newest, starts[2]) }); by != 0 {
+				t.Errorf("giving back twice moved the arrival time by %g s", by)
 			}
 			return
 		}
+	})
+}
+
+func TestLateCallMustAskAgain(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		limit := rate(1, 100*time.Millisecond, 1)
+		limit.Jitter = 50 * time.Millisecond
+		register(t, client, "fleet", limit)
+		p := start(t, client, "w")
+		lease := mustAcquire(t, p, newID(), openai)
+		eventually(t, "the lease is too old to send on", func() bool { return errors.Is(lease.Check(), ErrLost) })
+		if late := time.Since(lease.start); late > 10*time.Second {
+			t.Errorf("Check let the call pass for %s, want %s", late, limit.Jitter)
+		}
+		mustRelease(t, lease)
 	})
 }
 
@@ -232,8 +256,19 @@ func TestInteropOursAfterTheirs(t *testing.T) {
 			t.Fatalf("redis_rate allowed %+v, %v; want 6", r, err)
 		}
 		p := start(t, client, "w")
+		arrival := func() float64 {
+			tat, err := client.Get(t.Context(), "rate:"+key).Float64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tat
+		}
+		before := arrival()
 		for range 4 {
 			mustAcquire(t, p, newID(), openai)
+		}
+		if moved := arrival() - before; moved < 4*360-1e-6 || moved > 4*360+1e-6 {
+			t.Errorf("four calls moved redis_rate's arrival time by %.7f s, want %d", moved, 4*360)
 		}
 		_, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond})
 		var ours *Refusal

@@ -22,7 +22,7 @@ type wake struct {
 // connection is lost.
 func (l *Limiter) listen(ctx context.Context) error {
 	subscription := l.client.Subscribe(ctx, l.keys.wake(l.cfg.Worker))
-	defer subscription.Close()
+	defer func() { _ = subscription.Close() }()
 	messages := subscription.ChannelWithSubscriptions()
 	for {
 		select {
