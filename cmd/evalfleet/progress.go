@@ -128,7 +128,7 @@ func (p *progress) show(ctx context.Context) {
 			return
 		}
 		if p.console.terminal {
-			p.console.setFoot(clip(p.line(), p.console.width()-1))
+			p.console.setFoot(clip(p.line(), p.console.width()-len("^C")-1)) // which the terminal may add
 		} else {
 			fmt.Fprintln(p.console, p.line())
 		}
@@ -136,7 +136,7 @@ func (p *progress) show(ctx context.Context) {
 }
 
 // line says how far it is: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
-// 0.8M tokens · bound by max_concurrency 5".
+// bound by max_concurrency 5 · 0.8M tokens".
 func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,11 +152,11 @@ func (p *progress) line() string {
 			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 		}
 	}
-	if p.tokens > 0 {
-		parts = append(parts, formatCount(p.tokens)+" tokens")
-	}
 	if bound := p.binding(); bound != "" {
 		parts = append(parts, "bound by "+bound)
+	}
+	if p.tokens > 0 {
+		parts = append(parts, formatCount(p.tokens)+" tokens")
 	}
 	return strings.Join(parts, " · ")
 }

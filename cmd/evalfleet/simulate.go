@@ -87,7 +87,9 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	if c.IsSet("seed") {
 		s.Seed = c.Uint64("seed")
 	}
-	problems = append(problems, s.Validate())
+	if len(problems) == 0 {
+		problems = append(problems, s.Validate())
+	}
 	return s, withCode(exitUsage, errors.Join(problems...))
 }
 
