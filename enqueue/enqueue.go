@@ -8,6 +8,7 @@ package enqueue
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"iter"
 	"slices"
@@ -44,8 +45,11 @@ type Recorded struct {
 type Receipt struct {
 	ID      eval.ID
 	Created bool // false: Redis knew the evaluation, and it goes on where it was
-	Runs    int  // in all phases
-	Queues  []string
+	// Kept is set when the submission's settings differ from those in force and
+	// the evaluation is active: they stay until it is not.
+	Kept   bool
+	Runs   int // in all phases
+	Queues []string
 }
 
 // Enqueuer submits evaluations.
@@ -76,14 +80,25 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	if err := q.Limits.Register(ctx, string(id), s.Settings.Limits); err != nil {
-		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
-	}
 	created, err := q.Store.Create(ctx, r, s.Evaluation, s.Texts, restored)
 	if err != nil {
 		return Receipt{}, err
 	}
-	receipt := Receipt{ID: id, Created: created}
+	kept := false
+	if !created {
+		if r, kept, err = q.resume(ctx, s.Evaluation, r); err != nil {
+			return Receipt{}, err
+		}
+		if plans, err = Plans(s.Evaluation, r); err != nil {
+			return Receipt{}, err
+		}
+	}
+	// No run can start before the evaluation is activated, and none may before
+	// its limits are pinned.
+	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	receipt := Receipt{ID: id, Created: created, Kept: kept}
 	for _, p := range plans {
 		receipt.Runs += p.Runs()
 		receipt.Queues = append(receipt.Queues, p.Queues()...)
@@ -100,26 +115,70 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	return receipt, nil
 }
 
+// resume is the record of an evaluation that Redis knows, with the settings of a
+// new submission where they may take effect now. The queues stay: what has ended
+// is counted by them.
+func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
+	old, err := q.Store.Evaluation(ctx, asked.ID)
+	if err != nil {
+		return r, false, err
+	}
+	r = old
+	r.Settings = asked.Settings
+	if r.Phases, err = layOut(e, r, old.Phases[0].JudgeQueues); err != nil {
+		return r, false, err
+	}
+	if encoded(r) == encoded(old) {
+		return old, false, nil
+	}
+	reopened, err := q.Store.Reopen(ctx, r)
+	if err != nil {
+		return r, false, err
+	}
+	if !reopened {
+		return old, true, nil
+	}
+	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation goes on with other settings")
+	return r, false, nil
+}
+
+// encoded is what of a record may change, as it is stored.
+func encoded(r record.Evaluation) [2]string {
+	settings, _ := json.Marshal(r.Settings) // plain data, which Create has encoded before
+	phases, _ := json.Marshal(r.Phases)
+	return [2]string{string(settings), string(phases)}
+}
+
 // Plan lays an evaluation's phases and queues out, without Redis.
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
-	queues := JudgeQueues(id, e.Judges, settings.Limits)
+	var err error
+	if r.Phases, err = layOut(e, r, JudgeQueues(id, e.Judges, settings.Limits)); err != nil {
+		return record.Evaluation{}, nil, err
+	}
+	plans, err := Plans(e, r)
+	return r, plans, err
+}
+
+// layOut is the table of phases within the settings' limit.
+func layOut(e *eval.Evaluation, r record.Evaluation, judgeQueues []string) ([]record.Phase, error) {
+	r.Phases = nil
 	for _, kind := range plan.Phases(e) {
-		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: queues})
+		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: judgeQueues})
 	}
 	plans, err := Plans(e, r)
 	if err != nil {
-		return record.Evaluation{}, nil, err
+		return nil, err
 	}
-	r.Phases = r.Phases[:len(plans)]
+	phases := r.Phases[:len(plans)]
 	for i, p := range plans {
-		r.Phases[i].Runs = p.Runs()
-		r.Phases[i].Queues = map[string]int{}
+		phases[i].Runs = p.Runs()
+		phases[i].Queues = map[string]int{}
 		for _, queue := range p.Queues() {
-			r.Phases[i].Queues[queue] = p.Len(queue)
+			phases[i].Queues[queue] = p.Len(queue)
 		}
 	}
-	return r, plans, nil
+	return phases, nil
 }
 
 // Plans rebuilds the plan of every phase from an evaluation and its record.

@@ -220,6 +220,45 @@ func TestLimitKeepsTheFirstRuns(t *testing.T) {
 	}
 }
 
+func TestOtherSettingsTakeEffectWhenNotActive(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("settings", 4) // 12 runs
+	s.Settings.Limit = 5
+	id := b.submit(s).ID
+
+	s.Settings.Limit = 0
+	receipt := b.submit(s)
+	if receipt.Created || !receipt.Kept || receipt.Runs != 5 {
+		t.Fatalf("while active: %+v; want the settings in force kept, and 5 runs", receipt)
+	}
+	first := b.pull("p", 100)
+	if err := b.topUp(b.store).Tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.store.Evaluation(t.Context(), id)
+	if err != nil || r.Status != record.StatusDone {
+		t.Fatalf("status %s, %v; want done", r.Status, err)
+	}
+	if err := b.store.Expire(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	receipt = b.submit(s)
+	if receipt.Created || receipt.Kept || receipt.Runs != 12 {
+		t.Fatalf("when done: %+v; want all 12 runs", receipt)
+	}
+	times := map[int]int{}
+	for _, task := range append(first, b.pull("p", 100)...) {
+		times[task.Index]++
+	}
+	wantEachOnce(t, times, 12)
+	for _, key := range b.store.Client().Keys(t.Context(), "ef:{"+string(id)+"}:*").Val() {
+		if ttl := b.store.Client().TTL(t.Context(), key).Val(); ttl > 0 {
+			t.Errorf("%s of a reopened evaluation expires in %s", key, ttl)
+		}
+	}
+}
+
 func TestJudgeQueues(t *testing.T) {
 	t.Parallel()
 	judges := []eval.Judge{{Provider: "p", Model: "fast"}, {Provider: "p", Model: "slow/v1"}, {Provider: "q", Model: "m"}}

@@ -54,6 +54,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if err != nil {
 		return err
 	}
+	if receipt.Kept {
+		fmt.Fprintf(d.console, "%s is active with other settings, which stay in force until it has ended; submit it again then\n", receipt.ID)
+	}
 	verb := "enqueued"
 	if !receipt.Created {
 		verb = "already in Redis, resumed"

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -59,6 +60,8 @@ var (
 	diedSource string
 	//go:embed lua/finish.lua
 	finishSource string
+	//go:embed lua/reopen.lua
+	reopenSource string
 
 	createScript  = redis.NewScript(createSource)
 	restoreScript = redis.NewScript(restoreSource)
@@ -67,6 +70,7 @@ var (
 	advanceScript = redis.NewScript(advanceSource)
 	diedScript    = redis.NewScript(diedSource)
 	finishScript  = redis.NewScript(finishSource)
+	reopenScript  = redis.NewScript(reopenSource)
 )
 
 // How long keys live that no record protects.
@@ -194,15 +198,32 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 	return chunks, counts, nil
 }
 
+// Reopen makes an evaluation that is done or paused active again, with the
+// settings and phases of r. false: it is active or cancelled, and stays as it
+// is.
+func (s *Store) Reopen(ctx context.Context, r record.Evaluation) (bool, error) {
+	settings, phases, err := encodeSettings(r)
+	if err != nil {
+		return false, err
+	}
+	keys := []string{s.keys.Record(r.ID), s.keys.Cursors(r.ID)}
+	for _, key := range s.keysOf(r) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	reopened, err := reopenScript.Run(ctx, s.client, keys, settings, phases).Bool()
+	if err != nil {
+		return false, fmt.Errorf("reopen evaluation %s: %w", r.ID, err)
+	}
+	return reopened, nil
+}
+
 // recordFields are the record's words as they stand in Redis.
 func recordFields(r record.Evaluation) ([]any, error) {
-	settings, err := json.Marshal(r.Settings)
+	settings, phases, err := encodeSettings(r)
 	if err != nil {
-		return nil, fmt.Errorf("encode settings of %s: %w", r.ID, err)
-	}
-	phases, err := json.Marshal(r.Phases)
-	if err != nil {
-		return nil, fmt.Errorf("encode phases of %s: %w", r.ID, err)
+		return nil, err
 	}
 	fields := []any{
 		fieldVersion, record.EvaluationVersion,
@@ -216,6 +237,16 @@ func recordFields(r record.Evaluation) ([]any, error) {
 		fields = append(fields, fieldSinkURL, r.SinkURL)
 	}
 	return fields, nil
+}
+
+func encodeSettings(r record.Evaluation) (settings, phases []byte, err error) {
+	if settings, err = json.Marshal(r.Settings); err != nil {
+		return nil, nil, fmt.Errorf("encode settings of %s: %w", r.ID, err)
+	}
+	if phases, err = json.Marshal(r.Phases); err != nil {
+		return nil, nil, fmt.Errorf("encode phases of %s: %w", r.ID, err)
+	}
+	return settings, phases, nil
 }
 
 // Evaluation reads an evaluation's record; ErrNoEvaluation when there is none.

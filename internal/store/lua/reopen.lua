@@ -1,0 +1,18 @@
+-- reopen: an evaluation that is not active, with other settings.
+--
+-- KEYS[1] record   KEYS[2] cursors   KEYS[3…] its other keys
+-- ARGV[1] settings (JSON)   ARGV[2] phases (JSON)
+-- Returns 1 when the settings are in force and the evaluation is active, 0 when
+-- it was active or cancelled and is left as it is. Cursors start anew: what is
+-- recorded is passed over when runs are pushed.
+-- Twice: the second time finds it active.
+local status = redis.call("HGET", KEYS[1], "status")
+if status ~= "done" and status ~= "paused" then
+  return 0
+end
+redis.call("HSET", KEYS[1], "status", "active", "settings", ARGV[1], "phases", ARGV[2])
+redis.call("DEL", KEYS[2])
+for i = 1, #KEYS do
+  redis.call("PERSIST", KEYS[i])
+end
+return 1
