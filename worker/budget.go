@@ -119,6 +119,13 @@ func (b *budget) allow(queue string, most int) {
 	b.of(queue).most = most
 }
 
+// idle reports whether no task of a queue is held.
+func (b *budget) idle(queue string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.of(queue).at == [stages]int{}
+}
+
 func (b *budget) of(queue string) *load {
 	l, ok := b.queues[queue]
 	if !ok {

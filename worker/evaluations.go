@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/singleflight"
+
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -26,7 +28,8 @@ type evaluation struct {
 // evaluations remembers what was read from Redis. It is safe for concurrent
 // use.
 type evaluations struct {
-	store *store.Store
+	store   *store.Store
+	reading singleflight.Group // one reader of each evaluation
 
 	mu    sync.Mutex // guards all below; not held while Redis is asked
 	known map[eval.ID]*evaluation
@@ -47,6 +50,15 @@ func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error)
 	if ok {
 		return e, nil
 	}
+	// Handlers of a new evaluation's first tasks all come here at once.
+	read, err, _ := c.reading.Do(string(id), func() (any, error) { return c.read(ctx, id) })
+	if err != nil {
+		return nil, err
+	}
+	return read.(*evaluation), nil
+}
+
+func (c *evaluations) read(ctx context.Context, id eval.ID) (*evaluation, error) {
 	r, err := c.store.Evaluation(ctx, id)
 	if err != nil {
 		return nil, err
@@ -59,10 +71,10 @@ func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error)
 	if err != nil {
 		return nil, err
 	}
-	e = &evaluation{record: r, asked: asked, plans: plans}
+	e := &evaluation{record: r, asked: asked, plans: plans}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.known[id] = e
-	c.mu.Unlock()
 	return e, nil
 }
 

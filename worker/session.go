@@ -30,6 +30,8 @@ const (
 	discoverEvery = 1800 * time.Millisecond
 	limitsEvery   = 5 * time.Second
 	recoverEvery  = 4 * time.Second
+	// idleTime is how long a queue is served after its last active evaluation.
+	idleTime = time.Minute
 	// graceBeyondCall is how much longer than a call the default grace is.
 	graceBeyondCall = 15 * time.Second
 )
@@ -43,7 +45,6 @@ type session struct {
 	store       *store.Store
 	evaluations *evaluations
 	limiter     *ratelimit.Limiter
-	gate        *gate.Gate
 	budget      *budget
 	slots       *semaphore.Weighted // calls in flight in this process
 
@@ -58,9 +59,17 @@ type session struct {
 		inForce []ratelimit.Limit
 	}
 
-	mu      sync.Mutex // guards servers and longest
-	servers map[string]*asynq.Server
+	mu      sync.Mutex // guards queues and longest
+	queues  map[string]*service
 	longest time.Duration // call timeout seen
+}
+
+// service is one queue being served: an asynq server, and the gate that it pulls
+// through.
+type service struct {
+	gate   *gate.Gate
+	server *asynq.Server
+	wanted time.Time // when an active evaluation last had runs in the queue
 }
 
 func newSession(cfg Config, id string) *session {
@@ -69,13 +78,12 @@ func newSession(cfg Config, id string) *session {
 		cfg: cfg, id: id, log: log, store: storeOf(cfg),
 		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)),
 		changed: make(chan struct{}, 1),
-		servers: map[string]*asynq.Server{}, longest: record.DefaultTimeout,
+		queues:  map[string]*service{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
 		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
 	})
-	s.gate = gate.New(cfg.Client, gate.Config{Owner: id, Batch: pullBatch, Permits: s.budget, Log: log})
 	return s
 }
 
@@ -124,19 +132,14 @@ func (s *session) run(ctx context.Context) error {
 		abort()
 	}
 	err := parts.Wait()
-	s.endServers(abort)
+	s.endAll(abort)
 	release()
 	return errors.Join(err, <-limiter)
 }
 
-// endServers gives back what was not begun, lets calls in flight finish for the
-// grace, and ends asynq's servers.
-func (s *session) endServers(abort context.CancelFunc) {
-	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), 10*time.Second)
-	defer cancel()
-	if err := s.gate.Stop(giveBack); err != nil {
-		s.log.Warn().Err(err).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
-	}
+// endAll ends every queue's service. Calls in flight have the grace, or until
+// the limiter is fenced.
+func (s *session) endAll(abort context.CancelFunc) {
 	grace := time.AfterFunc(s.grace(), abort)
 	defer grace.Stop()
 	ended := make(chan struct{})
@@ -148,13 +151,25 @@ func (s *session) endServers(abort context.CancelFunc) {
 		case <-ended:
 		}
 	}()
-	var ending sync.WaitGroup
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, server := range s.servers {
-		ending.Go(server.Shutdown)
+	var ending sync.WaitGroup
+	for queue, service := range s.queues {
+		ending.Go(func() { s.end(queue, service) })
 	}
 	ending.Wait()
+}
+
+// end gives back what was pulled and not begun, and ends the queue's server once
+// its handlers have returned. The gate comes first: a server cannot end while it
+// waits in a pull.
+func (s *session) end(queue string, of *service) {
+	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), 10*time.Second)
+	defer cancel()
+	if err := of.gate.Stop(giveBack); err != nil {
+		s.log.Warn().Err(err).Str("queue", queue).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
+	}
+	of.server.Shutdown()
 }
 
 // grace is how long calls in flight may go on after a stop.
@@ -228,7 +243,22 @@ func (s *session) discoverOnce(ctx context.Context) error {
 			return err
 		}
 	}
+	s.endIdle()
 	return nil
+}
+
+// endIdle ends the service of queues in which nobody has had runs for a while:
+// each costs connections and a few commands a second.
+func (s *session) endIdle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for queue, service := range s.queues {
+		if time.Since(service.wanted) > idleTime && s.budget.idle(queue) {
+			delete(s.queues, queue)
+			s.end(queue, service)
+			s.log.Info().Str("queue", queue).Msg("queue is idle, no longer served")
+		}
+	}
 }
 
 // inForce are the limits in force, asked for again when evaluations come or go
@@ -266,16 +296,20 @@ func (s *session) serves(queue, provider string) bool {
 	})
 }
 
-// serve starts a queue's asynq server, once. One server a queue, because a
-// server pulls from all its queues with one goroutine: a saturated provider
-// would hold up the others.
+// serve starts a queue's service, once. Each queue has a server of its own,
+// because a server pulls from all its queues with one goroutine: a saturated
+// provider would hold up the others.
 func (s *session) serve(queue string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, ok := s.servers[queue]; ok || s.stopping.Err() != nil {
+	if of, ok := s.queues[queue]; ok || s.stopping.Err() != nil {
+		if ok {
+			of.wanted = time.Now()
+		}
 		return nil
 	}
-	server := asynq.NewServerFromRedisClient(s.gate.Client(), asynq.Config{
+	pulls := gate.New(s.cfg.Client, gate.Config{Owner: s.id, Batch: pullBatch, Permits: s.budget, Log: s.log})
+	server := asynq.NewServerFromRedisClient(pulls.Client(), asynq.Config{
 		Queues:      map[string]int{queue: 1},
 		Concurrency: s.budget.most,
 		BaseContext: func() context.Context { return s.working },
@@ -293,9 +327,19 @@ func (s *session) serve(queue string) error {
 	if err := server.Start(asynq.HandlerFunc(s.handle)); err != nil {
 		return fmt.Errorf("serve queue %s: %w", queue, err)
 	}
-	s.servers[queue] = server
+	s.queues[queue] = &service{gate: pulls, server: server, wanted: time.Now()}
 	s.log.Info().Str("queue", queue).Msg("serving queue")
 	return nil
+}
+
+// filled tells a queue's gate that there is something to pull.
+func (s *session) filled(queue string) {
+	s.mu.Lock()
+	of, ok := s.queues[queue]
+	s.mu.Unlock()
+	if ok {
+		of.gate.Filled(queue)
+	}
 }
 
 func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
@@ -321,7 +365,7 @@ func (s *session) listen(ctx context.Context) {
 			what, name, _ := strings.Cut(message.Payload, " ")
 			switch what {
 			case "queue":
-				s.gate.Filled(name)
+				s.filled(name)
 			case "evaluation":
 				s.evaluations.forget(eval.ID(name))
 				select {
@@ -353,7 +397,7 @@ func (s *session) recoverDead(ctx context.Context) {
 
 func (s *session) recoverOnce(ctx context.Context) error {
 	s.mu.Lock()
-	queues := slices.Collect(maps.Keys(s.servers))
+	queues := slices.Collect(maps.Keys(s.queues))
 	s.mu.Unlock()
 	for _, queue := range queues {
 		var dead []string
@@ -380,7 +424,7 @@ func (s *session) recoverOnce(ctx context.Context) error {
 			}
 		}
 		if len(returned) > 0 {
-			s.gate.Filled(queue)
+			s.filled(queue)
 			s.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
 		}
 	}
