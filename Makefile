@@ -37,6 +37,10 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(TOOLS)/golangci-lint $@
 
+.PHONY: fleet
+fleet: redis ## the fleet tests at the whole size of what they prove (about 6 minutes)
+	go test -run "Fleet|Frozen" -full-fleet -v -timeout 30m ./cmd/evalfleet
+
 .PHONY: bench
 bench: redis ## run the benchmarks; they print ratios
 	go test -run '^$$' -bench . -timeout 30m ./...

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -9,10 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,104 +22,6 @@ import (
 // fullFleet makes the fleet tests as large as the promises they stand for;
 // `make fleet` sets it.
 var fullFleet = flag.Bool("full-fleet", false, "run the fleet tests at their whole size")
-
-// binary builds the program once for all tests.
-var binary = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "evalfleet-test-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "evalfleet")
-	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	return path, nil
-})
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
-	}
-	os.Exit(code)
-}
-
-// program is a running evalfleet.
-type program struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdout lockedBuffer
-	stderr lockedBuffer
-	ended  chan struct{}
-}
-
-// lockedBuffer is written by a program while a test reads it.
-type lockedBuffer struct {
-	mu     sync.Mutex
-	buffer bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buffer.String()
-}
-
-// launch starts evalfleet in dir; it is killed when the test ends.
-func launch(t *testing.T, dir string, args ...string) *program {
-	t.Helper()
-	path, err := binary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &program{t: t, cmd: exec.Command(path, args...), ended: make(chan struct{})}
-	p.cmd.Dir = dir
-	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn")
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.ended)
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-p.ended
-		if t.Failed() {
-			t.Logf("evalfleet %s\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), tail(p.stdout.String()), tail(p.stderr.String()))
-		}
-	})
-	return p
-}
-
-func tail(s string) string { return s[max(0, len(s)-4000):] }
-
-func (p *program) signal(s syscall.Signal) {
-	p.t.Helper()
-	if err := p.cmd.Process.Signal(s); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// wait returns the exit code.
-func (p *program) wait(limit time.Duration) int {
-	p.t.Helper()
-	select {
-	case <-p.ended:
-		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		p.t.Fatalf("evalfleet %v has not ended after %s", p.cmd.Args[1:], limit)
-		return -1
-	}
-}
 
 // fleet is one test's Redis, simulated provider, workers and evaluation.
 type fleet struct {
@@ -350,38 +249,5 @@ func TestFleetSurvivesKill9(t *testing.T) {
 	t.Logf("%d calls for %d runs", end.All.Arrived, f.runs)
 	if end.All.Arrived > f.runs+fleetLimit {
 		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
-	}
-}
-
-// TestFrozenWorkerComesBack: a worker stands still for 20 s, in which others take
-// its slots and runs over, and then goes on. Nothing is recorded twice, and only
-// what was in flight is called again.
-func TestFrozenWorkerComesBack(t *testing.T) {
-	documents := 24 // 1,104 runs: about 35 s of work
-	if *fullFleet {
-		documents = 32
-	}
-	f := newFleet(t, documents)
-	f.startWorkers(4)
-	enqueue := f.enqueueAndWait()
-	f.until("a tenth has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/10 && s.All.InFlight == fleetLimit })
-	frozen := f.workers[0]
-	frozen.signal(syscall.SIGSTOP)
-	time.Sleep(20 * time.Second)
-	frozen.signal(syscall.SIGCONT)
-	if code := enqueue.wait(5 * time.Minute); code != 0 {
-		t.Fatalf("enqueue --wait ended with %d", code)
-	}
-	f.wantRowsOnce()
-	end := f.stats()
-	t.Logf("%d calls for %d runs, at most %d in flight", end.All.Arrived, f.runs, end.All.MaxInFlight)
-	f.wantNeverOver(end)
-	if end.All.Arrived > f.runs+fleetLimit {
-		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
-	}
-	for _, line := range strings.Split(frozen.stderr.String(), "\n") {
-		if strings.Contains(line, `"queue"`) && strings.Contains(line, `"warn"`) && !strings.Contains(line, "returned the tasks") {
-			t.Errorf("asynq warned: %s", line)
-		}
 	}
 }
