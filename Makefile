@@ -39,7 +39,7 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 .PHONY: fleet
 fleet: redis ## the fleet tests at the whole size of what they prove (about 6 minutes)
-	go test -run "Fleet|Frozen" -full-fleet -v -timeout 30m ./cmd/evalfleet
+	go test -v -timeout 30m -run "Fleet|Frozen" ./cmd/evalfleet -full-fleet
 
 .PHONY: bench
 bench: redis ## run the benchmarks; they print ratios

@@ -110,4 +110,3 @@ func (p *program) wait(limit time.Duration) int {
 		return -1
 	}
 }
-
