@@ -127,6 +127,7 @@ type arrivals struct {
 	InFlight        int     `json:"in_flight"`
 	MaxInFlight     int     `json:"max_in_flight"`
 	InFlightSeconds float64 `json:"in_flight_seconds"` // integrated over time
+	Retaken         int     `json:"prompts_retaken"`   // prompts called more than once
 }
 
 func (f *fleet) stats() seen {
@@ -239,6 +240,8 @@ func TestFleetSurvivesKill9(t *testing.T) {
 	f.until("the killed worker's calls are gone", 5*time.Second, func(s seen) bool { return s.All.InFlight < fleetLimit })
 	full := f.until("all slots are in use again", 12*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
 	t.Logf("all slots in use again after %s", full.At.Sub(killed).Round(time.Millisecond))
+	again := f.until("the killed worker's runs were begun again", 30*time.Second-time.Since(killed), func(s seen) bool { return s.All.Retaken > 0 })
+	t.Logf("its runs were begun again after %s", again.At.Sub(killed).Round(time.Millisecond))
 	f.until("every run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
 	if code := enqueue.wait(time.Minute); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
