@@ -12,7 +12,7 @@ type stage int
 const (
 	ready   stage = iota // pulled, and waiting for admission or about to
 	flying               // its call is in flight
-	resting              // waiting in place for a retry; it wants no slot now
+	resting              // wants no slot now: waiting for a retry, or being recorded
 	stages
 )
 

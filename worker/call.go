@@ -46,6 +46,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 		Stage: stage, Model: r.judge.Target(), Attempt: r.progress.Attempts + 1,
 		Asked: time.Now().UTC(), Worker: r.id,
 	}
+	r.move(ready)
 	r.emit(Event{Event: EventQueueing})
 	lease, err := r.admit(ctx, &call, timeout)
 	if err != nil {
@@ -63,9 +64,11 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	cancel()
 	letGo()
 
+	// Before the release, so that the next task is pulled meanwhile and may ask
+	// for the slot in the script that gives it back.
+	r.move(resting)
 	r.release(ctx, lease, err)
 	r.slots.Release(1)
-	r.move(ready)
 	r.emit(Event{Event: EventReleased})
 	return result, r.note(call, result, err, timeout)
 }

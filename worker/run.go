@@ -284,7 +284,6 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 		return r.goBack(ctx, delay, why)
 	}
 	r.move(resting)
-	defer r.move(ready)
 	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
@@ -344,7 +343,7 @@ func (r *run) elapsed() time.Duration {
 // goes on when the worker is stopping or was fenced: what was paid for is kept,
 // and the script records a run once, whoever comes.
 func (r *run) record(ctx context.Context, state eval.State, outcome record.Run) error {
-	r.move(ready)
+	r.move(resting)
 	outcome.Phase, outcome.Index, outcome.Generation = r.task.Phase, r.task.Index, r.task.Generation
 	outcome.Kind, outcome.Queue = r.task.Kind, r.queue
 	outcome.Judge, outcome.Model = r.judge.Name, r.judge.Target()

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -50,7 +51,8 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		return err
 	}
 	defer d.client.Close()
-	receipt, err := d.submit(c.Context, submission, c.String(sinkFlagName))
+	sinkURL := c.String(sinkFlagName)
+	receipt, err := d.submit(c.Context, submission, sinkURL)
 	if err != nil {
 		return err
 	}
@@ -63,7 +65,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	if c.Bool(waitFlag) {
-		if err := d.followOne(c.Context, receipt.ID); err != nil {
+		if err := d.stay(c.Context, submission, sinkURL, receipt.ID); err != nil {
 			return err
 		}
 		if err := d.conclude(c.Context, receipt.ID, on); err != nil {
@@ -96,6 +98,21 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 	}
 	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
 	return receipt, withCode(exitUnreachable, err)
+}
+
+// stay collects until the evaluation is complete. When Redis has lost it, it is
+// submitted again; what is in the sink is not asked again.
+func (d *drain) stay(ctx context.Context, s *config.Submission, sinkURL string, id eval.ID) error {
+	for {
+		err := d.followOne(ctx, id)
+		if !errors.Is(err, results.ErrNoEvaluation) && !errors.Is(err, store.ErrNoEvaluation) {
+			return err
+		}
+		d.log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
+		if _, err := d.submit(ctx, s, sinkURL); err != nil {
+			return err
+		}
+	}
 }
 
 // conclude writes the exports of a complete evaluation from its sink.

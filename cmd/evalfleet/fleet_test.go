@@ -254,3 +254,25 @@ func TestFleetSurvivesKill9(t *testing.T) {
 		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
 	}
 }
+
+// TestFleetSurvivesFlush: Redis forgets everything in the middle. Whoever waits
+// submits the evaluation again, and what is in the sink is not asked again.
+func TestFleetSurvivesFlush(t *testing.T) {
+	f := newFleet(t, 12) // 264 runs
+	f.startWorkers(2)
+	enqueue := f.enqueueAndWait()
+	before := f.until("half has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/2 })
+	if err := f.redis.Client().FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if code := enqueue.wait(2 * time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	f.wantRowsOnce()
+	end := f.stats()
+	// Those in flight, and those answered but not collected yet.
+	t.Logf("%d calls for %d runs, flushed after %d", end.All.Arrived, f.runs, before.All.Arrived)
+	if end.All.Arrived > f.runs+3*fleetLimit {
+		t.Errorf("%d calls for %d runs: recorded runs were made again", end.All.Arrived, f.runs)
+	}
+}

@@ -8,9 +8,11 @@ import (
 	"io"
 	"maps"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/gofrs/flock"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
@@ -200,6 +202,7 @@ func (j *job) connect(ctx context.Context) (redis.UniversalClient, func(), error
 		client, err := connect(ctx, j.redisURL, j.log)
 		return client, func() { _ = client.Close() }, err
 	}
+	alone := j.alone()
 	server, err := embedded.Start(j.dir)
 	if err != nil {
 		return nil, nil, withCode(exitUnreachable, err)
@@ -213,7 +216,18 @@ func (j *job) connect(ctx context.Context) (redis.UniversalClient, func(), error
 		if err := server.Close(); err != nil {
 			j.log.Warn().Err(err).Msg("embedded Redis")
 		}
+		_ = alone.Unlock()
 	}, nil
+}
+
+// alone says so when another run of this user brings a Redis of its own as well:
+// each keeps its own limits then.
+func (j *job) alone() *flock.Flock {
+	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("evalfleet-embedded-%d.lock", os.Getuid())))
+	if held, err := lock.TryLock(); err == nil && !held {
+		fmt.Fprintln(j.console, "another `evalfleet run` is going on here, and limits are not shared with it; to share them give both the same --redis")
+	}
+	return lock
 }
 
 // openSink opens an evaluation's results store and makes sure that the
