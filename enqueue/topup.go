@@ -98,13 +98,11 @@ func (t *TopUp) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		}
-		next := slowTick
+		next := idleTick
 		held, err := t.lock(ctx)
 		if err == nil && held {
 			err = t.Tick(ctx)
 			next = t.nextTick()
-		} else {
-			next = idleTick
 		}
 		switch {
 		case err != nil && ctx.Err() == nil && !away:

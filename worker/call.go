@@ -64,11 +64,9 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	cancel()
 	letGo()
 
-	// Before the release, so that the next task is pulled meanwhile and may ask
-	// for the slot in the script that gives it back.
-	r.move(resting)
 	r.release(ctx, lease, err)
 	r.slots.Release(1)
+	r.move(resting)
 	r.emit(Event{Event: EventReleased})
 	return result, r.note(call, result, err, timeout)
 }
