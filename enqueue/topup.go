@@ -297,7 +297,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		}
 		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
 		lacking := want - (s.cursor - s.ended)
-		if lacking*4 < want { // not worth a pipeline yet
+		if lacking*16 < want { // not worth a pipeline yet
 			continue
 		}
 		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
