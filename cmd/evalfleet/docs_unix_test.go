@@ -1,0 +1,226 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+// TestCommandsInTheDocs carries out every command line of the README and of the
+// pages in docs, with the files that stand beside them, against a simulated
+// provider and a Redis of its own. Addresses are replaced, nothing else.
+func TestCommandsInTheDocs(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, filepath.Join(root, "README.md")) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := fenced(string(text))
+		if len(commandsIn(blocks)) == 0 {
+			continue
+		}
+		t.Run(filepath.Base(page), func(t *testing.T) {
+			t.Parallel()
+			d := newDocsBench(t, root)
+			for _, b := range blocks {
+				if name := b.fileName(); name != "" {
+					d.write(name, b.text)
+				}
+			}
+			for _, line := range commandsIn(blocks) {
+				d.carryOut(line)
+			}
+		})
+	}
+}
+
+// block is a fenced block of a page.
+type block struct{ language, info, text string }
+
+var fence = regexp.MustCompile("(?ms)^```(\\w+)([^\n]*)\n(.*?)^```$")
+
+func fenced(page string) []block {
+	var blocks []block
+	for _, m := range fence.FindAllStringSubmatch(page, -1) {
+		blocks = append(blocks, block{m[1], strings.TrimSpace(m[2]), m[3]})
+	}
+	return blocks
+}
+
+var namedInComment = regexp.MustCompile(`^# ([\w.-]+\.ya?ml)\b`)
+
+// fileName is the name of the file that a block shows: "file=NAME" beside its
+// language, or a first line that is a comment with the name.
+func (b block) fileName() string {
+	if name, ok := strings.CutPrefix(b.info, "file="); ok {
+		return name
+	}
+	if m := namedInComment.FindStringSubmatch(b.text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// commandsIn are the lines of shell blocks without their comments.
+func commandsIn(blocks []block) []string {
+	var lines []string
+	for _, b := range blocks {
+		if b.language != "sh" {
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", " ")) {
+			line, _, _ = strings.Cut(line, " #")
+			if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+				lines = append(lines, line)
+			}
+		}
+	}
+	return lines
+}
+
+// docsBench is a folder like a reader's, with what the pages speak of.
+type docsBench struct {
+	t       *testing.T
+	root    string
+	dir     string
+	address *strings.Replacer
+	env     []string
+}
+
+func newDocsBench(t *testing.T, root string) *docsBench {
+	t.Helper()
+	provider, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: map[string]simulator.Model{"my-model": {}, "gpt-4.1-mini": {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = provider.Close() })
+	redis := redistest.NewTCP(t).URL()
+	d := &docsBench{
+		t: t, root: root, dir: t.TempDir(),
+		address: strings.NewReplacer(
+			"http://127.0.0.1:8000/v1", provider.URL+"/v1", "http://10.0.0.5:8000/v1", provider.URL+"/v1",
+			"redis://redis:6379", redis, "redis://127.0.0.1:6379", redis, "redis://localhost:6379", redis,
+			":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0"),
+	}
+	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}}\n", provider.URL+"/v1")
+	d.write("hosted.yaml", hosted)
+	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "LOCAL_KEY=test",
+		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn")
+	for i := range 4 {
+		d.write(fmt.Sprintf("drafts/draft%d.md", i), fmt.Sprintf("Draft %d says that the tide turns twice a day, %d times.\n", i, i))
+		d.write(fmt.Sprintf("docs/document%d.md", i), fmt.Sprintf("Document %d.\n", i))
+	}
+	var answers strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&answers, `{"question_id": "q%d", "question": "Why?", "model": "m%d", "answer": "Because of %d."}`+"\n", i/3, i%3, i)
+	}
+	d.write("answers.jsonl", answers.String())
+	if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(d.dir, "examples")); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func (d *docsBench) write(name, text string) {
+	d.t.Helper()
+	text = d.address.Replace(text)
+	// A fleet's file that keeps to built-in providers must not call them.
+	if name != "hosted.yaml" && strings.HasPrefix(text, "concurrency:") {
+		hosted, err := os.ReadFile(filepath.Join(d.dir, "hosted.yaml"))
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		text += string(hosted)
+	}
+	path := filepath.Join(d.dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		d.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// serves are the commands that go on until they are stopped.
+var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow`)
+
+// carryOut runs one line. What is not ours is checked to exist: a target of the
+// Makefile.
+func (d *docsBench) carryOut(line string) {
+	d.t.Helper()
+	words := strings.Fields(d.address.Replace(line))
+	if strings.HasPrefix(line, "go run ./cmd/evalfleet ") {
+		words = append([]string{"evalfleet"}, words[3:]...)
+	}
+	switch words[0] {
+	case "evalfleet":
+	case "make":
+		makefile, err := os.ReadFile(filepath.Join(d.root, "Makefile"))
+		if err != nil || !strings.Contains(string(makefile), "\n"+words[1]+":") {
+			d.t.Errorf("%q: no such target, %v", line, err)
+		}
+		return
+	default: // export, docker, kubectl: not ours
+		return
+	}
+	path, err := binary()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	command := exec.Command(path, words[1:]...)
+	command.Dir, command.Env = d.dir, d.env
+	var output lockedBuffer
+	command.Stdout, command.Stderr = &output, &output
+	if err := command.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	if serves.MatchString(strings.Join(words[1:], " ")) {
+		d.t.Cleanup(func() {
+			_ = command.Process.Signal(syscall.SIGTERM)
+			select {
+			case <-ended:
+			case <-time.After(10 * time.Second):
+				_ = command.Process.Kill()
+				d.t.Errorf("%q does not end when told to:\n%s", line, tail(output.String()))
+			}
+		})
+		select {
+		case err := <-ended:
+			d.t.Errorf("%q ended at once, %v:\n%s", line, err, tail(output.String()))
+			ended <- err
+		case <-time.After(300 * time.Millisecond): // a wrong flag or address shows by then
+		}
+		return
+	}
+	select {
+	case err := <-ended:
+		if err != nil {
+			d.t.Errorf("%q: %v\n%s", line, err, tail(output.String()))
+		}
+	case <-time.After(time.Minute):
+		_ = command.Process.Kill()
+		d.t.Errorf("%q has not ended after a minute:\n%s", line, tail(output.String()))
+	}
+}
