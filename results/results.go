@@ -78,6 +78,9 @@ type Reader interface {
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow, error]
 	// CallTotals sums every call, discarded runs' too, by model and stage.
 	CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error)
+	// MedianLatency is the median time that answered calls took, from request to
+	// answer, to the millisecond; 0 when none was answered.
+	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
 	Close() error
 }
 

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -184,6 +186,24 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 		}
 	}
 	return totals, nil
+}
+
+// MedianLatency is the median time that answered calls took.
+func (r *reader) MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error) {
+	const query = `
+WITH answered AS (
+  SELECT (julianday(ended_at) - julianday(started_at)) * 86400e3 AS ms
+  FROM calls WHERE evaluation = ? AND class = '' AND started_at IS NOT NULL AND ended_at IS NOT NULL)
+SELECT ms FROM answered ORDER BY ms LIMIT 1 OFFSET (SELECT count(*) FROM answered) / 2`
+	var ms float64
+	err := r.db.QueryRowContext(ctx, query, string(id)).Scan(&ms)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, explain("read", r.path, err)
+	}
+	return time.Duration(math.Round(ms)) * time.Millisecond, nil
 }
 
 func (u Usage) plus(v Usage) Usage {
