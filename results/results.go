@@ -28,6 +28,10 @@ var (
 	// ErrFull means that nothing more can be written: disk full, quota or file
 	// size limit reached. What was committed is safe, the rest is still in Redis.
 	ErrFull = errors.New("no space left")
+	// ErrUnfit means that the file that was named cannot be a sink: it is something
+	// else, was written by a newer program, or cannot be written. Another name
+	// mends it.
+	ErrUnfit = errors.New("no usable results database")
 	// ErrBusy means that another program held the sink's lock for longer than
 	// busyTimeout. It passes.
 	ErrBusy = errors.New("locked by another program")
@@ -76,8 +80,21 @@ type Reader interface {
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[PairwiseRow, error]
 	// SingleRows yields the scores by phase, index and criterion.
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow, error]
+	// Run returns one run with its verdict; found is false when it is not
+	// recorded.
+	Run(ctx context.Context, run eval.RunID) (row RunRow, found bool, err error)
+	// Calls yields the calls made for one run, in the order in which they were
+	// asked for, also those whose outcome was discarded.
+	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
 	// CallTotals sums every call, discarded runs' too, by model and stage.
 	CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error)
+	// Waits sums how long calls waited to be admitted, by the limit that they
+	// waited for last, the most frequent first. Calls that no limit held back are
+	// one line with an empty Limit.
+	Waits(ctx context.Context, id eval.ID) ([]Wait, error)
+	// Pace counts the runs that ended at or after a time; the zero time counts
+	// all.
+	Pace(ctx context.Context, id eval.ID, since time.Time) (Pace, error)
 	// MedianLatency is the median time that answered calls took, from request to
 	// answer, to the millisecond; 0 when none was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
@@ -121,7 +138,8 @@ type RunState struct {
 }
 
 // RunRow is a run as it ended, and what all its calls together have used. Its
-// verdict (Winner, Reason, Scores) is not set; PairwiseRow and SingleRow have it.
+// verdict (Winner, Reason, Scores) is set by Reader.Run alone; PairwiseRow and
+// SingleRow have it elsewhere.
 type RunRow struct {
 	record.Run
 	Used Usage
@@ -146,6 +164,21 @@ type CallTotal struct {
 	Stage string
 	Usage
 	Errors map[string]int // calls that failed, by class
+}
+
+// Wait is what one limit has cost: the time between asking for admission and
+// sending the request, which also holds the wait for a slot of the worker.
+type Wait struct {
+	Limit string // id (ratelimit.Limit.ID); empty: no limit held these back
+	Calls int
+	Total time.Duration
+}
+
+// Pace is how many runs ended, from when the first of them began to when the
+// last of them ended.
+type Pace struct {
+	Runs        int
+	First, Last time.Time // zero without runs
 }
 
 // PairwiseRow is one verdict on a pair.

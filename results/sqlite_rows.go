@@ -57,21 +57,23 @@ func (r *reader) Runs(ctx context.Context, id eval.ID, states ...eval.State) ite
 			args = append(args, state.String())
 		}
 	}
-	return rows(ctx, r, func(row *sql.Rows, out *RunRow) error {
-		var first, second, candidate1, candidate2 string
-		var started, ended stamp
-		err := row.Scan(append([]any{
-			&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.State, &out.Queue, &out.Judge,
-			&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
-			(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
-		}, out.Used.fields()...)...)
-		out.Documents, out.Candidates = []string{first}, []string{candidate1}
-		if out.Kind == eval.KindPairwise {
-			out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
-		}
-		out.Started, out.Ended = started.Time, ended.Time
-		return err
-	}, selectRuns+where+groupRuns, args...)
+	return rows(ctx, r, scanRun, selectRuns+where+groupRuns, args...)
+}
+
+func scanRun(row *sql.Rows, out *RunRow) error {
+	var first, second, candidate1, candidate2 string
+	var started, ended stamp
+	err := row.Scan(append([]any{
+		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.State, &out.Queue, &out.Judge,
+		&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
+		(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
+	}, out.Used.fields()...)...)
+	out.Documents, out.Candidates = []string{first}, []string{candidate1}
+	if out.Kind == eval.KindPairwise {
+		out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
+	}
+	out.Started, out.Ended = started.Time, ended.Time
+	return err
 }
 
 // PairwiseRows yields the verdicts on pairs by phase and index.

@@ -1,0 +1,90 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"iter"
+	"math"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+const (
+	selectCalls = `
+SELECT id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, bound_by, status, class,
+  error, may_be_billed, request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, text,
+  finish, worker
+FROM calls WHERE evaluation = ? AND phase = ? AND index_ = ? ORDER BY asked_at, started_at, id`
+
+	// unixepoch's fractions are whole milliseconds, as the columns are.
+	selectWaits = `
+SELECT bound_by, count(*), coalesce(sum(unixepoch(started_at, 'subsec') - unixepoch(asked_at, 'subsec')), 0.0)
+FROM calls WHERE evaluation = ? GROUP BY bound_by ORDER BY count(*) DESC, bound_by`
+
+	// Times in one written form sort as they are.
+	selectPace = `
+SELECT count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ? AND ended_at >= ?`
+)
+
+// Run is one run with its verdict.
+func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
+	found, err := collect(rows(ctx, r, scanRun, selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
+		string(run.Evaluation), run.Phase, run.Index))
+	if err != nil || len(found) == 0 {
+		return RunRow{}, false, err
+	}
+	out := found[0]
+	pairs := rows(ctx, r, func(row *sql.Rows, of *record.Run) error { return row.Scan(&of.Winner, &of.Reason) },
+		"SELECT winner_doc_id, reason FROM pairwise_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
+	for verdict, err := range pairs {
+		if err != nil {
+			return RunRow{}, false, err
+		}
+		out.Winner, out.Reason = verdict.Winner, verdict.Reason
+	}
+	out.Scores, err = collect(rows(ctx, r, func(row *sql.Rows, s *record.Score) error {
+		return row.Scan(&s.Criterion, &s.Score, &s.Reason)
+	}, "SELECT criterion, score, reason FROM single_doc_results WHERE evaluation = ? AND id = ? ORDER BY criterion",
+		string(run.Evaluation), run.Short()))
+	return out, true, err
+}
+
+// Calls yields the calls made for one run.
+func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error] {
+	return rows(ctx, r, func(row *sql.Rows, c *record.Call) error {
+		var asked, started, ended stamp
+		var input, output, cached, reasoning sql.NullInt64
+		err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
+			&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
+			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.Text, &c.Finish, &c.Worker)
+		c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
+		c.Usage.Reported = input.Valid
+		c.Usage.Input, c.Usage.Output = input.Int64, output.Int64
+		c.Usage.Cached, c.Usage.Reasoning = cached.Int64, reasoning.Int64
+		return err
+	}, selectCalls, string(run.Evaluation), run.Phase, run.Index)
+}
+
+// Waits sums how long calls waited, by limit.
+func (r *reader) Waits(ctx context.Context, id eval.ID) ([]Wait, error) {
+	return collect(rows(ctx, r, func(row *sql.Rows, w *Wait) error {
+		var seconds float64
+		err := row.Scan(&w.Limit, &w.Calls, &seconds)
+		w.Total = time.Duration(math.Round(seconds*1000)) * time.Millisecond
+		return err
+	}, selectWaits, string(id)))
+}
+
+// Pace counts the runs that ended at or after a time.
+func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) (Pace, error) {
+	var p Pace
+	var first, last stamp
+	err := r.db.QueryRowContext(ctx, selectPace, string(id), formatTime(since)).Scan(&p.Runs, &first, &last)
+	if err != nil {
+		return Pace{}, explain("read", r.path, err)
+	}
+	p.First, p.Last = first.Time, last.Time
+	return p, nil
+}
