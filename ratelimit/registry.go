@@ -101,14 +101,16 @@ type registry struct {
 type rule struct {
 	Limit
 	id      string
-	state   string // key of its leases or of its theoretical arrival time
-	waiters string // key of the workers that wait for it
+	holders []string // sorted
+	state   string   // key of its leases or of its theoretical arrival time
+	waiters string   // key of the workers that wait for it
 	// Of a rate, in microseconds and calls.
 	interval, burst int64
 }
 
 func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	pinned := map[string][]Limit{}
+	holders := map[string][]string{}
 	for holder, text := range fields {
 		if holder == versionField {
 			continue
@@ -123,11 +125,13 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 				return nil, fmt.Errorf("limits of %s: %w", holder, err)
 			}
 			pinned[limit.ID()] = append(pinned[limit.ID()], limit)
+			holders[limit.ID()] = append(holders[limit.ID()], holder)
 		}
 	}
 	r := &registry{version: cmp.Or(fields[versionField], "0"), byID: map[string]*rule{}}
 	for id, limits := range pinned {
 		rule := newRule(k, id, tightest(limits))
+		rule.holders = slices.Sorted(slices.Values(holders[id]))
 		r.rules, r.byID[id] = append(r.rules, rule), rule
 	}
 	slices.SortFunc(r.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })

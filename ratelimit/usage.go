@@ -65,9 +65,18 @@ func (l *Limiter) remove(ctx context.Context, worker string, leaving bool) error
 // Usage is how much of a limit is used.
 type Usage struct {
 	Limit   Limit
+	Holders []string      // who pinned it, with this value or another
 	InUse   int           // of a concurrency limit: leases
 	Waiting int           // live workers with calls that wait for it
 	Wait    time.Duration // of a rate: until it admits the next call
+}
+
+// Binds reports whether calls wait for this limit now.
+func (u Usage) Binds() bool {
+	if u.Limit.Kind == Concurrency {
+		return u.Waiting > 0 && int64(u.InUse) >= u.Limit.Max
+	}
+	return u.Waiting > 0 && u.Wait > 0
 }
 
 // Usage reads how much of each limit in force is used, by ID.
@@ -107,7 +116,7 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 	}
 	usage := make([]Usage, len(registry.rules))
 	for i, r := range registry.rules {
-		u := Usage{Limit: r.Limit}
+		u := Usage{Limit: r.Limit, Holders: r.holders}
 		for _, worker := range waiters[i].Val() {
 			if alive[worker] > now {
 				u.Waiting++
