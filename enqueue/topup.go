@@ -375,7 +375,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 				tasks = append(tasks, next)
 			}
 		}
-		if err := push(ctx, t.store.Client(), queue, tasks); err != nil {
+		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps); err != nil {
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0

@@ -51,13 +51,16 @@ type run struct {
 	judge      eval.Judge
 	documents  []eval.Document
 	progress   store.Progress
+	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
 	answered   int           // of which were answered
 	log        zerolog.Logger
 }
 
-// handle carries one task out. nil ends the task; a *putBack sends it back.
+// handle carries one task out. nil ends the task, which asynq then keeps for a
+// while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
+// *putBack sends it back; a *failedRun puts it into asynq's archive.
 func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	queue, _ := asynq.GetQueueName(ctx)
 	r := &run{session: s, queue: queue}
@@ -72,10 +75,12 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	err = r.carryOut(ctx)
 	var back *putBack
 	switch {
-	case err == nil || errors.As(err, &back):
+	case err == nil:
+		return r.leave(t.ResultWriter())
+	case errors.As(err, &back) || errors.Is(err, asynq.RevokeTask):
 		return err
 	case errors.Is(err, store.ErrNoEvaluation):
-		return nil // deleted: nobody waits for it
+		return asynq.RevokeTask // deleted: nobody waits for it
 	case ctx.Err() != nil || s.stopping.Err() != nil:
 		// Stopped, fenced, or asynq's lease is over. Where the task is still
 		// ours it goes back; where it is not, the gate changes nothing.
@@ -93,7 +98,8 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	return &putBack{delay: time.Second, why: err.Error()}
 }
 
-// carryOut takes the run to its record, or returns a *putBack.
+// carryOut takes the run to its record, or returns a *putBack, or
+// asynq.RevokeTask for a task that is to be dropped.
 func (r *run) carryOut(ctx context.Context) error {
 	checked, progress, err := r.store.Check(ctx, r.task)
 	if err != nil {
@@ -101,7 +107,7 @@ func (r *run) carryOut(ctx context.Context) error {
 	}
 	if checked != store.VerdictRun {
 		r.log.Debug().Str("why", string(checked)).Msg("task dropped")
-		return nil
+		return asynq.RevokeTask
 	}
 	r.progress = progress
 	if r.evaluation, err = r.evaluations.load(ctx, r.task.Evaluation); err != nil {
@@ -109,7 +115,7 @@ func (r *run) carryOut(ctx context.Context) error {
 	}
 	if r.place, err = r.evaluation.run(r.task); err != nil {
 		r.log.Error().Err(err).Msg("task dropped")
-		return nil
+		return asynq.RevokeTask
 	}
 	asked := r.evaluation.asked
 	r.judge = asked.Judges[r.place.Judge]
@@ -369,7 +375,8 @@ func (r *run) record(ctx context.Context, state eval.State, outcome record.Run) 
 	if err != nil {
 		return err
 	}
-	r.calls = nil
+	outcome.State = state.String()
+	r.calls, r.ended = nil, outcome
 	if recorded && state == eval.StateSucceeded {
 		r.emit(Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()})
 	}

@@ -447,6 +447,16 @@ type asynqLog struct{ log zerolog.Logger }
 
 func (l asynqLog) Debug(args ...any) { l.log.Debug().Msg(fmt.Sprint(args...)) }
 func (l asynqLog) Info(args ...any)  { l.log.Info().Msg(fmt.Sprint(args...)) }
-func (l asynqLog) Warn(args ...any)  { l.log.Warn().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Warn(args ...any)  { l.log.WithLevel(endingLevel(args)).Msg(fmt.Sprint(args...)) }
 func (l asynqLog) Error(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
 func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
+
+// endingLevel is the level of a warning of asynq's. What it says about the
+// endings of failed and dropped runs was said before, or is nothing to act on.
+func endingLevel(args []any) zerolog.Level {
+	line := fmt.Sprint(args...)
+	if strings.HasPrefix(line, "Retry exhausted for task") || strings.HasPrefix(line, "revoke task") {
+		return zerolog.DebugLevel
+	}
+	return zerolog.WarnLevel
+}

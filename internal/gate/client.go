@@ -57,8 +57,28 @@ func (c client) pull(ctx context.Context, queue string) *redis.Cmd {
 func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
 	defer cancel()
-	guarded := append(append(make([]any, 0, len(args)+2), args...), task, c.gate.config.Owner)
-	return script.Run(ctx, c.UniversalClient, keys, guarded...)
+	key := keys[task-1]
+	guarded := append(append(make([]any, 0, len(args)+3), args...), c.gate.results.of(key), task, c.gate.config.Owner)
+	cmd := script.Run(ctx, c.UniversalClient, keys, guarded...)
+	if cmd.Err() == nil {
+		c.gate.results.forget(key)
+	}
+	return cmd
+}
+
+// HSet keeps a task's result, as asynq's ResultWriter writes it, until the task
+// ends: the guard then writes it with the ending, where the task is still this
+// worker's. Written at once, it would cost a command, and bring the key of a task
+// back that another worker has ended.
+func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntCmd {
+	result, ok := writtenResult(key, values)
+	if !ok {
+		return c.UniversalClient.HSet(ctx, key, values...)
+	}
+	c.gate.results.put(key, result)
+	cmd := redis.NewIntCmd(ctx)
+	cmd.SetVal(1)
+	return cmd
 }
 
 // forwarded looks at what has run: tasks whose delay is over became pending
@@ -92,4 +112,28 @@ func (e *endings) learn(source string) *redis.Script {
 	defer e.mu.Unlock()
 	e.guarded[redis.NewScript(source).Hash()] = script
 	return script
+}
+
+// results are those of tasks that have not ended yet, by the task's key.
+type results struct {
+	mu      sync.Mutex
+	pending map[string][]byte
+}
+
+func (r *results) put(task string, result []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending[task] = result
+}
+
+func (r *results) of(task string) []byte {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pending[task]
+}
+
+func (r *results) forget(task string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.pending, task)
 }

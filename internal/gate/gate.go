@@ -97,6 +97,7 @@ type Gate struct {
 	redis   redis.UniversalClient
 	config  Config
 	endings endings
+	results results
 	failing atomic.Int64 // queues whose last pull was an error
 
 	mu      sync.RWMutex // guards what follows
@@ -122,6 +123,7 @@ func New(client redis.UniversalClient, config Config) *Gate {
 		redis:   client,
 		config:  config,
 		endings: endings{guarded: map[string]*redis.Script{}},
+		results: results{pending: map[string][]byte{}},
 		queues:  map[string]*queue{},
 		work:    map[*work]struct{}{},
 		idle:    make(chan struct{}),

@@ -111,6 +111,47 @@ func TestForeignTaskIsLeftAlone(t *testing.T) {
 	}
 }
 
+// What a handler writes as its task's result is there once the task has ended,
+// and a worker that is no longer the task's writes none.
+func TestResultGoesWithTheEnding(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(1, asynq.Retention(time.Hour))
+		write := func(result string) asynq.HandlerFunc {
+			return func(_ context.Context, task *asynq.Task) error {
+				_, err := task.ResultWriter().Write([]byte(result))
+				return err
+			}
+		}
+		started, thaw := make(chan struct{}), make(chan struct{})
+		a := f.work("a", 1, func(ctx context.Context, task *asynq.Task) error {
+			close(started)
+			<-thaw
+			return write("of a")(ctx, task)
+		}, workerOptions{})
+		<-started
+		f.recover("t1")
+		bStarted, bGoOn := make(chan struct{}), make(chan struct{})
+		b := f.work("b", 1, func(ctx context.Context, task *asynq.Task) error {
+			close(bStarted)
+			<-bGoOn
+			return write("of b")(ctx, task)
+		}, workerOptions{})
+		<-bStarted
+		close(thaw)
+		a.end()
+		if got := f.task("t1")["result"]; got != "" {
+			t.Errorf("the result is %q before the task has ended, want none", got)
+		}
+		close(bGoOn)
+		f.eventually("B's ending", func() bool { return f.state("t1") == "completed" })
+		b.end()
+		if got := f.task("t1")["result"]; got != "of b" {
+			t.Errorf("the result is %q, want that of b", got)
+		}
+	})
+}
+
 // An ending whose answer was lost is sent again, by go-redis or by asynq.
 func TestEndingTwiceIsAnsweredOK(t *testing.T) {
 	t.Parallel()

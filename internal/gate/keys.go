@@ -59,6 +59,16 @@ func forwardedQueue(keys []string) (queue string, ok bool) {
 	return queueBefore(keys[1], "}:pending")
 }
 
+// writtenResult is what a command that sets these fields writes as the result of
+// the task of that key.
+func writtenResult(key string, fields []any) (result []byte, ok bool) {
+	if !strings.HasPrefix(key, "asynq:{") || !strings.Contains(key, "}:t:") || len(fields) != 2 || fields[0] != "result" {
+		return nil, false
+	}
+	result, ok = fields[1].([]byte)
+	return result, ok
+}
+
 func queueBefore(key, suffix string) (queue string, ok bool) {
 	key, ok = strings.CutSuffix(key, suffix)
 	if !ok {

@@ -1,6 +1,7 @@
 -- Stands in front of each of asynq's scripts that end a task, whose KEYS and ARGV
--- it leaves as they are. Two arguments are added at the end:
+-- it leaves as they are. Three arguments are added at the end:
 --
+-- ARGV[#ARGV-2] what the handler has written as the task's result, or ""
 -- ARGV[#ARGV-1] which of KEYS is the task's
 -- ARGV[#ARGV]   worker id
 --
@@ -12,4 +13,7 @@ do
     return redis.status_reply("OK")
   end
   redis.call("HDEL", task, "owner", "pull")
+  if ARGV[#ARGV - 2] ~= "" then
+    redis.call("HSET", task, "result", ARGV[#ARGV - 2])
+  end
 end

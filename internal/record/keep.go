@@ -1,0 +1,24 @@
+package record
+
+import "time"
+
+// KeptTime is how long asynq keeps the task of a run that has succeeded, so that
+// people see it and its result in asynqmon.
+const KeptTime = 10 * time.Minute
+
+// Bounds of what is kept, because each kept task costs memory.
+const (
+	keptWhole = 10_000 // runs up to which an evaluation's tasks are all kept
+	keptShare = 100    // one in so many is kept above
+)
+
+// Keeps reports whether the task of a phase's index-th run is kept for KeptTime
+// after it has succeeded. Those of failed runs are always kept, in asynq's
+// archive.
+func (e Evaluation) Keeps(index int) bool {
+	runs := 0
+	for _, phase := range e.Phases {
+		runs += phase.Runs
+	}
+	return runs <= keptWhole || index%keptShare == 0
+}

@@ -1,0 +1,76 @@
+package worker
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// failedRun ends the task of a run that was recorded as failed: asynq archives it
+// under this error, where people look for what failed.
+type failedRun struct {
+	class    providers.Class
+	message  string
+	attempts int
+}
+
+func (f *failedRun) Error() string {
+	calls := "calls"
+	if f.attempts == 1 {
+		calls = "call"
+	}
+	return fmt.Sprintf("%s: %s (after %d %s)", f.class, f.message, f.attempts, calls)
+}
+
+// Unwrap makes asynq archive the task instead of trying it again.
+func (*failedRun) Unwrap() error { return asynq.SkipRetry }
+
+// summary is what asynq shows as the result of a task that it keeps.
+type summary struct {
+	Winner   string         `json:"winner,omitempty"`
+	Reason   string         `json:"reason,omitempty"`
+	Scores   []record.Score `json:"scores,omitempty"`
+	Attempts int            `json:"attempts"`
+}
+
+// summaryRunes is how much of a reason stands in a summary; the sink has it all.
+const summaryRunes = 300
+
+// leave ends the task of a run that was recorded, so that people find it in
+// asynq: a failed one in the archive, a succeeded one with its verdict as long as
+// asynq keeps it.
+func (r *run) leave(result *asynq.ResultWriter) error {
+	if r.ended.State == eval.StateFailed.String() {
+		return &failedRun{class: r.ended.Class, message: r.ended.Error, attempts: r.ended.Attempts}
+	}
+	if !r.evaluation.record.Keeps(r.task.Index) {
+		return nil
+	}
+	short := summary{Winner: r.ended.Winner, Reason: shorten(r.ended.Reason), Attempts: r.ended.Attempts}
+	for _, score := range r.ended.Scores {
+		score.Reason = shorten(score.Reason)
+		short.Scores = append(short.Scores, score)
+	}
+	raw, err := json.Marshal(short)
+	if err == nil {
+		_, err = result.Write(raw)
+	}
+	if err != nil {
+		r.log.Debug().Err(err).Msg("asynq does not show this run's result")
+	}
+	return nil
+}
+
+// shorten cuts a text to summaryRunes.
+func shorten(text string) string {
+	if runes := []rune(text); len(runes) > summaryRunes {
+		return strings.TrimSpace(string(runes[:summaryRunes])) + "…"
+	}
+	return text
+}
