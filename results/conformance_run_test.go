@@ -104,15 +104,16 @@ func testWaits(t *testing.T, url string) {
 func testPace(t *testing.T, url string) {
 	ctx := context.Background()
 	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdict(0), failure(1, 0), verdict(7)) // each begins its index in seconds after epoch, and takes one
+	// Each begins its index in seconds after epoch, and takes one.
+	mustAppend(t, sink, e.ID, scores(0), verdict(0), failure(1, 0), verdict(7))
 	for _, c := range []struct {
 		since time.Time
-		want  Pace
+		want  []Pace
 	}{
-		{time.Time{}, Pace{3, epoch, epoch.Add(8 * time.Second)}},
-		{epoch.Add(2 * time.Second), Pace{2, epoch.Add(time.Second), epoch.Add(8 * time.Second)}},
-		{epoch.Add(2*time.Second + time.Millisecond), Pace{1, epoch.Add(7 * time.Second), epoch.Add(8 * time.Second)}},
-		{epoch.Add(time.Hour), Pace{}},
+		{time.Time{}, []Pace{{0, 1, epoch, epoch.Add(time.Second)}, {1, 3, epoch, epoch.Add(8 * time.Second)}}},
+		{epoch.Add(2 * time.Second), []Pace{{1, 2, epoch.Add(time.Second), epoch.Add(8 * time.Second)}}},
+		{epoch.Add(2*time.Second + time.Millisecond), []Pace{{1, 1, epoch.Add(7 * time.Second), epoch.Add(8 * time.Second)}}},
+		{epoch.Add(time.Hour), nil},
 	} {
 		got, err := sink.Pace(ctx, e.ID, c.since)
 		if diff := cmp.Diff(c.want, got); diff != "" || err != nil {

@@ -92,9 +92,9 @@ type Reader interface {
 	// waited for last, the most frequent first. Calls that no limit held back are
 	// one line with an empty Limit.
 	Waits(ctx context.Context, id eval.ID) ([]Wait, error)
-	// Pace counts the runs that ended at or after a time; the zero time counts
-	// all.
-	Pace(ctx context.Context, id eval.ID, since time.Time) (Pace, error)
+	// Pace counts, by phase, the runs that ended at or after a time; the zero time
+	// counts all. A phase without such runs is left out.
+	Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error)
 	// MedianLatency is the median time that answered calls took, from request to
 	// answer, to the millisecond; 0 when none was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
@@ -174,11 +174,12 @@ type Wait struct {
 	Total time.Duration
 }
 
-// Pace is how many runs ended, from when the first of them began to when the
-// last of them ended.
+// Pace is how many runs of a phase ended, from when the first of them began to
+// when the last of them ended.
 type Pace struct {
+	Phase       int
 	Runs        int
-	First, Last time.Time // zero without runs
+	First, Last time.Time
 }
 
 // PairwiseRow is one verdict on a pair.

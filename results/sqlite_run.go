@@ -25,7 +25,8 @@ FROM calls WHERE evaluation = ? GROUP BY bound_by ORDER BY count(*) DESC, bound_
 
 	// Times in one written form sort as they are.
 	selectPace = `
-SELECT count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ? AND ended_at >= ?`
+SELECT phase, count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ? AND ended_at >= ?
+GROUP BY phase ORDER BY phase`
 )
 
 // Run is one run with its verdict.
@@ -78,13 +79,11 @@ func (r *reader) Waits(ctx context.Context, id eval.ID) ([]Wait, error) {
 }
 
 // Pace counts the runs that ended at or after a time.
-func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) (Pace, error) {
-	var p Pace
-	var first, last stamp
-	err := r.db.QueryRowContext(ctx, selectPace, string(id), formatTime(since)).Scan(&p.Runs, &first, &last)
-	if err != nil {
-		return Pace{}, explain("read", r.path, err)
-	}
-	p.First, p.Last = first.Time, last.Time
-	return p, nil
+func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error) {
+	return collect(rows(ctx, r, func(row *sql.Rows, p *Pace) error {
+		var first, last stamp
+		err := row.Scan(&p.Phase, &p.Runs, &first, &last)
+		p.First, p.Last = first.Time, last.Time
+		return err
+	}, selectPace, string(id), formatTime(since)))
 }
