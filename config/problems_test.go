@@ -152,6 +152,7 @@ func TestNearest(t *testing.T) {
 	for word, want := range map[string]string{
 		"judge": "judges", "jugdes": "judges", "JSON": "json", "pairwse": "pairwise",
 		"max_concurency": "max_concurrency", "perprovider": "per_provider", "xyz": "", "": "",
+		"jsno": "json", "pariwise": "pairwise", "josnify": "jsonify",
 	} {
 		if got := Nearest(word, known); got != want {
 			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)

@@ -35,17 +35,17 @@ func sqlitePath(url string) (string, error) {
 	if named {
 		path = strings.TrimPrefix(path, "//")
 	} else if scheme, _, ok := strings.Cut(url, "://"); ok {
-		return "", fmt.Errorf("sink %s://…: unknown kind %q: want sqlite:PATH", scheme, scheme)
+		return "", unfit{fmt.Errorf("sink %s://…: unknown kind %q: want sqlite:PATH", scheme, scheme)}
 	}
 	if path == "" {
-		return "", fmt.Errorf("sink %q names no file: want sqlite:PATH", url)
+		return "", unfit{fmt.Errorf("sink %q names no file: want sqlite:PATH", url)}
 	}
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return "", fmt.Errorf("sink %q: %w", url, err)
 	}
 	if info, err := os.Stat(absolute); err == nil && info.IsDir() {
-		return "", fmt.Errorf("open results database %s: it is a folder: name a file in it", absolute)
+		return "", unfit{fmt.Errorf("open results database %s: it is a folder: name a file in it", absolute)}
 	}
 	return absolute, nil
 }

@@ -165,16 +165,16 @@ func inspect(ctx context.Context, db rowQuerier, path string) (fileState, error)
 	case application == 0 && version == 0 && tables == 0:
 		return fresh, nil
 	case application != applicationID:
-		return 0, fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)
+		return 0, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
 	case version > schemaVersion:
-		return 0, fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", path, version, schemaVersion)
+		return 0, unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", path, version, schemaVersion)}
 	}
 	return ours, nil
 }
 
 func openSQLiteReader(ctx context.Context, path string) (*reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)
+		return nil, unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)}
 	}
 	r, err := openReader(ctx, path, "rw")
 	if err == nil || !unwritable(err) || pendingLog(path) {
@@ -207,7 +207,7 @@ func openReader(ctx context.Context, path, mode string) (_ *reader, err error) {
 		return nil, err
 	}
 	if state == fresh {
-		return nil, fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", path)
+		return nil, unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", path)}
 	}
 	decoder, err := zstd.NewReader(nil)
 	if err != nil {

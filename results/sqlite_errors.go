@@ -23,16 +23,22 @@ func explain(operation, path string, err error) error {
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return fmt.Errorf("%s: %w: close whatever has it open for writing: %w", where, ErrBusy, err)
 	case codes.SQLITE_NOTADB:
-		return fmt.Errorf("%s: it is not a SQLite database: name another file: %w", where, err)
+		return unfit{fmt.Errorf("%s: it is not a SQLite database: name another file: %w", where, err)}
 	case codes.SQLITE_CORRUPT:
 		return fmt.Errorf("%s: it is damaged: move it away, or rescue it with `sqlite3 FILE .recover`: %w", where, err)
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:
-		return fmt.Errorf("%s: cannot be written: check that its folder exists and that you may write to both: %w", where, err)
+		return unfit{fmt.Errorf("%s: cannot be written: check that its folder exists and that you may write to both: %w", where, err)}
 	case codes.SQLITE_PROTOCOL, codes.SQLITE_IOERR:
 		return fmt.Errorf("%s: the disk or its file system refused (network drives may): put it on a local disk: %w", where, err)
 	}
 	return fmt.Errorf("%s: %w", where, err)
 }
+
+// unfit is an ErrUnfit with a text of its own.
+type unfit struct{ error }
+
+func (e unfit) Unwrap() error        { return e.error }
+func (e unfit) Is(target error) bool { return target == ErrUnfit }
 
 // unwritable reports whether err comes of a file or folder that cannot be
 // written.

@@ -119,6 +119,17 @@ func (b *budget) allow(queue string, most int) {
 	b.of(queue).most = most
 }
 
+// inFlight is how many calls are being made.
+func (b *budget) inFlight() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := 0
+	for _, l := range b.queues {
+		n += l.at[flying]
+	}
+	return n
+}
+
 // idle reports whether no task of a queue is held.
 func (b *budget) idle(queue string) bool {
 	b.mu.Lock()

@@ -124,6 +124,7 @@ func (s *session) run(ctx context.Context) error {
 	fenced := false
 	select {
 	case <-ctx.Done():
+		s.cfg.Stopping(s.budget.inFlight(), s.grace())
 	case <-s.limiter.Fenced():
 		fenced = true
 	}

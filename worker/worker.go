@@ -43,6 +43,9 @@ type Config struct {
 	Log   zerolog.Logger
 	// Events is told what becomes of every run. It must not block. nil: nobody.
 	Events func(Event)
+	// Stopping is told, once ctx has ended, how many calls are in flight and how
+	// long they may go on. nil: nobody.
+	Stopping func(inFlight int, grace time.Duration)
 }
 
 // Endpoint is a provider with the key it is called with.
@@ -55,6 +58,9 @@ func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
 	if c.Events == nil {
 		c.Events = func(Event) {}
+	}
+	if c.Stopping == nil {
+		c.Stopping = func(int, time.Duration) {}
 	}
 	return c
 }

@@ -42,6 +42,9 @@ type process struct {
 func Main(ctx context.Context, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
 	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
 	err := p.run(ctx, args)
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
+		err = withCode(exitInterrupted, errors.New("interrupted: what is recorded is kept, and the same command goes on"))
+	}
 	for line := range strings.Lines(message(err)) {
 		fmt.Fprintln(stderr, "evalfleet: "+strings.TrimRight(line, "\n"))
 	}

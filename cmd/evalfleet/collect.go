@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -38,7 +39,7 @@ func collectCommand(p *process) *cli.Command {
 				return err
 			}
 			defer d.client.Close()
-			return d.collect(c.Context, eval.ID(c.Args().First()), c.Bool(followFlag))
+			return goOnWith(d.collect(c.Context, eval.ID(c.Args().First()), c.Bool(followFlag)), p.again(c))
 		},
 	}
 }
@@ -90,7 +91,7 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 	n, err := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Log: d.log}).Drain(ctx)
 	fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, n, out.path(sinkFile))
 	if err != nil {
-		return collectError(err)
+		return sinkError(err)
 	}
 	if r.Status == record.StatusDone {
 		return d.finish(ctx, r, sink)
@@ -101,25 +102,37 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 // follow drains the evaluation, or all there are and those to come, until ctx
 // ends or the evaluation is complete.
 func (d *drain) follow(ctx context.Context, only eval.ID) error {
-	group, ctx := errgroup.WithContext(ctx)
+	if only != "" {
+		return d.followOne(ctx, only)
+	}
+	var mu sync.Mutex // guards followed
 	followed := map[eval.ID]bool{}
+	group, ctx := errgroup.WithContext(ctx)
 	for {
-		ids := []eval.ID{only}
-		if only == "" {
-			var err error
-			if ids, err = d.store.Active(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
-			}
+		ids, err := d.store.Active(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
 		}
+		mu.Lock()
 		for _, id := range ids {
-			if !followed[id] {
-				followed[id] = true
-				group.Go(func() error { return d.followOne(ctx, id) })
+			if followed[id] {
+				continue
 			}
+			followed[id] = true
+			group.Go(func() error {
+				err := d.followOne(ctx, id)
+				if redisAway(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
+					// It may come back: Redis with its memory, or its submission.
+					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
+					mu.Lock()
+					delete(followed, id)
+					mu.Unlock()
+					return nil
+				}
+				return err
+			})
 		}
-		if only != "" {
-			return group.Wait()
-		}
+		mu.Unlock()
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -148,10 +161,9 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 	_ = shown.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s; the rest waits in Redis: `evalfleet collect %s` goes on",
-			watch.ended(), watch.total, id, out.dir, id))
+		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis", watch.ended(), watch.total, id, out.dir))
 	case err != nil:
-		return collectError(err)
+		return sinkError(err)
 	}
 	return d.finish(ctx, r, sink)
 }
@@ -209,11 +221,11 @@ func plannedRuns(r record.Evaluation) int {
 	return n
 }
 
-// collectError tells a wrong sink, which another command line mends, from a
-// store that is away.
-func collectError(err error) error {
-	if errors.Is(err, results.ErrOtherSink) || errors.Is(err, results.ErrNoEvaluation) {
-		return withCode(exitUsage, err)
+// goOnWith adds the command that goes on after an interruption, or once Redis or
+// the disk is usable again.
+func goOnWith(err error, command string) error {
+	if code := codeOf(err); code == exitInterrupted || code == exitUnreachable {
+		return withCode(code, fmt.Errorf("%w; go on with: %s", err, command))
 	}
-	return withCode(exitUnreachable, err)
+	return err
 }

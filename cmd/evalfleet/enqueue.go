@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
+	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
@@ -66,7 +68,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	if c.Bool(waitFlag) {
 		if err := d.stay(c.Context, submission, sinkURL, receipt.ID); err != nil {
-			return err
+			return goOnWith(err, p.again(c))
 		}
 		if err := d.conclude(c.Context, receipt.ID, on); err != nil {
 			return err
@@ -91,7 +93,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err == nil {
 		recorded, err := results.OpenReadOnly(ctx, url)
 		if err != nil {
-			return enqueue.Receipt{}, err
+			return enqueue.Receipt{}, sinkError(err)
 		}
 		defer recorded.Close()
 		submission.Recorded = recordedIn(ctx, recorded, r)
@@ -100,20 +102,47 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 	return receipt, withCode(exitUnreachable, err)
 }
 
-// stay collects until the evaluation is complete. When Redis has lost it, it is
-// submitted again; what is in the sink is not asked again.
+// stay collects until the evaluation is complete.
 func (d *drain) stay(ctx context.Context, s *config.Submission, sinkURL string, id eval.ID) error {
+	return followResubmitting(ctx, d.log, id,
+		func(ctx context.Context) error { return d.followOne(ctx, id) },
+		func(ctx context.Context) error { _, err := d.submit(ctx, s, sinkURL); return err })
+}
+
+// followResubmitting follows an evaluation to its end. When Redis has lost it,
+// it is submitted again; what is in the sink is not asked again. While Redis is
+// away it waits.
+func followResubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
+	lost := false
 	for {
-		err := d.followOne(ctx, id)
-		if !errors.Is(err, results.ErrNoEvaluation) && !errors.Is(err, store.ErrNoEvaluation) {
+		step := follow
+		if lost {
+			step = submit
+		}
+		err := step(ctx)
+		switch {
+		case err == nil && !lost:
+			return nil
+		case err == nil:
+			lost = false
+			continue
+		case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
+			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
+			lost = true
+			continue
+		case !redisAway(err):
 			return err
 		}
-		d.log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
-		if _, err := d.submit(ctx, s, sinkURL); err != nil {
-			return err
+		select {
+		case <-time.After(awayFor):
+		case <-ctx.Done():
+			return ctx.Err()
 		}
 	}
 }
+
+// awayFor is how long a Redis that is away is left alone.
+const awayFor = 500 * time.Millisecond
 
 // conclude writes the exports of a complete evaluation from its sink.
 func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // exit is the process's exit code. Scripts rely on them.
@@ -60,10 +61,26 @@ func codeOf(err error) exit {
 		return exitUsage
 	case errors.Is(err, context.Canceled):
 		return exitInterrupted
-	case errors.Is(err, syscall.ENOSPC):
+	case outOfRoom(err):
 		return exitUnreachable
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.EROFS):
 		return exitUsage
 	}
 	return exitUnreachable
+}
+
+// outOfRoom reports whether the disk is full, or a quota or a bound on the size
+// of files is reached.
+func outOfRoom(err error) bool {
+	return errors.Is(err, results.ErrFull) ||
+		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
+}
+
+// sinkError tells a results store that another command line mends from one that
+// cannot be used now.
+func sinkError(err error) error {
+	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherSink) {
+		return withCode(exitUsage, err)
+	}
+	return withCode(exitUnreachable, err)
 }

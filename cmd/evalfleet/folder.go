@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -26,6 +29,7 @@ const (
 type folder struct {
 	dir  string
 	lock *flock.Flock
+	made string // the topmost folder that was made for it; empty: it was there
 }
 
 // defaultFolder is where an evaluation's files go when nobody says.
@@ -45,18 +49,54 @@ func fileSafe(name string) string {
 
 // openFolder makes and locks an output folder.
 func openFolder(dir string) (*folder, error) {
+	f := &folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, usageError("output folder: %w; choose another with --out-dir", err)
+		f.undo()
+		return nil, withCode(folderCode(err), fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
 	}
-	lock := flock.New(filepath.Join(dir, lockFile))
-	held, err := lock.TryLock()
+	held, err := f.lock.TryLock()
 	switch {
 	case err != nil:
-		return nil, usageError("output folder %s cannot be written: %w; choose another with --out-dir", dir, err)
+		f.undo()
+		return nil, withCode(folderCode(err), fmt.Errorf("output folder %s cannot be written: %w; choose another with --out-dir", dir, err))
 	case !held:
 		return nil, usageError("output folder %s is in use by another evalfleet; wait for it, look at it with `evalfleet status %s`, or choose another with --out-dir", dir, dir)
 	}
-	return &folder{dir: dir, lock: lock}, nil
+	return f, nil
+}
+
+// firstMissing is the topmost part of a path that is not there yet, "" when all
+// of it is.
+func firstMissing(dir string) string {
+	missing := ""
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			return missing
+		}
+		missing = at
+	}
+}
+
+// undo takes a folder away that openFolder has made, when nothing came of it.
+// Only what this program puts into a new folder is removed.
+func (f *folder) undo() {
+	if f.made == "" {
+		return
+	}
+	for _, name := range []string{sinkFile, sinkFile + "-wal", sinkFile + "-shm", sinkFile + "-journal", lockFile} {
+		_ = os.Remove(f.path(name))
+	}
+	for at := filepath.Clean(f.dir); os.Remove(at) == nil && at != f.made; at = filepath.Dir(at) {
+	}
+}
+
+// folderCode is the exit code for a folder that cannot be written: a full disk
+// is mended by making room, anything else by another command line.
+func folderCode(err error) exit {
+	if outOfRoom(err) {
+		return exitUnreachable
+	}
+	return exitUsage
 }
 
 // Close lets others have the folder. The lock's file stays: removed, it could be

@@ -93,44 +93,52 @@ type job struct {
 }
 
 // run carries the job out. Interrupted, it keeps what is done and says how to
-// go on.
+// go on. What can be refused is refused before anything is written.
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.submission.Evaluation
 	id := e.ID()
 	if j.dir == "" {
 		j.dir = defaultFolder(e.Name, id)
 	}
-	out, err := openFolder(j.dir)
-	if err != nil {
-		return err
-	}
-	defer out.Close()
 	r, _, err := enqueue.Plan(id, e, j.submission.Settings)
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	sink, err := openSink(ctx, j.sinkURL, out, r, e, j.submission.Texts)
-	if err != nil {
-		return err
-	}
-	defer sink.Close()
-
 	callable, err := openEndpoints(j.submission.Providers, j.env, j.slots, ofJudges(e.Judges))
 	if err != nil {
 		return err
 	}
 	defer callable.Close()
-	client, closeRedis, err := j.connect(ctx)
+	var client redis.UniversalClient
+	if j.redisURL != "" {
+		if client, err = connect(ctx, j.redisURL, j.log); err != nil {
+			return err
+		}
+		defer client.Close()
+	}
+	out, err := openFolder(j.dir)
 	if err != nil {
 		return err
 	}
-	defer closeRedis()
+	defer out.Close()
+	sink, err := openSink(ctx, j.sinkURL, out, r, e, j.submission.Texts)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	if client == nil {
+		var end func()
+		if client, end, err = j.embedded(ctx); err != nil {
+			return err
+		}
+		defer end()
+	}
 
 	events, err := openEvents(out.path(eventsFile))
 	if err != nil {
 		return withCode(exitUnreachable, err)
 	}
-	defer func() { err = errors.Join(err, withCode(exitUnreachable, events.Close())) }()
+	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
 	if err := j.work(ctx, client, sink, r, callable.byName, events); err != nil {
 		return err
 	}
@@ -144,10 +152,14 @@ func (j *job) run(ctx context.Context) (err error) {
 func (j *job) work(ctx context.Context, client redis.UniversalClient, sink results.Sink, r record.Evaluation, callable map[string]worker.Endpoint, events *eventLog) error {
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
-	receipt, err := (&enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}).Submit(ctx, enqueue.Submission{
-		Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-		SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r),
-	})
+	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
+	submit := func(ctx context.Context) (enqueue.Receipt, error) {
+		return enqueuer.Submit(ctx, enqueue.Submission{
+			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
+			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r),
+		})
+	}
+	receipt, err := submit(ctx)
 	if err != nil {
 		return err
 	}
@@ -162,33 +174,45 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 
 	working, stop := context.WithCancel(ctx)
 	defer stop()
+	// After a stop, calls in flight may take long. Their results are collected as
+	// they come, so that whatever happens meanwhile loses none of them.
+	collecting, workEnded := context.WithCancel(context.WithoutCancel(ctx))
+	defer workEnded()
 	var parts errgroup.Group
 	parts.Go(func() error {
-		defer stop()
+		defer workEnded()
 		return worker.Run(working, worker.Config{
 			Client: client, Namespace: j.namespace, Slots: j.slots, Endpoints: callable,
 			Grace: j.grace, Lease: j.submission.Lease, Log: j.log, Events: events.write,
+			Stopping: func(inFlight int, grace time.Duration) {
+				if ctx.Err() != nil {
+					sayStopping(j.console, inFlight, grace)
+				}
+			},
 		})
 	})
-	parts.Go(func() error { watch.show(working); return nil })
+	parts.Go(func() error { watch.show(collecting); return nil })
 	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
-		err := collector.Follow(working, watch.complete)
-		if working.Err() != nil {
+		err := followResubmitting(collecting, j.log, receipt.ID,
+			func(ctx context.Context) error { return collector.Follow(ctx, watch.complete) },
+			func(ctx context.Context) error { _, err := submit(ctx); return err })
+		if collecting.Err() != nil {
 			return nil
 		}
 		return err
 	})
 	err = parts.Wait()
-	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); drainErr != nil {
-		err = errors.Join(err, drainErr)
+	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); err == nil {
+		err = drainErr
 	}
+	standing := fmt.Sprintf("%d of %d runs are recorded in %s; go on with: %s", watch.ended(), receipt.Runs, j.dir, j.resumeWith)
 	switch {
 	case ctx.Err() != nil:
-		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs are recorded in %s; go on with: %s", watch.ended(), receipt.Runs, j.dir, j.resumeWith))
+		return withCode(exitInterrupted, fmt.Errorf("interrupted: %s", standing))
 	case err != nil:
-		return withCode(exitUnreachable, err)
+		return withCode(exitUnreachable, fmt.Errorf("%w\n%s", err, standing))
 	}
 	if err := s.Expire(ctx, r); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
@@ -196,12 +220,17 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 	return sink.Finish(ctx, receipt.ID, time.Now())
 }
 
-// connect opens the Redis that was named, or brings one.
-func (j *job) connect(ctx context.Context) (redis.UniversalClient, func(), error) {
-	if j.redisURL != "" {
-		client, err := connect(ctx, j.redisURL, j.log)
-		return client, func() { _ = client.Close() }, err
+// sayStopping tells whoever asked for a stop what is waited for, and how not to
+// wait.
+func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
+	if inFlight > 0 {
+		fmt.Fprintf(to, "stopping: %s in flight may end, for at most %s; Ctrl-C again stops at once and gives them up\n",
+			count(inFlight, "call"), grace)
 	}
+}
+
+// embedded brings a Redis for this run alone, and says how to end it.
+func (j *job) embedded(ctx context.Context) (redis.UniversalClient, func(), error) {
 	alone := j.alone()
 	server, err := embedded.Start(j.dir)
 	if err != nil {
@@ -238,7 +267,8 @@ func openSink(ctx context.Context, url string, out *folder, r record.Evaluation,
 	}
 	sink, err := results.Open(ctx, url)
 	if err != nil {
-		return nil, withCode(exitUnreachable, err)
+		out.undo()
+		return nil, sinkError(err)
 	}
 	err = sink.PutEvaluation(ctx, results.Evaluation{
 		ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now(),

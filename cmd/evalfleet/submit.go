@@ -111,26 +111,32 @@ func slotsOf(c *cli.Context) (int, error) {
 	return 0, usageError("--%s must be at least 1, got %d", slotsFlag, c.Int(slotsFlag))
 }
 
-// again is the command line that goes on with what was interrupted.
+// again is the command line that goes on with what was interrupted: as it was
+// given, with what the environment adds, and without passwords.
 func (p *process) again(c *cli.Context) string {
-	words := []string{"evalfleet", c.Command.Name, c.Args().First()}
-	for _, name := range []string{redisFlag, namespaceFlag, configFlag, outDirFlag, judgeFlag, limitFlag, againFlag, sinkFlagName} {
-		if !c.IsSet(name) {
+	words := []string{"evalfleet", c.Command.Name}
+	for _, argument := range c.Args().Slice() {
+		words = append(words, quoted(argument))
+	}
+	for _, f := range c.Command.Flags {
+		name := f.Names()[0]
+		if !c.IsSet(name) || name == logLevelFlag || name == logFormatFlag {
 			continue
 		}
-		value := c.String(name)
-		switch name {
-		case judgeFlag:
-			for _, judge := range c.StringSlice(judgeFlag) {
-				words = append(words, "--"+judgeFlag, quoted(judge))
+		values := []string{fmt.Sprint(c.Value(name))}
+		switch value := c.Value(name).(type) {
+		case bool:
+			words = append(words, "--"+name)
+			continue
+		case cli.StringSlice:
+			values = value.Value()
+		}
+		for _, value := range values {
+			if name == redisFlag {
+				value = redact(value)
 			}
-			continue
-		case limitFlag:
-			value = fmt.Sprint(c.Int(limitFlag))
-		case redisFlag:
-			value = redact(value)
+			words = append(words, "--"+name, quoted(value))
 		}
-		words = append(words, "--"+name, quoted(value))
 	}
 	return strings.Join(words, " ")
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/urfave/cli/v2"
 
@@ -71,6 +72,11 @@ func (p *process) work(c *cli.Context) (err error) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	settings.Stopping = func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) }
 	fmt.Fprintf(d.console, "working for %s with %d slots; providers: %s\n", redact(c.String(redisFlag)), slots, strings.Join(names, ", "))
-	return withCode(exitUnreachable, worker.Run(c.Context, settings))
+	if err := worker.Run(c.Context, settings); err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	fmt.Fprintln(d.console, "stopped; what is not done waits in Redis for other workers, or for: "+p.again(c))
+	return nil
 }
