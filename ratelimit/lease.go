@@ -170,6 +170,7 @@ func (l *Limiter) drop(e *Lease) {
 // lose ends a lease that is ours no more. The Limiter's lock is held.
 func (l *Limiter) lose(e *Lease, why error) {
 	e.lost = why
+	l.health.Lost++
 	l.drop(e)
 	for _, cancel := range e.onLosing {
 		cancel(why)

@@ -82,7 +82,7 @@ type Limiter struct {
 	held    map[string]int64 // leases by limit ID
 	until   time.Time        // when the heartbeat is taken to have lapsed
 	waiting int
-	away    bool // Redis did not answer, and that was logged
+	health  Health
 }
 
 // mail is what others tell the pump.
@@ -180,6 +180,20 @@ func (l *Limiter) Waiting() int {
 	return l.waiting
 }
 
+// Health is how a Limiter has fared since it was made.
+type Health struct {
+	Away    bool // Redis did not answer when it was asked last
+	Outages int  // how often it stopped answering
+	Lost    int  // leases that ended before they were released
+}
+
+// Health may be asked at any time.
+func (l *Limiter) Health() Health {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.health
+}
+
 // wakePump tells the pump that there is something to do.
 func (l *Limiter) wakePump() {
 	select {
@@ -194,8 +208,11 @@ func (l *Limiter) outage(ctx context.Context, err error) {
 		return
 	}
 	l.mu.Lock()
-	known := l.away
-	l.away = true
+	known := l.health.Away
+	if !known {
+		l.health.Away = true
+		l.health.Outages++
+	}
 	l.mu.Unlock()
 	if !known {
 		l.cfg.Log.Warn().Err(err).Msg("limits cannot be asked, no call starts")
@@ -205,6 +222,6 @@ func (l *Limiter) outage(ctx context.Context, err error) {
 // answered notes that Redis is there.
 func (l *Limiter) answered() {
 	l.mu.Lock()
-	l.away = false
+	l.health.Away = false
 	l.mu.Unlock()
 }

@@ -139,7 +139,7 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 		r.answered++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
-		r.calls = append(r.calls, call)
+		r.keep(call)
 		return nil
 	}
 	if errors.Is(err, providers.ErrAgain) {
@@ -152,12 +152,18 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 	if errors.As(err, &failed) {
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
 	}
-	r.calls = append(r.calls, call)
+	r.keep(call)
 	if call.Class == providers.Timeout {
 		r.emit(Event{Event: EventTimeout, TimeoutS: timeout.Seconds()})
 		r.log.Warn().Dur("timeout", timeout).Msg("call timed out")
 	}
 	return err
+}
+
+// keep notes a call that is to be recorded.
+func (r *run) keep(call record.Call) {
+	r.calls = append(r.calls, call)
+	r.cfg.Calls(call)
 }
 
 // persist writes to Redis what must not be lost, waiting while Redis is away.

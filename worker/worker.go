@@ -18,6 +18,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -43,6 +44,11 @@ type Config struct {
 	Log   zerolog.Logger
 	// Events is told what becomes of every run. It must not block. nil: nobody.
 	Events func(Event)
+	// Calls is told of every call that was made, when it has ended. It must not
+	// block. nil: nobody.
+	Calls func(record.Call)
+	// Probe looks into the worker while it runs. nil: nobody looks.
+	Probe *Probe
 	// Stopping is told, once ctx has ended, how many calls are in flight and how
 	// long they may go on. nil: nobody.
 	Stopping func(inFlight int, grace time.Duration)
@@ -59,6 +65,10 @@ func (c Config) withDefaults() Config {
 	if c.Events == nil {
 		c.Events = func(Event) {}
 	}
+	if c.Calls == nil {
+		c.Calls = func(record.Call) {}
+	}
+	c.Probe = cmp.Or(c.Probe, &Probe{})
 	if c.Stopping == nil {
 		c.Stopping = func(int, time.Duration) {}
 	}
@@ -90,9 +100,12 @@ func Run(ctx context.Context, cfg Config) error {
 		return err
 	}
 	cfg = cfg.withDefaults()
+	defer context.AfterFunc(ctx, cfg.Probe.stop)()
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID())
+		cfg.Probe.begin(s.limiter)
 		err := s.run(ctx)
+		cfg.Probe.end()
 		switch {
 		case errors.Is(err, ratelimit.ErrFenced):
 			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew in time; calls were ended, going on as a new worker")

@@ -1,0 +1,81 @@
+package worker
+
+import (
+	"sync"
+
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Probe looks into a worker while it runs: put the address of one into
+// Config.Probe. It may be asked at any time and by anybody; it never asks
+// Redis, and so does not block when Redis is away.
+type Probe struct {
+	mu       sync.Mutex // guards all below
+	limiter  *ratelimit.Limiter
+	stopping bool
+	sessions int
+	past     ratelimit.Health // of the sessions that have ended
+}
+
+// Vitals are how a worker fares.
+type Vitals struct {
+	Ready      bool // it is known to the fleet, Redis answers, and it takes runs
+	RedisAway  bool // Redis did not answer when it was asked last
+	Outages    int  // how often Redis stopped answering
+	LeasesLost int  // leases that ended before their calls did
+	// Sessions counts the worker ids that this process has had. Each after the
+	// first means that it could not renew its leases in time.
+	Sessions int
+	Waiting  int // calls that wait for admission
+}
+
+// Vitals says how the worker fares; before and after its run, it is not ready.
+func (p *Probe) Vitals() Vitals {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	v := Vitals{Sessions: p.sessions, Outages: p.past.Outages, LeasesLost: p.past.Lost}
+	if p.limiter == nil {
+		return v
+	}
+	health := p.limiter.Health()
+	v.RedisAway = health.Away
+	v.Outages += health.Outages
+	v.LeasesLost += health.Lost
+	v.Waiting = p.limiter.Waiting()
+	v.Ready = !p.stopping && !health.Away && closed(p.limiter.Beating()) && !closed(p.limiter.Fenced())
+	return v
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// begin looks into a new session.
+func (p *Probe) begin(l *ratelimit.Limiter) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sessions++
+	p.limiter = l
+}
+
+// end keeps what a session has counted.
+func (p *Probe) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	health := p.limiter.Health()
+	p.past.Outages += health.Outages
+	p.past.Lost += health.Lost
+	p.limiter = nil
+}
+
+// stop notes that no more runs are taken.
+func (p *Probe) stop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.stopping = true
+}

@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// A probe sees a worker become ready, miss Redis, go on under another id, and
+// stop; every call is told once.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(4)
+	cfg := b.config()
+	var told atomic.Int64
+	cfg.Probe, cfg.Calls = &Probe{}, func(record.Call) { told.Add(1) }
+	if v := cfg.Probe.Vitals(); v != (Vitals{}) {
+		t.Errorf("before the run: got %+v, want nothing", v)
+	}
+	until := func(what string, holds func(Vitals) bool) {
+		t.Helper()
+		deadline := time.Now().Add(20 * time.Second)
+		for !holds(cfg.Probe.Vitals()) {
+			if time.Now().After(deadline) {
+				t.Fatalf("waited in vain until %s: %+v", what, cfg.Probe.Vitals())
+			}
+			time.Sleep(5 * time.Millisecond)
+		}
+	}
+	stop := b.start(cfg)
+	defer stop()
+	until("it is ready", func(v Vitals) bool { return v.Ready && v.Sessions == 1 })
+	b.wait()
+	if calls, _ := b.provider.count(); int(told.Load()) != calls {
+		t.Errorf("told of %d calls, the provider saw %d", told.Load(), calls)
+	}
+	b.server.Kill()
+	until("Redis is away", func(v Vitals) bool { return v.RedisAway && !v.Ready && v.Outages == 1 })
+	until("the session was fenced", func(v Vitals) bool { return v.Sessions > 1 && !v.Ready && v.Outages > 0 })
+	b.server.Start()
+	until("it is ready again", func(v Vitals) bool { return v.Ready && v.Sessions > 1 && v.Outages > 0 })
+	stop()
+	if v := cfg.Probe.Vitals(); v.Ready || v.Sessions < 2 || v.Waiting != 0 {
+		t.Errorf("after the run: got %+v, want not ready, and what was counted", v)
+	}
+}
