@@ -24,6 +24,7 @@ func commands(p *process) []*cli.Command {
 		reportCommand(p),
 		validateCommand(p),
 		simulateCommand(p),
+		healthcheckCommand(p),
 		versionCommand(p),
 	}
 }

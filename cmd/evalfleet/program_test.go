@@ -72,7 +72,7 @@ func launch(t *testing.T, dir string, args ...string) *program {
 	p := &program{t: t, cmd: exec.Command(path, args...), ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn")
+	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off")
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func workerCommand(p *process) *cli.Command {
 		Description: "Serves every queue whose provider it has, with the base URLs and keys of its own --config and environment. " +
 			"Any number of workers share the limits. A stop (SIGTERM, Ctrl-C) pulls nothing more, lets calls in flight finish " +
 			"for --grace and gives the rest back; a second one stops at once.",
-		Flags: append(workFlags(),
+		Flags: append(workFlags(), metricsFlag(),
 			&cli.StringSliceFlag{Name: queuesFlag, Usage: "only these `QUEUES`, separated by commas; all it can serve where nothing is said"},
 			&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which every event of every run is appended, one JSON line each"}),
 		Action: func(c *cli.Context) error {
@@ -67,6 +67,11 @@ func (p *process) work(c *cli.Context) (err error) {
 		defer func() { err = errors.Join(err, events.Close()) }()
 		settings.Events = events.write
 	}
+	served, err := watched(c.Context, &settings, c.String(metricsFlagName), c.IsSet(metricsFlagName), d.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, served.Close()) }()
 	names := make([]string, 0, len(callable.byName))
 	for name := range callable.byName {
 		names = append(names, name)

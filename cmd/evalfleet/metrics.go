@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"io"
+	"runtime/debug"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+const (
+	metricsFlagName = "metrics-addr"
+	metricsDefault  = ":9090"
+	metricsOff      = "off"
+)
+
+func metricsFlag() cli.Flag {
+	return &cli.StringFlag{Name: metricsFlagName, Value: metricsDefault,
+		Usage: "`ADDRESS` on which the worker serves /metrics for Prometheus, /healthz and /readyz, or off. " +
+			"Where nothing is said and the port is taken, as by another worker of this machine, it works without"}
+}
+
+// watched serves a worker's metrics on an address and makes settings tell them.
+// An address that nobody gave may be taken: several workers of one machine need
+// no flags.
+func watched(ctx context.Context, settings *worker.Config, address string, given bool, log zerolog.Logger) (io.Closer, error) {
+	if address == metricsOff {
+		return io.NopCloser(nil), nil
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	settings.Probe = &worker.Probe{}
+	m := metrics.NewWorker(settings.Probe, settings.Slots, version(info))
+	server, err := m.Listen(ctx, address)
+	switch {
+	case err != nil && given:
+		return nil, usageError("--%s %s: %w; choose another address, port 0 for any free port, or %s", metricsFlagName, address, err, metricsOff)
+	case err != nil:
+		log.Warn().Err(err).Msg("working without metrics; --" + metricsFlagName + " chooses another address")
+		return io.NopCloser(nil), nil
+	}
+	log.Info().Str("address", server.Address()).Msg("serving metrics")
+	settings.Events, settings.Calls = both(settings.Events, m.Event), m.Call
+	return server, nil
+}
+
+// both tells two of every event; the first may be nil.
+func both(first, second func(worker.Event)) func(worker.Event) {
+	if first == nil {
+		return second
+	}
+	return func(e worker.Event) {
+		first(e)
+		second(e)
+	}
+}

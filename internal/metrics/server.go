@@ -1,0 +1,75 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Paths that Serve answers.
+const (
+	MetricsPath = "/metrics" // for Prometheus
+	// HealthPath answers 200 while the process runs. It depends on nothing
+	// else: restarting a worker does not bring Redis back.
+	HealthPath = "/healthz"
+	// ReadyPath answers 200 while the worker takes runs, else 503 and why not.
+	ReadyPath = "/readyz"
+)
+
+// Handler answers the paths.
+func (m *Worker) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET "+ReadyPath, m.ready)
+	return mux
+}
+
+func (m *Worker) ready(w http.ResponseWriter, _ *http.Request) {
+	switch now := m.probe.Vitals(); {
+	case now.Ready:
+		_, _ = io.WriteString(w, "ready\n")
+	case now.RedisAway:
+		http.Error(w, "redis does not answer", http.StatusServiceUnavailable)
+	default:
+		http.Error(w, "starting or stopping", http.StatusServiceUnavailable)
+	}
+}
+
+// Server answers the paths on an address.
+type Server struct {
+	http *http.Server
+	done chan error
+}
+
+// Listen starts to answer on an address, such as ":9090".
+func (m *Worker) Listen(ctx context.Context, address string) (*Server, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("serve metrics: %w", err)
+	}
+	s := &Server{
+		http: &http.Server{Addr: listener.Addr().String(), Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second},
+		done: make(chan error, 1),
+	}
+	go func() { s.done <- s.http.Serve(listener) }()
+	return s, nil
+}
+
+// Address is what is listened on.
+func (s *Server) Address() string { return s.http.Addr }
+
+// Close stops answering at once.
+func (s *Server) Close() error {
+	err := s.http.Close()
+	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}
