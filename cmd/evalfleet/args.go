@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -84,6 +85,8 @@ func (line *commandLine) take(args []string) error {
 		case hasValue:
 		case !takesValue(known):
 			value = "true"
+		case standsAlone(known, args[i+1:]):
+			value = known.(optionalInt).alone
 		case i+1 == len(args) || isKnownFlag(args[i+1], flags):
 			return usageError("flag %s needs a value: %s=…", written, written)
 		default:
@@ -111,7 +114,8 @@ func commandAt(args []string, commands []*cli.Command) int {
 		case !isFlag(arg):
 			return i
 		case !strings.Contains(arg, "="):
-			if f, ok := flags[strings.TrimLeft(arg, "-")]; ok && takesValue(f) {
+			f, ok := flags[strings.TrimLeft(arg, "-")]
+			if ok && takesValue(f) && !standsAlone(f, args[i+1:]) {
 				i++
 			}
 		}
@@ -184,7 +188,7 @@ func wanted(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.BoolFlag:
 		return "true or false"
-	case *cli.IntFlag, *cli.Uint64Flag:
+	case *cli.IntFlag, *cli.Uint64Flag, optionalInt:
 		return "a whole number"
 	case *cli.Float64Flag:
 		return "a number"
@@ -202,6 +206,26 @@ func (line *commandLine) canonical() []string {
 		all = append(all, "--"+s.flag.Names()[0]+"="+s.value)
 	}
 	return append(append(all, "--"), line.args...)
+}
+
+// optionalInt is a flag whose number may be left out: --dry-run, --dry-run=5,
+// --dry-run 5.
+type optionalInt struct {
+	*cli.IntFlag
+	alone string // the value that it has then
+}
+
+// standsAlone reports whether a flag is an optionalInt and what follows it is no
+// number.
+func standsAlone(f cli.Flag, following []string) bool {
+	if _, ok := f.(optionalInt); !ok {
+		return false
+	}
+	if len(following) == 0 {
+		return true
+	}
+	_, err := strconv.Atoi(following[0])
+	return err != nil
 }
 
 func isHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }

@@ -18,6 +18,7 @@ func testCommands() []*cli.Command {
 		&cli.DurationFlag{Name: "grace"},
 		&cli.Float64Flag{Name: "share"},
 		&cli.StringSliceFlag{Name: "judge", Aliases: []string{"j"}},
+		optionalInt{&cli.IntFlag{Name: "dry-run", Aliases: []string{"n"}}, "3"},
 	}}
 	worker := &cli.Command{Name: "worker", Flags: []cli.Flag{&cli.IntFlag{Name: "slots"}}}
 	for _, command := range []*cli.Command{run, worker} {
@@ -53,6 +54,15 @@ func TestParse(t *testing.T) {
 		{"run -", "run -- -"},
 		{"run run", "run -- run"},
 		{"worker --slots 5", "worker --slots=5 --"},
+		{"run --dry-run f.yaml", "run --dry-run=3 -- f.yaml"},
+		{"run --dry-run 5 f.yaml", "run --dry-run=5 -- f.yaml"},
+		{"run --dry-run=5 f.yaml", "run --dry-run=5 -- f.yaml"},
+		{"run f.yaml --dry-run", "run --dry-run=3 -- f.yaml"},
+		{"run f.yaml -n 5", "run --dry-run=5 -- f.yaml"},
+		{"run --dry-run --wait f.yaml", "run --dry-run=3 --wait=true -- f.yaml"},
+		{"run --dry-run -- 5", "run --dry-run=3 -- 5"},
+		{"--dry-run run f.yaml", "run --dry-run=3 -- f.yaml"},
+		{"--dry-run 5 run f.yaml", "run --dry-run=5 -- f.yaml"},
 
 		{"worker --limit 5", "no flag --limit; arguments that begin with a dash stand after --"},
 		{"worker --slot 5", "no flag --slot; did you mean --slots?"},
@@ -148,7 +158,7 @@ func TestCompleteReportsWhereAValueCameFrom(t *testing.T) {
 // However arguments are mixed, none is lost, and what parse makes of them it
 // takes unchanged.
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"run\x00f\x00--limit\x005", "--redis\x00x\x00run\x00--\x00-y", "-mq=\x00run\x00-", "help\x00run", "run\x00---x", "-h", "--version", "--\x00"} {
+	for _, seed := range []string{"run\x00f\x00--limit\x005", "--redis\x00x\x00run\x00--\x00-y", "-mq=\x00run\x00-", "help\x00run", "run\x00--dry-run\x00f", "--dry-run\x00-1\x00run", "run\x00---x", "-h", "--version", "--\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, joined string) {

@@ -34,6 +34,9 @@ func enqueueCommand(p *process) *cli.Command {
 		Flags: append(submitFlags(), sinkFlag(),
 			&cli.BoolFlag{Name: waitFlag, Usage: "stay until every run has ended, collect the results and write the exports"}),
 		Action: func(c *cli.Context) error {
+			if c.IsSet(dryRunFlag) {
+				return p.dryRun(c, true)
+			}
 			on, err := failOnOf(c)
 			if err != nil {
 				return err

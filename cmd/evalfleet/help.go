@@ -61,7 +61,9 @@ func helpNames(f cli.Flag) string {
 	var names []string
 	for _, name := range f.Names() {
 		name = dashed(name)
-		if takesValue(f) {
+		if _, optional := f.(optionalInt); optional {
+			name += " [" + placeholder + "]"
+		} else if takesValue(f) {
 			name += " " + placeholder
 		}
 		names = append(names, name)

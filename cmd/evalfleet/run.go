@@ -39,6 +39,9 @@ func runCommand(p *process) *cli.Command {
 			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge.",
 		Flags: append(append(submitFlags(), workFlags()...), sinkFlag()),
 		Action: func(c *cli.Context) error {
+			if c.IsSet(dryRunFlag) {
+				return p.dryRun(c, false)
+			}
 			j, err := p.newJob(c)
 			if err != nil {
 				return err

@@ -27,13 +27,18 @@ const (
 
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
+	return append(questionFlags(), dryRunOption(),
+		&cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"})
+}
+
+// questionFlags are those that say what is asked, and in which runs.
+func questionFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringSliceFlag{Name: judgeFlag, Usage: "`PROVIDER:MODEL` that judges, where a folder stands instead of a file; may be repeated"},
 		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; 0 is all"},
 		&cli.StringFlag{Name: againFlag, Usage: "`NAME` that makes the same question a fresh evaluation; without it a submission resumes"},
 		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
-		&cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"},
 	}
 }
 

@@ -1,0 +1,128 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+const dryRunFlag = "dry-run"
+
+func dryRunOption() cli.Flag {
+	return optionalInt{&cli.IntFlag{
+		Name:  dryRunFlag,
+		Usage: "print the first prompts of each phase and judge, `N` in all (3 where no number stands), and stop: nothing is sent or stored",
+	}, "3"}
+}
+
+// dryRun prints prompts as judges would be sent them.
+func (p *process) dryRun(c *cli.Context, forFleet bool) error {
+	n := c.Int(dryRunFlag)
+	if n < 1 {
+		return usageError("--%s must be at least 1, got %d", dryRunFlag, n)
+	}
+	s, err := p.submission(c, forFleet)
+	if err != nil {
+		return err
+	}
+	e := s.Evaluation
+	_, plans, err := enqueue.Plan(e.ID(), e, s.Settings)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	var text bytes.Buffer
+	chosen := firstRuns(e, plans, n)
+	for _, run := range chosen {
+		if err := writePrompt(&text, s, run); err != nil {
+			return withCode(exitUsage, err)
+		}
+	}
+	if _, err := text.WriteTo(p.stdout); err != nil {
+		return err
+	}
+	runs := 0
+	for _, plan := range plans {
+		runs += plan.Runs()
+	}
+	_, err = fmt.Fprintf(p.stderr, "evalfleet: %d of %s shown; nothing was sent or stored\n", len(chosen), count(runs, "run"))
+	return err
+}
+
+// plannedRun is a run and its phase.
+type plannedRun struct {
+	plan.Run
+	phase int
+	kind  eval.Kind
+}
+
+// firstRuns chooses n runs for which a judge is called: the first of each phase
+// and judge, then the second of each, and so on.
+func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
+	var chosen []plannedRun
+	next := make([]int, len(e.Judges)*len(plans)) // index to look at, by judge and phase
+	for i := range next {
+		next[i] = i / len(plans)
+	}
+	for found := true; found; {
+		found = false
+		for i := range next {
+			phase := i % len(plans)
+			for p := plans[phase]; next[i] < p.Runs(); {
+				run := p.Run(next[i])
+				next[i] += len(e.Judges)
+				if run.Second >= 0 && e.Documents[run.First].Hash == e.Documents[run.Second].Hash {
+					continue // a tie, of which no judge is asked
+				}
+				chosen, found = append(chosen, plannedRun{run, phase, p.Kind()}), true
+				break
+			}
+			if len(chosen) == n {
+				return chosen
+			}
+		}
+	}
+	return chosen
+}
+
+// writePrompt writes one run's prompt and the settings that go with it.
+func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
+	e := s.Evaluation
+	built, err := prompt.Build(e, run.kind, run.First, run.Second, s.Texts)
+	if err != nil {
+		return err
+	}
+	judge := e.Judges[run.Judge]
+	documents := e.Documents[run.First].ID
+	if run.Second >= 0 {
+		documents += ", then " + e.Documents[run.Second].ID
+	}
+	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
+	fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)
+	fmt.Fprintf(to, "judge: %s (%s)\n", judge.Name, judge.Target())
+	if len(judge.Overrides) > 0 {
+		overrides, err := json.Marshal(judge.Overrides)
+		if err != nil {
+			return fmt.Errorf("overrides of judge %s: %w", judge.Name, err)
+		}
+		fmt.Fprintf(to, "overrides: %s\n", overrides)
+	}
+	fmt.Fprintf(to, "documents: %s\n", documents)
+	for _, m := range built.Messages {
+		fmt.Fprintf(to, "\n--- %s\n%s\n", m.Role, strings.TrimRight(m.Content, "\n"))
+	}
+	if e.JSON != eval.JSONFalse {
+		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
+	}
+	_, err = fmt.Fprintln(to)
+	return err
+}
