@@ -77,6 +77,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duratio
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
+	defer context.AfterFunc(r.halted, cancel)()
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, err)
 	}
@@ -89,11 +90,11 @@ func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duratio
 		if err == nil {
 			r.budget.admitted(r.queue, lease.BoundBy() != "")
 			call.BoundBy = lease.BoundBy()
-			if err = lease.Check(); err == nil {
+			if err = lease.Check(); err == nil && r.halted.Err() == nil {
 				return lease, nil
 			}
 			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
-			if ctx.Err() == nil && r.stopping.Err() == nil {
+			if ctx.Err() == nil && r.stopping.Err() == nil && r.halted.Err() == nil {
 				r.made++ // a lease's id is used once
 				call.ID = fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made)
 				continue
@@ -108,11 +109,15 @@ func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duratio
 	}
 }
 
-// interrupted is what an ended wait for admission comes to: a graceful stop
-// gives the run back with what it has.
+// interrupted is what an ended wait for admission comes to: a graceful stop,
+// and the halt of its evaluation, give the run back with what it has.
 func (r *run) interrupted(ctx context.Context, err error) error {
-	if ctx.Err() == nil && r.stopping.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
+	case r.stopping.Err() != nil:
 		return r.goBack(ctx, 0, "the worker stops")
+	case r.halted.Err() != nil: // where it was dropped, the next check says so
+		return r.goBack(ctx, 0, "its evaluation does not go on")
 	}
 	return err
 }

@@ -47,6 +47,7 @@ type run struct {
 	queue      string
 	at         stage
 	evaluation *evaluation
+	halted     context.Context // ends when no more calls of its evaluation may be begun
 	place      plan.Run
 	judge      eval.Judge
 	documents  []eval.Document
@@ -71,6 +72,9 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	r.task = task
+	var leave func()
+	r.halted, leave = s.halts.enter(task.Evaluation) // before the check: a pause after it is then noticed
+	defer leave()
 	r.log = s.log.With().Str("evaluation", string(task.Evaluation)).Str("run_id", task.RunID().Short()).Logger()
 	err = r.carryOut(ctx)
 	var back *putBack
@@ -297,6 +301,8 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 		return nil
 	case <-r.stopping.Done():
 		return r.goBack(ctx, delay, "the worker stops")
+	case <-r.halted.Done():
+		return r.goBack(ctx, delay, "its evaluation does not go on")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -312,7 +318,7 @@ func (r *run) goBack(ctx context.Context, delay time.Duration, why string) error
 			}
 			r.calls = nil
 		}
-		return r.store.SaveProgress(ctx, r.task.RunID(), r.progress)
+		return r.store.SaveProgress(ctx, r.task, r.progress)
 	})
 	if err != nil {
 		return err

@@ -44,6 +44,7 @@ type session struct {
 	log         zerolog.Logger
 	store       *store.Store
 	evaluations *evaluations
+	halts       *halts
 	limiter     *ratelimit.Limiter
 	budget      *budget
 	slots       *semaphore.Weighted // calls in flight in this process
@@ -81,6 +82,7 @@ func newSession(cfg Config, id string) *session {
 		queues:  map[string]*service{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
+	s.halts = newHalts(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
 		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
 	})
@@ -210,6 +212,9 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.evaluations.keep(ids)
+	if err := s.halts.look(ctx, s.halts.held()...); err != nil { // whose announcement was missed
+		return err
+	}
 	limits, err := s.inForce(ctx, ids)
 	if err != nil {
 		return err
@@ -369,6 +374,9 @@ func (s *session) listen(ctx context.Context) {
 				s.filled(name)
 			case "evaluation":
 				s.evaluations.forget(eval.ID(name))
+				if err := s.halts.look(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
+					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot look whether it goes on; trying again")
+				}
 				select {
 				case s.changed <- struct{}{}:
 				default: // it will look anyway

@@ -97,6 +97,12 @@ func TestFailuresAreTriedAgainAndGivenUp(t *testing.T) {
 		{"no use in trying", failing(1, providers.Auth), providers.Auth, 1},
 		{"repaired", prose(2), "", 3},
 		{"not repaired", prose(3), providers.Malformed, 3},
+		{"a failure after answers", func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+			if n == 3 {
+				return nil, &providers.Error{Class: providers.Transient, Status: 500, Message: "no"}
+			}
+			return prose(2)(ctx, n, request)
+		}, "", 4},
 		{"asked differently", func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 			if n <= 2 {
 				return nil, &providers.Error{Class: providers.BadRequest, Message: "no schemas here", Err: providers.ErrAgain}
@@ -178,6 +184,9 @@ func TestStopGivesBackWhatWasNotBegun(t *testing.T) {
 	stop := b.start(b.config())
 	<-begun
 	<-begun
+	b.waitFor("a third task waits in place", func(store.Standing) bool {
+		return b.store.Client().LLen(t.Context(), "asynq:{p}:active").Val() == 3
+	})
 	var stopping sync.WaitGroup
 	stopping.Go(stop)
 	// The two calls in flight may finish; nothing else is begun.

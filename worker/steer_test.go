@@ -1,0 +1,210 @@
+package worker
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// soon is within which workers notice what was announced.
+const soon = time.Second
+
+func (b *bench) enqueuer() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: b.store, Limits: ratelimit.New(b.store.Client(), ratelimit.Config{}), Log: zerolog.Nop()}
+}
+
+// atMost is a limit on the provider's calls in flight.
+func atMost(n int64) func(*eval.Evaluation, map[string]string, *record.Settings) {
+	return func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: n}}
+	}
+}
+
+// reach waits until the provider has been called n times.
+func (b *bench) reach(n int) {
+	b.t.Helper()
+	b.waitFor("calls were made", func(store.Standing) bool { calls, _ := b.provider.count(); return calls >= n })
+}
+
+// wantQuiet fails when a call starts later than soon.
+func (b *bench) wantQuiet(after string) {
+	b.t.Helper()
+	time.Sleep(soon)
+	before, _ := b.provider.count()
+	time.Sleep(soon)
+	if calls, _ := b.provider.count(); calls != before {
+		b.t.Errorf("%d calls were begun later than %s after the %s", calls-before, soon, after)
+	}
+}
+
+func TestPauseStopsAndResumeGoesOn(t *testing.T) {
+	t.Parallel()
+	const limit = 4
+	b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)})
+	b.submit(12, atMost(limit)) // 132 runs
+	for range 2 {
+		defer b.start(b.config())()
+	}
+	b.reach(20)
+	before, _ := b.provider.count()
+	if status, err := b.store.Pause(t.Context(), b.id); err != nil || status != record.StatusPaused {
+		t.Fatalf("Pause = %s, %v", status, err)
+	}
+	b.wantQuiet("pause")
+	calls, _ := b.provider.count()
+	if calls >= b.runs {
+		t.Fatalf("all %d calls were made before the pause was noticed", calls)
+	}
+	t.Logf("%d calls when the pause was asked for, %d in all", before, calls)
+	if status, err := b.enqueuer().Resume(t.Context(), b.id); err != nil || status != record.StatusActive {
+		t.Fatalf("Resume = %s, %v", status, err)
+	}
+	b.wait()
+	b.wantEachOnce()
+	if calls, most := b.provider.count(); calls != b.runs || most > limit {
+		t.Errorf("%d calls for %d runs, %d at once under a limit of %d", calls, b.runs, most, limit)
+	}
+}
+
+// TestPauseEndsWaitsInPlace: runs that wait out a delay with the worker give
+// their places back, and their attempts are not forgotten.
+func TestPauseEndsWaitsInPlace(t *testing.T) {
+	t.Parallel()
+	busy := func(context.Context, int, *providers.Request) (*providers.Result, error) {
+		return nil, &providers.Error{Class: providers.Overloaded, Message: "busy", Status: 503, RetryAfter: inPlace - time.Second}
+	}
+	b := setup(t, &fakeProvider{answer: busy})
+	b.submit(2)
+	defer b.start(b.config())()
+	b.reach(2)
+	if _, err := b.store.Pause(t.Context(), b.id); err != nil {
+		t.Fatal(err)
+	}
+	asked := time.Now()
+	b.waitFor("no task is held", func(store.Standing) bool {
+		info, err := asynq.NewInspectorFromRedisClient(b.store.Client()).GetQueueInfo("p")
+		return err == nil && info.Active == 0
+	})
+	if took := time.Since(asked); took > inPlace/2 {
+		t.Errorf("the waits ended %s after the pause", took)
+	}
+	if _, err := b.store.Resume(t.Context(), b.id); err != nil {
+		t.Fatal(err)
+	}
+	task := record.Task{Evaluation: b.id, Kind: eval.KindPairwise}
+	if _, progress, err := b.store.Check(t.Context(), task); err != nil || progress.Attempts != 1 {
+		t.Errorf("progress of a run that was halted: %+v, %v; want 1 attempt", progress, err)
+	}
+}
+
+func TestCancelEndsEverythingAtOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(100*time.Millisecond, firstWins)})
+	b.submit(12, atMost(4))
+	defer b.start(b.config())()
+	b.reach(20)
+	r, err := b.store.Evaluation(t.Context(), b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if status, err := b.store.Cancel(t.Context(), r); err != nil || status != record.StatusCancelled {
+			t.Fatalf("Cancel = %s, %v", status, err)
+		}
+	}
+	b.wantQuiet("cancellation")
+	standing := b.waitFor("counted", func(store.Standing) bool { return true })
+	succeeded, cancelled := standing.Total(eval.StateSucceeded), standing.Total(eval.StateCancelled)
+	if succeeded+cancelled != b.runs || cancelled == 0 {
+		t.Errorf("%d succeeded and %d cancelled of %d runs", succeeded, cancelled, b.runs)
+	}
+	runs, calls := b.outcomes()
+	if made, _ := b.provider.count(); len(calls) != made {
+		t.Errorf("%d of %d calls are recorded: those in flight were paid for", len(calls), made)
+	}
+	if len(runs) != succeeded {
+		t.Errorf("%d outcomes are recorded and %d are counted", len(runs), succeeded)
+	}
+}
+
+// TestDeletedWhileWorkersRun: nothing of it comes back, and others go on.
+func TestDeletedWhileWorkersRun(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(100*time.Millisecond, firstWins)})
+	b.submit(12, atMost(4))
+	other := &bench{t: t, server: b.server, store: b.store, provider: b.provider}
+	other.submit(6, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) { e.Name = "other" })
+	for range 2 {
+		defer b.start(b.config())()
+	}
+	b.reach(20)
+	if err := b.enqueuer().Delete(t.Context(), b.id, true); err != nil {
+		t.Fatal(err)
+	}
+	other.wait()
+	other.wantEachOnce()
+	if keys := b.store.Client().Keys(t.Context(), "ef:{"+string(b.id)+"}*").Val(); len(keys) != 0 {
+		t.Errorf("keys came back: %v", keys)
+	}
+	b.waitFor("its limits are unpinned", func(store.Standing) bool {
+		active, err := b.store.Active(t.Context())
+		return err == nil && len(active) == 0
+	})
+	if _, most := b.provider.count(); most > 4 {
+		t.Errorf("%d calls at once under a limit of 4", most)
+	}
+	if held := b.store.Client().HKeys(t.Context(), "{ef}:limits").Val(); len(held) > 1 {
+		t.Errorf("limits are still held: %v", held)
+	}
+}
+
+func TestFailedRunsAreMadeAgain(t *testing.T) {
+	t.Parallel()
+	const broken = 12
+	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if n <= broken {
+			return nil, &providers.Error{Class: providers.BadRequest, Message: "broken", Status: 400}
+		}
+		return firstWins(ctx, n, request)
+	}}
+	b := setup(t, provider)
+	b.submit(6) // 30 runs
+	stop := b.start(b.config())
+	defer stop()
+	b.wait()
+	b.waitFor("it is done", func(s store.Standing) bool { return s.Status == record.StatusDone })
+	runs, _ := b.outcomes()
+	retried, err := b.enqueuer().Retry(t.Context(), b.id, func(enqueue.Recorded) bool { return true })
+	if err != nil || retried.Runs != broken || retried.Exhausted != 0 {
+		t.Fatalf("Retry = %+v, %v; want %d runs", retried, err, broken)
+	}
+	for index, outcomes := range runs { // a worker of the old generation comes late
+		if outcomes[0].State != eval.StateFailed.String() {
+			continue
+		}
+		if recorded, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, outcomes[0], nil); err != nil || recorded {
+			t.Errorf("late outcome of run %d: recorded %v, %v; want false", index, recorded, err)
+		}
+	}
+	standing := b.waitFor("it is done again", func(s store.Standing) bool { return s.Status == record.StatusDone })
+	if ok := standing.Total(eval.StateSucceeded); ok != b.runs || standing.Total(eval.StateFailed) != 0 {
+		t.Errorf("%d of %d runs succeeded, %d failed", ok, b.runs, standing.Total(eval.StateFailed))
+	}
+	if calls, _ := provider.count(); calls != b.runs+broken {
+		t.Errorf("%d calls, want %d", calls, b.runs+broken)
+	}
+	again, err := b.enqueuer().Retry(t.Context(), b.id, func(enqueue.Recorded) bool { return true })
+	if err != nil || again.Runs != 0 {
+		t.Errorf("Retry with nothing failed = %+v, %v", again, err)
+	}
+}
