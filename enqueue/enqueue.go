@@ -32,6 +32,9 @@ type Submission struct {
 	// Recorded are the runs that the evaluation's sink has, for a Redis that
 	// does not know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
+	// Retry says which failed runs are made again, each as a run of its next
+	// generation; nil: none.
+	Retry func(Recorded) bool
 }
 
 // Recorded is one run that a sink has the outcome of.
@@ -76,7 +79,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	r.Created, r.SinkURL = time.Now(), s.SinkURL
-	restored, err := restore(plans, r.Phases, s.Recorded)
+	restored, err := restore(plans, r.Phases, s.Recorded, s.Retry)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -98,6 +101,11 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
 		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
 	}
+	if !created && s.Retry != nil {
+		if _, err := q.Retry(ctx, id, s.Retry); err != nil {
+			return Receipt{}, err
+		}
+	}
 	receipt := Receipt{ID: id, Created: created, Kept: kept}
 	for _, p := range plans {
 		receipt.Runs += p.Runs()
@@ -105,14 +113,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	}
 	slices.Sort(receipt.Queues)
 	receipt.Queues = slices.Compact(receipt.Queues)
-	if err := q.Store.Activate(ctx, id); err != nil {
-		return Receipt{}, err
-	}
-	// The fleet would do this within a second; here it is done at once.
-	if err := NewTopUp(q.Store, q.Limits, q.Log).Tick(ctx); err != nil {
-		return Receipt{}, err
-	}
-	return receipt, nil
+	return receipt, q.start(ctx, id)
 }
 
 // resume is the record of an evaluation that Redis knows, with the settings of a
@@ -128,7 +129,10 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	if r.Phases, err = layOut(e, r, old.Phases[0].JudgeQueues); err != nil {
 		return r, false, err
 	}
-	if encoded(r) == encoded(old) {
+	switch {
+	case old.Status == record.StatusCancelled:
+		return r, false, fmt.Errorf("submit %s: %w", r.ID, store.ErrCancelled)
+	case old.Status != record.StatusPaused && encoded(r) == encoded(old):
 		return old, false, nil
 	}
 	reopened, err := q.Store.Reopen(ctx, r)
@@ -138,7 +142,8 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	if !reopened {
 		return old, true, nil
 	}
-	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation goes on with other settings")
+	r.Status = record.StatusActive
+	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation goes on with the settings submitted")
 	return r, false, nil
 }
 
@@ -243,8 +248,9 @@ func tightest(a, b int64) int64 {
 	return min(a, b)
 }
 
-// restore names the queue of each recorded run.
-func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error]) ([]store.Restored, error) {
+// restore names the queue of each recorded run. Those that retry picks have not
+// ended, in their next generation.
+func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recorded, error], retry func(Recorded) bool) ([]store.Restored, error) {
 	if recorded == nil {
 		return nil, nil
 	}
@@ -260,8 +266,13 @@ func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recor
 		if run.Index >= p.Runs() { // recorded under a higher --limit
 			continue
 		}
-		queue := phases[run.Phase].JudgeQueues[p.Run(run.Index).Judge]
-		restored = append(restored, store.Restored{Phase: run.Phase, Index: run.Index, Queue: queue, State: run.State, Generation: run.Generation})
+		if run.State == eval.StateFailed && run.Generation < record.MaxGeneration && retry != nil && retry(run) {
+			run.State, run.Generation = eval.StateNone, run.Generation+1
+		}
+		restored = append(restored, store.Restored{
+			Phase: run.Phase, Index: run.Index, Queue: queueOf(phases[run.Phase], p, run.Index),
+			State: run.State, Generation: run.Generation,
+		})
 	}
 	return restored, nil
 }

@@ -39,6 +39,11 @@ const (
 // its tasks are still there.
 const stallTime = 5 * time.Second
 
+// unpinAfter is how long the limits of a deleted or cancelled evaluation stay
+// pinned: workers look every two seconds whether what they hold goes on, also
+// when they missed that it was announced.
+const unpinAfter = 5 * time.Second
+
 // undrainedBound is how much of results may wait for a collector before no more
 // runs are pushed.
 const undrainedBound = 256 << 20
@@ -54,8 +59,9 @@ type TopUp struct {
 	known   map[eval.ID]*known
 	pace    map[string]*pace
 	stalled map[string]stall
-	full    map[eval.ID]bool // results wait to be collected, said once
-	holder  bool             // of the lock, when it last looked
+	full    map[eval.ID]bool      // results wait to be collected, said once
+	dropped map[eval.ID]time.Time // deleted or cancelled, and since when that is known
+	holder  bool                  // of the lock, when it last looked
 }
 
 // known is what does not change while an evaluation is active.
@@ -82,7 +88,7 @@ type stall struct {
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
 		store: s, limits: limits, log: log, id: rand.Text(),
-		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[string]stall{}, full: map[eval.ID]bool{},
+		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[string]stall{}, full: map[eval.ID]bool{}, dropped: map[eval.ID]time.Time{},
 	}
 }
 
@@ -167,13 +173,13 @@ func (t *TopUp) Tick(ctx context.Context) error {
 	shares := map[string][]*share{} // by queue
 	for _, id := range ids {
 		standing := standings[id]
-		if standing.Status == "" { // deleted
-			delete(t.known, id)
-			if err := errors.Join(t.limits.Unregister(ctx, string(id)), t.store.Deactivate(ctx, id)); err != nil {
+		if standing.Status == "" || standing.Status == record.StatusCancelled {
+			if err := t.drop(ctx, id); err != nil {
 				return err
 			}
 			continue
 		}
+		delete(t.dropped, id) // submitted again
 		if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
 			delete(t.known, id) // its settings may change before it goes on
 			continue
@@ -208,6 +214,26 @@ func (t *TopUp) Tick(ctx context.Context) error {
 			return fmt.Errorf("fill queue %s: %w", queue, err)
 		}
 	}
+	return nil
+}
+
+// drop ends the part in the fleet of an evaluation that was deleted or
+// cancelled. Its limits go last: a call that still waits for admission must not
+// be admitted without them.
+func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
+	delete(t.known, id)
+	since, known := t.dropped[id]
+	switch {
+	case !known:
+		t.dropped[id] = time.Now()
+		return nil
+	case time.Since(since) < unpinAfter:
+		return nil
+	}
+	if err := unpin(ctx, t.store, t.limits, id); err != nil {
+		return err
+	}
+	delete(t.dropped, id)
 	return nil
 }
 
@@ -253,11 +279,23 @@ func (t *TopUp) finish(ctx context.Context, k *known) error {
 	if err != nil || !done {
 		return err
 	}
-	if err := t.limits.Unregister(ctx, string(k.record.ID)); err != nil {
-		return fmt.Errorf("unpin limits of %s: %w", k.record.ID, err)
+	id := k.record.ID
+	delete(t.known, id)
+	if err := unpin(ctx, t.store, t.limits, id); err != nil {
+		return err
 	}
-	delete(t.known, k.record.ID)
-	return t.store.Deactivate(ctx, k.record.ID)
+	// Whoever has had failed runs made again meanwhile pinned the limits before.
+	r, err := t.store.Evaluation(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) || err == nil && r.Status != record.StatusActive {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := t.limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+		return fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	return t.store.Activate(ctx, id)
 }
 
 // undrained reports whether so many results wait for a collector that no more

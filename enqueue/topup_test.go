@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // work lets a fleet of one work an evaluation off: it tops up, pulls, and
@@ -283,6 +284,15 @@ func TestDeletedEvaluationIsNotMadeAgain(t *testing.T) {
 	}
 	if keys := b.store.Client().Keys(t.Context(), "ef:{*").Val(); len(keys) != 0 {
 		t.Errorf("keys made again after the deletion: %v", keys)
+	}
+	b.limits.of[string(receipt.ID)] = []ratelimit.Limit{{}}
+	topUp.dropped[receipt.ID] = time.Now().Add(-unpinAfter + time.Minute)
+	if err := topUp.Tick(t.Context()); err != nil || len(b.limits.of) != 1 {
+		t.Errorf("limits while calls may wait under them: %v, %v; want them pinned", b.limits.of, err)
+	}
+	topUp.dropped[receipt.ID] = time.Now().Add(-unpinAfter)
+	if err := topUp.Tick(t.Context()); err != nil || len(b.limits.of) != 0 {
+		t.Errorf("limits afterwards: %v, %v; want none", b.limits.of, err)
 	}
 	if active, err := b.store.Active(t.Context()); err != nil || len(active) != 0 {
 		t.Errorf("active evaluations after the deletion: %v, %v", active, err)

@@ -79,20 +79,20 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress keeps attempts, not-before and start of a run that goes back to
-// its queue. Deaths are counted by Died alone.
-func (s *Store) SaveProgress(ctx context.Context, id eval.RunID, p Progress) error {
-	values := []any{record.ProgressAttempts, p.Attempts}
+// SaveProgress keeps attempts, not-before and start of a task's run that goes
+// back to its queue; nothing when the run has ended meanwhile, or its evaluation
+// is gone. Deaths are counted by Died alone.
+func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress) error {
+	id := t.RunID()
+	values := []any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.ProgressAttempts, p.Attempts}
 	if !p.NotBefore.IsZero() {
 		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
 	}
 	if !p.Started.IsZero() {
 		values = append(values, record.ProgressStarted, p.Started.UnixMilli())
 	}
-	pipe := s.client.Pipeline()
-	pipe.HSet(ctx, s.keys.Progress(id), values...)
-	pipe.Expire(ctx, s.keys.Progress(id), progressLife)
-	if _, err := pipe.Exec(ctx); err != nil {
+	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
+	if err := progressScript.Run(ctx, s.client, keys, values...).Err(); err != nil {
 		return fmt.Errorf("save progress of run %s: %w", id, err)
 	}
 	return nil
@@ -143,11 +143,20 @@ func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State
 	return answer == 1, nil
 }
 
-// AppendCalls keeps calls of a run that has not ended yet.
+// AppendCalls keeps calls of a run that has not ended yet. ErrNoEvaluation when
+// the evaluation was deleted.
 func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call) error {
-	values := record.Entry{Calls: calls}.Values()
-	if err := s.client.XAdd(ctx, &redis.XAddArgs{Stream: s.keys.Results(id), Values: values}).Err(); err != nil {
+	raw, err := json.Marshal(calls)
+	if err != nil {
+		return fmt.Errorf("encode calls of %s: %w", id, err)
+	}
+	keys := []string{s.keys.Record(id), s.keys.Results(id)}
+	answer, err := appendScript.Run(ctx, s.client, keys, record.EntryVersion, raw).Int()
+	if err != nil {
 		return fmt.Errorf("append calls of %s: %w", id, err)
+	}
+	if answer < 0 {
+		return fmt.Errorf("append calls of %s: %w", id, ErrNoEvaluation)
 	}
 	return nil
 }

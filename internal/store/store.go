@@ -62,6 +62,10 @@ var (
 	finishSource string
 	//go:embed lua/reopen.lua
 	reopenSource string
+	//go:embed lua/progress.lua
+	progressSource string
+	//go:embed lua/append.lua
+	appendSource string
 
 	createScript  = redis.NewScript(createSource)
 	restoreScript = redis.NewScript(restoreSource)
@@ -71,6 +75,9 @@ var (
 	diedScript    = redis.NewScript(diedSource)
 	finishScript  = redis.NewScript(finishSource)
 	reopenScript  = redis.NewScript(reopenSource)
+
+	progressScript = redis.NewScript(progressSource)
+	appendScript   = redis.NewScript(appendSource)
 )
 
 // How long keys live that no record protects.
@@ -96,7 +103,7 @@ const (
 type Restored struct {
 	Phase, Index int
 	Queue        string
-	State        eval.State
+	State        eval.State // none: to be made, in this generation
 	Generation   int
 }
 
@@ -183,7 +190,9 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 		}
 		bytes[offset] = record.StateByte(run.State, run.Generation)
 		states[key] = bytes
-		perField[record.CountField(run.Phase, run.State, run.Queue)]++
+		if run.State != eval.StateNone {
+			perField[record.CountField(run.Phase, run.State, run.Queue)]++
+		}
 	}
 	for key, bytes := range states {
 		_, err := restoreScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), key}, bytes, int(orphanLife.Seconds())).Int()

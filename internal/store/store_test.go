@@ -187,7 +187,7 @@ func TestCheckDropsWhatMayNotRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		saved := Progress{Attempts: 2, NotBefore: time.UnixMilli(1767323045123), Started: time.UnixMilli(1767323040000)}
-		if err := s.SaveProgress(ctx, task(1, 0).RunID(), saved); err != nil {
+		if err := s.SaveProgress(ctx, task(1, 0), saved); err != nil {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {

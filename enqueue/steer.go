@@ -1,0 +1,138 @@
+package enqueue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// Resume lets a paused evaluation go on and pushes what it lacks. It returns the
+// status afterwards: active, or done or cancelled, which do not go on.
+func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
+	r, err := q.Store.Evaluation(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	if r.Status == record.StatusActive || r.Status == record.StatusPaused {
+		if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+			return "", fmt.Errorf("pin limits of %s: %w", id, err)
+		}
+	}
+	status, err := q.Store.Resume(ctx, id)
+	if err != nil || status != record.StatusActive {
+		return status, err
+	}
+	return status, q.start(ctx, id)
+}
+
+// start has the fleet push an evaluation's runs, beginning here and now.
+func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
+	if err := q.Store.Activate(ctx, id); err != nil {
+		return err
+	}
+	return NewTopUp(q.Store, q.Limits, q.Log).Tick(ctx)
+}
+
+// Retried says what became of failed runs.
+type Retried struct {
+	Runs      int // to be made again
+	Exhausted int // left as they are: record.MaxGeneration generations have failed
+}
+
+// Retry makes failed runs again, each as a run of its next generation: whatever
+// a worker still writes of the one before changes nothing. pick says which are
+// meant. An evaluation that is done goes on, a paused one stays paused. Retry may
+// be repeated after any failure. store.ErrCancelled, store.ErrNoEvaluation.
+func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bool) (Retried, error) {
+	r, err := q.Store.Evaluation(ctx, id)
+	if err != nil {
+		return Retried{}, err
+	}
+	if r.Status == record.StatusCancelled {
+		return Retried{}, fmt.Errorf("retry %s: %w", id, store.ErrCancelled)
+	}
+	failed, result, err := q.failed(ctx, r, pick)
+	if err != nil {
+		return Retried{}, err
+	}
+	if len(failed) == 0 && r.Status != record.StatusActive {
+		return result, nil
+	}
+	// Pinned before a run can start: a done evaluation has none in force.
+	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+		return Retried{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	for phase, runs := range failed {
+		n, err := q.Store.Retry(ctx, r, phase, runs)
+		result.Runs += n
+		if err != nil {
+			return result, err
+		}
+	}
+	// Also when nothing was left to do: whoever retried before may have been
+	// killed here.
+	return result, q.start(ctx, id)
+}
+
+// failed finds the failed runs that pick picks, by phase.
+func (q *Enqueuer) failed(ctx context.Context, r record.Evaluation, pick func(Recorded) bool) (map[int][]store.Failed, Retried, error) {
+	var result Retried
+	e, err := q.Store.Plan(ctx, r.ID)
+	if err != nil {
+		return nil, result, err
+	}
+	plans, err := Plans(e, r)
+	if err != nil {
+		return nil, result, err
+	}
+	all := map[int][]store.Failed{}
+	for phase, p := range plans {
+		for first := 0; first < p.Runs(); first += record.ChunkRuns {
+			states, err := q.Store.States(ctx, r.ID, phase, first, min(first+record.ChunkRuns, p.Runs())-1)
+			if err != nil {
+				return nil, result, err
+			}
+			for i, b := range states {
+				state, generation := record.ParseStateByte(b)
+				run := Recorded{Phase: phase, Index: first + i, State: state, Generation: generation}
+				if state != eval.StateFailed || !pick(run) {
+					continue
+				}
+				if generation == record.MaxGeneration {
+					result.Exhausted++
+					continue
+				}
+				all[phase] = append(all[phase], store.Failed{Index: run.Index, Generation: generation, Queue: queueOf(r.Phases[phase], p, run.Index)})
+			}
+		}
+	}
+	return all, result, nil
+}
+
+// queueOf is the queue that a phase's index-th run goes through.
+func queueOf(phase record.Phase, p *plan.Plan, index int) string {
+	return phase.JudgeQueues[p.Run(index).Judge]
+}
+
+// Delete removes an evaluation from Redis. Workers drop its tasks. Its limits
+// stay pinned until no worker can be waiting under them any more; alive says
+// whether there are workers, which see to that.
+func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
+	if err := q.Store.Delete(ctx, id); err != nil || alive {
+		return err
+	}
+	return unpin(ctx, q.Store, q.Limits, id)
+}
+
+// unpin takes an evaluation's limits out of force and the evaluation off the
+// active ones.
+func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error {
+	if err := limits.Unregister(ctx, string(id)); err != nil {
+		return fmt.Errorf("unpin limits of %s: %w", id, err)
+	}
+	return s.Deactivate(ctx, id)
+}

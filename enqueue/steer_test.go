@@ -1,0 +1,141 @@
+package enqueue
+
+import (
+	"errors"
+	"iter"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func every(Recorded) bool { return true }
+
+// recorded are outcomes that a sink has.
+func recorded(runs ...Recorded) iter.Seq2[Recorded, error] {
+	return func(yield func(Recorded, error) bool) {
+		for _, run := range runs {
+			if !yield(run, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sinkOf6 is what the sink of a submission of three documents has: two runs
+// succeeded, one failed, and another for the last time that it can.
+func sinkOf6() iter.Seq2[Recorded, error] {
+	return recorded(
+		Recorded{Index: 0, State: eval.StateSucceeded},
+		Recorded{Index: 1, State: eval.StateFailed, Generation: 3},
+		Recorded{Index: 2, State: eval.StateFailed, Generation: record.MaxGeneration},
+		Recorded{Index: 3, State: eval.StateSucceeded},
+	)
+}
+
+func (b *bench) states(id eval.ID, n int) []byte {
+	b.t.Helper()
+	states, err := b.store.States(b.t.Context(), id, 0, 0, n-1)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return states
+}
+
+func TestRetryPushesFailedRunsOfTheNextGeneration(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		retry func(b *bench, s Submission) // makes the failed runs of s again
+	}{
+		{"afterwards", func(b *bench, s Submission) {
+			receipt := b.submit(s)
+			b.pull("p", 10)
+			got, err := b.enqueuer(b.store).Retry(b.t.Context(), receipt.ID, every)
+			if err != nil || got != (Retried{Runs: 1, Exhausted: 1}) {
+				b.t.Fatalf("Retry = %+v, %v; want one run, one exhausted", got, err)
+			}
+		}},
+		{"with a submission that restores", func(b *bench, s Submission) {
+			s.Retry = every
+			b.submit(s)
+			b.pull("p", 10)
+		}},
+		{"with a submission that Redis knows", func(b *bench, s Submission) {
+			b.submit(s)
+			b.pull("p", 10)
+			s.Recorded, s.Retry = nil, every
+			b.submit(s)
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			s := submission("retried", 3) // 6 runs
+			s.Settings.Limits = []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 4}}
+			s.Recorded = sinkOf6()
+			id := s.Evaluation.ID()
+			tt.retry(b, s)
+			if len(b.limits.of[string(id)]) != 1 {
+				t.Errorf("limits pinned: %v", b.limits.of)
+			}
+			b.pull("p", 10)
+			if got, want := b.states(id, 6)[1], record.StateByte(eval.StateSucceeded, 4); got != want {
+				t.Errorf("the failed run's byte is %#x, want %#x", got, want)
+			}
+			if got, want := b.states(id, 6)[2], record.StateByte(eval.StateFailed, record.MaxGeneration); got != want {
+				t.Errorf("the byte of a run without a further generation is %#x, want %#x", got, want)
+			}
+			standing := b.standing(id)
+			if standing.Total(eval.StateSucceeded) != 5 || standing.Total(eval.StateFailed) != 1 {
+				t.Errorf("%+v; want 5 succeeded, 1 failed", standing)
+			}
+		})
+	}
+}
+
+func TestSubmissionResumesWhatIsPausedAndNotWhatIsCancelled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("paused", 3)
+	receipt := b.submit(s)
+	if _, err := b.store.Pause(t.Context(), receipt.ID); err != nil {
+		t.Fatal(err)
+	}
+	if done := b.pull("p", 10); len(done) != 0 {
+		t.Fatalf("%d runs of a paused evaluation were carried out", len(done))
+	}
+	b.submit(s)
+	if done := b.pull("p", 3); len(done) != 3 {
+		t.Fatalf("%d runs after the submission, want 3", len(done))
+	}
+	r, err := b.store.Evaluation(t.Context(), receipt.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.store.Cancel(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.enqueuer(b.store).Submit(t.Context(), s); !errors.Is(err, store.ErrCancelled) {
+		t.Errorf("submission of a cancelled evaluation: %v; want ErrCancelled", err)
+	}
+	if status, err := b.enqueuer(b.store).Resume(t.Context(), receipt.ID); err != nil || status != record.StatusCancelled {
+		t.Errorf("Resume = %s, %v; want cancelled", status, err)
+	}
+	if _, err := b.enqueuer(b.store).Retry(t.Context(), receipt.ID, every); !errors.Is(err, store.ErrCancelled) {
+		t.Errorf("Retry of a cancelled evaluation: %v; want ErrCancelled", err)
+	}
+	for range 2 {
+		if err := b.enqueuer(b.store).Delete(t.Context(), receipt.ID, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if keys := b.store.Client().Keys(t.Context(), "ef:*").Val(); len(keys) != 0 || len(b.limits.of) != 0 {
+		t.Errorf("left after the deletion: %v, limits %v", keys, b.limits.of)
+	}
+	if again := b.submit(s); !again.Created {
+		t.Error("a deleted evaluation is not created anew")
+	}
+}

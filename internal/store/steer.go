@@ -1,0 +1,189 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// ErrCancelled means that the evaluation was cancelled, which is for good.
+var ErrCancelled = errors.New("the evaluation was cancelled")
+
+var (
+	//go:embed lua/pause.lua
+	pauseSource string
+	//go:embed lua/resume.lua
+	resumeSource string
+	//go:embed lua/cancel.lua
+	cancelSource string
+	//go:embed lua/retry.lua
+	retrySource string
+	//go:embed lua/delete.lua
+	deleteSource string
+
+	pauseScript  = redis.NewScript(pauseSource)
+	resumeScript = redis.NewScript(resumeSource)
+	cancelScript = redis.NewScript(cancelSource)
+	retryScript  = redis.NewScript(retrySource)
+	deleteScript = redis.NewScript(deleteSource)
+)
+
+// Pause keeps runs of an active evaluation from being begun, and returns its
+// status afterwards, which is another one where there was nothing to pause.
+func (s *Store) Pause(ctx context.Context, id eval.ID) (record.Status, error) {
+	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)})
+}
+
+// Resume lets a paused evaluation go on once it is activated, and returns its
+// status afterwards.
+func (s *Store) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
+	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)})
+}
+
+// Cancel ends every run of an evaluation that has not ended, and returns the
+// evaluation's status afterwards. What is recorded stays; runs that are being
+// made are not recorded any more, only their calls.
+func (s *Store) Cancel(ctx context.Context, r record.Evaluation) (record.Status, error) {
+	var queues []any
+	for i, phase := range r.Phases {
+		for queue, runs := range phase.Queues {
+			queues = append(queues, runs,
+				record.CountField(i, eval.StateSucceeded, queue),
+				record.CountField(i, eval.StateFailed, queue),
+				record.CountField(i, eval.StateCancelled, queue))
+		}
+	}
+	return s.steer(ctx, "cancel", r.ID, cancelScript, []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, queues...)
+}
+
+// steer runs a script that answers with a status, and announces the change.
+func (s *Store) steer(ctx context.Context, what string, id eval.ID, script *redis.Script, keys []string, args ...any) (record.Status, error) {
+	status, err := script.Run(ctx, s.client, keys, args...).Text()
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", what, id, err)
+	}
+	if status == "" {
+		return "", fmt.Errorf("%s %s: %w", what, id, ErrNoEvaluation)
+	}
+	return record.Status(status), s.announce(ctx, "evaluation "+string(id))
+}
+
+// Failed is a run that failed in a generation.
+type Failed struct {
+	Index, Generation int
+	Queue             string
+}
+
+// Retry makes failed runs of a phase runs of their next generation, and returns
+// how many that were: those that have not failed in the generation named are
+// left as they are. A done evaluation is active afterwards; Activate has its
+// runs pushed. A generation above record.MaxGeneration does not exist, so runs
+// of that one must not be given. ErrCancelled, ErrNoEvaluation.
+func (s *Store) Retry(ctx context.Context, r record.Evaluation, phase int, failed []Failed) (int, error) {
+	others := s.keysOf(r)
+	chunks := map[string][]any{}
+	for _, run := range failed {
+		chunk := s.keys.States(r.ID, phase, run.Index)
+		chunks[chunk] = append(chunks[chunk], run.Index%record.ChunkRuns, run.Generation,
+			record.CountField(phase, eval.StateFailed, run.Queue))
+	}
+	moved := 0
+	for chunk, runs := range chunks {
+		keys := append([]string{s.keys.Record(r.ID), chunk, s.keys.Counts(r.ID), s.keys.Cursors(r.ID)}, others...)
+		n, err := retryScript.Run(ctx, s.client, keys, runs...).Int()
+		switch {
+		case err != nil:
+		case n == -1:
+			err = ErrNoEvaluation
+		case n == -2:
+			err = ErrCancelled
+		}
+		if err != nil {
+			return moved, fmt.Errorf("retry runs of %s: %w", r.ID, err)
+		}
+		moved += n
+	}
+	return moved, nil
+}
+
+// Delete removes every key of an evaluation and takes it off the list. Workers
+// drop its tasks, and nothing that they still write comes back. What the fleet
+// holds for it besides, limits and its place among the active, goes by itself.
+// Delete may be repeated; it is no error that there is nothing to delete.
+func (s *Store) Delete(ctx context.Context, id eval.ID) error {
+	for deleted := false; !deleted; {
+		phases, err := s.client.HGet(ctx, s.keys.Record(id), fieldPhases).Result()
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("delete %s: %w", id, err)
+		}
+		r, err := s.Evaluation(ctx, id)
+		if errors.Is(err, ErrNoEvaluation) {
+			r.ID = id // what an interrupted deletion left
+		} else if err != nil {
+			return err
+		}
+		if deleted, err = deleteScript.Run(ctx, s.client, s.keysOf(r), phases).Bool(); err != nil {
+			return fmt.Errorf("delete %s: %w", id, err)
+		}
+	}
+	if err := s.announce(ctx, "evaluation "+string(id)); err != nil {
+		return err
+	}
+	if err := s.deleteProgress(ctx, id); err != nil {
+		return fmt.Errorf("delete runs in progress of %s: %w", id, err)
+	}
+	// Last, so that whoever repeats an interrupted deletion finds it.
+	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
+		return fmt.Errorf("take %s off the list: %w", id, err)
+	}
+	return nil
+}
+
+// deleteProgress removes the hashes of runs in progress. Nothing lists them.
+func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
+	run := eval.RunID{Evaluation: id}
+	pattern := globUnsafe.Replace(strings.TrimSuffix(s.keys.Progress(run), run.Short())) + "*"
+	sweep := func(ctx context.Context, client redis.Cmdable) error {
+		found := client.Scan(ctx, 0, pattern, 1000).Iterator()
+		for found.Next(ctx) {
+			if err := client.Unlink(ctx, found.Val()).Err(); err != nil {
+				return err
+			}
+		}
+		return found.Err()
+	}
+	if cluster, ok := s.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return sweep(ctx, c) })
+	}
+	return sweep(ctx, s.client)
+}
+
+var globUnsafe = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
+
+// Statuses reads the status of evaluations; that of one without a record is
+// empty.
+func (s *Store) Statuses(ctx context.Context, ids []eval.ID) (map[eval.ID]record.Status, error) {
+	asked := make([]*redis.StringCmd, len(ids))
+	pipe := s.client.Pipeline()
+	for i, id := range ids {
+		asked[i] = pipe.HGet(ctx, s.keys.Record(id), fieldStatus)
+	}
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return nil, fmt.Errorf("read statuses: %w", err)
+	}
+	statuses := make(map[eval.ID]record.Status, len(ids))
+	for i, id := range ids {
+		if err := asked[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
+			return nil, fmt.Errorf("read status of %s: %w", id, err)
+		}
+		statuses[id] = record.Status(asked[i].Val())
+	}
+	return statuses, nil
+}

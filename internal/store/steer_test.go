@@ -1,0 +1,280 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// everything is all that Redis holds, by key.
+func (s *Store) everything(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, key := range s.client.Keys(t.Context(), "*").Val() {
+		switch kind := s.client.Type(t.Context(), key).Val(); kind {
+		case "hash":
+			fields := s.client.HGetAll(t.Context(), key).Val()
+			var words []string
+			for field, value := range fields {
+				words = append(words, field+"="+value)
+			}
+			slices.Sort(words)
+			all[key] = strings.Join(words, " ")
+		case "string":
+			all[key] = s.client.Get(t.Context(), key).Val()
+		case "set":
+			members := s.client.SMembers(t.Context(), key).Val()
+			slices.Sort(members)
+			all[key] = strings.Join(members, " ")
+		default:
+			all[key] = kind
+		}
+	}
+	return all
+}
+
+// TestSteeringTwiceIsOnce: each script, sent again because its answer was lost,
+// answers the same and changes nothing.
+func TestSteeringTwiceIsOnce(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		if _, err := s.Record(ctx, r.ID, eval.StateFailed, outcome(1, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
+			t.Fatal(err)
+		}
+		status := func(f func(context.Context, eval.ID) (record.Status, error)) func() (any, error) {
+			return func() (any, error) { return f(ctx, r.ID) }
+		}
+		task := record.Task{Evaluation: r.ID, Index: 0, Kind: eval.KindPairwise}
+		for _, step := range []struct {
+			name string
+			do   func() (any, error)
+			want [2]any
+		}{
+			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}) }, [2]any{nil, nil}},
+			{"pause", status(s.Pause), [2]any{record.StatusPaused, record.StatusPaused}},
+			{"resume", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
+			{"retry", func() (any, error) { return s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}}) }, [2]any{1, 0}},
+			{"cancel", func() (any, error) { return s.Cancel(ctx, r) }, [2]any{record.StatusCancelled, record.StatusCancelled}},
+			{"delete", func() (any, error) { return nil, s.Delete(ctx, r.ID) }, [2]any{nil, nil}},
+		} {
+			var after map[string]string
+			for i, want := range step.want {
+				got, err := step.do()
+				if err != nil || got != want {
+					t.Errorf("%s, time %d: %v, %v; want %v", step.name, i+1, got, err, want)
+				}
+				if i == 0 {
+					after = s.everything(t)
+				} else if diff := cmp.Diff(after, s.everything(t)); diff != "" {
+					t.Errorf("%s changed something the second time (-first +second):\n%s", step.name, diff)
+				}
+			}
+		}
+		if left := s.everything(t); len(left) != 0 {
+			t.Errorf("left after the deletion: %v", left)
+		}
+	})
+}
+
+func TestResumePushesAnew(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Pause(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Resume(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		standing := s.standing(t, r.ID)
+		if standing.Status != record.StatusActive || standing.Pushed(0, queue) != 0 {
+			t.Errorf("after a pause: %+v; want it active with nothing pushed", standing)
+		}
+	})
+}
+
+func (s *Store) standing(t *testing.T, id eval.ID) Standing {
+	t.Helper()
+	standings, err := s.Standings(t.Context(), []eval.ID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return standings[id]
+}
+
+// TestLateOutcomesChangeNothing: a worker that was frozen comes back with the
+// outcome of a run that was cancelled, retried or deleted meanwhile.
+func TestLateOutcomesChangeNothing(t *testing.T) {
+	t.Parallel()
+	calls := []record.Call{{ID: "0.1.0-late-1", Index: 1}}
+	for _, tt := range []struct {
+		name  string
+		steer func(ctx context.Context, s *Store, r record.Evaluation) error
+		fault error // of the late record
+		calls int   // of it that are kept
+	}{
+		{"cancelled", func(ctx context.Context, s *Store, r record.Evaluation) error {
+			_, err := s.Cancel(ctx, r)
+			return err
+		}, nil, 1},
+		{"retried", func(ctx context.Context, s *Store, r record.Evaluation) error {
+			_, err := s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}})
+			return err
+		}, nil, 1},
+		{"deleted", func(ctx context.Context, s *Store, r record.Evaluation) error { return s.Delete(ctx, r.ID) }, ErrNoEvaluation, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			eachRedis(t, func(t *testing.T, s *Store) {
+				ctx := t.Context()
+				r := create(t, s)
+				if _, err := s.Record(ctx, r.ID, eval.StateFailed, outcome(1, 0), nil); err != nil {
+					t.Fatal(err)
+				}
+				if err := tt.steer(ctx, s, r); err != nil {
+					t.Fatal(err)
+				}
+				before := s.everything(t)
+				entries := len(s.entries(t, r.ID))
+				for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed} {
+					recorded, err := s.Record(ctx, r.ID, state, outcome(1, 0), calls)
+					if recorded || !errors.Is(err, tt.fault) {
+						t.Errorf("late %s: recorded %v, %v; want false, %v", state, recorded, err, tt.fault)
+					}
+				}
+				if err := s.AppendCalls(ctx, r.ID, calls); !errors.Is(err, tt.fault) {
+					t.Errorf("late calls: %v; want %v", err, tt.fault)
+				}
+				late := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
+				if err := s.SaveProgress(ctx, late, Progress{Attempts: 7}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Advance(ctx, r.ID, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
+					t.Error(err)
+				}
+				if diff := cmp.Diff(before, s.everything(t)); diff != "" {
+					t.Errorf("late outcomes changed something (-before +after):\n%s", diff)
+				}
+				if got := len(s.entries(t, r.ID)) - entries; got != 3*tt.calls {
+					t.Errorf("%d late entries are kept, want %d", got, 3*tt.calls)
+				}
+			})
+		})
+	}
+}
+
+func TestRetryReopensWhatIsDone(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		for index, state := range []eval.State{eval.StateSucceeded, eval.StateFailed} {
+			if _, err := s.Record(ctx, r.ID, state, outcome(index, 0), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if done, err := s.Finish(ctx, r); err != nil || !done {
+			t.Fatalf("Finish = %v, %v; want true", done, err)
+		}
+		if err := s.Expire(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		both := []Failed{{Index: 0, Queue: queue}, {Index: 1, Queue: queue}}
+		if n, err := s.Retry(ctx, r, 0, both); err != nil || n != 1 {
+			t.Fatalf("Retry = %d, %v; want only the failed one", n, err)
+		}
+		standing := s.standing(t, r.ID)
+		if standing.Status != record.StatusActive || standing.Total(eval.StateFailed) != 0 || standing.Total(eval.StateSucceeded) != 1 {
+			t.Errorf("after the retry: %+v; want it active, 1 succeeded, none failed", standing)
+		}
+		if states, err := s.States(ctx, r.ID, 0, 0, 1); err != nil || !cmp.Equal(states, []byte{1, 4}) {
+			t.Errorf("States = %v, %v; want [1 4]", states, err)
+		}
+		for key := range s.everything(t) {
+			if ttl := s.client.TTL(ctx, key).Val(); ttl > 0 {
+				t.Errorf("%s expires in %s", key, ttl)
+			}
+		}
+		if recorded, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(1, 1), nil); err != nil || !recorded {
+			t.Errorf("outcome of the next generation: recorded %v, %v; want true", recorded, err)
+		}
+		if _, err := s.Cancel(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Retry(ctx, r, 0, both); !errors.Is(err, ErrCancelled) {
+			t.Errorf("Retry after Cancel: %v; want ErrCancelled", err)
+		}
+	})
+}
+
+func TestCancelCountsWhatHadNotEnded(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(0, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		if status, err := s.Cancel(ctx, r); err != nil || status != record.StatusCancelled {
+			t.Fatalf("Cancel = %s, %v", status, err)
+		}
+		standing := s.standing(t, r.ID)
+		if standing.Total(eval.StateSucceeded) != 1 || standing.Total(eval.StateCancelled) != 1 {
+			t.Errorf("after the cancellation: %+v; want 1 succeeded, 1 cancelled", standing)
+		}
+		for what, steer := range map[string]func(context.Context, eval.ID) (record.Status, error){"Pause": s.Pause, "Resume": s.Resume} {
+			if status, err := steer(ctx, r.ID); err != nil || status != record.StatusCancelled {
+				t.Errorf("%s afterwards = %s, %v; want cancelled", what, status, err)
+			}
+		}
+		if _, err := s.Pause(ctx, "ev-missing"); !errors.Is(err, ErrNoEvaluation) {
+			t.Errorf("Pause of a missing one: %v; want ErrNoEvaluation", err)
+		}
+	})
+}
+
+// TestDeletionGoesOnAfterAKill: the record went first, and the rest goes when
+// the deletion is repeated.
+func TestDeletionGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		task := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
+		if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}); err != nil {
+			t.Fatal(err)
+		}
+		phases := s.client.HGet(ctx, s.keys.Record(r.ID), fieldPhases).Val()
+		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), "other phases").Int(); err != nil || n != 0 {
+			t.Fatalf("delete of a record that has changed = %d, %v; want 0", n, err)
+		}
+		if n, err := deleteScript.Run(ctx, s.client, s.keysOf(r), phases).Int(); err != nil || n != 1 {
+			t.Fatalf("delete = %d, %v; want 1", n, err)
+		}
+		if ids, err := s.Evaluations(ctx); err != nil || len(ids) != 1 {
+			t.Errorf("listed half-way: %v, %v; want the evaluation", ids, err)
+		}
+		if err := s.Delete(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		if left := s.everything(t); len(left) != 0 {
+			t.Errorf("left: %v", left)
+		}
+	})
+}
