@@ -2,21 +2,19 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
-	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -27,36 +25,38 @@ func statusCommand(p *process) *cli.Command {
 		Name:      "status",
 		Usage:     "say how far evaluations are",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Lists the evaluations in Redis, or one of them, with what has ended in each phase. " +
-			"With an output folder it reads what is recorded there, also while a run goes on.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON array, for programs"}},
+		Description: "Lists the evaluations in Redis, or one of them: what has ended in each phase, how fast, what limits bind, " +
+			"and the queues. With an output folder it looks into the run that is going on there, and after the end reads what is recorded. " +
+			"Tokens, cost and the classes of failures are known where the results can be read from here.",
+		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
 				return usageError("status takes one ID or folder or none, got %d", c.Args().Len())
 			}
-			list, err := p.standings(c, c.Args().First())
+			s, err := p.source(c, c.Args().First())
 			if err != nil {
 				return err
 			}
-			return writeStandings(p.stdout, list, c.Bool(jsonFlag))
+			defer s.Close()
+			watched := newStatus(s)
+			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
+				list, err := watched.standings(ctx, now)
+				if err != nil {
+					return "", false, err
+				}
+				// The list of all evaluations never ends: others may come.
+				last := (s.dir != "" || s.only != "") && !slices.ContainsFunc(list, standing.underWay)
+				if c.Bool(jsonFlag) {
+					text, err := asJSON(list, c.Bool(watchFlag))
+					return text, last, err
+				}
+				return statusText(list, now), last, nil
+			})
 		},
 	}
 }
 
-// standings reads from a folder where one is named, else from Redis.
-func (p *process) standings(c *cli.Context, argument string) ([]standing, error) {
-	if isFolder(argument) {
-		return standingsInFolder(c.Context, argument)
-	}
-	d, err := p.openDrain(c)
-	if err != nil {
-		return nil, err
-	}
-	defer d.client.Close()
-	return standingsInRedis(c.Context, d.store, eval.ID(argument))
-}
-
-// standing is one evaluation's line of `status`; the names are those of --json.
+// standing is what `status` says of an evaluation; the names are those of --json.
 type standing struct {
 	Evaluation eval.ID         `json:"evaluation"`
 	Name       string          `json:"name"`
@@ -66,6 +66,12 @@ type standing struct {
 	// Uncollected is how many results wait in Redis for a collector.
 	Uncollected int64          `json:"uncollected"`
 	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
+	Used        *usedStanding  `json:"used,omitempty"`            // likewise
+	// BoundBy are the limits that calls wait for now; after the end, the one that
+	// most calls waited for.
+	BoundBy []string        `json:"bound_by,omitempty"`
+	Queues  []queueStanding `json:"queues,omitempty"`
+	Workers *int            `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
 }
 
 type phaseStanding struct {
@@ -74,51 +80,215 @@ type phaseStanding struct {
 	Succeeded int       `json:"succeeded"`
 	Failed    int       `json:"failed"`
 	Cancelled int       `json:"cancelled"`
+	RatePerS  *float64  `json:"rate_per_s,omitempty"` // runs; absent: unknown
+	LeftS     *float64  `json:"left_s,omitempty"`     // at that rate; absent: unknown, or nothing goes on
 }
 
-// standingsInRedis reads one evaluation, or all that Redis knows, oldest first.
-func standingsInRedis(ctx context.Context, s *store.Store, only eval.ID) ([]standing, error) {
-	ids := []eval.ID{only}
-	if only == "" {
-		var err error
-		if ids, err = s.Evaluations(ctx); err != nil {
-			return nil, withCode(exitUnreachable, err)
-		}
+// usedStanding is what all calls together have used. Without a price from the
+// provider the cost is unknown, which is not 0.
+type usedStanding struct {
+	Calls      int      `json:"calls"`
+	Input      int64    `json:"input_tokens"`
+	Output     int64    `json:"output_tokens"`
+	Unreported int      `json:"calls_without_tokens"` // possibly charged, nobody said how much
+	CostUSD    *float64 `json:"cost_usd"`             // null: unknown; else of the calls that have a price
+	Unpriced   int      `json:"calls_without_price"`
+}
+
+type queueStanding struct {
+	Name      string `json:"queue"`
+	Pending   int    `json:"pending"`
+	Active    int    `json:"active"`
+	Scheduled int    `json:"scheduled"`
+	Retry     int    `json:"retry"`
+	Paused    bool   `json:"paused"`
+}
+
+func (p phaseStanding) ended() int { return p.Succeeded + p.Failed + p.Cancelled }
+
+// underWay reports whether an evaluation's numbers may still change.
+func (s standing) underWay() bool {
+	return s.Status == record.StatusActive || s.Status == record.StatusPaused || s.Status == statusRunning || s.Uncollected > 0
+}
+
+// pacing reports whether runs end now.
+func (s standing) pacing() bool { return s.Status == record.StatusActive || s.Status == statusRunning }
+
+// Words of an evaluation that only its folder knows.
+const (
+	statusInterrupted record.Status = "interrupted"
+	statusRunning     record.Status = "running"
+)
+
+// status looks at evaluations, again and again where it is watched.
+type status struct {
+	source *source
+	judges map[eval.ID][]eval.Judge
+	marks  map[phaseKey][]mark // what had ended at the last looks
+	sinks  map[eval.ID]*sinkNumbers
+}
+
+type phaseKey struct {
+	evaluation eval.ID
+	phase      int
+}
+
+func newStatus(s *source) *status {
+	return &status{source: s, judges: map[eval.ID][]eval.Judge{}, marks: map[phaseKey][]mark{}, sinks: map[eval.ID]*sinkNumbers{}}
+}
+
+// standings looks once. A run that has just ended, or was killed, leaves its
+// folder.
+func (s *status) standings(ctx context.Context, now time.Time) ([]standing, error) {
+	list := []standing{}
+	var err error
+	if redis := s.source.fleet(ctx); redis != nil {
+		list, err = s.inRedis(ctx, redis, now)
 	}
-	all, err := s.Standings(ctx, ids)
+	if s.source.dir != "" && (err != nil || len(list) == 0) {
+		list, err = s.inFolder(ctx, now)
+	}
+	for i := range list {
+		s.takeMark(&list[i], now)
+	}
+	slices.SortFunc(list, func(a, b standing) int { return a.Created.Compare(b.Created) })
+	return list, err
+}
+
+// inRedis reads one evaluation, or all that Redis knows.
+func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standing, error) {
+	ids, err := s.source.evaluations(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	all, err := d.store.Standings(ctx, ids)
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	var list []standing
+	limiter := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace})
+	usage, err := limiter.Usage(ctx)
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
+	alive, err := workersAlive(ctx, limiter)
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
+	list := []standing{}
 	for _, id := range ids {
-		r, err := s.Evaluation(ctx, id)
+		r, err := d.store.Evaluation(ctx, id)
 		switch {
-		case errors.Is(err, store.ErrNoEvaluation) && only == "":
-			continue // expired or deleted, and not yet taken off the list
 		case errors.Is(err, store.ErrNoEvaluation):
-			return nil, usageError("%w; `evalfleet status` lists those that there are", err)
+			continue // expired or deleted, and not yet taken off the list
 		case err != nil:
 			return nil, withCode(exitUnreachable, err)
 		}
-		line := standing{Evaluation: id, Name: r.Name, Status: all[id].Status, Created: r.Created, Uncollected: all[id].Waiting}
-		for i, phase := range r.Phases {
-			of := phaseStanding{Kind: phase.Kind, Runs: phase.Runs}
-			for queue := range phase.Queues {
-				of.Succeeded += all[id].Counts[record.CountField(i, eval.StateSucceeded, queue)]
-				of.Failed += all[id].Counts[record.CountField(i, eval.StateFailed, queue)]
-				of.Cancelled += all[id].Counts[record.CountField(i, eval.StateCancelled, queue)]
+		line := inRecord(r, all[id])
+		line.Workers = &alive
+		if line.Status == record.StatusActive {
+			judges, err := s.judgesOf(ctx, d, id)
+			if err != nil {
+				return nil, withCode(exitUnreachable, err)
 			}
-			line.Phases = append(line.Phases, of)
+			line.BoundBy = binding(usage, id, judges)
+		}
+		if line.underWay() {
+			if line.Queues, err = queuesOf(d, r.Phases); err != nil {
+				return nil, withCode(exitUnreachable, err)
+			}
+		}
+		s.addSink(ctx, &line, r.SinkURL, now)
+		if !slices.ContainsFunc(line.Phases, func(p phaseStanding) bool { return p.RatePerS != nil }) {
+			line.addWholeRate(now)
 		}
 		list = append(list, line)
 	}
-	slices.SortFunc(list, func(a, b standing) int { return a.Created.Compare(b.Created) })
 	return list, nil
 }
 
-// standingsInFolder reads what an output folder holds.
-func standingsInFolder(ctx context.Context, dir string) ([]standing, error) {
-	reader, _, err := readFolder(ctx, dir)
+// inRecord is how far an evaluation is by its record in Redis.
+func inRecord(r record.Evaluation, at store.Standing) standing {
+	line := standing{Evaluation: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Uncollected: at.Waiting}
+	for i, phase := range r.Phases {
+		of := phaseStanding{Kind: phase.Kind, Runs: phase.Runs}
+		for queue := range phase.Queues {
+			of.Succeeded += at.Counts[record.CountField(i, eval.StateSucceeded, queue)]
+			of.Failed += at.Counts[record.CountField(i, eval.StateFailed, queue)]
+			of.Cancelled += at.Counts[record.CountField(i, eval.StateCancelled, queue)]
+		}
+		line.Phases = append(line.Phases, of)
+	}
+	return line
+}
+
+// judgesOf remembers an evaluation's judges: its plan is large and never changes.
+func (s *status) judgesOf(ctx context.Context, d *drain, id eval.ID) ([]eval.Judge, error) {
+	if judges, ok := s.judges[id]; ok {
+		return judges, nil
+	}
+	e, err := d.store.Plan(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	s.judges[id] = e.Judges
+	return e.Judges, nil
+}
+
+// binding is the limits that calls of an evaluation wait for, whoever's calls do.
+func binding(usage []ratelimit.Usage, id eval.ID, judges []eval.Judge) []string {
+	var words []string
+	for _, u := range usage {
+		matches := slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			return u.Limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
+		})
+		if matches && u.Binds() {
+			words = append(words, u.Limit.String())
+		}
+	}
+	return words
+}
+
+func workersAlive(ctx context.Context, l *ratelimit.Limiter) (int, error) {
+	workers, err := l.Alive(ctx)
+	n := 0
+	for _, alive := range workers {
+		if alive {
+			n++
+		}
+	}
+	return n, err
+}
+
+// queuesOf asks asynq about the queues of an evaluation. One that asynq does not
+// know has never had a task.
+func queuesOf(d *drain, phases []record.Phase) ([]queueStanding, error) {
+	inspector := asynq.NewInspectorFromRedisClient(d.client)
+	var names []string
+	for _, phase := range phases {
+		for name := range phase.Queues {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var queues []queueStanding
+	for _, name := range slices.Compact(names) {
+		info, err := inspector.GetQueueInfo(name)
+		switch {
+		case errors.Is(err, asynq.ErrQueueNotFound):
+			info = &asynq.QueueInfo{}
+		case err != nil:
+			return nil, fmt.Errorf("read queue %s: %w", name, err)
+		}
+		queues = append(queues, queueStanding{
+			Name: name, Pending: info.Pending, Active: info.Active, Scheduled: info.Scheduled, Retry: info.Retry, Paused: info.Paused,
+		})
+	}
+	return queues, nil
+}
+
+// inFolder reads what an output folder holds when no Redis can be asked.
+func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error) {
+	reader, _, err := readFolder(ctx, s.source.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -127,31 +297,23 @@ func standingsInFolder(ctx context.Context, dir string) ([]standing, error) {
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	var list []standing
+	list := make([]standing, 0, len(listed))
 	for _, of := range listed {
 		counts, err := reader.Counts(ctx, of.ID)
 		if err != nil {
 			return nil, withCode(exitUnreachable, err)
 		}
-		line := standing{Evaluation: of.ID, Name: of.Name, Created: of.Created, Status: statusInFolder(dir, of), Classes: map[string]int{}}
+		line := standing{Evaluation: of.ID, Name: of.Name, Created: of.Created, Status: statusInFolder(s.source.dir, of)}
 		for _, phase := range counts {
 			line.Phases = append(line.Phases, phaseStanding{
 				Kind: phase.Kind, Runs: phase.Runs, Succeeded: phase.Succeeded, Failed: phase.Failed, Cancelled: phase.Cancelled,
 			})
-			for class, n := range phase.Classes {
-				line.Classes[class] += n
-			}
 		}
+		s.addSink(ctx, &line, "", now)
 		list = append(list, line)
 	}
 	return list, nil
 }
-
-// Words of an evaluation that only its folder knows.
-const (
-	statusInterrupted record.Status = "interrupted"
-	statusRunning     record.Status = "running"
-)
 
 func statusInFolder(dir string, of results.Listed) record.Status {
 	switch {
@@ -161,52 +323,6 @@ func statusInFolder(dir string, of results.Listed) record.Status {
 		return statusRunning
 	}
 	return statusInterrupted
-}
-
-// writeStandings prints them as a table, or as a JSON array.
-func writeStandings(w io.Writer, list []standing, asJSON bool) error {
-	if asJSON {
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		if list == nil {
-			list = []standing{}
-		}
-		return encoder.Encode(list)
-	}
-	if len(list) == 0 {
-		_, err := fmt.Fprintln(w, "no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one")
-		return err
-	}
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "EVALUATION\tNAME\tSTATUS\tPHASE\tDONE\tFAILED\tUNCOLLECTED")
-	for _, line := range list {
-		for i, phase := range line.Phases {
-			id, name, status := string(line.Evaluation), clip(line.Name, 24), string(line.Status)
-			if i > 0 {
-				id, name, status = "", "", ""
-			}
-			ended := phase.Succeeded + phase.Failed + phase.Cancelled
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\n", id, name, status, phase.Kind, ended, phase.Runs, phase.Failed, line.Uncollected)
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	for _, line := range list {
-		if len(line.Classes) > 0 {
-			fmt.Fprintf(w, "%s failed: %s\n", line.Evaluation, classes(line.Classes))
-		}
-	}
-	return nil
-}
-
-func classes(counts map[string]int) string {
-	names := make([]string, 0, len(counts))
-	for class, n := range counts {
-		names = append(names, fmt.Sprintf("%d %s", n, class))
-	}
-	slices.Sort(names)
-	return strings.Join(names, ", ")
 }
 
 // inUse reports whether a process holds an output folder.

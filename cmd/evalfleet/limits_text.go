@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// limitsText is a view as a table of at most lookWidth columns.
+func limitsText(view limitsView) string {
+	if view.Ended {
+		return endedLimitsText(view)
+	}
+	if len(view.Limits) == 0 {
+		return "no limit is in force\n"
+	}
+	var out strings.Builder
+	line := func(words, inUse, allowed, waiting, next, state string) {
+		out.WriteString(row(left(words, 46), right(inUse, 8), right(allowed, 12), right(waiting, 7), right(next, 10), state))
+	}
+	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
+	for _, l := range view.Limits {
+		inUse, allowed, next, state := "-", fmt.Sprint(l.Allowed), "as 1 ends", ""
+		if l.InUse != nil {
+			inUse = fmt.Sprint(*l.InUse)
+		}
+		if l.PeriodS > 0 {
+			allowed += "/" + shortDuration(seconds(l.PeriodS))
+		}
+		if l.NextS != nil {
+			next = nextText(seconds(*l.NextS))
+		}
+		if l.Binds {
+			state = "binds"
+		}
+		line(oneLine(l.Words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
+		out.WriteString(detail("pinned by " + pinnedText(l.PinnedBy)))
+		if l.Shared != nil {
+			out.WriteString(detail("redis_rate key " + oneLine(l.Shared.Key)))
+			out.WriteString(detail(fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
+				l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds())))
+		}
+	}
+	return out.String()
+}
+
+// pinnedText names whoever pinned a limit, as far as a line holds.
+func pinnedText(holders []string) string {
+	const most = 3
+	if len(holders) > most {
+		return strings.Join(holders[:most], ", ") + fmt.Sprintf(" and %d more", len(holders)-most)
+	}
+	return strings.Join(holders, ", ")
+}
+
+func endedLimitsText(view limitsView) string {
+	var out strings.Builder
+	calls := view.Free.Calls
+	for _, l := range view.Limits {
+		calls += l.Waited.Calls
+	}
+	fmt.Fprintf(&out, "%s\n", clipMiddle(fmt.Sprintf("%s (%s): %d calls; no run is going on, these limits were in force", oneLine(view.Name), view.Evaluation, calls), lookWidth))
+	line := func(words, held, share, total, mean string) {
+		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))
+	}
+	line("LIMIT", "CALLS HELD BACK", "", "WAITED", "EACH")
+	for _, l := range view.Limits {
+		total, mean := "-", "-"
+		if l.Waited.Calls > 0 {
+			total = shortDuration(seconds(l.Waited.TotalS))
+			mean = shortDuration(seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
+		}
+		line(oneLine(l.Words), fmt.Sprint(l.Waited.Calls), percent(l.Waited.Calls, calls), total, mean)
+	}
+	line("not held back", fmt.Sprint(view.Free.Calls), percent(view.Free.Calls, calls), "", "")
+	return out.String()
+}
+
+// percent is a share that is 100 % only when it is all, and 0 % only when it is
+// none.
+func percent(part, whole int) string {
+	switch {
+	case whole == 0:
+		return "-"
+	case part == whole:
+		return "100 %"
+	case part > 0 && 100*part < whole:
+		return "<1 %"
+	}
+	return fmt.Sprintf("%d %%", int(100*int64(part)/int64(whole)))
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+func nextText(wait time.Duration) string {
+	if wait <= 0 {
+		return "now"
+	}
+	return shortDuration(wait)
+}
+
+// shortDuration is a duration to two or three digits: "40ms", "1.5s", "1m0s",
+// "26h0m".
+func shortDuration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	d = d.Round(time.Minute)
+	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// source is where a command that looks in reads from: a Redis, and the sinks that
+// can be read from here. Of an output folder it is the Redis of the run that is
+// going on there, if one is, and the folder's sink.
+type source struct {
+	dir       string  // the folder; empty: none was named
+	only      eval.ID // the evaluation; empty: all there are
+	outDir    string  // --out-dir
+	namespace string
+	redis     *drain // nil: none, or none now
+	address   string // of the embedded Redis that redis is connected to
+	log       zerolog.Logger
+}
+
+// source finds out what an argument names: a folder, an evaluation, or nothing.
+func (p *process) source(c *cli.Context, argument string) (*source, error) {
+	_, log, err := p.output(c)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{outDir: c.String(outDirFlag), namespace: c.String(namespaceFlag), log: log}
+	noRedis := c.String(redisFlag) == ""
+	switch {
+	case isFolder(argument):
+		s.dir = argument
+	case argument == "" && noRedis && s.outDir != "":
+		s.dir = s.outDir
+	case argument != "" && !strings.HasPrefix(argument, "ev-"):
+		return nil, usageError("%s is neither a folder here nor an evaluation's id, which begins with ev-%s", argument, nearestFolder(argument))
+	case noRedis && argument != "":
+		found, _ := filepath.Glob(filepath.Join(outRoot, "*-"+argument))
+		if len(found) != 1 {
+			return nil, usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, nearestFolder(argument))
+		}
+		s.dir = found[0]
+	case noRedis:
+		return nil, usageError("%s looks into a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, nearestFolder(""))
+	default:
+		s.only = eval.ID(argument)
+		s.redis, err = p.openDrain(c)
+		return s, err
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, sinkFile)); err != nil {
+		return nil, usageError("%s holds no results: %w%s", s.dir, err, nearestFolder(s.dir))
+	}
+	return s, nil
+}
+
+// nearestFolder ends a message with the output folder that may have been meant.
+func nearestFolder(argument string) string {
+	sinks, _ := filepath.Glob(filepath.Join(outRoot, "*", sinkFile))
+	folders := make([]string, len(sinks))
+	for i, sink := range sinks {
+		folders[i] = filepath.Dir(sink)
+	}
+	if near := config.Nearest(argument, folders); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	newest := ""
+	var at int64
+	for _, folder := range folders {
+		if info, err := os.Stat(filepath.Join(folder, sinkFile)); err == nil && info.ModTime().UnixNano() > at {
+			newest, at = folder, info.ModTime().UnixNano()
+		}
+	}
+	if newest != "" {
+		return "; the newest here is " + newest
+	}
+	return ""
+}
+
+// Close ends the connection.
+func (s *source) Close() {
+	if s.redis != nil {
+		_ = s.redis.client.Close()
+	}
+}
+
+// fleet is the Redis to look into now; nil when no run is going on in the folder,
+// or it cannot be asked: then its sink is all there is.
+func (s *source) fleet(ctx context.Context) *drain {
+	if s.dir == "" {
+		return s.redis
+	}
+	address, err := embedded.Address(s.dir)
+	if err == nil && s.redis != nil && address == s.address && s.redis.client.Ping(ctx).Err() == nil {
+		return s.redis
+	}
+	s.Close()
+	s.redis = nil
+	if err != nil {
+		return nil
+	}
+	client, err := connect(ctx, address, s.log) // what a killed run left behind refuses
+	if err != nil {
+		return nil
+	}
+	s.redis = &drain{client: client, store: store.New(client, s.namespace), dir: s.dir, log: s.log}
+	s.address = address
+	return s.redis
+}
+
+// sink opens the sink of an evaluation as it can be read from here; nil when it
+// cannot.
+func (s *source) sink(ctx context.Context, id eval.ID, url, name string) results.Reader {
+	switch {
+	case s.dir != "":
+		url = filepath.Join(s.dir, sinkFile)
+	case url != "":
+	case s.outDir != "":
+		url = filepath.Join(s.outDir, sinkFile)
+	default:
+		url = filepath.Join(defaultFolder(name, id), sinkFile)
+	}
+	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err != nil {
+		return nil
+	}
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		s.log.Debug().Err(err).Msg("results cannot be read from here")
+		return nil
+	}
+	listed, err := reader.Evaluations(ctx)
+	if err != nil || !slices.ContainsFunc(listed, func(l results.Listed) bool { return l.ID == id }) {
+		_ = reader.Close()
+		return nil
+	}
+	return reader
+}
+
+// unknownEvaluation is the error for an id that Redis does not know.
+func unknownEvaluation(ctx context.Context, s *store.Store, id eval.ID) error {
+	known, err := s.Evaluations(ctx)
+	if err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	names := make([]string, len(known))
+	for i, k := range known {
+		names[i] = string(k)
+	}
+	err = fmt.Errorf("%s: %w", id, store.ErrNoEvaluation)
+	if near := config.Nearest(string(id), names); near != "" {
+		return usageError("%w; did you mean %s?", err, near)
+	}
+	return usageError("%w; `evalfleet status` lists those that there are", err)
+}
+
+// evaluations lists what there is to look at in Redis, with ErrNoEvaluation made
+// plain.
+func (s *source) evaluations(ctx context.Context, redis *drain) ([]eval.ID, error) {
+	if s.only == "" {
+		ids, err := redis.store.Evaluations(ctx)
+		return ids, withCode(exitUnreachable, err)
+	}
+	switch _, err := redis.store.Evaluation(ctx, s.only); {
+	case errors.Is(err, store.ErrNoEvaluation):
+		return nil, unknownEvaluation(ctx, redis.store, s.only)
+	case err != nil:
+		return nil, withCode(exitUnreachable, err)
+	}
+	return []eval.ID{s.only}, nil
+}

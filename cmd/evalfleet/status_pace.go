@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// sinkNumbers is what a sink says of an evaluation beside its counts. Summing
+// millions of calls takes seconds, so it is read again only after sinkRest times
+// as long as it took.
+type sinkNumbers struct {
+	until   time.Time
+	classes map[string]int
+	used    usedStanding
+	paces   []results.Pace
+	bound   string // the limit that most calls waited for
+}
+
+const sinkRest = 20
+
+// addSink adds to a standing what only the sink knows, if it can be read from
+// here.
+func (s *status) addSink(ctx context.Context, line *standing, url string, now time.Time) {
+	numbers := s.sinks[line.Evaluation]
+	if numbers == nil || now.After(numbers.until) || !line.underWay() {
+		reader := s.source.sink(ctx, line.Evaluation, url, line.Name)
+		if reader == nil {
+			return
+		}
+		defer reader.Close()
+		begun := time.Now()
+		read, err := readNumbers(ctx, reader, line)
+		if err != nil {
+			s.source.log.Debug().Err(err).Msg("results cannot be read from here")
+			return
+		}
+		read.until = now.Add(sinkRest * time.Since(begun))
+		numbers = read
+		s.sinks[line.Evaluation] = read
+	}
+	line.Classes, line.Used = numbers.classes, &numbers.used
+	if !line.pacing() && numbers.bound != "" {
+		line.BoundBy = []string{numbers.bound}
+	}
+	for _, pace := range numbers.paces {
+		if pace.Phase < len(line.Phases) {
+			phase := &line.Phases[pace.Phase]
+			until := pace.Last
+			if line.pacing() && phase.ended() < phase.Runs {
+				until = now
+			}
+			phase.setRate(pace.Runs, until.Sub(pace.First), line.pacing())
+		}
+	}
+}
+
+func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*sinkNumbers, error) {
+	numbers := &sinkNumbers{classes: map[string]int{}}
+	counts, err := reader.Counts(ctx, line.Evaluation)
+	if err != nil {
+		return nil, err
+	}
+	for _, phase := range counts {
+		for class, n := range phase.Classes {
+			numbers.classes[class] += n
+		}
+	}
+	totals, err := reader.CallTotals(ctx, line.Evaluation)
+	if err != nil {
+		return nil, err
+	}
+	numbers.used = usedBy(totals)
+	var since time.Time // after the end, and where nobody knows when it went on
+	if line.pacing() {
+		since = line.Created
+	}
+	if numbers.paces, err = reader.Pace(ctx, line.Evaluation, since); err != nil || line.pacing() {
+		return numbers, err
+	}
+	numbers.bound, err = mostWaited(ctx, reader, line.Evaluation)
+	return numbers, err
+}
+
+func usedBy(totals []results.CallTotal) usedStanding {
+	var used usedStanding
+	var cost float64
+	for _, t := range totals {
+		used.Calls += t.Calls
+		used.Input += t.Input
+		used.Output += t.Output
+		used.Unreported += t.Unreported
+		used.Unpriced += t.Unpriced
+		cost += t.CostUSD
+	}
+	if used.Calls > 0 && (used.Unpriced == 0 || cost > 0) {
+		used.CostUSD = &cost
+	}
+	return used
+}
+
+// mostWaited says which limit held most calls back, when most were.
+func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string, error) {
+	e, err := reader.Evaluation(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	waits, err := reader.Waits(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	calls := 0
+	for _, w := range waits {
+		calls += w.Calls
+	}
+	if len(waits) == 0 || waits[0].Limit == "" {
+		return "", nil
+	}
+	words := waits[0].Limit
+	for _, limit := range e.Settings.Limits {
+		if limit.ID() == words {
+			words = limit.String()
+		}
+	}
+	return fmt.Sprintf("%s, %s of calls", words, percent(waits[0].Calls, calls)), nil
+}
+
+// setRate notes how fast runs ended, and from that what is left.
+func (p *phaseStanding) setRate(runs int, over time.Duration, goesOn bool) {
+	p.RatePerS, p.LeftS = nil, nil
+	if runs <= 0 || over <= 0 {
+		return
+	}
+	rate := float64(runs) / over.Seconds()
+	p.RatePerS = &rate
+	if left := p.Runs - p.ended(); goesOn && left > 0 {
+		seconds := float64(left) / rate
+		p.LeftS = &seconds
+	}
+}
+
+// addWholeRate takes the pace from the whole time since the submission: all that
+// is known where the sink cannot be read.
+func (s *standing) addWholeRate(now time.Time) {
+	if !s.pacing() {
+		return
+	}
+	for i := range s.Phases {
+		s.Phases[i].setRate(s.Phases[i].ended(), now.Sub(s.Created), true)
+	}
+}
+
+// takeMark notes how far each phase is; from the second look on, the pace is that
+// of the last rateOver.
+func (s *status) takeMark(line *standing, now time.Time) {
+	for i := range line.Phases {
+		phase, key := &line.Phases[i], phaseKey{line.Evaluation, i}
+		marks := append(s.marks[key], mark{now, phase.ended()})
+		for len(marks) > 2 && now.Sub(marks[1].at) > rateOver {
+			marks = marks[1:]
+		}
+		s.marks[key] = marks
+		first, last := marks[0], marks[len(marks)-1]
+		if line.pacing() && len(marks) > 1 && last.done < phase.Runs {
+			phase.setRate(last.done-first.done, last.at.Sub(first.at), true)
+		}
+	}
+}

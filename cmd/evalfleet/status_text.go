@@ -1,0 +1,156 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// statusText is a list as lines of at most lookWidth columns.
+func statusText(list []standing, now time.Time) string {
+	if len(list) == 0 {
+		return "no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one\n"
+	}
+	var out strings.Builder
+	for i, line := range list {
+		if i > 0 {
+			out.WriteByte('\n')
+		}
+		line.write(&out, now)
+	}
+	writeFleet(&out, list)
+	return out.String()
+}
+
+func (s standing) write(out *strings.Builder, now time.Time) {
+	behind := fmt.Sprintf("  %s  %s, submitted %s ago", s.Evaluation, s.Status, ago(now.Sub(s.Created)))
+	out.WriteString(clipMiddle(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
+	for _, phase := range s.Phases {
+		out.WriteString(phase.text(s.Status))
+	}
+	if u := s.Used; u != nil && u.Calls > 0 {
+		out.WriteString(detail(u.text()))
+	}
+	if len(s.Classes) > 0 {
+		out.WriteString(detail("failed: " + classes(s.Classes)))
+	}
+	switch {
+	case len(s.BoundBy) > 0 && s.pacing():
+		out.WriteString(detail("bound by " + oneLine(strings.Join(s.BoundBy, "; "))))
+	case len(s.BoundBy) > 0:
+		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
+	}
+	if s.Uncollected > 0 {
+		out.WriteString(detail(fmt.Sprintf("%d results wait in Redis to be collected", s.Uncollected)))
+	}
+}
+
+// text is a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left".
+func (p phaseStanding) text(status record.Status) string {
+	failed, rate, rest := "", "", ""
+	if p.Failed > 0 {
+		failed = fmt.Sprintf("%d failed", p.Failed)
+	}
+	if p.RatePerS != nil {
+		rate = formatRate(*p.RatePerS)
+	}
+	if p.LeftS != nil {
+		rest = leftText(*p.LeftS)
+	}
+	if p.Cancelled > 0 {
+		rest += fmt.Sprintf("  %d cancelled", p.Cancelled)
+	}
+	if p.Runs > 0 && p.ended() == p.Runs && status != record.StatusCancelled {
+		rest = strings.TrimSpace("complete" + rest)
+	}
+	return row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.ended(), p.Runs), 21), right(percent(p.ended(), p.Runs), 5),
+		right(failed, 15), right(rate, 9), left(strings.TrimSpace(rest), 26))
+}
+
+// leftText is a time to wait: "0:12 left"; beyond some months nobody can say.
+func leftText(seconds float64) string {
+	const longest = 100 * 24 * 3600
+	if seconds > longest {
+		return "over 100 days left"
+	}
+	return formatLeft(time.Duration(seconds*float64(time.Second))) + " left"
+}
+
+func (u usedStanding) text() string {
+	parts := []string{fmt.Sprintf("%d calls", u.Calls)}
+	if u.Unreported < u.Calls {
+		parts = append(parts, fmt.Sprintf("%s tokens in, %s out", formatCount(u.Input), formatCount(u.Output)))
+	}
+	if u.Unreported > 0 {
+		parts = append(parts, fmt.Sprintf("tokens of %d unknown", u.Unreported))
+	}
+	switch {
+	case u.CostUSD == nil:
+		parts = append(parts, "cost unknown")
+	case u.Unpriced > 0:
+		parts = append(parts, fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced))
+	default:
+		parts = append(parts, fmt.Sprintf("$%.2f", *u.CostUSD))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// writeFleet lists what the evaluations share: workers and queues.
+func writeFleet(out *strings.Builder, list []standing) {
+	var queues []queueStanding
+	for _, line := range list {
+		queues = append(queues, line.Queues...)
+	}
+	slices.SortFunc(queues, func(a, b queueStanding) int { return strings.Compare(a.Name, b.Name) })
+	queues = slices.CompactFunc(queues, func(a, b queueStanding) bool { return a.Name == b.Name })
+	if list[0].Workers == nil {
+		return
+	}
+	fmt.Fprintf(out, "\nworkers alive: %d\n", *list[0].Workers)
+	if len(queues) == 0 {
+		return
+	}
+	out.WriteString(row(left("QUEUE", 56), right("PENDING", 8), right("ACTIVE", 8), right("RETRY", 8), ""))
+	for _, q := range queues {
+		state := ""
+		if q.Paused {
+			state = "paused"
+		}
+		out.WriteString(row(left(oneLine(q.Name), 56), right(fmt.Sprint(q.Pending), 8), right(fmt.Sprint(q.Active), 8),
+			right(fmt.Sprint(q.Retry+q.Scheduled), 8), state))
+	}
+}
+
+// classes lists failures, the most frequent first.
+func classes(counts map[string]int) string {
+	names := make([]string, 0, len(counts))
+	for class := range counts {
+		names = append(names, class)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if counts[a] != counts[b] {
+			return counts[b] - counts[a]
+		}
+		return strings.Compare(a, b)
+	})
+	for i, class := range names {
+		names[i] = fmt.Sprintf("%d %s", counts[class], class)
+	}
+	return strings.Join(names, ", ")
+}
+
+// ago is a past time to one digit or two: "12s", "3m", "5h", "9 days".
+func ago(d time.Duration) string {
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(max(0, d).Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
