@@ -24,6 +24,7 @@ func commands(p *process) []*cli.Command {
 		limitsCommand(p),
 		reportCommand(p),
 		validateCommand(p),
+		estimateCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
 		versionCommand(p),

@@ -45,9 +45,13 @@ func questionFlags() []cli.Flag {
 // workFlags are those of `run` and `worker`.
 func workFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"},
+		slotsOption(),
 		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop; by default the longest call timeout and 15s"},
 	}
+}
+
+func slotsOption() cli.Flag {
+	return &cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"}
 }
 
 func sinkFlag() cli.Flag {

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+const (
+	latencyFlag   = "latency"
+	tokensOutFlag = "tokens-out"
+)
+
+// defaultLatency is assumed of a call about which nothing is known.
+const defaultLatency = 10 * time.Second
+
+func estimateCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "estimate",
+		Usage:     "before spending: runs, calls, tokens, and the shortest time with the limit that binds",
+		ArgsUsage: "FILE|FOLDER",
+		Description: "Says what run would come to, and calls nobody. Calls are the least that are needed; retries and " +
+			"repairs come on top. Input tokens are counted on a sample of the prompts. The shortest duration is that of " +
+			"the slowest limit; it assumes --latency of each call, else the median recorded in the output folder, else 10s.",
+		Flags: append(questionFlags(), slotsOption(),
+			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` that one call takes"},
+			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens in each answer; by default what the answer's form suggests"},
+			&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON object, for programs"}),
+		Action: func(c *cli.Context) error {
+			return p.estimate(c)
+		},
+	}
+}
+
+func (p *process) estimate(c *cli.Context) error {
+	slots, err := slotsOf(c)
+	if err != nil {
+		return err
+	}
+	latency, tokensOut := c.Duration(latencyFlag), c.Int(tokensOutFlag)
+	if c.IsSet(latencyFlag) && latency <= 0 {
+		return usageError("--%s must be above 0, got %s", latencyFlag, latency)
+	}
+	if c.IsSet(tokensOutFlag) && tokensOut < 1 {
+		return usageError("--%s must be at least 1, got %d", tokensOutFlag, tokensOut)
+	}
+	s, err := p.submission(c, false)
+	if err != nil {
+		return err
+	}
+	source := "--" + latencyFlag
+	if latency == 0 {
+		if latency, source, err = recordedLatency(c.Context, s, c.String(outDirFlag)); err != nil {
+			return err
+		}
+	}
+	_, plans, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	made, err := estimate.Of(estimate.Question{
+		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
+		Latency: latency, TokensOut: tokensOut, Slots: slots,
+	})
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	if c.Bool(jsonFlag) {
+		encoder := json.NewEncoder(p.stdout)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(made)
+	}
+	return writeEstimate(p.stdout, made, source, tokensOut)
+}
+
+// recordedLatency is the median of the calls that an earlier run of the
+// evaluation left in its output folder, or the default, and which of the two.
+func recordedLatency(ctx context.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
+	id := s.Evaluation.ID()
+	dir = cmp.Or(dir, defaultFolder(s.Evaluation.Name, id))
+	path := filepath.Join(dir, sinkFile)
+	if _, err := os.Stat(path); err != nil {
+		return defaultLatency, "by default; --" + latencyFlag, nil //nolint:nilerr // nothing is recorded yet
+	}
+	sink, err := results.OpenReadOnly(ctx, path)
+	if err != nil {
+		return 0, "", withCode(exitUnreachable, err)
+	}
+	defer func() { err = errors.Join(err, sink.Close()) }()
+	latency, err = sink.MedianLatency(ctx, id)
+	switch {
+	case err != nil:
+		return 0, "", withCode(exitUnreachable, err)
+	case latency == 0:
+		return defaultLatency, "by default; --" + latencyFlag, nil
+	}
+	return latency, "median in " + dir, nil
+}
+
+// writeEstimate writes an estimate for people; source says where its latency
+// came from, tokensOut what was said of answers.
+func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut int) error {
+	text := &estimateText{}
+	text.line("%s (%s): %s, at least %s; retries and repairs come on top", clip(e.Name, 30), e.Evaluation,
+		count(e.Total.Runs, "run"), count(e.Total.Calls, "call"))
+	text.line("")
+	text.table(e)
+	text.line("")
+	text.assumptions(e, tokensOut)
+	text.line("cost      unknown (no prices yet)")
+	text.duration(e, source)
+	text.savings(e)
+	_, err := text.WriteTo(to)
+	return err
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+// estimated runs the estimate command and reads its --json.
+func estimated(t *testing.T, args ...string) estimate.Estimate {
+	t.Helper()
+	code, stdout, stderr := evalfleet(t, nil, append([]string{"estimate", "--json"}, args...)...)
+	if code != int(exitOK) {
+		t.Fatalf("estimate %q ended with %d: %s", args, code, stderr)
+	}
+	var made estimate.Estimate
+	if err := json.Unmarshal([]byte(stdout), &made); err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// TestEstimateIsWhatARunTakes carries two evaluations out under one limit each
+// and compares the duration by the simulator's clock with what was estimated.
+func TestEstimateIsWhatARunTakes(t *testing.T) {
+	t.Parallel()
+	const latency = 200 * time.Millisecond
+	for _, test := range []struct {
+		name, limits string
+		documents    int
+		binds        string
+	}{
+		{"concurrency", "{max_concurrency: 8}", 21, "concurrency.per_provider.local.max_concurrency"},
+		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", 13, "concurrency.per_provider.local.rate_limit"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server, err := simulator.Listen("127.0.0.1:0", simulator.Config{
+				Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: latency}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = server.Close() })
+			files := map[string]string{"evaluation.yaml": fmt.Sprintf(`
+documents: [docs/*.md]
+judges: [local:careful]
+pairwise: {}
+concurrency: {max_concurrency: 100, per_provider: {local: %s}}
+providers: {local: {base_url: "%s/v1"}}
+`, test.limits, server.URL)}
+			for i := range test.documents {
+				files[fmt.Sprintf("docs/%02d.md", i)] = fmt.Sprintf("Document %d says what no other says.", i)
+			}
+			dir := tree(t, files)
+			out := filepath.Join(dir, "out")
+			made := estimated(t, filepath.Join(dir, "evaluation.yaml"), "--latency", latency.String())
+			if made.Bounds[0].Setting != test.binds {
+				t.Errorf("bound by %+v, want %s", made.Bounds[0], test.binds)
+			}
+			if code := launch(t, dir, "run", "evaluation.yaml", "--out-dir", out).wait(time.Minute); code != 0 {
+				t.Fatalf("run ended with %d", code)
+			}
+			stats := server.Stats().All
+			if stats.Arrived != int64(made.Total.Calls) {
+				t.Errorf("%d calls were estimated and %d made", made.Total.Calls, stats.Arrived)
+			}
+			took := (stats.LastArrival.Sub(stats.FirstArrival) + latency).Seconds()
+			t.Logf("estimated %.2f s, took %.2f s", made.Seconds, took)
+			if math.Abs(took/made.Seconds-1) > 0.1 {
+				t.Errorf("estimated %.2f s, took %.2f s: more than 10 %% apart", made.Seconds, took)
+			}
+			again := estimated(t, filepath.Join(dir, "evaluation.yaml"), "--out-dir", out)
+			if again.Latency < latency.Seconds() || again.Latency > 2*latency.Seconds() {
+				t.Errorf("latency of the recorded calls: got %v s, want about %v", again.Latency, latency)
+			}
+		})
+	}
+}
+
+func TestEstimateInWords(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "docs/c.md": "Beta.",
+		"evaluation.yaml": `
+name: words
+documents: [docs/*.md]
+judges: [simulator:careful, {name: a judge whose name is longer than its column has room for, model: simulator:average}]
+single: {criteria: [style]}
+pairwise: {trials: 1000}
+concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:60s"}}}
+`,
+	})
+	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
+	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
+	want := `: 12006 runs, at least 8006 calls; retries and repairs come on top
+
+phase     judge                                runs  identical      calls     tokens in   tokens out
+single    simulator:careful                       3          0          3         1,979          210
+single    a judge whose name is longer …          3          0          3         1,979          210
+pairwise  simulator:careful                   6,000      2,000      4,000     2,552,500      360,000
+pairwise  a judge whose name is longer …      6,000      2,000      4,000     2,552,500      360,000
+all                                          12,006      4,000      8,006     5,108,958      720,420
+
+tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
+          out: as short verdicts have, without reasoning; max_completion_tokens would bound them
+identical 4000 runs on two equal texts: ties without a call
+cost      unknown (no prices yet)
+duration  at least 22h25m27s, at 10s a call (by default; --latency)
+bound by  provider simulator: 6 requests per 1m0s
+          set by concurrency.per_provider.simulator.requests_per_minute
+          then 4h27m0s by this evaluation: 5 in flight
+          then 13m30s by one process: 100 in flight
+fewer     order: random would ask 4,000 calls less (order: both doubles them)
+          pairs: sample:0.2 would ask 6,400 calls less
+`
+	if code != int(exitOK) || after != want {
+		t.Errorf("estimate ended with %d %s; got\n%s\nwant\n%s", code, stderr, after, want)
+	}
+	for line := range strings.Lines(stdout) {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+func TestEstimateRefuses(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"docs/a.md": "A", "docs/b.md": "B", "good.yaml": goodFile})
+	for _, test := range []struct{ flag, want string }{
+		{"--latency=0s", "--latency must be above 0, got 0s"},
+		{"--latency=-1s", "--latency must be above 0, got -1s"},
+		{"--latency=5", "want a time with its unit"},
+		{"--tokens-out=0", "--tokens-out must be at least 1, got 0"},
+		{"--slots=0", "--slots must be at least 1, got 0"},
+	} {
+		code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "good.yaml"), test.flag)
+		if code != int(exitUsage) || stdout != "" || !strings.Contains(stderr, test.want) {
+			t.Errorf("%s: ended with %d, stdout %q, stderr %q, want %q", test.flag, code, stdout, stderr, test.want)
+		}
+	}
+}

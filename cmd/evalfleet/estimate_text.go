@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/estimate"
+)
+
+// estimateText is an estimate being written, in lines of at most 100 columns.
+type estimateText struct{ bytes.Buffer }
+
+func (t *estimateText) line(format string, args ...any) {
+	t.WriteString(clip(fmt.Sprintf(format, args...), helpWidth) + "\n")
+}
+
+// table lists the parts and their sum.
+func (t *estimateText) table(e estimate.Estimate) {
+	row := func(cells ...any) { t.line("%-9s %-30s %10s %10s %10s %13s %12s", cells...) }
+	row("phase", "judge", "runs", "identical", "calls", "tokens in", "tokens out")
+	part := func(phase, judge string, p estimate.Part) {
+		row(phase, clip(judge, 30), thousands(int64(p.Runs)), thousands(int64(p.Identical)), thousands(int64(p.Calls)),
+			thousands(p.Input), thousands(p.Output))
+	}
+	for _, p := range e.Parts {
+		part(string(p.Kind), p.Judge, p)
+	}
+	part("all", "", e.Total)
+}
+
+// assumptions say where the numbers of tokens come from.
+func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
+	t.line("tokens    in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, count(e.Prompts, "prompt"))
+	from := "as short verdicts have"
+	if tokensOut > 0 {
+		from = "as --" + tokensOutFlag + " says"
+	}
+	bound := "max_completion_tokens would bound them"
+	if e.Total.OutputBound > 0 {
+		bound = fmt.Sprintf("max_completion_tokens allows %s", thousands(e.Total.OutputBound))
+	}
+	t.line("          out: %s, without reasoning; %s", from, bound)
+	if e.Total.Identical > 0 {
+		t.line("identical %s on two equal texts: ties without a call", count(e.Total.Identical, "run"))
+	}
+}
+
+// savings name the settings that ask less.
+func (t *estimateText) savings(e estimate.Estimate) {
+	name := "fewer"
+	for _, saving := range e.Savings {
+		words := ""
+		if saving.Setting == estimate.OneOrder {
+			words = " (order: both doubles them)"
+		}
+		t.line("%-9s %s would ask %s calls less%s", name, saving.Setting, thousands(int64(e.Total.Calls-saving.Calls)), words)
+		name = ""
+	}
+}
+
+// duration names the shortest time, the limit that binds, and the next ones.
+func (t *estimateText) duration(e estimate.Estimate, source string) {
+	if e.Total.Calls == 0 {
+		t.line("duration  none: no call is needed")
+		return
+	}
+	t.line("duration  at least %s, at %s a call (%s)", roundTime(e.Seconds), roundTime(e.Latency), source)
+	for i, b := range e.Bounds[:min(4, len(e.Bounds))] {
+		if i > 0 {
+			t.line("          then %s by %s", roundTime(b.Seconds), b.Limit)
+			continue
+		}
+		t.line("bound by  %s", b.Limit)
+		t.line("          set by %s", b.Setting)
+	}
+}
+
+// roundTime is a number of seconds as people read it: "820ms", "9.6s", "1h2m0s".
+func roundTime(seconds float64) string {
+	d := time.Duration(math.Min(seconds*float64(time.Second), math.MaxInt64/2))
+	switch {
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < 48*time.Hour:
+		return d.Round(time.Second).String()
+	}
+	return fmt.Sprintf("%s days", thousands(int64(d.Hours()/24)))
+}
+
+// thousands writes a number in groups of three digits: "1,234,567".
+func thousands(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

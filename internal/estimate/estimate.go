@@ -1,0 +1,188 @@
+// Package estimate says, before anything is spent, what an evaluation will come
+// to: runs, calls, tokens, and the shortest time that its limits allow.
+//
+// It is arithmetic on the plan, the texts and the settings. It calls nobody and
+// reads no clock or file, knows no prices, and does not guess at failures:
+// retries and repairs come on top of everything that it says.
+package estimate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Question is what an estimate is made of.
+type Question struct {
+	Evaluation *eval.Evaluation
+	Plans      []*plan.Plan      // of its phases, as they would be carried out
+	Texts      map[string]string // documents by hash
+	Settings   record.Settings
+	Latency    time.Duration // assumed of every call; above 0
+	TokensOut  int           // assumed of every answer; 0: by what is asked
+	Slots      int           // calls in flight in one process; 0: any number of processes
+}
+
+// Estimate is what an evaluation will come to. Its JSON form is what
+// `evalfleet estimate --json` prints.
+type Estimate struct {
+	Evaluation eval.ID `json:"evaluation"`
+	Name       string  `json:"name"`
+	// Parts are the runs of each phase and judge, in that order; Total sums them.
+	Parts []Part `json:"parts"`
+	Total Part   `json:"total"`
+	// Prompts is how many prompts were built to count input tokens.
+	Prompts int `json:"prompts_sampled"`
+	// CostUSD is null as long as no prices are known: unknown is not 0.
+	CostUSD *float64 `json:"cost_usd"`
+	// Seconds is the shortest possible duration, Latency the time assumed of one
+	// call in it.
+	Seconds float64 `json:"seconds"`
+	Latency float64 `json:"latency_seconds"`
+	// Bounds are the limits that the calls meet, the one that binds first.
+	Bounds []Bound `json:"bounds"`
+	// Savings are settings that ask fewer calls of the same documents.
+	Savings []Saving `json:"savings"`
+}
+
+// Part is what one judge is asked in one phase.
+type Part struct {
+	Kind  eval.Kind `json:"kind,omitempty"`
+	Judge string    `json:"judge,omitempty"`
+	Runs  int       `json:"runs"`
+	// Identical are the runs on two equal texts, which are ties without a call.
+	Identical int   `json:"identical"`
+	Calls     int   `json:"calls"` // the least: one for each other run
+	Input     int64 `json:"input_tokens"`
+	Output    int64 `json:"output_tokens"`
+	// OutputBound is what the answers cannot pass, by max_completion_tokens; 0: no
+	// bound is set.
+	OutputBound int64 `json:"output_tokens_bound,omitempty"`
+}
+
+// Saving is a setting and how many calls are left with it.
+type Saving struct {
+	Setting string `json:"setting"`
+	Calls   int    `json:"calls"`
+}
+
+// The settings that savings speak of.
+const (
+	OneOrder  = "order: random"
+	OneInFive = "pairs: sample:0.2"
+)
+
+// Of makes an estimate. Its error is one of a prompt that cannot be built.
+func Of(q Question) (Estimate, error) {
+	e := q.Evaluation
+	estimate := Estimate{Evaluation: e.ID(), Name: e.Name, Latency: q.Latency.Seconds()}
+	perPhase := promptsSampled
+	if len(q.Plans) > 1 {
+		perPhase /= len(q.Plans)
+	}
+	calls := make([]int, len(e.Judges))
+	for _, p := range q.Plans {
+		prompts, err := samplePrompts(q, p, perPhase)
+		if err != nil {
+			return Estimate{}, fmt.Errorf("estimate the %s phase: %w", p.Kind(), err)
+		}
+		estimate.Prompts += prompts.count
+		identical := identicalByJudge(e, p)
+		for i, judge := range e.Judges {
+			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: runsOf(p, i, len(e.Judges)), Identical: identical[i]}
+			part.Calls = part.Runs - part.Identical
+			part.Input = prompts.tokens(part.Calls)
+			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
+			calls[i] += part.Calls
+			estimate.Parts = append(estimate.Parts, part)
+			estimate.Total = estimate.Total.plus(part)
+		}
+	}
+	estimate.Bounds = bounds(q, calls)
+	if len(estimate.Bounds) > 0 {
+		estimate.Seconds = estimate.Bounds[0].Seconds
+	} else if estimate.Total.Calls > 0 {
+		estimate.Seconds = estimate.Latency
+	}
+	estimate.Savings = savings(e, estimate)
+	return estimate, nil
+}
+
+func (p Part) plus(other Part) Part {
+	total := Part{
+		Runs: p.Runs + other.Runs, Identical: p.Identical + other.Identical, Calls: p.Calls + other.Calls,
+		Input: p.Input + other.Input, Output: p.Output + other.Output,
+	}
+	if other.OutputBound > 0 && (p.Runs == 0 || p.OutputBound > 0) { // a bound on all or none
+		total.OutputBound = p.OutputBound + other.OutputBound
+	}
+	return total
+}
+
+// runsOf is how many runs of a plan are asked of the i-th judge: judges are
+// innermost in a run's index.
+func runsOf(p *plan.Plan, judge, judges int) int {
+	return (p.Runs() - judge + judges - 1) / judges
+}
+
+// identicalByJudge counts the runs on two equal texts, by position of the judge.
+func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
+	counts := make([]int, len(e.Judges))
+	if p.Kind() != eval.KindPairwise || !anyIdentical(e.Documents) {
+		return counts
+	}
+	for index := range p.Runs() {
+		if run := p.Run(index); same(e, run) {
+			counts[run.Judge]++
+		}
+	}
+	return counts
+}
+
+// anyIdentical reports whether any two documents of an item have one text, which
+// spares most evaluations the walk through their plan.
+func anyIdentical(documents []eval.Document) bool {
+	type text struct {
+		item int
+		hash string
+	}
+	seen := make(map[text]bool, len(documents))
+	for _, d := range documents {
+		key := text{d.Item, d.Hash}
+		if seen[key] {
+			return true
+		}
+		seen[key] = true
+	}
+	return false
+}
+
+// same reports whether a run compares a text with itself.
+func same(e *eval.Evaluation, run plan.Run) bool {
+	return run.Second >= 0 && e.Documents[run.First].Hash == e.Documents[run.Second].Hash
+}
+
+// savings are the settings that ask less, with the calls left under each.
+func savings(e *eval.Evaluation, estimate Estimate) []Saving {
+	all := []Saving{}
+	if e.Pairwise == nil {
+		return all
+	}
+	pairwise := 0
+	for _, part := range estimate.Parts {
+		if part.Kind == eval.KindPairwise {
+			pairwise += part.Calls
+		}
+	}
+	rest := estimate.Total.Calls - pairwise
+	if e.Pairwise.Order == eval.OrderBoth && pairwise > 1 {
+		all = append(all, Saving{OneOrder, rest + (pairwise+1)/2})
+	}
+	if e.Pairwise.Pairs.Mode == eval.PairsAll && pairwise > 4 {
+		all = append(all, Saving{OneInFive, rest + (pairwise+4)/5})
+	}
+	return all
+}

@@ -1,0 +1,224 @@
+package estimate_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// question asks two judges about documents of these texts.
+func question(t *testing.T, limit int, texts ...string) estimate.Question {
+	t.Helper()
+	e := &eval.Evaluation{
+		Name: "drafts", Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges: []eval.Judge{
+			{Name: "a", Provider: "one", Model: "m"},
+			{Name: "b", Provider: "two", Model: "m", Overrides: map[string]any{"max_completion_tokens": 50.0}},
+		},
+		Single:   &eval.Single{Criteria: []eval.Criterion{{Name: "style"}, {Name: "truth"}}, Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1},
+		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 3},
+	}
+	q := estimate.Question{Evaluation: e, Texts: map[string]string{}, Latency: time.Second, Settings: record.Settings{Limit: limit}}
+	for i, text := range texts {
+		hash := eval.TextHash(text)
+		q.Texts[hash] = text
+		id := fmt.Sprintf("d%02d", i)
+		e.Documents = append(e.Documents, eval.Document{ID: id, Candidate: id, Hash: hash, Bytes: len(text)})
+	}
+	e.Normalize()
+	var err error
+	if _, q.Plans, err = enqueue.Plan(e.ID(), e, q.Settings); err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+func mustEstimate(t *testing.T, q estimate.Question) estimate.Estimate {
+	t.Helper()
+	made, err := estimate.Of(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// The counts are those of walking the whole plan.
+func TestCountsAreExact(t *testing.T) {
+	t.Parallel()
+	for _, limit := range []int{0, 1, 7, 8, 9, 60, 1000} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			t.Parallel()
+			q := question(t, limit, "x", "y", "x", "z", "x")
+			want := map[string]int{}
+			for _, p := range q.Plans {
+				for i := range p.Runs() {
+					run := p.Run(i)
+					key := fmt.Sprint(p.Kind(), " ", q.Evaluation.Judges[run.Judge].Name)
+					want[key+" runs"]++
+					if run.Second >= 0 && q.Evaluation.Documents[run.First].Hash == q.Evaluation.Documents[run.Second].Hash {
+						want[key+" identical"]++
+					} else {
+						want[key+" calls"]++
+					}
+				}
+			}
+			got := map[string]int{}
+			for _, part := range mustEstimate(t, q).Parts {
+				key := fmt.Sprint(part.Kind, " ", part.Judge)
+				for name, n := range map[string]int{" runs": part.Runs, " identical": part.Identical, " calls": part.Calls} {
+					if n > 0 {
+						got[key+name] = n
+					}
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("counts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// A sample of the prompts comes near to all of them: texts grow twentyfold.
+func TestInputTokensOfASample(t *testing.T) {
+	t.Parallel()
+	var texts []string
+	for i := range 40 {
+		texts = append(texts, strings.Repeat(fmt.Sprintf("Sentence %d. ", i), 20+10*i))
+	}
+	q := question(t, 0, texts...)
+	q.Evaluation.Single = nil
+	var err error
+	if _, q.Plans, err = enqueue.Plan(q.Evaluation.ID(), q.Evaluation, q.Settings); err != nil {
+		t.Fatal(err)
+	}
+	made := mustEstimate(t, q)
+	if made.Prompts != 200 {
+		t.Errorf("%d prompts were built, want 200", made.Prompts)
+	}
+	// Every document stands in as many prompts as every other.
+	perDocument := 0
+	for _, text := range texts {
+		perDocument += len(text)
+	}
+	documents := 2 * float64(perDocument) / 40 * float64(made.Total.Calls) / estimate.BytesPerToken
+	empty := question(t, 0, "1", "2")
+	empty.Evaluation.Single = nil
+	if _, empty.Plans, err = enqueue.Plan(empty.Evaluation.ID(), empty.Evaluation, empty.Settings); err != nil {
+		t.Fatal(err)
+	}
+	frame := mustEstimate(t, empty)
+	want := documents + float64(frame.Total.Input)/float64(frame.Total.Calls)*float64(made.Total.Calls)
+	if off := math.Abs(float64(made.Total.Input)/want - 1); off > 0.03 {
+		t.Errorf("%d input tokens, want %.0f within 3 %%", made.Total.Input, want)
+	}
+}
+
+func TestOutputTokens(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y") // 2 singles and 6 comparisons of each judge
+	made := mustEstimate(t, q)
+	want := []int64{
+		2 * 2 * estimate.TokensPerCriterion, 2 * 50, // a, b: b is bounded
+		6 * estimate.TokensPerComparison, 6 * 50,
+	}
+	var got []int64
+	for _, part := range made.Parts {
+		got = append(got, part.Output)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("output (-want +got):\n%s", diff)
+	}
+	if made.Total.OutputBound != 0 || made.Parts[3].OutputBound != 300 {
+		t.Errorf("bounds: %d of all, where one judge has none; %d of the last part, want 300", made.Total.OutputBound, made.Parts[3].OutputBound)
+	}
+	q.TokensOut = 7
+	if made := mustEstimate(t, q); made.Total.Output != 16*7 {
+		t.Errorf("with 7 each: got %d, want %d", made.Total.Output, 16*7)
+	}
+	q.Evaluation.Judges[0].Overrides = map[string]any{"max_completion_tokens": 100.0}
+	if made := mustEstimate(t, q); made.Total.OutputBound != 8*100+8*50 {
+		t.Errorf("bound of all: got %d, want %d", made.Total.OutputBound, 8*100+8*50)
+	}
+}
+
+// Every limit takes its least time over the calls that it covers, and the
+// longest comes first.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y", "z") // 3 + 18 calls of each judge
+	id := string(q.Evaluation.ID())
+	inFlight := func(s ratelimit.Scope, n int64) ratelimit.Limit {
+		return ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: n}
+	}
+	one, two := ratelimit.Scope{Provider: "one"}, ratelimit.Scope{Provider: "two", Model: "m"}
+	q.Settings.ConcurrencySource = "file"
+	q.Slots = 100
+	q.Settings.Limits = []ratelimit.Limit{
+		inFlight(ratelimit.Scope{Evaluation: id}, 4),
+		inFlight(ratelimit.Scope{}, 40),
+		inFlight(one, 2),
+		inFlight(ratelimit.Scope{Provider: "one", Model: "other"}, 1),
+		inFlight(ratelimit.Scope{Group: "g"}, 1),
+		{Scope: two, Kind: ratelimit.Requests, Max: 2, Period: time.Second, Burst: 3},
+		{Scope: one, Kind: ratelimit.Requests, Max: 120, Period: time.Minute, Burst: 1,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}},
+	}
+	want := []estimate.Bound{
+		{Limit: "this evaluation: 4 in flight", Setting: "concurrency.max_concurrency", Calls: 42, Seconds: 11},
+		{Limit: "provider one: 2 in flight", Setting: "concurrency.per_provider.one.max_concurrency", Calls: 21, Seconds: 11},
+		{Limit: "provider one: 120 requests per 1m0s", Setting: "concurrency.per_provider.one.requests_per_minute", Calls: 21, Seconds: 11},
+		{Limit: "model two:m: 2 requests per 1s", Setting: "concurrency.per_provider.two.models.m.rate_limit", Calls: 21, Seconds: 10},
+		{Limit: "fleet: 40 in flight", Setting: "concurrency.max_concurrency of --config", Calls: 42, Seconds: 2},
+		{Limit: "one process: 100 in flight", Setting: "--slots", Calls: 42, Seconds: 1},
+	}
+	made := mustEstimate(t, q)
+	if diff := cmp.Diff(want, made.Bounds); diff != "" {
+		t.Errorf("bounds (-want +got):\n%s", diff)
+	}
+	if made.Seconds != 11 {
+		t.Errorf("duration: got %v s, want 11", made.Seconds)
+	}
+	if diff := cmp.Diff([]estimate.Saving{{estimate.OneOrder, 24}, {estimate.OneInFive, 14}}, made.Savings); diff != "" {
+		t.Errorf("savings (-want +got):\n%s", diff)
+	}
+}
+
+// Centuries are said, not wrapped around.
+func TestBoundsSaturate(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y", "z")
+	q.Latency = math.MaxInt64 / 2
+	q.Settings.Limits = []ratelimit.Limit{
+		{Kind: ratelimit.Concurrency, Max: 1},
+		{Kind: ratelimit.Requests, Max: 1, Period: 1 << 62, Burst: 1},
+	}
+	for _, b := range mustEstimate(t, q).Bounds {
+		if want := time.Duration(math.MaxInt64).Seconds(); b.Seconds != want {
+			t.Errorf("%s: got %v s, want %v", b.Limit, b.Seconds, want)
+		}
+	}
+}
+
+func TestNothingToCall(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "x")
+	q.Evaluation.Single = nil
+	var err error
+	if _, q.Plans, err = enqueue.Plan(q.Evaluation.ID(), q.Evaluation, q.Settings); err != nil {
+		t.Fatal(err)
+	}
+	made := mustEstimate(t, q)
+	if made.Total.Calls != 0 || made.Total.Identical != 12 || made.Seconds != 0 || made.Total.Input != 0 {
+		t.Errorf("two identical documents: got %+v", made)
+	}
+}

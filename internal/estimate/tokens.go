@@ -1,0 +1,90 @@
+package estimate
+
+import (
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+// promptsSampled is how many prompts are built at most, over all phases.
+const promptsSampled = 200
+
+// BytesPerToken is how many bytes of a prompt are taken for one token. English
+// prose has about 4, code and JSON about 3: the estimate is high rather than low.
+const BytesPerToken = 3.2
+
+// Tokens of an answer where nobody says: a winner with one to three sentences of
+// reason, and the same for each criterion of a score.
+const (
+	TokensPerComparison = 90
+	TokensPerCriterion  = 70
+)
+
+// prompts is what was learnt from the prompts that were built.
+type prompts struct {
+	count int
+	bytes int64
+}
+
+// tokens is the input of a number of calls.
+func (p prompts) tokens(calls int) int64 {
+	if p.count == 0 {
+		return 0
+	}
+	return int64(math.Ceil(float64(p.bytes) / float64(p.count) / BytesPerToken * float64(calls)))
+}
+
+// samplePrompts builds the prompts of at most n runs that are spread over the
+// plan, or of all where there are no more. Runs without a call are passed over.
+func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
+	var found prompts
+	for i := range min(n, p.Runs()) {
+		run := p.Run(spread(i, n, p.Runs()))
+		if same(q.Evaluation, run) {
+			continue
+		}
+		built, err := prompt.Build(q.Evaluation, p.Kind(), run.First, run.Second, q.Texts)
+		if err != nil {
+			return prompts{}, err
+		}
+		for _, m := range built.Messages {
+			found.bytes += int64(len(m.Content))
+		}
+		if q.Evaluation.JSON != eval.JSONFalse {
+			found.bytes += int64(len(built.Schema)) // sent once more beside the messages
+		}
+		found.count++
+	}
+	return found, nil
+}
+
+// spread is the i-th of n positions in [0, runs). The golden ratio keeps them
+// even without a period that could meet the plan's own: every second run, say,
+// shows the same pair the other way round.
+func spread(i, n, runs int) int {
+	if runs <= n {
+		return i
+	}
+	_, share := math.Modf(float64(i) * math.Phi)
+	return int(share * float64(runs))
+}
+
+// output is what the answers of a judge will come to, and what they cannot pass;
+// 0 where nothing bounds them.
+func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, bound int64) {
+	each := q.TokensOut
+	if each == 0 {
+		each = TokensPerComparison
+		if kind == eval.KindSingle {
+			each = TokensPerCriterion * len(q.Evaluation.Single.Criteria)
+		}
+	}
+	most, bounded := judge.Overrides["max_completion_tokens"].(float64)
+	if bounded {
+		each = min(each, int(most))
+		bound = int64(calls) * int64(most)
+	}
+	return int64(calls) * int64(each), bound
+}
