@@ -116,11 +116,11 @@ func isFolder(argument string) bool {
 func readFolder(ctx context.Context, dir string) (results.Reader, eval.ID, error) {
 	path := filepath.Join(dir, sinkFile)
 	if _, err := os.Stat(path); err != nil {
-		return nil, "", usageError("%s holds no results: %w", dir, err)
+		return nil, "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation", dir, sinkFile)
 	}
 	reader, err := results.OpenReadOnly(ctx, path)
 	if err != nil {
-		return nil, "", withCode(exitUnreachable, err)
+		return nil, "", sinkError(err)
 	}
 	listed, err := reader.Evaluations(ctx)
 	if err == nil && len(listed) == 0 {

@@ -69,7 +69,14 @@ func launch(t *testing.T, dir string, args ...string) *program {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{t: t, cmd: exec.Command(path, args...), ended: make(chan struct{})}
+	return start(t, dir, exec.Command(path, args...))
+}
+
+// start starts a command that is evalfleet, or becomes it, in dir; it is killed
+// when the test ends.
+func start(t *testing.T, dir string, cmd *exec.Cmd) *program {
+	t.Helper()
+	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
 	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off")
@@ -84,7 +91,7 @@ func launch(t *testing.T, dir string, args ...string) *program {
 		_ = p.cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("evalfleet %s\nstdout:\n%s\nstderr:\n%s", strings.Join(args, " "), tail(p.stdout.String()), tail(p.stderr.String()))
+			t.Logf("%s\nstdout:\n%s\nstderr:\n%s", strings.Join(cmd.Args, " "), tail(p.stdout.String()), tail(p.stderr.String()))
 		}
 	})
 	return p

@@ -1,0 +1,255 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+const (
+	interruptedRuns  = 24 * 23 * 2 // 24 documents, both orders, two judges
+	interruptedLimit = 40          // calls of 100 ms in flight
+	// answeredIn250ms is how many calls of 100 ms so many slots can have answered
+	// within 250 ms.
+	answeredIn250ms = 3 * interruptedLimit
+	killed          = -1 // the exit code of a command that was killed
+	goesOn          = -2 // stands for that of a command that is not ended by what happens
+)
+
+// interruption is one thing that happens to one command in the middle of its
+// work.
+type interruption struct {
+	name    string
+	command string   // run, worker, enqueue or collect
+	redis   []string // options of a Redis; nil: the run brings its own
+	blocks  int      // of 512 bytes, that a file of the command may have; 0: any number
+	strike  func(*stand)
+	code    int // with which the command then ends
+	again   int // how many calls may be made twice
+}
+
+// TestInterruptions: whatever happens in the middle of 1,104 runs, the same
+// command goes on afterwards, every run is recorded once, and nothing that was
+// recorded is called again.
+func TestInterruptions(t *testing.T) {
+	t.Parallel()
+	plain, lasting := []string{}, []string{"--appendonly", "yes"}
+	for _, c := range []interruption{
+		{"Ctrl-C", "run", nil, 0, signals(syscall.SIGINT), 130, interruptedLimit},
+		{"Ctrl-C twice", "run", nil, 0, signals(syscall.SIGINT, syscall.SIGINT), 130, interruptedLimit + answeredIn250ms},
+		{"SIGTERM", "run", nil, 0, signals(syscall.SIGTERM), 130, interruptedLimit},
+		{"closed terminal", "run", nil, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, interruptedLimit},
+		{"kill -9", "run", nil, 0, signals(syscall.SIGKILL), killed, interruptedLimit + answeredIn250ms},
+		{"sleep", "run", nil, 0, (*stand).sleep, goesOn, interruptedLimit},
+		{"full disk", "run", nil, 1600, nil, 3, interruptedLimit + answeredIn250ms},
+		{"Redis away", "run", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
+		{"flushed Redis", "run", plain, 0, (*stand).flushRedis, goesOn, interruptedLimit + answeredIn250ms},
+		{"Redis back without its memory", "run", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit + answeredIn250ms},
+
+		{"SIGTERM", "worker", plain, 0, signals(syscall.SIGTERM), 0, interruptedLimit},
+		{"Ctrl-C twice", "worker", plain, 0, signals(syscall.SIGINT, syscall.SIGINT), 130, interruptedLimit},
+		{"closed terminal", "worker", plain, 0, signals(syscall.SIGHUP), 0, interruptedLimit},
+		{"kill -9", "worker", plain, 0, signals(syscall.SIGKILL), killed, interruptedLimit},
+		{"sleep", "worker", plain, 0, (*stand).sleep, goesOn, interruptedLimit},
+		{"Redis away", "worker", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
+
+		{"Ctrl-C", "enqueue", plain, 0, signals(syscall.SIGINT), 130, 0},
+		{"kill -9", "enqueue", plain, 0, signals(syscall.SIGKILL), killed, 0},
+		{"full disk", "enqueue", plain, 1600, nil, 3, 0},
+		{"Redis back without its memory", "enqueue", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit + answeredIn250ms},
+
+		{"SIGTERM", "collect", plain, 0, signals(syscall.SIGTERM), 130, 0},
+		{"kill -9", "collect", plain, 0, signals(syscall.SIGKILL), killed, 0},
+		{"full disk", "collect", plain, 1600, nil, 3, 0},
+		{"Redis away", "collect", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
+	} {
+		t.Run(c.command+"/"+c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t)
+		})
+	}
+}
+
+func (c interruption) test(t *testing.T) {
+	s := newStand(t, c.redis)
+	args := s.begin(c.command)
+	s.victim = s.limited(c.blocks, args...)
+	if c.strike != nil {
+		s.until("a quarter has been begun", time.Minute, func(seen seen) bool { return seen.All.Arrived > interruptedRuns/4 })
+		c.strike(s)
+	}
+	if c.code != goesOn {
+		if code := s.victim.wait(time.Minute); code != c.code {
+			t.Fatalf("interrupted %s ended with %d, want %d", c.command, code, c.code)
+		}
+		if c.code != killed {
+			wantWayOn(t, lastLine(s.victim.stderr.String()), args)
+		}
+		s.victim = launch(t, s.dir, args...)
+	}
+	waited := s.victim
+	if c.command == "worker" {
+		waited = s.enqueue
+	}
+	if code := waited.wait(time.Minute); code != 0 {
+		t.Fatalf("%s ended with %d when it went on, want 0", waited.cmd.Args[1], code)
+	}
+	s.wantRowsOnce()
+	end := s.stats()
+	t.Logf("%s: %d calls for %d runs, at most %d in flight", t.Name(), end.All.Arrived, s.runs, end.All.MaxInFlight)
+	if end.All.Arrived > s.runs+c.again {
+		t.Errorf("%d calls for %d runs: want at most %d made again", end.All.Arrived, s.runs, c.again)
+	}
+}
+
+// wantWayOn checks that the last line says how to go on: with the same command
+// as it was given, or simply with it after a stop at once.
+func wantWayOn(t *testing.T, last string, args []string) {
+	t.Helper()
+	if strings.Contains(last, "the same command goes on") {
+		return
+	}
+	_, again, _ := strings.Cut(last, ": evalfleet ")
+	for _, word := range args {
+		if !strings.Contains(again, word) {
+			t.Errorf("last line of stderr: got %q, want the command that goes on, with %s", last, word)
+		}
+	}
+}
+
+// stand is a fleet in which one command is interrupted.
+type stand struct {
+	*fleet
+	victim  *program
+	enqueue *program // that waits, where the victim is a worker
+}
+
+func newStand(t *testing.T, redis []string) *stand {
+	t.Helper()
+	s := &stand{fleet: &fleet{t: t, dir: t.TempDir(), runs: interruptedRuns}}
+	if redis != nil {
+		s.redis = redistest.NewTCP(t, redis...)
+	}
+	s.simulator = launch(t, s.dir, "simulate", "--listen", "127.0.0.1:0", "--latency", "100ms")
+	s.provider = s.address()
+	s.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n", s.provider+"/v1"))
+	s.documents(24)
+	s.file = s.evaluation("pairs", "simulator:careful, simulator:average", interruptedLimit, 1000)
+	return s
+}
+
+// begin starts what the command needs beside it, and returns its command line.
+func (s *stand) begin(command string) []string {
+	s.t.Helper()
+	shared := []string{"--config", "fleet.yaml"}
+	if s.redis != nil {
+		shared = append(shared, "--redis", s.redis.URL())
+	}
+	with := func(args ...string) []string { return append(args, shared...) }
+	worker := with("worker")
+	enqueue := with("enqueue", s.file, "--wait", "--out-dir", "out")
+	switch command {
+	case "worker":
+		s.enqueue = launch(s.t, s.dir, enqueue...)
+		return worker
+	case "enqueue":
+		s.workers = append(s.workers, launch(s.t, s.dir, worker...))
+		return enqueue
+	case "collect":
+		s.workers = append(s.workers, launch(s.t, s.dir, worker...))
+		submitted := launch(s.t, s.dir, with("enqueue", s.file)...)
+		if code := submitted.wait(time.Minute); code != 0 {
+			s.t.Fatalf("enqueue ended with %d", code)
+		}
+		return with("collect", lastLine(submitted.stdout.String()), "--follow", "--out-dir", "out")
+	default:
+		return with("run", s.file, "--out-dir", "out")
+	}
+}
+
+// limited starts evalfleet where no file may have more than so many blocks.
+func (s *stand) limited(blocks int, args ...string) *program {
+	s.t.Helper()
+	if blocks == 0 {
+		return launch(s.t, s.dir, args...)
+	}
+	path, err := binary()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	shell := exec.Command("sh", append([]string{"-c", `ulimit -f "$0" && exec "$@"`, strconv.Itoa(blocks), path}, args...)...)
+	return start(s.t, s.dir, shell)
+}
+
+func signals(all ...syscall.Signal) func(*stand) {
+	return func(s *stand) {
+		for i, signal := range all {
+			if i > 0 { // one that is not delivered yet would swallow its like
+				time.Sleep(30 * time.Millisecond)
+			}
+			s.victim.signal(signal)
+		}
+	}
+}
+
+// sleep stops everything for longer than a lease, as a closed lid does.
+func (s *stand) sleep() {
+	s.t.Helper()
+	pids := []int{s.victim.cmd.Process.Pid, s.simulator.cmd.Process.Pid}
+	if s.enqueue != nil {
+		pids = append(pids, s.enqueue.cmd.Process.Pid)
+	}
+	if s.redis != nil {
+		pids = append(pids, s.redisPid())
+	}
+	for _, signal := range []syscall.Signal{syscall.SIGSTOP, syscall.SIGCONT} {
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, signal); err != nil {
+				s.t.Fatal(err)
+			}
+		}
+		if signal == syscall.SIGSTOP {
+			time.Sleep(3 * time.Second)
+		}
+	}
+}
+
+func (s *stand) redisPid() int {
+	s.t.Helper()
+	info, err := s.redis.Client().Info(s.t.Context(), "server").Result()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(infoField(info, "process_id"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// restartRedis takes Redis away for a second.
+func (s *stand) restartRedis() {
+	s.redis.Kill()
+	time.Sleep(time.Second)
+	s.redis.Start()
+}
+
+func (s *stand) flushRedis() {
+	s.t.Helper()
+	if err := s.redis.Client().FlushAll(s.t.Context()).Err(); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
