@@ -25,6 +25,7 @@ func commands(p *process) []*cli.Command {
 		reportCommand(p),
 		validateCommand(p),
 		estimateCommand(p),
+		initCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
 		versionCommand(p),

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+//go:embed starter
+var starter embed.FS
+
+func initCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "init",
+		Usage:     "write a commented evaluation file, templates and samples to start from",
+		ArgsUsage: "[DIR]",
+		Description: "Writes an evaluation file that works at once, with two documents and simulated judges; the templates of " +
+			"its prompts; the fleet's settings; and a sample of .env. Without DIR it writes into the folder where it is started. " +
+			"It never overwrites: where one of the files is there already, nothing is written.",
+		Action: func(c *cli.Context) error {
+			switch {
+			case c.Args().Len() > 1:
+				return usageError("init takes one folder or none, got %d", c.Args().Len())
+			case c.Args().Present():
+				return p.init(c.Args().First())
+			}
+			return p.init(".")
+		},
+	}
+}
+
+// starterFile is a file that init writes.
+type starterFile struct{ path, content string }
+
+// starterFiles are those that init writes, relative to its folder.
+func starterFiles() ([]starterFile, error) {
+	var files []starterFile
+	for _, f := range []struct{ path, embedded string }{
+		{"evaluation.yaml", "evaluation.yaml"},
+		{"fleet.yaml", "fleet.yaml"},
+		{".env.sample", "env.sample"},
+		{"docs/first.md", "docs/first.md"},
+		{"docs/second.md", "docs/second.md"},
+	} {
+		content, err := starter.ReadFile("starter/" + f.embedded)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, starterFile{f.path, string(content)})
+	}
+	for _, kind := range []eval.Kind{eval.KindPairwise, eval.KindSingle} {
+		files = append(files, starterFile{"templates/" + string(kind) + ".md", prompt.DefaultTemplate(kind)})
+	}
+	return files, nil
+}
+
+func (p *process) init(dir string) error {
+	files, err := starterFiles()
+	if err != nil {
+		return err
+	}
+	var inTheWay []error
+	for _, f := range files {
+		path := filepath.Join(dir, f.path)
+		if _, err := os.Lstat(path); err == nil {
+			inTheWay = append(inTheWay, fmt.Errorf("%s is there already", path))
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			inTheWay = append(inTheWay, err)
+		}
+	}
+	if len(inTheWay) > 0 {
+		inTheWay = append(inTheWay, errors.New("nothing was written; choose another folder: evalfleet init DIR"))
+		return withCode(exitUsage, errors.Join(inTheWay...))
+	}
+	if err := writeStarter(dir, files); err != nil {
+		return err
+	}
+	for _, f := range files {
+		if _, err := fmt.Fprintln(p.stdout, filepath.Join(dir, f.path)); err != nil {
+			return err
+		}
+	}
+	into := ""
+	if dir != "." {
+		into = fmt.Sprintf("  cd %s\n", quoted(dir))
+	}
+	_, err = fmt.Fprintf(p.stderr, `Next:
+%s  evalfleet run evaluation.yaml        ranks the two samples with simulated judges
+then put your own texts into docs/, name your judges in evaluation.yaml, and look before spending:
+  evalfleet validate evaluation.yaml
+  evalfleet estimate evaluation.yaml
+  evalfleet run evaluation.yaml --dry-run
+`, into)
+	return err
+}
+
+// writeStarter writes all files or, where one fails, none.
+func writeStarter(dir string, files []starterFile) (err error) {
+	var made []string // files and folders, in the order in which they came to be
+	defer func() {
+		for i := len(made) - 1; err != nil && i >= 0; i-- {
+			_ = os.Remove(made[i])
+		}
+	}()
+	for _, f := range files {
+		path := filepath.Join(dir, f.path)
+		if made, err = makeFolders(made, filepath.Dir(path)); err != nil {
+			return err
+		}
+		file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return err
+		}
+		made = append(made, path)
+		_, err = file.WriteString(f.content)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// makeFolders makes a folder and those above it, and appends what was missing to
+// made.
+func makeFolders(made []string, dir string) ([]string, error) {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return made, err
+	}
+	if parent := filepath.Dir(dir); parent != dir {
+		var err error
+		if made, err = makeFolders(made, parent); err != nil {
+			return made, err
+		}
+	}
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return made, err
+	}
+	return append(made, dir), nil
+}
