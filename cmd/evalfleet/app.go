@@ -21,6 +21,7 @@ func commands(p *process) []*cli.Command {
 		workerCommand(p),
 		collectCommand(p),
 		statusCommand(p),
+		showCommand(p),
 		limitsCommand(p),
 		reportCommand(p),
 		validateCommand(p),

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// runSource is what there is to read of one run: a Redis that has its
+// evaluation's record, its sink, or both.
+type runSource struct {
+	id    eval.RunID
+	redis *drain         // nil: none
+	sink  results.Reader // nil: none
+
+	name     string
+	asked    *eval.Evaluation
+	settings record.Settings
+	phases   []record.Phase // queues are known from Redis only
+	place    plan.Run
+}
+
+// Close closes the sink.
+func (f *runSource) Close() {
+	if f.sink != nil {
+		_ = f.sink.Close()
+	}
+}
+
+// readPlan reads what the evaluation asks.
+func (f *runSource) readPlan(ctx context.Context) (err error) {
+	if f.sink == nil {
+		f.asked, err = f.redis.store.Plan(ctx, f.id.Evaluation)
+		return withCode(exitUnreachable, err)
+	}
+	e, err := f.sink.Evaluation(ctx, f.id.Evaluation)
+	if errors.Is(err, results.ErrNoEvaluation) {
+		return usageError("%w", err)
+	}
+	if err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	f.asked, f.name = e.Plan, e.Plan.Name
+	if f.redis == nil {
+		f.settings, f.phases = e.Settings, e.Phases
+	}
+	return nil
+}
+
+// planned is what the plan says of the run.
+func (f *runSource) planned() (*shownRun, error) {
+	kinds := plan.Phases(f.asked)
+	if f.id.Phase >= len(kinds) {
+		return nil, usageError("%s has no phase %d: its phases are 0 to %d", f.id.Evaluation, f.id.Phase, len(kinds)-1)
+	}
+	queues := enqueue.JudgeQueues(f.id.Evaluation, f.asked.Judges, f.settings.Limits)
+	if f.redis != nil {
+		queues = f.phases[f.id.Phase].JudgeQueues
+	}
+	whole, err := plan.New(f.asked, f.id.Phase, plan.Options{JudgeQueues: queues})
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
+	if f.id.Index >= whole.Runs() {
+		return nil, usageError("%s has no run %s: the runs of phase %d (%s) are %d.0 to %d.%d",
+			f.id.Evaluation, f.id.Short(), f.id.Phase, whole.Kind(), f.id.Phase, f.id.Phase, whole.Runs()-1)
+	}
+	f.place = whole.Run(f.id.Index)
+	judge := f.asked.Judges[f.place.Judge]
+	run := &shownRun{
+		ID: f.id.String(), Evaluation: f.id.Evaluation, Name: f.name, Kind: whole.Kind(), State: eval.StateNone.String(),
+		Judge: judge.Name, Model: judge.Target(), Overrides: judge.Overrides, Trial: f.place.Trial,
+		Queue: queues[f.place.Judge], Prompt: []shownTurn{}, Calls: []shownCall{},
+	}
+	for _, d := range f.documents() {
+		run.Item = f.asked.Items[d.Item].ID
+		run.Documents = append(run.Documents, d.ID)
+		run.Candidates = append(run.Candidates, d.Candidate)
+	}
+	return run, nil
+}
+
+func (f *runSource) documents() []eval.Document {
+	documents := []eval.Document{f.asked.Documents[f.place.First]}
+	if f.place.Second >= 0 {
+		documents = append(documents, f.asked.Documents[f.place.Second])
+	}
+	return documents
+}
+
+// recorded adds the outcome and the calls, from the sink and from what waits in
+// Redis to be collected.
+func (f *runSource) recorded(ctx context.Context, run *shownRun) error {
+	var calls []record.Call
+	if f.sink != nil {
+		row, ok, err := f.sink.Run(ctx, f.id)
+		if err != nil {
+			return err
+		}
+		if ok {
+			run.Outcome, run.Where = &row.Run, "sink"
+		}
+		for call, err := range f.sink.Calls(ctx, f.id) {
+			if err != nil {
+				return err
+			}
+			calls = append(calls, call)
+		}
+	}
+	if f.redis != nil {
+		entry, err := results.Uncollected(ctx, f.redis.client, f.redis.store.Keys(), f.id)
+		if err != nil {
+			return err
+		}
+		if entry.Run != nil {
+			run.Outcome, run.Where = entry.Run, "redis"
+		}
+		for _, call := range entry.Calls {
+			if !slices.ContainsFunc(calls, func(c record.Call) bool { return c.ID == call.ID }) {
+				calls = append(calls, call)
+			}
+		}
+	}
+	if run.Outcome != nil {
+		run.State, run.Generation = run.Outcome.State, run.Outcome.Generation
+	}
+	f.addCalls(run, calls)
+	return nil
+}
+
+// addCalls shows each call with the limit that it waited for in words and, of a
+// repair, the turns that were sent behind the prompt: the answer before, and what
+// was wrong with it.
+func (f *runSource) addCalls(run *shownRun, calls []record.Call) {
+	bounds := boundWords(f.settings)
+	answer := ""
+	for _, call := range calls {
+		shown := shownCall{Call: call, Bound: bounds[call.BoundBy]}
+		if call.Stage == "repair" {
+			for _, m := range prompt.Repair(answer, f.problem(run.Kind, answer)) {
+				shown.Turns = append(shown.Turns, shownTurn{m.Role, m.Content})
+			}
+		}
+		if call.Class == "" {
+			answer = call.Text
+		}
+		run.Calls = append(run.Calls, shown)
+	}
+}
+
+// problem is why an answer was no verdict.
+func (f *runSource) problem(kind eval.Kind, answer string) string {
+	var err error
+	documents := f.documents()
+	if kind == eval.KindPairwise {
+		_, _, err = verdict.Pairwise(answer, documents[0].ID, documents[1].ID, f.asked.Pairwise.Ties)
+	} else {
+		_, err = verdict.Single(answer, f.asked.Single.Criteria, f.asked.Single.Scale)
+	}
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}
+
+// waiting adds where a run stands that has not ended.
+func (f *runSource) waiting(ctx context.Context, run *shownRun) error {
+	if f.redis == nil {
+		return nil
+	}
+	states, err := f.redis.store.States(ctx, f.id.Evaluation, f.id.Phase, f.id.Index, f.id.Index)
+	if err != nil {
+		return err
+	}
+	state, generation := record.ParseStateByte(states[0])
+	run.State, run.Generation = state.String(), generation
+	if state != eval.StateNone {
+		return nil
+	}
+	task := record.Task{Evaluation: f.id.Evaluation, Phase: f.id.Phase, Index: f.id.Index, Generation: generation}
+	check, progress, err := f.redis.store.Check(ctx, task)
+	if err != nil {
+		return err
+	}
+	if check == store.VerdictEnded || check == store.VerdictGone {
+		return nil // a moment ago
+	}
+	run.Waits = &shownWait{
+		Check: check, Attempts: progress.Attempts, Deaths: progress.Deaths,
+		NotBefore: timeOrNil(progress.NotBefore), Started: timeOrNil(progress.Started),
+	}
+	info, err := asynq.NewInspectorFromRedisClient(f.redis.client).GetTaskInfo(run.Queue, task.ID())
+	switch {
+	case errors.Is(err, asynq.ErrQueueNotFound), errors.Is(err, asynq.ErrTaskNotFound):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read task %s: %w", task.ID(), err)
+	}
+	run.Waits.Task = &shownTask{ID: info.ID, State: info.State.String(), Why: info.LastErr}
+	if info.State == asynq.TaskStateRetry || info.State == asynq.TaskStateScheduled {
+		run.Waits.Task.Next = timeOrNil(info.NextProcessAt)
+	}
+	return nil
+}
+
+func timeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// prompt rebuilds what the judge was or will be sent. A run over two identical
+// texts is asked of nobody.
+func (f *runSource) prompt(ctx context.Context, run *shownRun) error {
+	texts := map[string]string{}
+	documents := f.documents()
+	if len(documents) == 2 && documents[0].Hash == documents[1].Hash {
+		return nil
+	}
+	for _, d := range documents {
+		if f.sink != nil {
+			text, err := f.sink.Text(ctx, d.Hash)
+			if err != nil {
+				return err
+			}
+			texts[d.Hash] = text
+			continue
+		}
+		read, err := f.redis.store.Documents(ctx, f.id.Evaluation, d.Hash)
+		if err != nil {
+			return err
+		}
+		texts[d.Hash] = read[d.Hash]
+	}
+	built, err := prompt.Build(f.asked, run.Kind, f.place.First, f.place.Second, texts)
+	if err != nil {
+		return nil //nolint:nilerr // the run's own outcome says so
+	}
+	for _, m := range built.Messages {
+		run.Prompt = append(run.Prompt, shownTurn{m.Role, m.Content})
+	}
+	return nil
+}
