@@ -27,6 +27,7 @@ func commands(p *process) []*cli.Command {
 		validateCommand(p),
 		estimateCommand(p),
 		initCommand(p),
+		uiCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
 		versionCommand(p),

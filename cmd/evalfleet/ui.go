@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/web"
+)
+
+const (
+	listenFlag       = "listen"
+	allowActionsFlag = "allow-actions"
+)
+
+// closeTime is how long answers under way have after a stop.
+const closeTime = 3 * time.Second
+
+func uiCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "ui",
+		Usage:     "serve pages about evaluations, limits and queues",
+		ArgsUsage: "[ID|DIR]",
+		Description: "Serves a live dashboard at / and asynqmon, the pages of the queues, at /queues/, until Ctrl-C. " +
+			"With the output folder of a run that is going on it shows that run; with one that has ended, its numbers and its report. " +
+			"Its address is the first line of stdout. There is no login: whoever reaches the address sees everything, but changes nothing unless you allow it.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
+			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
+		},
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() > 1 {
+				return usageError("ui takes one ID or folder or none, got %d", c.Args().Len())
+			}
+			_, log, err := p.output(c)
+			if err != nil {
+				return err
+			}
+			pages, err := p.pages(c, c.Args().First(), log)
+			if err != nil {
+				return err
+			}
+			defer pages.close()
+			return p.serve(c.Context, c.String(listenFlag), pages)
+		},
+	}
+}
+
+// pages are what `ui` serves.
+type pages struct {
+	config web.Config
+	start  string // path of the page to begin with
+	client redis.UniversalClient
+}
+
+func (p *pages) close() {
+	if p.client != nil {
+		_ = p.client.Close()
+	}
+}
+
+// pages finds what the argument names: a folder, with its Redis while a run goes
+// on in it, or an evaluation of the Redis of --redis, or all of them.
+func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
+	of := &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Log: log}}
+	if isFolder(argument) {
+		of.config.Folder = folderPages(argument)
+		of.config.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) {
+			return of.config.Folder.Open(ctx)
+		}
+		address, err := embedded.Address(argument)
+		if err == nil {
+			if client, err := connect(c.Context, address, log); err == nil {
+				of.use(client, c.String(namespaceFlag))
+				return of, nil
+			}
+			log.Debug().Msg("the folder's run has ended without a word; its results are shown")
+		} else if !errors.Is(err, os.ErrNotExist) {
+			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", argument, err))
+		}
+		reader, _, err := readFolder(c.Context, argument) // says what is missing
+		if err != nil {
+			return nil, err
+		}
+		return of, reader.Close()
+	}
+	d, err := p.openDrain(c)
+	if err != nil {
+		return nil, err
+	}
+	of.use(d.client, c.String(namespaceFlag))
+	of.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
+		reader, _, _, err := d.reader(ctx, id)
+		return reader, err
+	}
+	if argument != "" {
+		of.start = "/evaluations/" + argument
+		if _, err := d.store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
+			of.close()
+			return nil, usageError("%w; `evalfleet status` lists those that there are", err)
+		}
+	}
+	return of, nil
+}
+
+func (p *pages) use(client redis.UniversalClient, namespace string) {
+	p.client = client
+	p.config.Store = store.New(client, namespace)
+	p.config.Limits = ratelimit.New(client, ratelimit.Config{Namespace: namespace})
+}
+
+func folderPages(dir string) *web.Folder {
+	return &web.Folder{
+		Open: func(ctx context.Context) (results.Reader, error) {
+			return results.OpenReadOnly(ctx, filepath.Join(dir, sinkFile))
+		},
+		Status: func(of results.Listed) record.Status { return statusInFolder(dir, of) },
+	}
+}
+
+// serve serves until ctx ends, which is no failure.
+func (p *process) serve(ctx context.Context, address string, of *pages) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return usageError("--%s %s: %w; another address is named as --%s 127.0.0.1:0, which takes a free port", listenFlag, address, err, listenFlag)
+	}
+	of.config.Loopback = listener.Addr().(*net.TCPAddr).IP.IsLoopback()
+	if !of.config.Loopback {
+		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login, and whoever reaches %s sees every prompt's documents by name and every verdict; put a proxy with a login in front\n", listener.Addr())
+	}
+	server := &http.Server{Handler: web.New(of.config), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(listener) }()
+	fmt.Fprintf(p.stdout, "http://%s%s\n", listener.Addr(), of.start)
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		_ = server.Close()
+	}
+	if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

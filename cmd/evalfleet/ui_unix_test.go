@@ -1,0 +1,125 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// get is the text of a page of a running `ui`, or what went wrong.
+func get(t *testing.T, ui *program, path string) string {
+	t.Helper()
+	address, _, _ := strings.Cut(ui.stdout.String(), "\n")
+	address = strings.TrimSuffix(address, "/")
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+	if err != nil {
+		return err.Error()
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return response.Status + "\n" + string(raw)
+}
+
+// eventuallySays waits until a page of `ui` says all of words.
+func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
+	t.Helper()
+	text := ""
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		text = get(t, ui, path)
+		missing := false
+		for _, word := range words {
+			missing = missing || !strings.Contains(text, word)
+		}
+		if !missing {
+			return
+		}
+	}
+	t.Fatalf("%s does not say %q:\n%s", path, words, tail(text))
+}
+
+// The pages follow a run through its folder: live while it goes on, from what it
+// has recorded after it was stopped, and in another `ui` from the folder alone.
+func TestUIFollowsARun(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 20)
+	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
+	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
+	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0")
+	eventuallySays(t, ui, "/", "pairs", "active", "workers alive: <b data-live=\"workers\">1<")
+	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
+	eventuallySays(t, ui, "/queues/api/queues", "simulator", `"active":`)
+
+	run.signal(syscall.SIGKILL)
+	run.wait(time.Minute)
+	eventuallySays(t, ui, "/", "pairs", "interrupted")
+	ui.signal(syscall.SIGINT)
+	if code := ui.wait(20 * time.Second); code != 0 {
+		t.Errorf("ui ended with %d after Ctrl-C, want 0", code)
+	}
+
+	after := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0")
+	eventuallySays(t, after, "/api/evaluations", "interrupted", `"live": false`)
+	_, id, _ := strings.Cut(get(t, after, "/api/evaluations"), `"evaluation": "`)
+	id, _, _ = strings.Cut(id, `"`)
+	eventuallySays(t, after, "/evaluations/"+id+"/report", "200 OK", "<title>")
+	if text := get(t, after, "/queues/"); !strings.HasPrefix(text, "404") {
+		t.Errorf("a folder alone has queues:\n%s", tail(text))
+	}
+}
+
+func TestUIRefuses(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, test := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"ui", 2, "--redis"},
+		{"ui " + dir, 2, "holds no results"},
+		{"ui --redis redis://127.0.0.1:1", 3, "cannot be reached"},
+		{"ui a b", 2, "one ID or folder"},
+	} {
+		t.Run(test.args, func(t *testing.T) {
+			t.Parallel()
+			p := launch(t, dir, strings.Fields(test.args)...)
+			if code := p.wait(30 * time.Second); code != test.code || !strings.Contains(p.stderr.String(), test.says) {
+				t.Errorf("ended with %d saying %q, want %d and %q", code, p.stderr.String(), test.code, test.says)
+			}
+		})
+	}
+}
+
+// Beyond this machine, the pages' lack of a login is said.
+func TestUIWarnsOfNoLogin(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 2)
+	ui := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0")
+	deadline := time.Now().Add(20 * time.Second)
+	for !strings.Contains(ui.stdout.String(), "\n") && time.Now().Before(deadline) {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if !strings.Contains(ui.stderr.String(), "no login") {
+		t.Errorf("nothing is said about a login: %q", ui.stderr.String())
+	}
+	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(strings.TrimSpace(ui.stdout.String())), "http://"), "/"))
+	if code := taken.wait(30 * time.Second); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {
+		t.Errorf("a taken address ends with %d and %q, want 2 and what to do", code, taken.stderr.String())
+	}
+}

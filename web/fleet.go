@@ -1,0 +1,255 @@
+package web
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// fleet reads from the fleet's Redis.
+type fleet struct {
+	store  *store.Store
+	limits *ratelimit.Limiter
+	queues *asynq.Inspector
+	paces  paces
+
+	mu     sync.Mutex // guards judges
+	judges map[eval.ID][]eval.Judge
+}
+
+func newFleet(s *store.Store, limits *ratelimit.Limiter) *fleet {
+	return &fleet{
+		store: s, limits: limits, queues: asynq.NewInspectorFromRedisClient(s.Client()),
+		paces: paces{of: map[eval.ID][]mark{}}, judges: map[eval.ID][]eval.Judge{},
+	}
+}
+
+func (f *fleet) overview(ctx context.Context) (*Overview, error) {
+	ids, err := f.store.Evaluations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o := &Overview{Evaluations: []Evaluation{}, Live: true, Now: now()}
+	if o.Workers, err = f.workers(ctx); err != nil || len(ids) == 0 {
+		return o, err
+	}
+	standings, err := f.store.Standings(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		e, _, err := f.read(ctx, id, standings[id])
+		if errors.Is(err, store.ErrNoEvaluation) {
+			continue // expired or deleted, and not yet taken off the list
+		}
+		if err != nil {
+			return nil, err
+		}
+		o.Evaluations = append(o.Evaluations, e)
+	}
+	newestFirst(o.Evaluations)
+	return o, nil
+}
+
+func newestFirst(list []Evaluation) {
+	slices.SortFunc(list, func(a, b Evaluation) int {
+		return cmp.Or(b.Created.Compare(a.Created), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// read reads one evaluation's record and adds how it stands.
+func (f *fleet) read(ctx context.Context, id eval.ID, standing store.Standing) (Evaluation, record.Evaluation, error) {
+	r, err := f.store.Evaluation(ctx, id)
+	if err != nil {
+		return Evaluation{}, r, err
+	}
+	e := Evaluation{ID: id, Name: r.Name, Status: r.Status, Created: r.Created, Uncollected: int(standing.Waiting)}
+	for i, phase := range r.Phases {
+		of := Phase{Kind: phase.Kind, Runs: phase.Runs}
+		for queue := range phase.Queues {
+			of.Succeeded += standing.Counts[record.CountField(i, eval.StateSucceeded, queue)]
+			of.Failed += standing.Counts[record.CountField(i, eval.StateFailed, queue)]
+			of.Cancelled += standing.Counts[record.CountField(i, eval.StateCancelled, queue)]
+		}
+		e.Phases = append(e.Phases, of)
+	}
+	e.sum()
+	if e.Status == record.StatusActive {
+		f.paces.note(&e, time.Now())
+	} else {
+		f.paces.forget(id)
+	}
+	return e, r, nil
+}
+
+func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
+	standings, err := f.store.Standings(ctx, []eval.ID{id})
+	if err != nil {
+		return nil, err
+	}
+	e, r, err := f.read(ctx, id, standings[id])
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return nil, fmt.Errorf("%w: Redis has no evaluation of this id", errNotFound)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d := &Detail{Evaluation: e, Live: true, Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}, Now: now()}
+	if d.Workers, err = f.workers(ctx); err != nil {
+		return nil, err
+	}
+	if d.Limits, err = f.limitsOf(ctx, id); err != nil {
+		return nil, err
+	}
+	for _, name := range queuesOf(r) {
+		info, err := f.queues.GetQueueInfo(name)
+		switch {
+		case errors.Is(err, asynq.ErrQueueNotFound):
+			continue // nothing was pushed into it yet
+		case err != nil:
+			return nil, fmt.Errorf("inspect queue %s: %w", name, err)
+		}
+		d.Queues = append(d.Queues, Queue{
+			Name: name, Pending: info.Pending, Active: info.Active, Retry: info.Retry + info.Scheduled,
+			Completed: info.Completed, Archived: info.Archived, Paused: info.Paused,
+		})
+		failures, err := f.failures(id, name, info.Archived)
+		if err != nil {
+			return nil, err
+		}
+		d.Failures = append(d.Failures, failures...)
+	}
+	d.Failures = lastFailures(d.Failures)
+	return d, nil
+}
+
+// queuesOf are the queues of an evaluation's phases, by name.
+func queuesOf(r record.Evaluation) []string {
+	names := map[string]bool{}
+	for _, phase := range r.Phases {
+		for name := range phase.Queues {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// failures are the last of an evaluation's runs in a queue's archive. In a queue
+// that others share, those of the last failuresPage tasks.
+func (f *fleet) failures(id eval.ID, queue string, archived int) ([]Failure, error) {
+	if archived == 0 {
+		return nil, nil
+	}
+	var list []Failure
+	last := (archived + failuresPage - 1) / failuresPage // the oldest come first
+	for page := max(last-1, 1); page <= last; page++ {
+		tasks, err := f.queues.ListArchivedTasks(queue, asynq.PageSize(failuresPage), asynq.Page(page))
+		if err != nil {
+			return nil, fmt.Errorf("read the archive of queue %s: %w", queue, err)
+		}
+		for _, info := range tasks {
+			task, err := record.DecodeTask(info.Payload)
+			if err != nil || task.Evaluation != id {
+				continue
+			}
+			list = append(list, Failure{
+				Run: task.RunID().Short(), Model: task.Model, Documents: task.Documents,
+				Error: info.LastErr, At: info.LastFailedAt.UTC(), Queue: queue, Task: info.ID,
+			})
+		}
+	}
+	return list, nil
+}
+
+// failuresPage is how much of an archive is read at once.
+const failuresPage = 50
+
+// limitsOf are the limits that an evaluation's calls keep.
+func (f *fleet) limitsOf(ctx context.Context, id eval.ID) ([]Limit, error) {
+	judges, err := f.judgesOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return f.usage(ctx, func(l ratelimit.Limit) bool {
+		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			return l.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
+		})
+	})
+}
+
+// judgesOf reads an evaluation's judges, which never change, once.
+func (f *fleet) judgesOf(ctx context.Context, id eval.ID) ([]eval.Judge, error) {
+	f.mu.Lock()
+	judges, known := f.judges[id]
+	f.mu.Unlock()
+	if known {
+		return judges, nil
+	}
+	e, err := f.store.Plan(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.judges[id] = e.Judges
+	return e.Judges, nil
+}
+
+func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {
+	l := &Limits{Live: true, Now: now()}
+	var err error
+	if l.Limits, err = f.usage(ctx, func(ratelimit.Limit) bool { return true }); err != nil {
+		return nil, err
+	}
+	l.Workers, err = f.workers(ctx)
+	return l, err
+}
+
+func (f *fleet) usage(ctx context.Context, wanted func(ratelimit.Limit) bool) ([]Limit, error) {
+	usage, err := f.limits.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Limit{}
+	for _, u := range usage {
+		if !wanted(u.Limit) {
+			continue
+		}
+		l := Limit{ID: u.Limit.ID(), Words: u.Limit.String(), Waiting: u.Waiting}
+		switch {
+		case u.Limit.Kind == ratelimit.Concurrency:
+			l.InUse = fmt.Sprintf("%d of %d", u.InUse, u.Limit.Max)
+			l.Share = int(100 * int64(u.InUse) / max(u.Limit.Max, 1))
+		case u.Wait > 0:
+			l.InUse = "next in " + u.Wait.Round(time.Millisecond).String()
+			l.Share = 100
+		default:
+			l.InUse = "free"
+		}
+		list = append(list, l)
+	}
+	return list, nil
+}
+
+func (f *fleet) workers(ctx context.Context) (int, error) {
+	alive, err := f.limits.Alive(ctx)
+	n := 0
+	for _, beats := range alive {
+		if beats {
+			n++
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,56 @@
+package web
+
+import (
+	"net"
+	"net/http"
+	"strings"
+)
+
+// What a browser may load and run. Our own pages need nothing but themselves;
+// the report carries its style within; asynqmon's pages have scripts and styles
+// inside them and would load fonts from elsewhere, which they can do without.
+const (
+	pagePolicy    = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	reportPolicy  = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
+)
+
+// guard stands in front of everything: it sets the headers that all answers
+// have, and refuses requests that a foreign page has sent or caused.
+func guard(loopback bool, next http.Handler) http.Handler {
+	guarded := http.NewCrossOriginProtection().Handler(next)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("Content-Security-Policy", pagePolicy)
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Cache-Control", "no-store")
+		if loopback && !localName(r.Host) {
+			http.Error(w, "these pages are for this machine only: open them as localhost or 127.0.0.1", http.StatusForbidden)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
+}
+
+// localName reports whether a request's Host names this machine.
+func localName(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.Trim(host, "[]")
+	if ip := net.ParseIP(host); ip != nil {
+		return ip.IsLoopback()
+	}
+	return strings.EqualFold(host, "localhost")
+}
+
+func monitorHeaders(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Security-Policy", monitorPolicy)
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,133 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+)
+
+//go:embed assets
+var assets embed.FS
+
+//go:embed pages/*.html
+var pageFiles embed.FS
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"text":  visible,
+	"count": count,
+	"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
+	"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
+}).ParseFS(pageFiles, "pages/*.html"))
+
+// barOf is a phase's bar and where its numbers stand in the page's JSON.
+type barOf struct {
+	Phase Phase
+	Path  string
+}
+
+// view is what a template gets.
+type view struct {
+	Title  string
+	API    string // the page's twin
+	Queues bool   // asynqmon is there
+	Limits bool
+	Data   any
+}
+
+// page answers with a template filled from what read returns.
+func page[T any](s *Server, name string, read func(*http.Request) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := read(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		v := s.view(name, data)
+		v.API = "/api" + r.URL.EscapedPath()
+		if name == "overview" {
+			v.API = "/api/evaluations"
+		}
+		if detail, ok := any(data).(*Detail); ok {
+			v.Title = visible(detail.Name)
+		}
+		s.write(w, http.StatusOK, name, v)
+	}
+}
+
+func (s *Server) view(title string, data any) view {
+	return view{Title: title, Queues: s.fleet != nil, Limits: s.fleet != nil, Data: data}
+}
+
+// write sends a page, whole or not at all.
+func (s *Server) write(w http.ResponseWriter, status int, name string, v view) {
+	var out bytes.Buffer
+	if err := templates.ExecuteTemplate(&out, name+".html", v); err != nil {
+		s.cfg.Log.Error().Err(err).Str("page", name).Msg("page cannot be written")
+		http.Error(w, "this page cannot be written", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes())
+}
+
+// api answers with the same as JSON.
+func api[T any](read func(*http.Request) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := read(r)
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		if err != nil {
+			w.WriteHeader(statusOf(err))
+			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+			return
+		}
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		_ = encoder.Encode(data)
+	}
+}
+
+// fail answers with a page that says what is wrong.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	status := statusOf(err)
+	if status != http.StatusNotFound && r.Context().Err() == nil {
+		s.cfg.Log.Debug().Err(err).Str("path", r.URL.Path).Msg("page not served")
+	}
+	v := s.view("nothing to show", struct{ Status, Message string }{http.StatusText(status), err.Error()})
+	s.write(w, status, "error", v)
+}
+
+// statusOf tells a page that is not there from a Redis that is not.
+func statusOf(err error) int {
+	if errors.Is(err, errNotFound) {
+		return http.StatusNotFound
+	}
+	return http.StatusServiceUnavailable
+}
+
+// visible shows characters that would hide or turn text around as "�".
+func visible(s string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, s)
+}
+
+// count writes a number with its thousands apart, as assets/live.js does.
+func count(n int) string {
+	digits := fmt.Sprint(n)
+	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}

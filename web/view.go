@@ -1,0 +1,152 @@
+package web
+
+import (
+	"math"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Overview is the list of evaluations, newest first. It, and what follows, is
+// what a page shows and, as JSON, what the page's twin under /api says.
+type Overview struct {
+	Evaluations []Evaluation `json:"evaluations"`
+	Workers     int          `json:"workers"` // alive
+	Live        bool         `json:"live"`    // read from a Redis
+	Now         string       `json:"now"`
+}
+
+// Evaluation is how one evaluation stands.
+type Evaluation struct {
+	ID          eval.ID       `json:"evaluation"`
+	Name        string        `json:"name"`
+	Status      record.Status `json:"status"`
+	Created     time.Time     `json:"created"`
+	Phases      []Phase       `json:"phases"`
+	All         Phase         `json:"all"` // of all phases together
+	Uncollected int           `json:"uncollected"`
+	Pace        string        `json:"pace"` // in words: "56/s", "" when nothing ends
+	Left        string        `json:"left"` // in words: "0:12"
+}
+
+// Phase says how far a phase has come.
+type Phase struct {
+	Kind      eval.Kind `json:"kind"`
+	Runs      int       `json:"runs"`
+	Succeeded int       `json:"succeeded"`
+	Failed    int       `json:"failed"`
+	Cancelled int       `json:"cancelled"`
+	Done      int       `json:"done"`
+	Bar       Bar       `json:"bar"`
+}
+
+// Bar is a phase's progress, in percent of its runs.
+type Bar struct {
+	Succeeded float64 `json:"succeeded"`
+	Failed    float64 `json:"failed"`
+	Cancelled float64 `json:"cancelled"`
+	FailedAt  float64 `json:"failed_at"` // where the failed ones begin
+	CancelAt  float64 `json:"cancelled_at"`
+	Percent   int     `json:"percent"` // 100 only when all have ended
+}
+
+// Detail is one evaluation's page.
+type Detail struct {
+	Evaluation
+	Live     bool      `json:"live"`
+	Workers  int       `json:"workers"`
+	Queues   []Queue   `json:"queues"`
+	Limits   []Limit   `json:"limits"`
+	Failures []Failure `json:"failures"` // the last ones, newest first
+	Report   bool      `json:"report"`   // can be made here
+	Now      string    `json:"now"`
+}
+
+// Queue is what asynq holds of a queue, which evaluations may share.
+type Queue struct {
+	Name      string `json:"name"`
+	Pending   int    `json:"pending"`
+	Active    int    `json:"active"`
+	Retry     int    `json:"retry"` // held back, and scheduled
+	Completed int    `json:"completed"`
+	Archived  int    `json:"archived"`
+	Paused    bool   `json:"paused"`
+}
+
+// Limit is how much of a limit is used.
+type Limit struct {
+	ID      string `json:"id"`
+	Words   string `json:"words"`
+	InUse   string `json:"in_use"` // of the bound, or when a rate admits the next call
+	Share   int    `json:"share"`  // in use, in percent
+	Waiting int    `json:"waiting"`
+}
+
+// Limits is the page of all limits in force.
+type Limits struct {
+	Limits  []Limit `json:"limits"`
+	Workers int     `json:"workers"`
+	Live    bool    `json:"live"`
+	Now     string  `json:"now"`
+}
+
+// Failure is a run that failed.
+type Failure struct {
+	Run       string    `json:"run"`
+	Model     string    `json:"model"`
+	Documents []string  `json:"documents"`
+	Error     string    `json:"error"` // with its class
+	At        time.Time `json:"at"`
+	Queue     string    `json:"queue"`
+	Task      string    `json:"task,omitempty"` // asynq's id; empty where there is no asynq
+}
+
+// failuresShown is how many of the last failures a page shows.
+const failuresShown = 10
+
+// sum completes an evaluation's phases and adds them up.
+func (e *Evaluation) sum() {
+	e.All = Phase{}
+	for i := range e.Phases {
+		p := &e.Phases[i]
+		p.complete()
+		e.All.Runs += p.Runs
+		e.All.Succeeded += p.Succeeded
+		e.All.Failed += p.Failed
+		e.All.Cancelled += p.Cancelled
+	}
+	e.All.complete()
+}
+
+func (p *Phase) complete() {
+	p.Done = p.Succeeded + p.Failed + p.Cancelled
+	if p.Runs == 0 {
+		return
+	}
+	share := func(n int) float64 { return math.Round(1e4*float64(n)/float64(p.Runs)) / 100 }
+	p.Bar = Bar{
+		Succeeded: share(p.Succeeded), Failed: share(p.Failed), Cancelled: share(p.Cancelled),
+		FailedAt: share(p.Succeeded), CancelAt: share(p.Succeeded + p.Failed),
+		Percent: 100 * p.Done / p.Runs,
+	}
+}
+
+// Link is asynqmon's page of the queue.
+func (q Queue) Link() string { return QueuesPath + "/queues/" + url.PathEscape(q.Name) }
+
+// Link is asynqmon's page of the failed run's task, or "".
+func (f Failure) Link() string {
+	if f.Task == "" {
+		return ""
+	}
+	return QueuesPath + "/queues/" + url.PathEscape(f.Queue) + "/tasks/" + url.PathEscape(f.Task)
+}
+
+// Between is the failed run's documents in words.
+func (f Failure) Between() string { return strings.Join(f.Documents, " – ") }
+
+// now is the time of a page.
+func now() string { return time.Now().UTC().Format("15:04:05 UTC") }

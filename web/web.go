@@ -1,0 +1,187 @@
+// Package web serves pages about a fleet: its evaluations, their queues and
+// limits as they are now, and asynqmon for the queues' tasks. Without a Redis it
+// serves what an output folder holds.
+//
+// The pages are written by the server and work without a script; one small
+// script of our own keeps their numbers fresh. They change nothing: whoever
+// wants to steer uses the commands, or asynqmon where actions are allowed.
+// There is no login.
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/hibiken/asynqmon"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// QueuesPath is where asynqmon is mounted.
+const QueuesPath = "/queues"
+
+// Config says what the pages are read from: a fleet's Redis, a folder, or both,
+// as while a run with an embedded Redis goes on; the folder then answers when
+// the Redis has gone.
+type Config struct {
+	// Store and Limits are the fleet's, both or none.
+	Store  *store.Store
+	Limits *ratelimit.Limiter
+	// Folder is the output folder, or nil.
+	Folder *Folder
+	// Results opens an evaluation's sink for its report. nil, or an error: the
+	// report is not to be had here.
+	Results func(context.Context, eval.ID) (results.Reader, error)
+	// AllowActions lets people change queues and tasks in asynqmon.
+	AllowActions bool
+	// Loopback says that only programs on this machine can reach the pages;
+	// requests under any but this machine's names are then refused, so that no
+	// foreign page can read them through a name of its own.
+	Loopback bool
+	Log      zerolog.Logger
+}
+
+// Folder is an output folder.
+type Folder struct {
+	Open   func(context.Context) (results.Reader, error)
+	Status func(results.Listed) record.Status
+}
+
+// Server answers requests. It is safe for concurrent use and holds nothing that
+// must be closed.
+type Server struct {
+	cfg     Config
+	fleet   *fleet // nil without Redis
+	handler http.Handler
+}
+
+// New makes a Server.
+func New(cfg Config) *Server {
+	s := &Server{cfg: cfg}
+	routes := http.NewServeMux()
+	routes.HandleFunc("GET /{$}", page(s, "overview", s.overview))
+	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
+	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
+	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
+	routes.HandleFunc("GET /api/evaluations", api(s.overview))
+	routes.HandleFunc("GET /api/evaluations/{id}", api(s.evaluation))
+	routes.HandleFunc("GET /api/limits", api(s.limits))
+	routes.Handle("GET /assets/", http.FileServerFS(assets))
+	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
+	if cfg.Store != nil {
+		s.fleet = newFleet(cfg.Store, cfg.Limits)
+		monitor := asynqmon.New(asynqmon.Options{
+			RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: !cfg.AllowActions,
+			PayloadFormatter: asynqmon.PayloadFormatterFunc(payload),
+			ResultFormatter:  asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
+		})
+		routes.Handle(QueuesPath+"/", monitorHeaders(monitor))
+	}
+	s.handler = guard(cfg.Loopback, routes)
+	return s
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// shared gives asynqmon the client that we have, so that it makes none of its
+// own that would have to be closed.
+type shared struct{ client redis.UniversalClient }
+
+// MakeRedisClient is asynq.RedisConnOpt.
+func (s shared) MakeRedisClient() any { return s.client }
+
+// payload is a task's payload as asynqmon shows it: short, so that a list of
+// tasks is one, and with the run's number, of which asynqmon's own column of ids
+// shows only the beginning.
+func payload(taskType string, raw []byte) string {
+	task, err := record.DecodeTask(raw)
+	if err != nil {
+		return asynqmon.DefaultPayloadFormatter.FormatPayload(taskType, raw)
+	}
+	text := fmt.Sprintf("run %s of %s", task.RunID().Short(), task.Evaluation)
+	if task.Generation > 0 {
+		text += fmt.Sprintf(", retry %d", task.Generation)
+	}
+	return visible(text) + "\n" + visible(task.Model) + "\n" + visible(strings.Join(task.Documents, " – "))
+}
+
+var errNotFound = errors.New("there is no such page")
+
+func (s *Server) overview(r *http.Request) (*Overview, error) {
+	if s.fleet != nil {
+		o, err := s.fleet.overview(r.Context())
+		if err == nil || s.cfg.Folder == nil {
+			return o, err
+		}
+	}
+	return s.cfg.Folder.overview(r.Context())
+}
+
+func (s *Server) evaluation(r *http.Request) (*Detail, error) {
+	id := eval.ID(r.PathValue("id"))
+	var detail *Detail
+	var err error
+	if s.fleet != nil {
+		detail, err = s.fleet.evaluation(r.Context(), id)
+	}
+	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
+		detail, err = s.cfg.Folder.evaluation(r.Context(), id)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if reader, err := s.results(r.Context(), id); err == nil {
+		detail.Report = true
+		_ = reader.Close()
+	}
+	return detail, nil
+}
+
+func (s *Server) limits(r *http.Request) (*Limits, error) {
+	if s.fleet == nil {
+		return nil, fmt.Errorf("%w: a folder keeps no limits", errNotFound)
+	}
+	return s.fleet.allLimits(r.Context())
+}
+
+// results opens what an evaluation's report is made of.
+func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error) {
+	if s.cfg.Results == nil {
+		return nil, errNotFound
+	}
+	return s.cfg.Results(ctx, id)
+}
+
+// report ranks what is recorded by now.
+func (s *Server) report(w http.ResponseWriter, r *http.Request) {
+	id := eval.ID(r.PathValue("id"))
+	reader, err := s.results(r.Context(), id)
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Msg("no results to report on")
+		s.fail(w, r, fmt.Errorf("%w: the results of this evaluation are not here", errNotFound))
+		return
+	}
+	defer reader.Close()
+	built, err := report.Build(r.Context(), reader, id, report.Options{})
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Security-Policy", reportPolicy)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if err := built.WriteHTML(w); err != nil {
+		s.cfg.Log.Debug().Err(err).Msg("report not sent")
+	}
+}

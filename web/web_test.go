@@ -1,0 +1,459 @@
+package web
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// hostile is a name that would run a script, end an attribute, and turn the
+// text around.
+const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{.}}"
+
+// judge answers with the first of two documents, and fails once.
+type judge struct{ fails bool }
+
+func (j *judge) Call(_ context.Context, request *providers.Request) (*providers.Result, error) {
+	if j.fails {
+		j.fails = false
+		return nil, &providers.Error{Class: providers.BadRequest, Status: 400, Message: hostile}
+	}
+	var schema struct {
+		Properties struct {
+			Winner struct {
+				Enum []string `json:"enum"`
+			} `json:"winner_doc_id"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(request.Schema.Schema, &schema); err != nil {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error()}
+	}
+	text, _ := json.Marshal(map[string]string{"winner_doc_id": schema.Properties.Winner.Enum[0], "reason": hostile})
+	return &providers.Result{Text: string(text), Finish: providers.FinishStop}, nil
+}
+
+// site is a fleet with one evaluation done, in which a run failed, and one that
+// nobody works on.
+type site struct {
+	t          *testing.T
+	store      *store.Store
+	done, idle eval.ID
+	server     *httptest.Server
+}
+
+func newSite(t *testing.T, change func(*Config)) *site {
+	t.Helper()
+	client := redistest.New(t).Client()
+	s := &site{t: t, store: store.New(client, "")}
+	limits := ratelimit.New(client, ratelimit.Config{})
+	s.done = s.submit(limits, hostile)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- worker.Run(ctx, worker.Config{
+			Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: &judge{fails: true}, Key: "k"}},
+			Slots: 1, Grace: time.Second, Log: zerolog.Nop(),
+		})
+	}()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		r, err := s.store.Evaluation(t.Context(), s.done)
+		if err == nil && r.Status == record.StatusDone {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the evaluation is not done: %v, %v", r.Status, err)
+		}
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	s.idle = s.submit(limits, "waits")
+	cfg := Config{Store: s.store, Limits: limits, Loopback: true, Log: zerolog.New(zerolog.NewTestWriter(t))}
+	if change != nil {
+		change(&cfg)
+	}
+	s.server = httptest.NewServer(New(cfg))
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+func (s *site) submit(limits enqueue.Limits, name string) eval.ID {
+	s.t.Helper()
+	asked, texts := question(name)
+	receipt, err := (&enqueue.Enqueuer{Store: s.store, Limits: limits, Log: zerolog.Nop()}).Submit(s.t.Context(), enqueue.Submission{
+		Evaluation: asked, Texts: texts,
+		Settings: record.Settings{
+			Priority: 1, Retry: record.DefaultRetry,
+			Limits: []ratelimit.Limit{
+				{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 7},
+				{Scope: ratelimit.Scope{Provider: "another"}, Kind: ratelimit.Concurrency, Max: 3},
+			},
+		},
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return receipt.ID
+}
+
+// question compares three documents in six runs.
+func question(name string) (*eval.Evaluation, map[string]string) {
+	e := &eval.Evaluation{
+		Name: name, Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges:   []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
+		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
+	}
+	texts := map[string]string{}
+	for i := range 3 {
+		text := fmt.Sprintf("text %d", i)
+		e.Documents = append(e.Documents, eval.Document{ID: fmt.Sprintf("%d%s", i, hostile), Candidate: fmt.Sprint(i), Hash: eval.TextHash(text), Bytes: len(text)})
+		texts[eval.TextHash(text)] = text
+	}
+	e.Normalize()
+	return e, texts
+}
+
+// answer is what came back for a request.
+type answer struct {
+	code   int
+	header http.Header
+}
+
+// ask sends one request and returns the answer and its text.
+func (s *site) ask(method, path string, header ...string) (answer, string) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), method, s.server.URL+path, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		request.Header.Set(header[i], header[i+1])
+		if header[i] == "Host" {
+			request.Host = header[i+1]
+		}
+	}
+	response, err := s.server.Client().Do(request)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return answer{response.StatusCode, response.Header}, string(raw)
+}
+
+func TestPagesShowTheFleet(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for path, want := range map[string][]string{
+		"/":                              {"waits", string(s.done), ">done<", ">active<", "of 6 runs", "<b data-live=\"evaluations.1.all.failed\">1</b> failed"},
+		"/evaluations/" + string(s.done): {"<b data-live=\"all.done\">6</b> of 6 runs", "bad_request: &lt;script&gt;", "(after 1 call)", `href="/queues/queues/p"`, `href="/queues/queues/p/tasks/ev-`},
+		"/evaluations/" + string(s.idle): {"provider p: 7 in flight", "0 of 7", `data-live="queues.0.pending">6<`, `data-live="queues.0.completed">5<`, `data-live="queues.0.archived">1<`},
+		"/limits":                        {"provider p: 7 in flight", "provider another: 3 in flight"},
+		"/healthz":                       {"ok"},
+		"/assets/live.js":                {"fetch"},
+	} {
+		got, text := s.ask(http.MethodGet, path)
+		if got.code != http.StatusOK {
+			t.Errorf("%s answers %d", path, got.code)
+		}
+		for _, words := range want {
+			if !strings.Contains(text, words) {
+				t.Errorf("%s does not say %q:\n%s", path, words, text)
+			}
+		}
+		if path != "/limits" && strings.Contains(text, "another") {
+			t.Errorf("%s names the limit of a provider that the evaluation does not call", path)
+		}
+	}
+	if got, text := s.ask(http.MethodGet, "/evaluations/ev-aaaaaaaaaaaa"); got.code != http.StatusNotFound || !strings.Contains(text, "no evaluation of this id") {
+		t.Errorf("an evaluation that is not there answers %d: %s", got.code, text)
+	}
+	if got, _ := s.ask(http.MethodGet, "/nothing"); got.code != http.StatusNotFound {
+		t.Errorf("a page that is not there answers %d", got.code)
+	}
+}
+
+// Each number on a page names its place in the page's JSON, from which the
+// script takes it: they must agree, or the page would change by itself.
+func TestPagesAgreeWithTheirTwins(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for path, twin := range map[string]string{
+		"/": "/api/evaluations", "/limits": "/api/limits",
+		"/evaluations/" + string(s.done): "/api/evaluations/" + string(s.done),
+		"/evaluations/" + string(s.idle): "/api/evaluations/" + string(s.idle),
+	} {
+		_, page := s.ask(http.MethodGet, path)
+		if !strings.Contains(page, `data-api="`+twin+`"`) {
+			t.Errorf("%s does not name %s as its twin", path, twin)
+		}
+		_, raw := s.ask(http.MethodGet, twin)
+		var data any
+		if err := json.Unmarshal([]byte(raw), &data); err != nil {
+			t.Fatalf("%s is no JSON: %v", twin, err)
+		}
+		same := regexp.MustCompile(`data-same="([^"]+)" data-is="([^"]*)"`).FindAllStringSubmatch(page, -1)
+		live := regexp.MustCompile(`data-live="([^"]+)"[^>]*>([^<]*)<`).FindAllStringSubmatch(page, -1)
+		drawn := regexp.MustCompile(`data-live-(?:width|x|label|hide|status)="([^"]+)"()`).FindAllStringSubmatch(page, -1)
+		if len(same) == 0 || len(live) == 0 {
+			t.Errorf("%s has nothing live", path)
+		}
+		for _, match := range append(append(same, live...), drawn...) {
+			value, ok := look(data, match[1])
+			if !ok {
+				t.Errorf("%s: %s is not in %s", path, match[1], twin)
+			} else if match[1] != "now" && match[2] != "" && strings.ReplaceAll(match[2], ",", "") != fmt.Sprint(value) {
+				t.Errorf("%s shows %s as %q, the twin says %v", path, match[1], match[2], value)
+			}
+		}
+	}
+}
+
+// look follows a path as the script does.
+func look(data any, path string) (any, bool) {
+	for _, key := range strings.Split(path, ".") {
+		switch of := data.(type) {
+		case map[string]any:
+			value, ok := of[key]
+			if !ok {
+				return nil, false
+			}
+			data = value
+		case []any:
+			var i int
+			if key == "length" {
+				data = len(of)
+			} else if _, err := fmt.Sscan(key, &i); err != nil || i >= len(of) {
+				return nil, false
+			} else {
+				data = of[i]
+			}
+		default:
+			return nil, false
+		}
+	}
+	return data, true
+}
+
+// Whatever stands in names and errors, it stays text.
+func TestNothingRecordedIsMarkup(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for _, path := range []string{"/", "/evaluations/" + string(s.done), "/evaluations/%3Cscript%3Ealert(1)"} {
+		_, text := s.ask(http.MethodGet, path)
+		if strings.Contains(text, "<script>") || strings.Contains(text, "<img") || strings.Contains(text, "\u202e") {
+			t.Errorf("%s carries what was recorded as it is:\n%s", path, text)
+		}
+		if inline := regexp.MustCompile(`(?i) on[a-z]+=|style=|<script[^>]*>[^<]`).FindString(text); inline != "" && !strings.Contains(inline, "onerror") {
+			t.Errorf("%s has %q, which its own policy forbids", path, inline)
+		}
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	for path, want := range map[string]string{
+		"/": pagePolicy, "/limits": pagePolicy, "/api/limits": pagePolicy, "/assets/live.js": pagePolicy, "/nothing": pagePolicy,
+		"/evaluations/" + string(s.done): pagePolicy,
+		"/queues/":                       monitorPolicy, "/queues/api/queues": monitorPolicy,
+	} {
+		got, _ := s.ask(http.MethodGet, path)
+		if got := got.header.Get("Content-Security-Policy"); got != want {
+			t.Errorf("%s has the policy %q, want %q", path, got, want)
+		}
+		for header, want := range map[string]string{
+			"X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
+		} {
+			if got := got.header.Get(header); got != want {
+				t.Errorf("%s has %s %q, want %q", path, header, got, want)
+			}
+		}
+	}
+	if !strings.HasPrefix(pagePolicy, "default-src 'none'") || strings.Contains(pagePolicy, "unsafe") {
+		t.Errorf("the pages' own policy is %q", pagePolicy)
+	}
+}
+
+func TestOnlyThisMachineAndItsOwnPages(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, func(cfg *Config) { cfg.AllowActions = true })
+	for host, want := range map[string]int{
+		"localhost:1": 200, "127.0.0.1": 200, "[::1]:8080": 200, "evil.example": 403, "127.0.0.1.evil.example": 403, "": 200,
+	} {
+		if got, _ := s.ask(http.MethodGet, "/", "Host", host); got.code != want {
+			t.Errorf("Host %q answers %d, want %d", host, got.code, want)
+		}
+	}
+	if got, _ := s.ask(http.MethodPost, "/queues/api/queues/p:pause", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); got.code != http.StatusForbidden {
+		t.Errorf("another site's POST answers %d, want 403", got.code)
+	}
+}
+
+func TestQueuesAreReadOnlyUnlessAllowed(t *testing.T) {
+	t.Parallel()
+	task := "/queues/api/queues/p/completed_tasks:delete_all"
+	t.Run("read only", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, nil)
+		if got, text := s.ask(http.MethodGet, "/queues/"); got.code != http.StatusOK || !strings.Contains(text, "Asynq") {
+			t.Errorf("/queues/ answers %d: %s", got.code, text)
+		}
+		for method, path := range map[string]string{http.MethodPost: "/queues/api/queues/p:pause", http.MethodDelete: task} {
+			if got, _ := s.ask(method, path); got.code != http.StatusMethodNotAllowed {
+				t.Errorf("%s %s answers %d, want 405", method, path, got.code)
+			}
+		}
+		if _, text := s.ask(http.MethodGet, "/queues/api/queues/p/completed_tasks"); !strings.Contains(text, "run 0.") || !strings.Contains(text, "winner") {
+			t.Errorf("payload or result is not shown:\n%s", text)
+		}
+	})
+	t.Run("allowed", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, func(cfg *Config) { cfg.AllowActions = true })
+		if got, _ := s.ask(http.MethodPost, "/queues/api/queues/p:pause"); got.code != http.StatusNoContent {
+			t.Errorf("pause answers %d, want 204", got.code)
+		}
+		info, err := asynq.NewInspectorFromRedisClient(s.store.Client()).GetQueueInfo("p")
+		if err != nil || !info.Paused {
+			t.Errorf("the queue is not paused: %v, %v", info, err)
+		}
+		if _, text := s.ask(http.MethodGet, "/evaluations/"+string(s.idle)); !strings.Contains(text, "(paused)") {
+			t.Error("the page does not say that the queue is paused")
+		}
+	})
+}
+
+// A folder alone shows numbers, failures and the report; a Redis that has gone
+// leaves them standing.
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.db")
+	sink, err := results.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked, texts := question(hostile)
+	id := asked.ID()
+	phases := []record.Phase{{Kind: eval.KindPairwise, Runs: 6}}
+	err = sink.PutEvaluation(t.Context(), results.Evaluation{ID: id, Plan: asked, Phases: phases, Created: time.Now()}, func(yield func(string, string) bool) {
+		for hash, text := range texts {
+			if !yield(hash, text) {
+				return
+			}
+		}
+	})
+	var entries []record.Entry
+	for i := range 25 {
+		entries = append(entries, record.Entry{Run: &record.Run{
+			Index: i, Kind: eval.KindPairwise, State: eval.StateFailed.String(), Queue: "p", Judge: "p:m", Model: "p:m",
+			Documents: []string{"0" + hostile, "1" + hostile}, Candidates: []string{"0", "1"}, Trial: 1, Class: providers.Timeout, Error: hostile,
+			Started: time.Unix(int64(i), 0), Ended: time.Unix(int64(i), 0),
+		}})
+	}
+	err = errors.Join(err, sink.Append(t.Context(), id, entries), sink.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := &Folder{
+		Open:   func(ctx context.Context) (results.Reader, error) { return results.OpenReadOnly(ctx, path) },
+		Status: func(results.Listed) record.Status { return "interrupted" },
+	}
+	open := func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }
+	server := redistest.New(t)
+	client := server.Client(func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
+	away := Config{Store: store.New(client, ""), Limits: ratelimit.New(client, ratelimit.Config{})}
+	server.Kill()
+	for name, cfg := range map[string]Config{"alone": {}, "after its Redis": away} {
+		cfg.Folder, cfg.Results, cfg.Log = folder, open, zerolog.Nop()
+		s := &site{t: t, server: httptest.NewServer(New(cfg))}
+		t.Cleanup(s.server.Close)
+		for path, want := range map[string][]string{
+			"/":                                      {"interrupted", "&lt;script&gt;"},
+			"/evaluations/" + string(id):             {"timeout: &lt;script&gt;", ">0.24<", ">0.15<", `/report">report</a>`},
+			"/evaluations/" + string(id) + "/report": {"<title>"},
+			"/api/evaluations/" + string(id):         {`"failed": 25`},
+		} {
+			got, text := s.ask(http.MethodGet, path)
+			for _, words := range want {
+				if got.code != http.StatusOK || !strings.Contains(text, words) {
+					t.Errorf("%s: %s answers %d without %q:\n%.3000s", name, path, got.code, words, text)
+				}
+			}
+			if strings.Contains(text, ">0.14<") || strings.Contains(text, "<script>alert") {
+				t.Errorf("%s: %s shows more failures than the last, or runs what was recorded", name, path)
+			}
+		}
+	}
+	s := &site{t: t, server: httptest.NewServer(New(away))}
+	t.Cleanup(s.server.Close)
+	if got, _ := s.ask(http.MethodGet, "/"); got.code != http.StatusServiceUnavailable {
+		t.Errorf("without a folder, a Redis that has gone answers %d, want 503", got.code)
+	}
+}
+
+func TestPace(t *testing.T) {
+	t.Parallel()
+	p := paces{of: map[eval.ID][]mark{}}
+	start := time.Now()
+	note := func(after time.Duration, done int) Evaluation {
+		e := Evaluation{ID: "ev-1", All: Phase{Runs: 1000, Done: done}}
+		p.note(&e, start.Add(after))
+		return e
+	}
+	note(0, 0)
+	for _, test := range []struct {
+		after      time.Duration
+		done       int
+		pace, left string
+	}{
+		{400 * time.Millisecond, 5, "", ""}, // too soon to tell
+		{10 * time.Second, 100, "10.0/s", "1:30"},
+		{20 * time.Second, 200, "10.0/s", "1:20"},
+		{100 * time.Second, 200, "", ""}, // nothing has ended for long
+	} {
+		e := note(test.after, test.done)
+		if e.Pace != test.pace || e.Left != test.left {
+			t.Errorf("after %s: %q, %q left; want %q, %q", test.after, e.Pace, e.Left, test.pace, test.left)
+		}
+	}
+}
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := count(n); got != want {
+			t.Errorf("%d is written %s, want %s", n, got, want)
+		}
+	}
+}
