@@ -194,8 +194,12 @@ func (d *docsBench) carryOut(line string) {
 	if err := command.Start(); err != nil {
 		d.t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- command.Wait() }()
+	var failed error // once ended
+	ended := make(chan struct{})
+	go func() {
+		failed = command.Wait()
+		close(ended)
+	}()
 	if serves.MatchString(strings.Join(words[1:], " ")) {
 		d.t.Cleanup(func() {
 			_ = command.Process.Signal(syscall.SIGTERM)
@@ -207,17 +211,16 @@ func (d *docsBench) carryOut(line string) {
 			}
 		})
 		select {
-		case err := <-ended:
-			d.t.Errorf("%q ended at once, %v:\n%s", line, err, tail(output.String()))
-			ended <- err
+		case <-ended:
+			d.t.Errorf("%q ended at once, %v:\n%s", line, failed, tail(output.String()))
 		case <-time.After(300 * time.Millisecond): // a wrong flag or address shows by then
 		}
 		return
 	}
 	select {
-	case err := <-ended:
-		if err != nil {
-			d.t.Errorf("%q: %v\n%s", line, err, tail(output.String()))
+	case <-ended:
+		if failed != nil {
+			d.t.Errorf("%q: %v\n%s", line, failed, tail(output.String()))
 		}
 	case <-time.After(time.Minute):
 		_ = command.Process.Kill()
