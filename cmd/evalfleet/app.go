@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
@@ -50,6 +51,9 @@ func Main(ctx context.Context, args []string, env func(string) (string, bool), s
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
 		err = withCode(exitInterrupted, errors.New("interrupted: what is recorded is kept, and the same command goes on"))
+	}
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		err = withCode(exitUsage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))
 	}
 	for line := range strings.Lines(message(err)) {
 		fmt.Fprintln(stderr, "evalfleet: "+strings.TrimRight(line, "\n"))

@@ -29,7 +29,10 @@ const (
 type folder struct {
 	dir  string
 	lock *flock.Flock
-	made string // the topmost folder that was made for it; empty: it was there
+	// What was not there before: names in the folder, and the topmost folder that
+	// was made for it.
+	added []string
+	made  string
 }
 
 // defaultFolder is where an evaluation's files go when nobody says.
@@ -50,6 +53,7 @@ func fileSafe(name string) string {
 // openFolder makes and locks an output folder.
 func openFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
+	f.adding(lockFile)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		f.undo()
 		return nil, withCode(folderCode(err), fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
@@ -62,31 +66,45 @@ func openFolder(dir string) (*folder, error) {
 	case !held:
 		return nil, usageError("output folder %s is in use by another evalfleet; wait for it, look at it with `evalfleet status %s`, or choose another with --out-dir", dir, dir)
 	}
+	// Only now: until then another process may have been adding to it.
+	f.adding(sinkFile, sinkFile+"-wal", sinkFile+"-shm", sinkFile+"-journal")
 	return f, nil
+}
+
+// adding notes which of the names are not in the folder yet.
+func (f *folder) adding(names ...string) {
+	for _, name := range names {
+		if _, err := os.Lstat(f.path(name)); errors.Is(err, fs.ErrNotExist) {
+			f.added = append(f.added, name)
+		}
+	}
 }
 
 // firstMissing is the topmost part of a path that is not there yet, "" when all
 // of it is.
 func firstMissing(dir string) string {
 	missing := ""
-	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+	for at := filepath.Clean(dir); at != missing; at = filepath.Dir(at) {
 		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
-			return missing
+			break
 		}
 		missing = at
 	}
+	return missing
 }
 
-// undo takes a folder away that openFolder has made, when nothing came of it.
-// Only what this program puts into a new folder is removed.
+// undo takes away what openFolder and a results store that could not be made
+// have left in the folder, and the folder itself where it is new. It is called
+// while the lock is held.
 func (f *folder) undo() {
+	for _, name := range f.added {
+		_ = os.Remove(f.path(name))
+	}
 	if f.made == "" {
 		return
 	}
-	for _, name := range []string{sinkFile, sinkFile + "-wal", sinkFile + "-shm", sinkFile + "-journal", lockFile} {
-		_ = os.Remove(f.path(name))
-	}
-	for at := filepath.Clean(f.dir); os.Remove(at) == nil && at != f.made; at = filepath.Dir(at) {
+	for at := filepath.Clean(f.dir); os.Remove(at) == nil && at != f.made; {
+		at = filepath.Dir(at)
 	}
 }
 

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2/server"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// badInput is a command line that cannot be carried out as given.
+type badInput struct {
+	name  string
+	args  string            // words of the command line
+	files map[string]string // beside docs/a.md, docs/b.md and good.yaml
+	env   string            // NAME=value
+	code  exit
+	want  string // of stderr: each line, or a part of it, in this order
+}
+
+// Parts of evaluation files.
+const (
+	docsKey   = "documents: [docs/*.md]\n"
+	judgesKey = "judges: [simulator:careful]\n"
+	pairsKey  = "pairwise: {}\n"
+)
+
+// eval.yaml with one text.
+func file(text string) map[string]string { return map[string]string{"eval.yaml": text} }
+
+// with adds files to one that validate reads.
+func with(files map[string]string, more ...string) map[string]string {
+	for i := 0; i < len(more); i += 2 {
+		files[more[i]] = more[i+1]
+	}
+	return files
+}
+
+// TestBadInputs: whatever is wrong with a command line, a file, the environment,
+// a folder or Redis: the built program says where and what would be right, ends
+// with the code that scripts rely on, and leaves nothing behind.
+func TestBadInputs(t *testing.T) {
+	t.Parallel()
+	jsonl := "documents: {jsonl: answers.jsonl}\n" + judgesKey + pairsKey
+	inFolder := func(text string) map[string]string { return map[string]string{"out/results.db": text} }
+	cases := []badInput{
+		// The command line.
+		{"no command", "", nil, "", 2, "no command given"},
+		{"swapped letters", "rnu good.yaml", nil, "", 2, "no command rnu; did you mean run?"},
+		{"misspelt command", "enqeue good.yaml", nil, "", 2, "no command enqeue; did you mean enqueue?"},
+		{"no such command", "launch good.yaml", nil, "", 2, "no command launch; evalfleet --help lists them"},
+		{"no file named", "run", nil, "", 2, "run wants one FILE, got 0; write evalfleet run FILE"},
+		{"two files", "run good.yaml good.yaml", nil, "", 2, "run wants one FILE, got 2"},
+		{"argument too many", "worker good.yaml", nil, "", 2, `worker takes no arguments, got "good.yaml"`},
+		{"flags after FILE, misspelt", "run good.yaml --out-dri x", nil, "", 2, "no flag --out-dri; did you mean --out-dir?"},
+		{"flags after FILE, of another command", "validate good.yaml --slots 3", nil, "", 2, "no flag --slots"},
+		{"flag without value", "run good.yaml --out-dir", nil, "", 2, "flag --out-dir needs a value: --out-dir=…"},
+		{"flag with a flag for its value", "run --out-dir --slots 3 good.yaml", nil, "", 2, "flag --out-dir needs a value: --out-dir=…"},
+		{"argument with a dash", "run -good.yaml", nil, "", 2, "no flag -good.yaml; arguments that begin with a dash stand after --"},
+		{"no number", "run good.yaml --slots many", nil, "", 2, `--slots: "many" stands here, want a whole number`},
+		{"no slots", "run good.yaml --slots 0", nil, "", 2, "--slots must be at least 1, got 0"},
+		{"limit below 0", "run good.yaml --limit -1", nil, "", 2, "--limit must be 0 or more, got -1"},
+		{"no concurrency", "run good.yaml --max-concurrency 0", nil, "", 2, "--max-concurrency: 0 calls in flight; want a whole number, at least 1"},
+		{"time without unit", "run good.yaml --grace 5", nil, "", 2, `--grace: "5" stands here, want a time with its unit, for example 30s`},
+		{"fail on what", "run good.yaml --fail-on some", nil, "", 2, `--fail-on: "some" stands here, want any, all or never`},
+		{"JSON mode", "run good.yaml --json-mode maybe", nil, "", 2, `--json-mode: "maybe" stands here; want auto, true or false`},
+		{"log level", "run good.yaml --log-level loud", nil, "", 2, `--log-level: "loud" stands here, want debug, info, warn or error`},
+		{"log format", "run good.yaml --log-format xml", nil, "", 2, `--log-format: "xml" stands here, want json or console`},
+		{"judge beside a file", "run good.yaml --judge simulator:careful", nil, "", 2, "--judge goes with a folder; good.yaml is a file"},
+		{"folder without a judge", "run docs", nil, "", 2, "--judge: a folder needs a judge; name one, for example --judge simulator:careful"},
+		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" names no model; write provider:model`},
+		{"folder of one document", "run one --judge simulator:careful", map[string]string{"one/a.md": "A"}, "", 2, "one: the folder has documents to compare: 1; put at least two documents into it"},
+		{"report format", "report docs --format pdf", nil, "", 2, `--format: "pdf" stands here, want html or csv`},
+		{"report ties", "report docs --ties win", nil, "", 2, `--ties: "win" stands here, want davidson or half`},
+		{"simulated failures", "simulate --fail-rate 2", nil, "", 2, "fail_rate: 2: want 0 to 1"},
+
+		// The environment.
+		{"no calls at once", "run good.yaml", nil, "MAX_CONCURRENT_LLM_CALLS=0", 2, "evalfleet: MAX_CONCURRENT_LLM_CALLS must be >= 1, got 0\n"},
+		{"fewer than no calls at once", "run good.yaml", nil, "MAX_CONCURRENT_LLM_CALLS=-3", 2, "evalfleet: MAX_CONCURRENT_LLM_CALLS must be >= 1, got -3\n"},
+		{"calls at once in words", "run good.yaml", nil, "MAX_CONCURRENT_LLM_CALLS=five", 2, `MAX_CONCURRENT_LLM_CALLS: "five" stands here; want a whole number from 1 to 50`},
+		{"call timeout", "run good.yaml", nil, "LLM_CALL_TIMEOUT=soon", 2, `LLM_CALL_TIMEOUT: "soon" stands here; want a number of seconds above 0`},
+		{"flag by environment", "run good.yaml", nil, "EVALFLEET_SLOTS=x", 2, `EVALFLEET_SLOTS: "x" stands here, want a whole number`},
+		{"no key", "run eval.yaml", file(docsKey + "judges: [openai-chat:gpt-5-mini]\n" + pairsKey), "", 2,
+			"provider openai-chat needs a key: set OPENAI_API_KEY in the environment or in .env"},
+		{".env that cannot be read", "run good.yaml", map[string]string{".env": "A=1\nwhat is this\n"}, "", 2,
+			".env:2: this line cannot be read; want NAME=value, one a line; quote values with spaces"},
+
+		// The evaluation file.
+		{"no such file", "run none.yaml", nil, "", 2, "none.yaml: no such file"},
+		{"empty file", "run eval.yaml", file(""), "", 2, "eval.yaml:1:1: the file is empty"},
+		{"broken YAML", "run eval.yaml", file("documents: [docs/*.md\n"), "", 2, "eval.yaml:1:12: not valid YAML: "},
+		{"tab in YAML", "run eval.yaml", file("documents:\n\t- docs/*.md\n"), "", 2, "eval.yaml:2:1: not valid YAML: "},
+		{"no mapping", "run eval.yaml", file("- docs\n"), "", 2, "eval.yaml:1:1: a list stands here; want keys with values"},
+		{"no UTF-8", "run eval.yaml", file("name: \xff\n"), "", 2, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
+		{"unknown key", "run eval.yaml", file(docsKey + "jugdes: [simulator:careful]\n" + pairsKey), "", 2, "eval.yaml:2:1: jugdes: unknown key; did you mean judges?"},
+		{"unknown key within", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {trails: 2}\n"), "", 2, "eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
+		{"key twice", "run eval.yaml", file(docsKey + docsKey + judgesKey + pairsKey), "", 2, "eval.yaml:2:1: documents: key given twice, first in line 1"},
+		{"every problem at once", "validate eval.yaml", file("documents: [dox/*.md]\njudges: [x]\npairwise: {order: bth}\n"), "", 2,
+			"eval.yaml:1:12: documents: no documents found: dox/*.md; paths are relative to the evaluation file's folder\n" +
+				"eval.yaml:2:10: judges[0]: \"x\" names no model; write provider:model\n" +
+				"eval.yaml:3:19: pairwise.order: \"bth\" stands here; want both, random, as_listed"},
+		{"unknown provider", "run eval.yaml", file(docsKey + "judges: [simulatro:careful]\n" + pairsKey), "", 2, "eval.yaml:2:10: judges[0]: no provider is called simulatro; did you mean simulator?"},
+		{"judge without model", "run eval.yaml", file(docsKey + "judges: [{name: strict}]\n" + pairsKey), "", 2, "eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model"},
+		{"judge twice", "run eval.yaml", file(docsKey + "judges: [simulator:a, simulator:a]\n" + pairsKey), "", 2, "eval.yaml:2:23: judges[1]: a second judge called simulator:a"},
+		{"no judges", "run eval.yaml", file(docsKey + pairsKey), "", 2, "eval.yaml: no judges are given; add judges: [provider:model]"},
+		{"nothing asked", "run eval.yaml", file(docsKey + judgesKey), "", 2, "eval.yaml: nothing is asked about the documents; add single or pairwise"},
+		{"text for a list", "run eval.yaml", file(docsKey + "judges: simulator:careful\n" + pairsKey), "", 2, `eval.yaml:2:9: judges: "simulator:careful" stands here; want a list`},
+		{"list for a mapping", "run eval.yaml", file(docsKey + judgesKey + "pairwise: [all]\n"), "", 2, "eval.yaml:3:11: pairwise: a list stands here; want keys with values"},
+		{"text for a number", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {trials: two}\n"), "", 2, `eval.yaml:3:20: pairwise.trials: "two" stands here; want a whole number, at least 1`},
+		{"fraction for a number", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {trials: 1.5}\n"), "", 2, `eval.yaml:3:20: pairwise.trials: "1.5" stands here; want a whole number, at least 1`},
+		{"text for true or false", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {ties: maybe}\n"), "", 2, `eval.yaml:3:18: pairwise.ties: "maybe" stands here; want true or false`},
+		{"number for a time", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "concurrency: {lease: 5}\n"), "", 2, `eval.yaml:4:22: concurrency.lease: "5" stands here; want a time with its unit: 5s for seconds`},
+		{"mapping for a text", "run eval.yaml", file("name: {a: b}\n" + docsKey + judgesKey + pairsKey), "", 2, "eval.yaml:1:7: name: a mapping stands here; want text"},
+		{"nothing for a text", "run eval.yaml", file("name:\n" + docsKey + judgesKey + pairsKey), "", 2, "eval.yaml:1:6: name: nothing stands here; want text"},
+		{"no share", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {pairs: \"sample:2\"}\n"), "", 2, `eval.yaml:3:19: pairwise.pairs: "2" is no share of the pairs; want a share above 0 and at most 1`},
+		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
+		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
+		{"of a later version", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "budget: {usd: 5}\n"), "", 2, "eval.yaml:4:1: budget: not available in this version; leave it out"},
+
+		// What it names.
+		{"empty set", "run eval.yaml", file("documents: [none/*.md]\n" + judgesKey + pairsKey), "", 2,
+			"eval.yaml:1:12: documents: no documents found: none/*.md; paths are relative to the evaluation file's folder"},
+		{"one document", "run eval.yaml", file("documents: [docs/a.md]\n" + judgesKey + pairsKey), "", 2, "eval.yaml:3:1: pairwise: no item has two documents to compare; give items at least two documents each"},
+		{"duplicate names", "run eval.yaml", with(file("documents: [docs/*.md, more/*.md]\n"+judgesKey+pairsKey), "more/a.md", "Other."), "", 2,
+			`more/a.md: a second document with the id "a.md", the first is docs/a.md; where folders tell files of one name apart`},
+		{"duplicate ids", "run eval.yaml", with(file(jsonl), "answers.jsonl", "{\"id\":\"x\",\"text\":\"1\"}\n{\"id\":\"x\",\"text\":\"2\"}\n"), "", 2,
+			`answers.jsonl:2: a second document with the id "x", the first is answers.jsonl:1`},
+		{"malformed JSONL", "run eval.yaml", with(file(jsonl), "answers.jsonl", "{\"id\":\"x\",\"text\":\"1\"}\n{\"id\":\"y\",\"text\":}\n"), "", 2,
+			"answers.jsonl:2:18: not a JSON object: "},
+		{"JSONL without text", "run eval.yaml", with(file(jsonl), "answers.jsonl", "{\"id\":\"x\",\"txt\":\"1\"}\n"), "", 2,
+			"answers.jsonl:1: text: the field is missing; did you mean txt? (choose with documents: {text: …})"},
+		{"no such JSONL", "run eval.yaml", file(jsonl), "", 2, "eval.yaml:1:20: documents.jsonl: answers.jsonl: no such file; paths are relative to the evaluation file's folder"},
+		{"document not UTF-8", "run good.yaml", map[string]string{"docs/c.md": "caf\xe9"}, "", 2, "docs/c.md: not UTF-8: byte 3 is no part of a character; save it as UTF-8"},
+		{"oversize document", "run good.yaml", map[string]string{"docs/c.md": strings.Repeat("x", 8<<20+1)}, "", 2, "docs/c.md: 8388609 bytes is too large: at most 8388608 bytes are read"},
+		{"template without documents", "run eval.yaml", with(file(docsKey+judgesKey+"pairwise: {template: t.md}\n"), "t.md", "Which is better?"), "", 2, "eval.yaml:3:22: pairwise.template: t.md: "},
+		{"no such template", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {template: t.md}\n"), "", 2, "eval.yaml:3:22: pairwise.template: t.md: no such file"},
+		{"pairs of unknown documents", "run eval.yaml", with(file(docsKey+judgesKey+"pairwise: {pairs: {file: pairs.csv}}\n"), "pairs.csv", "a.md,c.md\n"), "", 2, "pairs.csv:1: "},
+		{"no such fleet file", "run good.yaml --config fleet.yaml", nil, "", 2, "fleet.yaml: no such file"},
+		{"fleet file with an unknown key", "worker --redis redis://127.0.0.1:1 --config fleet.yaml", map[string]string{"fleet.yaml": "provders: {}\n"}, "", 2, "fleet.yaml:1:1: provders: unknown key; did you mean providers?"},
+		{"provider without an address", "run good.yaml --config fleet.yaml", map[string]string{"fleet.yaml": "providers: {local: {}}\n"}, "", 2, `fleet.yaml:1:13: providers.local: base_url is missing; add base_url: "http://…/v1"`},
+
+		// Folders and sinks.
+		{"a file in the way of the folder", "run good.yaml --out-dir good.yaml", nil, "", 2, "output folder good.yaml cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
+		{"a file in the way above it", "run good.yaml --out-dir good.yaml/out", nil, "", 2, "output folder good.yaml/out cannot be made: mkdir good.yaml: not a directory; choose another with --out-dir"},
+		{"sink of another kind", "run good.yaml --sink mysql://host/db", nil, "", 2, `sink mysql://…: unknown kind "mysql": want sqlite:PATH`},
+		{"sink in no folder", "run good.yaml --sink sqlite:none/x.db", nil, "", 2, "none/x.db: cannot be written: check that its folder exists and that you may write to both"},
+		{"sink that is a folder", "run good.yaml --sink sqlite:docs", nil, "", 2, "docs: it is a folder: name a file in it"},
+		{"results that are no database", "run good.yaml --sink sqlite:out/results.db", inFolder(strings.Repeat("no database ", 100)), "", 2, "results.db: it is not a SQLite database: name another file"},
+		{"report on no database", "report out", inFolder(strings.Repeat("no database ", 100)), "", 2, "results.db: it is not a SQLite database: name another file"},
+		{"results of a newer program", "run good.yaml --sink sqlite:out/results.db", inFolder(database(t, 0x65766c66, 99)), "", 2, "results.db: it has version 99, this program knows 1: use the newer evalfleet that wrote it"},
+		{"another program's database", "report out", inFolder(database(t, 7, 1)), "", 2, "results.db: it is a SQLite database of another program: name another file"},
+		{"report on an empty folder", "report docs", nil, "", 2, "docs holds no results: no results.db is in it; name the output folder of an evaluation"},
+		{"status of an empty folder", "status docs", nil, "", 2, "docs holds no results: "},
+		{"report on nothing", "report nowhere", nil, "", 2, "nowhere is no folder; to report on an evaluation by its id, name its Redis with --redis"},
+
+		// Redis.
+		{"Redis not named", "worker", nil, "", 2, "worker needs the fleet's Redis: name it with --redis or REDIS_URL"},
+		{"Redis no address", "enqueue good.yaml --redis garbage", nil, "", 2, "--redis garbage: redis: invalid URL scheme: ; want redis://[:password@]host:port[/db], rediss://… or unix://path"},
+		{"Redis of another scheme", "run good.yaml --redis http://127.0.0.1:1", nil, "", 2, "want redis://[:password@]host:port[/db]"},
+		{"Redis absent", "run good.yaml --redis redis://" + closedPort(t), nil, "", 3, "cannot be reached: "},
+		{"Redis absent for a worker", "worker --redis redis://" + closedPort(t), nil, "", 3, "start it, or name another with --redis"},
+	}
+	cases = append(cases, badRedis(t)...)
+	if len(cases) < 60 {
+		t.Errorf("%d bad inputs, want at least 60", len(cases))
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.test(t)
+		})
+	}
+}
+
+// badRedis are inputs for servers that cannot be used.
+func badRedis(t *testing.T) []badInput {
+	t.Helper()
+	locked := redistest.NewTCP(t)
+	if err := locked.Client().ConfigSet(t.Context(), "requirepass", "right").Err(); err != nil {
+		t.Fatal(err)
+	}
+	evicting := redistest.NewTCP(t, "--maxmemory-policy", "allkeys-lru")
+	shared := redistest.NewTCP(t)
+	for _, key := range []string{"ef:active", "ef:evaluations"} {
+		if err := shared.Client().Set(t.Context(), key, "x", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := redistest.NewTCP(t).URL()
+	wrong := strings.Replace(locked.URL(), "://", "://:wrong@", 1)
+	return []badInput{
+		{"no password", "enqueue good.yaml --redis " + locked.URL(), nil, "", 3, "refuses the password: NOAUTH"},
+		{"wrong password", "run good.yaml --redis " + wrong, nil, "", 3, "give it as redis://:password@host:port"},
+		{"keys thrown away", "worker --redis " + evicting.URL(), nil, "", 3, "its maxmemory-policy is allkeys-lru, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`"},
+		{"too old", "run good.yaml --redis redis://" + oldRedis(t), nil, "", 3, "version 5.0.14 is too old: evalfleet needs 6.2 or newer"},
+		{"another program's keys", "enqueue good.yaml --redis " + shared.URL(), nil, "", 2, "WRONGTYPE"},
+		{"another program's keys for collect", "collect --redis " + shared.URL(), nil, "", 2, "a key of another program has this name: choose another --namespace"},
+		{"unknown evaluation", "status ev-abcdefgh2345 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
+		{"unknown evaluation to collect", "collect ev-abcdefgh2345 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
+	}
+}
+
+// test carries the command line out, as the arguments of before where that is
+// given, in a folder of its own.
+func (c badInput) test(t *testing.T, before ...string) {
+	t.Helper()
+	files := map[string]string{"docs/a.md": "Alpha.", "docs/b.md": "Beta.", "good.yaml": docsKey + judgesKey + pairsKey}
+	for name, text := range c.files {
+		files[name] = text
+	}
+	dir := tree(t, files)
+	found := everything(t, dir)
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	words := slices.Concat(before, []string{path}, strings.Fields(c.args))
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
+	if c.env != "" {
+		cmd.Env = append(cmd.Env, c.env)
+	}
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		t.Fatal(err)
+	}
+	said := stderr.String()
+	if code := cmd.ProcessState.ExitCode(); code != int(c.code) || stdout.Len() > 0 {
+		t.Errorf("got exit code %d and stdout %q, want %d and nothing", code, stdout.String(), c.code)
+	}
+	rest := said
+	for want := range strings.Lines(c.want) {
+		_, after, ok := strings.Cut(rest, want)
+		if !ok && strings.HasSuffix(want, "\n") { // a part of a line that goes on
+			_, after, ok = strings.Cut(rest, strings.TrimSuffix(want, "\n"))
+		}
+		if !ok {
+			t.Errorf("stderr: got\n%swant in it\n%s", said, want)
+		}
+		rest = after
+	}
+	for _, trace := range []string{"goroutine", "panic", ".go:"} {
+		if strings.Contains(said, trace) {
+			t.Errorf("stderr: got\n%swant no %q", said, trace)
+		}
+	}
+	if diff := cmp.Diff(found, everything(t, dir)); diff != "" {
+		t.Errorf("files before and after (-before +after):\n%s", diff)
+	}
+}
+
+// everything is every file below dir with its size.
+func everything(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil && entry.IsDir() {
+			all[path] = "folder"
+		} else if err == nil {
+			all[path] = fmt.Sprint(info.Size(), " bytes")
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// database is the content of a SQLite file with some program's stamp.
+func database(t *testing.T, application, version int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "x.db")
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, statement := range []string{
+		"CREATE TABLE t (x)", fmt.Sprint("PRAGMA application_id = ", application), fmt.Sprint("PRAGMA user_version = ", version),
+	} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// closedPort is an address at which nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// oldRedis is a server that says it is of a version before the oldest that will
+// do.
+func oldRedis(t *testing.T) string {
+	t.Helper()
+	s, err := server.NewServer("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	for command, answer := range map[string]string{"PING": "PONG", "INFO": "redis_version:5.0.14\r\n", "HELLO": "", "CLIENT": "OK"} {
+		err := s.Register(command, func(c *server.Peer, _ string, _ []string) {
+			if answer == "" {
+				c.WriteError("ERR unknown command")
+				return
+			}
+			c.WriteBulk(answer)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s.Addr().String()
+}
+
+// TestFolderInUse: a second command does not touch a folder that another one
+// holds, and says so.
+func TestFolderInUse(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{"docs/a.md": "1", "docs/b.md": "2", "eval.yaml": goodFile})
+	out := filepath.Join(dir, "out")
+	held, err := openFolder(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Close()
+	before := everything(t, dir)
+	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out)
+	if want := "is in use by another evalfleet; wait for it, look at it with `evalfleet status "; code != 2 || stdout != "" || !strings.Contains(stderr, want) {
+		t.Errorf("got exit code %d, stdout %q, stderr %q; want 2, nothing and %q", code, stdout, stderr, want)
+	}
+	if diff := cmp.Diff(before, everything(t, dir)); diff != "" {
+		t.Errorf("files before and after (-before +after):\n%s", diff)
+	}
+}
