@@ -16,7 +16,7 @@ func limitsText(view limitsView) string {
 	}
 	var out strings.Builder
 	line := func(words, inUse, allowed, waiting, next, state string) {
-		out.WriteString(row(left(words, 46), right(inUse, 8), right(allowed, 12), right(waiting, 7), right(next, 10), state))
+		out.WriteString(row(left(words, 40), right(inUse, 10), right(allowed, 17), right(waiting, 7), right(next, 9), state))
 	}
 	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
 	for _, l := range view.Limits {
@@ -59,7 +59,8 @@ func endedLimitsText(view limitsView) string {
 	for _, l := range view.Limits {
 		calls += l.Waited.Calls
 	}
-	fmt.Fprintf(&out, "%s\n", clipMiddle(fmt.Sprintf("%s (%s): %d calls; no run is going on, these limits were in force", oneLine(view.Name), view.Evaluation, calls), lookWidth))
+	behind := fmt.Sprintf("  %s  %d calls; no run is going on, these limits were in force\n", view.Evaluation, calls)
+	out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))
 	}

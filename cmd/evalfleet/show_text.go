@@ -144,7 +144,7 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 	} else if wait >= time.Millisecond {
 		waited = fmt.Sprintf("admitted after %s", shortDuration(wait))
 	}
-	fmt.Fprintf(out, "  asked %s, %s, answered after %s\n", clock(c.Asked), waited, shortDuration(c.Ended.Sub(c.Started)))
+	fmt.Fprintf(out, "  asked %s, %s, ended after %s\n", clock(c.Asked), waited, shortDuration(c.Ended.Sub(c.Started)))
 	facts := []string{fmt.Sprintf("status %d", c.Status)}
 	if c.Status == 0 {
 		facts[0] = "no response"

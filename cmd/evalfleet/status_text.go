@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // statusText is a list as lines of at most lookWidth columns.
@@ -29,7 +27,7 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	behind := fmt.Sprintf("  %s  %s, submitted %s ago", s.Evaluation, s.Status, ago(now.Sub(s.Created)))
 	out.WriteString(clipMiddle(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
 	for _, phase := range s.Phases {
-		out.WriteString(phase.text(s.Status))
+		out.WriteString(phase.text())
 	}
 	if u := s.Used; u != nil && u.Calls > 0 {
 		out.WriteString(detail(u.text()))
@@ -49,7 +47,7 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 }
 
 // text is a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left".
-func (p phaseStanding) text(status record.Status) string {
+func (p phaseStanding) text() string {
 	failed, rate, rest := "", "", ""
 	if p.Failed > 0 {
 		failed = fmt.Sprintf("%d failed", p.Failed)
@@ -60,14 +58,15 @@ func (p phaseStanding) text(status record.Status) string {
 	if p.LeftS != nil {
 		rest = leftText(*p.LeftS)
 	}
+	if p.Runs > 0 && p.ended() == p.Runs && p.Cancelled == 0 {
+		rest = "complete"
+	}
+	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.ended(), p.Runs), 21), right(percent(p.ended(), p.Runs), 5),
+		right(failed, 15), right(rate, 9), rest)
 	if p.Cancelled > 0 {
-		rest += fmt.Sprintf("  %d cancelled", p.Cancelled)
+		text += detail(fmt.Sprintf("%d of these were cancelled", p.Cancelled))
 	}
-	if p.Runs > 0 && p.ended() == p.Runs && status != record.StatusCancelled {
-		rest = strings.TrimSpace("complete" + rest)
-	}
-	return row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.ended(), p.Runs), 21), right(percent(p.ended(), p.Runs), 5),
-		right(failed, 15), right(rate, 9), left(strings.TrimSpace(rest), 26))
+	return text
 }
 
 // leftText is a time to wait: "0:12 left"; beyond some months nobody can say.

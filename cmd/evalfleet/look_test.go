@@ -1,0 +1,236 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+var updateLook = flag.Bool("update-look", false, "write testdata/look anew")
+
+// golden compares a text with testdata/look/<name>.txt, and wants no line to be
+// wider than columns (0: any width) or to end in a blank.
+func golden(t *testing.T, name, got string, columns int) {
+	t.Helper()
+	for line := range strings.Lines(got) {
+		line = strings.TrimSuffix(line, "\n")
+		if n := cellWidth.StringWidth(line); columns > 0 && n > columns || strings.HasSuffix(line, " ") || strings.ContainsRune(line, '\x1b') {
+			t.Errorf("line of %d columns: %q, want at most %d, no blank at its end and no control character", n, line, columns)
+		}
+	}
+	path := filepath.Join("testdata", "look", name+".txt")
+	if *updateLook {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got\n%swant\n%s", path, got, want)
+	}
+}
+
+var lookedAt = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+const longName = "a-very-long-name-that-somebody-gave-to-an-evaluation-because-every-setting-was-to-stand-in-it-temperature-0.7-top-p-0.95"
+
+func ptr[T any](v T) *T { return &v }
+
+func TestStatusText(t *testing.T) {
+	t.Parallel()
+	essays := standing{
+		Evaluation: "ev-abcdefgh2345", Name: "essays", Status: record.StatusActive, Created: lookedAt.Add(-3 * time.Minute),
+		Phases: []phaseStanding{
+			{Kind: eval.KindSingle, Runs: 96, Succeeded: 95, Failed: 1, RatePerS: ptr(12.5)},
+			{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 409, Failed: 3, RatePerS: ptr(56.0), LeftS: ptr(12.36)},
+		},
+		Uncollected: 12, Classes: map[string]int{"timeout": 1, "malformed": 2, "refused": 1},
+		Used:    &usedStanding{Calls: 530, Input: 812_345, Output: 61_234, Unpriced: 530},
+		BoundBy: []string{"provider openai: 16 in flight"},
+		Queues:  []queueStanding{{Name: "openai", Pending: 200, Active: 17, Retry: 3, Scheduled: 1}},
+		Workers: ptr(4),
+	}
+	millions := essays
+	millions.Evaluation, millions.Name, millions.Status = "ev-zzzzzzzz2345", longName+" \x1b[31m字字字字字字", record.StatusPaused
+	millions.Created = lookedAt.Add(-90 * 24 * time.Hour)
+	millions.Phases = []phaseStanding{
+		{Kind: eval.KindPairwise, Runs: 100_000_000, Succeeded: 9_999_999, Failed: 1_234_567, Cancelled: 7_654_321, RatePerS: ptr(0.001), LeftS: ptr(1e12)},
+	}
+	millions.Used = &usedStanding{Calls: 123_456_789, Input: 98_765_432_109, Output: 12_345_678_901, Unreported: 1_234_567, CostUSD: ptr(1_234_567.891), Unpriced: 7_654_321}
+	millions.Classes = map[string]int{}
+	for _, class := range []string{"rate_limited", "overloaded", "transient", "timeout", "quota_daily", "quota_billing", "context_length", "refused", "auth", "malformed"} {
+		millions.Classes[class] = 123_456
+	}
+	millions.BoundBy = []string{"model " + longName + ":" + longName + ": 16 in flight", "fleet: 99 in flight"}
+	millions.Queues = []queueStanding{{Name: longName + "~ev-zzzzzzzz2345", Pending: 12_345_678, Active: 1_000_000, Retry: 99_999_999, Paused: true}, essays.Queues[0]}
+
+	ended := essays
+	ended.Status, ended.Uncollected, ended.Workers, ended.Queues = record.StatusDone, 0, nil, nil
+	ended.BoundBy = []string{"provider openai: 16 in flight, 83 % of calls"}
+	ended.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 1104, RatePerS: ptr(0.04)}}
+	ended.Used = &usedStanding{Calls: 1104, Input: 9, Output: 8, CostUSD: ptr(1.5)}
+	ended.Classes = nil
+	cancelled := ended
+	cancelled.Status, cancelled.Used, cancelled.BoundBy = record.StatusCancelled, nil, nil
+	cancelled.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 4, Cancelled: 1100}}
+	empty := standing{Evaluation: "ev-222222222222", Status: record.StatusActive, Created: lookedAt.Add(time.Second), Phases: []phaseStanding{{Kind: eval.KindSingle}}, Workers: ptr(0)}
+
+	for name, list := range map[string][]standing{
+		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty},
+	} {
+		golden(t, name, statusText(list, lookedAt), lookWidth)
+	}
+}
+
+func TestLimitsText(t *testing.T) {
+	t.Parallel()
+	slots := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 16}
+	minute := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 600, Period: time.Minute}
+	wide := ratelimit.Limit{Scope: ratelimit.Scope{Provider: longName, Model: "字" + longName}, Kind: ratelimit.Requests, Max: 1_000_000_000, Period: 31 * 24 * time.Hour}
+	view := func(l ratelimit.Limit, change func(*limitView)) limitView {
+		v := newLimitView(l)
+		change(&v)
+		return v
+	}
+	key := ratelimit.New(nil, ratelimit.Config{})
+	shared := func(l ratelimit.Limit) *sharedRate {
+		k, r, _ := key.RedisRate(l)
+		return &sharedRate{k, r.Rate, r.Burst, r.Period}
+	}
+	running := limitsView{Limits: []limitView{
+		view(slots, func(v *limitView) {
+			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(16), 4, true, []string{"ev-abcdefgh2345", "fleet"}
+		}),
+		view(minute, func(v *limitView) {
+			v.Ready, v.NextS, v.Waiting, v.Shared = ptr(0), ptr(0.0834), 2, shared(minute)
+			v.PinnedBy = []string{"ev-222222222222", "ev-333333333333", "ev-444444444444", "ev-555555555555", "ev-666666666666"}
+		}),
+		view(wide, func(v *limitView) {
+			v.Ready, v.NextS, v.Waiting, v.Shared, v.Binds, v.PinnedBy = ptr(1), ptr(2_600_000.0), 1_000_000, shared(wide), true, []string{longName}
+		}),
+		view(ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 1_000_000_000}, func(v *limitView) {
+			v.InUse, v.NextS, v.PinnedBy = ptr(999_999_999), ptr(0.0), []string{"fleet"}
+		}),
+	}}
+	golden(t, "limits", limitsText(running), lookWidth)
+	golden(t, "limits-none", limitsText(limitsView{}), lookWidth)
+
+	e := results.Evaluation{
+		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},
+		Settings: record.Settings{Limits: []ratelimit.Limit{minute, wide, slots}},
+	}
+	golden(t, "limits-no-calls", limitsText(limitsOf(e, nil)), lookWidth)
+	golden(t, "limits-ended", limitsText(limitsOf(e, []results.Wait{
+		{Limit: slots.ID(), Calls: 12_000_912, Total: 1_000_000 * time.Hour}, {Limit: "", Calls: 190, Total: time.Second},
+		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
+	})), lookWidth)
+}
+
+func TestShowText(t *testing.T) {
+	t.Parallel()
+	at := lookedAt.Add(-time.Minute)
+	ended := &shownRun{
+		ID: "ev-abcdefgh2345.1.17", Evaluation: "ev-abcdefgh2345", Name: "essays", Kind: eval.KindPairwise, State: "succeeded",
+		Judge: "strict", Model: "openai:gpt-5-mini", Item: "q1", Documents: []string{"a.md", "b.md"}, Candidates: []string{"a.md", "ann"},
+		Trial: 1, Queue: "openai", Where: "redis",
+		Outcome: &record.Run{
+			State: "succeeded", Model: "openai:gpt-5-mini", AnsweredBy: "openai:gpt-5", Winner: "a.md", Reason: "It cites\nits sources.\x1b[2J",
+			Attempts: 3, Started: at, Ended: at.Add(4200 * time.Millisecond), Worker: "w7k2p9qa",
+		},
+		Prompt: []shownTurn{{"system", "You are a judge."}, {"user", "Which is better?\n\n<doc>\x07\u202e</doc>\n"}},
+		Calls: []shownCall{
+			{Call: record.Call{
+				ID: "1.17.0-w7k2p9qa-1", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 1, Asked: at, Started: at.Add(1500 * time.Millisecond),
+				Ended: at.Add(1600 * time.Millisecond), BoundBy: "provider/openai/concurrency", Status: 429, Class: providers.RateLimited, Error: "slow down",
+			}, Bound: "provider openai: 16 in flight"},
+			{Call: record.Call{
+				ID: "1.17.0-w7k2p9qa-2", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 2, Asked: at, Started: at, Ended: at.Add(time.Second),
+				Status: 200, RequestID: "req_1", Finish: "stop", Text: "I like a.md.", Usage: providers.Usage{Reported: true, Input: 900, Output: 5},
+			}},
+			{Call: record.Call{
+				ID: "1.17.0-w7k2p9qa-3", Stage: "repair", Model: "openai:gpt-5-mini", Attempt: 3, Asked: at, Started: at.Add(20 * time.Millisecond),
+				Ended: at.Add(time.Second), Status: 200, Finish: "stop", Text: `{"winner_doc_id":"a.md"}`,
+				Usage: providers.Usage{Reported: true, Input: 950, Output: 40, CostUSD: ptr(0.00125)},
+			}, Turns: []shownTurn{{"assistant", "I like a.md."}, {"user", "That answer cannot be used."}}},
+		},
+	}
+	waiting := &shownRun{
+		ID: "ev-abcdefgh2345.0.3", Name: "essays", Kind: eval.KindSingle, State: "none", Generation: 1,
+		Judge: "openai:gpt-5-mini", Model: "openai:gpt-5-mini", Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 2, Queue: "openai",
+		Outcome: &record.Run{State: "failed", Class: providers.Timeout, Error: "no answer in 2m0s", Attempts: 1, Started: at, Ended: at.Add(2 * time.Minute), Worker: "w7k2p9qa"},
+		Waits: &shownWait{
+			Check: "run", Attempts: 1, Deaths: 2, NotBefore: ptr(lookedAt.Add(12 * time.Second)),
+			Task: &shownTask{ID: "ev-abcdefgh2345.0.3.1", State: "retry", Next: ptr(lookedAt.Add(12 * time.Second)), Why: "back to the queue for 12s: rate_limited"},
+		},
+		Prompt: []shownTurn{{"user", "Score it."}},
+		Calls: []shownCall{{Call: record.Call{
+			ID: "0.3.0-w7k2p9qa-1", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 1, Asked: at, Started: at, Ended: at.Add(2 * time.Minute),
+			Class: providers.Timeout, Error: "no answer in 2m0s", MaybeBill: true,
+		}}},
+	}
+	scored := &shownRun{
+		ID: "ev-abcdefgh2345.0.4", Name: "essays", Kind: eval.KindSingle, State: "succeeded", Judge: "j", Model: "openai:gpt-5-mini",
+		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai",
+		Outcome: &record.Run{State: "succeeded", Scores: []record.Score{{Criterion: "style", Score: 4.5, Reason: "Clear."}}, Attempts: 1, Started: at, Ended: at, Worker: "w7k2p9qa"},
+	}
+	unpushed := &shownRun{
+		ID: "ev-abcdefgh2345.0.9", Name: "essays", Kind: eval.KindSingle, State: "none", Judge: "j", Model: "openai:gpt-5-mini",
+		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai", Waits: &shownWait{Check: "run"}, Prompt: waiting.Prompt,
+	}
+	paused := *unpushed
+	paused.Waits = &shownWait{Check: "paused"}
+	for name, run := range map[string]*shownRun{
+		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused,
+	} {
+		golden(t, name, showText(run, lookedAt), 0)
+	}
+}
+
+// A frame never wraps or scrolls, whatever the terminal's size.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	text := strings.Repeat("x", 120) + "\n字字字字\nthird\nfourth\n"
+	for _, c := range []struct {
+		name, notice  string
+		columns, rows int
+		want          []string
+	}{
+		{"roomy", "", 200, 40, []string{strings.Repeat("x", 120), "字字字字", "third", "fourth"}},
+		{"narrow", "", 6, 40, []string{"xxxxx…", "字字…", "third", "fourth"}},
+		{"low", "", 100, 3, []string{strings.Repeat("x", 99) + "…", "字字字字", "… 2 more lines"}},
+		{"with a notice", "Redis is away", 100, 5, []string{"Redis is away", strings.Repeat("x", 99) + "…", "字字字字", "third", "fourth"}},
+	} {
+		want := screenHome + strings.Join(c.want, lineRest+"\r\n") + lineRest + screenRest
+		if got := drawn(text, c.notice, c.columns, c.rows); got != want {
+			t.Errorf("%s: got %q, want %q", c.name, got, want)
+		}
+	}
+}
+
+func TestClipMiddleKeepsBothEnds(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		columns int
+		want    string
+	}{
+		{"abcdefghij", 10, "abcdefghij"}, {"abcdefghij", 9, "abcd…ghij"}, {"abcdefghij", 8, "abcd…hij"}, {"abcdefghij", 3, "a…j"}, {"字字字字字", 7, "字… 字"},
+	} {
+		got := clipMiddle(c.name, c.columns)
+		if got != c.want || cellWidth.StringWidth(got) > c.columns {
+			t.Errorf("%q in %d columns: got %q of %d, want %q", c.name, c.columns, got, cellWidth.StringWidth(got), c.want)
+		}
+	}
+}
