@@ -13,11 +13,11 @@ import (
 // Provider is where a model is asked: an endpoint, the dialect it speaks, and
 // the variable that holds its key.
 type Provider struct {
-	Name    string
-	Dialect string // DialectChat or DialectSimulator
-	BaseURL string // stands before /chat/completions; empty: the simulator in this process
-	KeyEnv  string // environment variable of the key; empty: no key is needed
-	JSON    string // how structured output is asked for: "schema", "object", "none"; empty: tried out
+	Name    string `json:"name"`
+	Dialect string `json:"dialect"`               // DialectChat or DialectSimulator
+	BaseURL string `json:"base_url,omitempty"`    // stands before /chat/completions; empty: the simulator in this process
+	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
+	JSON    string `json:"json,omitempty"`        // how structured output is asked for: "schema", "object", "none"; empty: tried out
 }
 
 // The dialects of this version.

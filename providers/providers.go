@@ -125,6 +125,12 @@ const (
 	Cancelled        Class = "cancelled"
 )
 
+// Classes are all of them.
+var Classes = []Class{
+	RateLimited, Overloaded, Transient, Timeout, QuotaDaily, QuotaBilling, ContextLength, Refused,
+	Auth, ModelUnavailable, BadRequest, Ungrounded, Unreasoned, Malformed, Lost, Cancelled,
+}
+
 // Retryable reports whether another attempt of the same call may succeed.
 func (c Class) Retryable() bool {
 	switch c {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -48,7 +50,8 @@ func collectCommand(p *process) *cli.Command {
 type drain struct {
 	client  redis.UniversalClient
 	store   *store.Store
-	dir     string // of the output folder; empty: each evaluation's default one
+	retry   func(enqueue.Recorded) bool // failed runs that a submission makes again; nil: none
+	dir     string                      // of the output folder; empty: each evaluation's default one
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger
@@ -93,8 +96,11 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 	if err != nil {
 		return sinkError(err)
 	}
-	if r.Status == record.StatusDone {
+	switch r.Status {
+	case record.StatusDone:
 		return d.finish(ctx, r, sink)
+	case record.StatusCancelled:
+		return withCode(exitUnreachable, d.store.Expire(ctx, r))
 	}
 	return nil
 }
@@ -105,8 +111,8 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	if only != "" {
 		return d.followOne(ctx, only)
 	}
-	var mu sync.Mutex // guards followed
-	followed := map[eval.ID]bool{}
+	var mu sync.Mutex // guards followed and ended
+	followed, ended := map[eval.ID]bool{}, map[eval.ID]bool{}
 	group, ctx := errgroup.WithContext(ctx)
 	for {
 		ids, err := d.store.Active(ctx)
@@ -114,6 +120,12 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 			d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
 		}
 		mu.Lock()
+		for id := range ended {
+			if !slices.Contains(ids, id) { // active again, it has failed runs made again
+				delete(ended, id)
+				delete(followed, id)
+			}
+		}
 		for _, id := range ids {
 			if followed[id] {
 				continue
@@ -121,6 +133,12 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 			followed[id] = true
 			group.Go(func() error {
 				err := d.followOne(ctx, id)
+				if err == nil || errors.Is(err, errCancelled) {
+					mu.Lock()
+					ended[id] = true
+					mu.Unlock()
+					return nil
+				}
 				if redisAway(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
 					// It may come back: Redis with its memory, or its submission.
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
@@ -155,8 +173,9 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 	showing, stop := context.WithCancel(ctx)
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
+	end := &ending{store: d.store, id: id, watch: watch}
 	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Log: d.log}).
-		Follow(ctx, watch.complete)
+		Follow(ctx, end.reached)
 	stop()
 	_ = shown.Wait()
 	switch {
@@ -164,6 +183,11 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis", watch.ended(), watch.total, id, out.dir))
 	case err != nil:
 		return sinkError(err)
+	case end.cancelled:
+		if err := d.store.Expire(ctx, r); err != nil {
+			return withCode(exitUnreachable, err)
+		}
+		return end.cancellation("they are in " + out.dir)
 	}
 	return d.finish(ctx, r, sink)
 }

@@ -57,7 +57,13 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	defer d.client.Close()
 	sinkURL := c.String(sinkFlagName)
+	if c.Bool(retryFailedFlag) {
+		d.retry = everyFailed
+	}
 	receipt, err := d.submit(c.Context, submission, sinkURL)
+	if errors.Is(err, store.ErrCancelled) {
+		return usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
+	}
 	if err != nil {
 		return err
 	}
@@ -70,10 +76,11 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	if c.Bool(waitFlag) {
-		if err := d.stay(c.Context, submission, sinkURL, receipt.ID); err != nil {
-			return goOnWith(err, p.again(c))
+		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
+		if cancelled != nil && !errors.Is(cancelled, errCancelled) {
+			return goOnWith(cancelled, p.again(c))
 		}
-		if err := d.conclude(c.Context, receipt.ID, on); err != nil {
+		if err := cmp.Or(cancelled, d.conclude(c.Context, receipt.ID, on)); err != nil {
 			return err
 		}
 	}
@@ -84,7 +91,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 // submit stores the evaluation, with what its sink may have recorded before.
 func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string) (enqueue.Receipt, error) {
 	limits := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
-	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL}
+	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL, Retry: d.retry}
 	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
 		return enqueue.Receipt{}, withCode(exitUsage, err)

@@ -90,6 +90,9 @@ func (c interruption) test(t *testing.T) {
 		if code := s.victim.wait(time.Minute); code != c.code {
 			t.Fatalf("interrupted %s ended with %d, want %d", c.command, code, c.code)
 		}
+		if c.command == "run" {
+			args = s.resume()
+		}
 		if c.code != killed {
 			wantWayOn(t, lastLine(s.victim.stderr.String()), args)
 		}
@@ -110,8 +113,8 @@ func (c interruption) test(t *testing.T) {
 	}
 }
 
-// wantWayOn checks that the last line says how to go on: with the same command
-// as it was given, or simply with it after a stop at once.
+// wantWayOn checks that the last line says how to go on: with its words, or
+// simply with the same command after a stop at once.
 func wantWayOn(t *testing.T, last string, args []string) {
 	t.Helper()
 	if strings.Contains(last, "the same command goes on") {
@@ -144,6 +147,15 @@ func newStand(t *testing.T, redis []string) *stand {
 	s.documents(24)
 	s.file = s.evaluation("pairs", "simulator:careful, simulator:average", interruptedLimit, 1000)
 	return s
+}
+
+// resume is the command line that goes on with an interrupted run.
+func (s *stand) resume() []string {
+	args := []string{"resume", "out"}
+	if s.redis != nil {
+		args = append(args, "--redis", s.redis.URL())
+	}
+	return args
 }
 
 // begin starts what the command needs beside it, and returns its command line.

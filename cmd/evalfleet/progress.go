@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/results"
@@ -72,6 +73,25 @@ func (p *progress) recount(ctx context.Context) error {
 		p.done += phase.Succeeded + phase.Failed + phase.Cancelled
 		p.failed += phase.Failed
 	}
+	return nil
+}
+
+// again takes back the runs that failed before and are made again.
+func (p *progress) again(ctx context.Context, sink results.Reader, id eval.ID, retry func(enqueue.Recorded) bool) error {
+	again := 0
+	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
+		if err != nil {
+			return sinkError(err)
+		}
+		if retry(enqueue.Recorded{Phase: run.Phase, Index: run.Index, State: eval.StateFailed, Generation: run.Generation}) {
+			again++
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.done -= again
+	p.failed -= again
+	p.marks = []mark{{time.Now(), p.done}}
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -69,11 +70,19 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &job{
+	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
 		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), slots: slots, grace: c.Duration(graceFlag),
-		env: p.env, failOn: on, resumeWith: p.again(c), stdout: p.stdout, console: out, log: log,
-	}, nil
+		env: p.env, failOn: on, stdout: p.stdout, console: out, log: log,
+	}
+	if j.dir == "" {
+		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
+	}
+	j.resumeWith = resumeWith(c, j.dir)
+	if c.Bool(retryFailedFlag) {
+		j.retry = everyFailed
+	}
+	return j, nil
 }
 
 // job is one `run`: an evaluation carried out, drained and reported in one
@@ -82,13 +91,14 @@ type job struct {
 	submission *config.Submission
 	redisURL   string // empty: an embedded one
 	namespace  string
-	dir        string // output folder; empty: the default one
+	dir        string // output folder
 	sinkURL    string // empty: results.db in the folder
 	slots      int
 	grace      time.Duration
 	env        config.Lookup
 	failOn     failOn
-	resumeWith string // the command that goes on after an interruption
+	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none
+	resumeWith string                      // the command that goes on after an interruption
 
 	stdout  io.Writer
 	console *console
@@ -100,9 +110,6 @@ type job struct {
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.submission.Evaluation
 	id := e.ID()
-	if j.dir == "" {
-		j.dir = defaultFolder(e.Name, id)
-	}
 	r, _, err := enqueue.Plan(id, e, j.submission.Settings)
 	if err != nil {
 		return withCode(exitUsage, err)
@@ -129,6 +136,9 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer sink.Close()
+	if err := j.saveResumption(); err != nil {
+		return withCode(folderCode(err), err)
+	}
 	if client == nil {
 		var end func()
 		if client, end, err = j.embedded(ctx); err != nil {
@@ -142,12 +152,13 @@ func (j *job) run(ctx context.Context) (err error) {
 		return withCode(exitUnreachable, err)
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
-	if err := j.work(ctx, client, sink, r, callable.byName, events); err != nil {
-		return err
+	cancelled := j.work(ctx, client, sink, r, callable.byName, events)
+	if cancelled != nil && !errors.Is(cancelled, errCancelled) {
+		return cancelled
 	}
-	return conclude(context.WithoutCancel(ctx), conclusion{
+	return cmp.Or(cancelled, conclude(context.WithoutCancel(ctx), conclusion{
 		reader: sink, id: id, dir: j.dir, failOn: j.failOn, stdout: j.stdout,
-	})
+	}))
 }
 
 // work submits the evaluation, works on it and drains it until every run is in
@@ -159,16 +170,24 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 	submit := func(ctx context.Context) (enqueue.Receipt, error) {
 		return enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r),
+			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry,
 		})
 	}
 	receipt, err := submit(ctx)
+	if errors.Is(err, store.ErrCancelled) {
+		return usageError("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
+	}
 	if err != nil {
 		return err
 	}
 	watch, err := watchProgress(ctx, j.console, sink, r, receipt.Runs)
 	if err != nil {
 		return err
+	}
+	if j.retry != nil {
+		if err := watch.again(ctx, sink, r.ID, j.retry); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintf(j.console, "evaluation %s: %d runs, results in %s\n", receipt.ID, receipt.Runs, j.dir)
 	if done := watch.ended(); done > 0 {
@@ -195,11 +214,12 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 		})
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
+	end := &ending{store: s, id: receipt.ID, watch: watch}
 	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
 		err := followResubmitting(collecting, j.log, receipt.ID,
-			func(ctx context.Context) error { return collector.Follow(ctx, watch.complete) },
+			func(ctx context.Context) error { return collector.Follow(ctx, end.reached) },
 			func(ctx context.Context) error { _, err := submit(ctx); return err })
 		if collecting.Err() != nil {
 			return nil
@@ -219,6 +239,9 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 	}
 	if err := s.Expire(ctx, r); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
+	}
+	if end.cancelled {
+		return end.cancellation("the rest can be done with: " + j.resumeWith)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
 }

@@ -20,6 +20,7 @@ const (
 	maxConcurrencyFlag = "max-concurrency"
 	jsonModeFlag       = "json-mode"
 	failOnFlag         = "fail-on"
+	retryFailedFlag    = "retry-failed"
 	slotsFlag          = "slots"
 	graceFlag          = "grace"
 	sinkFlagName       = "sink"
@@ -27,8 +28,12 @@ const (
 
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
-	return append(questionFlags(), dryRunOption(),
-		&cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"})
+	return append(questionFlags(), dryRunOption(), failOnOption(),
+		&cli.BoolFlag{Name: retryFailedFlag, Usage: "make the runs again that failed before"})
+}
+
+func failOnOption() cli.Flag {
+	return &cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"}
 }
 
 // questionFlags are those that say what is asked, and in which runs.

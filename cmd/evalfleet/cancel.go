@@ -1,0 +1,33 @@
+package main
+
+import (
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+func cancelCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "cancel",
+		Usage:     "end an evaluation for good; what is recorded stays",
+		ArgsUsage: "ID|DIR",
+		Description: "Every run that has not ended is cancelled. Calls in flight may end, because they are paid for, " +
+			"but change no result. DIR is the output folder of an `evalfleet run` that is going on: it ends, too, with a report on what there is.",
+		Action: func(c *cli.Context) error {
+			t, err := p.target(c)
+			if err != nil {
+				return err
+			}
+			defer t.client.Close()
+			r, err := t.store.Evaluation(c.Context, t.id)
+			if err != nil {
+				return t.failure(err)
+			}
+			status, err := t.store.Cancel(c.Context, r)
+			if err != nil {
+				return t.failure(err)
+			}
+			return t.say(status, record.StatusCancelled, "is cancelled")
+		},
+	}
+}

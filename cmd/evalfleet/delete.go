@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+const forceFlag = "force"
+
+func deleteCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "delete",
+		Usage:     "remove an evaluation from Redis",
+		ArgsUsage: "ID",
+		Description: "Removes everything that Redis holds of an evaluation; what its results store has stays there. " +
+			"Workers drop its runs. Where results have not been collected it asks first. " +
+			"An `enqueue --wait` for it would submit it again: stop that before.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask, also when results that were not collected are lost"}},
+		Action: func(c *cli.Context) error {
+			argument, err := oneArgument(c, c.Command.ArgsUsage)
+			if err != nil {
+				return err
+			}
+			if isFolder(argument) {
+				return usageError("delete takes the ID of an evaluation in a fleet's Redis; `evalfleet cancel %s` ends a run that is going on there", argument)
+			}
+			t, err := p.target(c)
+			if err != nil {
+				return err
+			}
+			defer t.client.Close()
+			if !c.Bool(forceFlag) {
+				if err := t.mayLose(c.Context, p.stdin); err != nil {
+					return err
+				}
+			}
+			alive, err := t.limits.Alive(c.Context)
+			if err != nil {
+				return withCode(exitUnreachable, err)
+			}
+			if err := t.enqueuer().Delete(c.Context, t.id, anyAlive(alive)); err != nil {
+				return t.failure(err)
+			}
+			_, err = fmt.Fprintf(t.console, "%s is deleted\n", t.id)
+			return err
+		},
+	}
+}
+
+func anyAlive(workers map[string]bool) bool {
+	for _, alive := range workers {
+		if alive {
+			return true
+		}
+	}
+	return false
+}
+
+// mayLose asks before results are lost that nobody has collected.
+func (t *target) mayLose(ctx context.Context, stdin io.Reader) error {
+	standings, err := t.store.Standings(ctx, []eval.ID{t.id})
+	if err != nil {
+		return withCode(exitUnreachable, err)
+	}
+	standing := standings[t.id]
+	if standing.Status == "" {
+		// What an interrupted deletion left may be deleted on.
+		if ids, err := t.store.Evaluations(ctx); err != nil || !slices.Contains(ids, t.id) {
+			return usageError("%s: no such evaluation in Redis; `evalfleet status` lists those that there are", t.id)
+		}
+	}
+	if standing.Waiting == 0 {
+		return nil
+	}
+	what := fmt.Sprintf("%s of %s have not been collected", count(int(standing.Waiting), "result"), t.id)
+	terminal, ok := stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(terminal.Fd())) {
+		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.id, forceFlag)
+	}
+	fmt.Fprintf(t.console, "%s and would be lost. Delete it all the same? [y/N] ", what)
+	line, err := bufio.NewReader(terminal).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
+		return usageError("nothing was deleted")
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+func resumeCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "resume",
+		Usage:     "let a paused evaluation go on, or an interrupted run",
+		ArgsUsage: "ID|DIR",
+		Description: "Lets an evaluation that was paused go on. With the output folder of an interrupted `evalfleet run` it does the rest of it, " +
+			"with the documents and settings as they were then: what is recorded is never asked again. " +
+			"Keys come from the environment, as they did; providers of --config stand in for those of the same name.",
+		Flags: append(workFlags(), failOnOption()),
+		Action: func(c *cli.Context) error {
+			going, err := p.going(c)
+			if err != nil {
+				return err
+			}
+			if !going {
+				return p.continueRun(c, nil)
+			}
+			t, err := p.target(c)
+			if err != nil {
+				return err
+			}
+			defer t.client.Close()
+			status, err := t.enqueuer().Resume(c.Context, t.id)
+			if err != nil {
+				return t.failure(err)
+			}
+			return t.say(status, record.StatusActive, "goes on")
+		},
+	}
+}
+
+// continueRun does the rest of the run in a folder. classes are those of failed
+// runs that are made again; nil: none are.
+func (p *process) continueRun(c *cli.Context, classes []string) error {
+	dir := c.Args().First()
+	saved, err := readResumption(dir)
+	if err != nil {
+		return err
+	}
+	if saved.Redis && c.String(redisFlag) == "" {
+		return usageError("the run in %s worked with a Redis that --%s named: name it again", dir, redisFlag)
+	}
+	out, log, err := p.output(c)
+	if err != nil {
+		return err
+	}
+	reader, err := results.OpenReadOnly(c.Context, saved.sink(dir))
+	if err != nil {
+		return sinkError(err)
+	}
+	defer reader.Close()
+	submission, err := saved.submission(c.Context, reader)
+	if err != nil {
+		return err
+	}
+	if path := c.String(configFlag); path != "" {
+		fleet, err := p.fleet(path)
+		if err != nil {
+			return err
+		}
+		maps.Copy(submission.Providers, fleet.Providers)
+	}
+	var retry func(enqueue.Recorded) bool
+	if classes != nil {
+		if retry, err = failedIn(c.Context, reader, saved.Evaluation, classes); err != nil {
+			return err
+		}
+	}
+	j := &job{
+		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
+		dir: dir, sinkURL: saved.Sink, slots: saved.Slots, grace: saved.Grace, env: p.env,
+		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), stdout: p.stdout, console: out, log: log,
+	}
+	if c.IsSet(slotsFlag) || j.slots < 1 {
+		if j.slots, err = slotsOf(c); err != nil {
+			return err
+		}
+	}
+	j.grace = cmp.Or(c.Duration(graceFlag), j.grace)
+	if c.IsSet(failOnFlag) || j.failOn == "" {
+		if j.failOn, err = failOnOf(c); err != nil {
+			return err
+		}
+	}
+	return j.run(c.Context)
+}
+
+// resumeWith is the command that goes on with a run in a folder.
+func resumeWith(c *cli.Context, dir string) string {
+	line := "evalfleet resume " + quoted(dir)
+	for _, name := range []string{redisFlag, namespaceFlag, envFileFlag} {
+		if !c.IsSet(name) {
+			continue
+		}
+		value := c.String(name)
+		if name == redisFlag {
+			value = redact(value)
+		}
+		line += fmt.Sprintf(" --%s %s", name, quoted(value))
+	}
+	return line
+}

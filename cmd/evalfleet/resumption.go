@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// resumeFile, in an output folder, holds what `run` needs to go on there and
+// what the sink does not have. No key and no password stands in it.
+const resumeFile = "resume.json"
+
+// resumeVersion is that of the file's form.
+const resumeVersion = 1
+
+// resumption is the content of the file.
+type resumption struct {
+	Version    int                        `json:"v"`
+	Evaluation eval.ID                    `json:"evaluation"`
+	Providers  map[string]config.Provider `json:"providers"` // of the judges
+	Lease      time.Duration              `json:"lease"`
+	Slots      int                        `json:"slots"`
+	Grace      time.Duration              `json:"grace,omitempty"`
+	FailOn     failOn                     `json:"fail_on"`
+	Sink       string                     `json:"sink,omitempty"` // its URL; empty: in the folder
+	Redis      bool                       `json:"redis"`          // one was named
+}
+
+// resumption is what must be known to go on with the job.
+func (j *job) resumption() (resumption, error) {
+	e := j.submission.Evaluation
+	r := resumption{
+		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]config.Provider{},
+		Lease: j.submission.Lease, Slots: j.slots, Grace: j.grace, FailOn: j.failOn, Redis: j.redisURL != "",
+	}
+	for _, judge := range e.Judges {
+		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
+	}
+	if j.sinkURL != "" {
+		path, err := filepath.Abs(strings.TrimPrefix(j.sinkURL, "sqlite:"))
+		if err != nil {
+			return r, fmt.Errorf("sink %s: %w", j.sinkURL, err)
+		}
+		r.Sink = path
+	}
+	return r, nil
+}
+
+// saveResumption writes the file in one step.
+func (j *job) saveResumption() error {
+	r, err := j.resumption()
+	if err != nil {
+		return err
+	}
+	raw, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encode %s: %w", resumeFile, err)
+	}
+	path := filepath.Join(j.dir, resumeFile)
+	temporary := path + ".new" // the folder is ours alone
+	if err := os.WriteFile(temporary, append(raw, '\n'), 0o644); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+// readResumption reads the file of a folder.
+func readResumption(dir string) (resumption, error) {
+	var r resumption
+	path := filepath.Join(dir, resumeFile)
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, usageError("no `evalfleet run` has begun in %s: it has no %s; `evalfleet run FILE --out-dir %s` begins one", dir, resumeFile, dir)
+	}
+	if err != nil {
+		return r, usageError("read %s: %w", path, err)
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return r, usageError("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
+	}
+	if r.Version != resumeVersion {
+		return r, usageError("%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version, resumeVersion)
+	}
+	return r, nil
+}
+
+// sink is where the results of the run in dir are.
+func (r resumption) sink(dir string) string {
+	if r.Sink != "" {
+		return r.Sink
+	}
+	return filepath.Join(dir, sinkFile)
+}
+
+// submission rebuilds what was asked from the sink: the evaluation file and its
+// documents may have moved, or changed.
+func (r resumption) submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
+	stored, err := sink.Evaluation(ctx, r.Evaluation)
+	if errors.Is(err, results.ErrNoEvaluation) {
+		return nil, usageError("%w; repeat the `evalfleet run FILE` that began it", err)
+	}
+	if err != nil {
+		return nil, sinkError(err)
+	}
+	texts := map[string]string{}
+	for _, document := range stored.Plan.Documents {
+		if texts[document.Hash], err = sink.Text(ctx, document.Hash); err != nil {
+			return nil, sinkError(err)
+		}
+	}
+	return &config.Submission{
+		Evaluation: stored.Plan, Texts: texts, Settings: stored.Settings,
+		Providers: r.Providers, Lease: r.Lease,
+	}, nil
+}

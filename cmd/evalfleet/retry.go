@@ -1,0 +1,114 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+const classFlag = "class"
+
+func retryCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "retry",
+		Usage:     "make failed runs again",
+		ArgsUsage: "ID|DIR",
+		Description: "Makes the failed runs of an evaluation again, all of them or those of some error classes; `evalfleet status DIR` counts them by class. " +
+			"The classes are read from the results store, so what has not been collected is not known by class. " +
+			"With the output folder of an `evalfleet run` that has ended it does the work itself, as resume does.",
+		Flags: append(workFlags(), failOnOption(), sinkFlag(),
+			&cli.StringSliceFlag{Name: classFlag, Usage: "only failed runs of this error `CLASS`, such as timeout; may be repeated"}),
+		Action: func(c *cli.Context) error {
+			classes, err := classesOf(c)
+			if err != nil {
+				return err
+			}
+			going, err := p.going(c)
+			if err != nil {
+				return err
+			}
+			if !going {
+				return p.continueRun(c, classes)
+			}
+			t, err := p.target(c)
+			if err != nil {
+				return err
+			}
+			defer t.client.Close()
+			return t.retry(c.Context, classes, c.String(sinkFlagName))
+		},
+	}
+}
+
+// retry makes failed runs of an evaluation in Redis again.
+func (t *target) retry(ctx context.Context, classes []string, sinkURL string) error {
+	r, err := t.store.Evaluation(ctx, t.id)
+	if err != nil {
+		return t.failure(err)
+	}
+	pick := everyFailed
+	if len(classes) > 0 {
+		if pick, err = t.failedIn(ctx, r, classes, sinkURL); err != nil {
+			return err
+		}
+	}
+	retried, err := t.enqueuer().Retry(ctx, t.id, pick)
+	if err != nil {
+		return t.failure(err)
+	}
+	if retried.Exhausted > 0 {
+		fmt.Fprintf(t.console, "%s failed in every one of the %d generations that there are, and stay so\n",
+			count(retried.Exhausted, "run"), record.MaxGeneration+1)
+	}
+	_, err = fmt.Fprintf(t.console, "%s: %s to be made again\n", t.name, count(retried.Runs, "failed run"))
+	return err
+}
+
+// failedIn picks failed runs by class from the evaluation's sink, which must be
+// here.
+func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []string, sinkURL string) (func(enqueue.Recorded) bool, error) {
+	dir := cmp.Or(t.dir, defaultFolder(r.Name, r.ID))
+	if isFolder(t.name) {
+		dir = t.name
+	}
+	url := cmp.Or(sinkURL, r.SinkURL, filepath.Join(dir, sinkFile))
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, withCode(codeOf(sinkError(err)), fmt.Errorf("classes of failed runs are in the results store: %w; name it with --%s, or retry without --%s", err, sinkFlagName, classFlag))
+	}
+	defer reader.Close()
+	if r.Sink != "" && reader.ID() != r.Sink {
+		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", url, r.ID, sinkFlagName, classFlag)
+	}
+	return failedIn(ctx, reader, r.ID, classes)
+}
+
+// classesOf are the error classes asked for; none is not nil.
+func classesOf(c *cli.Context) ([]string, error) {
+	var known []string
+	for _, class := range providers.Classes {
+		known = append(known, string(class))
+	}
+	classes := append([]string{}, c.StringSlice(classFlag)...)
+	for _, class := range classes {
+		if slices.Contains(known, class) {
+			continue
+		}
+		if near := config.Nearest(class, known); near != "" {
+			return nil, usageError("--%s: no error class is called %s; did you mean %s?", classFlag, class, near)
+		}
+		return nil, usageError("--%s: no error class is called %s; there are %s", classFlag, class, strings.Join(known, ", "))
+	}
+	return classes, nil
+}

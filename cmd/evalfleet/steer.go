@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// target is the evaluation that is steered, and the Redis that it is in.
+type target struct {
+	*drain
+	id     eval.ID
+	name   string // as it was called on the command line
+	limits *ratelimit.Limiter
+}
+
+// going reports whether the argument's evaluation is in a Redis: an id is taken
+// to be, a folder's is while a run works there.
+func (p *process) going(c *cli.Context) (bool, error) {
+	argument, err := oneArgument(c, c.Command.ArgsUsage)
+	if err != nil {
+		return false, err
+	}
+	if !isFolder(argument) {
+		return true, nil
+	}
+	if _, err := readResumption(argument); err != nil {
+		return false, err
+	}
+	return inUse(argument), nil
+}
+
+// target finds the evaluation that an id or a folder names.
+func (p *process) target(c *cli.Context) (*target, error) {
+	argument, err := oneArgument(c, c.Command.ArgsUsage)
+	if err != nil {
+		return nil, err
+	}
+	id, address := eval.ID(argument), c.String(redisFlag)
+	if isFolder(argument) {
+		saved, err := readResumption(argument)
+		if err != nil {
+			return nil, err
+		}
+		id = saved.Evaluation
+		switch {
+		case !inUse(argument):
+			return nil, usageError("no run is going on in %s; `evalfleet resume %s` goes on with it", argument, argument)
+		case saved.Redis && address == "":
+			return nil, usageError("the run in %s works with a Redis that --%s named: name it here too", argument, redisFlag)
+		case !saved.Redis:
+			if address, err = embedded.Address(argument); err != nil {
+				return nil, usageError("the run in %s is only beginning, or ending: %w", argument, err)
+			}
+		}
+	}
+	if address == "" {
+		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
+	}
+	out, log, err := p.output(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := connect(c.Context, address, log)
+	if err != nil {
+		return nil, err
+	}
+	t := &target{
+		drain: &drain{
+			client: client, store: store.New(client, c.String(namespaceFlag)),
+			dir: c.String(outDirFlag), stdout: p.stdout, console: out, log: log,
+		},
+		id: id, name: argument,
+	}
+	t.limits = ratelimit.New(client, ratelimit.Config{Namespace: t.store.Keys().Namespace, Log: log})
+	return t, nil
+}
+
+func (t *target) enqueuer() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: t.store, Limits: t.limits, Log: t.log}
+}
+
+// say tells what an evaluation does now, or that it cannot: its status is not
+// the one wanted.
+func (t *target) say(status, wanted record.Status, does string) error {
+	if status != wanted {
+		return usageError("%s is %s: it cannot be %s", t.name, status, wanted)
+	}
+	_, err := fmt.Fprintf(t.console, "%s %s\n", t.name, does)
+	return err
+}
+
+// failure gives an error of steering its exit code and what to do.
+func (t *target) failure(err error) error {
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation):
+		return usageError("%w; `evalfleet status` lists those that there are", err)
+	case errors.Is(err, store.ErrCancelled):
+		return usageError("%w: `evalfleet delete %s` removes it, and what is in its sink stays when it is submitted again", err, t.name)
+	}
+	return withCode(exitUnreachable, err)
+}
+
+// failedIn picks the failed runs of some error classes, or of any when there are
+// none, as a sink has them.
+func failedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []string) (func(enqueue.Recorded) bool, error) {
+	if len(classes) == 0 {
+		return everyFailed, nil
+	}
+	meant := map[enqueue.Recorded]bool{}
+	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
+		if err != nil {
+			return nil, sinkError(err)
+		}
+		if slices.Contains(classes, string(run.Class)) {
+			meant[enqueue.Recorded{Phase: run.Phase, Index: run.Index, State: eval.StateFailed, Generation: run.Generation}] = true
+		}
+	}
+	return func(run enqueue.Recorded) bool { return meant[run] }, nil
+}
+
+func everyFailed(enqueue.Recorded) bool { return true }
