@@ -1,0 +1,296 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+var update = flag.Bool("update", false, "write the commands and flags of docs/configuration.md anew")
+
+const (
+	configurationPage = "../../docs/configuration.md"
+	writtenByTest     = "<!-- Written by: go test ./cmd/evalfleet -run TestConfigurationPage -update -->\n"
+)
+
+// TestConfigurationPage holds docs/configuration.md against the code: whoever
+// adds or drops a key, a variable or a flag sees it here.
+func TestConfigurationPage(t *testing.T) {
+	t.Parallel()
+	raw, err := os.ReadFile(configurationPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, flags, ok := strings.Cut(string(raw), writtenByTest)
+	if !ok {
+		t.Fatalf("the page lacks the line %s", writtenByTest)
+	}
+	page := tablesOf(written)
+	code := readConfigSource(t)
+
+	t.Run("keys", func(t *testing.T) {
+		t.Parallel()
+		var names []string
+		for _, path := range page.keys {
+			names = append(names, path[strings.LastIndexAny(path, ".")+1:])
+		}
+		differ(t, "keys", code.known, names)
+		differ(t, "refused keys", code.refused, page.refused)
+	})
+	t.Run("paths", func(t *testing.T) {
+		t.Parallel()
+		for _, name := range []string{"evaluation.yaml", "fleet.yaml"} {
+			for _, path := range starterPaths(t, name) {
+				if !slices.Contains(page.keys, path) {
+					t.Errorf("%s of the starter's %s has no row on the page", path, name)
+				}
+			}
+		}
+	})
+	t.Run("defaults", func(t *testing.T) {
+		t.Parallel()
+		for key, want := range map[string]any{
+			"retry.max_attempts": record.DefaultRetry.MaxAttempts, "retry.initial_delay": record.DefaultRetry.InitialDelay,
+			"retry.max_delay": record.DefaultRetry.MaxDelay, "retry.jitter": record.DefaultRetry.Jitter,
+			"concurrency.timeout_seconds": record.DefaultTimeout.Seconds(), "concurrency.lease": config.DefaultLease,
+		} {
+			if got := page.defaults[key]; got != fmt.Sprint(want) {
+				t.Errorf("default of %s: the page says %q, the code %v", key, got, want)
+			}
+		}
+	})
+	t.Run("variables", func(t *testing.T) {
+		t.Parallel()
+		differ(t, "environment variables", code.variables, page.variables)
+	})
+	t.Run("flags", func(t *testing.T) {
+		t.Parallel()
+		want := flagTables()
+		if *update {
+			if err := os.WriteFile(configurationPage, []byte(written+writtenByTest+want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			return
+		}
+		if diff := cmp.Diff(want, flags); diff != "" {
+			t.Errorf("write the page's flags anew: go test ./cmd/evalfleet -run TestConfigurationPage -update\n(-code +page):\n%s", diff)
+		}
+	})
+}
+
+// differ compares two lists as sets.
+func differ(t *testing.T, what string, code, page []string) {
+	t.Helper()
+	set := func(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
+	if diff := cmp.Diff(set(code), set(page)); diff != "" {
+		t.Errorf("%s (-code +page):\n%s", what, diff)
+	}
+}
+
+// configPage is what the tables of the configuration page name.
+type configPage struct {
+	keys      []string // paths; of limits relative to their provider, model or group
+	refused   []string
+	variables []string
+	defaults  map[string]string // of keys
+}
+
+var (
+	pageRow    = regexp.MustCompile("^\\| `([^`]+)` \\|([^|]*)\\|")
+	backQuoted = regexp.MustCompile("`([^`]+)`")
+)
+
+func tablesOf(text string) configPage {
+	p := configPage{defaults: map[string]string{}}
+	variables := false
+	for line := range strings.Lines(text) {
+		switch m := pageRow.FindStringSubmatch(line); {
+		case strings.HasPrefix(line, "## "):
+			variables = strings.Contains(line, "Environment")
+		case strings.HasPrefix(line, "Known, but refused"):
+			for _, name := range backQuoted.FindAllStringSubmatch(line, -1) {
+				p.refused = append(p.refused, name[1])
+			}
+		case m == nil:
+		case variables:
+			p.variables = append(p.variables, m[1])
+		default:
+			p.keys = append(p.keys, m[1])
+			p.defaults[m[1]] = strings.Trim(m[2], "` ")
+		}
+	}
+	return p
+}
+
+// configSource is what the code says about files and environment.
+type configSource struct {
+	known, refused []string // keys by their last name
+	variables      []string
+}
+
+var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
+
+// readConfigSource reads the keys out of package config's own source: the maps
+// from which it reads files, and the names of variables in it and here.
+func readConfigSource(t *testing.T) configSource {
+	t.Helper()
+	known, refused := map[string]bool{}, map[string]bool{}
+	variables := map[string]bool{}
+	for _, pattern := range []string{"../../config/*.go", "*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				switch n := n.(type) {
+				case *ast.CompositeLit:
+					for key, value := range keysOf(n) {
+						if isLater(value) {
+							refused[key] = true
+						} else {
+							known[key] = true
+						}
+					}
+				case *ast.BasicLit:
+					if word, err := strconv.Unquote(n.Value); err == nil && variableName.MatchString(word) {
+						variables[word] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	for key := range known { // refused in one place only
+		delete(refused, key)
+	}
+	return configSource{slices.Collect(maps.Keys(known)), slices.Collect(maps.Keys(refused)), slices.Collect(maps.Keys(variables))}
+}
+
+// keysOf yields the entries of a map of type keys, or of one by which overrides
+// are read.
+func keysOf(literal *ast.CompositeLit) map[string]ast.Expr {
+	switch kind := literal.Type.(type) {
+	case *ast.Ident:
+		if kind.Name != "keys" {
+			return nil
+		}
+	case *ast.MapType:
+		if _, reads := kind.Value.(*ast.FuncType); !reads {
+			return nil
+		}
+	default:
+		return nil
+	}
+	entries := map[string]ast.Expr{}
+	for _, e := range literal.Elts {
+		entry, ok := e.(*ast.KeyValueExpr)
+		if !ok {
+			continue
+		}
+		if key, ok := entry.Key.(*ast.BasicLit); ok {
+			if name, err := strconv.Unquote(key.Value); err == nil {
+				entries[name] = entry.Value
+			}
+		}
+	}
+	return entries
+}
+
+// isLater reports whether a key is refused as one of a later version.
+func isLater(value ast.Expr) bool {
+	selector, ok := value.(*ast.SelectorExpr)
+	return ok && selector.Sel.Name == "later"
+}
+
+var (
+	limitPath    = regexp.MustCompile(`^concurrency\.per_provider\.[^.]+\.(models\.[^.]+\.)?`)
+	namedPath    = regexp.MustCompile(`^(concurrency\.per_provider|providers|models)\.[^.]+$`)
+	providerPath = regexp.MustCompile(`^providers\.[^.]+\.`)
+)
+
+// starterPaths are the keys that a starter file uses, written as on the page.
+func starterPaths(t *testing.T, name string) []string {
+	t.Helper()
+	var root any
+	if err := yaml.Unmarshal([]byte(starterYAML(t, name)), &root); err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	var walk func(path string, node any)
+	walk = func(path string, node any) {
+		switch node := node.(type) {
+		case map[string]any:
+			for key, child := range node {
+				walk(strings.TrimPrefix(path+"."+key, "."), child)
+			}
+		case []any:
+			for _, child := range node {
+				if _, isMap := child.(map[string]any); isMap {
+					walk(path+"[]", child)
+				}
+			}
+		}
+		path = providerPath.ReplaceAllString(limitPath.ReplaceAllString(path, ""), "providers.<name>.")
+		if path != "" && !strings.HasSuffix(path, "[]") && !namedPath.MatchString(path) {
+			paths = append(paths, path)
+		}
+	}
+	walk("", root)
+	return paths
+}
+
+// flagTables is the page's last section: every command with its flags.
+func flagTables() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "\n### Every command\n\n%s", flagTable(commonFlags()))
+	for _, command := range commands(&process{}) {
+		fmt.Fprintf(&text, "\n### %s\n\n%s: %s.\n", command.Name, strings.TrimSpace("`evalfleet "+command.Name+" "+command.ArgsUsage)+"`", command.Usage)
+		if len(command.Flags) > 0 {
+			fmt.Fprintf(&text, "\n%s", flagTable(command.Flags))
+		}
+	}
+	return text.String()
+}
+
+// inCell keeps a text from ending its cell, or being taken for a tag.
+var inCell = strings.NewReplacer("|", `\|`, "<", `\<`)
+
+func flagTable(flags []cli.Flag) string {
+	text := "| flag | variable | default | meaning |\n|---|---|---|---|\n"
+	for _, f := range flags {
+		_, usage := splitUsage(f)
+		value := ""
+		if d, ok := f.(cli.DocGenerationFlag); ok && takesValue(f) {
+			if v := d.GetValue(); v != "" && v != "0" && v != "0s" {
+				value = "`" + strings.ReplaceAll(v, `"`, "") + "`"
+			}
+		}
+		text += fmt.Sprintf("| `%s` | `%s` | %s | %s |\n", helpNames(f), variables(f.Names()[0])[0], value, inCell.Replace(usage))
+	}
+	return text
+}
