@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// looked decodes what a command of --json prints.
+func looked[T any](t *testing.T, dir string, args ...string) T {
+	t.Helper()
+	p := launch(t, dir, append(args, "--json")...)
+	if code := p.wait(30 * time.Second); code != 0 {
+		t.Fatalf("%v ended with %d: %s", args, code, p.stderr.String())
+	}
+	var value T
+	if err := json.Unmarshal([]byte(p.stdout.String()), &value); err != nil {
+		t.Fatalf("%v: %v in %s", args, err, p.stdout.String())
+	}
+	return value
+}
+
+// lookUntil looks until a condition holds.
+func lookUntil[T any](t *testing.T, what string, look func() T, holds func(T) bool) T {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		value := look()
+		if holds(value) {
+			return value
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s: %+v", what, value)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+// wantNarrow wants a text that no terminal of 100 columns wraps.
+func wantNarrow(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := cellWidth.StringWidth(strings.TrimSuffix(line, "\n")); n > lookWidth {
+			t.Errorf("line of %d columns: %q", n, line)
+		}
+	}
+}
+
+// TestLookIntoFleet: what a fleet does is seen while it does it, from another
+// process that has nothing but the address of its Redis.
+func TestLookIntoFleet(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 2)
+	f.documents(8)
+	f.write("slow.yaml", `name: slow
+documents: ["docs/*.md"]
+judges: [simulator:careful]
+pairwise: {pairs: all, order: both}
+concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2, requests_per_minute: 6000}}}
+`)
+	redis := []string{"--redis", f.redis.URL()}
+	enqueue := launch(t, f.dir, append([]string{"enqueue", "slow.yaml", "--config", "fleet.yaml"}, redis...)...)
+	if code := enqueue.wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue ended with %d", code)
+	}
+	id := strings.TrimSpace(enqueue.stdout.String())
+
+	last := looked[shownRun](t, f.dir, append([]string{"show", "0.55", id}, redis...)...)
+	if last.State != "none" || last.Waits == nil || last.Waits.Task != nil && last.Waits.Task.State != "pending" || len(last.Prompt) != 2 {
+		t.Errorf("last run before there are workers: %+v", last)
+	}
+	f.startWorkers(2)
+	status := func() standing {
+		list := looked[[]standing](t, f.dir, append([]string{"status", id}, redis...)...)
+		if len(list) != 1 {
+			t.Fatalf("status of %s: %+v", id, list)
+		}
+		return list[0]
+	}
+	now := lookUntil(t, "two runs have ended, and the provider's limit binds", status, func(s standing) bool {
+		return s.Uncollected >= 2 && len(s.BoundBy) > 0 && s.Phases[0].RatePerS != nil
+	})
+	if now.Name != "slow" || now.Phases[0].Runs != 56 || now.Phases[0].LeftS == nil || *now.Workers != 2 || now.Used != nil ||
+		now.BoundBy[0] != "provider simulator: 2 in flight" || len(now.Queues) != 1 || now.Queues[0].Active < 2 {
+		t.Errorf("status: %+v of %d workers", now, *now.Workers)
+	}
+	limits := lookUntil(t, "the limit binds",
+		func() limitsView { return looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...) },
+		func(v limitsView) bool { return len(v.Limits) == 3 && v.Limits[1].Binds })
+	slots, rate := limits.Limits[1], limits.Limits[2]
+	if limits.Ended || *slots.InUse != 2 || slots.Allowed != 2 || slots.Waiting < 1 || slots.NextS != nil || !cmp.Equal(slots.PinnedBy, []string{id}) {
+		t.Errorf("limit of calls in flight: %+v", slots)
+	}
+	if rate.Shared == nil || rate.Shared.Key != "{ef}:provider/simulator/requests/1m0s" || rate.Shared.Burst != 10 || *rate.Ready < 1 || rate.Binds {
+		t.Errorf("limit of requests: %+v, %+v", rate, rate.Shared)
+	}
+
+	show := func(index int) shownRun {
+		return looked[shownRun](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
+	}
+	first := lookUntil(t, "the first run has ended", func() shownRun { return show(0) }, func(r shownRun) bool { return r.State == "succeeded" })
+	if first.Where != "redis" || first.Outcome == nil || first.Outcome.Winner == "" || len(first.Calls) != 1 || first.Waits != nil {
+		t.Errorf("a run that nobody has collected: %+v", first)
+	}
+	lookUntil(t, "a run is seen in flight", func() int {
+		for index := range 56 {
+			if r := show(index); r.State == "none" {
+				if r.Waits != nil && r.Waits.Task != nil && r.Waits.Task.State == "active" {
+					return 1
+				}
+				return 0
+			}
+		}
+		return 0
+	}, func(n int) bool { return n > 0 })
+	if code := launch(t, f.dir, append([]string{"collect", id, "--out-dir", "out"}, redis...)...).wait(time.Minute); code != 0 {
+		t.Fatalf("collect ended with %d", code)
+	}
+	collected := looked[shownRun](t, f.dir, "show", "0.0", "out")
+	if collected.Where != "sink" || !cmp.Equal(collected.Outcome.Winner, first.Outcome.Winner) || !cmp.Equal(collected.Prompt, first.Prompt) {
+		t.Errorf("collected: %+v, want what Redis had: %+v", collected, first)
+	}
+	for _, command := range []string{"status", "limits"} {
+		p := launch(t, f.dir, append([]string{command}, redis...)...)
+		if code := p.wait(30 * time.Second); code != 0 || !strings.Contains(p.stdout.String(), "simulator") {
+			t.Errorf("%s ended with %d: %s", command, code, p.stdout.String())
+		}
+		wantNarrow(t, p.stdout.String())
+	}
+}
+
+// TestLookIntoFolder: the folder of a run tells of the run while it goes on, and
+// of what is recorded after it was killed.
+func TestLookIntoFolder(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 4)
+	f.documents(8)
+	f.evaluation("killed", "simulator:careful", 4, 4)
+	run := launch(t, f.dir, "run", "killed.yaml", "--config", "fleet.yaml", "--out-dir", "out")
+	f.until("some runs have been answered", time.Minute, func(s seen) bool { return s.All.Arrived >= 12 })
+	going := lookUntil(t, "the sink has results", func() standing { return looked[[]standing](t, f.dir, "status", "out")[0] },
+		func(s standing) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
+	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD != nil || going.Used.Input == 0 || len(going.Queues) != 1 {
+		t.Errorf("while it runs: %+v, used %+v", going, going.Used)
+	}
+	if v := looked[limitsView](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 {
+		t.Errorf("limits while it runs: %+v", v)
+	}
+	if err := run.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-run.ended
+	dead := looked[[]standing](t, f.dir, "status", "out", "--watch")[0] // nothing to watch: it ends
+	if dead.Status != statusInterrupted || dead.Workers != nil || dead.Phases[0].Succeeded == 0 || dead.Phases[0].RatePerS == nil || dead.Phases[0].LeftS != nil {
+		t.Errorf("after it was killed: %+v", dead)
+	}
+	v := looked[limitsView](t, f.dir, "limits", "out")
+	waited := v.Free.Calls
+	for _, l := range v.Limits {
+		waited += l.Waited.Calls
+	}
+	if !v.Ended || v.Evaluation != dead.Evaluation || waited != dead.Used.Calls {
+		t.Errorf("limits after it was killed: %d calls in %+v, want %d", waited, v, dead.Used.Calls)
+	}
+	if r := looked[shownRun](t, f.dir, "show", "0.0", "--out-dir", "out"); r.Evaluation != dead.Evaluation || len(r.Prompt) != 2 {
+		t.Errorf("run in the folder: %+v", r)
+	}
+}
+
+// TestShowIsWhatWasSent: a provider of this test's own notes what it is sent, to
+// compare with the prompt and the turns that are rebuilt.
+func TestShowIsWhatWasSent(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var sent [][]shownTurn
+	answers := []string{"b.md, I think.", "", `{"winner_doc_id":"b.md"}`, `{"winner_doc_id":"b.md","reason":"It is longer."}`}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var body struct {
+			Messages []shownTurn `json:"messages"`
+		}
+		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		n := len(sent)
+		sent = append(sent, body.Messages)
+		if n >= len(answers) || answers[n] == "" {
+			http.Error(w, "try again", http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
+			"message": map[string]string{"role": "assistant", "content": answers[n]}, "finish_reason": "stop",
+		}}})
+	}))
+	t.Cleanup(server.Close)
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha <b>&amp; {{.Question}}\n", "docs/b.md": "Beta.",
+		"one.yaml": fmt.Sprintf(`name: one
+documents: [docs/*.md]
+judges: [own:m]
+pairwise: {order: random}
+retry: {initial_delay: 10ms, jitter: 0s}
+providers: {own: {dialect: chat, base_url: %q}}
+`, server.URL),
+	})
+	if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait(time.Minute) != 0 {
+		t.Fatal(p.stderr.String())
+	}
+	run := looked[shownRun](t, dir, "show", "0.0", "out")
+	if len(run.Calls) != len(answers) || len(sent) != len(answers) {
+		t.Fatalf("%d calls shown, %d made, want %d", len(run.Calls), len(sent), len(answers))
+	}
+	for i, call := range run.Calls {
+		got := append(append([]shownTurn{}, run.Prompt...), call.Turns...)
+		if diff := cmp.Diff(sent[i], got); diff != "" {
+			t.Errorf("call %d (-sent +shown):\n%s", i+1, diff)
+		}
+	}
+	if run.Outcome.Winner != "b.md" || run.Outcome.Reason != "It is longer." || run.Outcome.Attempts != 4 {
+		t.Errorf("outcome: %+v", run.Outcome)
+	}
+}
+
+func TestLookRefuses(t *testing.T) {
+	t.Parallel()
+	empty := t.TempDir()
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status"}, "status looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
+		{[]string{"limits"}, "limits looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
+		{[]string{"status", "a", "b"}, "status takes one ID or folder or none, got 2"},
+		{[]string{"limits", "a", "b"}, "limits takes one folder or none, got 2 arguments"},
+		{[]string{"status", "nowhere"}, "nowhere is neither a folder here nor an evaluation's id, which begins with ev-"},
+		{[]string{"status", "ev-abcdefgh2345"}, "ev-abcdefgh2345: name its Redis with --redis, or its output folder instead of its id"},
+		{[]string{"status", empty}, empty + " holds no results: "},
+		{[]string{"status", "--wach"}, "no flag --wach; did you mean --watch?"},
+		{[]string{"shw", "0.1"}, "no command shw; did you mean show?"},
+		{[]string{"show"}, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
+		{[]string{"show", "0.1", "a", "b"}, "show wants a RUN, and its ID or folder, got 3 arguments"},
+		{[]string{"show", "0.1"}, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
+		{[]string{"show", "first", empty}, `"first" is no run: want <phase>.<index>, such as 0.17, or <evaluation>.<phase>.<index>`},
+		{[]string{"show", "0.01", empty}, `"0.01" is no run: `},
+		{[]string{"show", empty, "0.1"}, "the run stands first: evalfleet show 0.1 " + empty},
+		{[]string{"show", "ev-abcdefgh2345.0.1", "ev-other"}, "run ev-abcdefgh2345.0.1 is not one of ev-other"},
+		{[]string{"show", "0.1", empty}, empty + " holds no results: "},
+	} {
+		code, stdout, stderr := evalfleet(t, nil, c.args...)
+		if code != 2 || stdout != "" || !strings.HasPrefix(stderr, "evalfleet: "+c.want) {
+			t.Errorf("%v: got %d, %q and %q; want 2 and %q", c.args, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+// A watcher goes on while Redis is away, says so once, and ends with the last
+// frame.
+func TestWatchGoesOn(t *testing.T) {
+	t.Parallel()
+	away := withCode(exitUnreachable, errors.New("redis does not answer"))
+	frames := []struct {
+		text string
+		err  error
+	}{{"two\n", nil}, {"", away}, {"", away}, {"three\n", nil}, {"", away}, {"four\n", nil}}
+	var out, notices strings.Builder
+	n := 0
+	s := &screen{out: &out, notices: &notices, every: time.Millisecond}
+	err := s.watch(t.Context(), "one\n", func(context.Context, time.Time) (string, bool, error) {
+		f := frames[n]
+		n++
+		return f.text, n == len(frames), f.err
+	})
+	if err != nil || out.String() != "one\ntwo\nthree\nfour\n" {
+		t.Errorf("got %q, %v", out.String(), err)
+	}
+	if want := strings.Repeat("evalfleet: redis does not answer; waiting for it\n", 2); notices.String() != want {
+		t.Errorf("notices: got %q, want %q", notices.String(), want)
+	}
+
+	wrong := usageError("no such evaluation")
+	err = (&screen{out: io.Discard, notices: io.Discard, every: time.Millisecond}).watch(t.Context(), "one\n",
+		func(context.Context, time.Time) (string, bool, error) { return "", false, wrong })
+	if !errors.Is(err, wrong) {
+		t.Errorf("a failure that waiting does not mend: got %v, want it", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err = (&screen{out: io.Discard, notices: io.Discard, every: time.Millisecond}).watch(ctx, "one\n",
+		func(context.Context, time.Time) (string, bool, error) { cancel(); return "", false, ctx.Err() })
+	if err != nil {
+		t.Errorf("Ctrl-C: got %v, want a quiet end", err)
+	}
+}
+
+// Where ids or folders are near, they are proposed.
+func TestNearestEvaluation(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 4)
+	f.documents(3)
+	f.evaluation("near", "simulator:careful", 4, 4)
+	enqueue := launch(t, f.dir, "enqueue", "near.yaml", "--redis", f.redis.URL(), "--config", "fleet.yaml")
+	if code := enqueue.wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue ended with %d", code)
+	}
+	id := strings.TrimSpace(enqueue.stdout.String())
+	misspelt := id[:len(id)-1] + "1"
+	for _, args := range [][]string{{"status", misspelt}, {"show", "0.0", misspelt}, {"show", misspelt + ".0.0"}} {
+		p := launch(t, f.dir, append(args, "--redis", f.redis.URL())...)
+		if code := p.wait(30 * time.Second); code != 2 || !strings.Contains(p.stderr.String(), "did you mean "+id+"?") {
+			t.Errorf("%v: got %d and %q, want 2 and %s", args, code, p.stderr.String(), id)
+		}
+	}
+	for run, want := range map[string]string{
+		"0.6": id + " has no run 0.6: the runs of phase 0 (pairwise) are 0.0 to 0.5\n", "3.0": id + " has no phase 3: its phases are 0 to 0\n",
+	} {
+		p := launch(t, f.dir, "show", run, id, "--redis", f.redis.URL())
+		if code := p.wait(30 * time.Second); code != 2 || p.stderr.String() != "evalfleet: "+want {
+			t.Errorf("show %s: got %d and %q, want 2 and %q", run, code, p.stderr.String(), want)
+		}
+	}
+	if err := os.MkdirAll(filepath.Join(f.dir, outRoot, "near-"+id), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(f.dir, outRoot, "near-"+id, sinkFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := launch(t, f.dir, "status")
+	if code := p.wait(30 * time.Second); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(outRoot, "near-"+id)) {
+		t.Errorf("status of nothing: got %d and %q", code, p.stderr.String())
+	}
+}
