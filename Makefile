@@ -5,7 +5,7 @@ TOOLS := $(CURDIR)/.tools
 
 .PHONY: help
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## build bin/evalfleet
@@ -20,8 +20,12 @@ test: redis ## run every test with the race detector
 	go test -race -shuffle=on -timeout 10m ./...
 
 .PHONY: check
-check: test vet ## what must hold before a commit lands: test, vet, each benchmark once
+check: test vet check-deploy ## what must hold before a commit lands: test, vet, check-deploy, each benchmark once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
+
+.PHONY: check-deploy
+check-deploy: redis ## build what the Dockerfile builds; check it, compose, manifests and docs/fleet.md
+	cd deploy/check && go vet . && go test -timeout 10m .
 
 .PHONY: vet
 vet: ## vet for Linux, macOS and Windows
@@ -32,6 +36,7 @@ vet: ## vet for Linux, macOS and Windows
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
 	$< run ./...
+	cd deploy/check && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -1,0 +1,115 @@
+package check
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/types"
+)
+
+// project is docker-compose.yml as docker compose loads it, with every profile.
+func project(t *testing.T) *types.Project {
+	t.Helper()
+	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
+		cli.WithProfiles([]string{"*"}), cli.WithName("evalfleet"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := options.LoadProject(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// asMap drops variables without a value.
+func asMap(env types.MappingWithEquals) map[string]string {
+	all := map[string]string{}
+	for name, value := range env {
+		if value != nil {
+			all[name] = *value
+		}
+	}
+	return all
+}
+
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	p := project(t)
+	for name, service := range p.Services {
+		for _, port := range service.Ports {
+			if port.HostIP != "127.0.0.1" {
+				t.Errorf("%s: port %s is published on %q, want this machine only", name, port.Published, port.HostIP)
+			}
+		}
+		if name == "redis" {
+			continue
+		}
+		args := service.Command
+		if len(service.Entrypoint) > 0 {
+			args = append(slices.Clone(service.Entrypoint[1:]), args...)
+		}
+		wantCommand(t, args, asMap(service.Environment))
+		switch test := service.HealthCheck; {
+		case test == nil:
+			t.Errorf("%s: it would be checked as the image's worker is; say how, or disable it", name)
+		case !test.Disable:
+			if len(test.Test) < 3 || test.Test[0] != "CMD" || test.Test[1] != "evalfleet" {
+				t.Errorf("%s: the check is %v, want CMD evalfleet …: the image has no shell", name, test.Test)
+			} else {
+				wantCommand(t, test.Test[2:], nil)
+			}
+		}
+		if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
+			t.Errorf("%s may more than it needs: %+v", name, service)
+		}
+		if service.Build == nil || !exists(service.Build.Context, service.Build.Dockerfile) {
+			t.Errorf("%s: its image is not built from the Dockerfile here: %+v", name, service.Build)
+		}
+	}
+
+	redis := strings.Join(p.Services["redis"].Command, " ")
+	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
+		if !strings.Contains(redis, option) {
+			t.Errorf("redis runs without %s: %s", option, redis)
+		}
+	}
+	if p.Services["redis"].HealthCheck == nil || len(p.Services["redis"].Volumes) == 0 {
+		t.Error("redis wants a check and a volume")
+	}
+
+	worker := p.Services["worker"]
+	if worker.StopGracePeriod == nil || worker.Deploy == nil || worker.Deploy.Replicas == nil || *worker.Deploy.Replicas < 2 {
+		t.Fatalf("worker: want replicas and stop_grace_period: %+v", worker)
+	}
+	fleet, err := os.ReadFile(p.Configs["fleet"].File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantGrace(t, string(fleet), worker.Command, time.Duration(*worker.StopGracePeriod))
+	if len(worker.EnvFiles) != 1 || bool(worker.EnvFiles[0].Required) {
+		t.Errorf("worker: its keys come from %+v, want a file that need not exist", worker.EnvFiles)
+	}
+}
+
+// The services that start without a profile are the fleet; the others are asked
+// for.
+func TestComposeProfiles(t *testing.T) {
+	t.Parallel()
+	for name, service := range project(t).Services {
+		want := slices.Contains([]string{"redis", "worker", "collect", "ui"}, name)
+		if got := len(service.Profiles) == 0; got != want {
+			t.Errorf("%s starts without a profile: %t, want %t", name, got, want)
+		}
+	}
+}
+
+func exists(parts ...string) bool {
+	_, err := os.Stat(filepath.Join(parts...))
+	return err == nil
+}

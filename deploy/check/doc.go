@@ -1,0 +1,9 @@
+// Package check holds the tests of everything by which a fleet is deployed: the
+// image, docker-compose.yml, the Kubernetes manifests and docs/fleet.md. It is a
+// module of its own, so that compose's and Kubernetes's types stay out of the
+// program's.
+//
+// It needs neither a container engine nor a cluster: files are decoded strictly
+// with the types of those who will read them, command lines are put to the real
+// program, and the program is the one that the Dockerfile builds.
+package check

@@ -1,0 +1,167 @@
+package check
+
+import (
+	"debug/elf"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The image holds one static program, runs as nobody, and says how it is
+// checked.
+func TestDockerfile(t *testing.T) {
+	t.Parallel()
+	text := read(t, "deploy/Dockerfile")
+	_, final, ok := strings.Cut(text, "\nFROM scratch\n")
+	if !ok {
+		t.Fatal("the image is not made from scratch")
+	}
+	for _, line := range []string{"USER 65532:65532", `ENTRYPOINT ["evalfleet"]`, "/etc/ssl/certs/ca-certificates.crt"} {
+		if !strings.Contains(final, line) {
+			t.Errorf("the image lacks %s", line)
+		}
+	}
+	check := regexp.MustCompile(`(?m)^HEALTHCHECK .*CMD \["evalfleet", "(.*)"\]$`).FindStringSubmatch(final)
+	if check == nil {
+		t.Fatal("the image has no HEALTHCHECK")
+	}
+	wantCommand(t, strings.Split(check[1], `", "`), nil)
+	ignored := read(t, ".dockerignore")
+	for _, pattern := range []string{".env", ".git"} {
+		if !strings.Contains(ignored, "\n"+pattern+"\n") {
+			t.Errorf(".dockerignore lets %s into the build", pattern)
+		}
+	}
+}
+
+// What the Dockerfile builds needs no library of a system, and works as a user
+// without a name or a home, in a folder that cannot be written.
+func TestImageProgram(t *testing.T) {
+	t.Parallel()
+	path := program(t)
+	file, err := elf.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	for _, segment := range file.Progs {
+		if segment.Type == elf.PT_INTERP {
+			t.Error("the program wants an interpreter: it is not static")
+		}
+	}
+	if libraries, err := file.ImportedLibraries(); err != nil || len(libraries) > 0 {
+		t.Errorf("the program wants the libraries %v, %v", libraries, err)
+	}
+
+	dir := filepath.Join(filepath.Dir(path), "root")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"evaluation.yaml": "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n",
+		"a.md":            "A.", "b.md": "B.",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	nobody := func(args ...string) *exec.Cmd {
+		command := exec.CommandContext(t.Context(), path, args...)
+		command.Dir, command.Env = dir, []string{"PATH=/usr/local/bin"}
+		if os.Geteuid() == 0 {
+			command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		}
+		return command
+	}
+	for _, args := range [][]string{{"version"}, {"validate", "evaluation.yaml"}} {
+		if out, err := nobody(args...).CombinedOutput(); err != nil {
+			t.Errorf("evalfleet %v: %v: %s", args, err, out)
+		}
+	}
+
+	address := freeAddress(t)
+	worker := nobody("worker", "--redis", privateRedis(t), "--metrics-addr", address, "--grace", "1s")
+	var log strings.Builder
+	worker.Stdout, worker.Stderr = &log, &log
+	if err := worker.Start(); err != nil {
+		t.Fatal(err)
+	}
+	wait := make(chan error, 1)
+	go func() { wait <- worker.Wait() }()
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		out, err := nobody("healthcheck", "--ready", "--metrics-addr", address).CombinedOutput()
+		if err == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the worker does not become ready: %s", out)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	if out, err := nobody("healthcheck", "--metrics-addr", address).CombinedOutput(); err != nil {
+		t.Errorf("healthcheck: %v: %s", err, out)
+	}
+	if err := worker.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-wait:
+		if err != nil {
+			t.Errorf("the worker ended with %v: %s", err, log.String())
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the worker does not end when told to")
+	}
+}
+
+// privateRedis starts a redis-server with the options of docker-compose.yml and
+// returns its URL.
+func privateRedis(t *testing.T) string {
+	t.Helper()
+	address := freeAddress(t)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(project(t).Services["redis"].Command[1:], "--bind", host, "--port", port, "--dir", t.TempDir())
+	server := exec.Command("redis-server", options...)
+	if err := server.Start(); err != nil {
+		t.Fatalf("redis-server: %v; `make redis` installs it", err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close()
+			return "redis://" + address
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("redis-server does not answer: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}

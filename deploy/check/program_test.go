@@ -1,0 +1,161 @@
+package check
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// root of the repository.
+const root = "../.."
+
+func read(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// binary is the program as the Dockerfile builds it, by the very line that
+// stands there, for this machine.
+var binary = sync.OnceValues(func() (string, error) {
+	text, err := os.ReadFile(filepath.Join(root, "deploy/Dockerfile"))
+	if err != nil {
+		return "", err
+	}
+	build := regexp.MustCompile(`(?m)^RUN (.*\bgo build\b.*)$`).FindAllSubmatch(text, -1)
+	if len(build) != 1 {
+		return "", fmt.Errorf("deploy/Dockerfile has %d lines that build, want 1", len(build))
+	}
+	// Not t.TempDir, into which another user cannot look.
+	dir, err := os.MkdirTemp("", "evalfleet-image-")
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	line := strings.ReplaceAll(string(build[0][1]), "/out/", dir+"/")
+	command := exec.Command("sh", "-c", line)
+	command.Dir = root
+	command.Env = append(os.Environ(), "TARGETOS="+runtime.GOOS, "TARGETARCH="+runtime.GOARCH)
+	if out, err := command.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("%s: %w\n%s", line, err, out)
+	}
+	return filepath.Join(dir, "evalfleet"), nil
+})
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if path, err := binary(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(code)
+}
+
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// wantCommand puts a command line to the program, which refuses what it does
+// not know before it prints help, and looks for the flag of every EVALFLEET_
+// variable.
+func wantCommand(t *testing.T, args []string, env map[string]string) {
+	t.Helper()
+	if len(args) == 0 {
+		t.Error("no command")
+		return
+	}
+	help, err := exec.Command(program(t), append(append([]string{}, args...), "--help")...).CombinedOutput()
+	if err != nil {
+		t.Errorf("evalfleet %s: %v: %s", strings.Join(args, " "), err, help)
+	}
+	for name := range env {
+		if flag, ours := strings.CutPrefix(name, "EVALFLEET_"); ours {
+			flag = "--" + strings.ReplaceAll(strings.ToLower(flag), "_", "-")
+			if !strings.Contains(string(help), "\n  "+flag+" ") {
+				t.Errorf("%s: evalfleet %s has no flag %s", name, args[0], flag)
+			}
+		}
+	}
+}
+
+// wantGrace: the longest call fits into --grace, and that into the time until
+// the container is killed.
+func wantGrace(t *testing.T, fleet string, args []string, killed time.Duration) {
+	t.Helper()
+	longest := longestCall(t, fleet)
+	var grace time.Duration
+	for i, arg := range args {
+		if arg == "--grace" && i+1 < len(args) {
+			var err error
+			if grace, err = time.ParseDuration(args[i+1]); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if longest >= grace || grace >= killed {
+		t.Errorf("the longest call takes %s, --grace is %s, and then %s until the kill: want each above the one before", longest, grace, killed)
+	}
+}
+
+var timeout = regexp.MustCompile(`(?m)^[^#\n]*\btimeout_seconds: *([0-9.]+)`)
+
+// longestCall is the longest timeout_seconds of a fleet's settings, which the
+// program must accept.
+func longestCall(t *testing.T, fleet string) time.Duration {
+	t.Helper()
+	wantValid(t, map[string]string{
+		"fleet.yaml": fleet, "evaluation.yaml": "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n",
+		"a.md": "A.", "b.md": "B.",
+	})
+	all := timeout.FindAllStringSubmatch(fleet, -1)
+	if len(all) == 0 {
+		t.Error("no timeout_seconds: the longest call is not written down")
+	}
+	var longest time.Duration
+	for _, m := range all {
+		d, err := time.ParseDuration(m[1] + "s")
+		if err != nil {
+			t.Error(err)
+		}
+		longest = max(longest, d)
+	}
+	return longest
+}
+
+// wantValid lays files out as a ConfigMap's volume does, each a link into a
+// folder that can be exchanged, and lets the program validate evaluation.yaml.
+func wantValid(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "..data"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, "..data", name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(program(t), "validate", filepath.Join(dir, "evaluation.yaml"), "--config", filepath.Join(dir, "fleet.yaml")).CombinedOutput()
+	if err != nil {
+		t.Errorf("validate: %v: %s", err, out)
+	}
+}
