@@ -120,17 +120,25 @@ func TestInitOverwritesNothing(t *testing.T) {
 	}
 }
 
-// A folder that cannot be written is left as it was found.
+// A folder that cannot be written is left as it was found, also when a file
+// comes to be there after init has looked.
 func TestInitLeavesNothingHalf(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
+	dir := tree(t, map[string]string{"mine": "mine"})
+	before := listing(t, dir)
 	target := filepath.Join(dir, "new", "deeper")
 	err := writeStarter(target, []starterFile{{"a/one", "1"}, {"two", "2"}, {"a/one/three", "3"}})
 	if err == nil {
 		t.Error("a file below a file: no error")
 	}
-	if diff := cmp.Diff([]string{dir}, listing(t, dir)); diff != "" {
-		t.Errorf("files (-want +got):\n%s", diff)
+	if err := writeStarter(dir, []starterFile{{"one", "1"}, {"mine", "theirs"}}); err == nil {
+		t.Error("a file that is there already: no error")
+	}
+	if diff := cmp.Diff(before, listing(t, dir)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+	if mine, err := os.ReadFile(filepath.Join(dir, "mine")); string(mine) != "mine" {
+		t.Errorf("my file holds %q, %v", mine, err)
 	}
 }
 
