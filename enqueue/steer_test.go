@@ -92,6 +92,13 @@ func TestRetryPushesFailedRunsOfTheNextGeneration(t *testing.T) {
 			if standing.Total(eval.StateSucceeded) != 5 || standing.Total(eval.StateFailed) != 1 {
 				t.Errorf("%+v; want 5 succeeded, 1 failed", standing)
 			}
+			ended := 0
+			for _, n := range standing.Counts {
+				ended += n
+			}
+			if ended != 6 {
+				t.Errorf("%d runs are counted as ended, want 6: %v", ended, standing.Counts)
+			}
 		})
 	}
 }

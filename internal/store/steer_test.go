@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -270,6 +271,15 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 		if ids, err := s.Evaluations(ctx); err != nil || len(ids) != 1 {
 			t.Errorf("listed half-way: %v, %v; want the evaluation", ids, err)
 		}
+		fault := &noScan{}
+		s.client.AddHook(fault)
+		if err := s.Delete(ctx, r.ID); !errors.Is(err, errNoScan) {
+			t.Fatalf("Delete that is cut short: %v", err)
+		}
+		if ids, err := s.Evaluations(ctx); err != nil || len(ids) != 1 {
+			t.Errorf("listed before the rest is gone: %v, %v; want the evaluation", ids, err)
+		}
+		fault.over = true
 		if err := s.Delete(ctx, r.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -277,4 +287,25 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 			t.Errorf("left: %v", left)
 		}
 	})
+}
+
+var errNoScan = errors.New("the connection is gone")
+
+// noScan is a client whose connection breaks when keys are looked for.
+type noScan struct{ over bool }
+
+func (*noScan) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (*noScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (n *noScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, command redis.Cmder) error {
+		if command.Name() == "scan" && !n.over {
+			command.SetErr(errNoScan)
+			return errNoScan
+		}
+		return next(ctx, command)
+	}
 }
