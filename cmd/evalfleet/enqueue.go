@@ -68,7 +68,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		return err
 	}
 	if receipt.Kept {
-		fmt.Fprintf(d.console, "%s is active with other settings, which stay in force until it has ended; submit it again then\n", receipt.ID)
+		fmt.Fprintf(d.console, "%s is active with other settings, which stay in force: `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
 	}
 	verb := "enqueued"
 	if !receipt.Created {

@@ -36,7 +36,7 @@ func runCommand(p *process) *cli.Command {
 		Usage:     "carry an evaluation out on this machine: plan, work, collect, rank",
 		ArgsUsage: "FILE|FOLDER",
 		Description: "Does everything in one process, with a Redis of its own unless --redis names one. " +
-			"Results are in the output folder as they come, so the same command goes on after an interruption: " +
+			"Results are in the output folder as they come, so the same command, or `evalfleet resume` with that folder, goes on after an interruption: " +
 			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge.",
 		Flags: append(append(submitFlags(), workFlags()...), sinkFlag()),
 		Action: func(c *cli.Context) error {
