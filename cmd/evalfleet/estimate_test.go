@@ -32,14 +32,15 @@ func estimated(t *testing.T, args ...string) estimate.Estimate {
 // and compares the duration by the simulator's clock with what was estimated.
 func TestEstimateIsWhatARunTakes(t *testing.T) {
 	t.Parallel()
-	const latency = 200 * time.Millisecond
+	const (
+		latency   = 500 * time.Millisecond
+		documents = 13 // 156 calls
+	)
 	for _, test := range []struct {
-		name, limits string
-		documents    int
-		binds        string
+		name, limits, binds string
 	}{
-		{"concurrency", "{max_concurrency: 8}", 21, "concurrency.per_provider.local.max_concurrency"},
-		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", 13, "concurrency.per_provider.local.rate_limit"},
+		{"concurrency", "{max_concurrency: 8}", "concurrency.per_provider.local.max_concurrency"},
+		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", "concurrency.per_provider.local.rate_limit"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,7 +58,7 @@ pairwise: {}
 concurrency: {max_concurrency: 100, per_provider: {local: %s}}
 providers: {local: {base_url: "%s/v1"}}
 `, test.limits, server.URL)}
-			for i := range test.documents {
+			for i := range documents {
 				files[fmt.Sprintf("docs/%02d.md", i)] = fmt.Sprintf("Document %d says what no other says.", i)
 			}
 			dir := tree(t, files)
