@@ -23,7 +23,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-var update = flag.Bool("update", false, "write the commands and flags of docs/configuration.md anew")
+var update = flag.Bool("update", false, "write the commands and flags of docs/configuration.md, and testdata/look, anew")
 
 const (
 	configurationPage = "../../docs/configuration.md"

@@ -16,7 +16,7 @@ func limitsText(view limitsView) string {
 	}
 	var out strings.Builder
 	line := func(words, inUse, allowed, waiting, next, state string) {
-		out.WriteString(row(left(words, 40), right(inUse, 10), right(allowed, 17), right(waiting, 7), right(next, 9), state))
+		out.WriteString(row(left(words, 42), right(inUse, 10), right(allowed, 17), right(waiting, 7), right(next, 9), state))
 	}
 	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
 	for _, l := range view.Limits {

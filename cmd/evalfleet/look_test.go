@@ -1,7 +1,6 @@
 package main
 
 import (
-	"flag"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,8 +14,6 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-var updateLook = flag.Bool("update-look", false, "write testdata/look anew")
-
 // golden compares a text with testdata/look/<name>.txt, and wants no line to be
 // wider than columns (0: any width) or to end in a blank.
 func golden(t *testing.T, name, got string, columns int) {
@@ -28,7 +25,7 @@ func golden(t *testing.T, name, got string, columns int) {
 		}
 	}
 	path := filepath.Join("testdata", "look", name+".txt")
-	if *updateLook {
+	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
@@ -103,6 +106,9 @@ func (s *source) fleet(ctx context.Context) *drain {
 		return s.redis
 	}
 	address, err := embedded.Address(s.dir)
+	if err == nil {
+		err = listens(ctx, address)
+	}
 	if err == nil && s.redis != nil && address == s.address && s.redis.client.Ping(ctx).Err() == nil {
 		return s.redis
 	}
@@ -120,22 +126,36 @@ func (s *source) fleet(ctx context.Context) *drain {
 	return s.redis
 }
 
+// listens reports whether anybody does at an address that a killed run may have
+// left behind; a client would try again and again.
+func listens(ctx context.Context, address string) error {
+	parsed, err := url.Parse(address)
+	if err != nil {
+		return err
+	}
+	connection, err := (&net.Dialer{Timeout: time.Second}).DialContext(ctx, "tcp", parsed.Host)
+	if err != nil {
+		return err
+	}
+	return connection.Close()
+}
+
 // sink opens the sink of an evaluation as it can be read from here; nil when it
 // cannot.
-func (s *source) sink(ctx context.Context, id eval.ID, url, name string) results.Reader {
+func (s *source) sink(ctx context.Context, id eval.ID, at, name string) results.Reader {
 	switch {
 	case s.dir != "":
-		url = filepath.Join(s.dir, sinkFile)
-	case url != "":
+		at = filepath.Join(s.dir, sinkFile)
+	case at != "":
 	case s.outDir != "":
-		url = filepath.Join(s.outDir, sinkFile)
+		at = filepath.Join(s.outDir, sinkFile)
 	default:
-		url = filepath.Join(defaultFolder(name, id), sinkFile)
+		at = filepath.Join(defaultFolder(name, id), sinkFile)
 	}
-	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err != nil {
+	if _, err := os.Stat(strings.TrimPrefix(at, "sqlite:")); err != nil {
 		return nil
 	}
-	reader, err := results.OpenReadOnly(ctx, url)
+	reader, err := results.OpenReadOnly(ctx, at)
 	if err != nil {
 		s.log.Debug().Err(err).Msg("results cannot be read from here")
 		return nil
