@@ -20,14 +20,13 @@ func main() {
 	os.Exit(Main(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
 }
 
-// stopSignals delivers what asks the program to stop. What its parent had it
-// ignore (nohup, a job in the background) stays ignored.
+// stopSignals delivers what asks the program to stop. Under nohup a closed
+// terminal does not.
 func stopSignals() <-chan os.Signal {
 	signals := make(chan os.Signal, 2)
-	for _, s := range []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP} {
-		if !signal.Ignored(s) {
-			signal.Notify(signals, s)
-		}
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(signals, syscall.SIGHUP)
 	}
 	return signals
 }
