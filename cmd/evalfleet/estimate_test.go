@@ -104,12 +104,12 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
 	want := `: 12006 runs, at least 8006 calls; retries and repairs come on top
 
-phase     judge                                runs  identical      calls     tokens in   tokens out
-single    simulator:careful                       3          0          3         1,979          210
-single    a judge whose name is longer …          3          0          3         1,979          210
-pairwise  simulator:careful                   6,000      2,000      4,000     2,552,500      360,000
-pairwise  a judge whose name is longer …      6,000      2,000      4,000     2,552,500      360,000
-all                                          12,006      4,000      8,006     5,108,958      720,420
+phase     judge                               runs  identical      calls     tokens in    tokens out
+single    simulator:careful                      3          0          3         1,979           210
+single    a judge whose name is longer…          3          0          3         1,979           210
+pairwise  simulator:careful                  6,000      2,000      4,000     2,552,500       360,000
+pairwise  a judge whose name is longer…      6,000      2,000      4,000     2,552,500       360,000
+all                                         12,006      4,000      8,006     5,108,958       720,420
 
 tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them

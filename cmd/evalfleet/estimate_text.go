@@ -19,10 +19,10 @@ func (t *estimateText) line(format string, args ...any) {
 
 // table lists the parts and their sum.
 func (t *estimateText) table(e estimate.Estimate) {
-	row := func(cells ...any) { t.line("%-9s %-30s %10s %10s %10s %13s %12s", cells...) }
+	row := func(cells ...any) { t.line("%-9s %-29s %10s %10s %10s %13s %13s", cells...) }
 	row("phase", "judge", "runs", "identical", "calls", "tokens in", "tokens out")
 	part := func(phase, judge string, p estimate.Part) {
-		row(phase, clip(judge, 30), thousands(int64(p.Runs)), thousands(int64(p.Identical)), thousands(int64(p.Calls)),
+		row(phase, clip(judge, 29), thousands(int64(p.Runs)), thousands(int64(p.Identical)), thousands(int64(p.Calls)),
 			thousands(p.Input), thousands(p.Output))
 	}
 	for _, p := range e.Parts {
