@@ -126,12 +126,27 @@ func prepare(ctx context.Context, db *sql.DB, path string) error {
 	if err := tx.Commit(); err != nil {
 		return explain("create", path, err)
 	}
-	// Only now: a file that is not ours must not be converted. Where the file
-	// system cannot hold a write-ahead log, SQLite keeps its rollback journal.
-	if _, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL"); err != nil {
-		return explain("open", path, err)
+	return keepLogAhead(ctx, db, path)
+}
+
+// keepLogAhead switches to a write-ahead log, once the file is known to be ours.
+// Where the file system cannot hold one, SQLite keeps its rollback journal.
+//
+// SQLite answers "busy" at once, without its timeout, when another process
+// switches at the same moment; the other's switch is then as good.
+func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
+	for deadline := time.Now().Add(busyTimeout); ; {
+		_, err := db.ExecContext(ctx, "PRAGMA journal_mode = WAL")
+		if err == nil {
+			return nil
+		}
+		if err = explain("open", path, err); !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
+			return err
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
 	}
-	return nil
 }
 
 type fileState int

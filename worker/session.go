@@ -28,7 +28,7 @@ const (
 	// An evaluation that was submitted is announced; looking finds those whose
 	// announcement was missed.
 	discoverEvery = 1800 * time.Millisecond
-	limitsEvery   = 5 * time.Second
+	lookEvery     = 5 * time.Second // at limits and statuses, whose changes are announced
 	recoverEvery  = 4 * time.Second
 	// idleTime is how long a queue is served after its last active evaluation.
 	idleTime = time.Minute
@@ -54,7 +54,8 @@ type session struct {
 
 	changed chan struct{} // an evaluation was announced; holds one
 
-	limits struct { // discover's alone
+	looked time.Time // at statuses; discover's alone
+	limits struct {  // discover's alone
 		of      []eval.ID
 		asked   time.Time
 		inForce []ratelimit.Limit
@@ -212,8 +213,11 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.evaluations.keep(ids)
-	if err := s.halts.look(ctx, s.halts.held()...); err != nil { // whose announcement was missed
-		return err
+	if time.Since(s.looked) >= lookEvery { // for what was announced and missed
+		if err := s.halts.look(ctx, s.halts.held()...); err != nil {
+			return err
+		}
+		s.looked = time.Now()
 	}
 	limits, err := s.inForce(ctx, ids)
 	if err != nil {
@@ -271,7 +275,7 @@ func (s *session) endIdle() {
 // and every few seconds.
 func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit, error) {
 	slices.Sort(ids)
-	if slices.Equal(ids, s.limits.of) && time.Since(s.limits.asked) < limitsEvery {
+	if slices.Equal(ids, s.limits.of) && time.Since(s.limits.asked) < lookEvery {
 		return s.limits.inForce, nil
 	}
 	limits, err := s.limiter.InForce(ctx)
