@@ -29,7 +29,7 @@ const (
 	// announcement was missed.
 	discoverEvery = 1800 * time.Millisecond
 	lookEvery     = 5 * time.Second // at limits and statuses, whose changes are announced
-	recoverEvery  = 4 * time.Second
+	recoverEvery  = 5 * time.Second
 	// idleTime is how long a queue is served after its last active evaluation.
 	idleTime = time.Minute
 	// graceBeyondCall is how much longer than a call the default grace is.

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -208,50 +207,54 @@ func (s Standing) Total(state eval.State) int {
 	return n
 }
 
-// Standings reads how far evaluations have come, in one round trip. One that
-// has no record has an empty Status.
+// Standings reads how far evaluations have come. One that has no record has an
+// empty Status.
 func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
-	type answers struct {
-		status          *redis.StringCmd
-		cursors, counts *redis.MapStringStringCmd
-		waiting         *redis.IntCmd
-	}
-	asked := make([]answers, len(ids))
-	pipe := s.client.Pipeline()
-	for i, id := range ids {
-		asked[i] = answers{
-			status:  pipe.HGet(ctx, s.keys.Record(id), fieldStatus),
-			cursors: pipe.HGetAll(ctx, s.keys.Cursors(id)),
-			counts:  pipe.HGetAll(ctx, s.keys.Counts(id)),
-			waiting: pipe.XLen(ctx, s.keys.Results(id)),
-		}
-	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("read standings: %w", err)
-	}
 	standings := make(map[eval.ID]Standing, len(ids))
-	for i, id := range ids {
-		standing := Standing{Status: record.Status(asked[i].status.Val()), Waiting: asked[i].waiting.Val()}
-		var err error
-		if standing.Cursors, err = parseNumbers(asked[i].cursors.Val()); err != nil {
-			return nil, fmt.Errorf("cursors of %s: %w", id, err)
+	for _, id := range ids {
+		keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
+		answer, err := standingScript.RunRO(ctx, s.client, keys).StringSlice()
+		if err != nil {
+			return nil, fmt.Errorf("read standing of %s: %w", id, err)
 		}
-		if standing.Counts, err = parseNumbers(asked[i].counts.Val()); err != nil {
-			return nil, fmt.Errorf("counts of %s: %w", id, err)
+		if standings[id], err = parseStanding(answer); err != nil {
+			return nil, fmt.Errorf("standing of %s: %w", id, err)
 		}
-		standings[id] = standing
 	}
 	return standings, nil
 }
 
-func parseNumbers(values map[string]string) (map[string]int, error) {
-	numbers := make(map[string]int, len(values))
-	for field, value := range values {
-		n, err := strconv.Atoi(value)
+func parseStanding(answer []string) (standing Standing, err error) {
+	if len(answer) < 3 {
+		return standing, fmt.Errorf("%d words in the answer", len(answer))
+	}
+	standing.Status = record.Status(answer[0])
+	if standing.Waiting, err = strconv.ParseInt(answer[1], 10, 64); err != nil {
+		return standing, fmt.Errorf("length of the results: %w", err)
+	}
+	words, rest := answer[2], answer[3:]
+	n, err := strconv.Atoi(words)
+	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
+		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))
+	}
+	if standing.Cursors, err = parseNumbers(rest[:n]); err != nil {
+		return standing, fmt.Errorf("cursors: %w", err)
+	}
+	if standing.Counts, err = parseNumbers(rest[n:]); err != nil {
+		return standing, fmt.Errorf("counts: %w", err)
+	}
+	return standing, nil
+}
+
+// parseNumbers reads field, value, field, value, ….
+func parseNumbers(words []string) (map[string]int, error) {
+	numbers := make(map[string]int, len(words)/2)
+	for i := 0; i < len(words); i += 2 {
+		n, err := strconv.Atoi(words[i+1])
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", field, err)
+			return nil, fmt.Errorf("%s: %w", words[i], err)
 		}
-		numbers[field] = n
+		numbers[words[i]] = n
 	}
 	return numbers, nil
 }

@@ -58,6 +58,8 @@ var (
 	advanceSource string
 	//go:embed lua/died.lua
 	diedSource string
+	//go:embed lua/standing.lua
+	standingSource string
 	//go:embed lua/finish.lua
 	finishSource string
 	//go:embed lua/reopen.lua
@@ -67,14 +69,15 @@ var (
 	//go:embed lua/append.lua
 	appendSource string
 
-	createScript  = redis.NewScript(createSource)
-	restoreScript = redis.NewScript(restoreSource)
-	checkScript   = redis.NewScript(checkSource)
-	recordScript  = redis.NewScript(recordSource)
-	advanceScript = redis.NewScript(advanceSource)
-	diedScript    = redis.NewScript(diedSource)
-	finishScript  = redis.NewScript(finishSource)
-	reopenScript  = redis.NewScript(reopenSource)
+	createScript   = redis.NewScript(createSource)
+	restoreScript  = redis.NewScript(restoreSource)
+	checkScript    = redis.NewScript(checkSource)
+	recordScript   = redis.NewScript(recordSource)
+	advanceScript  = redis.NewScript(advanceSource)
+	diedScript     = redis.NewScript(diedSource)
+	standingScript = redis.NewScript(standingSource)
+	finishScript   = redis.NewScript(finishSource)
+	reopenScript   = redis.NewScript(reopenSource)
 
 	progressScript = redis.NewScript(progressSource)
 	appendScript   = redis.NewScript(appendSource)

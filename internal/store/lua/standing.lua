@@ -1,0 +1,19 @@
+-- standing: how far an evaluation has come, in one command.
+--
+-- KEYS[1] record   KEYS[2] cursors   KEYS[3] counts   KEYS[4] results stream
+-- Returns {status or "", length of the stream, number of words of the cursors,
+-- field, value, … of the cursors, field, value, … of the counts}.
+-- Twice: it only reads.
+local cursors = redis.call("HGETALL", KEYS[2])
+local answer = {
+  redis.call("HGET", KEYS[1], "status") or "",
+  string.format("%d", redis.call("XLEN", KEYS[4])),
+  string.format("%d", #cursors),
+}
+for _, word in ipairs(cursors) do
+  answer[#answer + 1] = word
+end
+for _, word in ipairs(redis.call("HGETALL", KEYS[3])) do
+  answer[#answer + 1] = word
+end
+return answer
