@@ -199,7 +199,7 @@ func (f *fleet) wantNeverOver(s seen) {
 // TestFleetKeepsTheLimitAndUsesIt: four processes together keep the provider's
 // limit, as the provider counts, and leave none of it idle.
 func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
-	documents, least := 12, 0.97 // 264 runs: few enough that one hiccup of a shared machine shows
+	documents, least := 12, 0.95 // 264 runs: few enough that one hiccup of a shared machine shows
 	if *fullFleet {
 		documents, least = 32, 0.99 // 1,984 runs
 	}
