@@ -74,8 +74,12 @@ func TestRedisCommandsWhileRunsWait(t *testing.T) {
 		runs, seconds, float64(limiter)/runs, others, perRun, float64(others)/runs)
 	// A call's admission and its release are two scripts where none can ride
 	// with another's; the renewals of the leases come on top.
-	if float64(limiter) > 2.4*runs {
-		t.Errorf("%d limiter scripts for %.0f calls, want about 2 a call", limiter, runs)
+	mostScripts := 2.4 // the promise is 2, which fallback timers of a busy machine pass
+	if *fullFleet {
+		mostScripts = 2
+	}
+	if float64(limiter) > mostScripts*runs {
+		t.Errorf("%d limiter scripts for %.0f calls, want at most %.1f a call", limiter, runs, mostScripts)
 	}
 	// The promise is 5; a shared machine adds a tenth of a command, and a mistake
 	// a whole one.
