@@ -22,6 +22,7 @@ test: redis ## run every test with the race detector
 .PHONY: check
 check: test vet check-deploy ## what must hold before a commit lands: test, vet, check-deploy, each benchmark once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
+	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 .PHONY: check-deploy
 check-deploy: redis ## build what the Dockerfile builds; check it, compose, manifests and docs/fleet.md
@@ -32,11 +33,13 @@ vet: ## vet for Linux, macOS and Windows
 	go vet ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
+	cd bench && go vet .
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
 	$< run ./...
 	cd deploy/check && $< run ./...
+	cd bench && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
@@ -47,5 +50,6 @@ fleet: redis ## the fleet tests at the whole size of what they prove (about 5 mi
 	go test -v -timeout 30m -run "Fleet|Frozen|Capped|RedisCommands" ./cmd/evalfleet -full-fleet
 
 .PHONY: bench
-bench: redis ## run the benchmarks; they print ratios
+bench: redis ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...
+	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full
