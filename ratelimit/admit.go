@@ -17,6 +17,10 @@ const (
 	// patience is how long a call waits for a lease to end before it asks
 	// again, should whoever was woken before it not have come.
 	patience = 500 * time.Millisecond
+	// linger is how long a worker keeps its place in the line of a limit after
+	// its last waiting call was admitted: the next one is on its way, and needs
+	// no asking of its own.
+	linger = 50 * time.Millisecond
 )
 
 const (
@@ -38,6 +42,7 @@ type batchRule struct {
 	*rule
 	held  int64 // leases of this worker beside those that the batch ends
 	waits bool  // calls that the batch does not ask for wait for it
+	stays bool  // the place in its line is kept although no call waits
 	woken bool
 }
 
@@ -135,7 +140,7 @@ func (b *batch) args(l *Limiter) []any {
 		} else {
 			args = append(args, "r", r.interval, r.burst)
 		}
-		args = append(args, r.held, flag(r.waits), flag(r.woken))
+		args = append(args, r.held, flag(r.waits), flag(r.woken), flag(r.stays))
 	}
 	of := func(rules []*rule) {
 		args = append(args, len(rules))

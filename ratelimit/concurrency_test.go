@@ -186,6 +186,49 @@ func TestWaitingCallIsWokenByReleaseAndSaysWhatBoundIt(t *testing.T) {
 	})
 }
 
+// A process whose last waiting call was admitted stays in the line for a moment,
+// so that its next call need not ask; called meanwhile, it lets others by.
+func TestNextCallTakesThePlaceKeptForIt(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client()
+	register(t, client, "fleet", inFlight(Scope{}, 1))
+	a := start(t, server.Client(), "a")
+	held := mustAcquire(t, a, "a1", openai)
+	admit := func(id string) chan *Lease {
+		got := make(chan *Lease, 1)
+		go func() { got <- mustAcquire(t, a, id, openai) }()
+		return got
+	}
+	second := admit("a2")
+	eventually(t, "a waits", func() bool { return waiting(t, a.Limiter) == 1 })
+	before := scripts(t, client)
+	mustRelease(t, held)
+	held = <-second
+	third := admit("a3")
+	eventually(t, "a3 waits", func() bool { return a.Waiting() == 1 })
+	time.Sleep(2 * linger)
+	if sent := scripts(t, client) - before; sent != 1 {
+		t.Errorf("%d scripts for a release, a grant and a call that waits, want 1", sent)
+	}
+	mustRelease(t, held)
+	mustRelease(t, <-third)
+	eventually(t, "a has left the line", func() bool { return waiting(t, a.Limiter) == 0 })
+
+	b := start(t, server.Client(), "b")
+	held = mustAcquire(t, a, "a4", openai)
+	second = admit("a5")
+	eventually(t, "a waits", func() bool { return waiting(t, a.Limiter) == 1 })
+	mustRelease(t, held)
+	held = <-second // a stays in the line and is not there to take a turn
+	theirs := make(chan *Lease, 1)
+	go func() { theirs <- mustAcquire(t, b, "b1", openai) }()
+	eventually(t, "b waits", func() bool { return b.Waiting() == 1 })
+	mustRelease(t, held)
+	mustRelease(t, <-theirs)
+	idle(t, client)
+}
+
 // waiting is the number of workers that stand in some line.
 func waiting(t *testing.T, l *Limiter) int {
 	t.Helper()

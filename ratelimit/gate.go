@@ -12,6 +12,7 @@ type gate struct {
 	calls list.List // of *call, in the order they asked
 
 	due     time.Time // when to ask for the first of them
+	lingers time.Time // while no call waits: until when bound holds
 	bound   *rule     // the limit that refused it last; nil: none since it was admitted
 	start   time.Time // when it could start, when bound is a rate
 	ask     int       // how many calls the next script asks for
@@ -36,6 +37,9 @@ func (g *gate) add(c *call) {
 	if c.MaxWait > 0 {
 		g.limited++
 	}
+	if g.bound != nil {
+		g.refusedBy, g.refusedUpTo = g.bound, c.seq
+	}
 }
 
 // remove takes a call out of the line.
@@ -46,8 +50,19 @@ func (g *gate) remove(c *call) {
 		g.limited--
 	}
 	if g.calls.Len() == 0 {
-		g.bound, g.due = nil, time.Time{}
+		g.open()
 	}
+}
+
+// open notes that the line waits for no limit.
+func (g *gate) open() {
+	g.bound, g.due = nil, time.Time{}
+}
+
+// keep notes that the line, though empty, still stands before a limit: whoever
+// comes before it leaves waits for that.
+func (g *gate) keep(bound *rule, now time.Time) {
+	g.bound, g.due, g.lingers = bound, now.Add(patience), now.Add(linger)
 }
 
 // first returns the next n calls, or as many as there are.
@@ -62,7 +77,7 @@ func (g *gate) first(n int) []*call {
 // admittedUpTo notes that a script admitted n of the calls it was asked for.
 func (g *gate) admittedUpTo(n, asked int) {
 	if n == asked {
-		g.bound, g.due = nil, time.Time{}
+		g.open()
 		g.ask = min(2*g.ask, callsPerScript)
 	} else {
 		g.ask = max(firstAsk, n+1, 3*g.ask/4)

@@ -216,6 +216,14 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	var next time.Time
 	for _, g := range p.gates {
 		if g.calls.Len() == 0 {
+			if g.bound == nil {
+				continue
+			}
+			if !g.lingers.After(now) {
+				g.open()
+			} else if next.IsZero() || g.lingers.Before(next) {
+				next = g.lingers
+			}
 			continue
 		}
 		if !g.due.After(now) {
@@ -291,6 +299,9 @@ func (p *pump) describe(b *batch) {
 		r.held = p.held[r.id]
 		r.waits = p.waitsFor(r.id, b)
 		r.woken = p.woken[r.id] != nil
+		r.stays = r.Kind == Concurrency && slices.ContainsFunc(b.groups, func(asked group) bool {
+			return asked.gate.bound != nil && asked.gate.bound.id == r.id
+		})
 	}
 }
 
@@ -330,7 +341,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 
 // spread tells the calls of a gate what became of them.
 func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now time.Time) {
-	g := asked.gate
+	g, stoodFor := asked.gate, asked.gate.bound
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
@@ -338,7 +349,13 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 		}
 	}
 	g.admittedUpTo(len(o.grants), len(asked.calls))
-	if o.bound == nil || g.calls.Len() == 0 {
+	if g.calls.Len() == 0 {
+		if stoodFor != nil && p.lines[stoodFor.id] != nil {
+			g.keep(stoodFor, now)
+		}
+		return
+	}
+	if o.bound == nil {
 		return
 	}
 	g.refused(o.bound, now, o.wait, o.known)

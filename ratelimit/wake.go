@@ -79,6 +79,10 @@ func (p *pump) rouse(w wake) {
 		if g.bound == nil || w.waiters != "" && g.bound.waiters != w.waiters {
 			continue
 		}
+		if g.calls.Len() == 0 {
+			g.open() // nobody is here to take the turn: it goes on to the next
+			continue
+		}
 		if g.bound.Kind != Concurrency || w.at.Before(g.due) {
 			g.due = w.at
 		}

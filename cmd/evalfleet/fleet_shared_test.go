@@ -72,9 +72,7 @@ func TestRedisCommandsWhileRunsWait(t *testing.T) {
 	perRun := (float64(others) - 5*workers*seconds) / runs
 	t.Logf("%.0f runs in %.1f s: %.2f limiter scripts a call; %d other commands, %.2f a run beside 5/s a worker and queue (%.2f with those)",
 		runs, seconds, float64(limiter)/runs, others, perRun, float64(others)/runs)
-	// A call's admission and its release are two scripts where none can ride
-	// with another's; the renewals of the leases come on top.
-	mostScripts := 2.4 // the promise is 2, which fallback timers of a busy machine pass
+	mostScripts := 2.2 // the promise is 2, which fallback timers of a busy machine may pass
 	if *fullFleet {
 		mostScripts = 2
 	}

@@ -14,7 +14,8 @@
 --       8 number of limits  9 of leases that end  10 of groups
 --       for each limit: "c" or "r", greatest number of leases | interval in µs,
 --         burst, leases that the worker holds beside those that end here,
---         1 when other calls of the worker wait for it, 1 when it was woken
+--         1 when other calls of the worker wait for it, 1 when it was woken,
+--         1 when the worker keeps its place in the line although no call waits
 --       for each lease that ends: id, µs to keep it, its start (µs) when it was
 --         never used and 0 otherwise, n, n indices of its limits
 --       for each group: n, n indices of its limits, m, m ids
@@ -64,7 +65,7 @@ for i = 1, tonumber(ARGV[8]) do
   limit.max = number()
   limit.interval = limit.max
   limit.burst, limit.held = number(), number()
-  limit.waits, limit.woken = argument() == '1', argument() == '1'
+  limit.waits, limit.woken, limit.stays = argument() == '1', argument() == '1', argument() == '1'
   limits[i] = limit
 end
 
@@ -319,7 +320,7 @@ for _, limit in ipairs(limits) do
   end
 
   line(limit)
-  local waits = limit.refused or limit.waits
+  local waits = limit.refused or limit.waits or (limit.stays and limit.place)
   if waits then
     if not limit.place then
       redis.call('ZADD', limit.waiters, now, me)
