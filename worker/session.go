@@ -301,9 +301,7 @@ func (s *session) serves(queue, provider string) bool {
 	if _, ok := s.cfg.Endpoints[provider]; !ok {
 		return false
 	}
-	return len(s.cfg.Queues) == 0 || slices.ContainsFunc(s.cfg.Queues, func(only string) bool {
-		return queue == only || strings.HasPrefix(queue, only+"~") // an evaluation's own part of it
-	})
+	return Serves(s.cfg.Queues, queue)
 }
 
 // serve starts a queue's service, once. Each queue has a server of its own,

@@ -12,6 +12,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,6 +115,14 @@ func Run(ctx context.Context, cfg Config) error {
 		}
 	}
 	return nil
+}
+
+// Serves reports whether a worker whose Config has these Queues may serve a
+// queue.
+func Serves(queues []string, queue string) bool {
+	return len(queues) == 0 || slices.ContainsFunc(queues, func(only string) bool {
+		return queue == only || strings.HasPrefix(queue, only+"~") // an evaluation's own part of it
+	})
 }
 
 // newID makes a worker id: 8 letters and digits.

@@ -6,7 +6,6 @@ import (
 	"runtime/debug"
 
 	"github.com/rs/zerolog"
-	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/worker"
@@ -17,12 +16,6 @@ const (
 	metricsDefault  = ":9090"
 	metricsOff      = "off"
 )
-
-func metricsFlag() cli.Flag {
-	return &cli.StringFlag{Name: metricsFlagName, Value: metricsDefault,
-		Usage: "`ADDRESS` on which the worker serves /metrics for Prometheus, /healthz and /readyz, or off. " +
-			"Where nothing is said and the port is taken, as by another worker of this machine, it works without"}
-}
 
 // watched serves a worker's metrics on an address and makes settings tell them.
 // An address that nobody gave may be taken: several workers of one machine need

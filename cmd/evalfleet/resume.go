@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 
@@ -20,7 +21,7 @@ func resumeCommand(p *process) *cli.Command {
 		Description: "Lets an evaluation that was paused go on. With the output folder of an interrupted `evalfleet run` it does the rest of it, " +
 			"with the documents and settings as they were then: what is recorded is never asked again. " +
 			"Keys come from the environment, as they did; providers of --config stand in for those of the same name.",
-		Flags: append(workFlags(), failOnOption()),
+		Flags: append(workFlags(metricsOff), failOnOption()),
 		Action: func(c *cli.Context) error {
 			going, err := p.going(c)
 			if err != nil {
@@ -47,6 +48,10 @@ func resumeCommand(p *process) *cli.Command {
 // runs that are made again; nil: none are.
 func (p *process) continueRun(c *cli.Context, classes []string) error {
 	dir := c.Args().First()
+	how, err := workOf(c)
+	if err != nil {
+		return err
+	}
 	saved, err := readResumption(dir)
 	if err != nil {
 		return err
@@ -82,15 +87,13 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: dir, sinkURL: saved.Sink, slots: saved.Slots, grace: saved.Grace, env: p.env,
+		dir: dir, sinkURL: saved.Sink, how: how, env: p.env,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), stdout: p.stdout, console: out, log: log,
 	}
-	if c.IsSet(slotsFlag) || j.slots < 1 {
-		if j.slots, err = slotsOf(c); err != nil {
-			return err
-		}
+	if !c.IsSet(slotsFlag) {
+		j.how.slots = cmp.Or(saved.Slots, how.slots)
 	}
-	j.grace = cmp.Or(c.Duration(graceFlag), j.grace)
+	j.how.grace = cmp.Or(how.grace, saved.Grace)
 	if c.IsSet(failOnFlag) || j.failOn == "" {
 		if j.failOn, err = failOnOf(c); err != nil {
 			return err
@@ -102,13 +105,16 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 // resumeWith is the command that goes on with a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
 	line := "evalfleet resume " + quoted(dir)
-	for _, name := range []string{redisFlag, namespaceFlag, envFileFlag} {
-		if !c.IsSet(name) {
+	for _, name := range []string{redisFlag, namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag} {
+		value := c.String(name)
+		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // as without it
 			continue
 		}
-		value := c.String(name)
-		if name == redisFlag {
+		switch name {
+		case redisFlag:
 			value = redact(value)
+		case queuesFlag:
+			value = strings.Join(c.StringSlice(name), ",")
 		}
 		line += fmt.Sprintf(" --%s %s", name, quoted(value))
 	}

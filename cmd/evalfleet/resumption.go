@@ -41,7 +41,7 @@ func (j *job) resumption() (resumption, error) {
 	e := j.submission.Evaluation
 	r := resumption{
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]config.Provider{},
-		Lease: j.submission.Lease, Slots: j.slots, Grace: j.grace, FailOn: j.failOn, Redis: j.redisURL != "",
+		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
 	}
 	for _, judge := range e.Judges {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]

@@ -27,7 +27,7 @@ func retryCommand(p *process) *cli.Command {
 		Description: "Makes the failed runs of an evaluation again, all of them or those of some error classes; `evalfleet status DIR` counts them by class. " +
 			"The classes are read from the results store, so what has not been collected is not known by class. " +
 			"With the output folder of an `evalfleet run` that has ended it does the work itself, as resume does.",
-		Flags: append(workFlags(), failOnOption(), sinkFlag(),
+		Flags: append(workFlags(metricsOff), failOnOption(), sinkFlag(),
 			&cli.StringSliceFlag{Name: classFlag, Usage: "only failed runs of this error `CLASS`, such as timeout; may be repeated"}),
 		Action: func(c *cli.Context) error {
 			classes, err := classesOf(c)

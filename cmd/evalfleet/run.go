@@ -38,7 +38,7 @@ func runCommand(p *process) *cli.Command {
 		Description: "Does everything in one process, with a Redis of its own unless --redis names one. " +
 			"Results are in the output folder as they come, so the same command, or `evalfleet resume` with that folder, goes on after an interruption: " +
 			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge.",
-		Flags: append(append(submitFlags(), workFlags()...), sinkFlag()),
+		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag()),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, false)
@@ -66,13 +66,13 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	if err != nil {
 		return nil, err
 	}
-	slots, err := slotsOf(c)
+	how, err := workOf(c)
 	if err != nil {
 		return nil, err
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), slots: slots, grace: c.Duration(graceFlag),
+		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), how: how,
 		env: p.env, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
@@ -93,8 +93,7 @@ type job struct {
 	namespace  string
 	dir        string // output folder
 	sinkURL    string // empty: results.db in the folder
-	slots      int
-	grace      time.Duration
+	how        work
 	env        config.Lookup
 	failOn     failOn
 	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none
@@ -114,11 +113,27 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	callable, err := openEndpoints(j.submission.Providers, j.env, j.slots, ofJudges(e.Judges))
+	if err := j.how.checkQueues(r, j.redisURL == ""); err != nil {
+		return err
+	}
+	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(e.Judges))
 	if err != nil {
 		return err
 	}
 	defer callable.Close()
+	settings := worker.Config{
+		Namespace: j.namespace, Endpoints: callable.byName, Lease: j.submission.Lease, Log: j.log,
+		Stopping: func(inFlight int, grace time.Duration) {
+			if ctx.Err() != nil {
+				sayStopping(j.console, inFlight, grace)
+			}
+		},
+	}
+	open, err := j.how.open(ctx, &settings, j.log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
 	var client redis.UniversalClient
 	if j.redisURL != "" {
 		if client, err = connect(ctx, j.redisURL, j.log); err != nil {
@@ -152,7 +167,8 @@ func (j *job) run(ctx context.Context) (err error) {
 		return withCode(exitUnreachable, err)
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
-	cancelled := j.work(ctx, client, sink, r, callable.byName, events)
+	settings.Client, settings.Events = client, both(settings.Events, events.write)
+	cancelled := j.work(ctx, settings, sink, r)
 	if cancelled != nil && !errors.Is(cancelled, errCancelled) {
 		return cancelled
 	}
@@ -163,7 +179,8 @@ func (j *job) run(ctx context.Context) (err error) {
 
 // work submits the evaluation, works on it and drains it until every run is in
 // the sink.
-func (j *job) work(ctx context.Context, client redis.UniversalClient, sink results.Sink, r record.Evaluation, callable map[string]worker.Endpoint, events *eventLog) error {
+func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, r record.Evaluation) error {
+	client := settings.Client
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
@@ -203,15 +220,7 @@ func (j *job) work(ctx context.Context, client redis.UniversalClient, sink resul
 	var parts errgroup.Group
 	parts.Go(func() error {
 		defer workEnded()
-		return worker.Run(working, worker.Config{
-			Client: client, Namespace: j.namespace, Slots: j.slots, Endpoints: callable,
-			Grace: j.grace, Lease: j.submission.Lease, Log: j.log, Events: events.write,
-			Stopping: func(inFlight int, grace time.Duration) {
-				if ctx.Err() != nil {
-					sayStopping(j.console, inFlight, grace)
-				}
-			},
-		})
+		return worker.Run(working, settings)
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
 	end := &ending{store: s, id: receipt.ID, watch: watch}
@@ -323,15 +332,17 @@ func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) f
 type eventLog struct {
 	mu   sync.Mutex // keeps lines apart
 	file *os.File
+	made bool  // and nothing is in it yet
 	err  error // the first failure; later events are not tried
 }
 
 func openEvents(path string) (*eventLog, error) {
+	_, missing := os.Lstat(path)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
-	return &eventLog{file: file}, nil
+	return &eventLog{file: file, made: missing != nil}, nil
 }
 
 func (l *eventLog) write(e worker.Event) {
@@ -343,11 +354,17 @@ func (l *eventLog) write(e worker.Event) {
 	}
 	if err == nil {
 		_, err = l.file.Write(append(line, '\n'))
+		l.made = false
 	}
 	l.err = err
 }
 
-// Close reports the first event that could not be written.
+// Close reports the first event that could not be written. A file that was made
+// for nothing goes.
 func (l *eventLog) Close() error {
-	return errors.Join(l.err, l.file.Close())
+	err := errors.Join(l.err, l.file.Close())
+	if l.made {
+		err = errors.Join(err, os.Remove(l.file.Name()))
+	}
+	return err
 }

@@ -21,8 +21,6 @@ const (
 	jsonModeFlag       = "json-mode"
 	failOnFlag         = "fail-on"
 	retryFailedFlag    = "retry-failed"
-	slotsFlag          = "slots"
-	graceFlag          = "grace"
 	sinkFlagName       = "sink"
 )
 
@@ -45,18 +43,6 @@ func questionFlags() []cli.Flag {
 		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
 	}
-}
-
-// workFlags are those of `run` and `worker`.
-func workFlags() []cli.Flag {
-	return []cli.Flag{
-		slotsOption(),
-		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop; by default the longest call timeout and 15s"},
-	}
-}
-
-func slotsOption() cli.Flag {
-	return &cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"}
 }
 
 func sinkFlag() cli.Flag {
@@ -116,13 +102,6 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	default:
 		return "", usageError("--%s: %q stands here, want any, all or never", failOnFlag, on)
 	}
-}
-
-func slotsOf(c *cli.Context) (int, error) {
-	if n := c.Int(slotsFlag); n >= 1 {
-		return n, nil
-	}
-	return 0, usageError("--%s must be at least 1, got %d", slotsFlag, c.Int(slotsFlag))
 }
 
 // again is the command line that goes on with what was interrupted: as it was

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// Flags of the commands that work.
+const (
+	slotsFlag  = "slots"
+	graceFlag  = "grace"
+	queuesFlag = "queues"
+	eventsFlag = "events"
+)
+
+// workFlags are those of `worker`, and of what works in its own process.
+// metricsAt is where metrics are served when nothing is said.
+func workFlags(metricsAt string) []cli.Flag {
+	return []cli.Flag{
+		slotsOption(),
+		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop; by default the longest call timeout and 15s"},
+		&cli.StringSliceFlag{Name: queuesFlag, Usage: "only these `QUEUES`, separated by commas; all it can serve where nothing is said"},
+		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt,
+			Usage: "`ADDRESS` on which the process serves /metrics for Prometheus, /healthz and /readyz, or off. " +
+				"Where nothing is said and the port is taken, as by another worker of this machine, it works without"},
+		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which every event of every run is appended, one JSON line each"},
+	}
+}
+
+func slotsOption() cli.Flag {
+	return &cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"}
+}
+
+func slotsOf(c *cli.Context) (int, error) {
+	if n := c.Int(slotsFlag); n >= 1 {
+		return n, nil
+	}
+	return 0, usageError("--%s must be at least 1, got %d", slotsFlag, c.Int(slotsFlag))
+}
+
+// work is how a process works, as the command line says it.
+type work struct {
+	slots        int
+	grace        time.Duration
+	queues       []string // the only ones served; none: all
+	events       string   // path; empty: no such file
+	metrics      string   // address
+	metricsGiven bool
+}
+
+func workOf(c *cli.Context) (work, error) {
+	slots, err := slotsOf(c)
+	if c.Duration(graceFlag) < 0 {
+		err = errors.Join(err, usageError("--%s must be 0 or more, got %s", graceFlag, c.Duration(graceFlag)))
+	}
+	return work{
+		slots: slots, grace: c.Duration(graceFlag), queues: c.StringSlice(queuesFlag), events: c.String(eventsFlag),
+		metrics: c.String(metricsFlagName), metricsGiven: c.IsSet(metricsFlagName),
+	}, err
+}
+
+// open gives settings the command line's, and opens what a worker tells its
+// events and metrics to. Closing it reports the first event that could not be
+// written.
+func (w work) open(ctx context.Context, settings *worker.Config, log zerolog.Logger) (io.Closer, error) {
+	settings.Slots, settings.Grace, settings.Queues = w.slots, w.grace, w.queues
+	var open closers
+	if w.events != "" {
+		events, err := openEvents(w.events)
+		if err != nil {
+			return nil, withCode(folderCode(err), fmt.Errorf("--%s: %w", eventsFlag, err))
+		}
+		open = append(open, events)
+		settings.Events = both(settings.Events, events.write)
+	}
+	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
+	if err != nil {
+		_ = open.Close()
+		return nil, err
+	}
+	return append(open, served), nil
+}
+
+// closers closes all of several, the last first.
+type closers []io.Closer
+
+func (all closers) Close() error {
+	var err error
+	for _, c := range slices.Backward(all) {
+		err = errors.Join(err, c.Close())
+	}
+	return err
+}
+
+// checkQueues refuses queues that the evaluation does not have, and, when nobody
+// else works on it, leaving any of its own out.
+func (w work) checkQueues(r record.Evaluation, alone bool) error {
+	if len(w.queues) == 0 {
+		return nil
+	}
+	served := map[string]string{} // the evaluation's queues, by the name that a worker would be given
+	for _, phase := range r.Phases {
+		for queue := range phase.Queues {
+			served[strings.TrimSuffix(queue, "~"+string(r.ID))] = queue
+		}
+	}
+	names := slices.Sorted(maps.Keys(served))
+	for _, named := range w.queues {
+		if slices.ContainsFunc(names, func(name string) bool { return worker.Serves([]string{named}, served[name]) }) {
+			continue
+		}
+		if near := config.Nearest(named, names); near != "" {
+			return usageError("--%s: the evaluation has no queue %s; did you mean %s?", queuesFlag, named, near)
+		}
+		return usageError("--%s: the evaluation has no queue %s; it has %s", queuesFlag, named, strings.Join(names, ", "))
+	}
+	for _, name := range names {
+		if alone && !worker.Serves(w.queues, served[name]) {
+			return usageError("--%s: nobody would serve %s, because the Redis is this run's own: add that queue, or name the fleet's Redis with --%s",
+				queuesFlag, name, redisFlag)
+		}
+	}
+	return nil
+}

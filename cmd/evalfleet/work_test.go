@@ -1,0 +1,62 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/metrics"
+)
+
+// A run serves metrics while it works and writes every event to the file that
+// was asked for as well as to its folder.
+func TestRunServesMetricsAndEvents(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 100)
+	f.documents(4)
+	f.file = f.evaluation("pairs", "simulator:careful", 2, 1000)
+	address := freeAddress(t)
+	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out", "--metrics-addr", address,
+		"--events", "all.jsonl", "--queues", "simulator")
+	text := ""
+	for !strings.Contains(text, `evalfleet_runs_total{model="careful",provider="simulator",state="succeeded"}`) {
+		select {
+		case <-run.ended:
+			t.Fatalf("the run ended before it said on %s that a run succeeded; the last it said: %q", address, text)
+		case <-time.After(10 * time.Millisecond):
+		}
+		if response, err := http.Get("http://" + address + metrics.HealthPath); err == nil {
+			_ = response.Body.Close()
+			text = scrape(t, address)
+		}
+	}
+	if code := run.wait(time.Minute); code != 0 {
+		t.Fatalf("exit code %d, want 0", code)
+	}
+	asked, err := os.ReadFile(filepath.Join(f.dir, "all.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(f.dir, "out", eventsFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := func(text []byte) map[string]int { // written from several goroutines, in any order
+		counts := map[string]int{}
+		for line := range strings.Lines(string(text)) {
+			counts[line]++
+		}
+		return counts
+	}
+	differ := len(lines(asked)) != len(lines(kept))
+	for line, n := range lines(asked) {
+		differ = differ || lines(kept)[line] != n
+	}
+	if succeeded := strings.Count(string(asked), `"event":"succeeded"`); differ || succeeded != 12 {
+		t.Errorf("--events has %d bytes and %d runs that succeeded, %s %d bytes; want the same events of 12 runs",
+			len(asked), succeeded, eventsFile, len(kept))
+	}
+}
