@@ -24,7 +24,11 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8089", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
 			&cli.StringFlag{Name: "settings", Usage: "`FILE` of all settings as JSON, for models of their own; the flags below stand over it"},
 			&cli.IntFlag{Name: "max-in-flight", Usage: "answer 429 above `N` calls at once"},
-			&cli.StringFlag{Name: "requests", Usage: "answer 429 above a `RATE`: 60/1m (any window), \"60/1m fixed\" or \"60/1m bucket:5\""},
+			&cli.StringFlag{Name: "requests", Usage: "answer 429 above a `RATE` or several: 60/1m (any window), \"60/1m bucket:5, 1000/24h fixed\""},
+			&cli.StringFlag{Name: "tokens", Usage: "answer 429 above a `RATE` of input and output tokens together, or several"},
+			&cli.StringFlag{Name: "input-tokens", Usage: "answer 429 above a `RATE` of input tokens, or several"},
+			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above a `RATE` of output tokens, or several"},
+			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens) or settle (those, in the end what was used)"},
 			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
 			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure"},
 			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
@@ -63,7 +67,8 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	}
 	var problems []error
 	for name, value := range map[string]interface{ UnmarshalText([]byte) error }{
-		"requests": &s.Requests, "latency": &s.Latency, "retry-after": &s.RetryAfter,
+		"requests": &s.Requests, "tokens": &s.Tokens, "input-tokens": &s.InputTokens, "output-tokens": &s.OutputTokens,
+		"latency": &s.Latency, "retry-after": &s.RetryAfter,
 	} {
 		if c.IsSet(name) {
 			if err := value.UnmarshalText([]byte(c.String(name))); err != nil {
@@ -80,6 +85,9 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	}
 	if c.IsSet("max-in-flight") {
 		s.MaxInFlight = c.Int("max-in-flight")
+	}
+	if c.IsSet("charge") {
+		s.Charge = simulator.Charge(c.String("charge"))
 	}
 	if c.IsSet("fail-status") {
 		s.FailStatus = c.Int("fail-status")

@@ -10,11 +10,15 @@ import (
 
 // call is a request that arrived at a known model.
 type call struct {
-	model  string
-	prompt uint64 // hash of the model and its messages
-	taken  uint32 // how often the prompt was taken, this time included
-	luck   string // decides everything about this call that looks like chance
-	rate   rateState
+	model    string
+	prompt   uint64 // hash of the model and its messages
+	taken    uint32 // how often the prompt was taken, this time included
+	luck     string // decides everything about this call that looks like chance
+	plan     plan
+	spends   spending  // in truth
+	bound    int       // on its output tokens; 0: none
+	admitted time.Time // by all limits
+	told     []limitState
 }
 
 // draw is a number in [0, 1) for one purpose.
@@ -22,26 +26,23 @@ func (c *call) draw(purpose string) float64 { return unit(hashOf(purpose, c.luck
 
 func (c *call) requestID() string { return fmt.Sprintf("req_%016x", hashOf("request", c.luck)) }
 
-// rateState is what the rate-limit headers say: the tightest rate's.
-type rateState struct {
-	limit, left int
-	reset       time.Duration
-}
-
-func (r rateState) write(h http.Header) {
-	if r.limit > 0 {
-		h.Set("X-Ratelimit-Limit-Requests", strconv.Itoa(r.limit))
-		h.Set("X-Ratelimit-Remaining-Requests", strconv.Itoa(r.left))
-		h.Set("X-Ratelimit-Reset-Requests", r.reset.String())
-	}
-}
-
 // refusal is a limit that a request met. A request for a model that does not
 // exist meets none.
 type refusal struct {
-	unknown string
-	limit   string
-	wait    time.Duration
+	unknown  string        // the model
+	limit    string        // its name in the counts
+	kind     string        // the type of the error
+	message  string        // that of the error
+	tooLarge bool          // no wait can help
+	wait     time.Duration // until there is room; 0: nobody knows
+}
+
+// longer is the one with the longer wait; one that no wait can help comes first.
+func longer(a, b *refusal) *refusal {
+	if a == nil || b != nil && (b.tooLarge || b.wait > a.wait && !a.tooLarge) {
+		return b
+	}
+	return a
 }
 
 func (r *refusal) reply(hint time.Duration) reply {
@@ -49,19 +50,21 @@ func (r *refusal) reply(hint time.Duration) reply {
 		return problem(http.StatusNotFound, "invalid_request_error", "model_not_found",
 			"The model "+strconv.Quote(r.unknown)+" does not exist; there are careful, average, careless and those of the simulator's configuration")
 	}
-	refused := problem(http.StatusTooManyRequests, "rate_limit_error", "rate_limit_exceeded", "Rate limit reached: "+r.limit)
-	refused.retryAfter = cmp.Or(hint, r.wait)
+	refused := problem(http.StatusTooManyRequests, r.kind, "rate_limit_exceeded", r.message)
+	if !r.tooLarge {
+		refused.retryAfter = cmp.Or(hint, r.wait)
+	}
 	return refused
 }
 
 // admit counts the arrival and takes the request under all limits, or under none
-// and says which refused.
-func (s *Simulator) admit(req *chatRequest) (*call, *refusal) {
+// and says which refused. text is what the model answers.
+func (s *Simulator) admit(req *chatRequest, text string, b Behaviour) (*call, *refusal) {
 	prompt := req.hash()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now() // inside the lock, so that time never goes back for a window
-	c := &call{model: req.Model, prompt: prompt}
+	c := &call{model: req.Model, prompt: prompt, bound: req.bound()}
 	model := s.models[req.Model]
 	if model == nil {
 		return c, &refusal{unknown: req.Model}
@@ -73,38 +76,28 @@ func (s *Simulator) admit(req *chatRequest) (*call, *refusal) {
 	}
 	times.arrived++
 	c.luck = fmt.Sprint(s.config.Seed, prompt, times.taken)
+	c.taken = times.taken + 1
+	c.plan = s.plan(req, text, c, b)
+	c.spends = spending{input: req.inputTokens(), output: c.plan.output}
 	scopes := [2]*scope{s.all, model}
+	var refused *refusal
 	for _, scope := range scopes {
-		scope.arrive(now)
+		scope.arrive(now, c)
+		refused = longer(refused, scope.refuses(now, c))
 	}
 	for _, scope := range scopes {
-		if limit, wait := scope.refuses(now); limit != "" {
-			s.all.counts.rejected++
-			model.counts.rejected++
-			c.rate = tightest(scopes, now)
-			return c, &refusal{limit: limit, wait: wait}
+		if refused != nil {
+			scope.reject(refused)
+		} else {
+			scope.take(now, c)
 		}
 	}
-	times.taken++
-	c.taken = times.taken
-	for _, scope := range scopes {
-		scope.take(now)
+	if refused == nil {
+		times.taken++
+		c.admitted = now
 	}
-	c.rate = tightest(scopes, now)
-	return c, nil
-}
-
-func tightest(scopes [2]*scope, now time.Time) rateState {
-	var tight rateState
-	for _, scope := range scopes {
-		if scope.window == nil {
-			continue
-		}
-		if left := scope.window.left(now); tight.limit == 0 || left < tight.left {
-			tight = rateState{limit: scope.limits.Requests.N, left: left, reset: scope.window.wait(now)}
-		}
-	}
-	return tight
+	c.told = tightest(scopes, now)
+	return c, refused
 }
 
 // leave ends a call that was taken.
@@ -113,16 +106,6 @@ func (s *Simulator) leave(c *call, ended outcome) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	for _, scope := range [2]*scope{s.all, s.models[c.model]} {
-		scope.use(now, -1)
-		switch ended {
-		case answered:
-			scope.counts.answered++
-		case failed:
-			scope.counts.failed++
-		case cut:
-			scope.counts.cut++
-		case abandoned:
-			scope.counts.abandoned++
-		}
+		scope.leave(now, c, ended)
 	}
 }

@@ -66,28 +66,34 @@ func (r *chatRequest) hash() uint64 {
 // tokens is a plain estimate of four bytes each.
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// completion is the body of a good answer, cut to the tokens allowed.
-func (r *chatRequest) completion(c *call, text string) reply {
-	finish := "stop"
-	if limit := max(r.MaxTokens, r.MaxCompletionTokens); limit > 0 && tokens(len(text)) > limit {
-		text, finish = text[:4*limit], "length"
-	}
-	prompt := 0
+// bound is the most output tokens that the request allows; 0: no bound.
+func (r *chatRequest) bound() int { return max(r.MaxTokens, r.MaxCompletionTokens) }
+
+func (r *chatRequest) inputTokens() (n int) {
 	for _, m := range r.Messages {
-		prompt += tokens(len(m.Content)) + 4
+		n += tokens(len(m.Content)) + 4
 	}
-	output := tokens(len(text))
+	return n
+}
+
+// completion is the body of a good answer.
+func (c *call) completion() reply {
+	usage := map[string]any{
+		"prompt_tokens":     c.spends.input,
+		"completion_tokens": c.spends.output,
+		"total_tokens":      c.spends.input + c.spends.output,
+	}
 	body := encode(map[string]any{
 		"id":      fmt.Sprintf("chatcmpl-%016x", hashOf("completion", c.luck)),
 		"object":  "chat.completion",
 		"created": time.Now().Unix(),
-		"model":   r.Model,
+		"model":   c.model,
 		"choices": []any{map[string]any{
 			"index":         0,
-			"message":       message{Role: "assistant", Content: text},
-			"finish_reason": finish,
+			"message":       message{Role: "assistant", Content: c.plan.text},
+			"finish_reason": c.plan.finish,
 		}},
-		"usage": map[string]int{"prompt_tokens": prompt, "completion_tokens": output, "total_tokens": prompt + output},
+		"usage": usage,
 	})
 	return reply{status: http.StatusOK, body: []byte(body), outcome: answered}
 }

@@ -5,9 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
-	"time"
 )
 
 // Config describes the endpoint. The zero value answers at once, without limits
@@ -28,13 +25,34 @@ type Model struct {
 }
 
 // Limits are enforced strictly: what is over one is answered 429 at once, and
-// counts nothing towards any.
+// counts nothing towards any. A request that costs more than a limit can ever
+// admit is always answered 429, without a hint when to come back.
+//
+// The input tokens of a request are, for each message, a quarter of its bytes
+// and 4; the output tokens of an answer are a quarter of its bytes, or what
+// Behaviour.OutputTokens draws. A failure has none. An answer that hangs, is cut
+// off or is not waited for has them all.
 type Limits struct {
 	// MaxInFlight bounds the calls between a request's arrival and the last byte
 	// of its answer, or the moment its client left. 0: no bound.
-	MaxInFlight int  `json:"max_in_flight,omitempty"`
-	Requests    Rate `json:"requests,omitzero"`
+	MaxInFlight  int    `json:"max_in_flight,omitempty"`
+	Requests     Rates  `json:"requests,omitempty"`
+	Tokens       Rates  `json:"tokens,omitempty"` // input and output together
+	InputTokens  Rates  `json:"input_tokens,omitempty"`
+	OutputTokens Rates  `json:"output_tokens,omitempty"`
+	Charge       Charge `json:"charge,omitempty"` // of the output tokens
 }
+
+// Charge is how many output tokens a request is charged, and when.
+type Charge string
+
+// The ways to charge. A request without max_completion_tokens (or max_tokens)
+// reserves what it will use.
+const (
+	Actual  Charge = "actual"  // on arrival, what the answer will use; the default
+	Reserve Charge = "reserve" // on arrival, max_completion_tokens, whatever is used
+	Settle  Charge = "settle"  // on arrival, max_completion_tokens; in the end, what was used
+)
 
 // Behaviour is how a model answers. Shares are between 0 and 1 and drawn for
 // each call from the seed, the prompt and how often that prompt was taken
@@ -49,109 +67,6 @@ type Behaviour struct {
 	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text that is not what was asked
 	RetryAfter     Span    `json:"retry_after,omitzero"`      // hint with every 429 and failure; 0: only where a rate tells it
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // response_format json_schema is answered 400
-}
-
-// Span is a range of durations, both ends included. As text "500ms" or
-// "200ms..2s".
-type Span struct{ Min, Max time.Duration }
-
-// Shape is how a Rate counts.
-type Shape string
-
-// The shapes: any stretch of the window's length; windows one after another on
-// the clock; a bucket of Burst that is refilled evenly.
-const (
-	Sliding Shape = "sliding"
-	Fixed   Shape = "fixed"
-	Bucket  Shape = "bucket"
-)
-
-// Rate is N requests per Window. As text "60/1m", "60/1m fixed" or
-// "60/1m bucket:5". The zero value is no limit.
-type Rate struct {
-	N      int
-	Window time.Duration
-	Shape  Shape // empty: Sliding
-	Burst  int   // of a bucket; 0: N
-}
-
-// MarshalText writes the span as UnmarshalText reads it.
-func (s Span) MarshalText() ([]byte, error) {
-	if s.Min == s.Max {
-		return []byte(s.Min.String()), nil
-	}
-	return []byte(s.Min.String() + ".." + s.Max.String()), nil
-}
-
-// UnmarshalText reads "500ms" or "200ms..2s".
-func (s *Span) UnmarshalText(text []byte) error {
-	low, high, ranged := strings.Cut(string(text), "..")
-	if !ranged {
-		high = low
-	}
-	var err, err2 error
-	s.Min, err = time.ParseDuration(low)
-	s.Max, err2 = time.ParseDuration(high)
-	if err := errors.Join(err, err2); err != nil || s.Min < 0 || s.Max < s.Min {
-		return fmt.Errorf("%q: want a duration like 500ms or a range like 200ms..2s", text)
-	}
-	return nil
-}
-
-// at is the duration at a share of the range.
-func (s Span) at(share float64) time.Duration {
-	return s.Min + time.Duration(share*float64(s.Max-s.Min))
-}
-
-// MarshalText writes the rate as UnmarshalText reads it.
-func (r Rate) MarshalText() ([]byte, error) {
-	text := strconv.Itoa(r.N) + "/" + r.Window.String()
-	if r.Shape != "" {
-		text += " " + string(r.Shape)
-	}
-	if r.Burst > 0 {
-		text += ":" + strconv.Itoa(r.Burst)
-	}
-	return []byte(text), nil
-}
-
-// UnmarshalText reads "60/1m", "60/1m fixed" or "60/1m bucket:5".
-func (r *Rate) UnmarshalText(text []byte) error {
-	problem := fmt.Errorf("%q: want a rate like 60/1m, 60/1m fixed or 60/1m bucket:5", text)
-	count, rest, ok := strings.Cut(string(text), "/")
-	window, shape, _ := strings.Cut(rest, " ")
-	shape, burst, hasBurst := strings.Cut(shape, ":")
-	var err error
-	if r.N, err = strconv.Atoi(count); err != nil || !ok {
-		return problem
-	}
-	if r.Window, err = time.ParseDuration(window); err != nil {
-		return problem
-	}
-	r.Shape, r.Burst = Shape(shape), 0
-	if hasBurst {
-		if r.Burst, err = strconv.Atoi(burst); err != nil || r.Burst < 1 {
-			return problem
-		}
-	}
-	if *r == (Rate{}) || r.validate() != nil {
-		return problem
-	}
-	return nil
-}
-
-func (r Rate) validate() error {
-	switch {
-	case r == Rate{}:
-		return nil
-	case r.N < 1 || r.Window <= 0:
-		return fmt.Errorf("requests: %d per %v: want both above 0", r.N, r.Window)
-	case r.Shape != "" && r.Shape != Sliding && r.Shape != Fixed && r.Shape != Bucket:
-		return fmt.Errorf("requests: shape %q: want sliding, fixed or bucket", r.Shape)
-	case r.Burst < 0, r.Burst > 0 && r.Shape != Bucket:
-		return fmt.Errorf("requests: burst %d: only a bucket has one, above 0", r.Burst)
-	}
-	return nil
 }
 
 // Validate joins every problem found.
@@ -172,8 +87,17 @@ func (l Limits) validate(where string) error {
 	if l.MaxInFlight < 0 {
 		problems = append(problems, fmt.Errorf("%smax_in_flight: %d: want 0 or more", where, l.MaxInFlight))
 	}
-	if err := l.Requests.validate(); err != nil {
-		problems = append(problems, fmt.Errorf("%s%w", where, err))
+	for _, counted := range quantities {
+		for _, rate := range l.rates(counted) {
+			if err := rate.validate(); err != nil {
+				problems = append(problems, fmt.Errorf("%s%s: %w", where, counted, err))
+			}
+		}
+	}
+	switch l.Charge {
+	case "", Actual, Reserve, Settle:
+	default:
+		problems = append(problems, fmt.Errorf("%scharge: %q: want actual, reserve or settle", where, l.Charge))
 	}
 	return errors.Join(problems...)
 }

@@ -1,23 +1,28 @@
 package simulator
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // scope is what is limited and counted together: the endpoint or one model.
 type scope struct {
-	limits  Limits
-	window  window // nil: no rate
-	inUse   int    // calls in flight
-	changed time.Time
-	counts  counts
-	busiest busiest
-	prompts map[uint64]*promptCount // of a model; nil for the endpoint
+	maxInFlight int // 0: no bound
+	limits      []*limit
+	charge      Charge
+	inUse       int // calls in flight
+	changed     time.Time
+	counts      counts
+	prompts     map[uint64]*promptCount // of a model; nil for the endpoint
 }
 
 type counts struct {
 	arrived, answered, rejected, failed, abandoned, cut int64
+	rejectedBy                                          map[string]int64
 	maxInFlight                                         int
 	slotTime                                            time.Duration // integral of inUse
 	first, last                                         time.Time     // arrivals
+	used                                                spending      // by calls that have ended
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.
@@ -25,41 +30,75 @@ type promptCount struct{ arrived, taken uint32 }
 
 func newScope(limits Limits) *scope {
 	return &scope{
-		limits:  limits,
-		window:  newWindow(limits.Requests),
-		busiest: busiest{fixed: limits.Requests.Shape == Fixed, length: limits.Requests.Window},
+		maxInFlight: limits.MaxInFlight,
+		limits:      newLimits(limits),
+		charge:      limits.Charge,
+		counts:      counts{rejectedBy: map[string]int64{}},
 	}
 }
 
-func (s *scope) arrive(now time.Time) {
+// charges is what a call is charged on arrival.
+func (s *scope) charges(c *call) spending {
+	if (s.charge == Reserve || s.charge == Settle) && c.bound > 0 {
+		return spending{input: c.spends.input, output: c.bound}
+	}
+	return c.spends
+}
+
+func (s *scope) arrive(now time.Time, c *call) {
 	s.counts.arrived++
 	if s.counts.first.IsZero() {
 		s.counts.first = now
 	}
 	s.counts.last = now
-	if s.window != nil {
-		s.busiest.note(now)
+	for _, l := range s.limits {
+		l.busiest.note(now, s.charges(c).of(l.counted))
 	}
 }
 
-// refuses names the limit that has no room, and how long it will have none where
-// that is known.
-func (s *scope) refuses(now time.Time) (limit string, wait time.Duration) {
-	if s.limits.MaxInFlight > 0 && s.inUse >= s.limits.MaxInFlight {
-		return "concurrent requests", 0
+// refuses says which limit has no room, of several the one that will have none
+// for the longest; nil: all have.
+func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
+	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
+		longest = &refusal{limit: "in flight", kind: "concurrency", message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight)}
 	}
-	if s.window != nil {
-		if wait := s.window.wait(now); wait > 0 {
-			return "requests", wait
+	for _, l := range s.limits {
+		longest = longer(longest, l.refuses(now, s.charges(c)))
+	}
+	return longest
+}
+
+func (s *scope) reject(r *refusal) {
+	s.counts.rejected++
+	s.counts.rejectedBy[r.limit]++
+}
+
+func (s *scope) take(now time.Time, c *call) {
+	s.use(now, 1)
+	for _, l := range s.limits {
+		l.take(now, s.charges(c))
+	}
+}
+
+// leave ends a call that was taken.
+func (s *scope) leave(now time.Time, c *call, ended outcome) {
+	s.use(now, -1)
+	s.counts.used.input += c.spends.input
+	s.counts.used.output += c.spends.output
+	if s.charge == Settle {
+		for _, l := range s.limits {
+			l.settle(now, c.admitted, s.charges(c), c.spends)
 		}
 	}
-	return "", 0
-}
-
-func (s *scope) take(now time.Time) {
-	s.use(now, 1)
-	if s.window != nil {
-		s.window.take(now)
+	switch ended {
+	case answered:
+		s.counts.answered++
+	case failed:
+		s.counts.failed++
+	case cut:
+		s.counts.cut++
+	case abandoned:
+		s.counts.abandoned++
 	}
 }
 
@@ -77,9 +116,12 @@ func (s *scope) sinceChange(now time.Time) time.Duration {
 
 // reset forgets what was counted; calls in flight and the limits' memory stay.
 func (s *scope) reset(now time.Time) {
-	s.counts = counts{maxInFlight: s.inUse}
+	s.counts = counts{maxInFlight: s.inUse, rejectedBy: map[string]int64{}}
 	s.changed = now
-	s.busiest.most, s.busiest.arrived = 0, nil
+	for _, l := range s.limits {
+		l.busiest.forget()
+		l.charged, l.since = 0, now
+	}
 	if s.prompts != nil {
 		s.prompts = map[uint64]*promptCount{}
 	}

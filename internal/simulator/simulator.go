@@ -79,14 +79,16 @@ func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	b := s.behaviour(req.Model)
-	call, refused := s.admit(req)
+	call, refused := s.admit(req, answer(req.Model, req.Messages, req.schema()), b)
 	w.Header().Set("X-Request-Id", call.requestID())
-	call.rate.write(w.Header())
+	for _, state := range call.told {
+		state.write(w.Header())
+	}
 	if refused != nil {
 		refused.reply(b.RetryAfter.at(call.draw("retry after"))).send(w)
 		return
 	}
-	answer := s.reply(r.Context(), req, call, b)
+	answer := call.reply(r.Context(), b)
 	withheld := 1
 	if answer.outcome == cut {
 		withheld = len(answer.body) / 2
@@ -105,40 +107,30 @@ func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply decides what a call that was taken is answered, and blocks for its
+// reply does what is planned for a call that was taken, and blocks for its
 // latency or until the client left.
-func (s *Simulator) reply(ctx context.Context, req *chatRequest, call *call, b Behaviour) reply {
-	delay := time.NewTimer(b.Latency.at(call.draw("latency")))
+func (c *call) reply(ctx context.Context, b Behaviour) reply {
+	delay := time.NewTimer(b.Latency.at(c.draw("latency")))
 	defer delay.Stop()
 	select {
 	case <-ctx.Done():
 		return reply{outcome: abandoned}
 	case <-delay.C:
 	}
-	if call.draw("hang") < b.HangRate {
+	switch c.plan.fate {
+	case hanging:
 		<-ctx.Done()
 		return reply{outcome: abandoned}
-	}
-	switch {
-	case call.draw("fail") < b.FailRate, call.taken == 1 && s.isOneIn(b.FailEvery, call.prompt):
-		return plannedFailure(b, call)
-	case b.WithoutSchemas && req.schema() != "":
+	case failing:
+		return plannedFailure(b, c)
+	case unsupported:
 		return badRequest("This response_format type is not supported: json_schema")
 	}
-	text := answer(req.Model, req.Messages, req.schema())
-	if call.draw("malformed") < b.MalformedRate {
-		text = garble(text, hashOf("garble", call.luck))
+	r := c.completion()
+	if c.plan.fate == halved {
+		r.outcome = cut
 	}
-	good := req.completion(call, text)
-	if call.draw("cut") < b.CutRate {
-		good.outcome = cut
-	}
-	return good
-}
-
-// isOneIn picks one prompt in n; none where n is 0.
-func (s *Simulator) isOneIn(n int, prompt uint64) bool {
-	return n > 0 && mix(prompt+s.config.Seed)%uint64(n) == 0
+	return r
 }
 
 // Reset forgets everything counted so far. Calls in flight stay in flight and

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 )
 
@@ -225,8 +226,8 @@ func TestAverageInFlightFromTwoSamples(t *testing.T) {
 func TestRatesAreEnforcedPerModelAndTold(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{
-		Limits: Limits{Requests: Rate{N: 5, Window: time.Hour}},
-		Models: map[string]Model{"small": {Limits: Limits{Requests: Rate{N: 2, Window: time.Hour}}}},
+		Limits: Limits{Requests: Rates{{N: 5, Window: time.Hour}}},
+		Models: map[string]Model{"small": {Limits: Limits{Requests: Rates{{N: 2, Window: time.Hour}}}}},
 	})
 	statuses := func(model string, n int) (got []int) {
 		for i := range n {
@@ -248,8 +249,13 @@ func TestRatesAreEnforcedPerModelAndTold(t *testing.T) {
 	if err != nil || reset < 59*time.Minute || reset > time.Hour || c.header.Get("Retry-After") == "" {
 		t.Errorf("reset: got %v, %v; headers %v", reset, err, c.header)
 	}
-	if got := s.Stats(); got.All.BusiestWindow != 8 || got.Models["small"].BusiestWindow != 3 || got.All.Rejected != 3 {
+	got := s.Stats()
+	if got.All.Limits[0].Busiest != 8 || got.Models["small"].Limits[0].Busiest != 3 || got.All.Rejected != 3 {
 		t.Errorf("counted: got %+v", got)
+	}
+	want := map[string]int64{"requests 5/1h0m0s": 2, "requests 2/1h0m0s": 1}
+	if diff := cmp.Diff(want, got.All.RejectedBy); diff != "" {
+		t.Errorf("rejected by (-want +got):\n%s", diff)
 	}
 }
 

@@ -1,6 +1,9 @@
 package simulator
 
-import "time"
+import (
+	"maps"
+	"time"
+)
 
 // Stats is what arrived since the start or the last reset.
 type Stats struct {
@@ -27,7 +30,22 @@ type Counts struct {
 	Prompts         int       `json:"prompts"`          // different ones
 	PromptsRepeated int       `json:"prompts_repeated"` // arrived more than once
 	PromptsRetaken  int       `json:"prompts_retaken"`  // taken, not rejected, more than once
-	BusiestWindow   int       `json:"busiest_window"`   // most arrivals in one window of the rate; 0 without a rate
+	// InputTokens and OutputTokens were used by calls that have ended.
+	InputTokens  int64            `json:"input_tokens"`
+	OutputTokens int64            `json:"output_tokens"`
+	RejectedBy   map[string]int64 `json:"rejected_by,omitempty"` // by the name of the limit; "in flight" is one
+	Limits       []LimitCounts    `json:"limits,omitempty"`
+}
+
+// LimitCounts are those of one rate, in the order requests, tokens,
+// input_tokens, output_tokens.
+type LimitCounts struct {
+	Limit string `json:"limit"` // its name, for example "tokens 200000/1m0s"
+	// Busiest is the most that arrived in one window, whether admitted or not:
+	// requests, or the tokens that they are charged. Clients kept a sliding or
+	// fixed limit if it is not above N; a bucket's if nothing was rejected.
+	Busiest int   `json:"busiest"`
+	Charged int64 `json:"charged"` // of requests admitted
 }
 
 // Stats is a consistent picture of this moment.
@@ -63,7 +81,12 @@ func (s *scope) snapshot(now time.Time) Counts {
 		FirstArrival:    s.counts.first,
 		LastArrival:     s.counts.last,
 		Prompts:         len(s.prompts),
-		BusiestWindow:   s.busiest.most,
+		InputTokens:     int64(s.counts.used.input),
+		OutputTokens:    int64(s.counts.used.output),
+		RejectedBy:      maps.Clone(s.counts.rejectedBy),
+	}
+	for _, l := range s.limits {
+		c.Limits = append(c.Limits, LimitCounts{Limit: l.name(), Busiest: l.busiest.most, Charged: l.charged})
 	}
 	for _, p := range s.prompts {
 		if p.arrived > 1 {

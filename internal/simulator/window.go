@@ -1,61 +1,76 @@
 package simulator
 
-import (
-	"sort"
-	"time"
-)
+import "time"
 
-// window enforces a Rate. Times given to it never go back.
+// window enforces a Rate. Times given to it never go back, and no cost is above
+// the rate's largest.
 type window interface {
-	// wait is how long until a request would be admitted; 0: now.
-	wait(now time.Time) time.Duration
-	// take counts a request that is admitted now.
-	take(now time.Time)
-	// left is how many would be admitted now, one after the other.
+	// wait is how long until a request of that cost would be admitted; 0: now.
+	wait(now time.Time, cost int) time.Duration
+	// take charges a request that is admitted now.
+	take(now time.Time, cost int)
+	// settle changes by how much a request was charged that was admitted before.
+	settle(now, admitted time.Time, by int)
+	// left is the largest cost that would be admitted now.
 	left(now time.Time) int
+	// reset is how long until nothing that was charged counts any more.
+	reset(now time.Time) time.Duration
 }
 
 func newWindow(r Rate) window {
-	switch {
-	case r == Rate{}:
-		return nil
-	case r.Shape == Fixed:
+	switch r.Shape {
+	case Fixed:
 		return &fixedWindow{n: r.N, length: r.Window}
-	case r.Shape == Bucket:
-		capacity := r.Burst
-		if capacity == 0 {
-			capacity = r.N
-		}
-		return &bucket{capacity: float64(capacity), perNano: float64(r.N) / float64(r.Window), tokens: float64(capacity)}
+	case Bucket:
+		capacity := float64(r.largest())
+		return &bucket{capacity: capacity, perNano: float64(r.N) / float64(r.Window), tokens: capacity}
 	}
-	return &slidingWindow{admitted: make([]time.Time, r.N), length: r.Window}
+	return &slidingWindow{n: r.N, length: r.Window}
 }
 
-// slidingWindow keeps the times of the last n admissions in a ring.
+// slidingWindow keeps what was charged within the window's length.
 type slidingWindow struct {
-	admitted []time.Time // the zero time: never
-	next     int         // the oldest
-	length   time.Duration
+	ledger
+	n      int
+	length time.Duration
 }
 
-func (w *slidingWindow) wait(now time.Time) time.Duration {
-	oldest := w.admitted[w.next]
-	if oldest.IsZero() {
+func (w *slidingWindow) pass(now time.Time) {
+	w.expire(func(at time.Time) bool { return now.Sub(at) >= w.length })
+}
+
+func (w *slidingWindow) wait(now time.Time, cost int) time.Duration {
+	w.pass(now)
+	over := w.sum + cost - w.n
+	if over <= 0 {
 		return 0
 	}
-	return max(0, w.length-now.Sub(oldest))
+	for _, c := range w.charges {
+		if over -= c.cost; over <= 0 {
+			return w.length - now.Sub(c.at)
+		}
+	}
+	return w.length
 }
 
-func (w *slidingWindow) take(now time.Time) {
-	w.admitted[w.next] = now
-	w.next = (w.next + 1) % len(w.admitted)
+func (w *slidingWindow) take(now time.Time, cost int) {
+	w.pass(now)
+	w.add(now, cost)
 }
+
+func (w *slidingWindow) settle(_, admitted time.Time, by int) { w.change(admitted, by) }
 
 func (w *slidingWindow) left(now time.Time) int {
-	return sort.Search(len(w.admitted), func(i int) bool { // the oldest first
-		at := w.admitted[(w.next+i)%len(w.admitted)]
-		return !at.IsZero() && now.Sub(at) < w.length
-	})
+	w.pass(now)
+	return max(0, w.n-w.sum)
+}
+
+func (w *slidingWindow) reset(now time.Time) time.Duration {
+	w.pass(now)
+	if len(w.charges) == 0 {
+		return 0
+	}
+	return w.length - now.Sub(w.charges[len(w.charges)-1].at)
 }
 
 // fixedWindow counts in stretches that begin at multiples of length on the
@@ -64,31 +79,50 @@ type fixedWindow struct {
 	n      int
 	length time.Duration
 	start  time.Time
-	count  int
+	sum    int
 }
 
 func (w *fixedWindow) turn(now time.Time) {
 	if start := now.Truncate(w.length); !start.Equal(w.start) {
-		w.start, w.count = start, 0
+		w.start, w.sum = start, 0
 	}
 }
 
-func (w *fixedWindow) wait(now time.Time) time.Duration {
+func (w *fixedWindow) wait(now time.Time, cost int) time.Duration {
 	w.turn(now)
-	if w.count < w.n {
+	if w.sum+cost <= w.n {
 		return 0
 	}
+	return w.rest(now)
+}
+
+func (w *fixedWindow) rest(now time.Time) time.Duration {
 	return w.start.Add(w.length).Sub(now.Round(0)) // by the wall clock, as start is
 }
 
-func (w *fixedWindow) take(now time.Time) {
+func (w *fixedWindow) take(now time.Time, cost int) {
 	w.turn(now)
-	w.count++
+	w.sum += cost
+}
+
+func (w *fixedWindow) settle(now, admitted time.Time, by int) {
+	w.turn(now)
+	if admitted.Truncate(w.length).Equal(w.start) {
+		w.sum += by
+	}
 }
 
 func (w *fixedWindow) left(now time.Time) int {
 	w.turn(now)
-	return w.n - w.count
+	return max(0, w.n-w.sum)
+}
+
+func (w *fixedWindow) reset(now time.Time) time.Duration {
+	w.turn(now)
+	if w.sum == 0 {
+		return 0
+	}
+	return w.rest(now)
 }
 
 // bucket holds tokens that flow in evenly.
@@ -108,45 +142,35 @@ func (b *bucket) fill(now time.Time) {
 	b.filled = now
 }
 
-func (b *bucket) wait(now time.Time) time.Duration {
+func (b *bucket) wait(now time.Time, cost int) time.Duration {
 	b.fill(now)
-	if b.tokens >= 1-grain {
-		return 0
-	}
-	return time.Duration((1-b.tokens)/b.perNano) + 1
+	return b.until(float64(cost))
 }
 
-func (b *bucket) take(now time.Time) {
+// until is how long until the bucket holds so many tokens.
+func (b *bucket) until(tokens float64) time.Duration {
+	if b.tokens >= tokens-grain {
+		return 0
+	}
+	return time.Duration((tokens-b.tokens)/b.perNano) + 1
+}
+
+func (b *bucket) take(now time.Time, cost int) {
 	b.fill(now)
-	b.tokens--
+	b.tokens -= float64(cost)
+}
+
+func (b *bucket) settle(now, _ time.Time, by int) {
+	b.fill(now)
+	b.tokens -= float64(by) // what is above the capacity is spilt at the next fill
 }
 
 func (b *bucket) left(now time.Time) int {
 	b.fill(now)
-	return int(b.tokens + grain)
+	return max(0, int(b.tokens+grain))
 }
 
-// busiest finds the most arrivals in any one window: of the fixed ones, or of
-// any stretch of the length.
-type busiest struct {
-	fixed   bool
-	length  time.Duration
-	arrived []time.Time
-	most    int
-}
-
-func (b *busiest) note(now time.Time) {
-	out := 0
-	for out < len(b.arrived) && b.past(b.arrived[out], now) {
-		out++
-	}
-	b.arrived = append(b.arrived[out:], now)
-	b.most = max(b.most, len(b.arrived))
-}
-
-func (b *busiest) past(at, now time.Time) bool {
-	if b.fixed {
-		return !at.Truncate(b.length).Equal(now.Truncate(b.length))
-	}
-	return now.Sub(at) >= b.length
+func (b *bucket) reset(now time.Time) time.Duration {
+	b.fill(now)
+	return b.until(b.capacity)
 }

@@ -9,40 +9,46 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWindowsAgainstTheirDefinition sends random arrivals and checks each
-// decision by counting all those admitted before.
+// event is what a brute-force count knows of a window: what was charged at which
+// time, and what was settled later.
+type event struct {
+	at      time.Time
+	cost    int // what a charge has become; what a settlement gives back, below 0
+	settles bool
+}
+
+// TestWindowsAgainstTheirDefinition sends random arrivals of random cost, settles
+// some of them later, and checks each decision by counting all that was before.
 func TestWindowsAgainstTheirDefinition(t *testing.T) {
 	t.Parallel()
-	const n, burst, length = 7, 3, time.Second
+	const n, burst, length = 17, 9, time.Second
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	for shape, room := range map[Shape]func(admitted []time.Time, now time.Time) bool{
-		Sliding: func(admitted []time.Time, now time.Time) bool {
-			recent := 0
-			for _, at := range admitted {
-				if now.Sub(at) < length {
-					recent++
-				}
+	sum := func(events []event, counts func(at time.Time) bool) (total int) {
+		for _, e := range events {
+			if !e.settles && counts(e.at) {
+				total += e.cost
 			}
-			return recent < n
+		}
+		return total
+	}
+	for shape, room := range map[Shape]func(events []event, now time.Time) float64{
+		Sliding: func(events []event, now time.Time) float64 {
+			return float64(n - sum(events, func(at time.Time) bool { return now.Sub(at) < length }))
 		},
-		Fixed: func(admitted []time.Time, now time.Time) bool {
-			same := 0
-			for _, at := range admitted {
-				if at.Unix() == now.Unix() {
-					same++
-				}
-			}
-			return same < n
+		Fixed: func(events []event, now time.Time) float64 {
+			return float64(n - sum(events, func(at time.Time) bool { return at.Unix() == now.Unix() }))
 		},
-		// Of a bucket: no stretch that ends now has more than its burst and what
-		// flowed in meanwhile.
-		Bucket: func(admitted []time.Time, now time.Time) bool {
-			for i, at := range admitted {
-				if float64(len(admitted)-i+1) > burst+now.Sub(at).Seconds()*n/length.Seconds()+1e-6 {
-					return false
-				}
+		// A bucket is nowhere above its burst, neither before nor after an event,
+		// and loses since then what was charged and gains what flowed in.
+		Bucket: func(events []event, now time.Time) float64 {
+			level, since := float64(burst), 0.0
+			for i := len(events) - 1; i >= 0; i-- {
+				full := burst + now.Sub(events[i].at).Seconds()*n/length.Seconds()
+				level = min(level, full-since)
+				since += float64(events[i].cost)
+				level = min(level, full-since)
 			}
-			return true
+			return level
 		},
 	} {
 		t.Run(string(shape), func(t *testing.T) {
@@ -53,28 +59,49 @@ func TestWindowsAgainstTheirDefinition(t *testing.T) {
 			}
 			w := newWindow(rate)
 			random := rand.New(rand.NewPCG(1, uint64(len(shape))))
-			var admitted []time.Time
-			for now, refused := start, 0; refused < 300; now = now.Add(time.Duration(random.IntN(250)) * time.Millisecond) {
-				wait, want := w.wait(now), room(admitted, now)
-				if (wait == 0) != want {
-					t.Fatalf("%v after the start, %d admitted: wait %v, want room: %v", now.Sub(start), len(admitted), wait, want)
+			var events []event
+			refused, settled := 0, 0
+			for now := start; refused < 1000; now = now.Add(time.Duration(random.IntN(250)) * time.Millisecond) {
+				cost := 1 + random.IntN(rate.largest())
+				wait, free := w.wait(now, cost), room(events, now)
+				if (wait == 0) != (float64(cost) <= free+grain) {
+					t.Fatalf("%v after the start, cost %d: wait %v, want room for %v", now.Sub(start), cost, wait, free)
+				}
+				if got, want := w.left(now), max(0, int(free+grain)); got != want {
+					t.Fatalf("left: got %d, want %d", got, want)
 				}
 				if wait > 0 {
 					refused++
-					if w.left(now) != 0 {
-						t.Fatalf("left: got %d while there is a wait", w.left(now))
+					if early := now.Add(wait - time.Microsecond); wait > time.Microsecond && w.wait(early, cost) == 0 {
+						t.Fatalf("cost %d: room a microsecond before the end of a wait of %v", cost, wait)
 					}
-					now = now.Add(wait) // exactly then there is room
-					if again := w.wait(now); again != 0 || !room(admitted, now) {
+					now = now.Add(wait)
+					if again := w.wait(now, cost); again != 0 || room(events, now)+grain < float64(cost) {
 						t.Fatalf("after waiting %v: wait %v", wait, again)
 					}
 				}
-				left := w.left(now)
-				w.take(now)
-				admitted = append(admitted, now)
-				if got := w.left(now); got != left-1 {
-					t.Fatalf("left: got %d after taking one of %d", got, left)
+				w.take(now, cost)
+				events = append(events, event{at: now, cost: cost})
+				if i := len(events) - 1 - random.IntN(4); i >= 0 && !events[i].settles && events[i].cost > 1 {
+					settled++
+					by := -random.IntN(events[i].cost)
+					now = now.Add(time.Duration(random.IntN(700)) * time.Millisecond)
+					w.settle(now, events[i].at, by)
+					if shape == Bucket {
+						events = append(events, event{at: now, cost: by, settles: true})
+					} else {
+						events[i].cost += by
+					}
 				}
+				if random.IntN(10) == 0 {
+					now = now.Add(w.reset(now))
+					if got := w.left(now); got != rate.largest() {
+						t.Fatalf("left after the reset: got %d, want %d", got, rate.largest())
+					}
+				}
+			}
+			if settled < 200 {
+				t.Errorf("settled: got %d, want some hundreds", settled)
 			}
 		})
 	}
@@ -84,31 +111,41 @@ func TestBusiestWindow(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1000, 0)
 	arrivals := []int{600, 700, 800, 1100, 1200, 2300}
-	for fixed, want := range map[bool]int{false: 5, true: 3} {
+	for fixed, want := range map[bool]int{false: 50, true: 30} {
 		b := busiest{fixed: fixed, length: time.Second}
 		for _, ms := range arrivals {
-			b.note(start.Add(time.Duration(ms) * time.Millisecond))
+			b.note(start.Add(time.Duration(ms)*time.Millisecond), 10)
 		}
 		if b.most != want {
 			t.Errorf("fixed %v: got %d, want %d", fixed, b.most, want)
+		}
+		b.change(start.Add(2300*time.Millisecond), -9)
+		b.note(start.Add(2400*time.Millisecond), want)
+		if b.most != want+1 {
+			t.Errorf("fixed %v, after a settlement: got %d, want %d", fixed, b.most, want+1)
 		}
 	}
 }
 
 func TestConfigAsJSON(t *testing.T) {
 	t.Parallel()
-	const written = `{"max_in_flight":16,"requests":"60/1m0s bucket:5","latency":"200ms..2s","hang_rate":0.1,"seed":7,` +
+	const written = `{"max_in_flight":16,"requests":"60/1m0s bucket:5, 1000/24h0m0s fixed","tokens":"200000/1m0s bucket","charge":"settle","latency":"200ms..2s","hang_rate":0.1,"seed":7,` +
 		`"models":{"slow":{"max_in_flight":2,"requests":"5/1s fixed","behaviour":{"latency":"5s"}}}}`
 	var got Config
 	if err := json.Unmarshal([]byte(written), &got); err != nil {
 		t.Fatal(err)
 	}
 	want := Config{
-		Limits:    Limits{MaxInFlight: 16, Requests: Rate{N: 60, Window: time.Minute, Shape: Bucket, Burst: 5}},
+		Limits: Limits{
+			MaxInFlight: 16,
+			Requests:    Rates{{N: 60, Window: time.Minute, Shape: Bucket, Burst: 5}, {N: 1000, Window: 24 * time.Hour, Shape: Fixed}},
+			Tokens:      Rates{{N: 200_000, Window: time.Minute, Shape: Bucket}},
+			Charge:      Settle,
+		},
 		Behaviour: Behaviour{Latency: Span{200 * time.Millisecond, 2 * time.Second}, HangRate: 0.1},
 		Seed:      7,
 		Models: map[string]Model{"slow": {
-			Limits:    Limits{MaxInFlight: 2, Requests: Rate{N: 5, Window: time.Second, Shape: Fixed}},
+			Limits:    Limits{MaxInFlight: 2, Requests: Rates{{N: 5, Window: time.Second, Shape: Fixed}}},
 			Behaviour: &Behaviour{Latency: Span{5 * time.Second, 5 * time.Second}},
 		}},
 	}
@@ -128,7 +165,8 @@ func TestBadConfigs(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		`{"latency":"5"}`, `{"latency":"2s..1s"}`, `{"latency":"-1s"}`, `{"requests":"60"}`, `{"requests":"0/1m"}`, `{"requests":"6/0s"}`,
-		`{"requests":"6/1s round"}`, `{"requests":"6/1s fixed:3"}`, `{"requests":"6/1s bucket:0"}`, `{"requests":"0/0s"}`,
+		`{"requests":"6/1s round"}`, `{"requests":"6/1s fixed:3"}`, `{"requests":"6/1s bucket:0"}`, `{"requests":"0/0s"}`, `{"requests":""}`, `{"requests":"6/1s,"}`,
+		`{"tokens":"6"}`, `{"input_tokens":"0/1m"}`, `{"output_tokens":"6/1s, 0/1m"}`, `{"charge":"later"}`,
 		`{"fail_rate":1.5}`, `{"fail_status":200}`, `{"fail_every":-1}`, `{"max_in_flight":-1}`, `{"models":{"m":{"behaviour":{"cut_rate":-1}}}}`,
 	} {
 		var c Config

@@ -83,7 +83,7 @@ func TestSimulatedFailuresAreClassified(t *testing.T) {
 		hint   time.Duration // at least
 	}{
 		"overload": {simulator.Config{Behaviour: always}, 1, providers.Overloaded, 1500 * time.Millisecond},
-		"rate":     {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rate{N: 1, Window: time.Hour}}}, 2, providers.RateLimited, 59 * time.Minute},
+		"rate":     {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}}, 2, providers.RateLimited, 59 * time.Minute},
 		"cut":      {simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}}, 1, providers.Transient, 0},
 		"hang":     {simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}}, 1, providers.Timeout, 0},
 	} {
