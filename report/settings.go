@@ -65,6 +65,9 @@ func (r *Report) settings() []setting {
 	if !r.Evaluation.Finished.IsZero() {
 		add("finished", "%s, %s later", dateTime(r.Evaluation.Finished), took(r.Evaluation))
 	}
+	if !r.Evaluation.Cancelled.IsZero() {
+		add("cancelled", "%s, with what was recorded until then", dateTime(r.Evaluation.Cancelled))
+	}
 	return all
 }
 

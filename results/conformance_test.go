@@ -27,6 +27,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"identity stays":           testIdentity,
 		"evaluation round trip":    testEvaluation,
 		"evaluation stored again":  testEvaluationAgain,
+		"evaluation cancelled":     testCancelled,
 		"missing text":             testMissingText,
 		"unknown evaluation":       testUnknownEvaluation,
 		"generations":              testGenerations,
@@ -127,6 +128,48 @@ func testEvaluationAgain(t *testing.T, url string) {
 	got, err := sink.Evaluation(ctx, e.ID)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("stored again: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+// A cancellation is noted once, holds for whoever opens the sink, and ends when
+// the evaluation goes on.
+func testCancelled(t *testing.T, url string) {
+	ctx := context.Background()
+	sink, e := openSink(t, url)
+	noTexts := func(func(string, string) bool) {}
+	want := func(step string, at time.Time) {
+		t.Helper()
+		got, err := sink.Evaluation(ctx, e.ID)
+		list, listErr := sink.Evaluations(ctx)
+		if err != nil || listErr != nil || len(list) != 1 || !got.Cancelled.Equal(at) || !list[0].Cancelled.Equal(at) {
+			t.Errorf("%s: cancelled at %s, in the list %+v, %v, %v; want %s", step, got.Cancelled, list, err, listErr, at)
+		}
+	}
+	cancel := func(at time.Time) {
+		t.Helper()
+		if err := sink.Cancel(ctx, e.ID, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put := func(at time.Time) {
+		t.Helper()
+		e.Cancelled = at
+		if err := sink.PutEvaluation(ctx, e, noTexts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want("never", time.Time{})
+	cancel(epoch.Add(time.Minute))
+	cancel(epoch.Add(time.Hour))
+	want("twice", epoch.Add(time.Minute))
+	put(epoch.Add(2 * time.Hour))
+	want("stored again as cancelled", epoch.Add(time.Minute))
+	put(time.Time{})
+	want("going on", time.Time{})
+	cancel(epoch.Add(3 * time.Hour))
+	want("again", epoch.Add(3*time.Hour))
+	if err := sink.Cancel(ctx, "ev-222222222222", epoch); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("an evaluation that is not stored: got %v, want ErrNoEvaluation", err)
 	}
 }
 

@@ -19,6 +19,7 @@ type manifestHead struct {
 	Name       string          `json:"name"`
 	Created    *string         `json:"created_at"`
 	Finished   *string         `json:"finished_at"`
+	Cancelled  *string         `json:"cancelled_at,omitempty"`
 	Settings   record.Settings `json:"settings"`
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
@@ -122,7 +123,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation) err
 func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error) {
 	head := manifestHead{
 		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
-		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Settings: e.Settings,
+		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Settings: e.Settings,
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
 	}
 	counts, err := r.Counts(ctx, e.ID)

@@ -43,7 +43,8 @@ var (
 type Sink interface {
 	Reader
 	// PutEvaluation stores what e asks and how it is carried out. Stored again,
-	// the settings and phases are replaced, while Created and Finished stay.
+	// the settings and phases are replaced, while Created and Finished stay; and
+	// one that was cancelled goes on again, unless e.Cancelled says otherwise.
 	// texts are documents by their hash; those stored before need not be given.
 	// A document without text is an error and stores nothing.
 	PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error
@@ -53,6 +54,9 @@ type Sink interface {
 	Append(ctx context.Context, id eval.ID, entries []record.Entry) error
 	// Finish notes when the evaluation's last run ended.
 	Finish(ctx context.Context, id eval.ID, at time.Time) error
+	// Cancel notes that the evaluation was cancelled, which holds until
+	// PutEvaluation stores it again.
+	Cancel(ctx context.Context, id eval.ID, at time.Time) error
 }
 
 // Reader reads a sink. Rows are read as they are asked for, so an evaluation may
@@ -103,20 +107,22 @@ type Reader interface {
 
 // Evaluation is an evaluation as a sink keeps it.
 type Evaluation struct {
-	ID       eval.ID
-	Plan     *eval.Evaluation
-	Settings record.Settings
-	Phases   []record.Phase
-	Created  time.Time
-	Finished time.Time // zero: not finished
+	ID        eval.ID
+	Plan      *eval.Evaluation
+	Settings  record.Settings
+	Phases    []record.Phase
+	Created   time.Time
+	Finished  time.Time // zero: not finished
+	Cancelled time.Time // zero: not cancelled, or it goes on again
 }
 
 // Listed is one line of a list of evaluations.
 type Listed struct {
-	ID       eval.ID
-	Name     string
-	Created  time.Time
-	Finished time.Time // zero: not finished
+	ID        eval.ID
+	Name      string
+	Created   time.Time
+	Finished  time.Time // zero: not finished
+	Cancelled time.Time // zero: not cancelled, or it goes on again
 }
 
 // PhaseCounts says how far a phase has come.

@@ -58,27 +58,37 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 // Evaluations lists what is stored, oldest first.
 func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
 	return collect(rows(ctx, r, func(row *sql.Rows, l *Listed) error {
-		var created, finished stamp
-		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished)
-		l.Created, l.Finished = created.Time, finished.Time
+		var created, finished, cancelled stamp
+		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished, &cancelled)
+		l.Created, l.Finished, l.Cancelled = created.Time, finished.Time, cancelled.Time
 		return err
-	}, "SELECT id, name, created_at, finished_at FROM evaluations ORDER BY created_at, id"))
+	}, "SELECT id, name, created_at, finished_at, "+cancelledAt+" FROM evaluations e ORDER BY created_at, id"))
 }
+
+// Events that say whether an evaluation is cancelled: the last of them holds.
+const (
+	eventCancelled = "cancelled"
+	eventResumed   = "resumed"
+)
+
+// cancelledAt is when evaluation e was cancelled, NULL when it is not.
+const cancelledAt = `(SELECT CASE name WHEN '` + eventCancelled + `' THEN created_at END FROM events
+	WHERE evaluation = e.id AND name IN ('` + eventCancelled + `', '` + eventResumed + `') ORDER BY id DESC LIMIT 1)`
 
 // Evaluation is one stored evaluation.
 func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error) {
 	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
 	var plan, settings string
-	var created, finished stamp
-	err := r.db.QueryRowContext(ctx, "SELECT plan, settings, created_at, finished_at FROM evaluations WHERE id = ?", string(id)).
-		Scan(&plan, &settings, &created, &finished)
+	var created, finished, cancelled stamp
+	err := r.db.QueryRowContext(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+" FROM evaluations e WHERE id = ?", string(id)).
+		Scan(&plan, &settings, &created, &finished, &cancelled)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.path, ErrNoEvaluation)
 	}
 	if err != nil {
 		return Evaluation{}, explain("read", r.path, err)
 	}
-	e.Created, e.Finished = created.Time, finished.Time
+	e.Created, e.Finished, e.Cancelled = created.Time, finished.Time, cancelled.Time
 	if err := json.Unmarshal([]byte(plan), e.Plan); err != nil {
 		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.path, err)
 	}

@@ -57,6 +57,9 @@ func (s *sqlite) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq
 				return err
 			}
 		}
+		if err := noteCancelled(ctx, tx, e.ID, e.Cancelled); err != nil {
+			return err
+		}
 		return s.putTexts(ctx, tx, e.Plan.Documents, texts)
 	})
 }
@@ -89,6 +92,34 @@ func (s *sqlite) putTexts(ctx context.Context, tx *sql.Tx, documents []eval.Docu
 		}
 	}
 	return nil
+}
+
+// noteCancelled appends to the events that an evaluation was cancelled at a time,
+// or, at the zero time, that it goes on; nothing when that is so already.
+func noteCancelled(ctx context.Context, tx *sql.Tx, id eval.ID, at time.Time) error {
+	name := eventCancelled
+	if at.IsZero() {
+		name, at = eventResumed, time.Now()
+	}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO events (evaluation, name, metadata, created_at)
+		SELECT e.id, ?, '{}', ? FROM evaluations e WHERE e.id = ? AND (`+cancelledAt+` IS NULL) = ?`,
+		name, stamp{at}, string(id), name == eventCancelled)
+	return err
+}
+
+// Cancel notes that the evaluation was cancelled.
+func (s *sqlite) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
+	return s.transact(ctx, fmt.Sprintf("note that %s is cancelled", id), func(tx *sql.Tx) error {
+		var found int
+		switch err := tx.QueryRowContext(ctx, "SELECT 1 FROM evaluations WHERE id = ?", string(id)).Scan(&found); {
+		case errors.Is(err, sql.ErrNoRows):
+			return ErrNoEvaluation
+		case err != nil:
+			return err
+		}
+		return noteCancelled(ctx, tx, id, at)
+	})
 }
 
 // Finish notes when the evaluation's last run ended.

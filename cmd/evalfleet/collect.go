@@ -184,6 +184,9 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 	case err != nil:
 		return sinkError(err)
 	case end.cancelled:
+		if err := sink.Cancel(ctx, id, time.Now()); err != nil {
+			return sinkError(err)
+		}
 		if err := d.store.Expire(ctx, r); err != nil {
 			return withCode(exitUnreachable, err)
 		}

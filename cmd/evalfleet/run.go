@@ -192,6 +192,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	}
 	receipt, err := submit(ctx)
 	if errors.Is(err, store.ErrCancelled) {
+		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
+			return sinkError(err)
+		}
 		return usageError("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
 	}
 	if err != nil {
@@ -250,6 +253,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
 	}
 	if end.cancelled {
+		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
+			return sinkError(err)
+		}
 		return end.cancellation("the rest can be done with: " + j.resumeWith)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
@@ -305,9 +311,11 @@ func openSink(ctx context.Context, url string, out *folder, r record.Evaluation,
 		out.undo()
 		return nil, sinkError(err)
 	}
-	err = sink.PutEvaluation(ctx, results.Evaluation{
-		ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now(),
-	}, maps.All(texts))
+	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
+	if r.Status == record.StatusCancelled {
+		asked.Cancelled = time.Now()
+	}
+	err = sink.PutEvaluation(ctx, asked, maps.All(texts))
 	if err != nil {
 		_ = sink.Close()
 		return nil, withCode(exitUnreachable, err)

@@ -305,9 +305,11 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 		}
 		line := standing{Evaluation: of.ID, Name: of.Name, Created: of.Created, Status: statusInFolder(s.source.dir, of)}
 		for _, phase := range counts {
-			line.Phases = append(line.Phases, phaseStanding{
-				Kind: phase.Kind, Runs: phase.Runs, Succeeded: phase.Succeeded, Failed: phase.Failed, Cancelled: phase.Cancelled,
-			})
+			of := phaseStanding{Kind: phase.Kind, Runs: phase.Runs, Succeeded: phase.Succeeded, Failed: phase.Failed}
+			if line.Status == record.StatusCancelled { // a sink has no rows of cancelled runs
+				of.Cancelled = phase.Runs - phase.Succeeded - phase.Failed
+			}
+			line.Phases = append(line.Phases, of)
 		}
 		s.addSink(ctx, &line, "", now)
 		list = append(list, line)
@@ -316,10 +318,12 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 }
 
 func statusInFolder(dir string, of results.Listed) record.Status {
-	switch {
+	switch busy := inUse(dir); {
+	case !of.Cancelled.IsZero() && !busy:
+		return record.StatusCancelled
 	case !of.Finished.IsZero():
 		return record.StatusDone
-	case inUse(dir):
+	case busy:
 		return statusRunning
 	}
 	return statusInterrupted

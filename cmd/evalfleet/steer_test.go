@@ -118,8 +118,15 @@ func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 	if arrived := f.stats().All.Arrived; arrived >= f.runs {
 		t.Fatalf("all %d calls were made before the cancellation", arrived)
 	}
+	s := f.inFolder("out")
+	if p := s.Phases[0]; s.Status != record.StatusCancelled || p.Cancelled == 0 || p.Succeeded+p.Cancelled != f.runs {
+		t.Errorf("status of the folder: %s, %+v; want cancelled, and all %d ended", s.Status, p, f.runs)
+	}
 	f.do(exitOK, "resume", "out")
 	f.wantRowsOnce()
+	if s := f.inFolder("out"); s.Status != record.StatusDone || s.Phases[0].Cancelled != 0 {
+		t.Errorf("status of the folder once it was resumed: %s, %+v; want done", s.Status, s.Phases[0])
+	}
 }
 
 // TestFailedRunsAreRetriedByClass, in a folder and in a fleet.
@@ -157,6 +164,16 @@ func TestFailedRunsAreRetriedByClass(t *testing.T) {
 		t.Errorf("after the retry: %+v; want %d succeeded", s.Phases, f.runs)
 	}
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml", "--again", "fleet", "--retry-failed", "--wait", "--out-dir", "fleet-out")
+}
+
+// inFolder is what status says of an output folder's evaluation.
+func (f *fleet) inFolder(dir string) standing {
+	f.t.Helper()
+	var list []standing
+	if err := json.Unmarshal([]byte(f.do(exitOK, "status", "--json", dir).stdout.String()), &list); err != nil || len(list) != 1 {
+		f.t.Fatalf("status --json %s: %d evaluations, %v; want 1", dir, len(list), err)
+	}
+	return list[0]
 }
 
 func (f *fleet) hasStatus(want record.Status) string {
@@ -199,6 +216,9 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 		t.Errorf("delete with results that were not collected says %q", last)
 	}
 	f.onFleet(exitOK, "collect", id, "--out-dir", "out")
+	if s := f.inFolder("out"); s.Status != record.StatusCancelled {
+		t.Errorf("status of the folder into which it was collected: %s, want cancelled", s.Status)
+	}
 	f.onFleet(exitOK, "delete", id)
 	f.onFleet(exitUsage, "delete", id)
 	client := f.redis.Client()
