@@ -117,10 +117,18 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	lookUntil(t, "a run is seen in flight", func() int {
 		for index := range 56 {
 			if r := show(index); r.State == "none" {
-				if r.Waits != nil && r.Waits.Task != nil && r.Waits.Task.State == "active" {
-					return 1
+				if r.Waits == nil || r.Waits.Task == nil || r.Waits.Task.State != "active" {
+					return 0
 				}
-				return 0
+				// The task may have ended between its state and its owner.
+				task := r.Waits.Task
+				if task.Worker == "" {
+					return 0
+				}
+				if age := time.Since(*task.Since); !task.Alive || age < 0 || age > time.Minute {
+					t.Errorf("a run in flight: %+v, taken %s ago; want it with a living worker", task, age)
+				}
+				return 1
 			}
 		}
 		return 0

@@ -186,10 +186,17 @@ func TestShowText(t *testing.T) {
 		ID: "ev-abcdefgh2345.0.9", Name: "essays", Kind: eval.KindSingle, State: "none", Judge: "j", Model: "openai:gpt-5-mini",
 		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai", Waits: &shownWait{Check: "run"}, Prompt: waiting.Prompt,
 	}
+	held, left := *unpushed, *unpushed
+	held.Waits = &shownWait{Check: "run", Task: &shownTask{
+		ID: "ev-abcdefgh2345.0.9.0", State: "active", Worker: "w7k2p9qa", Alive: true, Since: ptr(lookedAt.Add(-3200 * time.Millisecond)),
+	}}
+	left.Waits = &shownWait{Check: "run", Deaths: 1, Task: &shownTask{
+		ID: "ev-abcdefgh2345.0.9.0", State: "active", Worker: "w7k2p9qa", Since: ptr(lookedAt.Add(-12 * time.Second)),
+	}}
 	paused := *unpushed
 	paused.Waits = &shownWait{Check: "paused"}
 	for name, run := range map[string]*shownRun{
-		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused,
+		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused, "show-held": &held, "show-left": &left,
 	} {
 		golden(t, name, showText(run, lookedAt), 0)
 	}

@@ -123,6 +123,10 @@ type shownTask struct {
 	State string     `json:"state"` // asynq's: pending, active, retry, …
 	Next  *time.Time `json:"next,omitempty"`
 	Why   string     `json:"why,omitempty"` // it went back to the queue
+	// Of an active task: the worker that has it, and since when by its clock.
+	Worker string     `json:"worker,omitempty"`
+	Alive  bool       `json:"worker_alive,omitempty"` // its heartbeat holds
+	Since  *time.Time `json:"since,omitempty"`
 }
 
 type shownTurn struct {

@@ -14,8 +14,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -213,6 +215,24 @@ func (f *runSource) waiting(ctx context.Context, run *shownRun) error {
 	if info.State == asynq.TaskStateRetry || info.State == asynq.TaskStateScheduled {
 		run.Waits.Task.Next = timeOrNil(info.NextProcessAt)
 	}
+	if info.State == asynq.TaskStateActive {
+		return f.held(ctx, run.Queue, run.Waits.Task)
+	}
+	return nil
+}
+
+// held adds the worker that has an active task.
+func (f *runSource) held(ctx context.Context, queue string, task *shownTask) error {
+	worker, since, err := gate.Holder(ctx, f.redis.client, queue, task.ID)
+	if err != nil || worker == "" {
+		return err
+	}
+	limiter := ratelimit.New(f.redis.client, ratelimit.Config{Namespace: f.redis.store.Keys().Namespace})
+	alive, err := limiter.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	task.Worker, task.Alive, task.Since = worker, alive[worker], &since
 	return nil
 }
 

@@ -98,6 +98,14 @@ func writeWaits(fact func(name, format string, args ...any), w *shownWait, now t
 		fact("task", "not in its queue; the evaluation is %s", w.Check)
 	case w.Task.Next != nil:
 		fact("task", "%s, next try in %s: %s", w.Task.State, shortDuration(max(0, w.Task.Next.Sub(now))), w.Task.Why)
+	case w.Task.Worker != "":
+		gone := ""
+		if !w.Task.Alive {
+			gone = "; it is silent, the run goes back"
+		}
+		fact("task", "%s", w.Task.State)
+		fact("worker", "%s, for %s, since %s%s", w.Task.Worker,
+			shortDuration(max(0, now.Sub(*w.Task.Since))), clock(*w.Task.Since), gone)
 	default:
 		fact("task", "%s", w.Task.State)
 	}

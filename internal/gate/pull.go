@@ -7,9 +7,20 @@ import (
 	"time"
 )
 
-// pulls numbers the pulls of all gates of the process: a later gate of the same
-// owner must not reuse the number of a pull whose tasks still run.
+// pulls is the number of the last pull of all gates of the process: a later gate
+// of the same owner must not reuse the number of a pull whose tasks still run.
 var pulls atomic.Int64
+
+// nextPull numbers a pull by its time, Unix microseconds, so that a task says
+// since when it is held; numbers rise whatever the clock does.
+func nextPull(now time.Time) int64 {
+	for {
+		last := pulls.Load()
+		if next := max(last+1, now.UnixMicro()); pulls.CompareAndSwap(last, next) {
+			return next
+		}
+	}
+}
 
 // pull answers one of asynq's pulls: with a task, or with none after 10 s or at
 // Stop.
@@ -64,7 +75,8 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	case <-q.filled: // this pull sees it
 	default:
 	}
-	number, now := pulls.Add(1), time.Now()
+	now := time.Now()
+	number := nextPull(now)
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	answer, err := take(call, g.redis, q.keys, g.config.Owner, number, permits, now.Add(leaseFor))

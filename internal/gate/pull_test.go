@@ -56,6 +56,7 @@ func TestNeverMorePulledThanPermitted(t *testing.T) {
 func TestActiveIsWhatWasPermitted(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
+		begun := time.Now()
 		f.push(40)
 		var started atomic.Int64
 		release := make(chan struct{})
@@ -75,6 +76,13 @@ func TestActiveIsWhatWasPermitted(t *testing.T) {
 		delete(got, "pull")
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("a task at work (-want +got):\n%s", diff)
+		}
+		owner, since, err := Holder(t.Context(), f.redis, queueName, "t1")
+		if now := time.Now(); err != nil || owner != "w1" || since.Before(begun.Truncate(time.Microsecond)) || since.After(now) {
+			t.Errorf("held by %q since %s, %v; want w1, since between %s and %s", owner, since, err, begun, now)
+		}
+		if owner, _, err := Holder(t.Context(), f.redis, queueName, "t22"); owner != "" || err != nil {
+			t.Errorf("a task that waits is held by %q, %v; want nobody", owner, err)
 		}
 	})
 }

@@ -1,0 +1,29 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Holder is the worker that has an active task of queue, and since when by that
+// worker's clock; "" when none has, or it is not written.
+func Holder(ctx context.Context, client redis.UniversalClient, queue, task string) (owner string, since time.Time, err error) {
+	fields, err := client.HMGet(ctx, keysOf(queue).task+task, "owner", "pull").Result()
+	if err != nil {
+		return "", since, fmt.Errorf("read who holds task %s: %w", task, err)
+	}
+	owner, _ = fields[0].(string)
+	number, _ := fields[1].(string)
+	if owner == "" || number == "" {
+		return "", since, nil
+	}
+	micros, err := strconv.ParseInt(number, 10, 64)
+	if err != nil {
+		return "", since, fmt.Errorf("task %s has pull %q, want a number", task, number)
+	}
+	return owner, time.UnixMicro(micros), nil
+}
