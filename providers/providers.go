@@ -11,7 +11,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 )
 
@@ -76,8 +75,8 @@ type Result struct {
 	Usage     Usage
 	Model     string // the model that the provider says answered
 	RequestID string
-	Header    http.Header // the rate-limit headers and request id only
-	Raw       []byte      // the body as received, bounded
+	Limits    []LimitState // what the headers say, if anything
+	Raw       []byte       // the body as received, bounded
 }
 
 // Finish says why the answer ended.
@@ -149,9 +148,12 @@ type Error struct {
 	RetryAfter  time.Duration // the provider's hint; 0: none given
 	MayBeBilled bool          // the request was written, so it may have been charged
 	RequestID   string
-	Header      http.Header // as in Result
-	Raw         []byte      // the body as received, bounded
-	Err         error       // the cause, if any
+	// Exceeded is the kind of limit that a failure of class RateLimited or
+	// QuotaDaily (a limit a day) is about; empty: the provider does not say.
+	Exceeded LimitKind
+	Limits   []LimitState // as in Result
+	Raw      []byte       // the body as received, bounded
+	Err      error        // the cause, if any
 }
 
 // Error names the class, the status and the provider's words.

@@ -46,7 +46,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		Usage:     c.Usage.normalised(),
 		Model:     c.Model,
 		RequestID: answer.RequestID,
-		Header:    answer.Header,
+		Limits:    answer.Limits(),
 		Raw:       answer.Body,
 	}
 	switch choice.FinishReason {

@@ -76,6 +76,7 @@ func TestGoodAnswers(t *testing.T) {
 			t.Parallel()
 			provider := endpoint(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-Request-Id", "req_1")
+				w.Header().Set("X-Ratelimit-Limit-Requests", "60")
 				_, _ = io.WriteString(w, test.body)
 			})
 			got, err := provider.Call(t.Context(), request())
@@ -83,7 +84,7 @@ func TestGoodAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			test.want.Raw, test.want.RequestID = []byte(test.body), "req_1"
-			test.want.Header = http.Header{"X-Request-Id": {"req_1"}}
+			test.want.Limits = []providers.LimitState{{Kind: providers.LimitRequests, Limit: 60, Remaining: -1}}
 			if diff := cmp.Diff(&test.want, got); diff != "" {
 				t.Errorf("result (-want +got):\n%s", diff)
 			}

@@ -54,7 +54,10 @@ func TestAgainstTheSimulator(t *testing.T) {
 	for name, without := range map[string]bool{"with schemas": false, "without schemas": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			provider := simulated(t, simulator.Config{Behaviour: simulator.Behaviour{WithoutSchemas: without}})
+			provider := simulated(t, simulator.Config{
+				Limits:    simulator.Limits{Tokens: simulator.Rates{{N: 1000, Window: time.Hour}}},
+				Behaviour: simulator.Behaviour{WithoutSchemas: without},
+			})
 			result, err := provider.Call(t.Context(), verdictRequest())
 			if without {
 				if !errors.Is(err, providers.ErrAgain) {
@@ -69,6 +72,9 @@ func TestAgainstTheSimulator(t *testing.T) {
 				result.RequestID == "" || !result.Usage.Reported || result.Usage.Input == 0 || result.Usage.Output == 0 {
 				t.Errorf("got %+v", result)
 			}
+			if l := result.Limits; len(l) != 1 || l[0].Kind != providers.LimitTokens || l[0].Limit != 1000 || l[0].Remaining < 500 || l[0].Remaining >= 1000 || l[0].Reset == 0 {
+				t.Errorf("limits: got %+v", l)
+			}
 		})
 	}
 }
@@ -81,11 +87,32 @@ func TestSimulatedFailuresAreClassified(t *testing.T) {
 		calls  int // the last one fails
 		class  providers.Class
 		hint   time.Duration // at least
+		named  providers.LimitKind
 	}{
-		"overload": {simulator.Config{Behaviour: always}, 1, providers.Overloaded, 1500 * time.Millisecond},
-		"rate":     {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}}, 2, providers.RateLimited, 59 * time.Minute},
-		"cut":      {simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}}, 1, providers.Transient, 0},
-		"hang":     {simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}}, 1, providers.Timeout, 0},
+		"overload": {simulator.Config{Behaviour: always}, 1, providers.Overloaded, 1500 * time.Millisecond, ""},
+		"rate":     {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}}, 2, providers.RateLimited, 59 * time.Minute, providers.LimitRequests},
+		"day": {
+			simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: 24 * time.Hour}}}},
+			2, providers.QuotaDaily, 23 * time.Hour, providers.LimitRequests,
+		},
+		"tokens": {
+			simulator.Config{Limits: simulator.Limits{Tokens: simulator.Rates{{N: 200, Window: time.Hour}}}},
+			5, providers.RateLimited, 59 * time.Minute, providers.LimitTokens,
+		},
+		"input": {
+			simulator.Config{Limits: simulator.Limits{InputTokens: simulator.Rates{{N: 200, Window: time.Hour}}}},
+			5, providers.RateLimited, 59 * time.Minute, providers.LimitInputTokens,
+		},
+		"output": {
+			simulator.Config{Limits: simulator.Limits{OutputTokens: simulator.Rates{{N: 60, Window: time.Hour}}}},
+			5, providers.RateLimited, 59 * time.Minute, providers.LimitOutputTokens,
+		},
+		"too large": {
+			simulator.Config{Limits: simulator.Limits{Tokens: simulator.Rates{{N: 20, Window: time.Hour}}}},
+			1, providers.ContextLength, 0, "",
+		},
+		"cut":  {simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}}, 1, providers.Transient, 0, ""},
+		"hang": {simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}}, 1, providers.Timeout, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -101,8 +128,8 @@ func TestSimulatedFailuresAreClassified(t *testing.T) {
 				_, err = provider.Call(ctx, verdictRequest())
 			}
 			var failed *providers.Error
-			if !errors.As(err, &failed) || failed.Class != test.class || failed.RetryAfter < test.hint {
-				t.Errorf("got %+v, want class %s and a hint of at least %v", err, test.class, test.hint)
+			if !errors.As(err, &failed) || failed.Class != test.class || failed.RetryAfter < test.hint || failed.Exceeded != test.named {
+				t.Errorf("got %+v, want class %s, a hint of at least %v and limit %q", err, test.class, test.hint, test.named)
 			}
 		})
 	}

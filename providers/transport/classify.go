@@ -34,6 +34,9 @@ func (a *Answer) classify(f failure) *providers.Error {
 	if class.Retryable() || class == providers.QuotaDaily {
 		failed.RetryAfter = f.retryAfter(class, a.Header, a.received)
 	}
+	if class == providers.RateLimited || class == providers.QuotaDaily {
+		failed.Exceeded = cmp.Or(f.exceeded(), exhausted(failed.Limits))
+	}
 	return failed
 }
 

@@ -88,6 +88,12 @@ func FuzzRetryAfter(f *testing.F) {
 		if got < 0 || got > maxHint {
 			t.Errorf("retry after: got %v, want 0 to %v", got, maxHint)
 		}
+		header.Set("X-Ratelimit-Limit-Requests", after)
+		for _, state := range (&Answer{Header: header, received: noon}).Limits() {
+			if state.Limit < 0 || state.Remaining < -1 || state.Reset < 0 || state.Reset > maxHint {
+				t.Errorf("limit: got %+v", state)
+			}
+		}
 	})
 }
 

@@ -86,7 +86,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	switch {
 	case err != nil && (ok || ctx.Err() != nil):
 		failed := interrupted(ctx, err, true, p.Key)
-		failed.RequestID, failed.Header = answer.RequestID, answer.Header
+		failed.RequestID, failed.Limits = answer.RequestID, answer.Limits()
 		return nil, failed
 	case resp.StatusCode/100 == 3:
 		return nil, answer.fail(providers.BadRequest, "", "the endpoint redirects"+target(resp)+"; redirects are refused, correct base_url")
@@ -115,7 +115,7 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 		Message:     strike(message, a.key),
 		MayBeBilled: mayBeBilled(class),
 		RequestID:   a.RequestID,
-		Header:      a.Header,
+		Limits:      a.Limits(),
 		Raw:         []byte(strike(string(a.Body), a.key)),
 	}
 }
