@@ -30,12 +30,14 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above a `RATE` of output tokens, or several"},
 			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens) or settle (those, in the end what was used)"},
 			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
+			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens that an answer uses, a `RANGE` like 200..800 or a number"},
 			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure"},
 			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
 			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; 500 where nothing is said"},
 			&cli.Float64Flag{Name: "hang-rate", Usage: "`SHARE` of calls that are never answered"},
 			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers cut off in the middle"},
 			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of answers that are not what was asked"},
+			&cli.IntFlag{Name: "keep-arrivals", Usage: "tell the times of the latest `N` requests at GET /stats/arrivals"},
 			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck"},
 		},
 		Action: func(c *cli.Context) error {
@@ -68,7 +70,7 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	var problems []error
 	for name, value := range map[string]interface{ UnmarshalText([]byte) error }{
 		"requests": &s.Requests, "tokens": &s.Tokens, "input-tokens": &s.InputTokens, "output-tokens": &s.OutputTokens,
-		"latency": &s.Latency, "retry-after": &s.RetryAfter,
+		"latency": &s.Latency, "answer-tokens": &s.AnswerTokens, "retry-after": &s.RetryAfter,
 	} {
 		if c.IsSet(name) {
 			if err := value.UnmarshalText([]byte(c.String(name))); err != nil {
@@ -85,6 +87,9 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	}
 	if c.IsSet("max-in-flight") {
 		s.MaxInFlight = c.Int("max-in-flight")
+	}
+	if c.IsSet("keep-arrivals") {
+		s.KeepArrivals = c.Int("keep-arrivals")
 	}
 	if c.IsSet("charge") {
 		s.Charge = simulator.Charge(c.String("charge"))

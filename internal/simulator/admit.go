@@ -92,10 +92,14 @@ func (s *Simulator) admit(req *chatRequest, text string, b Behaviour) (*call, *r
 			scope.take(now, c)
 		}
 	}
+	arrival := Arrival{At: now, Model: req.Model, InputTokens: c.spends.input, OutputTokens: c.spends.output}
 	if refused == nil {
 		times.taken++
 		c.admitted = now
+	} else {
+		arrival.RejectedBy = refused.limit
 	}
+	s.arrivals.add(arrival)
 	c.told = tightest(scopes, now)
 	return c, refused
 }

@@ -83,6 +83,9 @@ func (c *call) completion() reply {
 		"completion_tokens": c.spends.output,
 		"total_tokens":      c.spends.input + c.spends.output,
 	}
+	if c.plan.reasoning > 0 {
+		usage["completion_tokens_details"] = map[string]int{"reasoning_tokens": c.plan.reasoning}
+	}
 	body := encode(map[string]any{
 		"id":      fmt.Sprintf("chatcmpl-%016x", hashOf("completion", c.luck)),
 		"object":  "chat.completion",

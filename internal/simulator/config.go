@@ -13,6 +13,8 @@ type Config struct {
 	Limits           // of the endpoint: all models together
 	Behaviour        // of every model that has none of its own
 	Seed      uint64 `json:"seed,omitempty"` // other seeds, other luck
+	// KeepArrivals is how many of the latest arrivals can be asked for. 0: none.
+	KeepArrivals int `json:"keep_arrivals,omitempty"`
 	// Models sets limits and behaviour for models by name, and admits names
 	// besides careful, average and careless; those judge like average.
 	Models map[string]Model `json:"models,omitempty"`
@@ -30,7 +32,7 @@ type Model struct {
 //
 // The input tokens of a request are, for each message, a quarter of its bytes
 // and 4; the output tokens of an answer are a quarter of its bytes, or what
-// Behaviour.OutputTokens draws. A failure has none. An answer that hangs, is cut
+// Behaviour.AnswerTokens draws. A failure has none. An answer that hangs, is cut
 // off or is not waited for has them all.
 type Limits struct {
 	// MaxInFlight bounds the calls between a request's arrival and the last byte
@@ -59,6 +61,7 @@ const (
 // before, so that they do not depend on the order in which calls arrive.
 type Behaviour struct {
 	Latency        Span    `json:"latency,omitzero"`          // until the answer
+	AnswerTokens   Range   `json:"answer_tokens,omitzero"`    // output tokens of an answer, those above its text's as reasoning; 0: its text's
 	FailRate       float64 `json:"fail_rate,omitempty"`       // share of calls answered with FailStatus
 	FailEvery      int     `json:"fail_every,omitempty"`      // one prompt in so many fails, when it is first taken only; 0: none
 	FailStatus     int     `json:"fail_status,omitempty"`     // 400 to 599; 0: 500
@@ -72,6 +75,9 @@ type Behaviour struct {
 // Validate joins every problem found.
 func (c Config) Validate() error {
 	problems := []error{c.Limits.validate(""), c.Behaviour.validate("")}
+	if c.KeepArrivals < 0 {
+		problems = append(problems, fmt.Errorf("keep_arrivals: %d: want 0 or more", c.KeepArrivals))
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.Models)) {
 		model := c.Models[name]
 		problems = append(problems, model.validate("model "+name+": "))
@@ -121,6 +127,9 @@ func (b Behaviour) validate(where string) error {
 		if span.value.Min < 0 || span.value.Max < span.value.Min {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}
+	}
+	if r := b.AnswerTokens; r != (Range{}) && (r.Min < 1 || r.Max < r.Min) {
+		problems = append(problems, fmt.Errorf("%sanswer_tokens: %d..%d: want a range above 0", where, r.Min, r.Max))
 	}
 	if b.FailEvery < 0 {
 		problems = append(problems, fmt.Errorf("%sfail_every: %d: want 0 or more", where, b.FailEvery))

@@ -6,7 +6,9 @@ type plan struct {
 	fate   fate
 	text   string // of the answer
 	finish string // why it ends
-	output int    // tokens
+	output int    // tokens, the reasoning's among them
+	// reasoning is what is used beside the text.
+	reasoning int
 }
 
 // fate is the kind of answer.
@@ -35,8 +37,15 @@ func (s *Simulator) plan(req *chatRequest, text string, c *call, b Behaviour) (p
 		text = garble(text, hashOf("garble", c.luck))
 	}
 	p.text, p.finish, p.output = text, "stop", tokens(len(text))
-	if limit := req.bound(); limit > 0 && p.output > limit {
-		p.text, p.finish, p.output = text[:4*limit], "length", limit
+	if b.AnswerTokens != (Range{}) {
+		drawn := b.AnswerTokens.at(c.draw("answer tokens"))
+		p.reasoning = max(0, drawn-p.output)
+		p.output = drawn
+	}
+	if c.bound > 0 && p.output > c.bound {
+		said := max(0, c.bound-p.reasoning) // what comes after the reasoning
+		p.text, p.finish = text[:min(len(text), 4*said)], "length"
+		p.output, p.reasoning = c.bound, min(p.reasoning, c.bound)
 	}
 	return p
 }

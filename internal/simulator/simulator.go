@@ -31,15 +31,17 @@ type Simulator struct {
 	config Config
 	mux    *http.ServeMux
 
-	mu     sync.Mutex // guards all and models with everything in them
-	all    *scope
-	models map[string]*scope
+	mu       sync.Mutex // guards all and models with everything in them, and arrivals
+	all      *scope
+	models   map[string]*scope
+	arrivals arrivals
 }
 
 // New makes an endpoint of a valid Config (see Config.Validate). It serves
-// POST /v1/chat/completions, GET /stats, POST /stats/reset and GET /healthz.
+// POST /v1/chat/completions, GET /stats, GET /stats/arrivals, POST /stats/reset
+// and GET /healthz.
 func New(config Config) *Simulator {
-	s := &Simulator{config: config, mux: http.NewServeMux(), all: newScope(config.Limits), models: map[string]*scope{}}
+	s := &Simulator{config: config, mux: http.NewServeMux(), all: newScope(config.Limits), models: map[string]*scope{}, arrivals: arrivals{keep: config.KeepArrivals}}
 	for name := range judges {
 		s.addModel(name)
 	}
@@ -49,6 +51,9 @@ func New(config Config) *Simulator {
 	s.mux.HandleFunc("POST /v1/chat/completions", s.complete)
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
+	})
+	s.mux.HandleFunc("GET /stats/arrivals", func(w http.ResponseWriter, _ *http.Request) {
+		reply{status: http.StatusOK, body: []byte(encode(s.Arrivals()))}.send(w)
 	})
 	s.mux.HandleFunc("POST /stats/reset", func(w http.ResponseWriter, _ *http.Request) { s.Reset() })
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
@@ -139,6 +144,7 @@ func (s *Simulator) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
+	s.arrivals = arrivals{keep: s.config.KeepArrivals}
 	s.all.reset(now)
 	for _, model := range s.models {
 		model.reset(now)

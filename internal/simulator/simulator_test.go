@@ -55,7 +55,9 @@ type completion struct {
 	text   string
 	finish string
 	usage  map[string]int
-	error  string
+	// reasoning is a part of the output.
+	reasoning int
+	error     string
 }
 
 func (s *Server) ask(ctx context.Context, body map[string]any) (completion, error) {
@@ -81,13 +83,27 @@ func (s *Server) ask(ctx context.Context, body map[string]any) (completion, erro
 			Message      message
 			FinishReason string `json:"finish_reason"`
 		}
-		Usage map[string]int
+		Usage struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+			Total      int `json:"total_tokens"`
+			Details    struct {
+				Reasoning int `json:"reasoning_tokens"`
+			} `json:"completion_tokens_details"`
+		}
 		Error struct{ Message, Code string }
 	}
 	if err := json.Unmarshal(answer, &parsed); err != nil {
 		return completion{}, fmt.Errorf("%q: %w", answer, err)
 	}
-	c := completion{status: resp.StatusCode, header: resp.Header, usage: parsed.Usage, error: parsed.Error.Code + " " + parsed.Error.Message}
+	u := parsed.Usage
+	c := completion{
+		status:    resp.StatusCode,
+		header:    resp.Header,
+		usage:     map[string]int{"prompt_tokens": u.Prompt, "completion_tokens": u.Completion, "total_tokens": u.Total},
+		reasoning: u.Details.Reasoning,
+		error:     parsed.Error.Code + " " + parsed.Error.Message,
+	}
 	if len(parsed.Choices) > 0 {
 		c.text, c.finish = parsed.Choices[0].Message.Content, parsed.Choices[0].FinishReason
 	}

@@ -3,6 +3,7 @@ package simulator
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -38,3 +39,32 @@ func (s *Span) UnmarshalText(text []byte) error {
 func (s Span) at(share float64) time.Duration {
 	return s.Min + time.Duration(share*float64(s.Max-s.Min))
 }
+
+// Range is a range of counts, both ends included. As text "500" or "200..800".
+type Range struct{ Min, Max int }
+
+// MarshalText writes the range as UnmarshalText reads it.
+func (r Range) MarshalText() ([]byte, error) {
+	if r.Min == r.Max {
+		return []byte(strconv.Itoa(r.Min)), nil
+	}
+	return []byte(strconv.Itoa(r.Min) + ".." + strconv.Itoa(r.Max)), nil
+}
+
+// UnmarshalText reads "500" or "200..800".
+func (r *Range) UnmarshalText(text []byte) error {
+	low, high, ranged := strings.Cut(string(text), "..")
+	if !ranged {
+		high = low
+	}
+	var err, err2 error
+	r.Min, err = strconv.Atoi(low)
+	r.Max, err2 = strconv.Atoi(high)
+	if err := errors.Join(err, err2); err != nil || r.Min < 1 || r.Max < r.Min {
+		return fmt.Errorf("%q: want a count above 0 like 500 or a range like 200..800", text)
+	}
+	return nil
+}
+
+// at is the count at a share of the range, below 1.
+func (r Range) at(share float64) int { return r.Min + int(share*float64(r.Max-r.Min+1)) }

@@ -129,8 +129,8 @@ func TestBusiestWindow(t *testing.T) {
 
 func TestConfigAsJSON(t *testing.T) {
 	t.Parallel()
-	const written = `{"max_in_flight":16,"requests":"60/1m0s bucket:5, 1000/24h0m0s fixed","tokens":"200000/1m0s bucket","charge":"settle","latency":"200ms..2s","hang_rate":0.1,"seed":7,` +
-		`"models":{"slow":{"max_in_flight":2,"requests":"5/1s fixed","behaviour":{"latency":"5s"}}}}`
+	const written = `{"max_in_flight":16,"requests":"60/1m0s bucket:5, 1000/24h0m0s fixed","tokens":"200000/1m0s bucket","charge":"settle","latency":"200ms..2s","answer_tokens":"200..800","hang_rate":0.1,"seed":7,"keep_arrivals":100,` +
+		`"models":{"slow":{"max_in_flight":2,"requests":"5/1s fixed","behaviour":{"latency":"5s","answer_tokens":"3"}}}}`
 	var got Config
 	if err := json.Unmarshal([]byte(written), &got); err != nil {
 		t.Fatal(err)
@@ -142,11 +142,13 @@ func TestConfigAsJSON(t *testing.T) {
 			Tokens:      Rates{{N: 200_000, Window: time.Minute, Shape: Bucket}},
 			Charge:      Settle,
 		},
-		Behaviour: Behaviour{Latency: Span{200 * time.Millisecond, 2 * time.Second}, HangRate: 0.1},
+		Behaviour: Behaviour{Latency: Span{200 * time.Millisecond, 2 * time.Second}, AnswerTokens: Range{200, 800}, HangRate: 0.1},
 		Seed:      7,
+
+		KeepArrivals: 100,
 		Models: map[string]Model{"slow": {
 			Limits:    Limits{MaxInFlight: 2, Requests: Rates{{N: 5, Window: time.Second, Shape: Fixed}}},
-			Behaviour: &Behaviour{Latency: Span{5 * time.Second, 5 * time.Second}},
+			Behaviour: &Behaviour{Latency: Span{5 * time.Second, 5 * time.Second}, AnswerTokens: Range{3, 3}},
 		}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
@@ -166,7 +168,7 @@ func TestBadConfigs(t *testing.T) {
 	for _, text := range []string{
 		`{"latency":"5"}`, `{"latency":"2s..1s"}`, `{"latency":"-1s"}`, `{"requests":"60"}`, `{"requests":"0/1m"}`, `{"requests":"6/0s"}`,
 		`{"requests":"6/1s round"}`, `{"requests":"6/1s fixed:3"}`, `{"requests":"6/1s bucket:0"}`, `{"requests":"0/0s"}`, `{"requests":""}`, `{"requests":"6/1s,"}`,
-		`{"tokens":"6"}`, `{"input_tokens":"0/1m"}`, `{"output_tokens":"6/1s, 0/1m"}`, `{"charge":"later"}`,
+		`{"tokens":"6"}`, `{"input_tokens":"0/1m"}`, `{"output_tokens":"6/1s, 0/1m"}`, `{"charge":"later"}`, `{"answer_tokens":"0"}`, `{"answer_tokens":"9..8"}`, `{"keep_arrivals":-1}`,
 		`{"fail_rate":1.5}`, `{"fail_status":200}`, `{"fail_every":-1}`, `{"max_in_flight":-1}`, `{"models":{"m":{"behaviour":{"cut_rate":-1}}}}`,
 	} {
 		var c Config

@@ -1,0 +1,39 @@
+package simulator
+
+import "time"
+
+// Arrival is one request for a known model.
+type Arrival struct {
+	At           time.Time `json:"at"`
+	Model        string    `json:"model"`
+	RejectedBy   string    `json:"rejected_by,omitempty"` // as in Counts; empty: it was admitted
+	InputTokens  int       `json:"input_tokens"`
+	OutputTokens int       `json:"output_tokens"` // of its answer, also where none is sent
+}
+
+// arrivals is a ring of the latest.
+type arrivals struct {
+	keep   int
+	latest []Arrival
+	next   int // the oldest, once there are keep
+}
+
+func (a *arrivals) add(arrival Arrival) {
+	switch {
+	case a.keep == 0:
+	case len(a.latest) < a.keep:
+		a.latest = append(a.latest, arrival)
+	default:
+		a.latest[a.next] = arrival
+		a.next = (a.next + 1) % a.keep
+	}
+}
+
+// Arrivals are the latest since the start or the last reset, the oldest first,
+// Config.KeepArrivals at most.
+func (s *Simulator) Arrivals() []Arrival {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	oldest := append([]Arrival{}, s.arrivals.latest[s.arrivals.next:]...)
+	return append(oldest, s.arrivals.latest[:s.arrivals.next]...)
+}
