@@ -12,6 +12,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -20,22 +21,25 @@ func limitsCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "limits",
 		Usage:     "say how much of each limit is used, who waits, and what binds now",
-		ArgsUsage: "[DIR]",
-		Description: "Reads the limits in force from the fleet's Redis, or from that of a run that is going on in an output folder. " +
+		ArgsUsage: "[ID|DIR]",
+		Description: "Reads the limits in force from the fleet's Redis: all of them, or those that calls of one evaluation keep, " +
+			"which are its own and those of its providers and models, whoever pinned them. " +
+			"With an output folder it looks into the run that is going on there. " +
 			"After the end it says which limits were in force and how long calls waited for each. " +
 			"With each request rate stands the redis_rate.Limit with which another program can share it through the same Redis.",
 		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
-				return usageError("limits takes one folder or none, got %d arguments", c.Args().Len())
+				return usageError("limits takes one ID or folder or none, got %d", c.Args().Len())
 			}
 			s, err := p.source(c, c.Args().First())
 			if err != nil {
 				return err
 			}
 			defer s.Close()
+			watched := &limitsLook{source: s, judges: judges{}}
 			return p.look(c, func(ctx context.Context, _ time.Time) (string, bool, error) {
-				view, err := s.limits(ctx)
+				view, err := watched.look(ctx)
 				if err != nil {
 					return "", false, err
 				}
@@ -51,10 +55,10 @@ func limitsCommand(p *process) *cli.Command {
 
 // limitsView is what `limits` says; the names are those of --json.
 type limitsView struct {
-	// Ended: no Redis is there to ask. The limits are those that were in force for
-	// the folder's evaluation, and say how long its calls waited.
+	// Ended: no call is made any more. The limits are those that were in force for
+	// the evaluation, and say how long its calls waited.
 	Ended      bool        `json:"ended"`
-	Evaluation eval.ID     `json:"evaluation,omitempty"` // of the folder
+	Evaluation eval.ID     `json:"evaluation,omitempty"` // whose calls keep these limits; empty: all limits
 	Name       string      `json:"name,omitempty"`
 	Limits     []limitView `json:"limits"`
 	Free       *waitView   `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
@@ -89,58 +93,98 @@ type waitView struct {
 	TotalS float64 `json:"total_s"`
 }
 
-// limits looks at the limits in force, or at those that were.
-func (s *source) limits(ctx context.Context) (limitsView, error) {
-	if redis := s.fleet(ctx); redis != nil {
-		view, err := limitsInRedis(ctx, redis)
-		if err == nil || s.dir == "" {
-			return view, withCode(exitUnreachable, err)
-		}
-	}
-	return limitsInFolder(ctx, s.dir)
+// limitsLook looks at limits, again and again where they are watched.
+type limitsLook struct {
+	source *source
+	judges judges
 }
 
-func limitsInRedis(ctx context.Context, d *drain) (limitsView, error) {
-	limiter := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace})
-	usage, err := limiter.Usage(ctx)
+// look reads the limits in force, or those that were.
+func (l *limitsLook) look(ctx context.Context) (limitsView, error) {
+	if redis := l.source.fleet(ctx); redis != nil {
+		view, err := l.inRedis(ctx, redis)
+		if err == nil || l.source.dir == "" {
+			return view, err
+		}
+	}
+	reader, id, err := readFolder(ctx, l.source.dir)
 	if err != nil {
 		return limitsView{}, err
 	}
-	view := limitsView{Limits: make([]limitView, len(usage))}
-	for i, u := range usage {
-		of := newLimitView(u.Limit)
-		of.Waiting, of.Binds, of.PinnedBy = u.Waiting, u.Binds(), u.Holders
-		if key, rate, ok := limiter.RedisRate(u.Limit); ok {
-			of.Shared = &sharedRate{key, rate.Rate, rate.Burst, rate.Period}
-			// Read as whoever shares it does. Taking none changes nothing.
-			state, err := redis_rate.NewLimiter(d.client).AllowN(ctx, key, rate, 0)
+	return endedLimits(ctx, reader, id)
+}
+
+func (l *limitsLook) inRedis(ctx context.Context, redis *drain) (limitsView, error) {
+	view := limitsView{Limits: []limitView{}}
+	kept := func(ratelimit.Limit) bool { return true }
+	if l.source.only != "" || l.source.dir != "" {
+		ids, err := l.source.evaluations(ctx, redis)
+		if err != nil {
+			return limitsView{}, err
+		}
+		if len(ids) == 1 { // a run's own Redis has none at its very beginning
+			r, err := redis.store.Evaluation(ctx, ids[0])
 			if err != nil {
-				return limitsView{}, err
+				return limitsView{}, withCode(exitUnreachable, err)
 			}
-			next := max(0, state.ResetAfter-time.Duration(rate.Burst-1)*rate.Period).Seconds()
-			of.Ready, of.NextS = &state.Remaining, &next
-		} else {
-			of.InUse = &u.InUse
-			if int64(u.InUse) < u.Limit.Max {
-				of.NextS = new(float64)
+			if r.Status == record.StatusDone || r.Status == record.StatusCancelled {
+				if sink := l.source.sink(ctx, r.ID, r.SinkURL, r.Name); sink != nil {
+					return endedLimits(ctx, sink, r.ID)
+				}
+			}
+			view.Evaluation, view.Name = r.ID, r.Name
+			if kept, err = l.judges.keep(ctx, redis, r.ID); err != nil {
+				return limitsView{}, withCode(exitUnreachable, err)
 			}
 		}
-		view.Limits[i] = of
+	}
+	limiter := ratelimit.New(redis.client, ratelimit.Config{Namespace: redis.store.Keys().Namespace})
+	usage, err := limiter.Usage(ctx)
+	if err != nil {
+		return limitsView{}, withCode(exitUnreachable, err)
+	}
+	for _, u := range usage {
+		if !kept(u.Limit) {
+			continue
+		}
+		of, err := usedLimit(ctx, redis, limiter, u)
+		if err != nil {
+			return limitsView{}, withCode(exitUnreachable, err)
+		}
+		view.Limits = append(view.Limits, of)
 	}
 	return view, nil
+}
+
+func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u ratelimit.Usage) (limitView, error) {
+	of := newLimitView(u.Limit)
+	of.Waiting, of.Binds, of.PinnedBy = u.Waiting, u.Binds(), u.Holders
+	key, rate, ok := limiter.RedisRate(u.Limit)
+	if !ok {
+		of.InUse = &u.InUse
+		if int64(u.InUse) < u.Limit.Max {
+			of.NextS = new(float64)
+		}
+		return of, nil
+	}
+	of.Shared = &sharedRate{key, rate.Rate, rate.Burst, rate.Period}
+	// Read as whoever shares it does. Taking none changes nothing.
+	state, err := redis_rate.NewLimiter(redis.client).AllowN(ctx, key, rate, 0)
+	if err != nil {
+		return of, err
+	}
+	next := max(0, state.ResetAfter-time.Duration(rate.Burst-1)*rate.Period).Seconds()
+	of.Ready, of.NextS = &state.Remaining, &next
+	return of, nil
 }
 
 func newLimitView(l ratelimit.Limit) limitView {
 	return limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds()}
 }
 
-// limitsInFolder says what limits its settings had, and what its calls waited
-// for.
-func limitsInFolder(ctx context.Context, dir string) (limitsView, error) {
-	reader, id, err := readFolder(ctx, dir)
-	if err != nil {
-		return limitsView{}, err
-	}
+// endedLimits says what limits an evaluation's settings had, and what its calls
+// waited for. It closes the reader.
+func endedLimits(ctx context.Context, reader results.Reader, id eval.ID) (limitsView, error) {
 	defer reader.Close()
 	e, err := reader.Evaluation(ctx, id)
 	if err != nil {

@@ -11,10 +11,21 @@ func limitsText(view limitsView) string {
 	if view.Ended {
 		return endedLimitsText(view)
 	}
-	if len(view.Limits) == 0 {
+	if len(view.Limits) == 0 && view.Evaluation == "" {
 		return "no limit is in force\n"
 	}
 	var out strings.Builder
+	if view.Evaluation != "" {
+		what := "its calls keep these limits"
+		if len(view.Limits) == 0 {
+			what = "no limit is in force for its calls"
+		}
+		behind := fmt.Sprintf("  %s  %s\n", view.Evaluation, what)
+		out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
+	}
+	if len(view.Limits) == 0 {
+		return out.String()
+	}
 	line := func(words, inUse, allowed, waiting, next, state string) {
 		out.WriteString(row(left(words, 42), right(inUse, 10), right(allowed, 17), right(waiting, 7), right(next, 9), state))
 	}

@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // looked decodes what a command of --json prints.
@@ -107,6 +110,28 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		t.Errorf("limit of requests: %+v, %+v", rate, rate.Shared)
 	}
 
+	if limits.Evaluation != "" {
+		t.Errorf("all limits are those of %s", limits.Evaluation)
+	}
+	others := []ratelimit.Limit{
+		{Scope: ratelimit.Scope{Evaluation: "ev-other"}, Kind: ratelimit.Concurrency, Max: 3},
+		{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 4},
+		{Scope: ratelimit.Scope{Provider: "simulator", Model: "average"}, Kind: ratelimit.Concurrency, Max: 5},
+		{Kind: ratelimit.Concurrency, Max: 99},
+	}
+	if err := ratelimit.New(f.redis.Client(), ratelimit.Config{}).Register(t.Context(), "ev-other", others); err != nil {
+		t.Fatal(err)
+	}
+	kept := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...)
+	var words []string
+	for _, l := range kept.Limits {
+		words = append(words, l.Words)
+	}
+	want := []string{"evaluation " + id + ": 9 in flight", "fleet: 99 in flight", slots.Words, rate.Words}
+	if kept.Evaluation != eval.ID(id) || kept.Name != "slow" || !cmp.Equal(words, want) {
+		t.Errorf("limits of %s: %s %s, %q; want %q", id, kept.Evaluation, kept.Name, words, want)
+	}
+
 	show := func(index int) shownRun {
 		return looked[shownRun](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
 	}
@@ -163,7 +188,7 @@ func TestLookIntoFolder(t *testing.T) {
 	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD != nil || going.Used.Input == 0 || len(going.Queues) != 1 {
 		t.Errorf("while it runs: %+v, used %+v", going, going.Used)
 	}
-	if v := looked[limitsView](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 {
+	if v := looked[limitsView](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 || v.Evaluation != going.Evaluation {
 		t.Errorf("limits while it runs: %+v", v)
 	}
 	if err := run.cmd.Process.Kill(); err != nil {
@@ -252,7 +277,7 @@ func TestLookRefuses(t *testing.T) {
 		{[]string{"status"}, "status looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
 		{[]string{"limits"}, "limits looks into a fleet's Redis (--redis or REDIS_URL) or an output folder"},
 		{[]string{"status", "a", "b"}, "status takes one ID or folder or none, got 2"},
-		{[]string{"limits", "a", "b"}, "limits takes one folder or none, got 2 arguments"},
+		{[]string{"limits", "a", "b"}, "limits takes one ID or folder or none, got 2"},
 		{[]string{"status", "nowhere"}, "nowhere is neither a folder here nor an evaluation's id, which begins with ev-"},
 		{[]string{"status", "ev-abcdefgh2345"}, "ev-abcdefgh2345: name its Redis with --redis, or its output folder instead of its id"},
 		{[]string{"status", empty}, empty + " holds no results: "},
@@ -324,7 +349,7 @@ func TestNearestEvaluation(t *testing.T) {
 	}
 	id := strings.TrimSpace(enqueue.stdout.String())
 	misspelt := id[:len(id)-1] + "1"
-	for _, args := range [][]string{{"status", misspelt}, {"show", "0.0", misspelt}, {"show", misspelt + ".0.0"}} {
+	for _, args := range [][]string{{"status", misspelt}, {"limits", misspelt}, {"show", "0.0", misspelt}, {"show", misspelt + ".0.0"}} {
 		p := launch(t, f.dir, append(args, "--redis", f.redis.URL())...)
 		if code := p.wait(30 * time.Second); code != 2 || !strings.Contains(p.stderr.String(), "did you mean "+id+"?") {
 			t.Errorf("%v: got %d and %q, want 2 and %s", args, code, p.stderr.String(), id)

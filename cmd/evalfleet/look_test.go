@@ -123,6 +123,10 @@ func TestLimitsText(t *testing.T) {
 	}}
 	golden(t, "limits", limitsText(running), lookWidth)
 	golden(t, "limits-none", limitsText(limitsView{}), lookWidth)
+	of := limitsView{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
+	golden(t, "limits-evaluation", limitsText(of), lookWidth)
+	of.Name, of.Limits = "essays", nil
+	golden(t, "limits-evaluation-none", limitsText(of), lookWidth)
 
 	e := results.Evaluation{
 		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},

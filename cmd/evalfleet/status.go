@@ -123,7 +123,7 @@ const (
 // status looks at evaluations, again and again where it is watched.
 type status struct {
 	source *source
-	judges map[eval.ID][]eval.Judge
+	judges judges
 	marks  map[phaseKey][]mark // what had ended at the last looks
 	sinks  map[eval.ID]*sinkNumbers
 }
@@ -134,7 +134,7 @@ type phaseKey struct {
 }
 
 func newStatus(s *source) *status {
-	return &status{source: s, judges: map[eval.ID][]eval.Judge{}, marks: map[phaseKey][]mark{}, sinks: map[eval.ID]*sinkNumbers{}}
+	return &status{source: s, judges: judges{}, marks: map[phaseKey][]mark{}, sinks: map[eval.ID]*sinkNumbers{}}
 }
 
 // standings looks once. A run that has just ended, or was killed, leaves its
@@ -186,11 +186,11 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 		line := inRecord(r, all[id])
 		line.Workers = &alive
 		if line.Status == record.StatusActive {
-			judges, err := s.judgesOf(ctx, d, id)
+			kept, err := s.judges.keep(ctx, d, id)
 			if err != nil {
 				return nil, withCode(exitUnreachable, err)
 			}
-			line.BoundBy = binding(usage, id, judges)
+			line.BoundBy = binding(usage, kept)
 		}
 		if line.underWay() {
 			if line.Queues, err = queuesOf(d, r.Phases); err != nil {
@@ -221,27 +221,30 @@ func inRecord(r record.Evaluation, at store.Standing) standing {
 	return line
 }
 
-// judgesOf remembers an evaluation's judges: its plan is large and never changes.
-func (s *status) judgesOf(ctx context.Context, d *drain, id eval.ID) ([]eval.Judge, error) {
-	if judges, ok := s.judges[id]; ok {
-		return judges, nil
+// judges remembers evaluations' judges: a plan is large and never changes.
+type judges map[eval.ID][]eval.Judge
+
+// keep says which limits calls of an evaluation keep.
+func (of judges) keep(ctx context.Context, d *drain, id eval.ID) (func(ratelimit.Limit) bool, error) {
+	if _, ok := of[id]; !ok {
+		e, err := d.store.Plan(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		of[id] = e.Judges
 	}
-	e, err := d.store.Plan(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	s.judges[id] = e.Judges
-	return e.Judges, nil
+	return func(l ratelimit.Limit) bool {
+		return slices.ContainsFunc(of[id], func(j eval.Judge) bool {
+			return l.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
+		})
+	}, nil
 }
 
-// binding is the limits that calls of an evaluation wait for, whoever's calls do.
-func binding(usage []ratelimit.Usage, id eval.ID, judges []eval.Judge) []string {
+// binding is the limits among those kept that calls wait for, whoever's calls do.
+func binding(usage []ratelimit.Usage, kept func(ratelimit.Limit) bool) []string {
 	var words []string
 	for _, u := range usage {
-		matches := slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return u.Limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
-		})
-		if matches && u.Binds() {
+		if kept(u.Limit) && u.Binds() {
 			words = append(words, u.Limit.String())
 		}
 	}

@@ -219,6 +219,11 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 	if s := f.inFolder("out"); s.Status != record.StatusCancelled {
 		t.Errorf("status of the folder into which it was collected: %s, want cancelled", s.Status)
 	}
+	var limits limitsView
+	if err := json.Unmarshal([]byte(f.onFleet(exitOK, "limits", id, "--json", "--out-dir", "out").stdout.String()), &limits); err != nil ||
+		!limits.Ended || string(limits.Evaluation) != id || len(limits.Limits) == 0 {
+		t.Errorf("limits of what was cancelled: %+v, %v; want those that were in force", limits, err)
+	}
 	f.onFleet(exitOK, "delete", id)
 	f.onFleet(exitUsage, "delete", id)
 	client := f.redis.Client()
