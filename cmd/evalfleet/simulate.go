@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -32,11 +33,20 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
 			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens that an answer uses, a `RANGE` like 200..800 or a number"},
 			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure"},
+			&cli.StringFlag{Name: "hints", Usage: "`HOW` to hint: both (Retry-After and Retry-After-Ms), seconds or none"},
+			&cli.BoolFlag{Name: "without-limit-headers", Usage: "send no X-RateLimit headers"},
+			&cli.Float64Flag{Name: "throttle-rate", Usage: "`SHARE` of requests answered 429 although no limit is exceeded"},
+			&cli.IntFlag{Name: "throttle-every", Usage: "answer every `N`th request so"},
+			&cli.StringFlag{Name: "throttle-between", Usage: "answer all so between two times after the start, a `RANGE` like 10s..20s"},
+			&cli.StringFlag{Name: "other-requests", Usage: "`RATE` of another client of the account, which takes its part of the limits"},
+			&cli.IntFlag{Name: "other-tokens", Usage: "`N` tokens of each of those requests, half of them output"},
 			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
 			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; 500 where nothing is said"},
+			&cli.IntFlag{Name: "fail-every", Usage: "fail one prompt in `N`, when it is first taken"},
 			&cli.Float64Flag{Name: "hang-rate", Usage: "`SHARE` of calls that are never answered"},
 			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers cut off in the middle"},
 			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of answers that are not what was asked"},
+			&cli.BoolFlag{Name: "without-schemas", Usage: "answer 400 to a request for structured output"},
 			&cli.IntFlag{Name: "keep-arrivals", Usage: "tell the times of the latest `N` requests at GET /stats/arrivals"},
 			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck"},
 		},
@@ -67,10 +77,15 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 			return s, usageError("--settings %s: %w", path, err)
 		}
 	}
-	var problems []error
+	return s, withCode(exitUsage, cmp.Or(errors.Join(settingsFlags(c, &s)...), s.Validate()))
+}
+
+// settingsFlags puts what the flags say over the settings.
+func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 	for name, value := range map[string]interface{ UnmarshalText([]byte) error }{
 		"requests": &s.Requests, "tokens": &s.Tokens, "input-tokens": &s.InputTokens, "output-tokens": &s.OutputTokens,
-		"latency": &s.Latency, "answer-tokens": &s.AnswerTokens, "retry-after": &s.RetryAfter,
+		"other-requests": &s.OtherRequests, "latency": &s.Latency, "answer-tokens": &s.AnswerTokens,
+		"retry-after": &s.RetryAfter, "throttle-between": &s.ThrottleBetween,
 	} {
 		if c.IsSet(name) {
 			if err := value.UnmarshalText([]byte(c.String(name))); err != nil {
@@ -80,30 +95,35 @@ func simulatorSettings(c *cli.Context) (simulator.Config, error) {
 	}
 	for name, value := range map[string]*float64{
 		"fail-rate": &s.FailRate, "hang-rate": &s.HangRate, "cut-rate": &s.CutRate, "malformed-rate": &s.MalformedRate,
+		"throttle-rate": &s.ThrottleRate,
 	} {
 		if c.IsSet(name) {
 			*value = c.Float64(name)
 		}
 	}
-	if c.IsSet("max-in-flight") {
-		s.MaxInFlight = c.Int("max-in-flight")
-	}
-	if c.IsSet("keep-arrivals") {
-		s.KeepArrivals = c.Int("keep-arrivals")
+	for name, value := range map[string]*int{
+		"max-in-flight": &s.MaxInFlight, "fail-status": &s.FailStatus, "fail-every": &s.FailEvery, "throttle-every": &s.ThrottleEvery,
+		"other-tokens": &s.OtherTokens, "keep-arrivals": &s.KeepArrivals,
+	} {
+		if c.IsSet(name) {
+			*value = c.Int(name)
+		}
 	}
 	if c.IsSet("charge") {
 		s.Charge = simulator.Charge(c.String("charge"))
 	}
-	if c.IsSet("fail-status") {
-		s.FailStatus = c.Int("fail-status")
+	if c.IsSet("hints") {
+		s.Hints = simulator.Hint(c.String("hints"))
+	}
+	for name, value := range map[string]*bool{"without-limit-headers": &s.WithoutLimitHeaders, "without-schemas": &s.WithoutSchemas} {
+		if c.IsSet(name) {
+			*value = c.Bool(name)
+		}
 	}
 	if c.IsSet("seed") {
 		s.Seed = c.Uint64("seed")
 	}
-	if len(problems) == 0 {
-		problems = append(problems, s.Validate())
-	}
-	return s, withCode(exitUsage, errors.Join(problems...))
+	return problems
 }
 
 // simulate serves until ctx ends.

@@ -85,6 +85,9 @@ func (s *Simulator) admit(req *chatRequest, text string, b Behaviour) (*call, *r
 		scope.arrive(now, c)
 		refused = longer(refused, scope.refuses(now, c))
 	}
+	if refused == nil {
+		refused = s.throttle(now, b, model, prompt)
+	}
 	for _, scope := range scopes {
 		if refused != nil {
 			scope.reject(refused)

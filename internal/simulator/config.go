@@ -43,6 +43,12 @@ type Limits struct {
 	InputTokens  Rates  `json:"input_tokens,omitempty"`
 	OutputTokens Rates  `json:"output_tokens,omitempty"`
 	Charge       Charge `json:"charge,omitempty"` // of the output tokens
+	// OtherRequests are those of another client of the same account, one after
+	// the other at even distances. They take what there is room for and are seen
+	// only in what remains of the limits. Each has OtherTokens, half of them
+	// output.
+	OtherRequests Rate `json:"other_requests,omitzero"`
+	OtherTokens   int  `json:"other_tokens,omitempty"`
 }
 
 // Charge is how many output tokens a request is charged, and when.
@@ -68,9 +74,29 @@ type Behaviour struct {
 	HangRate       float64 `json:"hang_rate,omitempty"`       // share of calls never answered
 	CutRate        float64 `json:"cut_rate,omitempty"`        // share of answers cut off in the middle of the body
 	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text that is not what was asked
-	RetryAfter     Span    `json:"retry_after,omitzero"`      // hint with every 429 and failure; 0: only where a rate tells it
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // response_format json_schema is answered 400
+
+	// Answers of 429 although no limit is exceeded, as if other clients of the
+	// account had met one.
+	ThrottleRate    float64 `json:"throttle_rate,omitempty"`   // share of requests
+	ThrottleEvery   int     `json:"throttle_every,omitempty"`  // one in so many requests; 0: none
+	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all, from a time after the start to another
+
+	RetryAfter          Span `json:"retry_after,omitzero"`            // hint with every 429 and failure; 0: the time until there is room, where it is known
+	Hints               Hint `json:"hints,omitempty"`                 // how the hint is sent
+	WithoutLimitHeaders bool `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
 }
+
+// Hint is which headers hint when to come back.
+type Hint string
+
+// The ways to hint: Retry-After-Ms and Retry-After in seconds, the seconds alone
+// (rounded up), or not at all.
+const (
+	HintBoth    Hint = "both" // the default
+	HintSeconds Hint = "seconds"
+	HintNone    Hint = "none"
+)
 
 // Validate joins every problem found.
 func (c Config) Validate() error {
@@ -100,6 +126,12 @@ func (l Limits) validate(where string) error {
 			}
 		}
 	}
+	if other := l.OtherRequests; other != (Rate{}) && (other.validate() != nil || other.Shape != "") {
+		problems = append(problems, fmt.Errorf("%sother_requests: %s: want a rate like 5/1s", where, other))
+	}
+	if l.OtherTokens < 0 {
+		problems = append(problems, fmt.Errorf("%sother_tokens: %d: want 0 or more", where, l.OtherTokens))
+	}
 	switch l.Charge {
 	case "", Actual, Reserve, Settle:
 	default:
@@ -115,6 +147,7 @@ func (b Behaviour) validate(where string) error {
 		value float64
 	}{
 		{"fail_rate", b.FailRate}, {"hang_rate", b.HangRate}, {"cut_rate", b.CutRate}, {"malformed_rate", b.MalformedRate},
+		{"throttle_rate", b.ThrottleRate},
 	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))
@@ -123,7 +156,7 @@ func (b Behaviour) validate(where string) error {
 	for _, span := range []struct {
 		name  string
 		value Span
-	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}} {
+	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}} {
 		if span.value.Min < 0 || span.value.Max < span.value.Min {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}
@@ -131,8 +164,18 @@ func (b Behaviour) validate(where string) error {
 	if r := b.AnswerTokens; r != (Range{}) && (r.Min < 1 || r.Max < r.Min) {
 		problems = append(problems, fmt.Errorf("%sanswer_tokens: %d..%d: want a range above 0", where, r.Min, r.Max))
 	}
-	if b.FailEvery < 0 {
-		problems = append(problems, fmt.Errorf("%sfail_every: %d: want 0 or more", where, b.FailEvery))
+	for _, every := range []struct {
+		name  string
+		value int
+	}{{"fail_every", b.FailEvery}, {"throttle_every", b.ThrottleEvery}} {
+		if every.value < 0 {
+			problems = append(problems, fmt.Errorf("%s%s: %d: want 0 or more", where, every.name, every.value))
+		}
+	}
+	switch b.Hints {
+	case "", HintBoth, HintSeconds, HintNone:
+	default:
+		problems = append(problems, fmt.Errorf("%shints: %q: want both, seconds or none", where, b.Hints))
 	}
 	if b.FailStatus != 0 && (b.FailStatus < 400 || b.FailStatus > 599) {
 		problems = append(problems, fmt.Errorf("%sfail_status: %d: want 400 to 599", where, b.FailStatus))

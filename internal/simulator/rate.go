@@ -45,8 +45,8 @@ func (r Rates) MarshalText() ([]byte, error) {
 func (r *Rates) UnmarshalText(text []byte) error {
 	*r = nil
 	for part := range strings.SplitSeq(string(text), ",") {
-		rate, err := parseRate(strings.TrimSpace(part))
-		if err != nil {
+		var rate Rate
+		if err := rate.UnmarshalText([]byte(strings.TrimSpace(part))); err != nil {
 			return err
 		}
 		*r = append(*r, rate)
@@ -54,7 +54,10 @@ func (r *Rates) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// String writes the rate as it is read.
+// MarshalText writes the rate as UnmarshalText reads it.
+func (r Rate) MarshalText() ([]byte, error) { return []byte(r.String()), nil }
+
+// String is the rate's text.
 func (r Rate) String() string {
 	text := strconv.Itoa(r.N) + "/" + r.Window.String()
 	if r.Shape != "" {
@@ -66,27 +69,29 @@ func (r Rate) String() string {
 	return text
 }
 
-func parseRate(text string) (r Rate, err error) {
+// UnmarshalText reads "60/1m", "60/1m fixed" or "60/1m bucket:5".
+func (r *Rate) UnmarshalText(text []byte) error {
 	problem := fmt.Errorf("%q: want a rate like 60/1m, 60/1m fixed or 60/1m bucket:5", text)
-	count, rest, ok := strings.Cut(text, "/")
+	count, rest, ok := strings.Cut(string(text), "/")
 	window, shape, _ := strings.Cut(rest, " ")
 	shape, burst, hasBurst := strings.Cut(shape, ":")
+	var err error
 	if r.N, err = strconv.Atoi(count); err != nil || !ok {
-		return r, problem
+		return problem
 	}
 	if r.Window, err = time.ParseDuration(window); err != nil {
-		return r, problem
+		return problem
 	}
-	r.Shape = Shape(shape)
+	r.Shape, r.Burst = Shape(shape), 0
 	if hasBurst {
 		if r.Burst, err = strconv.Atoi(burst); err != nil || r.Burst < 1 {
-			return r, problem
+			return problem
 		}
 	}
 	if r.validate() != nil {
-		return r, problem
+		return problem
 	}
-	return r, nil
+	return nil
 }
 
 func (r Rate) validate() error {

@@ -25,15 +25,25 @@ type reply struct {
 	outcome    outcome
 }
 
+// hint tells when to come back, rounded up.
+func (r reply) hint(h http.Header, how Hint) {
+	in := func(unit time.Duration) string {
+		return strconv.FormatFloat(math.Ceil(float64(r.retryAfter)/float64(unit)), 'f', 0, 64)
+	}
+	if r.retryAfter <= 0 || how == HintNone {
+		return
+	}
+	h.Set("Retry-After", in(time.Second))
+	if how != HintSeconds {
+		h.Set("Retry-After-Ms", in(time.Millisecond))
+	}
+}
+
 // begin writes all of the reply but the last withheld bytes, and sends it off.
 func (r reply) begin(w http.ResponseWriter, withheld int) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Content-Length", strconv.Itoa(len(r.body)))
-	if r.retryAfter > 0 {
-		h.Set("Retry-After-Ms", strconv.FormatInt(int64(math.Ceil(float64(r.retryAfter)/float64(time.Millisecond))), 10))
-		h.Set("Retry-After", strconv.FormatInt(int64(math.Ceil(r.retryAfter.Seconds())), 10))
-	}
 	w.WriteHeader(r.status)
 	if _, err := w.Write(r.body[:len(r.body)-withheld]); err != nil {
 		return err

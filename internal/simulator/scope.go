@@ -10,7 +10,8 @@ type scope struct {
 	maxInFlight int // 0: no bound
 	limits      []*limit
 	charge      Charge
-	inUse       int // calls in flight
+	other       *otherClient // nil: none
+	inUse       int          // calls in flight
 	changed     time.Time
 	counts      counts
 	prompts     map[uint64]*promptCount // of a model; nil for the endpoint
@@ -23,16 +24,18 @@ type counts struct {
 	slotTime                                            time.Duration // integral of inUse
 	first, last                                         time.Time     // arrivals
 	used                                                spending      // by calls that have ended
+	other                                               int64         // requests of another client that were admitted
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.
 type promptCount struct{ arrived, taken uint32 }
 
-func newScope(limits Limits) *scope {
+func newScope(limits Limits, now time.Time) *scope {
 	return &scope{
 		maxInFlight: limits.MaxInFlight,
 		limits:      newLimits(limits),
 		charge:      limits.Charge,
+		other:       newOtherClient(limits, now),
 		counts:      counts{rejectedBy: map[string]int64{}},
 	}
 }
@@ -46,6 +49,7 @@ func (s *scope) charges(c *call) spending {
 }
 
 func (s *scope) arrive(now time.Time, c *call) {
+	s.other.until(now, s)
 	s.counts.arrived++
 	if s.counts.first.IsZero() {
 		s.counts.first = now
@@ -82,6 +86,7 @@ func (s *scope) take(now time.Time, c *call) {
 
 // leave ends a call that was taken.
 func (s *scope) leave(now time.Time, c *call, ended outcome) {
+	s.other.until(now, s)
 	s.use(now, -1)
 	s.counts.used.input += c.spends.input
 	s.counts.used.output += c.spends.output

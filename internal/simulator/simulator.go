@@ -30,6 +30,7 @@ import (
 type Simulator struct {
 	config Config
 	mux    *http.ServeMux
+	began  time.Time
 
 	mu       sync.Mutex // guards all and models with everything in them, and arrivals
 	all      *scope
@@ -41,7 +42,15 @@ type Simulator struct {
 // POST /v1/chat/completions, GET /stats, GET /stats/arrivals, POST /stats/reset
 // and GET /healthz.
 func New(config Config) *Simulator {
-	s := &Simulator{config: config, mux: http.NewServeMux(), all: newScope(config.Limits), models: map[string]*scope{}, arrivals: arrivals{keep: config.KeepArrivals}}
+	now := time.Now()
+	s := &Simulator{
+		config:   config,
+		mux:      http.NewServeMux(),
+		began:    now,
+		all:      newScope(config.Limits, now),
+		models:   map[string]*scope{},
+		arrivals: arrivals{keep: config.KeepArrivals},
+	}
 	for name := range judges {
 		s.addModel(name)
 	}
@@ -62,7 +71,7 @@ func New(config Config) *Simulator {
 
 func (s *Simulator) addModel(name string) {
 	if s.models[name] == nil {
-		s.models[name] = newScope(s.config.Models[name].Limits)
+		s.models[name] = newScope(s.config.Models[name].Limits, s.began)
 		s.models[name].prompts = map[uint64]*promptCount{}
 	}
 }
@@ -86,14 +95,19 @@ func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
 	b := s.behaviour(req.Model)
 	call, refused := s.admit(req, answer(req.Model, req.Messages, req.schema()), b)
 	w.Header().Set("X-Request-Id", call.requestID())
-	for _, state := range call.told {
-		state.write(w.Header())
+	if !b.WithoutLimitHeaders {
+		for _, state := range call.told {
+			state.write(w.Header())
+		}
 	}
 	if refused != nil {
-		refused.reply(b.RetryAfter.at(call.draw("retry after"))).send(w)
+		r := refused.reply(b.RetryAfter.at(call.draw("retry after")))
+		r.hint(w.Header(), b.Hints)
+		r.send(w)
 		return
 	}
 	answer := call.reply(r.Context(), b)
+	answer.hint(w.Header(), b.Hints)
 	withheld := 1
 	if answer.outcome == cut {
 		withheld = len(answer.body) / 2

@@ -31,10 +31,13 @@ type Counts struct {
 	PromptsRepeated int       `json:"prompts_repeated"` // arrived more than once
 	PromptsRetaken  int       `json:"prompts_retaken"`  // taken, not rejected, more than once
 	// InputTokens and OutputTokens were used by calls that have ended.
-	InputTokens  int64            `json:"input_tokens"`
-	OutputTokens int64            `json:"output_tokens"`
-	RejectedBy   map[string]int64 `json:"rejected_by,omitempty"` // by the name of the limit; "in flight" is one
-	Limits       []LimitCounts    `json:"limits,omitempty"`
+	InputTokens  int64 `json:"input_tokens"`
+	OutputTokens int64 `json:"output_tokens"`
+	// RejectedBy counts by the name of the limit, "in flight" for that on calls
+	// in flight, or "throttled".
+	RejectedBy    map[string]int64 `json:"rejected_by,omitempty"`
+	OtherRequests int64            `json:"other_requests,omitempty"` // admitted, of another client
+	Limits        []LimitCounts    `json:"limits,omitempty"`
 }
 
 // LimitCounts are those of one rate, in the order requests, tokens,
@@ -83,6 +86,7 @@ func (s *scope) snapshot(now time.Time) Counts {
 		Prompts:         len(s.prompts),
 		InputTokens:     int64(s.counts.used.input),
 		OutputTokens:    int64(s.counts.used.output),
+		OtherRequests:   s.counts.other,
 		RejectedBy:      maps.Clone(s.counts.rejectedBy),
 	}
 	for _, l := range s.limits {

@@ -169,6 +169,7 @@ func TestBadConfigs(t *testing.T) {
 		`{"latency":"5"}`, `{"latency":"2s..1s"}`, `{"latency":"-1s"}`, `{"requests":"60"}`, `{"requests":"0/1m"}`, `{"requests":"6/0s"}`,
 		`{"requests":"6/1s round"}`, `{"requests":"6/1s fixed:3"}`, `{"requests":"6/1s bucket:0"}`, `{"requests":"0/0s"}`, `{"requests":""}`, `{"requests":"6/1s,"}`,
 		`{"tokens":"6"}`, `{"input_tokens":"0/1m"}`, `{"output_tokens":"6/1s, 0/1m"}`, `{"charge":"later"}`, `{"answer_tokens":"0"}`, `{"answer_tokens":"9..8"}`, `{"keep_arrivals":-1}`,
+		`{"other_requests":"5/1s fixed"}`, `{"other_tokens":-1}`, `{"throttle_rate":2}`, `{"throttle_every":-1}`, `{"throttle_between":"2s..1s"}`, `{"hints":"some"}`,
 		`{"fail_rate":1.5}`, `{"fail_status":200}`, `{"fail_every":-1}`, `{"max_in_flight":-1}`, `{"models":{"m":{"behaviour":{"cut_rate":-1}}}}`,
 	} {
 		var c Config

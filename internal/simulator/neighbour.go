@@ -1,0 +1,70 @@
+package simulator
+
+import (
+	"fmt"
+	"time"
+)
+
+// What a client meets that shares its account with others: limits of which they
+// take a part, and refusals that it did nothing for.
+
+// otherClient sends requests of its own at even distances.
+type otherClient struct {
+	every  time.Duration
+	next   time.Time
+	spends spending
+}
+
+func newOtherClient(l Limits, now time.Time) *otherClient {
+	if l.OtherRequests == (Rate{}) {
+		return nil
+	}
+	every := max(l.OtherRequests.Window/time.Duration(l.OtherRequests.N), 1)
+	return &otherClient{
+		every:  every,
+		next:   now.Add(every),
+		spends: spending{input: l.OtherTokens - l.OtherTokens/2, output: l.OtherTokens / 2},
+	}
+}
+
+// until has those requests arrive that are due. It is called before anything
+// else that a scope does at that time, so that time never goes back for a window.
+func (o *otherClient) until(now time.Time, s *scope) {
+	if o == nil {
+		return
+	}
+	for ; !o.next.After(now); o.next = o.next.Add(o.every) {
+		if o.admitted(s) {
+			s.counts.other++
+			for _, l := range s.limits {
+				l.window.take(o.next, o.spends.of(l.counted))
+			}
+		}
+	}
+}
+
+func (o *otherClient) admitted(s *scope) bool {
+	for _, l := range s.limits {
+		if l.refuses(o.next, o.spends) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// throttle refuses a request that no limit refuses; nil: it does not.
+func (s *Simulator) throttle(now time.Time, b Behaviour, model *scope, prompt uint64) *refusal {
+	since := now.Sub(s.began)
+	stormy := b.ThrottleBetween.Min <= since && since < b.ThrottleBetween.Max
+	// Drawn by how often the prompt arrived: what is refused comes again.
+	drawn := unit(hashOf("throttle", fmt.Sprint(s.config.Seed, prompt, model.prompts[prompt].arrived)))
+	every := b.ThrottleEvery > 0 && model.counts.arrived%int64(b.ThrottleEvery) == 0
+	if !stormy && !every && drawn >= b.ThrottleRate {
+		return nil
+	}
+	refused := &refusal{limit: "throttled", kind: string(requestCount), message: "Rate limit reached on requests per min, by all clients of the account", wait: time.Second}
+	if stormy {
+		refused.wait = b.ThrottleBetween.Max - since
+	}
+	return refused
+}
