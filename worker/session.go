@@ -137,6 +137,7 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err := parts.Wait()
 	s.endAll(abort)
+	s.unpin(ctx)
 	release()
 	return errors.Join(err, <-limiter)
 }
@@ -278,6 +279,9 @@ func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit
 	if slices.Equal(ids, s.limits.of) && time.Since(s.limits.asked) < lookEvery {
 		return s.limits.inForce, nil
 	}
+	if err := s.pin(ctx); err != nil {
+		return nil, err
+	}
 	limits, err := s.limiter.InForce(ctx)
 	if err == nil {
 		s.limits.of, s.limits.asked, s.limits.inForce = ids, time.Now(), limits
@@ -393,14 +397,25 @@ func (s *session) listen(ctx context.Context) {
 // recoverDead returns the tasks of workers whose heartbeat lapsed. They have
 // fenced their calls by then. asynq's own recovery takes up to two minutes and
 // uses up a retry.
+//
+// It also takes the limits out of force that dead workers pinned.
 func (s *session) recoverDead(ctx context.Context) {
+	swept := false
 	for {
 		select {
 		case <-time.After(recoverEvery):
 		case <-ctx.Done():
 			return
 		}
-		if err := s.recoverOnce(ctx); err != nil && ctx.Err() == nil {
+		err := s.recoverOnce(ctx)
+		if err == nil {
+			err = s.buryDead(ctx)
+		}
+		if err == nil && !swept {
+			err = s.sweep(ctx)
+			swept = err == nil
+		}
+		if err != nil && ctx.Err() == nil {
 			s.log.Debug().Err(err).Msg("cannot look for tasks of dead workers; trying again")
 		}
 	}

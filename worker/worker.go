@@ -39,6 +39,10 @@ type Config struct {
 	// Grace is how long calls in flight may go on after a stop. Default: the
 	// longest call timeout seen, and 15 s.
 	Grace time.Duration
+	// Limits belong to the accounts behind the endpoints, or to the fleet, as this
+	// worker's configuration has them. Every worker's calls keep them while this
+	// one lives.
+	Limits []ratelimit.Limit
 	// Lease is how long a call's slots stay taken when this process dies.
 	// Default 10 s.
 	Lease time.Duration
@@ -87,6 +91,11 @@ func (c Config) Validate() error {
 	}
 	if c.Slots < 0 {
 		problems = append(problems, fmt.Errorf("worker: slots must be at least 1, got %d", c.Slots))
+	}
+	for _, limit := range c.Limits {
+		if err := limit.Validate(); err != nil {
+			problems = append(problems, fmt.Errorf("worker: %w", err))
+		}
 	}
 	return errors.Join(problems...)
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/evalfleet/evalfleet/worker"
 )
 
 // limitsText is a view as a table of at most lookWidth columns.
@@ -55,13 +57,26 @@ func limitsText(view limitsView) string {
 	return out.String()
 }
 
-// pinnedText names whoever pinned a limit, as far as a line holds.
+// pinnedText names whoever pinned a limit, as far as a line holds. Workers pin
+// what stands in their --config.
 func pinnedText(holders []string) string {
 	const most = 3
-	if len(holders) > most {
-		return strings.Join(holders[:most], ", ") + fmt.Sprintf(" and %d more", len(holders)-most)
+	var names []string
+	workers := 0
+	for _, holder := range holders {
+		if _, ok := worker.PinnedBy(holder); ok {
+			workers++
+		} else {
+			names = append(names, holder)
+		}
 	}
-	return strings.Join(holders, ", ")
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	if workers > 0 {
+		names = append(names, "--config of "+count(workers, "worker"))
+	}
+	return strings.Join(names, ", ")
 }
 
 func endedLimitsText(view limitsView) string {

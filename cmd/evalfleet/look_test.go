@@ -108,17 +108,17 @@ func TestLimitsText(t *testing.T) {
 	}
 	running := limitsView{Limits: []limitView{
 		view(slots, func(v *limitView) {
-			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(16), 4, true, []string{"ev-abcdefgh2345", "fleet"}
+			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(16), 4, true, []string{"ev-abcdefgh2345", "worker/w7k2p9qa"}
 		}),
 		view(minute, func(v *limitView) {
 			v.Ready, v.NextS, v.Waiting, v.Shared = ptr(0), ptr(0.0834), 2, shared(minute)
-			v.PinnedBy = []string{"ev-222222222222", "ev-333333333333", "ev-444444444444", "ev-555555555555", "ev-666666666666"}
+			v.PinnedBy = []string{"ev-222222222222", "ev-333333333333", "ev-444444444444", "ev-555555555555", "ev-666666666666", "worker/w7k2p9qa", "worker/w7k2p9qb"}
 		}),
 		view(wide, func(v *limitView) {
 			v.Ready, v.NextS, v.Waiting, v.Shared, v.Binds, v.PinnedBy = ptr(1), ptr(2_600_000.0), 1_000_000, shared(wide), true, []string{longName}
 		}),
 		view(ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 1_000_000_000}, func(v *limitView) {
-			v.InUse, v.NextS, v.PinnedBy = ptr(999_999_999), ptr(0.0), []string{"fleet"}
+			v.InUse, v.NextS, v.PinnedBy = ptr(999_999_999), ptr(0.0), []string{"worker/w7k2p9qa"}
 		}),
 	}}
 	golden(t, "limits", limitsText(running), lookWidth)

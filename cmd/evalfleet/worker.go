@@ -49,7 +49,8 @@ func (p *process) work(c *cli.Context) (err error) {
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.byName, Lease: fleet.Lease, Log: d.log,
+		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.byName,
+		Limits: fleet.Limits, Lease: fleet.Lease, Log: d.log,
 		Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
 	}
 	open, err := how.open(c.Context, &settings, d.log)
