@@ -83,6 +83,12 @@ func TestCompose(t *testing.T) {
 		t.Error("redis wants a check and a volume")
 	}
 
+	collect, ui := p.Services["collect"], p.Services["ui"]
+	if len(collect.Volumes) != 1 || len(ui.Volumes) != 1 || collect.Volumes[0].Source != ui.Volumes[0].Source ||
+		collect.Volumes[0].Target != ui.Volumes[0].Target || ui.Volumes[0].ReadOnly {
+		t.Errorf("ui reads %+v, collect writes %+v; want the same volume at the same place, not read-only", ui.Volumes, collect.Volumes)
+	}
+
 	worker := p.Services["worker"]
 	if worker.StopGracePeriod == nil || worker.Deploy == nil || worker.Deploy.Replicas == nil || *worker.Deploy.Replicas < 2 {
 		t.Fatalf("worker: want replicas and stop_grace_period: %+v", worker)

@@ -171,11 +171,62 @@ func TestKubernetes(t *testing.T) {
 		t.Error("collect: want one, and never two at a time")
 	}
 
+	wantSameResults(t, running["collect"], running["ui"])
+
 	files := map[string]string{"fleet.yaml": maps["evalfleet"].Data["fleet.yaml"]}
 	for name, text := range maps["evaluation"].Data {
 		files[name] = text
 	}
 	wantValid(t, files)
+}
+
+// wantSameResults: what one pod writes the other reads, where it looks for it,
+// and on the node that the volume is on. Nobody mounts it readOnly: SQLite's
+// readers share memory with the writer through a file beside the database.
+func wantSameResults(t *testing.T, pods ...workload) {
+	t.Helper()
+	type mount struct {
+		claim, path, dir string
+		readOnly         bool
+		group            int64
+	}
+	var first mount
+	for i, w := range pods {
+		container := w.pod.Spec.Containers[0]
+		got := mount{dir: container.WorkingDir}
+		if s := w.pod.Spec.SecurityContext; s != nil && s.FSGroup != nil {
+			got.group = *s.FSGroup
+		}
+		for _, volume := range w.pod.Spec.Volumes {
+			if volume.PersistentVolumeClaim == nil {
+				continue
+			}
+			got.claim = volume.PersistentVolumeClaim.ClaimName
+			for _, m := range container.VolumeMounts {
+				if m.Name == volume.Name {
+					got.path, got.readOnly = m.MountPath, m.ReadOnly
+				}
+			}
+		}
+		if i == 0 {
+			first = got
+		}
+		if got != first || got.claim == "" || got.path == "" || got.path != got.dir || got.readOnly {
+			t.Errorf("%s has its results in %+v; want those of %s, in its working directory", w.name, got, pods[0].name)
+		}
+		affinity := w.pod.Spec.Affinity
+		if affinity == nil || affinity.PodAffinity == nil || len(affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution) != 1 {
+			t.Errorf("%s may run on a node that the volume is not on", w.name)
+			continue
+		}
+		term := affinity.PodAffinity.RequiredDuringSchedulingIgnoredDuringExecution[0]
+		if term.TopologyKey != corev1.LabelHostname {
+			t.Errorf("%s: beside the others by %s, want by node", w.name, term.TopologyKey)
+		}
+		for _, other := range pods { // itself too, so that the first can be placed
+			wantSelected(t, w.name+" goes to "+other.name+" and", term.LabelSelector, other.pod.Labels)
+		}
+	}
 }
 
 // wantRestricted is the restricted Pod Security Standard, and a root that cannot
