@@ -42,7 +42,7 @@ type Limits struct {
 	Tokens       Rates  `json:"tokens,omitempty"` // input and output together
 	InputTokens  Rates  `json:"input_tokens,omitempty"`
 	OutputTokens Rates  `json:"output_tokens,omitempty"`
-	Charge       Charge `json:"charge,omitempty"` // of the output tokens
+	Charge       Charge `json:"charge,omitempty"` // of the output tokens; empty: the endpoint's
 	// OtherRequests are those of another client of the same account, one after
 	// the other at even distances. They take what there is room for and are seen
 	// only in what remains of the limits. Each has OtherTokens, half of them

@@ -107,6 +107,25 @@ func TestTokensAreCharged(t *testing.T) {
 	}
 }
 
+func TestAModelChargesLikeTheEndpoint(t *testing.T) {
+	t.Parallel()
+	limits := Limits{OutputTokens: Rates{{N: 1000, Window: time.Hour}}}
+	own := limits
+	own.Charge = Actual
+	s := start(t, Config{Limits: Limits{Charge: Reserve}, Models: map[string]Model{"careful": {Limits: limits}, "average": {Limits: own}}})
+	for model, want := range map[string]string{"careful": "700", "average": ""} {
+		body := bounded("x", 300)
+		body["model"] = model
+		c := s.mustAsk(t, body)
+		if want == "" {
+			want = fmt.Sprint(1000 - c.usage["completion_tokens"])
+		}
+		if got := c.header.Get("X-Ratelimit-Remaining-Output-Tokens"); got != want {
+			t.Errorf("%s: got %s left, want %s", model, got, want)
+		}
+	}
+}
+
 // TestASettlementMakesRoom holds two reservations, of which there is room for no
 // more, and lets one client leave.
 func TestASettlementMakesRoom(t *testing.T) {

@@ -20,6 +20,7 @@
 package simulator
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"sync"
@@ -71,7 +72,9 @@ func New(config Config) *Simulator {
 
 func (s *Simulator) addModel(name string) {
 	if s.models[name] == nil {
-		s.models[name] = newScope(s.config.Models[name].Limits, s.began)
+		limits := s.config.Models[name].Limits
+		limits.Charge = cmp.Or(limits.Charge, s.config.Charge)
+		s.models[name] = newScope(limits, s.began)
 		s.models[name].prompts = map[uint64]*promptCount{}
 	}
 }
