@@ -32,6 +32,10 @@ type Submission struct {
 	// Recorded are the runs that the evaluation's sink has, for a Redis that
 	// does not know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
+	// Settle is how long workers have, once the record stands and before any run
+	// can be pulled, to record again what Redis has lost of an evaluation
+	// submitted before. Only for a submission that makes the record.
+	Settle time.Duration
 	// Retry says which failed runs are made again, each as a run of its next
 	// generation; nil: none.
 	Retry func(Recorded) bool
@@ -88,6 +92,13 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		return Receipt{}, err
 	}
 	kept := false
+	if created && s.Settle > 0 {
+		select {
+		case <-time.After(s.Settle):
+		case <-ctx.Done():
+			return Receipt{}, ctx.Err()
+		}
+	}
 	if !created {
 		if r, kept, err = q.resume(ctx, s.Evaluation, r); err != nil {
 			return Receipt{}, err

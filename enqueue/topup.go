@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
@@ -112,10 +113,14 @@ func (t *TopUp) Run(ctx context.Context) error {
 		}
 		switch {
 		case err != nil && ctx.Err() == nil && !away:
-			t.log.Warn().Err(err).Msg("cannot top up queues; trying again")
+			level := zerolog.WarnLevel
+			if outage.Is(err) { // the worker says so itself
+				level = zerolog.DebugLevel
+			}
+			t.log.WithLevel(level).Err(err).Msg("cannot top up queues; trying again")
 			away = true
 		case err == nil && away:
-			t.log.Info().Msg("topping up queues again")
+			t.log.Debug().Msg("topping up queues again")
 			away = false
 		}
 		timer.Reset(next)

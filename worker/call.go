@@ -6,10 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -103,7 +100,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duratio
 		r.slots.Release(1)
 		var refusal *ratelimit.Refusal
 		if errors.As(err, &refusal) {
-			return nil, r.goBack(ctx, refusal.Wait, "limit "+refusal.Limit)
+			return nil, r.goBack(refusal.Wait, "limit "+refusal.Limit)
 		}
 		return nil, r.interrupted(ctx, err)
 	}
@@ -115,9 +112,9 @@ func (r *run) interrupted(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 	case r.stopping.Err() != nil:
-		return r.goBack(ctx, 0, "the worker stops")
+		return r.goBack(0, "the worker stops")
 	case r.halted.Err() != nil: // where it was dropped, the next check says so
-		return r.goBack(ctx, 0, "its evaluation does not go on")
+		return r.goBack(0, "its evaluation does not go on")
 	}
 	return err
 }
@@ -170,26 +167,3 @@ func (r *run) keep(call record.Call) {
 	r.calls = append(r.calls, call)
 	r.cfg.Calls(call)
 }
-
-// persist writes to Redis what must not be lost, waiting while Redis is away.
-// It outlives the run's context by persistTime: a result in hand is kept also
-// when the worker stops or was fenced.
-func (s *session) persist(ctx context.Context, write func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), persistTime)
-	defer cancel()
-	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		err := write(ctx)
-		var answered redis.Error
-		if err == nil || errors.Is(err, store.ErrNoEvaluation) || (errors.As(err, &answered) && !redis.IsReadOnlyError(err) && !redis.IsLoadingError(err)) {
-			return err
-		}
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return err
-		}
-	}
-}
-
-// persistTime is how long a result in hand waits for Redis to come back.
-const persistTime = 60 * time.Second

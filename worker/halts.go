@@ -62,6 +62,16 @@ func (h *halts) held() []eval.ID {
 	return slices.Collect(maps.Keys(h.of))
 }
 
+// end halts an evaluation. Runs pulled later are checked anew.
+func (h *halts) end(id eval.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if with := h.of[id]; with != nil {
+		with.end()
+		delete(h.of, id)
+	}
+}
+
 // look halts those of ids that do not go on. Runs pulled later are checked anew.
 func (h *halts) look(ctx context.Context, ids ...eval.ID) error {
 	h.mu.Lock()
@@ -74,13 +84,9 @@ func (h *halts) look(ctx context.Context, ids ...eval.ID) error {
 	if err != nil {
 		return err
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	for _, id := range ids {
-		with := h.of[id]
-		if status := statuses[id]; with != nil && status != record.StatusActive && status != record.StatusDone {
-			with.end()
-			delete(h.of, id)
+		if status := statuses[id]; status != record.StatusActive && status != record.StatusDone {
+			h.end(id)
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // inPlace is the longest delay that a run waits out with the worker; longer
@@ -63,6 +64,11 @@ type run struct {
 // while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
 // *putBack sends it back; a *failedRun puts it into asynq's archive.
 func (s *session) handle(ctx context.Context, t *asynq.Task) error {
+	leave, ok := s.life.begin()
+	if !ok {
+		return &putBack{why: "the worker has ended"}
+	}
+	defer leave()
 	queue, _ := asynq.GetQueueName(ctx)
 	r := &run{session: s, queue: queue}
 	defer func() { s.budget.leave(queue, r.at) }()
@@ -72,9 +78,9 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	r.task = task
-	var leave func()
-	r.halted, leave = s.halts.enter(task.Evaluation) // before the check: a pause after it is then noticed
-	defer leave()
+	var out func()
+	r.halted, out = s.halts.enter(task.Evaluation) // before the check: a pause after it is then noticed
+	defer out()
 	r.log = s.log.With().Str("evaluation", string(task.Evaluation)).Str("run_id", task.RunID().Short()).Logger()
 	err = r.carryOut(ctx)
 	var back *putBack
@@ -85,11 +91,11 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		return err
 	case errors.Is(err, store.ErrNoEvaluation):
 		return asynq.RevokeTask // deleted: nobody waits for it
-	case ctx.Err() != nil || s.stopping.Err() != nil:
+	case ctx.Err() != nil || s.stopping.Err() != nil || errors.Is(err, ratelimit.ErrFenced):
 		// Stopped, fenced, or asynq's lease is over. Where the task is still
 		// ours it goes back; where it is not, the gate changes nothing.
 		if len(r.calls) > 0 {
-			err = r.persist(ctx, func(ctx context.Context) error {
+			err = r.life.persist(func(ctx context.Context) error {
 				return r.store.AppendCalls(ctx, task.Evaluation, r.calls)
 			})
 			if err != nil {
@@ -98,7 +104,7 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		}
 		return &putBack{why: "the worker stops"}
 	}
-	r.log.Warn().Err(err).Msg("run interrupted; it goes back to its queue")
+	r.log.WithLevel(levelOf(err)).Err(err).Msg("run interrupted; it goes back to its queue")
 	return &putBack{delay: time.Second, why: err.Error()}
 }
 
@@ -129,10 +135,10 @@ func (r *run) carryOut(ctx context.Context) error {
 	}
 	r.emit(Event{Event: EventStarted})
 	if progress.Deaths >= record.MaxDeaths {
-		return r.fail(ctx, providers.Lost, fmt.Sprintf("%d workers died with this run", progress.Deaths), 0)
+		return r.fail(providers.Lost, fmt.Sprintf("%d workers died with this run", progress.Deaths), 0)
 	}
 	if len(r.documents) == 2 && r.documents[0].Hash == r.documents[1].Hash {
-		return r.succeed(ctx, record.Run{Winner: eval.Tie, Reason: reasonIdentical})
+		return r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
 	}
 	if err := r.pause(ctx, time.Until(progress.NotBefore), "held back before"); err != nil {
 		return err
@@ -151,7 +157,7 @@ func (r *run) ask(ctx context.Context) error {
 	}
 	built, err := prompt.Build(r.evaluation.asked, r.task.Kind, r.place.First, r.place.Second, texts)
 	if err != nil {
-		return r.fail(ctx, providers.BadRequest, err.Error(), 0)
+		return r.fail(providers.BadRequest, err.Error(), 0)
 	}
 	request := r.request(built)
 	stage := stageVerdict
@@ -165,14 +171,14 @@ func (r *run) ask(ctx context.Context) error {
 			continue
 		}
 		if result.Finish == providers.FinishRefused {
-			return r.fail(ctx, providers.Refused, "the model refused to judge", 200)
+			return r.fail(providers.Refused, "the model refused to judge", 200)
 		}
 		outcome, err := r.read(result)
 		if err == nil {
-			return r.succeed(ctx, outcome)
+			return r.succeed(outcome)
 		}
 		if repairs == maxRepairs {
-			return r.fail(ctx, providers.Malformed, err.Error(), 200)
+			return r.fail(providers.Malformed, err.Error(), 200)
 		}
 		repairs++
 		stage = stageRepair
@@ -259,7 +265,7 @@ func (r *run) afterFailure(ctx context.Context, failure error) (again bool, err 
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return false, ctx.Err()
 	case !failed.Class.Retryable() || r.failures() >= retry.MaxAttempts:
-		return false, r.fail(ctx, failed.Class, failed.Message, failed.Status)
+		return false, r.fail(failed.Class, failed.Message, failed.Status)
 	}
 	delay := max(backoff(retry, r.failures(), rand.Float64()), failed.RetryAfter)
 	r.emit(Event{Event: EventRetry, Attempt: r.progress.Attempts, StatusCode: &failed.Status, DelayS: delay.Seconds()})
@@ -291,7 +297,7 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 		return nil
 	}
 	if delay > inPlace {
-		return r.goBack(ctx, delay, why)
+		return r.goBack(delay, why)
 	}
 	r.move(resting)
 	timer := time.NewTimer(delay)
@@ -300,18 +306,18 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 	case <-timer.C:
 		return nil
 	case <-r.stopping.Done():
-		return r.goBack(ctx, delay, "the worker stops")
+		return r.goBack(delay, "the worker stops")
 	case <-r.halted.Done():
-		return r.goBack(ctx, delay, "its evaluation does not go on")
+		return r.goBack(delay, "its evaluation does not go on")
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
 // goBack keeps what the next worker must know and sends the task back.
-func (r *run) goBack(ctx context.Context, delay time.Duration, why string) error {
+func (r *run) goBack(delay time.Duration, why string) error {
 	r.progress.NotBefore = time.Now().Add(delay)
-	err := r.persist(ctx, func(ctx context.Context) error {
+	err := r.life.persist(func(ctx context.Context) error {
 		if len(r.calls) > 0 {
 			if err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls); err != nil {
 				return err
@@ -334,14 +340,14 @@ func (r *run) move(to stage) {
 	}
 }
 
-func (r *run) succeed(ctx context.Context, outcome record.Run) error {
-	return r.record(ctx, eval.StateSucceeded, outcome)
+func (r *run) succeed(outcome record.Run) error {
+	return r.record(eval.StateSucceeded, outcome)
 }
 
-func (r *run) fail(ctx context.Context, class providers.Class, message string, status int) error {
+func (r *run) fail(class providers.Class, message string, status int) error {
 	r.emit(Event{Event: EventFailed, Class: class, StatusCode: &status, ElapsedS: r.elapsed().Seconds()})
 	r.log.Error().Str("class", string(class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + message)
-	return r.record(ctx, eval.StateFailed, record.Run{Class: class, Error: message})
+	return r.record(eval.StateFailed, record.Run{Class: class, Error: message})
 }
 
 func (r *run) elapsed() time.Duration {
@@ -354,7 +360,7 @@ func (r *run) elapsed() time.Duration {
 // record writes the run's outcome down, with the calls not recorded before. It
 // goes on when the worker is stopping or was fenced: what was paid for is kept,
 // and the script records a run once, whoever comes.
-func (r *run) record(ctx context.Context, state eval.State, outcome record.Run) error {
+func (r *run) record(state eval.State, outcome record.Run) error {
 	r.move(resting)
 	outcome.Phase, outcome.Index, outcome.Generation = r.task.Phase, r.task.Index, r.task.Generation
 	outcome.Kind, outcome.Queue = r.task.Kind, r.queue
@@ -374,13 +380,20 @@ func (r *run) record(ctx context.Context, state eval.State, outcome record.Run) 
 		outcome.AnsweredBy = r.judge.Target()
 	}
 	var recorded bool
-	err := r.persist(ctx, func(ctx context.Context) (err error) {
+	err := r.life.persist(func(ctx context.Context) (err error) {
 		recorded, err = r.store.Record(ctx, r.task.Evaluation, state, outcome, r.calls)
 		return err
 	})
-	if err != nil {
+	keep := keptOutcome{evaluation: r.task.Evaluation, created: r.evaluation.record.Created, state: state, run: outcome, calls: r.calls}
+	switch {
+	case errors.Is(err, store.ErrNoEvaluation):
+		keep.created = time.Time{}
+		r.life.kept.put(keep)
+		return err
+	case err != nil:
 		return err
 	}
+	r.life.kept.put(keep)
 	outcome.State = state.String()
 	r.calls, r.ended = nil, outcome
 	if recorded && state == eval.StateSucceeded {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hibiken/asynq"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/semaphore"
@@ -19,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -40,6 +42,7 @@ const (
 // stop, or to the moment it could not renew in time.
 type session struct {
 	cfg         Config
+	life        *life
 	id          string
 	log         zerolog.Logger
 	store       *store.Store
@@ -53,6 +56,7 @@ type session struct {
 	working  context.Context // ends when calls in flight must end
 
 	changed chan struct{} // an evaluation was announced; holds one
+	broken  chan error    // what no waiting mends; holds one
 
 	looked time.Time // at statuses; discover's alone
 	limits struct {  // discover's alone
@@ -74,24 +78,25 @@ type service struct {
 	wanted time.Time // when an active evaluation last had runs in the queue
 }
 
-func newSession(cfg Config, id string) *session {
+func newSession(cfg Config, id string, of *life) *session {
 	log := cfg.Log.With().Str("worker", id).Logger()
 	s := &session{
-		cfg: cfg, id: id, log: log, store: storeOf(cfg),
+		cfg: cfg, life: of, id: id, log: log, store: storeOf(cfg),
 		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)),
-		changed: make(chan struct{}, 1),
-		queues:  map[string]*service{}, longest: record.DefaultTimeout,
+		changed: make(chan struct{}, 1), broken: make(chan error, 1),
+		queues: map[string]*service{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
 	s.halts = newHalts(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
-		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
+		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log.Hook(saidBefore{}),
 	})
 	return s
 }
 
 // run works until ctx ends (nil), or until the session's leases could not be
-// renewed in time (ratelimit.ErrFenced).
+// renewed in time (ratelimit.ErrFenced). Any other error is one that waiting
+// does not mend.
 //
 // The order of the end matters. First nothing more is pulled and what was
 // pulled but not begun goes back; then calls in flight may finish; then asynq's
@@ -117,6 +122,14 @@ func (s *session) run(ctx context.Context) error {
 		return <-limiter
 	}
 
+	// What Redis has lost is recorded again before anything is pulled, and until
+	// the last call has ended.
+	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
+	defer unwatch()
+	s.watchOnce(watching)
+	watched := make(chan struct{})
+	go func() { defer close(watched); s.watch(watching) }()
+
 	var parts errgroup.Group
 	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
 	parts.Go(func() error { return topUp.Run(s.stopping) })
@@ -125,9 +138,11 @@ func (s *session) run(ctx context.Context) error {
 	parts.Go(func() error { s.recoverDead(s.stopping); return nil })
 
 	fenced := false
+	var broken error
 	select {
 	case <-ctx.Done():
 		s.cfg.Stopping(s.budget.inFlight(), s.grace())
+	case broken = <-s.broken:
 	case <-s.limiter.Fenced():
 		fenced = true
 	}
@@ -137,13 +152,45 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err := parts.Wait()
 	s.endAll(abort)
+	unwatch()
+	<-watched
 	s.unpin(ctx)
 	release()
-	return errors.Join(err, <-limiter)
+	return errors.Join(broken, err, <-limiter)
+}
+
+// watchEvery is how often it is seen whether Redis still has what it was told.
+const watchEvery = time.Second
+
+func (s *session) watch(ctx context.Context) {
+	for {
+		select {
+		case <-time.After(watchEvery):
+		case <-ctx.Done():
+			return
+		}
+		s.watchOnce(ctx)
+	}
+}
+
+// watchOnce notices that Redis is away, and mends what it has lost: runs that
+// wait for admission under a record that is gone begin no call, because they are
+// pushed anew under the next one.
+func (s *session) watchOnce(ctx context.Context) {
+	err := s.cfg.Client.Ping(ctx).Err()
+	if err == nil {
+		err = s.life.kept.look(ctx, func(id eval.ID) {
+			s.evaluations.forget(id)
+			s.halts.end(id)
+		})
+	}
+	if ctx.Err() == nil {
+		s.life.asked(err, s.log)
+	}
 }
 
 // endAll ends every queue's service. Calls in flight have the grace, or until
-// the limiter is fenced.
+// the limiter is fenced, or Config.AtOnce.
 func (s *session) endAll(abort context.CancelFunc) {
 	grace := time.AfterFunc(s.grace(), abort)
 	defer grace.Stop()
@@ -152,6 +199,8 @@ func (s *session) endAll(abort context.CancelFunc) {
 	go func() {
 		select {
 		case <-s.limiter.Fenced():
+			abort()
+		case <-s.cfg.AtOnce:
 			abort()
 		case <-ended:
 		}
@@ -172,7 +221,7 @@ func (s *session) end(queue string, of *service) {
 	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), 10*time.Second)
 	defer cancel()
 	if err := of.gate.Stop(giveBack); err != nil {
-		s.log.Warn().Err(err).Str("queue", queue).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
+		s.log.WithLevel(levelOf(err)).Err(err).Str("queue", queue).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
 	}
 	of.server.Shutdown()
 }
@@ -193,8 +242,11 @@ func (s *session) discover(ctx context.Context) {
 	for {
 		err := s.discoverOnce(ctx)
 		switch {
+		case redis.HasErrorPrefix(err, "WRONGTYPE"):
+			s.broken <- err
+			return
 		case err != nil && ctx.Err() == nil && !away:
-			s.log.Warn().Err(err).Msg("cannot look for queues; trying again")
+			s.log.WithLevel(levelOf(err)).Err(err).Msg("cannot look for queues; trying again")
 			away = true
 		case err == nil:
 			away = false
@@ -473,16 +525,43 @@ type asynqLog struct{ log zerolog.Logger }
 
 func (l asynqLog) Debug(args ...any) { l.log.Debug().Msg(fmt.Sprint(args...)) }
 func (l asynqLog) Info(args ...any)  { l.log.Info().Msg(fmt.Sprint(args...)) }
-func (l asynqLog) Warn(args ...any)  { l.log.WithLevel(endingLevel(args)).Msg(fmt.Sprint(args...)) }
-func (l asynqLog) Error(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
+func (l asynqLog) Warn(args ...any)  { l.say(zerolog.WarnLevel, args) }
+func (l asynqLog) Error(args ...any) { l.say(zerolog.ErrorLevel, args) }
 func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
 
-// endingLevel is the level of a warning of asynq's. What it says about the
-// endings of failed and dropped runs was said before, or is nothing to act on.
-func endingLevel(args []any) zerolog.Level {
+// said are the beginnings of lines of asynq's that were said before, or are
+// nothing to act on: how failed and dropped runs end, and that an ending does not
+// reach Redis, which happens when it is away. asynq tries that again, and in the
+// end another worker returns the task.
+var said = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task", "Could not archive task"}
+
+// unreachable are words for a Redis that is away, in lines of asynq's.
+var unreachable = []string{"dial tcp", "dial unix", "connection re", "EOF", "i/o timeout", "broken pipe", "deadline exceeded"}
+
+func (l asynqLog) say(level zerolog.Level, args []any) {
 	line := fmt.Sprint(args...)
-	if strings.HasPrefix(line, "Retry exhausted for task") || strings.HasPrefix(line, "revoke task") {
+	if slices.ContainsFunc(said, func(begin string) bool { return strings.HasPrefix(line, begin) }) ||
+		slices.ContainsFunc(unreachable, func(words string) bool { return strings.Contains(line, words) }) {
+		level = zerolog.DebugLevel
+	}
+	l.log.WithLevel(level).Msg(line)
+}
+
+// levelOf is the level of a failure to ask Redis: that it is away is said once,
+// by life.asked.
+func levelOf(err error) zerolog.Level {
+	if outage.Is(err) {
 		return zerolog.DebugLevel
 	}
 	return zerolog.WarnLevel
+}
+
+// saidBefore keeps to itself what the limiter says about an outage.
+type saidBefore struct{}
+
+// Run implements zerolog.Hook.
+func (saidBefore) Run(e *zerolog.Event, _ zerolog.Level, message string) {
+	if message == "limits cannot be asked, no call starts" {
+		e.Discard()
+	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,12 +87,13 @@ func after(d time.Duration, answer func(context.Context, int, *providers.Request
 
 // bench is one test's Redis, provider and evaluation.
 type bench struct {
-	t        *testing.T
-	server   *redistest.Server
-	store    *store.Store
-	provider *fakeProvider
-	id       eval.ID
-	runs     int
+	t          *testing.T
+	server     *redistest.Server
+	store      *store.Store
+	provider   *fakeProvider
+	id         eval.ID
+	runs       int
+	submission enqueue.Submission
 }
 
 func setup(t *testing.T, provider *fakeProvider, args ...string) *bench {
@@ -121,9 +121,8 @@ func (b *bench) submit(n int, change ...func(*eval.Evaluation, map[string]string
 		f(e, texts, &settings)
 	}
 	e.Normalize()
-	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
-	receipt, err := (&enqueue.Enqueuer{Store: b.store, Limits: limits, Log: zerolog.Nop()}).
-		Submit(b.t.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings})
+	b.submission = enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}
+	receipt, err := b.enqueuer().Submit(b.t.Context(), b.submission)
 	if err != nil {
 		b.t.Fatal(err)
 	}

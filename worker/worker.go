@@ -54,6 +54,9 @@ type Config struct {
 	Calls func(record.Call)
 	// Probe looks into the worker while it runs. nil: nobody looks.
 	Probe *Probe
+	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
+	// have their grace.
+	AtOnce <-chan struct{}
 	// Stopping is told, once ctx has ended, how many calls are in flight and how
 	// long they may go on. nil: nobody.
 	Stopping func(inFlight int, grace time.Duration)
@@ -102,20 +105,24 @@ func (c Config) Validate() error {
 
 // Run works until ctx ends, then lets calls in flight finish for Grace, gives
 // the other tasks back to their queues and returns nil. Redis going away is
-// waited out. A process that could not renew its leases in time, because it was
-// frozen or cut off, ends everything it had and goes on under another worker
-// id.
+// waited out, with what was answered in hand; what Redis loses before a collector
+// has it is recorded again. A process that could not renew its leases in time,
+// because it was frozen or cut off, ends everything it had and goes on under
+// another worker id. Nothing of Run goes on after it has returned.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	cfg = cfg.withDefaults()
 	defer context.AfterFunc(ctx, cfg.Probe.stop)()
+	life, grace := newLife(cfg), cfg.Grace
+	defer func() { life.end(grace, cfg.AtOnce) }()
 	for ctx.Err() == nil {
-		s := newSession(cfg, newID())
+		s := newSession(cfg, newID(), life)
 		cfg.Probe.begin(s.limiter)
 		err := s.run(ctx)
 		cfg.Probe.end()
+		grace = s.grace()
 		switch {
 		case errors.Is(err, ratelimit.ErrFenced):
 			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew in time; calls were ended, going on as a new worker")

@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // pulls is the number of the last pull of all gates of the process: a later gate
@@ -89,7 +93,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	}
 	q.keep(answer.tasks, now)
 	if q.looked(answer) && g.failing.Add(-1) == 0 {
-		g.config.Log.Info().Str("queue", q.name).Msg("pulling tasks works again")
+		g.config.Log.Debug().Str("queue", q.name).Msg("pulling tasks works again")
 	}
 	if g.config.Pulled != nil {
 		g.config.Pulled(q.name, len(answer.tasks), answer.left)
@@ -147,9 +151,13 @@ func (g *Gate) returnStale(q *queue) {
 }
 
 // failed makes the queue wait. It says so once for all queues, until pulling
-// from each works again.
+// from each works again; whoever owns the worker says that Redis is away.
 func (g *Gate) failed(q *queue, err error) {
 	if q.failed() && g.failing.Add(1) == 1 {
-		g.config.Log.Warn().Str("queue", q.name).AnErr("err", err).Msg("cannot pull tasks, trying again")
+		level := zerolog.WarnLevel
+		if outage.Is(err) {
+			level = zerolog.DebugLevel
+		}
+		g.config.Log.WithLevel(level).Str("queue", q.name).AnErr("err", err).Msg("cannot pull tasks, trying again")
 	}
 }

@@ -160,6 +160,43 @@ func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call
 	return nil
 }
 
+// Held is what of an evaluation's results stands in Redis alone.
+type Held struct {
+	// Created tells one record of an evaluation from another that replaced it;
+	// zero: there is none.
+	Created time.Time
+	// Since is how long the oldest of them has waited for a sink; negative: every
+	// entry is in the sink.
+	Since time.Duration
+}
+
+// Held reads what of an evaluation's results stands in Redis alone.
+func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
+	answer, err := heldScript.Run(ctx, s.client, []string{s.keys.Record(id), s.keys.Results(id)}).StringSlice()
+	if err != nil {
+		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
+	}
+	if len(answer) != 2 {
+		return Held{}, fmt.Errorf("read what is held of %s: %d words in the answer", id, len(answer))
+	}
+	h := Held{Since: -1}
+	for i, word := range answer {
+		if word == "" {
+			continue
+		}
+		millis, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
+		}
+		if i == 0 {
+			h.Created = time.UnixMilli(millis)
+		} else {
+			h.Since = time.Duration(millis) * time.Millisecond
+		}
+	}
+	return h, nil
+}
+
 // Advance moves a queue's cursor from one position to another. false: somebody
 // else has moved it. ErrNoEvaluation when the evaluation was deleted.
 func (s *Store) Advance(ctx context.Context, id eval.ID, phase int, queue string, from, to int) (bool, error) {

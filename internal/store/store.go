@@ -68,6 +68,8 @@ var (
 	progressSource string
 	//go:embed lua/append.lua
 	appendSource string
+	//go:embed lua/held.lua
+	heldSource string
 
 	createScript   = redis.NewScript(createSource)
 	restoreScript  = redis.NewScript(restoreSource)
@@ -81,6 +83,7 @@ var (
 
 	progressScript = redis.NewScript(progressSource)
 	appendScript   = redis.NewScript(appendSource)
+	heldScript     = redis.NewScript(heldSource)
 )
 
 // How long keys live that no record protects.

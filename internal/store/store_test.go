@@ -300,3 +300,29 @@ func TestStatesSpanChunks(t *testing.T) {
 		}
 	})
 }
+
+func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		if held, err := s.Held(ctx, "ev-unknown"); err != nil || !held.Created.IsZero() || held.Since >= 0 {
+			t.Errorf("Held of nothing = %+v, %v", held, err)
+		}
+		r := create(t, s)
+		read, err := s.Evaluation(ctx, r.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if held, err := s.Held(ctx, r.ID); err != nil || !held.Created.Equal(read.Created) || held.Since >= 0 {
+			t.Errorf("Held without results = %+v, %v; want created %s, nothing waiting", held, err, read.Created)
+		}
+		if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(0, 0), nil); err != nil {
+			t.Fatal(err)
+		}
+		const pause = 30 * time.Millisecond
+		time.Sleep(pause)
+		if held, err := s.Held(ctx, r.ID); err != nil || held.Since < pause-time.Millisecond || held.Since > 10*time.Second {
+			t.Errorf("Held with a result of %s ago = %+v, %v", pause, held, err)
+		}
+	})
+}

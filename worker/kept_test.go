@@ -1,0 +1,281 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// TestRecordedAgainAfterALoss: Redis forgets everything while no collector has
+// taken anything, and the evaluation is submitted again. What was answered, and
+// what is in flight, is recorded again and not asked again.
+func TestRecordedAgainAfterALoss(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]func(b *bench){
+		"flushed": func(b *bench) { b.store.Client().FlushAll(context.Background()) },
+		"restarted empty": func(b *bench) {
+			b.server.Kill()
+			b.server.Start()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)})
+			again := func(s *enqueue.Submission) { s.Settle = 4 * time.Second }
+			b.submit(12, atMost(10)) // 132 runs
+			defer b.start(b.config())()
+			b.reach(40)
+			lose(b)
+			b.resubmit(again)
+			b.wait()
+			b.wantEachOnce()
+			if calls, _ := b.provider.count(); calls != b.runs {
+				t.Errorf("%d calls for %d runs: recorded runs were made again", calls, b.runs)
+			}
+		})
+	}
+}
+
+// TestKeptUntilInASink: an outcome is kept until the stream says that a sink has
+// it, also through a record that is made anew.
+func TestKeptUntilInASink(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(3)
+	r, err := b.store.Evaluation(t.Context(), b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKept(b.store)
+	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
+	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, run, nil); err != nil {
+		t.Fatal(err)
+	}
+	k.put(keptOutcome{evaluation: b.id, created: r.Created, state: eval.StateSucceeded, run: run})
+	lost := 0
+	look := func(kept int) {
+		t.Helper()
+		if err := k.look(t.Context(), func(eval.ID) { lost++ }); err != nil {
+			t.Fatal(err)
+		}
+		if len(k.outcomes) != kept {
+			t.Errorf("%d outcomes are kept, want %d", len(k.outcomes), kept)
+		}
+	}
+	look(1)
+	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 0 {
+		t.Errorf("recorded %d times, found lost %d times; want once and never", len(runs[1]), lost)
+	}
+	b.store.Client().FlushAll(t.Context())
+	look(1)
+	b.resubmit()
+	look(1)
+	if runs, _ := b.outcomes(); len(runs[1]) != 1 || lost != 2 {
+		t.Errorf("after a loss: recorded %d times, found lost %d times; want once, and twice: gone and replaced", len(runs[1]), lost)
+	}
+	b.store.Client().XTrimMaxLen(t.Context(), b.store.Keys().Results(b.id), 0)
+	look(0)
+	if k.bytes != 0 {
+		t.Errorf("%d bytes of nothing are kept", k.bytes)
+	}
+}
+
+func TestKeptIsBounded(t *testing.T) {
+	t.Parallel()
+	k := newKept(nil)
+	for i := range 100 {
+		k.put(keptOutcome{run: record.Run{Index: i}, calls: []record.Call{{Text: strings.Repeat("x", keptBytes/10)}}})
+	}
+	if k.bytes > keptBytes || len(k.outcomes) != 9 || k.outcomes[8].run.Index != 99 {
+		t.Errorf("%d outcomes of %d bytes are kept, want the last 9", len(k.outcomes), k.bytes)
+	}
+}
+
+// resubmit stores the evaluation that submit stored, once more.
+func (b *bench) resubmit(change ...func(*enqueue.Submission)) {
+	b.t.Helper()
+	s := b.submission
+	for _, f := range change {
+		f(&s)
+	}
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, err := b.enqueuer().Submit(b.t.Context(), s)
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// TestPersistWaitsAsLongAsTheWorkerLives: an outage of an hour loses nothing, and
+// a stop gives up after the grace.
+func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLife(Config{})
+		back := time.Now().Add(time.Hour)
+		write := func(context.Context) error {
+			if time.Now().Before(back) {
+				return io.EOF
+			}
+			return nil
+		}
+		if err := l.persist(write); err != nil || time.Now().Before(back) {
+			t.Errorf("after an hour: got %v, want it written", err)
+		}
+		back = time.Now().Add(time.Hour)
+		leave, _ := l.begin()
+		given := make(chan error)
+		go func() {
+			err := l.persist(write)
+			leave()
+			given <- err
+		}()
+		began := time.Now()
+		go l.end(time.Minute, nil)
+		if err := <-given; !errors.Is(err, io.EOF) {
+			t.Errorf("after a stop: got %v, want what Redis said last", err)
+		}
+		if took := time.Since(began); took < time.Minute || took > time.Minute+lastWords+2*time.Second {
+			t.Errorf("gave up %s after a stop with a grace of a minute", took)
+		}
+		if _, ok := l.begin(); ok {
+			t.Error("a handler begins after the end")
+		}
+	})
+}
+
+// TestRunWaitsForItsHandlers: handlers of a fenced session hold outcomes that
+// Redis does not take. Nothing of them is left when Run returns. It must not run
+// beside other tests: it looks at every goroutine.
+func TestRunWaitsForItsHandlers(t *testing.T) {
+	b := setup(t, &fakeProvider{answer: after(200*time.Millisecond, firstWins)})
+	b.submit(6, atMost(4))
+	cfg := b.config()
+	cfg.Probe, cfg.Grace = &Probe{}, time.Second
+	stop := b.start(cfg)
+	defer stop()
+	b.reach(4)
+	b.server.Kill()
+	for deadline := time.Now().Add(20 * time.Second); cfg.Probe.Vitals().Sessions < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the session was not fenced")
+		}
+	}
+	if !strings.Contains(goroutines(), "(*session).handle(") {
+		t.Error("no handler has an outcome in hand: the test looks at nothing")
+	}
+	stop()
+	if left := goroutines(); strings.Contains(left, "(*session).handle(") {
+		t.Errorf("handlers go on after Run:\n%s", left)
+	}
+}
+
+func goroutines() string {
+	all := make([]byte, 1<<20)
+	return string(all[:runtime.Stack(all, true)])
+}
+
+// TestOutageIsSaidOnce: for all the parts of a worker that meet it.
+func TestOutageIsSaidOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(20*time.Millisecond, firstWins)}, "--appendonly", "yes", "--appendfsync", "always")
+	b.submit(16, atMost(4))
+	cfg := b.config()
+	log := &lines{}
+	cfg.Probe, cfg.Log = &Probe{}, zerolog.New(log).Level(zerolog.InfoLevel)
+	defer b.start(cfg)()
+	b.reach(20)
+	b.server.Kill()
+	for deadline := time.Now().Add(20 * time.Second); cfg.Probe.Vitals().Sessions < 2; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the session was not fenced")
+		}
+	}
+	time.Sleep(2 * time.Second) // of the second session's life
+	b.server.Start()
+	b.wait()
+	begun, over, others := 0, 0, []string(nil)
+	for line := range strings.Lines(log.String()) {
+		switch {
+		case strings.Contains(line, "Redis does not answer"):
+			begun++
+		case strings.Contains(line, "Redis answers again"):
+			over++
+		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew in time"), strings.Contains(line, "returned the tasks"):
+		default:
+			others = append(others, line)
+		}
+	}
+	if begun != 1 || over != 1 || len(others) > 0 {
+		t.Errorf("said %d times that Redis is away and %d times that it is back, want once each; besides: %q", begun, over, others)
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buffer.String()
+}
+
+// TestForeignKeyEndsTheWorker: another program's key in our place is no outage.
+func TestForeignKeyEndsTheWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	if err := b.store.Client().Set(t.Context(), b.store.Keys().Active(), "theirs", 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	err := Run(ctx, b.config())
+	if err == nil || !strings.Contains(err.Error(), "WRONGTYPE") || !strings.Contains(err.Error(), b.store.Keys().Active()) {
+		t.Errorf("got %v, want an error that names the key", err)
+	}
+}
+
+// TestAtOnceGivesCallsUp: they go back to their queue, and Run ends.
+func TestAtOnceGivesCallsUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(time.Hour, firstWins)})
+	b.submit(4, atMost(3))
+	atOnce := make(chan struct{})
+	cfg := b.config()
+	cfg.Grace, cfg.AtOnce = time.Hour, atOnce
+	stop := b.start(cfg)
+	b.reach(3)
+	close(atOnce)
+	stop()
+	if n := b.store.Client().LLen(t.Context(), "asynq:{p}:active").Val(); n != 0 {
+		t.Errorf("%d tasks are still with the worker", n)
+	}
+	if _, calls := b.outcomes(); len(calls) != 3 {
+		t.Errorf("%d calls that were given up are recorded, want 3", len(calls))
+	}
+}
