@@ -54,8 +54,17 @@ type Options struct {
 	// Committed is called after each commit with the entries in it, in the order
 	// of the stream. An entry is given again when its deletion failed.
 	Committed func(entries []record.Entry)
+	// Waiting is called by Follow when Redis or the sink goes away, with the
+	// reason, and with nil when it is back.
+	Waiting func(why error)
 	// Log hears when Redis or the sink goes away and comes back.
 	Log zerolog.Logger
+}
+
+func (o Options) waiting(why error) {
+	if o.Waiting != nil {
+		o.Waiting(why)
+	}
 }
 
 // NewCollector makes a collector of evaluation id, which sink must hold already
@@ -96,9 +105,11 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 			return err
 		case err != nil && !waiting:
 			waiting = true
+			c.options.waiting(err)
 			c.options.Log.Warn().Str("evaluation", string(c.id)).Err(err).Msg("results wait to be collected")
 		case err == nil && waiting:
 			waiting = false
+			c.options.waiting(nil)
 			c.options.Log.Info().Str("evaluation", string(c.id)).Msg("results are collected again")
 		}
 		if finished {

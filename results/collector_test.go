@@ -397,8 +397,10 @@ func TestFollowWaitsForRedis(t *testing.T) {
 	var published atomic.Bool
 	committed := make(chan int, 100)
 	log := make(logged, 10)
+	waits := make(chan error, 10)
 	c := NewCollector(server.Client(), keys, e.ID, sink, Options{
 		Committed: func(entries []record.Entry) { committed <- len(entries) },
+		Waiting:   func(why error) { waits <- why },
 		Log:       zerolog.New(log),
 	})
 	ended := make(chan error)
@@ -417,6 +419,9 @@ func TestFollowWaitsForRedis(t *testing.T) {
 	}
 	if len(log) != 0 {
 		t.Errorf("logged besides: %s", <-log)
+	}
+	if begun, over := <-waits, <-waits; begun == nil || over != nil || len(waits) != 0 {
+		t.Errorf("told of waiting for %v, then %v; want Redis away, and its end", begun, over)
 	}
 	wantVerdicts(t, sink, e.ID, 5)
 	wantWaiting(t, client, e.ID, 0)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -38,6 +39,7 @@ type progress struct {
 	tokens int64
 	marks  []mark   // of the last rateOver
 	bound  []string // limit that each of the last calls waited for, "" for none
+	waits  string   // why nothing can be known of the pace; empty: it is known
 }
 
 // mark is how many runs had ended at a time.
@@ -122,6 +124,22 @@ func (p *progress) committed(entries []record.Entry) {
 	}
 }
 
+// waiting notes why nothing comes, and nil when it comes again. What was seen of
+// the pace before says nothing then.
+func (p *progress) waiting(why error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case why == nil:
+		p.waits = ""
+		p.marks = []mark{{time.Now(), p.done}}
+	case errors.Is(why, results.ErrBusy):
+		p.waits = "the results database is locked"
+	default:
+		p.waits = "Redis does not answer"
+	}
+}
+
 // complete reports whether every run is in the sink.
 func (p *progress) complete(ctx context.Context) (bool, error) {
 	if p.ended() < p.total {
@@ -163,6 +181,9 @@ func (p *progress) line() string {
 	parts := []string{fmt.Sprintf("%s %d/%d", p.name, p.done, p.total)}
 	if p.failed > 0 {
 		parts = append(parts, fmt.Sprintf("%d failed", p.failed))
+	}
+	if p.waits != "" {
+		return strings.Join(append(parts, p.waits), " · ")
 	}
 	first, last := p.marks[0], p.marks[len(p.marks)-1]
 	if elapsed := time.Since(first.at).Seconds(); last.done > first.done && elapsed > 0 {

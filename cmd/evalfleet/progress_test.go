@@ -1,0 +1,34 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// While nothing comes, the line says why instead of a pace and a time left, and
+// what was seen before does not count afterwards.
+func TestProgressSaysWhyNothingComes(t *testing.T) {
+	t.Parallel()
+	p := &progress{name: "essays", total: 100, done: 40, marks: []mark{{time.Now().Add(-10 * time.Second), 0}, {time.Now(), 40}}}
+	if line := p.line(); !strings.Contains(line, "/s") || !strings.Contains(line, " left") {
+		t.Errorf("line %q, want a pace and a time left", line)
+	}
+	for why, words := range map[error]string{
+		fmt.Errorf("read results: %w", io.EOF):           "Redis does not answer",
+		fmt.Errorf("store results: %w", results.ErrBusy): "the results database is locked",
+	} {
+		p.waiting(why)
+		if line, want := p.line(), "essays 40/100 · "+words; line != want {
+			t.Errorf("line %q, want %q", line, want)
+		}
+	}
+	p.waiting(nil)
+	if line, want := p.line(), "essays 40/100"; line != want {
+		t.Errorf("line %q afterwards, want %q: nothing has ended since", line, want)
+	}
+}
