@@ -44,15 +44,17 @@ func commands(p *process) []*cli.Command {
 type process struct {
 	env    config.Lookup // the environment over the .env file
 	stdin  io.Reader
-	stdout io.Writer // results: paths, ids, tables
-	stderr io.Writer // everything else
+	stdout io.Writer       // results: paths, ids, tables
+	stderr io.Writer       // everything else
+	atOnce <-chan struct{} // closed when what is in flight is to be given up
 }
 
 // Main runs one command line and returns the process's exit code. args are
 // without the program's name; env is os.LookupEnv or its like. Cancelling ctx
-// asks the command to wind up.
-func Main(ctx context.Context, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr}
+// asks the command to wind up; closing atOnce after that, not to wait for calls in
+// flight. nil: they have their grace.
+func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
 		err = withCode(exitInterrupted, errors.New("interrupted: what is recorded is kept, and the same command goes on"))

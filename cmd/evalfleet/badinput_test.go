@@ -215,6 +215,7 @@ func badRedis(t *testing.T) []badInput {
 		{"wrong password", "run good.yaml --redis " + wrong, nil, "", 3, "give it as redis://:password@host:port"},
 		{"keys thrown away", "worker --redis " + evicting.URL(), nil, "", 3, "its maxmemory-policy is allkeys-lru, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`"},
 		{"too old", "run good.yaml --redis redis://" + oldRedis(t), nil, "", 3, "version 5.0.14 is too old: evalfleet needs 6.2 or newer"},
+		{"another program's key, met by a worker", "worker --metrics-addr off --redis " + shared.URL(), nil, "", 2, "list ef:active: WRONGTYPE"},
 		{"another program's keys", "enqueue good.yaml --redis " + shared.URL(), nil, "", 2, "WRONGTYPE"},
 		{"another program's keys for collect", "collect --redis " + shared.URL(), nil, "", 2, "a key of another program has this name: choose another --namespace"},
 		{"unknown evaluation", "status ev-abcdefgh2345 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
@@ -139,7 +140,7 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 					mu.Unlock()
 					return nil
 				}
-				if redisAway(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
+				if outage.Is(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
 					// It may come back: Redis with its memory, or its submission.
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
 					mu.Lock()
@@ -174,13 +175,16 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
 	end := &ending{store: d.store, id: id, watch: watch}
-	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Log: d.log}).
+	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: d.log}).
 		Follow(ctx, end.reached)
 	stop()
 	_ = shown.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis", watch.ended(), watch.total, id, out.dir))
+	case errors.Is(err, results.ErrNoEvaluation):
+		return withCode(exitUnreachable, fmt.Errorf("redis has lost %w: %d of %d runs are in %s; submit it again, with the same --%s: evalfleet enqueue FILE --%s --%s %s",
+			err, watch.ended(), watch.total, out.dir, redisFlag, waitFlag, outDirFlag, quoted(out.dir)))
 	case err != nil:
 		return sinkError(err)
 	case end.cancelled:
@@ -249,8 +253,11 @@ func plannedRuns(r record.Evaluation) int {
 }
 
 // goOnWith adds the command that goes on after an interruption, or once Redis or
-// the disk is usable again.
+// the disk is usable again. An evaluation that Redis has lost, it cannot bring back.
 func goOnWith(err error, command string) error {
+	if errors.Is(err, results.ErrNoEvaluation) {
+		return err
+	}
 	if code := codeOf(err); code == exitInterrupted || code == exitUnreachable {
 		return withCode(code, fmt.Errorf("%w; go on with: %s", err, command))
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"net/url"
 	"strconv"
 	"strings"
@@ -68,13 +66,6 @@ func explainRedis(err error) error {
 		return fmt.Errorf("refuses the password: %w; give it as redis://:password@host:port", err)
 	}
 	return err
-}
-
-// redisAway reports whether Redis cannot be asked now, which waiting may mend.
-// A net.Error would not do: a file's failure is one, too.
-func redisAway(err error) bool {
-	var network *net.OpError
-	return errors.As(err, &network) || errors.Is(err, io.EOF) || redis.IsLoadingError(err)
 }
 
 func infoField(info, field string) string {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
@@ -38,7 +39,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	}
 	e.asked = time.Now()
 	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
-	if redisAway(err) {
+	if outage.Is(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
 	if err != nil {

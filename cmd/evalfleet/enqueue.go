@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -60,7 +61,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed
 	}
-	receipt, err := d.submit(c.Context, submission, sinkURL)
+	receipt, err := d.submit(c.Context, submission, sinkURL, false)
 	if errors.Is(err, store.ErrCancelled) {
 		return usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
 	}
@@ -88,8 +89,13 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	return err
 }
 
-// submit stores the evaluation, with what its sink may have recorded before.
-func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string) (enqueue.Receipt, error) {
+// settleTime is how long workers have, after Redis lost an evaluation, to record
+// what they have answered again: they look every second.
+const settleTime = 3 * time.Second
+
+// submit stores the evaluation, with what its sink may have recorded before. lost:
+// Redis knew it.
+func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string, lost bool) (enqueue.Receipt, error) {
 	limits := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
 	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL, Retry: d.retry}
 	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
@@ -106,7 +112,17 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 			return enqueue.Receipt{}, sinkError(err)
 		}
 		defer recorded.Close()
+		counts, err := recorded.Counts(ctx, r.ID)
+		if err != nil {
+			return enqueue.Receipt{}, sinkError(err)
+		}
+		for _, phase := range counts {
+			lost = lost || phase.Succeeded+phase.Failed > 0
+		}
 		submission.Recorded = recordedIn(ctx, recorded, r)
+	}
+	if lost {
+		submission.Settle = settleTime
 	}
 	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
 	return receipt, withCode(exitUnreachable, err)
@@ -116,7 +132,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 func (d *drain) stay(ctx context.Context, s *config.Submission, sinkURL string, id eval.ID) error {
 	return followResubmitting(ctx, d.log, id,
 		func(ctx context.Context) error { return d.followOne(ctx, id) },
-		func(ctx context.Context) error { _, err := d.submit(ctx, s, sinkURL); return err })
+		func(ctx context.Context) error { _, err := d.submit(ctx, s, sinkURL, true); return err })
 }
 
 // followResubmitting follows an evaluation to its end. When Redis has lost it,
@@ -140,7 +156,7 @@ func followResubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, fol
 			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
 			lost = true
 			continue
-		case !redisAway(err):
+		case !outage.Is(err):
 			return err
 		}
 		select {

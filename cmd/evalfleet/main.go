@@ -11,13 +11,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 func main() {
 	ignoreFileSizeSignal()
 	ctx, cancel := context.WithCancel(context.Background())
-	go stopOnSignals(stopSignals(), cancel)
-	os.Exit(Main(ctx, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
+	atOnce := make(chan struct{})
+	go stopOnSignals(stopSignals(), cancel, atOnce)
+	os.Exit(Main(ctx, atOnce, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // stopSignals delivers what asks the program to stop. Under nohup a closed
@@ -31,16 +33,28 @@ func stopSignals() <-chan os.Signal {
 	return signals
 }
 
-// stopOnSignals winds the command up at the first signal and ends the process at
-// the second. A closed terminal is no impatience: it may hang up twice, once for
+// lastMoment is how long a second signal leaves to write down what was answered.
+const lastMoment = 3 * time.Second
+
+// stopOnSignals winds the command up at the first signal, and has it give up what
+// is in flight at the second; a third, or a command that does not end then, ends
+// the process. A closed terminal is no impatience: it may hang up twice, once for
 // the shell and once for the kernel.
-func stopOnSignals(signals <-chan os.Signal, windUp context.CancelFunc) {
+func stopOnSignals(signals <-chan os.Signal, windUp context.CancelFunc, atOnce chan<- struct{}) {
 	<-signals
 	windUp()
-	for s := range signals {
-		if s != syscall.SIGHUP {
-			fmt.Fprintln(os.Stderr, "evalfleet: stopped at once: what is recorded is kept, and the same command goes on")
-			os.Exit(int(exitInterrupted))
+	for <-signals == syscall.SIGHUP {
+	}
+	close(atOnce)
+	late := time.After(lastMoment)
+	for patient := true; patient; {
+		select {
+		case s := <-signals:
+			patient = s == syscall.SIGHUP
+		case <-late:
+			patient = false
 		}
 	}
+	fmt.Fprintln(os.Stderr, "evalfleet: stopped at once: what is recorded is kept, and the same command goes on")
+	os.Exit(int(exitInterrupted))
 }

@@ -16,7 +16,7 @@ func evalfleet(t testing.TB, env map[string]string, args ...string) (code int, s
 	t.Helper()
 	var out, err bytes.Buffer
 	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
-	code = Main(t.Context(), args, lookup, strings.NewReader(""), &out, &err)
+	code = Main(t.Context(), nil, args, lookup, strings.NewReader(""), &out, &err)
 	return code, out.String(), err.String()
 }
 

@@ -73,7 +73,7 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
 		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), how: how,
-		env: p.env, failOn: on, stdout: p.stdout, console: out, log: log,
+		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
@@ -95,6 +95,7 @@ type job struct {
 	sinkURL    string // empty: results.db in the folder
 	how        work
 	env        config.Lookup
+	atOnce     <-chan struct{} // as in process
 	failOn     failOn
 	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none
 	resumeWith string                      // the command that goes on after an interruption
@@ -122,7 +123,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Namespace: j.namespace, Endpoints: callable.byName, Lease: j.submission.Lease, Log: j.log,
+		Namespace: j.namespace, Endpoints: callable.byName, Lease: j.submission.Lease, AtOnce: j.atOnce, Log: j.log,
 		Stopping: func(inFlight int, grace time.Duration) {
 			if ctx.Err() != nil {
 				sayStopping(j.console, inFlight, grace)
@@ -184,13 +185,13 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
-	submit := func(ctx context.Context) (enqueue.Receipt, error) {
+	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
 		return enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry,
+			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry, Settle: settle,
 		})
 	}
-	receipt, err := submit(ctx)
+	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
 		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
 			return sinkError(err)
@@ -227,12 +228,12 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
 	end := &ending{store: s, id: receipt.ID, watch: watch}
-	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Log: j.log})
+	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
 		err := followResubmitting(collecting, j.log, receipt.ID,
 			func(ctx context.Context) error { return collector.Follow(ctx, end.reached) },
-			func(ctx context.Context) error { _, err := submit(ctx); return err })
+			func(ctx context.Context) error { _, err := submit(ctx, settleTime); return err })
 		if collecting.Err() != nil {
 			return nil
 		}

@@ -50,7 +50,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	defer callable.Close()
 	settings := worker.Config{
 		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.byName,
-		Limits: fleet.Limits, Lease: fleet.Lease, Log: d.log,
+		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.log,
 		Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
 	}
 	open, err := how.open(c.Context, &settings, d.log)
@@ -67,6 +67,5 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)
 	}
-	fmt.Fprintln(d.console, "stopped; what is not done waits in Redis for other workers, or for: "+p.again(c))
-	return nil
+	return withCode(exitInterrupted, errors.New("stopped; what is not done waits in Redis for other workers, or for: "+p.again(c)))
 }
