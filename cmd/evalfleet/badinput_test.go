@@ -182,9 +182,9 @@ func TestBadInputs(t *testing.T) {
 		{"Redis absent", "run good.yaml --redis redis://" + closedPort(t), nil, "", 3, "cannot be reached: "},
 		{"Redis absent for a worker", "worker --redis redis://" + closedPort(t), nil, "", 3, "start it, or name another with --redis"},
 	}
-	cases = append(cases, badRedis(t)...)
-	if len(cases) < 60 {
-		t.Errorf("%d bad inputs, want at least 60", len(cases))
+	cases = slices.Concat(cases, badLooks(), badRedis(t))
+	if len(cases) < 150 {
+		t.Errorf("%d bad inputs, want at least 150", len(cases))
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -192,6 +192,72 @@ func TestBadInputs(t *testing.T) {
 			c.test(t)
 		})
 	}
+}
+
+// badLooks are inputs of the commands that look in, steer and prepare, and need
+// no Redis to be refused.
+func badLooks() []badInput {
+	const redis = " --redis redis://127.0.0.1:1" // which nobody asks
+	known := map[string]string{"evalfleet-out/essays-ev-abcdefgh2345/results.db": ""}
+	all := []badInput{
+		{"init, two folders", "init a b", nil, "", 2, "init takes one folder or none, got 2"},
+		{"init, misspelt flag behind the folder", "init new --env-fil x", nil, "", 2, "no flag --env-fil; did you mean --env-file?"},
+		{"init into a file", "init good.yaml", nil, "", 2, "good.yaml is no folder; nothing was written; choose another folder: evalfleet init DIR"},
+		{"init below a file", "init good.yaml/new", nil, "", 2, "good.yaml is no folder; nothing was written"},
+		{"init where it would overwrite", "init .", map[string]string{"fleet.yaml": ""}, "", 2, "fleet.yaml is there already\nnothing was written; choose another folder"},
+
+		{"estimate of nothing", "estimate", nil, "", 2, "estimate wants one FILE, got 0; write evalfleet estimate FILE"},
+		{"estimate of no file", "estimate none.yaml", nil, "", 2, "none.yaml: no such file"},
+		{"estimate of a folder without a judge", "estimate docs", nil, "", 2, "--judge: a folder needs a judge; name one"},
+		{"estimate, misspelt flag behind FILE", "estimate good.yaml --latncy 5s", nil, "", 2, "no flag --latncy; did you mean --latency?"},
+		{"estimate, latency without unit", "estimate good.yaml --latency 5", nil, "", 2, `--latency: "5" stands here, want a time with its unit, for example 30s`},
+		{"estimate, no latency", "estimate good.yaml --latency 0s", nil, "", 2, "--latency must be above 0, got 0s"},
+		{"estimate, no tokens", "estimate good.yaml --tokens-out 0", nil, "", 2, "--tokens-out must be at least 1, got 0"},
+		{"estimate, no slots", "estimate good.yaml --slots 0", nil, "", 2, "--slots must be at least 1, got 0"},
+
+		{"show nothing", "show", nil, "", 2, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
+		{"show no run", "show first docs", nil, "", 2, `"first" is no run: want <phase>.<index>, such as 0.17, or <evaluation>.<phase>.<index>`},
+		{"show a run of nobody knows what", "show 0.1", nil, "", 2, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
+		{"show, the folder first", "show docs 0.1", nil, "", 2, "the run stands first: evalfleet show 0.1 docs"},
+		{"show, both id and folder", "show 0.1 docs ev-abcdefgh2345", nil, "", 2, "show wants a RUN, and its ID or folder, got 3 arguments"},
+		{"show, a run of another evaluation", "show ev-abcdefgh2345.0.1 ev-222222222222" + redis, nil, "", 2, "run ev-abcdefgh2345.0.1 is not one of ev-222222222222"},
+		{"show, no results folder", "show 0.1 docs", nil, "", 2, "docs holds no results: no results.db is in it; name the output folder of an evaluation"},
+		{"show, misspelt flag behind the run", "show 0.1 docs --jsn", nil, "", 2, "no flag --jsn; did you mean --json?"},
+
+		{"ui, misspelt flag", "ui docs --alow-actions", nil, "", 2, "no flag --alow-actions; did you mean --allow-actions?"},
+
+		{"healthcheck of something", "healthcheck worker", nil, "", 2, `healthcheck takes no arguments, got "worker"`},
+		{"healthcheck, no address", "healthcheck --metrics-addr off", nil, "", 2, "--metrics-addr off: want host:port or :port"},
+		{"healthcheck, misspelt flag", "healthcheck --redy", nil, "", 2, "no flag --redy; did you mean --ready?"},
+		{"healthcheck, nobody answers", "healthcheck --metrics-addr 127.0.0.1:1", nil, "", 3, "no worker answers: "},
+
+		{"delete a folder", "delete docs" + redis, nil, "", 2, "delete takes the ID of an evaluation in a fleet's Redis; `evalfleet cancel docs` ends a run that is going on there"},
+		{"delete, misspelt flag behind the id", "delete ev-abcdefgh2345 --forse", nil, "", 2, "no flag --forse; did you mean --force?"},
+		{"retry, no such class", "retry docs --class timeuot", nil, "", 2, "--class: no error class is called timeuot; did you mean timeout?"},
+		{"retry, nothing like a class", "retry docs --class everything", nil, "", 2, "--class: no error class is called everything; there are rate_limited, "},
+	}
+	add := func(name, args string, files map[string]string, want string) {
+		all = append(all, badInput{name: name, args: args, files: files, code: exitUsage, want: want})
+	}
+	for _, command := range []string{"status", "limits", "ui"} {
+		add(command+" of nothing", command, known, command+" looks into a fleet's Redis (--redis or REDIS_URL) or an output folder; the newest here is evalfleet-out/essays-ev-abcdefgh2345\n")
+		add(command+" of no id", command+" nowhere"+redis, nil, "nowhere is neither a folder here nor an evaluation's id, which begins with ev-")
+		add(command+" of an id, no Redis", command+" ev-222222222222", nil, "ev-222222222222: name its Redis with --redis, or its output folder instead of its id")
+		add(command+" of a folder without results", command+" docs", nil, "docs holds no results: no results.db is in it; name the output folder of an evaluation")
+		add(command+" of both id and folder", command+" docs ev-abcdefgh2345", nil, command+" takes one ID or folder or none, got 2")
+	}
+	for _, command := range []string{"pause", "resume", "cancel", "retry"} {
+		add(command+" nothing", command, nil, command+" wants one ID|DIR, got 0; write evalfleet "+command+" ID|DIR")
+		add(command+", both id and folder", command+" docs ev-abcdefgh2345"+redis, nil, command+" wants one ID|DIR, got 2")
+		add(command+", no id", command+" essays"+redis, known, "essays is neither a folder here nor an evaluation's id, which begins with ev-; the newest here is evalfleet-out/essays-ev-abcdefgh2345")
+		add(command+" an id, no Redis", command+" ev-abcdefgh2345", nil, "ev-abcdefgh2345: name its Redis with --redis, or its output folder instead of its id")
+		add(command+" no run's folder", command+" docs", nil, "no `evalfleet run` has begun in docs: it has no resume.json; `evalfleet run FILE --out-dir docs` begins one")
+		add(command+", misspelt flag behind the id", command+" ev-abcdefgh2345 --rdis x", nil, "no flag --rdis; did you mean --redis?")
+	}
+	add("delete nothing", "delete", nil, "delete wants one ID, got 0; write evalfleet delete ID")
+	add("delete no id", "delete good.yaml"+redis, nil, "good.yaml is neither a folder here nor an evaluation's id, which begins with ev-")
+	add("delete an id, no Redis", "delete ev-abcdefgh2345", nil, "ev-abcdefgh2345: name its Redis with --redis")
+	return all
 }
 
 // badRedis are inputs for servers that cannot be used.
@@ -210,7 +276,7 @@ func badRedis(t *testing.T) []badInput {
 	}
 	empty := redistest.NewTCP(t).URL()
 	wrong := strings.Replace(locked.URL(), "://", "://:wrong@", 1)
-	return []badInput{
+	all := []badInput{
 		{"no password", "enqueue good.yaml --redis " + locked.URL(), nil, "", 3, "refuses the password: NOAUTH"},
 		{"wrong password", "run good.yaml --redis " + wrong, nil, "", 3, "give it as redis://:password@host:port"},
 		{"keys thrown away", "worker --redis " + evicting.URL(), nil, "", 3, "its maxmemory-policy is allkeys-lru, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`"},
@@ -220,7 +286,19 @@ func badRedis(t *testing.T) []badInput {
 		{"another program's keys for collect", "collect --redis " + shared.URL(), nil, "", 2, "a key of another program has this name: choose another --namespace"},
 		{"unknown evaluation", "status ev-abcdefgh2345 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
 		{"unknown evaluation to collect", "collect ev-abcdefgh2345 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
+		{"unknown evaluation to follow", "collect ev-abcdefgh2345 --follow --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
+		{"unknown run", "show ev-abcdefgh2345.0.1 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
+		{"ui on no address", "ui --listen here --redis " + empty, nil, "", 2, "--listen here: listen tcp: address here: missing port in address; another address is named as --listen 127.0.0.1:0"},
 	}
+	near := redistest.NewTCP(t)
+	if err := near.Client().SAdd(t.Context(), "ef:evaluations", "ev-abcdefgh2345").Err(); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"limits", "ui", "pause", "resume", "cancel", "retry", "delete", "collect"} {
+		all = append(all, badInput{"misspelt evaluation to " + command, command + " ev-abcdefgh2354 --redis " + near.URL(), nil, "", 2,
+			"ev-abcdefgh2354: no such evaluation in Redis; did you mean ev-abcdefgh2345?"})
+	}
+	return all
 }
 
 // test carries the command line out, as the arguments of before where that is

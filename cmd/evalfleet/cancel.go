@@ -21,11 +21,11 @@ func cancelCommand(p *process) *cli.Command {
 			defer t.client.Close()
 			r, err := t.store.Evaluation(c.Context, t.id)
 			if err != nil {
-				return t.failure(err)
+				return t.failure(c.Context, err)
 			}
 			status, err := t.store.Cancel(c.Context, r)
 			if err != nil {
-				return t.failure(err)
+				return t.failure(c.Context, err)
 			}
 			return t.say(status, record.StatusCancelled, "is cancelled")
 		},

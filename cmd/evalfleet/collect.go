@@ -85,7 +85,7 @@ func (d *drain) collect(ctx context.Context, id eval.ID, follow bool) error {
 func (d *drain) once(ctx context.Context, id eval.ID) error {
 	r, sink, out, err := d.open(ctx, id)
 	if errors.Is(err, store.ErrNoEvaluation) {
-		return usageError("%w; `evalfleet status` lists those that there are", err)
+		return unknownEvaluation(ctx, d.store, id)
 	}
 	if err != nil {
 		return err
@@ -110,7 +110,11 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 // ends or the evaluation is complete.
 func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	if only != "" {
-		return d.followOne(ctx, only)
+		err := d.followOne(ctx, only)
+		if errors.Is(err, store.ErrNoEvaluation) {
+			return unknownEvaluation(ctx, d.store, only)
+		}
+		return err
 	}
 	var mu sync.Mutex // guards followed and ended
 	followed, ended := map[eval.ID]bool{}, map[eval.ID]bool{}

@@ -49,7 +49,7 @@ func deleteCommand(p *process) *cli.Command {
 				return withCode(exitUnreachable, err)
 			}
 			if err := t.enqueuer().Delete(c.Context, t.id, anyAlive(alive)); err != nil {
-				return t.failure(err)
+				return t.failure(c.Context, err)
 			}
 			_, err = fmt.Fprintf(t.console, "%s is deleted\n", t.id)
 			return err
@@ -76,7 +76,7 @@ func (t *target) mayLose(ctx context.Context, stdin io.Reader) error {
 	if standing.Status == "" {
 		// What an interrupted deletion left may be deleted on.
 		if ids, err := t.store.Evaluations(ctx); err != nil || !slices.Contains(ids, t.id) {
-			return usageError("%s: no such evaluation in Redis; `evalfleet status` lists those that there are", t.id)
+			return unknownEvaluation(ctx, t.store, t.id)
 		}
 	}
 	if standing.Waiting == 0 {

@@ -67,6 +67,9 @@ func (p *process) init(dir string) error {
 	if err != nil {
 		return err
 	}
+	if name := fileInTheWay(dir); name != "" {
+		return usageError("%s is no folder; nothing was written; choose another folder: evalfleet init DIR", name)
+	}
 	var inTheWay []error
 	for _, f := range files {
 		path := filepath.Join(dir, f.path)
@@ -100,6 +103,22 @@ then put your own texts into docs/, name your judges in evaluation.yaml, and loo
   evalfleet run evaluation.yaml --dry-run
 `, into)
 	return err
+}
+
+// fileInTheWay is what of a path to a folder is there and is none; "" when that
+// is nothing.
+func fileInTheWay(dir string) string {
+	for at := filepath.Clean(dir); ; at = filepath.Dir(at) {
+		if info, err := os.Stat(at); err == nil {
+			if info.IsDir() {
+				return ""
+			}
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return ""
+		}
+	}
 }
 
 // writeStarter writes all files or, where one fails, none.

@@ -24,7 +24,7 @@ func pauseCommand(p *process) *cli.Command {
 			defer t.client.Close()
 			status, err := t.store.Pause(c.Context, t.id)
 			if err != nil {
-				return t.failure(err)
+				return t.failure(c.Context, err)
 			}
 			return t.say(status, record.StatusPaused, fmt.Sprintf("is paused; `evalfleet resume %s` lets it go on", t.name))
 		},

@@ -37,7 +37,7 @@ func resumeCommand(p *process) *cli.Command {
 			defer t.client.Close()
 			status, err := t.enqueuer().Resume(c.Context, t.id)
 			if err != nil {
-				return t.failure(err)
+				return t.failure(c.Context, err)
 			}
 			return t.say(status, record.StatusActive, "goes on")
 		},

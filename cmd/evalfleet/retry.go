@@ -55,7 +55,7 @@ func retryCommand(p *process) *cli.Command {
 func (t *target) retry(ctx context.Context, classes []string, sinkURL string) error {
 	r, err := t.store.Evaluation(ctx, t.id)
 	if err != nil {
-		return t.failure(err)
+		return t.failure(ctx, err)
 	}
 	pick := everyFailed
 	if len(classes) > 0 {
@@ -65,7 +65,7 @@ func (t *target) retry(ctx context.Context, classes []string, sinkURL string) er
 	}
 	retried, err := t.enqueuer().Retry(ctx, t.id, pick)
 	if err != nil {
-		return t.failure(err)
+		return t.failure(ctx, err)
 	}
 	if retried.Exhausted > 0 {
 		fmt.Fprintf(t.console, "%s failed in every one of the %d generations that there are, and stay so\n",

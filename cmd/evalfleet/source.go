@@ -42,31 +42,51 @@ func (p *process) source(c *cli.Context, argument string) (*source, error) {
 		return nil, err
 	}
 	s := &source{outDir: c.String(outDirFlag), namespace: c.String(namespaceFlag), log: log}
-	noRedis := c.String(redisFlag) == ""
-	switch {
-	case isFolder(argument):
-		s.dir = argument
-	case argument == "" && noRedis && s.outDir != "":
-		s.dir = s.outDir
-	case argument != "" && !strings.HasPrefix(argument, "ev-"):
-		return nil, usageError("%s is neither a folder here nor an evaluation's id, which begins with ev-%s", argument, nearestFolder(argument))
-	case noRedis && argument != "":
-		found, _ := filepath.Glob(filepath.Join(outRoot, "*-"+argument))
-		if len(found) != 1 {
-			return nil, usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, nearestFolder(argument))
-		}
-		s.dir = found[0]
-	case noRedis:
-		return nil, usageError("%s looks into a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, nearestFolder(""))
-	default:
+	if s.dir, err = place(c, argument); err != nil {
+		return nil, err
+	}
+	if s.dir == "" {
 		s.only = eval.ID(argument)
 		s.redis, err = p.openDrain(c)
 		return s, err
 	}
 	if _, err := os.Stat(filepath.Join(s.dir, sinkFile)); err != nil {
-		return nil, usageError("%s holds no results: %w%s", s.dir, err, nearestFolder(s.dir))
+		return nil, usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", s.dir, sinkFile, nearestFolder(s.dir))
 	}
 	return s, nil
+}
+
+// place is the output folder that the argument of a command that looks in means,
+// or "" for the Redis of --redis.
+func place(c *cli.Context, argument string) (dir string, err error) {
+	noRedis := c.String(redisFlag) == ""
+	switch {
+	case isFolder(argument):
+		return argument, nil
+	case argument != "":
+		if found, _ := filepath.Glob(filepath.Join(outRoot, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
+			return found[0], nil
+		}
+		return "", unplaced(c, argument)
+	case noRedis && c.String(outDirFlag) != "":
+		return c.String(outDirFlag), nil
+	case noRedis:
+		return "", usageError("%s looks into a fleet's Redis (--%s or REDIS_URL) or an output folder%s", c.Command.Name, redisFlag, nearestFolder(""))
+	}
+	return "", nil
+}
+
+// unplaced is the error for an argument that names no evaluation, or one of
+// which nobody can say where it is; nil for the id of one in the Redis of
+// --redis.
+func unplaced(c *cli.Context, argument string) error {
+	switch {
+	case !strings.HasPrefix(argument, "ev-"):
+		return usageError("%s is neither a folder here nor an evaluation's id, which begins with ev-%s", argument, nearestFolder(argument))
+	case c.String(redisFlag) == "":
+		return usageError("%s: name its Redis with --%s, or its output folder instead of its id%s", argument, redisFlag, nearestFolder(argument))
+	}
+	return nil
 }
 
 // nearestFolder ends a message with the output folder that may have been meant.

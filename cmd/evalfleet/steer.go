@@ -64,9 +64,8 @@ func (p *process) target(c *cli.Context) (*target, error) {
 				return nil, usageError("the run in %s is only beginning, or ending: %w", argument, err)
 			}
 		}
-	}
-	if address == "" {
-		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
+	} else if err := unplaced(c, argument); err != nil {
+		return nil, err
 	}
 	out, log, err := p.output(c)
 	if err != nil {
@@ -102,10 +101,10 @@ func (t *target) say(status, wanted record.Status, does string) error {
 }
 
 // failure gives an error of steering its exit code and what to do.
-func (t *target) failure(err error) error {
+func (t *target) failure(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
-		return usageError("%w; `evalfleet status` lists those that there are", err)
+		return unknownEvaluation(ctx, t.store, t.id)
 	case errors.Is(err, store.ErrCancelled):
 		return usageError("%w: `evalfleet delete %s` removes it, and what is in its sink stays when it is submitted again", err, t.name)
 	}

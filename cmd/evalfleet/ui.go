@@ -78,12 +78,16 @@ func (p *pages) close() {
 // on in it, or an evaluation of the Redis of --redis, or all of them.
 func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
 	of := &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Log: log}}
-	if isFolder(argument) {
-		of.config.Folder = folderPages(argument)
+	dir, err := place(c, argument)
+	if err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		of.config.Folder = folderPages(dir)
 		of.config.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) {
 			return of.config.Folder.Open(ctx)
 		}
-		address, err := embedded.Address(argument)
+		address, err := embedded.Address(dir)
 		if err == nil {
 			if client, err := connect(c.Context, address, log); err == nil {
 				of.use(client, c.String(namespaceFlag))
@@ -91,9 +95,9 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 			}
 			log.Debug().Msg("the folder's run has ended without a word; its results are shown")
 		} else if !errors.Is(err, os.ErrNotExist) {
-			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", argument, err))
+			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 		}
-		reader, _, err := readFolder(c.Context, argument) // says what is missing
+		reader, _, err := readFolder(c.Context, dir) // says what is missing
 		if err != nil {
 			return nil, err
 		}
@@ -111,8 +115,8 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if argument != "" {
 		of.start = "/evaluations/" + argument
 		if _, err := d.store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
-			of.close()
-			return nil, usageError("%w; `evalfleet status` lists those that there are", err)
+			defer of.close()
+			return nil, unknownEvaluation(c.Context, d.store, eval.ID(argument))
 		}
 	}
 	return of, nil
