@@ -20,6 +20,7 @@ import (
 const (
 	outRoot    = "evalfleet-out"
 	sinkFile   = "results.db"
+	restFile   = "results.rest"
 	eventsFile = "events.jsonl"
 	reportFile = "report.html"
 	lockFile   = ".lock"

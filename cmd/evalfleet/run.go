@@ -155,7 +155,12 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := j.saveResumption(); err != nil {
 		return withCode(folderCode(err), err)
 	}
+	var rest *results.Rest
 	if client == nil {
+		if rest, err = j.openRest(ctx, out, sink); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(withCode(exitUnreachable, rest.Close()), err) }()
 		var end func()
 		if client, end, err = j.embedded(ctx); err != nil {
 			return err
@@ -169,7 +174,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
 	settings.Client, settings.Events = client, both(settings.Events, events.write)
-	cancelled := j.work(ctx, settings, sink, r)
+	cancelled := j.work(ctx, settings, sink, rest, r)
 	if cancelled != nil && !errors.Is(cancelled, errCancelled) {
 		return cancelled
 	}
@@ -180,7 +185,7 @@ func (j *job) run(ctx context.Context) (err error) {
 
 // work submits the evaluation, works on it and drains it until every run is in
 // the sink.
-func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, r record.Evaluation) error {
+func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation) error {
 	client := settings.Client
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
@@ -237,13 +242,18 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if collecting.Err() != nil {
 			return nil
 		}
+		if errors.Is(err, results.ErrFull) {
+			fmt.Fprintln(j.console, "no space left: no call is begun any more, those in flight may end")
+		}
 		return err
 	})
 	err = parts.Wait()
-	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); err == nil {
-		err = drainErr
+	held := ""
+	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); drainErr != nil {
+		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
+		err = cmp.Or(err, drainErr)
 	}
-	standing := fmt.Sprintf("%d of %d runs are recorded in %s; go on with: %s", watch.ended(), receipt.Runs, j.dir, j.resumeWith)
+	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; go on with: %s", watch.ended(), receipt.Runs, j.dir, held, j.resumeWith)
 	switch {
 	case ctx.Err() != nil:
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %s", standing))
@@ -260,6 +270,35 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return end.cancellation("the rest can be done with: " + j.resumeWith)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
+}
+
+// openRest opens the file for what the sink may come to have no room for, when the
+// embedded Redis ends: at least the calls in flight, of a few kilobytes each.
+func (j *job) openRest(ctx context.Context, out *folder, sink results.Sink) (*results.Rest, error) {
+	rest, err := results.OpenRest(ctx, out.path(restFile), int64(64<<10+4<<10*j.how.slots), sink)
+	switch {
+	case errors.Is(err, results.ErrNoEvaluation):
+		return nil, usageError("%w; they are of another run in this folder: go on with it first, or choose another folder with --%s", err, outDirFlag)
+	case err != nil:
+		return nil, withCode(exitUnreachable, err)
+	}
+	return rest, nil
+}
+
+// hold keeps what the sink could not take, and says so. A Redis that was named
+// keeps it by itself; rest is nil then.
+func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.UniversalClient, keys record.Keys, id eval.ID) string {
+	if rest == nil {
+		return ", more are in Redis"
+	}
+	kept, left, err := rest.Keep(ctx, client, keys, id)
+	if err != nil {
+		j.log.Error().Err(err).Int("results", left).Msg("results are lost; their runs are made again")
+	}
+	if left > 0 {
+		return fmt.Sprintf(" and %d in its %s, and %d are made again for want of room", kept, restFile, left)
+	}
+	return fmt.Sprintf(" and %d in its %s", kept, restFile)
 }
 
 // sayStopping tells whoever asked for a stop what is waited for, and how not to

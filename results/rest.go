@@ -1,0 +1,132 @@
+package results
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Rest keeps what a sink has no room for, where the stream that it stands in ends
+// with the process. Its file was written in advance, so that a full disk has room
+// for it, and is taken into the sink by the next to open it. It is for one
+// goroutine, and its file for one process.
+type Rest struct {
+	path string
+	size int64
+	kept int // entries in the file
+}
+
+// restLine is one entry in the file; zero bytes follow the last.
+type restLine struct {
+	Evaluation eval.ID       `json:"evaluation"`
+	Run        *record.Run   `json:"run,omitempty"`
+	Calls      []record.Call `json:"calls,omitempty"`
+}
+
+// OpenRest puts what an earlier process has kept at path into sink, and makes room
+// for size bytes. ErrNoEvaluation: the sink does not know what was kept, and it
+// stays. ErrFull: there is no room.
+func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, error) {
+	r := &Rest{path: path, size: size}
+	if err := r.take(ctx, sink); err != nil {
+		return nil, err
+	}
+	if err := r.write(bytes.NewReader(make([]byte, size))); err != nil {
+		_ = os.Remove(path) // it takes room and holds nothing
+		return nil, fmt.Errorf("make room for what a full disk leaves no room for: %w: %w", ErrFull, err)
+	}
+	return r, nil
+}
+
+// take moves the file's entries into sink.
+func (r *Rest) take(ctx context.Context, sink Sink) error {
+	file, err := os.Open(r.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read kept results: %w", err)
+	}
+	defer file.Close()
+	of := map[eval.ID][]record.Entry{}
+	for lines := bufio.NewReader(file); ; {
+		raw, err := lines.ReadBytes('\n')
+		if err != nil && !errors.Is(err, io.EOF) {
+			return fmt.Errorf("read kept results %s: %w", r.path, err)
+		}
+		if err != nil || raw[0] == 0 {
+			break // a line without its end was cut short
+		}
+		var line restLine
+		if err := json.Unmarshal(raw, &line); err != nil {
+			return fmt.Errorf("read kept results %s: %w", r.path, err)
+		}
+		of[line.Evaluation] = append(of[line.Evaluation], record.Entry{Run: line.Run, Calls: line.Calls})
+	}
+	for id, entries := range of {
+		if err := sink.Append(ctx, id, entries); err != nil {
+			return fmt.Errorf("store what %s keeps of %s: %w", r.path, id, err)
+		}
+	}
+	return nil
+}
+
+// Keep writes what is left in the evaluation's stream into the file, and returns
+// how many entries it keeps and for how many there was no room.
+func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID) (kept, left int, err error) {
+	messages, err := client.XRange(ctx, keys.Results(id), "-", "+").Result()
+	if err != nil {
+		return 0, 0, redisError{"read results of " + string(id), err}
+	}
+	var lines bytes.Buffer
+	for _, message := range messages {
+		entry, err := record.DecodeEntry(message.Values)
+		if err != nil {
+			return 0, len(messages), fmt.Errorf("entry %s of %s: %w", message.ID, id, err)
+		}
+		line, err := json.Marshal(restLine{Evaluation: id, Run: entry.Run, Calls: entry.Calls})
+		if err != nil {
+			return 0, len(messages), fmt.Errorf("encode entry %s of %s: %w", message.ID, id, err)
+		}
+		if int64(lines.Len()+len(line)+1) > r.size {
+			left++
+			continue
+		}
+		lines.Write(append(line, '\n'))
+		kept++
+	}
+	if err := r.write(&lines); err != nil {
+		return 0, len(messages), fmt.Errorf("keep results: %w", err)
+	}
+	r.kept = kept
+	return kept, left, nil
+}
+
+// write writes over the file from its start, and sees that it is on the disk.
+func (r *Rest) write(content io.Reader) error {
+	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// Close takes the file away when it keeps nothing.
+func (r *Rest) Close() error {
+	if r.kept > 0 {
+		return nil
+	}
+	return os.Remove(r.path)
+}
