@@ -290,6 +290,8 @@ func badRedis(t *testing.T) []badInput {
 		{"unknown run", "show ev-abcdefgh2345.0.1 --redis " + empty, nil, "", 2, "ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"},
 		{"ui on no address", "ui --listen here --redis " + empty, nil, "", 2, "--listen here: listen tcp: address here: missing port in address; another address is named as --listen 127.0.0.1:0"},
 	}
+	all = append(all, badInput{"unknown evaluation to delete by force", "delete ev-abcdefgh2345 --force --redis " + empty, nil, "", 2,
+		"ev-abcdefgh2345: no such evaluation in Redis; `evalfleet status` lists those that there are"})
 	near := redistest.NewTCP(t)
 	if err := near.Client().SAdd(t.Context(), "ef:evaluations", "ev-abcdefgh2345").Err(); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -39,8 +40,12 @@ func deleteCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			if !c.Bool(forceFlag) {
-				if err := t.mayLose(c.Context, p.stdin); err != nil {
+			waiting, err := t.uncollected(c.Context)
+			if err != nil {
+				return err
+			}
+			if waiting > 0 && !c.Bool(forceFlag) {
+				if err := t.mayLose(c.Context, p.stdin, waiting); err != nil {
 					return err
 				}
 			}
@@ -66,31 +71,47 @@ func anyAlive(workers map[string]bool) bool {
 	return false
 }
 
-// mayLose asks before results are lost that nobody has collected.
-func (t *target) mayLose(ctx context.Context, stdin io.Reader) error {
+// uncollected is how many results of an evaluation that is there wait to be
+// collected.
+func (t *target) uncollected(ctx context.Context) (int64, error) {
 	standings, err := t.store.Standings(ctx, []eval.ID{t.id})
 	if err != nil {
-		return withCode(exitUnreachable, err)
+		return 0, withCode(exitUnreachable, err)
 	}
 	standing := standings[t.id]
 	if standing.Status == "" {
 		// What an interrupted deletion left may be deleted on.
 		if ids, err := t.store.Evaluations(ctx); err != nil || !slices.Contains(ids, t.id) {
-			return unknownEvaluation(ctx, t.store, t.id)
+			return 0, unknownEvaluation(ctx, t.store, t.id)
 		}
 	}
-	if standing.Waiting == 0 {
-		return nil
-	}
-	what := fmt.Sprintf("%s of %s have not been collected", count(int(standing.Waiting), "result"), t.id)
+	return standing.Waiting, nil
+}
+
+// mayLose asks before results are lost that nobody has collected.
+func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
+	what := fmt.Sprintf("%s of %s have not been collected", count(int(waiting), "result"), t.id)
 	terminal, ok := stdin.(*os.File)
 	if !ok || !term.IsTerminal(int(terminal.Fd())) {
 		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.id, forceFlag)
 	}
 	fmt.Fprintf(t.console, "%s and would be lost. Delete it all the same? [y/N] ", what)
-	line, err := bufio.NewReader(terminal).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); err != nil || answer != "y" && answer != "yes" {
-		return usageError("nothing was deleted")
+	answered := make(chan string, 1)
+	go func() { // which a Ctrl-C leaves behind: reading from a terminal cannot be given up
+		line, err := bufio.NewReader(terminal).ReadString('\n')
+		if err != nil {
+			line = ""
+		}
+		answered <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case answer := <-answered:
+		if answer != "y" && answer != "yes" {
+			return usageError("nothing was deleted")
+		}
+		return nil
+	case <-ctx.Done():
+		fmt.Fprintln(t.console)
+		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))
 	}
-	return nil
 }

@@ -1,0 +1,120 @@
+//go:build unix
+
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// TestDeleteAsks: results that nobody has collected are not deleted unless
+// somebody says so, on a terminal or with --force.
+func TestDeleteAsks(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 4) // 24 runs
+	f.startWorkers(1)
+	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
+	id := string(f.standing().Evaluation)
+	f.until("there are results", time.Minute, func(s seen) bool { return s.All.Arrived == f.runs && s.All.InFlight == 0 })
+	eventually(t, "every result waits to be collected", func() string {
+		if f.standing().Uncollected != int64(f.runs) {
+			return ""
+		}
+		return "they do"
+	})
+	kept := func() bool {
+		t.Helper()
+		ids, err := store.New(f.redis.Client(), "").Evaluations(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(ids, eval.ID(id))
+	}
+
+	if p := f.onFleet(exitUsage, "delete", id); !strings.HasSuffix(lastLine(p.stderr.String()), "would be lost: `evalfleet collect "+id+"` first, or --force") || !kept() {
+		t.Errorf("without a terminal: %q, and it is kept: %t", p.stderr.String(), kept())
+	}
+	for _, c := range []struct {
+		name, typed string
+		code        exit
+		last        string
+	}{
+		{"no", "n\n", exitUsage, "evalfleet: nothing was deleted"},
+		{"nothing", "\n", exitUsage, "evalfleet: nothing was deleted"},
+		{"something else", "yesterday\n", exitUsage, "evalfleet: nothing was deleted"},
+		{"end of file", "\x04", exitUsage, "evalfleet: nothing was deleted"},
+		{"Ctrl-C", "\x03", exitInterrupted, "evalfleet: interrupted: nothing was deleted"},
+		{"yes", "Yes\n", exitOK, id + " is deleted"},
+	} {
+		asked, said, code := f.onTerminal(c.typed, "delete", id)
+		if want := "24 results of " + id + " have not been collected and would be lost. Delete it all the same? [y/N] "; asked != want {
+			t.Errorf("%s: asked %q, want %q", c.name, asked, want)
+		}
+		if code != c.code || lastLine(said) != c.last || kept() != (c.code != exitOK) {
+			t.Errorf("%s: exit code %d, %q, and it is kept: %t; want %d and %q", c.name, code, said, kept(), c.code, c.last)
+		}
+	}
+
+	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
+	eventually(t, "there are results again", func() string {
+		if f.standing().Uncollected == 0 {
+			return ""
+		}
+		return "there are"
+	})
+	f.onFleet(exitOK, "delete", id, "--force")
+	if kept() {
+		t.Error("--force has not deleted it")
+	}
+	f.onFleet(exitUsage, "delete", id, "--force")
+}
+
+// onTerminal runs a command on a terminal of its own and types once it is asked
+// something. said is what came after the question, with the lines of a terminal
+// made plain.
+func (f *fleet) onTerminal(typed string, args ...string) (asked, said string, code exit) {
+	f.t.Helper()
+	path, err := binary()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.CommandContext(f.t.Context(), path, append(args, "--redis", f.redis.URL())...)
+	cmd.Dir = f.dir
+	terminal, err := pty.Start(cmd)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer terminal.Close()
+	stuck := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	defer stuck.Stop()
+	var text strings.Builder
+	question := -1
+	buffer := make([]byte, 1024)
+	for {
+		n, err := terminal.Read(buffer)
+		text.Write(buffer[:n])
+		if question < 0 && strings.HasSuffix(text.String(), "[y/N] ") {
+			question = text.Len()
+			if _, err := terminal.WriteString(typed); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+		if err != nil { // the other end was closed
+			break
+		}
+	}
+	_ = cmd.Wait() // the exit code says more
+	plain := strings.ReplaceAll(text.String(), "\r\n", "\n")
+	if question < 0 {
+		f.t.Fatalf("%v asked nothing and ended with %d: %q", args, cmd.ProcessState.ExitCode(), plain)
+	}
+	return plain[:question], plain[question:], exit(cmd.ProcessState.ExitCode())
+}
