@@ -16,14 +16,29 @@ type Request struct {
 	// Call says what the call is, with all fields known.
 	Call Scope
 	// MaxWait is the longest wait that the caller takes: when it is known that
-	// the call cannot start within it, it is refused at once. Only the waits
-	// of rates are known; that for a lease of another call never is. 0: as
-	// long as it takes.
+	// the call cannot start within it, it is refused at once. The waits of
+	// rates, windows, quotas and cooldowns are known; that for a lease of
+	// another call never is. 0: as long as it takes.
 	MaxWait time.Duration
 	// LatestEnd is how long after its start the call has ended by itself, by
 	// its own deadline. A lease is not renewed past it, so that one that is
 	// never released comes back. 0: renewed until released.
 	LatestEnd time.Duration
+	// Hold makes the call count under its concurrency limits until its
+	// LatestEnd, not until its lease ends, when nobody releases it: the provider
+	// may be working on it although its process is frozen or cut off.
+	Hold bool
+	// Input and Output are the tokens that limits of tokens reserve for the
+	// call: what the provider will charge for it, or an upper bound.
+	Input, Output int64
+}
+
+// counts is how long a lease counts that is not renewed; 0: for a lease's time.
+func (r Request) counts() time.Duration {
+	if !r.Hold {
+		return 0
+	}
+	return r.LatestEnd
 }
 
 // Refusal is the error of a call that would have to wait longer than its
@@ -68,8 +83,11 @@ type answer struct {
 //
 // Errors are a *Refusal, ErrFenced, ErrStopped, and the cause of ctx.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
-	if r.ID == "" {
+	switch {
+	case r.ID == "":
 		return nil, errors.New("acquire lease: the call has no id")
+	case r.Input < 0 || r.Output < 0:
+		return nil, fmt.Errorf("acquire lease: %d and %d tokens reserved, want 0 or more", r.Input, r.Output)
 	}
 	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}
 	l.mu.Lock()

@@ -42,6 +42,7 @@ type batchRule struct {
 	*rule
 	held  int64 // leases of this worker beside those that the batch ends
 	waits bool  // calls that the batch does not ask for wait for it
+	aged  bool  // and have waited long
 	stays bool  // the place in its line is kept although no call waits
 	woken bool
 }
@@ -49,11 +50,12 @@ type batchRule struct {
 type group struct {
 	gate  *gate
 	calls []*call
+	aged  bool // the first of them has waited long
 }
 
 // ask adds calls of a gate.
 func (b *batch) ask(g *gate, calls []*call) {
-	b.groups = append(b.groups, group{gate: g, calls: calls})
+	b.groups = append(b.groups, group{gate: g, calls: calls, aged: g.aged(time.Now())})
 	b.touch(g.rules...)
 }
 
@@ -121,7 +123,7 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 }
 
 func (b *batch) keys(l *Limiter) []string {
-	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
+	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker), l.keys.cooldowns()}
 	for _, r := range b.rules {
 		keys = append(keys, r.state, r.waiters)
 	}
@@ -134,13 +136,10 @@ func (b *batch) args(l *Limiter) []any {
 		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
 		len(b.rules), len(b.releases), len(b.groups),
 	}
+	now := time.Now()
 	for _, r := range b.rules {
-		if r.Kind == Concurrency {
-			args = append(args, "c", r.Max, 0)
-		} else {
-			args = append(args, "r", r.interval, r.burst)
-		}
-		args = append(args, r.held, flag(r.waits), flag(r.woken), flag(r.stays))
+		args = append(args, r.numbers(now)...)
+		args = append(args, r.held, flag(r.waits)+flag(r.waits && r.aged), flag(r.woken), flag(r.stays))
 	}
 	of := func(rules []*rule) {
 		args = append(args, len(rules))
@@ -149,14 +148,20 @@ func (b *batch) args(l *Limiter) []any {
 		}
 	}
 	for _, r := range b.releases {
-		args = append(args, r.id, r.keep.Microseconds(), r.unusedFrom)
+		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start,
+			r.input, r.output, r.moreInput, r.moreOutput)
 		of(r.rules)
 	}
 	for _, g := range b.groups {
+		args = append(args, flag(g.aged))
 		of(g.gate.rules)
+		args = append(args, len(g.gate.cooldowns))
+		for _, name := range g.gate.cooldowns {
+			args = append(args, name)
+		}
 		args = append(args, len(g.calls))
 		for _, c := range g.calls {
-			args = append(args, c.ID)
+			args = append(args, c.ID, c.Input, c.Output, c.counts().Microseconds())
 		}
 	}
 	return args
@@ -181,13 +186,21 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		return n
 	}
 	micros := func() time.Duration { return time.Duration(next()) * time.Microsecond }
+	var asked *gate
 	limit := func() *rule {
-		i := next()
-		if i < 1 || i > int64(len(b.rules)) {
-			ok = ok && i == 0
+		switch i := next(); {
+		case i == 0:
+			return nil
+		case i >= 1 && i <= int64(len(b.rules)):
+			return b.rules[i-1].rule
+		case i == -1:
+			return forgotten
+		case asked != nil && i < -1 && -i-2 < int64(len(asked.cooldowns)):
+			return &rule{id: cooldownID(asked.cooldowns[-i-2]), way: byCooldown}
+		default:
+			ok = false
 			return nil
 		}
-		return b.rules[i-1].rule
 	}
 	ok = true
 	o.now = next()
@@ -195,6 +208,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		o.waits = append(o.waits, next() == 1)
 	}
 	for _, g := range b.groups {
+		asked = g.gate
 		n := next()
 		answer := groupOutcome{wait: micros(), known: micros(), bound: limit()}
 		if n > int64(len(g.calls)) || (n < int64(len(g.calls))) != (answer.bound != nil) {

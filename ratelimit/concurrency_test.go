@@ -229,6 +229,27 @@ func TestNextCallTakesThePlaceKeptForIt(t *testing.T) {
 	idle(t, client)
 }
 
+// A place is not kept in a line before a limit that has room.
+func TestNextCallDoesNotWaitForAFreeSlot(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 2))
+		a := start(t, connect(), "a")
+		first, second := mustAcquire(t, a, "a1", openai), mustAcquire(t, a, "a2", openai)
+		got := make(chan *Lease, 1)
+		go func() { got <- mustAcquire(t, a, "a3", openai) }()
+		eventually(t, "a waits", func() bool { return waiting(t, a.Limiter) == 1 })
+		first.abandon() // in one script with
+		second.abandon()
+		third := <-got
+		lease := mustAcquire(t, a, "a4", openai)
+		if waited := lease.Waited(); waited > patience/2 {
+			t.Errorf("a call waited %s while a slot was free", waited)
+		}
+		mustRelease(t, lease)
+		mustRelease(t, third)
+	})
+}
+
 // waiting is the number of workers that stand in some line.
 func waiting(t *testing.T, l *Limiter) int {
 	t.Helper()

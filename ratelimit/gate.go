@@ -8,8 +8,9 @@ import (
 // gate is the line of the calls that must keep one set of limits. The pump owns
 // it.
 type gate struct {
-	rules []*rule
-	calls list.List // of *call, in the order they asked
+	rules     []*rule
+	cooldowns []string  // names of those that hold its calls back
+	calls     list.List // of *call, in the order they asked
 
 	due     time.Time // when to ask for the first of them
 	lingers time.Time // while no call waits: until when bound holds
@@ -27,8 +28,8 @@ type gate struct {
 // all are admitted and shrinks when one is not.
 const firstAsk = 4
 
-func newGate(rules []*rule) *gate {
-	return &gate{rules: rules, ask: firstAsk}
+func newGate(rules []*rule, cooldowns ...string) *gate {
+	return &gate{rules: rules, cooldowns: cooldowns, ask: firstAsk}
 }
 
 // add puts a call at the end of the line.
@@ -95,8 +96,18 @@ func (g *gate) refused(by *rule, now time.Time, wait, known time.Duration) {
 // waitOf is the known wait of the call that n others of the line precede; 0:
 // unknown.
 func (g *gate) waitOf(n int, now time.Time) time.Duration {
-	if g.bound == nil || g.bound.Kind == Concurrency {
+	if g.bound == nil || g.bound.way == byLeases {
 		return 0
 	}
-	return g.start.Sub(now) + time.Duration(n)*time.Duration(g.bound.interval)*time.Microsecond
+	return g.start.Sub(now) + g.bound.wait(n)
+}
+
+// agedAfter is how long a call waits before those that come later may not pass
+// it any more under limits of units: a large one would else never fit.
+const agedAfter = 5 * time.Second
+
+// aged reports whether the first call of the line has waited long.
+func (g *gate) aged(now time.Time) bool {
+	first := g.calls.Front()
+	return first != nil && now.Sub(first.Value.(*call).asked) > agedAfter
 }

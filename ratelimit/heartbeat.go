@@ -44,17 +44,21 @@ func (l *Limiter) renew(ctx context.Context) error {
 		}
 		leases = append(leases, e)
 	}
+	epoch := l.epoch
 	l.mu.Unlock()
 	for {
 		some := leases[:min(len(leases), leasesPerRenewal)]
-		if err := l.renewSome(ctx, some); err != nil {
+		inForce, err := l.renewSome(ctx, epoch, some)
+		if err != nil {
 			return err
 		}
 		if leases = leases[len(some):]; len(leases) == 0 {
+			epoch = inForce
 			break
 		}
 	}
 	l.mu.Lock()
+	l.epoch = epoch
 	first := l.until.IsZero()
 	l.until = began.Add(l.cfg.Lease - l.cfg.margin())
 	l.mu.Unlock()
@@ -64,15 +68,18 @@ func (l *Limiter) renew(ctx context.Context) error {
 	return nil
 }
 
-// renewSome is the renew script: the heartbeat and some leases.
-func (l *Limiter) renewSome(ctx context.Context, leases []*Lease) error {
+// renewSome is the renew script: the heartbeat and some leases, granted in an
+// epoch. It returns the epoch in force.
+func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
-	args := []any{l.cfg.Worker, l.cfg.Lease.Microseconds(), len(leases)}
+	args := []any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, len(leases)}
 	indices := map[string]int{}
+	// From before the script: Redis counts from later.
+	began := time.Now()
 	for _, e := range leases {
 		var of []any
 		for _, rule := range e.rules {
-			if rule.Kind != Concurrency {
+			if rule.way != byLeases {
 				continue
 			}
 			if indices[rule.state] == 0 {
@@ -81,22 +88,29 @@ func (l *Limiter) renewSome(ctx context.Context, leases []*Lease) error {
 			}
 			of = append(of, indices[rule.state])
 		}
-		args = append(append(args, e.id, len(of)), of...)
+		var counts time.Duration
+		if e.counts > 0 {
+			counts = max(0, e.latestEnd.Sub(began))
+		}
+		args = append(append(args, e.id, counts.Microseconds(), len(of)), of...)
 	}
-	// From before the script: Redis counts from later.
-	began := time.Now()
-	reply, err := integers(renewScript.Run(ctx, l.client, keys, args...).Slice())
+	reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
 	if err != nil {
-		return fmt.Errorf("renew leases: %w", err)
+		return "", fmt.Errorf("renew leases: %w", err)
 	}
 	if len(reply) == 0 {
-		return fmt.Errorf("renew leases: empty answer")
+		return "", fmt.Errorf("renew leases: empty answer")
+	}
+	inForce, ok := reply[0].(string)
+	indexes, err := integers(reply[1:], nil)
+	if err != nil || !ok {
+		return "", fmt.Errorf("renew leases: answer %v does not fit: %w", reply, err)
 	}
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	lost := map[int64]bool{}
-	for _, i := range reply[1:] {
+	for _, i := range indexes {
 		lost[i] = true
 	}
 	for i, e := range leases {
@@ -108,7 +122,7 @@ func (l *Limiter) renewSome(ctx context.Context, leases []*Lease) error {
 			e.until = began.Add(l.cfg.Lease - l.cfg.margin())
 		}
 	}
-	return nil
+	return inForce, nil
 }
 
 // watch fences the worker when its heartbeat lapsed, and loses leases that

@@ -6,7 +6,7 @@ import "github.com/go-redis/redis_rate/v10"
 // rate through plain redis_rate, together with this fleet: it needs the same
 // Redis and database. ok is false for a limit that is no rate.
 func (l *Limiter) RedisRate(limit Limit) (key string, rate redis_rate.Limit, ok bool) {
-	if limit.Kind != Requests {
+	if limit.Kind != Requests || limit.Resets != "" {
 		return "", redis_rate.Limit{}, false
 	}
 	interval, burst := limit.pace()

@@ -7,9 +7,12 @@ type keys struct{ tag string }
 func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
 
 func (k keys) registry() string            { return k.tag + ":limits" }
+func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
 func (k keys) alive() string               { return k.tag + ":alive" }
 func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }
 func (k keys) waiters(limit string) string { return k.tag + ":w:" + limit }
+func (k keys) window(limit string) string  { return k.tag + ":u:" + limit }
+func (k keys) quota(limit string) string   { return k.tag + ":q:" + limit }
 func (k keys) leases(limit string) string  { return k.tag + ":s:" + limit }
 func (k keys) wake(worker string) string   { return k.tag + ":wake:" + worker }
 

@@ -15,6 +15,9 @@ type Lease struct {
 	boundBy string
 	waited  time.Duration
 
+	input, output int64         // tokens reserved
+	counts        time.Duration // how long it counts when not renewed; 0: a lease's time
+
 	start       time.Time // when the call may start, on our clock
 	startMicros int64     // the same on Redis's
 	sendBy      time.Time // the latest start that the rates allow for; zero: any
@@ -25,6 +28,8 @@ type Lease struct {
 	lost     error
 	release  *release
 	onLosing []func(error)
+	// Tokens used beyond those reserved, below 0 when it used less.
+	moreInput, moreOutput int64
 }
 
 // ID is the Request's.
@@ -84,6 +89,16 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
+// Settle says how many tokens the call really used, before its release: limits
+// of tokens get back what was reserved in excess, unless the provider charges
+// what was reserved, and take what was used beyond it as a debt. A call that
+// is not settled keeps what it reserved.
+func (e *Lease) Settle(input, output int64) {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	e.moreInput, e.moreOutput = input-e.input, output-e.output
+}
+
 // Release ends the lease and returns when Redis has it, or with an error when
 // ctx ends before; the limiter goes on trying then. A second Release waits for
 // the first. Use it in every exit path, with a context that outlives the call's.
@@ -101,7 +116,7 @@ func (e *Lease) ReleaseAfter(ctx context.Context, keep time.Duration) error {
 // abandon releases a lease whose call never started, and gives back its place
 // in the rates where nobody was admitted behind it. It does not wait.
 func (e *Lease) abandon() {
-	e.end(release{unusedFrom: e.startMicros})
+	e.end(release{unused: true})
 }
 
 // end posts the release of the lease, once.
@@ -110,6 +125,8 @@ func (e *Lease) end(r release) *release {
 	l.mu.Lock()
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
+		r.start, r.input, r.output = e.startMicros, e.input, e.output
+		r.moreInput, r.moreOutput = e.moreInput, e.moreOutput
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -121,11 +138,14 @@ func (e *Lease) end(r release) *release {
 
 // release is the end of a lease, on its way to Redis.
 type release struct {
-	id         string
-	rules      []*rule
-	keep       time.Duration
-	unusedFrom int64         // start on Redis's clock of a call that never was; 0: it was
-	written    chan struct{} // closed when Redis has it
+	id      string
+	rules   []*rule
+	keep    time.Duration
+	unused  bool          // its call never was
+	start   int64         // on Redis's clock
+	written chan struct{} // closed when Redis has it
+	// Tokens reserved, and used beyond that.
+	input, output, moreInput, moreOutput int64
 }
 
 // confirm waits until a release is written, and writes it itself when the pump

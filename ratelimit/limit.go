@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -10,9 +11,15 @@ type Kind string
 
 // The kinds of limits.
 const (
-	Concurrency Kind = "concurrency" // calls in flight
-	Requests    Kind = "requests"    // calls started a period
+	Concurrency  Kind = "concurrency"   // calls in flight
+	Requests     Kind = "requests"      // calls started a period
+	Tokens       Kind = "tokens"        // input and output of calls started a period
+	InputTokens  Kind = "input_tokens"  // their input alone
+	OutputTokens Kind = "output_tokens" // their output alone
 )
+
+// tokens reports whether a limit of the kind counts tokens.
+func (k Kind) tokens() bool { return k == Tokens || k == InputTokens || k == OutputTokens }
 
 // Scope says which calls a limit applies to. Empty fields match every call; a
 // limit with Provider and Model set applies to that model only. The zero Scope
@@ -37,14 +44,19 @@ func (s Scope) Matches(call Scope) bool {
 type Limit struct {
 	Scope
 	Kind Kind `json:"kind"`
-	// Max is the bound: calls in flight for Concurrency, calls per Period
-	// for Requests. At least 1.
+	// Max is the bound: calls in flight for Concurrency, else calls or tokens per
+	// Period or day. At least 1.
 	Max int64 `json:"max"`
 	// Period of a rate; fractional rates are a longer Period (0.2 a second is
 	// 1 per 5 s).
 	Period time.Duration `json:"period,omitempty"`
-	// Burst is how many calls may start at once after a pause. 0: a tenth of a
-	// second's worth, at least 1.
+	// Resets makes the limit a quota: Max calls a calendar day, which ends at
+	// midnight in this time zone (an IANA name, "UTC", "America/Los_Angeles"),
+	// daylight saving included. Period, Burst, Window and Jitter are not set then.
+	Resets string `json:"resets,omitempty"`
+	// Burst is how many calls, or tokens, may start at once after a pause. 0: a
+	// tenth of a second's worth, at least 1. A call of more tokens waits for a
+	// full bucket.
 	Burst int64 `json:"burst,omitempty"`
 	// Window is how the provider counts a rate. The zero Window is a token
 	// bucket.
@@ -52,6 +64,9 @@ type Limit struct {
 	// Jitter is the assumed spread between a grant and the request's arrival;
 	// only windows need it. 0: none.
 	Jitter time.Duration `json:"jitter,omitempty"`
+	// Charged says that the provider charges what a call reserved, and gives
+	// nothing back when it used less: settling only adds then.
+	Charged bool `json:"charged,omitempty"`
 }
 
 // Shape is how a provider counts a rate.
@@ -87,8 +102,16 @@ func (l Limit) ID() string {
 		id = "fleet/"
 	}
 	id += string(l.Kind)
-	if l.Kind != Concurrency {
+	switch {
+	case l.Kind == Concurrency:
+	case l.Resets != "":
+		id += "/day"
+	default:
 		id += "/" + l.Period.String()
+	}
+	// Windows of tokens of different lengths bound different things.
+	if l.Kind.tokens() && l.Window.Length > 0 && l.Window.Length != l.Period {
+		id += "/" + l.Window.Length.String()
 	}
 	return id
 }
@@ -107,8 +130,12 @@ func (l Limit) String() string {
 	case l.Provider != "":
 		where = "provider " + l.Provider
 	}
-	if l.Kind == Concurrency {
+	what := strings.ReplaceAll(string(l.Kind), "_", " ")
+	switch {
+	case l.Kind == Concurrency:
 		return fmt.Sprintf("%s: %d in flight", where, l.Max)
+	case l.Resets != "":
+		return fmt.Sprintf("%s: %d %s a day (%s)", where, l.Max, what, l.Resets)
 	}
-	return fmt.Sprintf("%s: %d %s per %s", where, l.Max, l.Kind, l.Period)
+	return fmt.Sprintf("%s: %d %s per %s", where, l.Max, what, l.Period)
 }

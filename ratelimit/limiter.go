@@ -81,6 +81,7 @@ type Limiter struct {
 	leases  map[string]*Lease
 	held    map[string]int64 // leases by limit ID
 	until   time.Time        // when the heartbeat is taken to have lapsed
+	epoch   string           // of Redis's memory, in which it was last told of the leases
 	waiting int
 	health  Health
 }

@@ -125,7 +125,11 @@ func TestValidateNamesEveryProblem(t *testing.T) {
 	}{
 		{Limit{Kind: Concurrency, Max: 1}, nil},
 		{Limit{Kind: Concurrency}, []string{"max 0"}},
-		{Limit{Kind: "tokens", Max: 1}, []string{`unknown kind "tokens"`}},
+		{Limit{Kind: "words", Max: 1}, []string{`unknown kind "words"`}},
+		{Limit{Kind: Requests, Max: 5, Resets: "Europe/Berlin"}, nil},
+		{Limit{Kind: Requests, Max: 5, Resets: "Mars/Olympus"}, []string{"time zone"}},
+		{Limit{Kind: Tokens, Max: 5, Resets: "UTC", Period: time.Second}, []string{"only requests", "no period"}},
+		{Limit{Kind: Tokens, Max: 5, Period: time.Minute, Window: Window{Shape: Sliding, Length: time.Second}}, []string{"leave nothing"}},
 		{Limit{Kind: Requests, Burst: -1, Jitter: -1, Window: Window{Shape: "round"}},
 			[]string{"max 0", "period 0s", "burst -1", "jitter -1ns", `shape "round"`}},
 		{Limit{Kind: Requests, Max: 1, Period: time.Second, Window: Window{Shape: Sliding}}, []string{"window of 0s"}},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -137,9 +138,11 @@ func (p *pump) place(c *call) {
 	if p.registry != nil {
 		rules, set = p.registry.match(c.Call)
 	}
+	cooldowns := cooldownsOf(c.Call)
+	set += strings.Join(cooldowns, " ")
 	g := p.gates[set]
 	if g == nil {
-		g = newGate(rules)
+		g = newGate(rules, cooldowns...)
 		p.gates[set] = g
 	}
 	now := time.Now()
@@ -163,14 +166,18 @@ func (p *pump) discard(c *call) {
 func (p *pump) undo(c *call) {
 	if c.unclear {
 		c.unclear = false
-		p.releases = append(p.releases, &release{id: c.ID, rules: c.gate.rules, written: make(chan struct{})})
+		p.releases = append(p.releases, &release{
+			id: c.ID, rules: c.gate.rules, unused: true,
+			input: c.Input, output: c.Output, written: make(chan struct{}),
+		})
 	}
 }
 
-// hurry makes the calls due that wait for a lease under one of these limits.
+// hurry makes the calls due that wait for one of these limits, when the end of a
+// lease may free it.
 func (p *pump) hurry(rules []*rule) {
 	for _, g := range p.gates {
-		if g.bound != nil && g.bound.Kind == Concurrency && holds(rules, g.bound.id) {
+		if g.bound != nil && (g.bound.way == byLeases || g.bound.way == byWindow) && holds(rules, g.bound.id) {
 			g.due = time.Time{}
 		}
 	}
@@ -183,8 +190,20 @@ func holds(rules []*rule, id string) bool {
 // load reads the registry and puts every waiting call into its line anew.
 func (p *pump) load(ctx context.Context) error {
 	registry, err := p.Limiter.load(ctx)
+	if err == nil && registry.epoch == "" {
+		if err = p.begin(ctx); err == nil {
+			registry, err = p.Limiter.load(ctx)
+		}
+	}
 	if err != nil {
 		return err
+	}
+	if p.registry != nil && p.registry.epoch != registry.epoch {
+		// Redis has lost its memory: before anybody is admitted again, it is
+		// told what this worker holds.
+		if err := p.renew(ctx); err != nil {
+			return err
+		}
 	}
 	if p.registry != nil && p.registry.version == registry.version {
 		if p.stale {
@@ -286,6 +305,17 @@ func (p *pump) waitsFor(id string, b *batch) bool {
 	return false
 }
 
+// agedFor says whether a call has waited long for a limit.
+func (p *pump) agedFor(id string) bool {
+	now := time.Now()
+	for _, g := range p.gates {
+		if g.bound != nil && g.bound.id == id && g.aged(now) {
+			return true
+		}
+	}
+	return false
+}
+
 // describe fills in what the script wants to know about each limit.
 func (p *pump) describe(b *batch) {
 	p.mu.Lock()
@@ -298,8 +328,9 @@ func (p *pump) describe(b *batch) {
 		}
 		r.held = p.held[r.id]
 		r.waits = p.waitsFor(r.id, b)
+		r.aged = r.waits && p.agedFor(r.id)
 		r.woken = p.woken[r.id] != nil
-		r.stays = r.Kind == Concurrency && slices.ContainsFunc(b.groups, func(asked group) bool {
+		r.stays = r.way == byLeases && slices.ContainsFunc(b.groups, func(asked group) bool {
 			return asked.gate.bound != nil && asked.gate.bound.id == r.id
 		})
 	}
@@ -371,6 +402,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 	g.last = p.admissions
 	e := &Lease{
 		limiter: p.Limiter, id: c.ID, rules: g.rules,
+		input: c.Input, output: c.Output, counts: c.counts(),
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
 		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(),
@@ -409,7 +441,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 func leastJitter(rules []*rule) time.Duration {
 	var least time.Duration
 	for _, r := range rules {
-		if r.Kind != Concurrency && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
+		if r.way != byLeases && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
 			least = r.Jitter
 		}
 	}

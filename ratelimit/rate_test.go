@@ -183,7 +183,7 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 		}
 		giveBack := func(id string, start int64) (inTime bool) {
 			b := &batch{}
-			b.end([]*release{{id: id, rules: rules, unusedFrom: start}})
+			b.end([]*release{{id: id, rules: rules, unused: true, start: start}})
 			o, err := l.admit(t.Context(), b)
 			if err != nil {
 				t.Fatal(err)

@@ -10,9 +10,23 @@ import (
 	"strconv"
 )
 
-// versionField of the registry counts its changes; every other field is a
-// holder.
-const versionField = "version"
+// Fields of the registry that are no holders: the version counts its changes,
+// the rest tells what Redis remembers (memory.go).
+const (
+	versionField = "version"
+	epochField   = "epoch"
+	runField     = "run"
+	sinceField   = "since"
+	blindField   = "blind"
+)
+
+func reserved(holder string) bool {
+	switch holder {
+	case versionField, epochField, runField, sinceField, blindField:
+		return true
+	}
+	return false
+}
 
 // Register pins limits under a holder (an evaluation's id, or the fleet's
 // configuration) in place of those it pinned before. Every call of every worker
@@ -20,7 +34,7 @@ const versionField = "version"
 // already admitted are not counted by a limit that is new to them. Pinning the
 // same limits again changes nothing and costs nobody anything.
 func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) error {
-	if holder == "" || holder == versionField {
+	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)
 	}
 	var problems []error
@@ -49,7 +63,7 @@ func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) e
 // Unregister takes a holder's limits out of force. It is no error when the
 // holder has none.
 func (l *Limiter) Unregister(ctx context.Context, holder string) error {
-	if holder == versionField {
+	if reserved(holder) {
 		return fmt.Errorf("unregister limits: %q cannot hold limits", holder)
 	}
 	if err := l.pin(ctx, holder, ""); err != nil {
@@ -92,27 +106,17 @@ func (l *Limiter) load(ctx context.Context) (*registry, error) {
 
 // registry is what all holders pinned, at one version.
 type registry struct {
-	version string
+	version string  // with the epoch
+	epoch   string  // "": Redis remembers nothing
 	rules   []*rule // one for each limit ID, by ID
 	byID    map[string]*rule
-}
-
-// rule is a limit in force with what admission needs to know of it.
-type rule struct {
-	Limit
-	id      string
-	holders []string // sorted
-	state   string   // key of its leases or of its theoretical arrival time
-	waiters string   // key of the workers that wait for it
-	// Of a rate, in microseconds and calls.
-	interval, burst int64
 }
 
 func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	pinned := map[string][]Limit{}
 	holders := map[string][]string{}
 	for holder, text := range fields {
-		if holder == versionField {
+		if reserved(holder) {
 			continue
 		}
 		var limits []Limit
@@ -128,7 +132,10 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 			holders[limit.ID()] = append(holders[limit.ID()], holder)
 		}
 	}
-	r := &registry{version: cmp.Or(fields[versionField], "0"), byID: map[string]*rule{}}
+	r := &registry{
+		version: fields[epochField] + ":" + cmp.Or(fields[versionField], "0"),
+		epoch:   fields[epochField], byID: map[string]*rule{},
+	}
 	for id, limits := range pinned {
 		rule := newRule(k, id, tightest(limits))
 		rule.holders = slices.Sorted(slices.Values(holders[id]))
@@ -136,15 +143,6 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	}
 	slices.SortFunc(r.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })
 	return r, nil
-}
-
-func newRule(k keys, id string, limit Limit) *rule {
-	r := &rule{Limit: limit, id: id, waiters: k.waiters(id), state: k.leases(id)}
-	if limit.Kind == Requests {
-		interval, burst := limit.pace()
-		r.state, r.interval, r.burst = k.rate(id), interval.Microseconds(), burst
-	}
-	return r
 }
 
 // match returns the rules that a call must keep, and a word for that set: calls

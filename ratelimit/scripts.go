@@ -16,11 +16,20 @@ var (
 	registerText string
 	//go:embed lua/forget.lua
 	forgetText string
+	//go:embed lua/begin.lua
+	beginText string
+	//go:embed lua/hold.lua
+	holdText string
+	//go:embed lua/seed.lua
+	seedText string
 
 	admitScript    = redis.NewScript(admitText)
 	renewScript    = redis.NewScript(renewText)
 	registerScript = redis.NewScript(registerText)
 	forgetScript   = redis.NewScript(forgetText)
+	beginScript    = redis.NewScript(beginText)
+	holdScript     = redis.NewScript(holdText)
+	seedScript     = redis.NewScript(seedText)
 )
 
 // integers checks that a script answered with integers only.

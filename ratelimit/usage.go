@@ -65,18 +65,21 @@ func (l *Limiter) remove(ctx context.Context, worker string, leaving bool) error
 // Usage is how much of a limit is used.
 type Usage struct {
 	Limit   Limit
-	Holders []string      // who pinned it, with this value or another
-	InUse   int           // of a concurrency limit: leases
+	Holders []string // who pinned it, with this value or another
+	// InUse is, of a concurrency limit, leases; of tokens in a window, what was
+	// started in the window, above Max where calls used more than they reserved;
+	// of a quota, calls since the last reset.
+	InUse   int
 	Waiting int           // live workers with calls that wait for it
-	Wait    time.Duration // of a rate: until it admits the next call
+	Wait    time.Duration // of a rate: until it admits the next call; of a quota: until its reset
 }
 
 // Binds reports whether calls wait for this limit now.
 func (u Usage) Binds() bool {
-	if u.Limit.Kind == Concurrency {
+	if u.Limit.Kind == Concurrency || u.Limit.Resets != "" {
 		return u.Waiting > 0 && int64(u.InUse) >= u.Limit.Max
 	}
-	return u.Waiting > 0 && u.Wait > 0
+	return u.Waiting > 0 && (u.Wait > 0 || u.Limit.windowed())
 }
 
 // Usage reads how much of each limit in force is used, by ID.
@@ -100,14 +103,18 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 	waiters := make([]*redis.StringSliceCmd, len(registry.rules))
 	leases := make([]*redis.IntCmd, len(registry.rules))
 	arrivals := make([]*redis.StringCmd, len(registry.rules))
+	counts := make([]*redis.MapStringStringCmd, len(registry.rules))
 	after := "(" + strconv.FormatFloat(now, 'f', 0, 64)
 	pipe := l.client.Pipeline()
 	for i, r := range registry.rules {
 		waiters[i] = pipe.ZRange(ctx, r.waiters, 0, -1)
-		if r.Kind == Concurrency {
+		switch r.way {
+		case byLeases:
 			leases[i] = pipe.ZCount(ctx, r.state, after, "+inf")
-		} else {
+		case byRate:
 			arrivals[i] = pipe.Get(ctx, r.state)
+		default:
+			counts[i] = pipe.HGetAll(ctx, r.state)
 		}
 	}
 	// A rate that was not used lately has no key.
@@ -122,10 +129,21 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 				u.Waiting++
 			}
 		}
-		if r.Kind == Concurrency {
+		switch r.way {
+		case byLeases:
 			u.InUse = int(leases[i].Val())
-		} else if seconds, err := arrivals[i].Float64(); err == nil {
-			u.Wait = r.freeIn(int64(now), seconds)
+		case byRate:
+			if seconds, err := arrivals[i].Float64(); err == nil {
+				u.Wait = r.freeIn(int64(now), seconds)
+			}
+		case byWindow:
+			u.InUse = int(r.inWindow(int64(now), counts[i].Val()))
+		case byQuota:
+			fields := counts[i].Val()
+			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > int64(now) {
+				u.InUse, _ = strconv.Atoi(fields["used"])
+				u.Wait = time.Duration(reset-int64(now)) * time.Microsecond
+			}
 		}
 		usage[i] = u
 	}
@@ -139,5 +157,19 @@ const rateEpoch = 1483228800
 // theoretical arrival time (seconds since rateEpoch) admits a call.
 func (r *rule) freeIn(now int64, arrival float64) time.Duration {
 	tat := max(int64(math.Round((arrival+rateEpoch)*1e6)), now)
-	return time.Duration(max(0, tat-(r.burst-1)*r.interval-now)) * time.Microsecond
+	return time.Duration(max(0, tat-int64(float64(r.burst-1)*r.interval)-now)) * time.Microsecond
+}
+
+// inWindow sums the slots of a window that count at a time (Unix microseconds).
+func (r *rule) inWindow(now int64, slots map[string]string) (units int64) {
+	oldest := (now - r.span) / r.slot
+	for name, text := range slots {
+		slot, err := strconv.ParseInt(name, 10, 64)
+		if err != nil || slot < oldest {
+			continue // a field that is no slot, or has left
+		}
+		n, _ := strconv.ParseInt(text, 10, 64)
+		units += n
+	}
+	return units
 }

@@ -27,9 +27,21 @@ func (l Limit) Validate() error {
 	switch l.Kind {
 	case Concurrency:
 		return errors.Join(problems...)
-	case Requests:
+	case Requests, Tokens, InputTokens, OutputTokens:
 	default:
 		wrong("unknown kind %q", l.Kind)
+	}
+	if l.Resets != "" {
+		if _, err := time.LoadLocation(l.Resets); err != nil {
+			wrong("time zone %q: %w", l.Resets, err)
+		}
+		if l.Kind != Requests {
+			wrong("only requests have a daily quota")
+		}
+		if l.Period != 0 || l.Burst != 0 || l.Jitter != 0 || l.Window != (Window{}) {
+			wrong("a daily quota has no period, burst, window or jitter")
+		}
+		return errors.Join(problems...)
 	}
 	if l.Period < time.Millisecond || l.Period > greatestPeriod {
 		wrong("period %s is not between 1ms and %s", l.Period, greatestPeriod)
@@ -52,7 +64,10 @@ func (l Limit) Validate() error {
 	default:
 		wrong("unknown window shape %q", l.Window.Shape)
 	}
-	if len(problems) == 0 {
+	if l.windowed() && scaled(l.Max, l.Window.Length, l.Period) < 1 {
+		wrong("%d per %s leave nothing for a window of %s", l.Max, l.Period, l.Window.Length)
+	}
+	if len(problems) == 0 && l.Kind == Requests {
 		if interval, burst := l.pace(); burst > int64(greatestRefill/interval) {
 			wrong("a burst of %d takes more than a year to refill", burst)
 		}

@@ -72,7 +72,7 @@ func (p *pump) rouse(w wake) {
 		p.reload = true
 		return
 	}
-	if r := p.lines[ruleIn(p.lines, w.waiters)]; r != nil && r.Kind == Concurrency && !w.at.After(time.Now()) {
+	if r := p.lines[ruleIn(p.lines, w.waiters)]; r != nil && r.way == byLeases && !w.at.After(time.Now()) {
 		p.woken[r.id] = r
 	}
 	for _, g := range p.gates {
@@ -83,7 +83,7 @@ func (p *pump) rouse(w wake) {
 			g.open() // nobody is here to take the turn: it goes on to the next
 			continue
 		}
-		if g.bound.Kind != Concurrency || w.at.Before(g.due) {
+		if g.bound.way == byRate || w.at.Before(g.due) {
 			g.due = w.at
 		}
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // oldestRedis is the first version with everything that the scripts use.
@@ -19,12 +21,13 @@ const oldestRedis = "6.2"
 // connect opens a client to the Redis at address and makes sure that it can be
 // used: it answers, is new enough, and does not throw keys away. What cannot be
 // asked, as on managed and embedded servers, is not held against it.
-func connect(ctx context.Context, address string, log zerolog.Logger) (redis.UniversalClient, error) {
+func connect(ctx context.Context, address, namespace string, log zerolog.Logger) (redis.UniversalClient, error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
 		return nil, usageError("--redis %s: %w; want redis://[:password@]host:port[/db], rediss://… or unix://path", redact(address), err)
 	}
 	options.ClientName = "evalfleet"
+	options.OnConnect = ratelimit.OnConnect(namespace, ratelimit.DefaultLease)
 	redis.SetLogger(quietRedis{}) // whoever waits for Redis says so itself, once
 	client := redis.NewClient(options)
 	if err := examine(ctx, client, log); err != nil {

@@ -191,7 +191,7 @@ func (p *process) openDrain(c *cli.Context) (*drain, error) {
 	if address == "" {
 		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
 	}
-	client, err := connect(c.Context, address, log)
+	client, err := connect(c.Context, address, c.String(namespaceFlag), log)
 	if err != nil {
 		return nil, err
 	}

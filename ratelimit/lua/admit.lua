@@ -1,47 +1,65 @@
--- Ends leases of one worker and admits waiting calls of it, in one step.
+-- Ends leases of one worker, settles what their calls used, and admits waiting
+-- calls of it, in one step.
 --
 -- A call is admitted under all its limits or under none. Calls come in groups
 -- that share a set of limits; the groups take turns, a group keeps its order,
 -- and its first refusal ends it.
 --
--- KEYS  1 registry  2 alive  3 ledger of the worker
---       then for each limit: its state (leases, or theoretical arrival time)
---       and its waiters
+-- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
+--       then for each limit: its state and its waiters
 -- ARGV  1 version of the registry that the limits were read at; "" when only
 --         leases end
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs
 --       8 number of limits  9 of leases that end  10 of groups
---       for each limit: "c" or "r", greatest number of leases | interval in µs,
---         burst, leases that the worker holds beside those that end here,
---         1 when other calls of the worker wait for it, 1 when it was woken,
---         1 when the worker keeps its place in the line although no call waits
---       for each lease that ends: id, µs to keep it, its start (µs) when it was
---         never used and 0 otherwise, n, n indices of its limits
---       for each group: n, n indices of its limits, m, m ids
+--       for each limit: its kind and four numbers,
+--           c  leases: greatest number, 0, 0, 0
+--           r  rate: µs a unit, burst (units), 0, 0
+--           w  window: units, span that is counted, slot (both µs), 0
+--           d  quota: units, last reset, next reset, the one after (µs)
+--         what a call costs (0: one unit, 1: its input, 2: its output, 3: both;
+--         below 0 when nothing of it is given back),
+--         leases that the worker holds beside those that end here, who else of
+--         the worker waits for it (0: nobody, 1: calls, 2: calls that have waited
+--         long), 1 when it was woken, 1 when the worker keeps its place in the
+--         line although no call waits
+--       for each lease that ends: id, µs to keep it, 1 when it was never used,
+--         its start (µs), input and output that it was admitted with, input and
+--         output that it used beyond them (below 0: less), n, n indices of its
+--         limits
+--       for each group: 1 when its first call has waited long, n, n indices of
+--         its limits, s, s names of its cooldowns, m, and for each of m calls:
+--         id, input, output, µs that it counts without renewals (0: a lease)
 -- Reply {-1} when the registry has another version: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker stands among its waiters
 --       for each group: number admitted, µs until it should ask again, exact µs
---         until its next call could start (0: unknown), index of the limit that
---         refused it (0: none), then for each admitted call: µs from now to its
---         start, index of the limit that set the start (0: none)
+--         until its next call could start (0: unknown), what refused it (index of
+--         a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
+--         cooldown), then for each admitted call: µs from now to its start, index
+--         of the limit that set the start (0: none)
 --
 -- Twice is once: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again.
 
-local registry, alive, ledger = KEYS[1], KEYS[2], KEYS[3]
+local registry, alive, ledger, cooldowns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version, me, channel = ARGV[1], ARGV[2], ARGV[3]
 local lease, horizon = tonumber(ARGV[4]), tonumber(ARGV[5])
 local lead, patience = tonumber(ARGV[6]), tonumber(ARGV[7])
 local HOUR = 3600000          -- ms that keys outlive their use
 local GRACE = 250000          -- µs a full rate may lie idle before a waiter has lost its turn
-local TURN = 5000000          -- µs for which a worker may keep a slot that others could not use
+local TURN = 5000000          -- µs for which a worker may keep a slot that others could not use,
+                              -- and after which a waiter for a window goes first
+local PROBE = 1000000         -- µs that the one call after a cooldown is alone
 local EPOCH = 1483228800      -- s, 2017: where redis_rate's times begin
 
-if version ~= '' and (redis.call('HGET', registry, 'version') or '0') ~= version then
+-- The registry also says since when Redis remembers (µs, 0: always), and until
+-- when leases may be unknown to it.
+local known = redis.call('HMGET', registry, 'version', 'epoch', 'since', 'blind')
+if version ~= '' and (known[2] or '') .. ':' .. (known[1] or '0') ~= version then
   return {-1}
 end
+local since, blind = tonumber(known[3] or 0), tonumber(known[4] or 0)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -52,21 +70,33 @@ local function argument()
   return ARGV[at]
 end
 local function number() return tonumber(argument()) end
-local function indices()
-  local list = {}
-  for i = 1, number() do list[i] = number() end
-  return list
+local function list(read)
+  local all = {}
+  for i = 1, number() do all[i] = read() end
+  return all
 end
 
 local limits = {}
 for i = 1, tonumber(ARGV[8]) do
-  local limit = {state = KEYS[2 + 2 * i], waiters = KEYS[3 + 2 * i], ended = 0}
-  limit.rate = argument() == 'r'
+  local limit = {state = KEYS[3 + 2 * i], waiters = KEYS[4 + 2 * i], ended = 0}
+  limit.kind = argument()
   limit.max = number()
   limit.interval = limit.max
-  limit.burst, limit.held = number(), number()
-  limit.waits, limit.woken, limit.stays = argument() == '1', argument() == '1', argument() == '1'
+  limit.burst, limit.slot, limit.later_reset = number(), number(), number()
+  limit.column, limit.held = number(), number()
+  limit.charged, limit.column = limit.column < 0, math.abs(limit.column)
+  local others = number()
+  limit.waits, limit.aged = others > 0, others == 2
+  limit.woken, limit.stays = argument() == '1', argument() == '1'
   limits[i] = limit
+end
+
+-- cost is what a call or a lease costs under a limit, given its input and output.
+local function cost(limit, input, output)
+  if limit.column == 0 then return 1 end
+  if limit.column == 1 then return input end
+  if limit.column == 2 then return output end
+  return input + output
 end
 
 -- lives says whether a worker's heartbeat holds.
@@ -93,6 +123,12 @@ local function line(limit)
   end
   limit.others = n
   limit.ahead = limit.place or n
+end
+
+-- front_waits is how long the first of a line has stood there, in µs.
+local function front_waits(limit)
+  local first = redis.call('ZRANGE', limit.waiters, 0, 0, 'WITHSCORES')
+  return first[2] and now - first[2] or 0
 end
 
 -- room finds how many leases a concurrency limit has free, and how many of
@@ -123,15 +159,19 @@ local function room(limit)
   end
 end
 
--- pace reads a rate's theoretical arrival time. A waiter whose turn passed
--- while the rate lay idle has lost it.
+-- pace reads a rate's theoretical arrival time. A rate that Redis does not
+-- remember was used up when its memory began. A waiter whose turn passed while
+-- the rate lay idle has lost it.
 local function pace(limit)
   if limit.tat then return end
   line(limit)
   local saved = redis.call('GET', limit.state)
-  limit.tat = 0
   if saved then
     limit.tat = math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5)
+  elseif since > 0 then
+    limit.tat = since + math.ceil(limit.burst * limit.interval)
+  else
+    limit.tat = 0
   end
   if limit.ahead > 0 and limit.tat + GRACE <= now then
     redis.call('ZREMRANGEBYRANK', limit.waiters, 0, 0)
@@ -139,41 +179,146 @@ local function pace(limit)
     limit.ahead = 0
     if limit.place then limit.place = limit.place - 1 end
   end
-  limit.quota = math.max(1, math.floor(horizon / limit.interval / (limit.others + 1)))
   limit.taken = 0
 end
 
--- free_in is the time until a rate lets the next call start; below 0 when
--- several may start at once.
-local function free_in(limit)
-  return math.max(limit.tat, now) - (limit.burst - 1) * limit.interval - now
+-- free_in is the time until a rate lets a call of so many units start; below 0
+-- when more could start at once. One that is larger than the burst waits for a
+-- full bucket and leaves a debt.
+local function free_in(limit, units)
+  return math.max(limit.tat, now) +
+    math.ceil((math.min(units, limit.burst) - limit.burst) * limit.interval) - now
+end
+
+-- window reads how many units were started in the span that counts. Units are
+-- counted in slots; a slot leaves when all of it is older than the span. A
+-- window that Redis does not remember was full when its memory began.
+local function window(limit)
+  if limit.total then return end
+  line(limit)
+  limit.adds = {}
+  local oldest = math.floor((now - limit.burst) / limit.slot)
+  local saved = redis.call('HMGET', limit.state, 'total', 'oldest')
+  limit.total, limit.oldest = tonumber(saved[1] or 0), tonumber(saved[2] or oldest)
+  if limit.oldest >= oldest then return end
+  limit.changed = true
+  if oldest - limit.oldest > limit.burst / limit.slot + 2 then
+    redis.call('DEL', limit.state)
+    limit.total = 0
+  else
+    local gone = {}
+    for slot = limit.oldest, oldest - 1 do table.insert(gone, string.format('%d', slot)) end
+    for _, units in ipairs(redis.call('HMGET', limit.state, unpack(gone))) do
+      limit.total = limit.total - tonumber(units or 0)
+    end
+    redis.call('HDEL', limit.state, unpack(gone))
+  end
+  limit.oldest = oldest
+end
+
+-- count adds units to the slot of a time.
+local function count(limit, when, units)
+  local slot = math.floor(when / limit.slot)
+  if slot < limit.oldest then return end
+  limit.adds[slot] = (limit.adds[slot] or 0) + units
+  limit.total = limit.total + units
+  limit.changed = true
+end
+
+-- window_in is the time until so many units fit into a window. More than it
+-- holds fit when it is empty, and leave a debt.
+local function window_in(limit, units)
+  local least = 0
+  if since > 0 then least = math.max(0, since + limit.burst + limit.slot - now) end
+  local excess = limit.total + math.min(units, limit.max) - limit.max
+  if excess <= 0 then return least end
+  local last = math.floor((now + horizon) / limit.slot)
+  local slots = {}
+  for slot = limit.oldest, last do table.insert(slots, string.format('%d', slot)) end
+  for i, saved in ipairs(redis.call('HMGET', limit.state, unpack(slots))) do
+    local slot = limit.oldest + i - 1
+    excess = excess - tonumber(saved or 0) - (limit.adds[slot] or 0)
+    if excess <= 0 then return math.max(least, (slot + 1) * limit.slot + limit.burst - now) end
+  end
+  return math.max(least, limit.slot + limit.burst)
+end
+
+-- quota reads what is used of a quota until its next reset. One that Redis does
+-- not remember stays closed until it is told what was used, or until the reset.
+local function quota(limit)
+  if limit.reset then return end
+  line(limit)
+  limit.began, limit.reset = limit.burst, limit.slot
+  if limit.reset <= now then limit.began, limit.reset = limit.slot, limit.later_reset end
+  local saved = redis.call('HMGET', limit.state, 'used', 'reset')
+  limit.used = 0
+  if saved[2] and tonumber(saved[2]) > now then
+    limit.used = tonumber(saved[1] or 0)
+  elseif since > limit.began then
+    limit.closed = true
+  end
+end
+
+local function quota_in(limit, units)
+  if limit.closed or (limit.used > 0 and limit.used + units > limit.max) then
+    return limit.reset - now
+  end
+  return 0
 end
 
 for _ = 1, tonumber(ARGV[9]) do
-  local id, keep, start = argument(), number(), number()
-  local of = indices()
+  local id, keep, unused, start = argument(), number(), argument() == '1', number()
+  local input, output = number(), number()
+  local more_input, more_output = number(), number()
   local held
   if keep == 0 then
     held = redis.call('ZREM', ledger, id) == 1
   else
     redis.call('ZADD', ledger, 'XX', 'LT', now + keep, id)
   end
-  for _, i in ipairs(of) do
+  for _, i in ipairs(list(number)) do
     local limit = limits[i]
-    if limit.rate then
-      -- Given back only while nobody was admitted behind it.
-      if held and start > now then
-        pace(limit)
-        if limit.tat == start + limit.burst * limit.interval then
-          limit.tat = limit.tat - limit.interval
+    if limit.kind == 'c' then
+      if keep == 0 then
+        limit.ended = limit.ended + redis.call('ZREM', limit.state, id)
+      else
+        redis.call('ZADD', limit.state, 'XX', 'LT', now + keep, id)
+        limit.later = math.min(limit.later or keep, keep)
+      end
+    elseif held then
+      local units = cost(limit, input, output)
+      local more = 0
+      if limit.column > 0 then more = cost(limit, more_input, more_output) end
+      if limit.charged then more = math.max(0, more) end
+      -- A start that never came is given back, in a rate only while nobody was
+      -- admitted behind it.
+      if limit.kind == 'r' then
+        if unused and start > now then
+          pace(limit)
+          local beyond = math.max(0, units - limit.burst)
+          if math.abs(limit.tat - start - math.ceil((limit.burst + beyond) * limit.interval)) < 2 then
+            limit.tat = limit.tat - math.ceil(units * limit.interval)
+            limit.changed = true
+          end
+        elseif more ~= 0 then
+          pace(limit)
+          limit.tat = limit.tat + math.ceil(more * limit.interval)
           limit.changed = true
         end
+      else
+        if unused then more = -units end
+        if more ~= 0 and limit.kind == 'w' then
+          window(limit)
+          count(limit, start, more)
+          limit.freed = limit.freed or more < 0
+        elseif more ~= 0 then
+          quota(limit)
+          if not limit.closed and start >= limit.began then
+            limit.used = math.max(0, limit.used + more)
+            limit.changed = true
+          end
+        end
       end
-    elseif keep == 0 then
-      limit.ended = limit.ended + redis.call('ZREM', limit.state, id)
-    else
-      redis.call('ZADD', limit.state, 'XX', 'LT', now + keep, id)
-      limit.later = math.min(limit.later or keep, keep)
     end
   end
 end
@@ -181,10 +326,13 @@ end
 local groups, rounds = {}, 0
 wanted = 0
 for g = 1, tonumber(ARGV[10]) do
-  local group = {of = indices(), ids = {}, admitted = {}, wait = 0, known = 0, bound = 0}
-  for i = 1, number() do group.ids[i] = argument() end
-  rounds = math.max(rounds, #group.ids)
-  wanted = wanted + #group.ids
+  local group = {aged = argument() == '1', admitted = {}, wait = 0, known = 0, bound = 0}
+  group.of, group.cooldowns = list(number), list(argument)
+  group.calls = list(function()
+    return {id = argument(), input = number(), output = number(), counts = number()}
+  end)
+  rounds = math.max(rounds, #group.calls)
+  wanted = wanted + #group.calls
   groups[g] = group
 end
 wanted = math.max(1, wanted)
@@ -192,7 +340,7 @@ wanted = math.max(1, wanted)
 -- refuse ends a group: it waits for the limit of this index.
 local function refuse(group, bound, wait, known)
   group.bound, group.wait, group.known = bound, wait, known
-  limits[bound].refused = true
+  if bound > 0 then limits[bound].refused = true end
 end
 
 local function admitted(group, start, bound)
@@ -206,21 +354,85 @@ end
 -- slot would lie idle. It ends when the first of them has waited long.
 local function keeps(limit, group)
   if limit.ended <= 0 or limit.free <= 0 then return false end
-  local first = redis.call('ZRANGE', limit.waiters, 0, 0, 'WITHSCORES')
-  if now - first[2] > TURN then return false end
+  if front_waits(limit) > TURN then return false end
   for _, i in ipairs(group.of) do
     local other = limits[i]
-    if other ~= limit and not other.rate and other.others > 0 then return true end
+    if other ~= limit and other.kind == 'c' and other.others > 0 then return true end
   end
   return false
 end
 
+-- cooling is the wait for the end of a cooldown and its place in the group; 0
+-- when there is none. The one call that starts after it is alone for a while.
+local function cooling(group)
+  if #group.cooldowns == 0 then return 0, 0 end
+  if not group.cooled then group.cooled = redis.call('HMGET', cooldowns, unpack(group.cooldowns)) end
+  local wait, bound = 0, 0
+  for k = 1, #group.cooldowns do
+    local ends = group.cooled[k] and tonumber(string.match(group.cooled[k], '^%d+'))
+    if ends and ends - now > wait then wait, bound = ends - now, k end
+  end
+  return wait, bound
+end
+
+-- probe ends the cooldowns that are over: a first call starts, and is alone;
+-- when that has passed too, the cooldown is gone.
+local function probe(group, start)
+  for k, name in ipairs(group.cooldowns) do
+    local saved = group.cooled and group.cooled[k]
+    if saved then
+      if string.find(saved, 'probe', 1, true) then
+        redis.call('HDEL', cooldowns, name)
+      else
+        redis.call('HSET', cooldowns, name,
+          string.format('%d probe %s', now + start + PROBE, string.match(saved, '%d+$')))
+      end
+      for _, other in ipairs(groups) do other.cooled = nil end
+    end
+  end
+end
+
+-- expected is the time until a limit lets the group's next call start, and in
+-- how many µs it is worth asking: those who stand before come first.
+local function expected(limit, group, units)
+  if limit.kind == 'r' then
+    pace(limit)
+    local step = math.max(1, units * limit.interval)
+    limit.share = math.max(1, math.floor(horizon / step / (limit.others + 1)))
+    local own = free_in(limit, units)
+    return own, own + limit.ahead * limit.share * step
+  end
+  local own
+  if limit.kind == 'w' then
+    window(limit)
+    own = window_in(limit, units)
+    -- A large call is not passed for ever by small ones.
+    local passed = limit.aged and not group.aged
+    if own <= horizon and (passed or (limit.ahead > 0 and front_waits(limit) > TURN)) then
+      return patience, patience
+    end
+  else
+    quota(limit)
+    own = quota_in(limit, units)
+  end
+  return own, own
+end
+
 -- admit takes one call in or refuses its group. Everything is asked before
 -- anything is written.
-local function admit(group, id)
-  local expiry = tonumber(redis.call('ZSCORE', ledger, id) or 0)
+local function admit(group, call)
+  local expiry = tonumber(redis.call('ZSCORE', ledger, call.id) or 0)
   if expiry > now then
     admitted(group, expiry - lease - now, 0)
+    return
+  end
+  if blind > now then
+    refuse(group, -1, blind - now, blind - now)
+    return
+  end
+  local cool, cooldown = cooling(group)
+  if cool > 0 then
+    refuse(group, -1 - cooldown, cool, cool)
     return
   end
 
@@ -228,25 +440,24 @@ local function admit(group, id)
   local wait, wait_bound = 0, 0
   for _, i in ipairs(group.of) do
     local limit = limits[i]
-    if limit.rate then
-      pace(limit)
-      local own = free_in(limit)
-      local turn = own + limit.ahead * limit.quota * limit.interval
+    if limit.kind ~= 'c' then
+      local own, turn = expected(limit, group, cost(limit, call.input, call.output))
       if turn > horizon and turn > wait then wait, wait_bound = turn, i end
       if own > start then start, start_bound = own, i end
     end
   end
   if wait > 0 then
-    refuse(group, wait_bound, wait - lead, wait)
+    local early = limits[wait_bound].kind == 'r' and lead or 0
+    refuse(group, wait_bound, wait - early, wait)
     return
   end
 
   for _, i in ipairs(group.of) do
-    if not limits[i].rate then room(limits[i]) end
+    if limits[i].kind == 'c' then room(limits[i]) end
   end
   for _, i in ipairs(group.of) do
     local limit = limits[i]
-    if not limit.rate then
+    if limit.kind == 'c' then
       if limit.mine <= 0 and not keeps(limit, group) then
         local again = patience
         if limit.free <= 0 then
@@ -262,27 +473,35 @@ local function admit(group, id)
   expiry = now + start + lease
   for _, i in ipairs(group.of) do
     local limit = limits[i]
-    if limit.rate then
-      limit.tat = math.max(limit.tat, now + start) + limit.interval
-      limit.changed = true
-      limit.taken = limit.taken + 1
-      if limit.others > 0 and limit.taken >= limit.quota then
-        limit.ahead, limit.last = limit.others, true
-      end
-    else
-      redis.call('ZADD', limit.state, expiry, id)
+    local units = cost(limit, call.input, call.output)
+    if limit.kind == 'c' then
+      redis.call('ZADD', limit.state, call.counts > 0 and now + start + call.counts or expiry, call.id)
       limit.free, limit.mine, limit.ended = limit.free - 1, limit.mine - 1, limit.ended - 1
       limit.given = true
       if limit.turn then limit.last = true end
+    elseif limit.kind == 'r' then
+      limit.tat = math.max(limit.tat, now + start) + math.ceil(units * limit.interval)
+      limit.changed = true
+      limit.taken = limit.taken + 1
+      if limit.others > 0 and limit.taken >= limit.share then
+        limit.ahead, limit.last = limit.others, true
+      end
+    elseif limit.kind == 'w' then
+      count(limit, now + start, units)
+      limit.last = limit.others > 0
+    else
+      limit.used = limit.used + units
+      limit.changed = true
     end
   end
-  redis.call('ZADD', ledger, expiry, id)
+  redis.call('ZADD', ledger, expiry, call.id)
+  probe(group, start)
   admitted(group, start, start_bound)
 end
 
 for round = 1, rounds do
   for _, group in ipairs(groups) do
-    if group.bound == 0 and group.ids[round] then admit(group, group.ids[round]) end
+    if group.bound == 0 and group.calls[round] then admit(group, group.calls[round]) end
   end
 end
 
@@ -293,7 +512,7 @@ local function wake(limit, wait)
     local front = redis.call('ZRANGE', limit.waiters, 0, 1)
     local worker = front[1]
     if worker == me then
-      if limit.rate then return end
+      if limit.kind == 'r' then return end
       worker = front[2]
     end
     if not worker then return end
@@ -301,26 +520,47 @@ local function wake(limit, wait)
         string.format('%s %d', limit.waiters, wait)) > 0 then
       -- A slot may be taken by whoever comes, so the next one that falls free
       -- calls the next waiter.
-      if not limit.rate and wait == 0 then redis.call('ZADD', limit.waiters, now, worker) end
+      if limit.kind == 'c' and wait == 0 then redis.call('ZADD', limit.waiters, now, worker) end
       return
     end
     redis.call('ZREM', limit.waiters, worker)
   end
 end
 
-local reply, given = {now}, false
-for _, limit in ipairs(limits) do
-  if limit.rate and limit.changed then
+-- save writes what a limit has come to.
+local function save(limit)
+  if limit.kind == 'c' then
+    if limit.given then
+      redis.call('PEXPIRE', limit.state, math.ceil((lease + horizon) / 1000) + HOUR)
+    end
+  elseif not limit.changed then
+    return
+  elseif limit.kind == 'r' then
     local tat = limit.tat - EPOCH * 1000000
     redis.call('SET', limit.state,
       string.format('%d.%06d', math.floor(tat / 1000000), tat % 1000000),
       'EX', math.max(0, math.ceil((limit.tat - now) / 1000000)) + 1)
-  elseif limit.given then
-    redis.call('PEXPIRE', limit.state, math.ceil((lease + horizon) / 1000) + HOUR)
+  elseif limit.kind == 'w' then
+    for slot, units in pairs(limit.adds) do
+      redis.call('HINCRBY', limit.state, string.format('%d', slot), units)
+    end
+    redis.call('HSET', limit.state, 'total', string.format('%d', limit.total),
+      'oldest', string.format('%d', limit.oldest))
+    redis.call('PEXPIRE', limit.state, math.ceil((limit.burst + 2 * limit.slot) / 1000) + HOUR)
+  else
+    redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
+      'reset', string.format('%d', limit.reset))
+    redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + HOUR)
   end
+end
 
+local reply, given = {now}, false
+for _, limit in ipairs(limits) do
+  save(limit)
   line(limit)
-  local waits = limit.refused or limit.waits or (limit.stays and limit.place)
+  -- A place is kept only where the next call would have to wait.
+  local keeps_place = limit.stays and limit.place and (limit.others > 0 or limit.free == 0)
+  local waits = limit.refused or limit.waits or keeps_place
   if waits then
     if not limit.place then
       redis.call('ZADD', limit.waiters, now, me)
@@ -333,12 +573,14 @@ for _, limit in ipairs(limits) do
   end
 
   if limit.others > 0 then
-    if limit.rate then
+    if limit.kind == 'r' then
       if limit.changed or (limit.place and not waits) then
         pace(limit)
-        wake(limit, math.max(0, free_in(limit) - lead))
+        wake(limit, math.max(0, free_in(limit, 1) - lead))
       end
-    else
+    elseif limit.kind == 'w' then
+      if limit.freed or (limit.place and not waits) then wake(limit, 0) end
+    elseif limit.kind == 'c' then
       room(limit)
       if limit.free > 0 then
         wake(limit, 0)

@@ -1,22 +1,28 @@
 -- Renews the heartbeat of a worker and the leases it holds.
 --
 -- A lease is renewed only where its ledger and all its limits still hold it
--- unexpired: what others may have counted as free is never taken back.
+-- unexpired: what others may have counted as free is never taken back. Only when
+-- Redis has lost its memory, and as long as nobody is admitted for that reason,
+-- leases that it does not know are taken as they are.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit
--- ARGV  1 worker  2 lease (µs)  3 number of leases
---       for each lease: id, n, n indices of its limits
--- Reply version of the registry, then the indices of the leases that are lost
+-- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
+--       4 number of leases
+--       for each lease: id, µs until it ends without renewals (0: a lease), n,
+--       n indices of its limits
+-- Reply the epoch in force, then the indices of the leases that are lost
 --
 -- Twice is once: the second time renews again.
 
-local me, lease = ARGV[1], tonumber(ARGV[2])
+local me, lease, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local HOUR = 3600000 -- ms that keys outlive their use
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local life = math.ceil(lease / 1000) + HOUR
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind')
+local forgotten = (known[1] or '') ~= epoch and tonumber(known[2] or 0) > now
 
 redis.call('ZADD', KEYS[2], now + lease, me)
 redis.call('PEXPIRE', KEYS[2], 24 * HOUR)
@@ -25,21 +31,24 @@ local function holds(key, id)
   return tonumber(redis.call('ZSCORE', key, id) or 0) > now
 end
 
-local reply = {tonumber(redis.call('HGET', KEYS[1], 'version') or 0)}
-local at = 3
-for l = 1, tonumber(ARGV[3]) do
-  local id, n = ARGV[at + 1], tonumber(ARGV[at + 2])
-  local keys = {KEYS[3]}
-  for i = 1, n do keys[i + 1] = KEYS[3 + tonumber(ARGV[at + 2 + i])] end
-  at = at + 2 + n
+local reply = {known[1] or ''}
+local at = 4
+for l = 1, tonumber(ARGV[4]) do
+  local id, counts, n = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
+  local keys = {}
+  for i = 1, n do keys[i] = KEYS[3 + tonumber(ARGV[at + 3 + i])] end
+  at = at + 3 + n
 
-  local held = true
+  local held = holds(KEYS[3], id)
   for _, key in ipairs(keys) do held = held and holds(key, id) end
-  if held then
-    for _, key in ipairs(keys) do redis.call('ZADD', key, 'XX', now + lease, id) end
+  if held or forgotten then
+    redis.call('ZADD', KEYS[3], now + lease, id)
+    for _, key in ipairs(keys) do redis.call('ZADD', key, 'GT', now + math.max(lease, counts), id) end
   else
     table.insert(reply, l)
   end
 end
-for i = 3, #KEYS do redis.call('PEXPIRE', KEYS[i], life) end
+for i = 3, #KEYS do
+  if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life) end
+end
 return reply

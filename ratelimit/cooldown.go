@@ -1,0 +1,78 @@
+package ratelimit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// HoldBack starts no call of a scope for a while, in no process: a provider has
+// said that it is asked too much. wait is the provider's own hint; without one
+// (0) it is a second, doubled up to a minute each time that the first call after
+// it is refused too. When it is over one call starts, and if a second later none
+// was refused, the others. Only the scope's Provider, Model and Group count.
+// Calls in flight go on. Of several cooldowns the latest end holds.
+func (l *Limiter) HoldBack(ctx context.Context, scope Scope, wait time.Duration) error {
+	names := cooldownsOf(scope)
+	if len(names) == 0 {
+		return fmt.Errorf("hold back calls: the scope has no provider and no group")
+	}
+	name := names[len(names)-1] // the narrowest
+	if err := holdScript.Run(ctx, l.client, []string{l.keys.cooldowns()}, name, max(0, wait).Microseconds()).Err(); err != nil {
+		return fmt.Errorf("hold back %s: %w", name, err)
+	}
+	return nil
+}
+
+// cooldownsOf names the cooldowns that hold a call back, the widest first.
+func cooldownsOf(call Scope) []string {
+	var names []string
+	if call.Group != "" {
+		names = append(names, "group/"+call.Group)
+	}
+	if call.Provider != "" {
+		names = append(names, "provider/"+call.Provider)
+		if call.Model != "" {
+			names = append(names, "provider/"+call.Provider+"/model/"+call.Model)
+		}
+	}
+	return names
+}
+
+// cooldownID is what a call that waits for a cooldown says bound it.
+func cooldownID(name string) string { return name + "/cooldown" }
+
+// Cooldown is a scope that is held back.
+type Cooldown struct {
+	ID    string        // "provider/openai/model/gpt-5/cooldown"
+	Wait  time.Duration // until calls may start
+	Probe bool          // one call was let through, and others wait for what becomes of it
+}
+
+// Cooldowns lists what is held back now.
+func (l *Limiter) Cooldowns(ctx context.Context) ([]Cooldown, error) {
+	pipe := l.client.Pipeline()
+	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, l.keys.cooldowns())
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read cooldowns: %w", err)
+	}
+	return parseCooldowns(clock.Val().UnixMicro(), fields.Val()), nil
+}
+
+func parseCooldowns(now int64, fields map[string]string) []Cooldown {
+	var cooldowns []Cooldown
+	for name, value := range fields {
+		var ends, step int64
+		var state string
+		if n, _ := fmt.Sscanf(value, "%d %s %d", &ends, &state, &step); n != 3 || ends <= now {
+			continue
+		}
+		cooldowns = append(cooldowns, Cooldown{
+			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe",
+		})
+	}
+	slices.SortFunc(cooldowns, func(a, b Cooldown) int { return strings.Compare(a.ID, b.ID) })
+	return cooldowns
+}

@@ -1,0 +1,104 @@
+package ratelimit
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestCooldownHoldsBackEveryProcess(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 10))
+		a, b := start(t, connect(), "a"), start(t, connect(), "b")
+		const wait = 700 * time.Millisecond
+		held := time.Now()
+		if err := a.HoldBack(t.Context(), openai, wait); err != nil {
+			t.Fatal(err)
+		}
+		_, err := b.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond})
+		if refusal, ok := err.(*Refusal); !ok || refusal.Limit != "provider/openai/model/gpt-5/cooldown" || refusal.Wait > wait {
+			t.Errorf("Acquire during a cooldown = %v, want a refusal of at most %s", err, wait)
+		}
+		// The other model of the provider goes on.
+		mini := Scope{Provider: "openai", Model: "mini", Evaluation: "ev-a"}
+		mustRelease(t, mustAcquire(t, b, newID(), mini))
+		if time.Since(held) >= wait {
+			t.Fatal("the other model was held back")
+		}
+		var mu sync.Mutex
+		var starts []time.Duration
+		var calls sync.WaitGroup
+		for i := range 10 {
+			p := a
+			if i%2 == 0 {
+				p = b
+			}
+			calls.Go(func() {
+				lease := mustAcquire(t, p, newID(), openai)
+				mu.Lock()
+				starts = append(starts, time.Since(held))
+				mu.Unlock()
+				mustRelease(t, lease)
+			})
+		}
+		calls.Wait()
+		slices.Sort(starts)
+		if starts[0] < wait || starts[0] > wait+5*time.Second {
+			t.Errorf("first call after %s, want right after %s", starts[0], wait)
+		}
+		if gap := starts[1] - starts[0]; gap < 900*time.Millisecond {
+			t.Errorf("second call %s after the first, want a second: the first is alone", gap)
+		}
+		if spread := starts[9] - starts[1]; spread > 5*time.Second {
+			t.Errorf("the other calls took %s to start", spread)
+		}
+		left, err := tools(client).Cooldowns(t.Context())
+		if err != nil || len(left) != 0 {
+			t.Errorf("Cooldowns = %v, %v; want none", left, err)
+		}
+	})
+}
+
+// Without a hint a cooldown is a second, and longer when the call after it is
+// refused too; with one it is that, and never shorter than one before.
+func TestCooldownsGrowAndNeverShrink(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		l := start(t, connect(), "w")
+		wait := func() time.Duration {
+			cooldowns, err := tools(client).Cooldowns(t.Context())
+			if err != nil || len(cooldowns) != 1 {
+				t.Fatalf("Cooldowns = %v, %v; want one", cooldowns, err)
+			}
+			return cooldowns[0].Wait.Round(time.Second)
+		}
+		hold := func(d time.Duration) {
+			if err := l.HoldBack(t.Context(), openai, d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		hold(0)
+		hold(0) // of the same burst of refusals
+		if got := wait(); got != time.Second {
+			t.Errorf("cooldown of %s, want 1s", got)
+		}
+		mustRelease(t, mustAcquire(t, l, newID(), openai))
+		hold(0)
+		if got := wait(); got != 2*time.Second {
+			t.Errorf("cooldown of %s after the call after it was refused, want 2s", got)
+		}
+		hold(time.Minute)
+		hold(time.Second)
+		if got := wait(); got != time.Minute {
+			t.Errorf("cooldown of %s, want the longest, 1m0s", got)
+		}
+		if err := l.HoldBack(context.Background(), Scope{Evaluation: "ev-a"}, 0); err == nil {
+			t.Error("HoldBack of an evaluation = nil, want an error")
+		}
+	})
+}

@@ -1,0 +1,30 @@
+-- Holds back every call of a scope for a while.
+--
+-- KEYS  1 cooldowns
+-- ARGV  1 name of the cooldown  2 µs, 0 when nobody said how long
+-- Reply µs until calls may start again
+--
+-- Without a time it is a second, and twice as long each time that the first call
+-- after a cooldown was refused too, up to a minute. Of several cooldowns of one
+-- scope the latest end holds. Twice is once: it never adds up.
+
+local SECOND = 1000000
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local saved = redis.call('HGET', KEYS[1], ARGV[1]) or ''
+local ends, probing, step = string.match(saved, '^(%d+) (%a+) (%d+)$')
+ends, step = tonumber(ends or 0), tonumber(step or 0)
+
+local wait = tonumber(ARGV[2])
+if wait == 0 then
+  if probing == 'probe' then
+    step = math.min(60 * SECOND, 2 * math.max(step, SECOND))
+  elseif ends <= now then
+    step = SECOND
+  end
+  wait = step
+end
+if probing ~= 'probe' then wait = math.max(wait, ends - now) end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d cool %d', now + wait, step))
+redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(wait / 1000) + 3600000))
+return wait

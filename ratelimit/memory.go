@@ -1,0 +1,140 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis's memory has epochs. A new one begins when the registry is empty (the
+// first use, FLUSHALL, a restart without persistence) and when another server
+// answers than the one that began the epoch in force (a restart with its memory,
+// a failover), since that may lack what was written last.
+//
+// Into a new epoch nothing is taken on trust: for one lease time nobody is
+// admitted, while every worker tells Redis the leases it holds; rates begin used
+// up, windows of tokens full, and quotas closed until somebody says what was
+// used (Seed). An epoch that began with the server's own start, or with its last
+// flush, counts from there: a Redis that has been up for long keeps nobody
+// waiting.
+
+// forgotten is what calls wait for while Redis may not know every lease.
+var forgotten = &rule{id: "redis/memory", way: byMemory}
+
+// OnConnect is for redis.Options.OnConnect: it looks whether the server of a new
+// connection is the one that began the epoch in force, and begins another if
+// not, before the connection carries anything. It returns nil also when the
+// server does not tell. namespace and lease are as in Config.
+func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
+	l := New(nil, Config{Namespace: namespace, Lease: lease})
+	return func(ctx context.Context, conn *redis.Conn) error {
+		known, err := conn.HMGet(ctx, l.keys.registry(), epochField, runField).Result()
+		if err == nil && known[0] == nil {
+			return nil // whoever asks for a call begins the first epoch
+		}
+		if err == nil && known[1] != nil && known[1] != "" {
+			var run string
+			if run, _, err = server(ctx, conn); err == nil && run != "" && run != known[1] {
+				err = l.beginWith(ctx, conn, run, 0)
+			}
+		}
+		var answered redis.Error
+		if errors.As(err, &answered) {
+			return nil // moved, loading, forbidden: what follows says so
+		}
+		return err
+	}
+}
+
+// begin begins the first epoch of an empty registry.
+func (l *Limiter) begin(ctx context.Context) error {
+	var asked infoer = l.client
+	if cluster, ok := l.client.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, l.keys.registry())
+		if err != nil {
+			return fmt.Errorf("find the server of the limits: %w", err)
+		}
+		asked = master
+	}
+	run, up, err := server(ctx, asked)
+	if err != nil {
+		return fmt.Errorf("ask the server for its start: %w", err)
+	}
+	stats, err := asked.Info(ctx, "commandstats").Result()
+	var answered redis.Error
+	if err != nil && !errors.As(err, &answered) {
+		return fmt.Errorf("ask the server for flushes: %w", err)
+	}
+	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") {
+		up = 0
+	}
+	return l.beginWith(ctx, l.client, run, up)
+}
+
+// beginWith is the begin script; memory is how far back Redis remembers.
+func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory time.Duration) error {
+	err := beginScript.Run(ctx, c, []string{l.keys.registry()},
+		rand.Text(), run, memory.Microseconds(), l.cfg.Lease.Microseconds()).Err()
+	if err != nil {
+		return fmt.Errorf("begin epoch: %w", err)
+	}
+	return nil
+}
+
+type infoer interface {
+	Info(ctx context.Context, section ...string) *redis.StringCmd
+}
+
+// longAgo is the age of a server that does not tell it.
+const longAgo = 10 * 365 * 24 * time.Hour
+
+// server asks a server for its run id, "" when it does not tell, and for the
+// whole seconds that it has been up.
+func server(ctx context.Context, c infoer) (run string, up time.Duration, err error) {
+	info, err := c.Info(ctx, "server").Result()
+	var answered redis.Error
+	if errors.As(err, &answered) {
+		return "", longAgo, nil // embedded, or forbidden
+	}
+	if err != nil {
+		return "", 0, err
+	}
+	up = longAgo
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		switch name {
+		case "run_id":
+			run = value
+		case "uptime_in_seconds":
+			if seconds, err := strconv.Atoi(value); err == nil {
+				up = time.Duration(seconds) * time.Second
+			}
+		}
+	}
+	return run, up, nil
+}
+
+// Seed tells a quota in force what was used of it today, by calls of which Redis
+// lost its memory; who tells again replaces what it told before. Until somebody
+// has told, a quota that Redis does not remember is closed.
+func (l *Limiter) Seed(ctx context.Context, who string, quota Limit, used int64) error {
+	if quota.Resets == "" {
+		return fmt.Errorf("seed %s: it is no quota", quota.ID())
+	}
+	now, err := l.client.Time(ctx).Result()
+	if err != nil {
+		return fmt.Errorf("seed %s: %w", quota.ID(), err)
+	}
+	rule := newRule(l.keys, quota.ID(), quota)
+	_, next, _ := resets(now, rule.zone)
+	if err := seedScript.Run(ctx, l.client, []string{rule.state}, who, used, next.UnixMicro()).Err(); err != nil {
+		return fmt.Errorf("seed %s: %w", quota.ID(), err)
+	}
+	return nil
+}

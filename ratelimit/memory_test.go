@@ -1,0 +1,176 @@
+package ratelimit
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// Redis forgets everything while calls are in flight: they are told to it again
+// before anybody else is admitted.
+func TestLeasesSurviveAFlush(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client()
+	limit := inFlight(Scope{}, 4)
+	register(t, client, "fleet", limit)
+	a, b := start(t, server.Client(), "a", short), start(t, server.Client(), "b", short)
+	seen := &provider{most: 4}
+	var calls sync.WaitGroup
+	for range 3 {
+		lease := mustAcquire(t, a, newID(), openai)
+		calls.Go(func() { use(t, lease, 2*shortLease, seen); mustRelease(t, lease) })
+	}
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	flushed := time.Now()
+	register(t, client, "fleet", limit)
+	c := start(t, server.Client(), "c", short) // that knew nothing of before
+	for _, p := range []*process{b, c, c, b} {
+		calls.Go(func() {
+			lease := mustAcquire(t, p, newID(), openai)
+			if since := time.Since(flushed); since < shortLease-100*time.Millisecond {
+				t.Errorf("a call was admitted %s after the flush, want none within a lease", since)
+			}
+			use(t, lease, 50*time.Millisecond, seen)
+			mustRelease(t, lease)
+		})
+	}
+	calls.Wait()
+	seen.verify(t)
+	if seen.calls != 7 {
+		t.Errorf("%d calls, want 7: none was given up", seen.calls)
+	}
+	idle(t, client)
+}
+
+// A server that comes back as another is not trusted to know everything, though
+// it kept its memory.
+func TestRestartedServerBeginsAnEpoch(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
+	connect := func() *redis.Client {
+		return server.Client(func(o *redis.Options) { o.OnConnect = OnConnect("ef", shortLease) })
+	}
+	client := connect()
+	register(t, client, "fleet", inFlight(Scope{}, 2), Limit{Kind: Requests, Max: 1, Period: time.Second, Burst: 100})
+	a := start(t, connect(), "a", short)
+	lease := mustAcquire(t, a, newID(), openai)
+	epoch := client.HGet(t.Context(), "{ef}:limits", "epoch").Val()
+	server.Kill()
+	server.Start()
+	began := time.Now()
+	// The client of the test is the first to come, and asks for something else.
+	eventually(t, "redis is back", func() bool { return client.Ping(t.Context()).Err() == nil })
+	if now := client.HGet(t.Context(), "{ef}:limits", "epoch").Val(); now == epoch {
+		t.Error("the epoch in force is still that of the server before")
+	}
+	second := mustAcquire(t, a, newID(), openai)
+	if since := time.Since(began); since < shortLease-500*time.Millisecond {
+		t.Errorf("a call was admitted %s after the restart, want none within a lease", since)
+	}
+	if err := lease.Check(); err != nil && !errors.Is(err, ErrLost) {
+		t.Errorf("Check = %v", err)
+	} else if err != nil {
+		t.Errorf("the lease of before was lost: %v", err)
+	}
+	mustRelease(t, second)
+	mustRelease(t, lease)
+}
+
+// What Redis does not remember of rates and windows counts as used up, and a
+// quota as closed until somebody says what was used.
+func TestForgottenLimitsBeginUsedUp(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client()
+	pace := Limit{Scope: Scope{Model: "paced"}, Kind: Requests, Max: 1, Period: 4 * time.Second, Burst: 5}
+	window := tokens(100, 6*time.Second, 0)
+	window.Scope = Scope{Model: "windowed"}
+	quota := Limit{Scope: Scope{Model: "daily"}, Kind: Requests, Max: 10, Resets: "UTC"}
+	limits := []Limit{pace, window, quota}
+	if err := client.FlushAll(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	register(t, client, "fleet", limits...)
+	p := start(t, server.Client(), "w", short)
+	began := time.Now()
+	lease := mustAcquire(t, p, newID(), Scope{Model: "free"})
+	if since := time.Since(began); since < shortLease-200*time.Millisecond {
+		t.Errorf("a call was admitted after %s, want none within a lease", since)
+	}
+	mustRelease(t, lease)
+	refused := func(model string) time.Duration {
+		lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: Scope{Model: model}, Input: 1, MaxWait: time.Millisecond})
+		if err == nil {
+			mustRelease(t, lease)
+			return 0
+		}
+		var refusal *Refusal
+		if !errors.As(err, &refusal) {
+			t.Fatalf("Acquire for %s: %v", model, err)
+		}
+		return refusal.Wait
+	}
+	if wait := refused("paced"); wait < 500*time.Millisecond || wait > 4*time.Second {
+		t.Errorf("a rate of 1 in 4 s with a burst of 5 admits in %s, want the rest of one interval", wait)
+	}
+	if wait := refused("windowed"); wait < time.Second || wait > 6500*time.Millisecond {
+		t.Errorf("a window of 6 s admits in %s, want its rest", wait)
+	}
+	if refused("daily") == 0 {
+		t.Error("a quota that Redis does not remember admitted a call")
+	}
+	tell := func(who string, used int64) {
+		if err := p.Seed(t.Context(), who, quota, used); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell("ev-a", 6)
+	tell("ev-b", 2)
+	tell("ev-a", 7) // replaces what it told
+	if wait := refused("daily"); wait != 0 {
+		t.Errorf("a quota of 10 of which 9 are used admits in %s, want at once", wait)
+	}
+	if refused("daily") == 0 {
+		t.Error("a quota of 10 admitted an eleventh call")
+	}
+	if err := p.Seed(t.Context(), "ev-a", pace, 1); err == nil {
+		t.Error("Seed of a rate = nil, want an error")
+	}
+}
+
+// A call whose process is gone counts until it has surely ended, when asked for
+// so, and only until its lease ends otherwise.
+func TestHeldCallsCountUntilTheirLatestEnd(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 2))
+		client, wire := faulty(connect())
+		a, b := start(t, client, "a", short), start(t, connect(), "b")
+		const latest = 3 * shortLease
+		began := time.Now()
+		for id, hold := range map[string]bool{"held": true, "free": false} {
+			if _, err := a.Acquire(t.Context(), Request{ID: id, Call: openai, LatestEnd: latest, Hold: hold}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(shortLease) // renewed meanwhile
+		wire.set(func() { wire.cut = true })
+		first := mustAcquire(t, b, newID(), openai)
+		if since := time.Since(began); since > latest-shortLease/2 {
+			t.Errorf("the free slot came back after %s, want about %s", since, 2*shortLease)
+		}
+		second := mustAcquire(t, b, newID(), openai)
+		if since := time.Since(began); since < latest {
+			t.Errorf("the held slot came back after %s, want at least %s", since, latest)
+		}
+		mustRelease(t, first)
+		mustRelease(t, second)
+	})
+}

@@ -1,0 +1,130 @@
+package ratelimit
+
+import (
+	"math"
+	"time"
+)
+
+// rule is a limit in force with what admission needs to know of it.
+type rule struct {
+	Limit
+	id      string
+	holders []string // sorted
+	state   string   // key of what the limit counts
+	waiters string   // key of the workers that wait for it
+	way     way
+	// Of a rate: microseconds a unit, and units. Requests have whole intervals.
+	interval float64
+	burst    int64
+	// Of a window: units, and microseconds.
+	most, span, slot int64
+	zone             *time.Location // of a quota
+}
+
+// way is how a limit is kept.
+type way string
+
+const (
+	byLeases way = "c" // a set of leases
+	byRate   way = "r" // the generic cell rate algorithm
+	byWindow way = "w" // units in slots of a sliding window
+	byQuota  way = "d" // units until a reset
+	// No limits, but calls wait for them too.
+	byMemory   way = "memory"   // until Redis knows every lease again
+	byCooldown way = "cooldown" // a scope that is held back
+)
+
+// windowSlots is how many slots a window has. A slot that is only partly in the
+// window counts in full, so of each window a slot's share is not used:
+// D/(D + jitter + D/windowSlots), 97.6 % of a minute with half a second's
+// jitter.
+const windowSlots = 60
+
+// windowed reports whether the limit is kept by counting in a window: tokens
+// where the provider counts so. Rates of requests on windows are paced instead
+// (pace), because a burst of a whole window is what many providers refuse;
+// tokens cannot be, because an even pace loses one greatest cost a window.
+func (l Limit) windowed() bool {
+	return l.Kind.tokens() && (l.Window.Shape == Sliding || l.Window.Shape == Fixed)
+}
+
+func newRule(k keys, id string, limit Limit) *rule {
+	r := &rule{Limit: limit, id: id, waiters: k.waiters(id)}
+	switch {
+	case limit.Kind == Concurrency:
+		r.way, r.state = byLeases, k.leases(id)
+	case limit.Resets != "":
+		r.way, r.state = byQuota, k.quota(id)
+		zone, err := time.LoadLocation(limit.Resets)
+		if err != nil {
+			zone = time.UTC // Validate has refused it before
+		}
+		r.zone = zone
+	case limit.windowed():
+		// Whatever arrives within one window of the provider was started within
+		// the window and the jitter.
+		r.way, r.state = byWindow, k.window(id)
+		r.most = scaled(limit.Max, limit.Window.Length, limit.Period)
+		r.slot = max(1, limit.Window.Length.Microseconds()/windowSlots)
+		r.span = (limit.Window.Length + limit.Jitter).Microseconds()
+	case limit.Kind.tokens():
+		r.way, r.state = byRate, k.rate(id)
+		r.interval = float64(limit.Period.Microseconds()) / float64(limit.Max)
+		_, r.burst = limit.pace()
+	default:
+		interval, burst := limit.pace()
+		r.way, r.state = byRate, k.rate(id)
+		r.interval, r.burst = float64(interval.Microseconds()), burst
+	}
+	return r
+}
+
+// numbers are what the admission script is told of a limit: its way, four
+// numbers, and what a call costs.
+func (r *rule) numbers(now time.Time) []any {
+	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3}[r.Kind]
+	if r.Charged {
+		column = -column
+	}
+	switch r.way {
+	case byLeases:
+		return []any{string(r.way), r.Max, 0, 0, 0, column}
+	case byRate:
+		return []any{string(r.way), r.interval, r.burst, 0, 0, column}
+	case byWindow:
+		return []any{string(r.way), r.most, r.span, r.slot, 0, column}
+	default:
+		last, next, after := resets(now, r.zone)
+		return []any{string(r.way), r.Max, last.UnixMicro(), next.UnixMicro(), after.UnixMicro(), column}
+	}
+}
+
+// units is what a call costs under the limit.
+func (r *rule) units(input, output int64) int64 {
+	switch r.Kind {
+	case InputTokens:
+		return input
+	case OutputTokens:
+		return output
+	case Tokens:
+		return input + output
+	}
+	return 1
+}
+
+// wait is how much longer a call waits for each that precedes it, where that is
+// known.
+func (r *rule) wait(n int) time.Duration {
+	if r.way != byRate || r.Kind != Requests {
+		return 0
+	}
+	return time.Duration(math.Ceil(float64(n)*r.interval)) * time.Microsecond
+}
+
+// resets are the midnights around now in a zone: the last, the next, and the one
+// after. Days of 23 and 25 hours are what they are.
+func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
+	year, month, day := now.In(zone).Date()
+	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, zone) }
+	return midnight(0), midnight(1), midnight(2)
+}
