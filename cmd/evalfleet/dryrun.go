@@ -21,7 +21,7 @@ const dryRunFlag = "dry-run"
 func dryRunOption() cli.Flag {
 	return optionalInt{&cli.IntFlag{
 		Name:  dryRunFlag,
-		Usage: "print the first prompts of each phase and judge, `N` in all (3 where no number stands), and stop: nothing is sent or stored",
+		Usage: "print the first prompts of each phase and judge, `N` in all, by default 3, and stop: nothing is sent or stored",
 	}, "3"}
 }
 

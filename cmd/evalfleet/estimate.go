@@ -35,7 +35,7 @@ func estimateCommand(p *process) *cli.Command {
 			"repairs come on top. Input tokens are counted on a sample of the prompts. The shortest duration is that of " +
 			"the slowest limit; it assumes --latency of each call, else the median recorded in the output folder, else 10s.",
 		Flags: append(questionFlags(), slotsOption(),
-			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` that one call takes"},
+			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` that one call takes, such as 8s; by default the recorded median, else 10s"},
 			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens in each answer; by default what the answer's form suggests"},
 			&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON object, for programs"}),
 		Action: func(c *cli.Context) error {

@@ -76,7 +76,7 @@ func helpUsage(f cli.Flag) string {
 	_, usage := splitUsage(f)
 	if documented, ok := f.(cli.DocGenerationFlag); ok && takesValue(f) {
 		if value := documented.GetValue(); value != "" && value != "0" && value != "0s" {
-			usage += " (default " + value + ")"
+			usage += " (default " + strings.ReplaceAll(value, `"`, "") + ")"
 		}
 	}
 	return usage

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
 )
@@ -179,6 +182,38 @@ func TestFlagEnvironmentAndEnvFile(t *testing.T) {
 	}
 }
 
+// Every command says in whole sentences what it does, and every flag what its
+// value is, what holds without it, and in which unit a time stands.
+func TestHelpOfFlags(t *testing.T) {
+	t.Parallel()
+	defaulted := regexp.MustCompile(`\(default |\bby default\b|where nothing is said|without it |needed where `)
+	unit := regexp.MustCompile(`\b[0-9]+(ms|s|m|h)\b`)
+	plain := func(text string) bool { // begins in the middle of a line and ends without a full stop
+		first, _ := utf8.DecodeRuneInString(text)
+		return text != "" && !strings.HasSuffix(text, ".") && !strings.ContainsAny(text, "\n`") && (!unicode.IsUpper(first) || strings.ToUpper(text[:2]) == text[:2])
+	}
+	for _, command := range commands(&process{}) {
+		if !plain(command.Usage) || !strings.HasSuffix(command.Description, ".") || strings.Contains(command.Description, "  ") {
+			t.Errorf("%s: %q, %q; want half a line, and whole sentences", command.Name, command.Usage, command.Description)
+		}
+		for _, f := range append(command.Flags, commonFlags()...) {
+			name, usage := command.Name+" --"+f.Names()[0], helpUsage(f)
+			placeholder, _ := splitUsage(f)
+			switch {
+			case !plain(usage):
+				t.Errorf("%s: %q; want half a line", name, usage)
+			case !takesValue(f):
+			case placeholder == "VALUE" || placeholder != strings.ToUpper(placeholder):
+				t.Errorf("%s: its value is called %s in %q; want a name in capitals, in back quotes", name, placeholder, usage)
+			case !defaulted.MatchString(usage) && !strings.Contains(command.Description, simulateDefault):
+				t.Errorf("%s: %q does not say what holds without it", name, usage)
+			case placeholder == "TIME" && !unit.MatchString(usage):
+				t.Errorf("%s: %q shows no time with its unit", name, usage)
+			}
+		}
+	}
+}
+
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	pages := [][]string{{"--help"}, {"-h"}, {"help"}}
@@ -189,7 +224,7 @@ func TestHelp(t *testing.T) {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
 			t.Parallel()
 			code, stdout, stderr := evalfleet(t, nil, args...)
-			if code != 0 || stderr != "" || !strings.Contains(stdout, "Usage: evalfleet ") {
+			if code != 0 || stderr != "" || !strings.Contains(stdout, "\nUsage: evalfleet ") {
 				t.Errorf("got exit code %d, stdout %q, stderr %q; want 0 and help", code, stdout, stderr)
 			}
 			for line := range strings.Lines(stdout) {

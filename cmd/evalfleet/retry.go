@@ -28,7 +28,7 @@ func retryCommand(p *process) *cli.Command {
 			"The classes are read from the results store, so what has not been collected is not known by class. " +
 			"With the output folder of an `evalfleet run` that has ended it does the work itself, as resume does.",
 		Flags: append(workFlags(metricsOff), failOnOption(), sinkFlag(),
-			&cli.StringSliceFlag{Name: classFlag, Usage: "only failed runs of this error `CLASS`, such as timeout; may be repeated"}),
+			&cli.StringSliceFlag{Name: classFlag, Usage: "only failed runs of this error `CLASS`, such as timeout; by default all; may be repeated"}),
 		Action: func(c *cli.Context) error {
 			classes, err := classesOf(c)
 			if err != nil {

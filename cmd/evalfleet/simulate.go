@@ -14,12 +14,16 @@ import (
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
+// simulateDefault is the default of every flag that names no other.
+const simulateDefault = "Where no flag says otherwise it answers at once, without limits or faults."
+
 func simulateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "simulate",
 		Usage: "serve the simulated provider, to try a fleet without spending",
 		Description: "Speaks the chat completions dialect at /v1, with judges of falling reliability named careful, average and careless. " +
 			"It can enforce limits, be slow, fail, hang, cut answers off and answer nonsense, and counts what really arrived: GET /stats, POST /stats/reset. " +
+			simulateDefault + " " +
 			"Its address is the first line of stdout.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8089", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
@@ -29,11 +33,11 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "tokens", Usage: "answer 429 above a `RATE` of input and output tokens together, or several"},
 			&cli.StringFlag{Name: "input-tokens", Usage: "answer 429 above a `RATE` of input tokens, or several"},
 			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above a `RATE` of output tokens, or several"},
-			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens) or settle (those, in the end what was used)"},
+			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens) or settle (those, in the end what was used); by default actual"},
 			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
-			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens that an answer uses, a `RANGE` like 200..800 or a number"},
-			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure"},
-			&cli.StringFlag{Name: "hints", Usage: "`HOW` to hint: both (Retry-After and Retry-After-Ms), seconds or none"},
+			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens that an answer uses, a `RANGE` like 200..800 or a number; by default those of its text"},
+			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure, such as 2s; by default the time until there is room"},
+			&cli.StringFlag{Name: "hints", Usage: "`HOW` to hint: both (Retry-After and Retry-After-Ms), seconds or none; by default both"},
 			&cli.BoolFlag{Name: "without-limit-headers", Usage: "send no X-RateLimit headers"},
 			&cli.Float64Flag{Name: "throttle-rate", Usage: "`SHARE` of requests answered 429 although no limit is exceeded"},
 			&cli.IntFlag{Name: "throttle-every", Usage: "answer every `N`th request so"},
@@ -41,14 +45,14 @@ func simulateCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: "other-requests", Usage: "`RATE` of another client of the account, which takes its part of the limits"},
 			&cli.IntFlag{Name: "other-tokens", Usage: "`N` tokens of each of those requests, half of them output"},
 			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
-			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; 500 where nothing is said"},
+			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; by default 500"},
 			&cli.IntFlag{Name: "fail-every", Usage: "fail one prompt in `N`, when it is first taken"},
 			&cli.Float64Flag{Name: "hang-rate", Usage: "`SHARE` of calls that are never answered"},
 			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers cut off in the middle"},
 			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of answers that are not what was asked"},
 			&cli.BoolFlag{Name: "without-schemas", Usage: "answer 400 to a request for structured output"},
 			&cli.IntFlag{Name: "keep-arrivals", Usage: "tell the times of the latest `N` requests at GET /stats/arrivals"},
-			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck"},
+			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck; by default 0"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {

@@ -37,10 +37,10 @@ func failOnOption() cli.Flag {
 // questionFlags are those that say what is asked, and in which runs.
 func questionFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringSliceFlag{Name: judgeFlag, Usage: "`PROVIDER:MODEL` that judges, where a folder stands instead of a file; may be repeated"},
-		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; 0 is all"},
+		&cli.StringSliceFlag{Name: judgeFlag, Usage: "`PROVIDER:MODEL` that judges; needed where a folder stands instead of a file, and may be repeated"},
+		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; by default 0, which is all"},
 		&cli.StringFlag{Name: againFlag, Usage: "`NAME` that makes the same question a fresh evaluation; without it a submission resumes"},
-		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight"},
+		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight; by default as in its file, else what the fleet or its providers allow, else 5"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
 	}
 }

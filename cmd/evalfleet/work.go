@@ -29,14 +29,16 @@ const (
 // workFlags are those of `worker`, and of what works in its own process.
 // metricsAt is where metrics are served when nothing is said.
 func workFlags(metricsAt string) []cli.Flag {
+	metrics := "`ADDRESS` on which the process serves /metrics for Prometheus, /healthz and /readyz, or off"
+	if metricsAt != metricsOff {
+		metrics += ". Where nothing is said and the port is taken, as by another worker of this machine, it works without"
+	}
 	return []cli.Flag{
 		slotsOption(),
-		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop; by default the longest call timeout and 15s"},
+		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop, such as 90s; by default the longest call timeout and 15s"},
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "only these `QUEUES`, separated by commas; all it can serve where nothing is said"},
-		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt,
-			Usage: "`ADDRESS` on which the process serves /metrics for Prometheus, /healthz and /readyz, or off. " +
-				"Where nothing is said and the port is taken, as by another worker of this machine, it works without"},
-		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which every event of every run is appended, one JSON line each"},
+		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
+		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which every event of every run is appended, one JSON line each; by default none but events.jsonl of an output folder"},
 	}
 }
 
