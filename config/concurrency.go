@@ -14,6 +14,8 @@ type concurrency struct {
 	timeouts map[string]time.Duration // as record.Settings.Timeouts
 	lease    time.Duration            // 0: not written
 	leaseAt  place
+	hold     bool         // abandoned_calls: hold
+	free     place        // abandoned_calls: free, where it was written
 	scopes   []scopePlace // every provider, model and group that is named
 }
 
@@ -52,8 +54,12 @@ func (y *yamlFile) concurrency(v value) concurrency {
 		"lease": func(v value) {
 			c.lease, c.leaseAt = y.duration(v, time.Second), v.key
 		},
-		"abandoned_calls": y.laterUnless("free"),
-		"retry":           y.later,
+		"abandoned_calls": func(v value) {
+			if c.hold = y.oneOf(v, []string{"free", "hold"}, nil) == "hold"; !c.hold {
+				c.free = v.place
+			}
+		},
+		"retry": y.later,
 	})
 	if !enabled {
 		c.max = bound{1, enabledAt}

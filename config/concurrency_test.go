@@ -279,3 +279,36 @@ func TestTightest(t *testing.T) {
 		t.Errorf("windows: got %+v, want the shorter %+v", got, b.Window)
 	}
 }
+
+// Whoever asks for calls of vanished workers to be held has them held.
+func TestAbandonedCalls(t *testing.T) {
+	t.Parallel()
+	hold := "concurrency: {abandoned_calls: hold}"
+	for _, c := range []struct {
+		name, fleet, file string
+		want              bool
+		warning           string
+	}{
+		{"nobody says", "", "{}", false, ""},
+		{"free", "", "{abandoned_calls: free}", false, ""},
+		{"the file", "", "{abandoned_calls: hold}", true, ""},
+		{"the fleet", hold, "{}", true, ""},
+		{"the fleet against the file", hold, "{abandoned_calls: free}", true,
+			"concurrency.abandoned_calls: the fleet's settings say hold, which holds for every evaluation; leave it out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var options Options
+			if c.fleet != "" {
+				options.Fleet = fleet(t, c.fleet)
+			}
+			s := load(t, with(two, "eval.yaml", minimal+"concurrency: "+c.file+"\n"), options)
+			if s.Settings.Hold != c.want {
+				t.Errorf("got %v, want %v", s.Settings.Hold, c.want)
+			}
+			if got := Problems(s.Warnings).Error(); !strings.HasSuffix(got, c.warning) || (c.warning == "") != (got == "") {
+				t.Errorf("warnings: got %q, want %q", got, c.warning)
+			}
+		})
+	}
+}

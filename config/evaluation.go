@@ -184,6 +184,10 @@ func (s *draft) finish() (*Submission, error) {
 		}, own.at})
 	}
 	s.settings.Limits = s.combine(limits, s.top.file)
+	s.settings.Hold = s.fleet.Hold || s.own.hold
+	if s.fleet.Hold && s.own.free != (place{}) {
+		s.warn(s.own.free, "leave it out", "the fleet's settings say hold, which holds for every evaluation")
+	}
 	lease := s.fleet.Lease
 	if s.own.lease > 0 {
 		lease = s.own.lease

@@ -21,6 +21,8 @@ type Fleet struct {
 	Timeouts map[string]time.Duration
 	// Lease is how long a call's lease holds without renewal.
 	Lease time.Duration
+	// Hold is as record.Settings.Hold, for every evaluation.
+	Hold bool
 	// Warnings do not stop anything.
 	Warnings []Problem
 
@@ -71,6 +73,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	if c.lease > 0 {
 		fleet.Lease = c.lease
 	}
+	fleet.Hold = c.hold
 	fleet.Warnings = found.warnings
 	return fleet, nil
 }

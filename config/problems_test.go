@@ -70,8 +70,8 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
 		{"later pairs", docs + judge + "pairwise: {pairs: {baseline: a.md}}\n", nil, later("3:20: pairwise.pairs.baseline")},
-		{"later limits", minimal + "concurrency:\n  abandoned_calls: hold\n  per_provider:\n    simulator:\n      tokens_per_minute: 1\n      requests_per_day: 2\n", nil,
-			"eval.yaml:5:3: concurrency.abandoned_calls: not available in this version; leave it out, or say free\n" +
+		{"later limits", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n      tokens_per_minute: 1\n      requests_per_day: 2\n", nil,
+			"eval.yaml:5:20: concurrency.abandoned_calls: \"keep\" stands here; want free, hold\n" +
 				later("8:7: concurrency.per_provider.simulator.tokens_per_minute", "9:7: concurrency.per_provider.simulator.requests_per_day")},
 		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
 			later("4:9: retry.max_retries") + "\n" +

@@ -58,6 +58,10 @@ type Settings struct {
 	// "environment"; "fleet" or "providers" when it has none of its own and theirs
 	// hold alone.
 	ConcurrencySource string `json:"concurrency_source,omitempty"`
+	// Hold keeps the lease of a call whose worker vanished until the call's latest
+	// end, since the provider may still be at it; otherwise it is free as soon as
+	// it is not renewed (abandoned_calls: hold and free).
+	Hold bool `json:"hold_abandoned,omitempty"`
 }
 
 // Retry says when a failed call is made again and how long to wait before:
