@@ -35,22 +35,70 @@ type Progress struct {
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
-// progress.
+// progress. Tasks that are checked at the same time share a script.
 func (s *Store) Check(ctx context.Context, t record.Task) (Verdict, Progress, error) {
-	id := t.RunID()
-	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
-	answer, err := checkScript.RunRO(ctx, s.client, keys, id.Index%record.ChunkRuns, t.Generation).StringSlice()
+	answer, err := s.checks.Do(ctx, t)
+	if err == nil {
+		err = answer.err
+	}
 	if err != nil {
-		return "", Progress{}, fmt.Errorf("check run %s: %w", id, err)
+		return "", Progress{}, fmt.Errorf("check run %s: %w", t.RunID(), err)
 	}
-	if len(answer)%2 != 1 {
-		return "", Progress{}, fmt.Errorf("check run %s: %d words in the answer", id, len(answer))
+	return answer.verdict, answer.progress, nil
+}
+
+type checked struct {
+	verdict  Verdict
+	progress Progress
+	err      error
+}
+
+// sendChecks is a batch of Check.
+func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
+	answers := make([]checked, len(tasks))
+	for id, of := range byEvaluation(tasks, func(t record.Task) eval.ID { return t.Evaluation }) {
+		keys, args := []string{s.keys.Record(id)}, []any(nil)
+		for _, i := range of {
+			t := tasks[i]
+			keys = append(keys, s.keys.States(id, t.Phase, t.Index), s.keys.Progress(t.RunID()))
+			args = append(args, t.Index%record.ChunkRuns, t.Generation)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
+		cancel()
+		for _, i := range of {
+			if err == nil {
+				answers[i], words, err = parseChecked(words)
+			}
+			if err != nil {
+				answers[i] = checked{err: err}
+			}
+		}
 	}
-	progress, err := parseProgress(answer[1:])
-	if err != nil {
-		return "", Progress{}, fmt.Errorf("check run %s: %w", id, err)
+	return answers, nil
+}
+
+// parseChecked reads the answer to the first task, and returns what follows it.
+func parseChecked(words []string) (answer checked, rest []string, err error) {
+	if len(words) < 2 {
+		return answer, nil, fmt.Errorf("%d words in the answer", len(words))
 	}
-	return Verdict(answer[0]), progress, nil
+	answer.verdict, rest = Verdict(words[0]), words[2:]
+	n, err := strconv.Atoi(words[1])
+	if err != nil || n < 0 || n > len(rest) || n%2 != 0 {
+		return answer, nil, fmt.Errorf("%q words of progress among %d", words[1], len(rest))
+	}
+	answer.progress, answer.err = parseProgress(rest[:n])
+	return answer, rest[n:], nil
+}
+
+// byEvaluation sorts positions by evaluation: no script touches two.
+func byEvaluation[T any](items []T, of func(T) eval.ID) map[eval.ID][]int {
+	positions := map[eval.ID][]int{}
+	for i, item := range items {
+		positions[of(item)] = append(positions[of(item)], i)
+	}
+	return positions
 }
 
 func parseProgress(words []string) (Progress, error) {
@@ -111,35 +159,94 @@ func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death s
 // Record takes a run to the state of its outcome, once, and appends run and
 // calls to the results stream. recorded is false when the run had ended
 // already: then only the calls are kept, because they were paid for.
-// ErrNoEvaluation when the evaluation was deleted.
+// ErrNoEvaluation when the evaluation was deleted. Outcomes that are recorded at
+// the same time share a script; one whose ctx has ended may be recorded all the
+// same.
 func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (recorded bool, err error) {
 	id := run.RunID(evaluation)
 	run.State = state.String()
-	raw, err := json.Marshal(run)
-	if err != nil {
+	o := ending{id: id, generation: run.Generation, state: state, queue: run.Queue}
+	if o.run, err = json.Marshal(run); err != nil {
 		return false, fmt.Errorf("encode run %s: %w", id, err)
 	}
-	var rawCalls []byte
 	if len(calls) > 0 {
-		if rawCalls, err = json.Marshal(calls); err != nil {
+		if o.calls, err = json.Marshal(calls); err != nil {
 			return false, fmt.Errorf("encode calls of run %s: %w", id, err)
 		}
 	}
-	keys := []string{
-		s.keys.Record(evaluation), s.keys.States(evaluation, run.Phase, run.Index),
-		s.keys.Counts(evaluation), s.keys.Progress(id), s.keys.Results(evaluation),
+	answer, err := s.records.Do(ctx, o)
+	if err == nil {
+		recorded, err = answer.recorded, answer.err
 	}
-	answer, err := recordScript.Run(ctx, s.client, keys,
-		run.Index%record.ChunkRuns, run.Generation, int(state),
-		record.CountField(run.Phase, state, run.Queue), record.CountField(run.Phase, eval.StateFailed, run.Queue),
-		record.EntryVersion, raw, rawCalls).Int()
 	if err != nil {
 		return false, fmt.Errorf("record run %s: %w", id, err)
 	}
-	if answer < 0 {
-		return false, fmt.Errorf("record run %s: %w", id, ErrNoEvaluation)
+	return recorded, nil
+}
+
+// ending is a run on its way to its record.
+type ending struct {
+	id         eval.RunID
+	generation int
+	state      eval.State
+	queue      string
+	run, calls []byte
+}
+
+type recorded struct {
+	recorded bool
+	err      error
+}
+
+// recordBytes is about how much one script records: Redis does nothing else
+// meanwhile.
+const recordBytes = 1 << 20
+
+// sendRecords is a batch of Record.
+func (s *Store) sendRecords(outcomes []ending) ([]recorded, error) {
+	answers := make([]recorded, len(outcomes))
+	for id, of := range byEvaluation(outcomes, func(o ending) eval.ID { return o.id.Evaluation }) {
+		for len(of) > 0 {
+			n, bytes := 0, 0
+			for n < len(of) && (n == 0 || bytes < recordBytes) {
+				bytes += len(outcomes[of[n]].run) + len(outcomes[of[n]].calls)
+				n++
+			}
+			s.sendRecordsOf(id, outcomes, of[:n], answers)
+			of = of[n:]
+		}
 	}
-	return answer == 1, nil
+	return answers, nil
+}
+
+// sendRecordsOf records the outcomes at some positions, which are of one
+// evaluation.
+func (s *Store) sendRecordsOf(id eval.ID, outcomes []ending, positions []int, answers []recorded) {
+	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id)}
+	args := []any{record.EntryVersion}
+	for _, i := range positions {
+		o := outcomes[i]
+		keys = append(keys, s.keys.States(id, o.id.Phase, o.id.Index), s.keys.Progress(o.id))
+		args = append(args, o.id.Index%record.ChunkRuns, o.generation, int(o.state),
+			record.CountField(o.id.Phase, o.state, o.queue), record.CountField(o.id.Phase, eval.StateFailed, o.queue),
+			o.run, o.calls)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	defer cancel()
+	reply, err := recordScript.Run(ctx, s.client, keys, args...).Int64Slice()
+	if err == nil && len(reply) != len(positions) {
+		err = fmt.Errorf("%d answers to %d runs", len(reply), len(positions))
+	}
+	for n, i := range positions {
+		switch {
+		case err != nil:
+			answers[i].err = err
+		case reply[n] < 0:
+			answers[i].err = ErrNoEvaluation
+		default:
+			answers[i].recorded = reply[n] == 1
+		}
+	}
 }
 
 // AppendCalls keeps calls of a run that has not ended yet. ErrNoEvaluation when

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/batch"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -27,8 +28,27 @@ var ErrNoEvaluation = errors.New("no such evaluation in Redis")
 
 // Store is safe for concurrent use.
 type Store struct {
-	client redis.UniversalClient
-	keys   record.Keys
+	client  redis.UniversalClient
+	keys    record.Keys
+	checks  *batch.Batcher[record.Task, checked]
+	records *batch.Batcher[ending, recorded]
+}
+
+const (
+	batchRuns    = 64 // in one script
+	recordPause  = 5 * time.Millisecond
+	recordEnough = 8
+	// batchTimeout bounds a script that several wait for, whatever the context of
+	// one of them.
+	batchTimeout = 5 * time.Second
+)
+
+// NewBusy is New for a process that carries out many runs at once: what is to be
+// recorded at about the same time is gathered, for up to 5 ms.
+func NewBusy(client redis.UniversalClient, namespace string) *Store {
+	s := New(client, namespace)
+	s.records = batch.New(batch.Config{Most: batchRuns, Pause: recordPause, Enough: recordEnough}, s.sendRecords)
+	return s
 }
 
 // New makes a Store over client. An empty namespace is record.DefaultNamespace.
@@ -36,7 +56,10 @@ func New(client redis.UniversalClient, namespace string) *Store {
 	if namespace == "" {
 		namespace = record.DefaultNamespace
 	}
-	return &Store{client: client, keys: record.Keys{Namespace: namespace}}
+	s := &Store{client: client, keys: record.Keys{Namespace: namespace}}
+	s.checks = batch.New(batch.Config{Most: batchRuns}, s.sendChecks)
+	s.records = batch.New(batch.Config{Most: batchRuns}, s.sendRecords)
+	return s
 }
 
 // Keys builds the store's keys.

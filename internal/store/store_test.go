@@ -2,6 +2,9 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,5 +327,78 @@ func TestHeldTellsRecordsApartAndWhatNoSinkHas(t *testing.T) {
 		if held, err := s.Held(ctx, r.ID); err != nil || held.Since < pause-time.Millisecond || held.Since > 10*time.Second {
 			t.Errorf("Held with a result of %s ago = %+v, %v", pause, held, err)
 		}
+	})
+}
+
+// What is recorded and checked at the same time, of several evaluations and
+// chunks and partly twice, gets the answers that it gets one by one.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		const runs = 40
+		first := record.ChunkRuns - runs/2
+		task := func(i int) record.Task {
+			return record.Task{Evaluation: r.ID, Index: first + i, Kind: eval.KindPairwise}
+		}
+		var group sync.WaitGroup
+		var recordings atomic.Int64
+		for i := range 3 * runs {
+			group.Go(func() {
+				id, index := r.ID, first+i%runs
+				if i >= 2*runs {
+					id = "ev-deleted"
+				}
+				recorded, err := s.Record(ctx, id, eval.StateSucceeded, outcome(index, 0), []record.Call{{ID: fmt.Sprint("c", i), Index: index}})
+				if want := i >= 2*runs; errors.Is(err, ErrNoEvaluation) != want || err != nil != want {
+					t.Errorf("Record in %s: %v", id, err)
+				}
+				if recorded {
+					recordings.Add(1)
+				}
+			})
+		}
+		group.Wait()
+		standings, err := s.Standings(ctx, []eval.ID{r.ID})
+		if got := standings[r.ID].Total(eval.StateSucceeded); err != nil || got != runs || recordings.Load() != runs {
+			t.Errorf("%d recorded and %d counted, %v; want %d", recordings.Load(), got, err, runs)
+		}
+		times, calls := map[int]int{}, 0
+		for _, e := range s.entries(t, r.ID) {
+			calls += len(e.Calls)
+			if e.Run != nil {
+				times[e.Run.Index]++
+			}
+		}
+		for i := range runs {
+			if times[first+i] != 1 {
+				t.Errorf("run %d stands %d times in the stream", first+i, times[first+i])
+			}
+		}
+		if calls != 2*runs {
+			t.Errorf("%d calls in the stream, want all %d", calls, 2*runs)
+		}
+
+		fresh := task(runs)
+		if err := s.SaveProgress(ctx, fresh, Progress{Attempts: 3}); err != nil {
+			t.Fatal(err)
+		}
+		for i := range 2 * runs {
+			group.Go(func() {
+				want, attempts := VerdictEnded, 0
+				switch {
+				case i == runs:
+					want, attempts = VerdictRun, 3
+				case i > runs:
+					want = VerdictRun
+				}
+				got, progress, err := s.Check(ctx, task(i))
+				if err != nil || got != want || progress.Attempts != attempts {
+					t.Errorf("Check of run %d = %s, %+v, %v; want %s with %d attempts", first+i, got, progress, err, want, attempts)
+				}
+			})
+		}
+		group.Wait()
 	})
 }

@@ -1,39 +1,73 @@
--- record: a run's outcome, counted once, with the calls that were made for it.
+-- record: outcomes of runs of one evaluation, each counted once, with the calls
+-- that were made for it.
 --
--- KEYS[1] record   KEYS[2] states   KEYS[3] counts   KEYS[4] progress
--- KEYS[5] results stream
--- ARGV[1] offset of the run's byte   ARGV[2] generation
--- ARGV[3] state: 1 succeeded, 2 failed, 3 cancelled
--- ARGV[4] count field of that state  ARGV[5] count field of failed
--- ARGV[6] entry version   ARGV[7] run (JSON)   ARGV[8] calls (JSON) or ""
--- Returns 1 recorded, 0 discarded (the run had ended, the generation is not the
--- run's, or the evaluation was cancelled), -1 when the evaluation is gone
--- (nothing is kept).
+-- KEYS[1] record   KEYS[2] counts   KEYS[3] results stream, then for each run:
+-- states, progress
+-- ARGV[1] entry version, then for each run: offset of its byte, generation,
+-- state (1 succeeded, 2 failed, 3 cancelled), count field of that state, count
+-- field of failed, run (JSON), calls (JSON) or ""
+-- Returns for each run 1 recorded, 0 discarded (the run had ended, the generation
+-- is not the run's, or the evaluation was cancelled), -1 when the evaluation is
+-- gone (nothing is kept).
 -- Twice: the second time the run has ended, so that only the calls are appended
--- again; they have ids, and the sink keeps each once.
+-- again; they have ids, and the sink keeps each once. The same holds for a run
+-- that comes twice in one call.
 local status = redis.call("HGET", KEYS[1], "status")
-if not status then
-  return -1
-end
-local byte = string.byte(redis.call("GETRANGE", KEYS[2], ARGV[1], ARGV[1])) or 0
-local base = tonumber(ARGV[2]) * 4
-local state = tonumber(ARGV[3])
-local replaces_failure = byte == base + 2 and state == 1
-if status == "cancelled" or (byte ~= base and not replaces_failure) then
-  if ARGV[8] ~= "" then
-    redis.call("XADD", KEYS[5], "*", "v", ARGV[6], "calls", ARGV[8])
+local answer, counts, over = {}, {}, {}
+
+-- The bytes of all runs are read at once.
+local bytes = {}
+if status then
+  for i = 2, #ARGV, 7 do
+    local key = KEYS[4 + (i - 2) / 7 * 2]
+    local offset, chunk = tonumber(ARGV[i]), bytes[key]
+    if not chunk then
+      bytes[key] = { first = offset, last = offset, written = {} }
+    else
+      chunk.first, chunk.last = math.min(chunk.first, offset), math.max(chunk.last, offset)
+    end
   end
-  return 0
+  for key, chunk in pairs(bytes) do
+    chunk.states = redis.call("GETRANGE", key, chunk.first, chunk.last)
+  end
 end
-redis.call("SETRANGE", KEYS[2], ARGV[1], string.char(base + state))
-redis.call("HINCRBY", KEYS[3], ARGV[4], 1)
-if replaces_failure then
-  redis.call("HINCRBY", KEYS[3], ARGV[5], -1)
+
+for i = 2, #ARGV, 7 do
+  local at = 4 + (i - 2) / 7 * 2
+  local offset, base, state = tonumber(ARGV[i]), ARGV[i + 1] * 4, tonumber(ARGV[i + 2])
+  local run, calls = ARGV[i + 5], ARGV[i + 6]
+  local result = -1
+  if status then
+    local chunk = bytes[KEYS[at]]
+    local byte = chunk.written[offset] or string.byte(chunk.states, offset - chunk.first + 1) or 0
+    local replaces_failure = byte == base + 2 and state == 1
+    if status == "cancelled" or (byte ~= base and not replaces_failure) then
+      result = 0
+      if calls ~= "" then
+        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "calls", calls)
+      end
+    else
+      result = 1
+      chunk.written[offset] = base + state
+      redis.call("SETRANGE", KEYS[at], offset, string.char(base + state))
+      counts[ARGV[i + 3]] = (counts[ARGV[i + 3]] or 0) + 1
+      if replaces_failure then
+        counts[ARGV[i + 4]] = (counts[ARGV[i + 4]] or 0) - 1
+      end
+      over[#over + 1] = KEYS[at + 1]
+      if calls ~= "" then
+        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run, "calls", calls)
+      else
+        redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run)
+      end
+    end
+  end
+  answer[#answer + 1] = result
 end
-redis.call("DEL", KEYS[4])
-if ARGV[8] ~= "" then
-  redis.call("XADD", KEYS[5], "*", "v", ARGV[6], "run", ARGV[7], "calls", ARGV[8])
-else
-  redis.call("XADD", KEYS[5], "*", "v", ARGV[6], "run", ARGV[7])
+for field, n in pairs(counts) do
+  redis.call("HINCRBY", KEYS[2], field, n)
 end
-return 1
+if #over > 0 then
+  redis.call("DEL", unpack(over))
+end
+return answer

@@ -1,0 +1,132 @@
+// Package batch lets goroutines that want the same at the same time share one
+// round trip to Redis.
+//
+// What is asked while nothing is under way goes at once, unless a Pause was
+// asked for, and what is asked meanwhile goes together when that has come back.
+// The package neither retries nor knows what it sends.
+package batch
+
+import (
+	"context"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// Config says how questions are gathered.
+type Config struct {
+	Most int // questions a batch; at least 1
+	// Pause is the least time between the starts of two batches, for questions
+	// that need not go at once. A batch of Enough does not wait for it. 0: none.
+	Pause  time.Duration
+	Enough int
+}
+
+// Batcher sends questions Q, several at once, and hands out their answers A.
+// Make it with New. It is safe for concurrent use.
+type Batcher[Q, A any] struct {
+	cfg  Config
+	send func(batch []Q) ([]A, error)
+	full chan struct{} // enough wait; holds one
+
+	mu      sync.Mutex // guards all below
+	waiting []*question[Q, A]
+	sending bool
+	began   time.Time // the batch before
+}
+
+type question[Q, A any] struct {
+	q        Q
+	answer   A
+	err      error
+	answered chan struct{}
+}
+
+// New makes a Batcher. send must end by itself, and return an answer for each
+// question, in their order, or an error for all. It is called by one goroutine
+// at a time.
+func New[Q, A any](cfg Config, send func([]Q) ([]A, error)) *Batcher[Q, A] {
+	return &Batcher[Q, A]{cfg: cfg, send: send, full: make(chan struct{}, 1)}
+}
+
+// Do asks q and blocks until it is answered, or until ctx ends: then q may yet
+// be sent.
+func (b *Batcher[Q, A]) Do(ctx context.Context, q Q) (answer A, err error) {
+	if err := ctx.Err(); err != nil {
+		return answer, err
+	}
+	asked := &question[Q, A]{q: q, answered: make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, asked)
+	if !b.sending {
+		b.sending = true
+		go b.work()
+	} else if len(b.waiting) == b.cfg.Enough {
+		select {
+		case b.full <- struct{}{}:
+		default:
+		}
+	}
+	b.mu.Unlock()
+	select {
+	case <-asked.answered:
+		return asked.answer, asked.err
+	case <-ctx.Done():
+		return answer, ctx.Err()
+	}
+}
+
+// work sends batches until nothing waits.
+func (b *Batcher[Q, A]) work() {
+	for {
+		runtime.Gosched() // those that were started together come together
+		b.pause()
+		asked := b.take()
+		if asked == nil {
+			return
+		}
+		questions := make([]Q, len(asked))
+		for i, a := range asked {
+			questions[i] = a.q
+		}
+		answers, err := b.send(questions)
+		for i, a := range asked {
+			if err == nil {
+				a.answer = answers[i]
+			}
+			a.err = err
+			close(a.answered)
+		}
+	}
+}
+
+// pause waits until the next batch may begin.
+func (b *Batcher[Q, A]) pause() {
+	b.mu.Lock()
+	n, left := len(b.waiting), b.cfg.Pause-time.Since(b.began)
+	b.mu.Unlock()
+	if n == 0 || n >= b.cfg.Enough || left <= 0 {
+		return
+	}
+	timer := time.NewTimer(left)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-b.full:
+	}
+}
+
+// take is the next batch; nil when nothing waits, and work is over then.
+func (b *Batcher[Q, A]) take() []*question[Q, A] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := min(len(b.waiting), b.cfg.Most)
+	if n == 0 {
+		b.sending = false
+		return nil
+	}
+	b.began = time.Now()
+	asked := b.waiting[:n:n]
+	b.waiting = b.waiting[n:]
+	return asked
+}

@@ -1,0 +1,46 @@
+package batch
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed several.lua
+var severalSource string
+
+// Script makes of a script's text one that does several times what that does,
+// for Run. The text must answer something each time, and set no global.
+func Script(source string) *redis.Script {
+	return redis.NewScript(strings.Replace(severalSource, "----\n", source+"\n", 1))
+}
+
+// Call is one time that a script is to be run.
+type Call struct {
+	Keys []string
+	Args []any
+}
+
+// Run runs a script of Script once for all calls, which have as many keys and
+// arguments each, and whose keys are in one slot. It returns their answers, of
+// which an error is one call's; err is all calls', of which some may have been
+// done.
+func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []Call) (answers []any, err error) {
+	nKeys, nArgs := len(calls[0].Keys), len(calls[0].Args)
+	keys := make([]string, 0, len(calls)*nKeys)
+	args := append(make([]any, 0, 3+len(calls)*nArgs), len(calls), nKeys, nArgs)
+	for _, c := range calls {
+		if len(c.Keys) != nKeys || len(c.Args) != nArgs {
+			return nil, fmt.Errorf("run a script %d times: calls of %d and %d keys, of %d and %d arguments", len(calls), nKeys, len(c.Keys), nArgs, len(c.Args))
+		}
+		keys, args = append(keys, c.Keys...), append(args, c.Args...)
+	}
+	answers, err = script.Run(ctx, client, keys, args...).Slice()
+	if err == nil && len(answers) != len(calls) {
+		err = fmt.Errorf("run a script %d times: %d answers", len(calls), len(answers))
+	}
+	return answers, err
+}
