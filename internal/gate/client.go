@@ -2,9 +2,12 @@ package gate
 
 import (
 	"context"
+	"strings"
 	"sync"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/batch"
 )
 
 // client is what asynq's servers get for Redis. asynq runs all its scripts by
@@ -51,18 +54,26 @@ func (c client) pull(ctx context.Context, queue string) *redis.Cmd {
 	return cmd
 }
 
-// end runs one of asynq's endings behind the guard. When one fails, asynq tries it
+// end runs one of asynq's endings behind the guard, together with those of other
+// tasks that end in the same way at the same time. When one fails, asynq tries it
 // again with the context of the first time, which it has cancelled: so the
 // context counts for nothing here.
 func (c client) end(ctx context.Context, script *redis.Script, task int, keys []string, args []any) *redis.Cmd {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), callTimeout)
-	defer cancel()
 	key := keys[task-1]
 	guarded := append(append(make([]any, 0, len(args)+3), args...), c.gate.results.of(key), task, c.gate.config.Owner)
-	cmd := script.Run(ctx, c.UniversalClient, keys, guarded...)
-	if cmd.Err() == nil {
-		c.gate.results.forget(key)
+	queue, _, _ := strings.Cut(key, "}:t:")
+	answer, err := c.gate.endings.of(alike{script, queue, len(keys), len(guarded)}).
+		Do(context.WithoutCancel(ctx), batch.Call{Keys: keys, Args: guarded})
+	cmd := redis.NewCmd(ctx)
+	if failed, ok := answer.(error); ok {
+		err = failed
 	}
+	if err != nil {
+		cmd.SetErr(err)
+		return cmd
+	}
+	cmd.SetVal(answer)
+	c.gate.results.forget(key)
 	return cmd
 }
 
@@ -92,11 +103,21 @@ func (c client) forwarded(keys []string, cmd *redis.Cmd) *redis.Cmd {
 	return cmd
 }
 
-// endings are asynq's scripts that end a task, each with the guard in front, by
-// the hash under which asynq asks for it.
+// endings are asynq's scripts that end a task, each with the guard in front, and
+// the batches in which they are sent.
 type endings struct {
-	mu      sync.RWMutex
-	guarded map[string]*redis.Script
+	redis redis.UniversalClient
+
+	mu      sync.RWMutex             // guards all below
+	guarded map[string]*redis.Script // by the hash under which asynq asks for it
+	batches map[alike]*batch.Batcher[batch.Call, any]
+}
+
+// alike is what tasks that end in one script have in common.
+type alike struct {
+	script     *redis.Script
+	queue      string // whose keys are in one slot
+	keys, args int
 }
 
 func (e *endings) script(sha string) (*redis.Script, bool) {
@@ -106,12 +127,44 @@ func (e *endings) script(sha string) (*redis.Script, bool) {
 	return script, ok
 }
 
+// asynqDone is the hash of the script by which asynq ends a task that is done and
+// not kept.
+const asynqDone = "1241eaa1c73409baaf1fea0c08d203a4911bda15"
+
+// learn makes the script that is sent in place of one of asynq's.
 func (e *endings) learn(source string) *redis.Script {
-	script := redis.NewScript(guardSource + source)
+	hash := redis.NewScript(source).Hash()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.guarded[redis.NewScript(source).Hash()] = script
-	return script
+	switch {
+	case e.guarded[hash] != nil:
+	case hash == asynqDone:
+		e.guarded[hash] = doneScript
+	default:
+		e.guarded[hash] = batch.Script(guardSource + source)
+	}
+	return e.guarded[hash]
+}
+
+// of are the batches of endings that go together.
+func (e *endings) of(which alike) *batch.Batcher[batch.Call, any] {
+	e.mu.RLock()
+	b := e.batches[which]
+	e.mu.RUnlock()
+	if b != nil {
+		return b
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b = e.batches[which]; b == nil {
+		b = batch.New(batch.Config{Most: endAtOnce, Pause: endPause, Enough: endEnough}, func(tasks []batch.Call) ([]any, error) {
+			ctx, cancel := context.WithTimeout(context.Background(), callTimeout)
+			defer cancel()
+			return batch.Run(ctx, e.redis, which.script, tasks)
+		})
+		e.batches[which] = b
+	}
+	return b
 }
 
 // results are those of tasks that have not ended yet, by the task's key.

@@ -34,6 +34,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/batch"
 )
 
 // MaxBatch is how many tasks are taken at once at most.
@@ -57,6 +59,11 @@ const (
 	leaseFor = 30*time.Second + handOverWithin
 	// Bounds one script.
 	callTimeout = 5 * time.Second
+	// Tasks whose ends share a script; each costs a pass over the active list.
+	endAtOnce = 64
+	// They are gathered a little, which holds up no other task.
+	endPause  = 5 * time.Millisecond
+	endEnough = 8
 )
 
 // Permits says how many tasks may be pulled. Its methods are called by several
@@ -122,7 +129,7 @@ func New(client redis.UniversalClient, config Config) *Gate {
 	return &Gate{
 		redis:   client,
 		config:  config,
-		endings: endings{guarded: map[string]*redis.Script{}},
+		endings: endings{redis: client, guarded: map[string]*redis.Script{}, batches: map[alike]*batch.Batcher[batch.Call, any]{}},
 		results: results{pending: map[string][]byte{}},
 		queues:  map[string]*queue{},
 		work:    map[*work]struct{}{},

@@ -3,7 +3,10 @@ package gate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -200,5 +203,69 @@ func aliveExcept(dead ...string) func(context.Context, []string) (map[string]boo
 			delete(living, owner)
 		}
 		return living, nil
+	}
+}
+
+// Tasks that end at the same time share scripts, and each has its own answer: one
+// that is gone from the active list is an error to asynq, one that is another
+// worker's is left alone.
+func TestEndingsTogether(t *testing.T) {
+	t.Parallel()
+	for name, options := range map[string][]asynq.Option{
+		"done":      nil,
+		"completed": {asynq.Retention(time.Hour)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			onBoth(t, func(t *testing.T, f *fleet) {
+				const tasks = 30
+				f.push(tasks, options...)
+				var sent atomic.Int64
+				f.redis.AddHook(wire{func(cmd redis.Cmder) {
+					if words := fmt.Sprint(cmd.Args()...); cmd.Name() == "evalsha" && strings.Contains(words, "}:processed") {
+						sent.Add(1)
+					}
+				}})
+				var held sync.WaitGroup
+				held.Add(tasks)
+				thaw := make(chan struct{})
+				w := f.work("w", tasks, func(context.Context, *asynq.Task) error {
+					held.Done()
+					<-thaw
+					return nil
+				}, workerOptions{})
+				held.Wait()
+				k := keysOf(queueName)
+				f.redis.LRem(t.Context(), k.active, 0, "t5")
+				f.redis.HSet(t.Context(), k.task+"t6", "owner", "another")
+				close(thaw)
+				f.eventually("the others have ended", func() bool { return len(f.active()) == 1 })
+				f.eventually("asynq is told of the missing one", func() bool { return len(w.log.except()) > 0 })
+				if got := w.log.except("NOT FOUND"); len(got) > 0 {
+					t.Errorf("asynq logged %q", got)
+				}
+				if got := f.active(); got[0] != "t6" || f.task("t6")["owner"] != "another" {
+					t.Errorf("active = %v, owned by %q; want t6 and another", got, f.task("t6")["owner"])
+				}
+				info, err := f.inspector.GetQueueInfo(queueName)
+				if err != nil || info.Processed != tasks-2 || info.ProcessedTotal != tasks-2 {
+					t.Errorf("%d processed today, %d in all, %v; want %d", info.Processed, info.ProcessedTotal, err, tasks-2)
+				}
+				for _, id := range []string{"t1", "t30"} {
+					if got, want := f.state(id), map[string]string{"done": "gone", "completed": "completed"}[name]; got != want {
+						t.Errorf("%s is %s, want %s", id, got, want)
+					}
+				}
+				if leases := f.redis.ZRange(t.Context(), k.lease, 0, -1).Val(); len(leases) != 2 {
+					t.Errorf("leases of %v, want of t5 and t6", leases)
+				}
+				if ttl := f.redis.TTL(t.Context(), "asynq:{"+queueName+"}:processed:"+time.Now().UTC().Format("2006-01-02")).Val(); ttl < 24*time.Hour {
+					t.Errorf("the day's count expires in %s", ttl)
+				}
+				if n := sent.Load(); n > tasks/2 {
+					t.Errorf("%d scripts ended %d tasks", n, tasks)
+				}
+			})
+		})
 	}
 }

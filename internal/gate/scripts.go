@@ -15,6 +15,8 @@ var (
 	takeSource string
 	//go:embed lua/guard.lua
 	guardSource string
+	//go:embed lua/done.lua
+	doneSource string
 	//go:embed lua/return.lua
 	returnSource string
 	//go:embed lua/reclaim.lua
@@ -23,6 +25,7 @@ var (
 	holdersSource string
 
 	takeScript    = redis.NewScript(takeSource)
+	doneScript    = redis.NewScript(doneSource)
 	returnScript  = redis.NewScript(returnSource)
 	reclaimScript = redis.NewScript(reclaimSource)
 	holdersScript = redis.NewScript(holdersSource)

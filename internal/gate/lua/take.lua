@@ -27,24 +27,39 @@ local reply = { 0, redis.call("EXISTS", KEYS[2]) }
 if reply[2] == 0 then
   local wanted, dropped = tonumber(ARGV[2]), 0
   while wanted > 0 and dropped < 100 do
-    local id = redis.call("RPOPLPUSH", KEYS[1], KEYS[3])
-    if not id then
+    local ids = redis.call("LRANGE", KEYS[1], -wanted, -1)
+    if #ids == 0 then
       break
     end
-    local task = ARGV[1] .. id
-    local message = redis.call("HGET", task, "msg")
-    if message then
-      redis.call("HSET", task, "state", "active", "owner", ARGV[4], "pull", ARGV[5])
-      redis.call("HDEL", task, "pending_since")
-      redis.call("ZADD", KEYS[4], ARGV[3], id)
-      reply[#reply + 1] = id
-      reply[#reply + 1] = message
-      wanted = wanted - 1
-    else
-      redis.call("LPOP", KEYS[3])
-      redis.call("DEL", task)
-      dropped = dropped + 1
+    local taken, leases, gone = {}, {}, {}
+    for i = #ids, 1, -1 do
+      local id = ids[i]
+      local message = redis.call("HGET", ARGV[1] .. id, "msg")
+      if message then
+        taken[#taken + 1] = id
+        leases[#leases + 1] = ARGV[3]
+        leases[#leases + 1] = id
+        reply[#reply + 1] = id
+        reply[#reply + 1] = message
+      else
+        gone[#gone + 1] = ARGV[1] .. id
+      end
     end
+    if #taken > 0 then
+      redis.call("LPUSH", KEYS[3], unpack(taken))
+      redis.call("ZADD", KEYS[4], unpack(leases))
+      for _, id in ipairs(taken) do
+        redis.call("HSET", ARGV[1] .. id, "state", "active", "owner", ARGV[4], "pull", ARGV[5])
+        redis.call("HDEL", ARGV[1] .. id, "pending_since")
+      end
+    end
+    if #gone > 0 then
+      redis.call("DEL", unpack(gone))
+    end
+    -- Last: where memory is short, what comes before it is refused, and nothing
+    -- has left the queue.
+    redis.call("RPOP", KEYS[1], #ids)
+    wanted, dropped = wanted - #taken, dropped + #gone
   end
 end
 reply[1] = redis.call("LLEN", KEYS[1])
