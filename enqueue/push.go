@@ -10,6 +10,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/internal/batch"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -17,7 +18,10 @@ import (
 // is set out of reach: every call has a deadline of its own.
 const taskTimeout = 30 * 24 * time.Hour
 
-// push sends tasks of runs that have not ended to queue, in one pipeline. A task
+// pushAtOnce is how many tasks one script pushes.
+const pushAtOnce = 100
+
+// push sends tasks of runs that have not ended to queue, many in a script. A task
 // that is in the queue already, and not ended, is left as it is. It may be
 // repeated. keeps says which tasks asynq keeps for a while after they succeeded.
 func push(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool) error {
@@ -36,12 +40,12 @@ func push(ctx context.Context, client redis.UniversalClient, queue string, tasks
 // send pushes tasks and returns those whose ids are taken.
 //
 // asynq has no batch enqueue, so its own client runs over a recorder that keeps
-// the scripts it would send; encoding and scripts stay asynq's.
+// what it would send; encoding and script stay asynq's.
 func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool) (refused []record.Task, err error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
-	recorder := &recorder{UniversalClient: client, pipe: client.Pipeline()}
+	recorder := &recorder{UniversalClient: client}
 	tool := asynq.NewClientFromRedisClient(recorder)
 	for _, task := range tasks {
 		options := []asynq.Option{asynq.TaskID(task.ID()), asynq.Queue(queue), asynq.MaxRetry(math.MaxInt32), asynq.Timeout(taskTimeout)}
@@ -52,14 +56,18 @@ func send(ctx context.Context, client redis.UniversalClient, queue string, tasks
 			return nil, fmt.Errorf("push %s to queue %s: %w", task.ID(), queue, err)
 		}
 	}
-	answers, err := recorder.pipe.Exec(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("push %d tasks to queue %s: %w", len(tasks), queue, err)
-	}
-	for i, answer := range answers {
-		if made, err := answer.(*redis.Cmd).Int(); err == nil && made == 0 {
-			refused = append(refused, tasks[i])
+	for len(tasks) > 0 {
+		n := min(len(tasks), pushAtOnce)
+		answers, err := batch.Run(ctx, client, recorder.script, recorder.calls[:n])
+		if err != nil {
+			return nil, fmt.Errorf("push %d tasks to queue %s: %w", n, queue, err)
 		}
+		for i, made := range answers {
+			if made == int64(0) {
+				refused = append(refused, tasks[i])
+			}
+		}
+		tasks, recorder.calls = tasks[n:], recorder.calls[n:]
 	}
 	return refused, nil
 }
@@ -91,48 +99,45 @@ func removeEnded(ctx context.Context, client redis.UniversalClient, queue string
 	return removed, nil
 }
 
-// recorder is a client that keeps scripts in a pipeline instead of sending
-// them. It answers "done" to each; the pipeline's own answers say which tasks
-// were made.
+// recorder is a client that keeps the script that asynq would send for each task
+// instead of sending it, and answers "done".
 type recorder struct {
 	redis.UniversalClient
-	pipe   redis.Pipeliner
-	loaded map[string]bool // scripts that Redis has, by SHA-1
+	hash   string        // of asynq's script
+	script *redis.Script // that does the same for several tasks
+	calls  []batch.Call
 }
 
 // errNoScript makes asynq show a script's source by asking for Eval.
 type errNoScript struct{}
 
-func (errNoScript) Error() string { return "NOSCRIPT not loaded by this pipeline yet" }
+func (errNoScript) Error() string { return "NOSCRIPT its source is not known yet" }
 
 // RedisError marks the error as an answer of Redis, as go-redis wants it.
 func (errNoScript) RedisError() {}
 
-// EvalSha keeps a script that Redis has, and asks for the source of others.
+// EvalSha keeps a call of the script whose source is known, and asks for the
+// source of another.
 func (r *recorder) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
-	if !r.loaded[sha] {
+	if sha != r.hash {
 		answer.SetErr(errNoScript{})
 		return answer
 	}
-	r.pipe.EvalSha(ctx, sha, keys, args...)
+	r.calls = append(r.calls, batch.Call{Keys: keys, Args: args})
 	answer.SetVal(int64(1))
 	return answer
 }
 
-// Eval loads the script, so that the pipeline can send it by its hash.
+// Eval learns the script's source.
 func (r *recorder) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	answer := redis.NewCmd(ctx)
-	sha, err := r.ScriptLoad(ctx, source).Result()
-	if err != nil {
-		answer.SetErr(err)
+	if r.script != nil {
+		answer := redis.NewCmd(ctx)
+		answer.SetErr(errors.New("tasks are pushed by more than one script"))
 		return answer
 	}
-	if r.loaded == nil {
-		r.loaded = map[string]bool{}
-	}
-	r.loaded[sha] = true
-	return r.EvalSha(ctx, sha, keys, args...)
+	r.hash, r.script = redis.NewScript(source).Hash(), batch.Script(source)
+	return r.EvalSha(ctx, r.hash, keys, args...)
 }
 
 var _ redis.Error = errNoScript{}

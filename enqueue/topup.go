@@ -31,7 +31,8 @@ const (
 const (
 	slowTick = time.Second
 	fastTick = 20 * time.Millisecond
-	idleTick = 2 * time.Second // where another process holds the lock
+	idleTick = 2 * time.Second        // where another process holds the lock
+	paceTime = 200 * time.Millisecond // the least over which a pace is measured
 	// lockLife outlives the slowest tick, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
 )
@@ -63,6 +64,7 @@ type TopUp struct {
 	full    map[eval.ID]bool      // results wait to be collected, said once
 	dropped map[eval.ID]time.Time // deleted or cancelled, and since when that is known
 	holder  bool                  // of the lock, when it last looked
+	drained bool                  // a queue was found nearly used up, so that its pace is not known
 }
 
 // known is what does not change while an evaluation is active.
@@ -145,10 +147,17 @@ func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
 	return held, nil
 }
 
-// nextTick is when the fastest queue has used up a quarter of its window.
+// nextTick is when the fastest queue has used up a quarter of its window. One
+// that had used up most of it is faster than could be seen.
 func (t *TopUp) nextTick() time.Duration {
+	if t.drained {
+		return fastTick
+	}
 	next := slowTick
 	for _, p := range t.pace {
+		if p.perSecond < 0 {
+			next = min(next, paceTime)
+		}
 		if p.perSecond > 0 {
 			quarter := time.Duration(float64(p.window()) / 4 / p.perSecond * float64(time.Second))
 			next = min(next, max(quarter, fastTick))
@@ -175,6 +184,7 @@ func (t *TopUp) Tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.drained = false
 	shares := map[string][]*share{} // by queue
 	for _, id := range ids {
 		standing := standings[id]
@@ -343,6 +353,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		if lacking*16 < want { // not worth a pipeline yet
 			continue
 		}
+		t.drained = t.drained || lacking > want*3/4
 		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
 		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
 			delete(t.known, s.record.ID)
@@ -380,7 +391,7 @@ func (t *TopUp) measure(queue string, shares []*share) int {
 		p = &pace{ended: ended, at: now, perSecond: -1}
 		t.pace[queue] = p
 	}
-	if elapsed := now.Sub(p.at); elapsed >= 200*time.Millisecond {
+	if elapsed := now.Sub(p.at); elapsed >= paceTime {
 		current := max(float64(ended-p.ended), 0) / elapsed.Seconds()
 		if p.perSecond < 0 {
 			p.perSecond = current
