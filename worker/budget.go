@@ -16,8 +16,13 @@ const (
 	stages
 )
 
-// pullBatch is the most tasks that one pull takes.
-const pullBatch = 16
+const (
+	// pullBatch is the most tasks that one pull takes.
+	pullBatch = 16
+	// mostReady is the most tasks that stand before admission where nothing holds
+	// them up: while some are asked for, the next are pulled.
+	mostReady = 2 * pullBatch
+)
 
 // budget decides when tasks may be pulled: only as many as may soon start, so
 // that tasks stand in their queue, where everybody can take them, and not with
@@ -26,15 +31,16 @@ const pullBatch = 16
 // Per queue, a pull is allowed while fewer tasks wait for admission than a
 // tenth of those in flight, and at least one. While runs are admitted without
 // having to wait, and this process has fewer in flight than their limits allow
-// in all, the allowance doubles with each of them, up to pullBatch, so that
-// queues are filled fast and unlimited ones are pulled in batches.
+// in all, the allowance doubles with each of them, up to mostReady, so that
+// queues are filled fast and unlimited ones are pulled in batches. A pull is made
+// once there is room for as many as stand ready, so that it takes several.
 type budget struct {
 	most int // tasks held by this process in all
 
 	mu      sync.Mutex // guards all below
 	queues  map[string]*load
 	held    int
-	changed chan struct{} // closed and replaced when something was given back
+	changed chan struct{} // closed when something was given back; nil: nobody waits for it
 }
 
 type load struct {
@@ -44,7 +50,7 @@ type load struct {
 }
 
 func newBudget(slots int) *budget {
-	return &budget{most: slots + max(1, slots/10), queues: map[string]*load{}, changed: make(chan struct{})}
+	return &budget{most: slots + max(1, slots/10), queues: map[string]*load{}}
 }
 
 // Reserve blocks until at least one task of queue may be pulled and reserves
@@ -55,12 +61,16 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 		l := b.of(queue)
 		waiting := l.at[ready]
 		soon := min(l.allowance, l.most-l.at[flying]) // may start at once, as far as this process knows
-		allowed := min(max(soon, l.at[flying]/10, 1)-waiting, b.most-b.held, limit)
-		if allowed > 0 {
+		room := min(max(soon, l.at[flying]/10, 1)-waiting, b.most-b.held)
+		if room > 0 && room >= waiting { // else it is not worth a pull yet
+			allowed := min(room, limit)
 			l.at[ready] += allowed
 			b.held += allowed
 			b.mu.Unlock()
 			return allowed, nil
+		}
+		if b.changed == nil {
+			b.changed = make(chan struct{})
 		}
 		changed := b.changed
 		b.mu.Unlock()
@@ -108,7 +118,7 @@ func (b *budget) admitted(queue string, waited bool) {
 	if waited {
 		l.allowance = 1
 	} else {
-		l.allowance = min(2*l.allowance, pullBatch)
+		l.allowance = min(2*l.allowance, mostReady)
 	}
 }
 
@@ -147,6 +157,8 @@ func (b *budget) of(queue string) *load {
 }
 
 func (b *budget) signal() {
-	close(b.changed)
-	b.changed = make(chan struct{})
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
 }

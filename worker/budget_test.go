@@ -111,3 +111,31 @@ func TestReserveWaitsForRoom(t *testing.T) {
 		t.Errorf("Reserve gave %d, want 1", n)
 	}
 }
+
+func TestPullsTakeSeveral(t *testing.T) {
+	t.Parallel()
+	b := newBudget(100)
+	for range 110 { // so that nothing is allowed for having had to wait
+		b.admitted("q", false)
+	}
+	for b.held < 110 {
+		n := reserved(t, b, "q")
+		if n == 0 {
+			t.Fatalf("nothing may be pulled with %d held of 110", b.held)
+		}
+		for range min(n, 100-b.inFlight()) {
+			b.move("q", ready, flying)
+		}
+	}
+	for ended := 1; ended <= 5; ended++ { // and the next of the ten that stand ready begins
+		b.leave("q", flying)
+		b.move("q", ready, flying)
+		want := 0
+		if ended == 5 {
+			want = 5
+		}
+		if got := reserved(t, b, "q"); got != want {
+			t.Errorf("with %d of ten begun, a pull takes %d, want %d", ended, got, want)
+		}
+	}
+}

@@ -145,4 +145,4 @@ func Serves(queues []string, queue string) bool {
 func newID() string { return strings.ToLower(rand.Text()[:8]) }
 
 // storeOf makes the store that a worker's parts share.
-func storeOf(cfg Config) *store.Store { return store.New(cfg.Client, cfg.Namespace) }
+func storeOf(cfg Config) *store.Store { return store.NewBusy(cfg.Client, cfg.Namespace) }
