@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -79,5 +81,58 @@ func TestAnswersOfKnownLength(t *testing.T) {
 	}
 	if c := s.mustAsk(t, bounded("x", 100)); c.usage["completion_tokens"] != 100 || c.text != "" || c.finish != "length" || c.reasoning != 100 {
 		t.Errorf("a bound within the reasoning: got %+v", c)
+	}
+}
+
+// TestNoWindowHoldsMoreThanItsLimit has many clients send more than there is room
+// for at once, and counts what was admitted in every window.
+func TestNoWindowHoldsMoreThanItsLimit(t *testing.T) {
+	t.Parallel()
+	const requests, each, input = 20, 8, 300
+	s := start(t, Config{
+		KeepArrivals: 1_000_000,
+		Limits: Limits{
+			Requests:    Rates{{N: requests, Window: 30 * time.Millisecond}, {N: each, Window: 10 * time.Millisecond, Shape: Fixed}},
+			InputTokens: Rates{{N: input, Window: 20 * time.Millisecond}},
+		},
+	})
+	began := time.Now()
+	enough := func() bool {
+		ran := time.Since(began)
+		return ran > 300*time.Millisecond && len(s.Stats().All.RejectedBy) == 3 || ran > 20*time.Second
+	}
+	var wg sync.WaitGroup
+	for client := range 4 {
+		wg.Go(func() {
+			for i := 0; !enough(); i++ {
+				if _, err := s.ask(t.Context(), prompt("careful", strings.Repeat("x", 4*(i%40))+fmt.Sprint(client))); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	all := s.Arrivals()
+	admitted := slices.DeleteFunc(slices.Clone(all), func(a Arrival) bool { return a.RejectedBy != "" })
+	if len(all) != int(s.Stats().All.Arrived) || len(s.Stats().All.RejectedBy) != 3 {
+		t.Fatalf("admitted %d of %d; rejected by %v, want by each of 3 limits", len(admitted), len(all), s.Stats().All.RejectedBy)
+	}
+	for i, last := range admitted {
+		inLong, inFixed, tokens := 0, 0, 0
+		for _, a := range admitted[:i+1] {
+			if last.At.Sub(a.At) < 30*time.Millisecond {
+				inLong++
+			}
+			if a.At.UnixMilli()/10 == last.At.UnixMilli()/10 {
+				inFixed++
+			}
+			if last.At.Sub(a.At) < 20*time.Millisecond {
+				tokens += a.InputTokens
+			}
+		}
+		if inLong > requests || inFixed > each || tokens > input {
+			t.Fatalf("windows that end with request %d hold %d and %d requests and %d tokens", i, inLong, inFixed, tokens)
+		}
 	}
 }
