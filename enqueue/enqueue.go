@@ -71,6 +71,8 @@ type Enqueuer struct {
 type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
+	Close(ctx context.Context, evaluation string) error
+	Open(ctx context.Context, evaluation string) error
 }
 
 // Submit stores an evaluation and pushes the first window of its runs. The same
@@ -116,6 +118,9 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		if _, err := q.Retry(ctx, id, s.Retry); err != nil {
 			return Receipt{}, err
 		}
+	}
+	if err := q.open(ctx, id); err != nil {
+		return Receipt{}, err
 	}
 	receipt := Receipt{ID: id, Created: created, Kept: kept}
 	for _, p := range plans {

@@ -43,6 +43,21 @@ func (p *pinned) Unregister(_ context.Context, holder string) error {
 	return nil
 }
 
+func (p *pinned) Close(ctx context.Context, evaluation string) error {
+	return p.Register(ctx, "closed/"+evaluation, nil)
+}
+
+func (p *pinned) Open(ctx context.Context, evaluation string) error {
+	return p.Unregister(ctx, "closed/"+evaluation)
+}
+
+func (p *pinned) closed(evaluation string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.of["closed/"+evaluation]
+	return ok
+}
+
 // bench is one test's Redis with what works on it.
 type bench struct {
 	t      *testing.T

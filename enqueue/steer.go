@@ -2,6 +2,7 @@ package enqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -9,6 +10,46 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
+
+// Pause keeps calls of an active evaluation from being begun, in every process
+// from the moment it returns; those in flight end and are recorded. It returns
+// the status afterwards: paused, or done or cancelled.
+func (q *Enqueuer) Pause(ctx context.Context, id eval.ID) (record.Status, error) {
+	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id) })
+}
+
+// Cancel ends every run of an evaluation that has not ended: as after Pause no
+// call is begun any more, and what those in flight come to is not recorded. It
+// returns the status afterwards: cancelled, or done.
+func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error) {
+	r, err := q.Store.Evaluation(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Cancel(ctx, r) })
+}
+
+// halt closes an evaluation's limits before its status is changed, and opens
+// them where it does not stop after all.
+func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.Status, error)) (record.Status, error) {
+	if err := q.Limits.Close(ctx, string(id)); err != nil {
+		return "", err
+	}
+	status, err := change()
+	if err != nil || status != record.StatusPaused && status != record.StatusCancelled {
+		err = errors.Join(err, q.Limits.Open(context.WithoutCancel(ctx), string(id)))
+	}
+	return status, err
+}
+
+// open lets calls of an evaluation begin that is not paused.
+func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
+	r, err := q.Store.Evaluation(ctx, id)
+	if err != nil || r.Status == record.StatusPaused {
+		return err
+	}
+	return q.Limits.Open(ctx, string(id))
+}
 
 // Resume lets a paused evaluation go on and pushes what it lacks. It returns the
 // status afterwards: active, or done or cancelled, which do not go on.
@@ -24,6 +65,9 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 	}
 	status, err := q.Store.Resume(ctx, id)
 	if err != nil || status != record.StatusActive {
+		return status, err
+	}
+	if err := q.Limits.Open(ctx, string(id)); err != nil {
 		return status, err
 	}
 	return status, q.start(ctx, id)
@@ -133,6 +177,9 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error {
 	if err := limits.Unregister(ctx, string(id)); err != nil {
 		return fmt.Errorf("unpin limits of %s: %w", id, err)
+	}
+	if err := limits.Open(ctx, string(id)); err != nil {
+		return err
 	}
 	return s.Deactivate(ctx, id)
 }

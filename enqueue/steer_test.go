@@ -108,22 +108,34 @@ func TestSubmissionResumesWhatIsPausedAndNotWhatIsCancelled(t *testing.T) {
 	b := setup(t)
 	s := submission("paused", 3)
 	receipt := b.submit(s)
-	if _, err := b.store.Pause(t.Context(), receipt.ID); err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if status, err := b.enqueuer(b.store).Pause(t.Context(), receipt.ID); err != nil || status != record.StatusPaused {
+			t.Fatalf("Pause = %s, %v; want paused", status, err)
+		}
+	}
+	if !b.limits.closed(string(receipt.ID)) {
+		t.Error("calls of a paused evaluation are admitted")
 	}
 	if done := b.pull("p", 10); len(done) != 0 {
 		t.Fatalf("%d runs of a paused evaluation were carried out", len(done))
 	}
 	b.submit(s)
+	if b.limits.closed(string(receipt.ID)) {
+		t.Error("calls of an evaluation that goes on are not admitted")
+	}
 	if done := b.pull("p", 3); len(done) != 3 {
 		t.Fatalf("%d runs after the submission, want 3", len(done))
 	}
-	r, err := b.store.Evaluation(t.Context(), receipt.ID)
-	if err != nil {
-		t.Fatal(err)
+	for range 2 {
+		if status, err := b.enqueuer(b.store).Cancel(t.Context(), receipt.ID); err != nil || status != record.StatusCancelled {
+			t.Fatalf("Cancel = %s, %v; want cancelled", status, err)
+		}
 	}
-	if _, err := b.store.Cancel(t.Context(), r); err != nil {
-		t.Fatal(err)
+	if !b.limits.closed(string(receipt.ID)) {
+		t.Error("calls of a cancelled evaluation are admitted")
+	}
+	if status, err := b.enqueuer(b.store).Pause(t.Context(), receipt.ID); err != nil || status != record.StatusCancelled {
+		t.Errorf("Pause = %s, %v; want cancelled", status, err)
 	}
 	if _, err := b.enqueuer(b.store).Submit(t.Context(), s); !errors.Is(err, store.ErrCancelled) {
 		t.Errorf("submission of a cancelled evaluation: %v; want ErrCancelled", err)

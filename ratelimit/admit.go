@@ -151,6 +151,10 @@ func (b *batch) args(l *Limiter) []any {
 		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start,
 			r.input, r.output, r.moreInput, r.moreOutput)
 		of(r.rules)
+		args = append(args, 2*len(r.remaining))
+		for _, left := range r.remaining {
+			args = append(args, b.indices[left.rule.id], left.units)
+		}
 	}
 	for _, g := range b.groups {
 		args = append(args, flag(g.aged))

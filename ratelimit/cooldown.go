@@ -26,6 +26,27 @@ func (l *Limiter) HoldBack(ctx context.Context, scope Scope, wait time.Duration)
 	return nil
 }
 
+// HoldBack holds back, as the Limiter's does, every call of the limit that the
+// lease's call was refused under: of the kind that the provider named, or any
+// ("") when it named none. Where no limit of that kind is in force it is the
+// call's model.
+func (e *Lease) HoldBack(ctx context.Context, kind Kind, wait time.Duration) error {
+	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
+	var found *rule
+	for _, r := range e.rules {
+		if kind == "" || r.Kind != kind || r.Provider == "" && r.Group == "" {
+			continue
+		}
+		if found == nil || r.Model != "" {
+			found = r
+		}
+	}
+	if found != nil {
+		scope = Scope{Provider: found.Provider, Model: found.Model, Group: found.Group}
+	}
+	return e.limiter.HoldBack(ctx, scope, wait)
+}
+
 // cooldownsOf names the cooldowns that hold a call back, the widest first.
 func cooldownsOf(call Scope) []string {
 	var names []string

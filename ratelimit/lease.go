@@ -11,6 +11,7 @@ import (
 type Lease struct {
 	limiter *Limiter
 	id      string
+	call    Scope
 	rules   []*rule
 	boundBy string
 	waited  time.Duration
@@ -30,6 +31,13 @@ type Lease struct {
 	onLosing []func(error)
 	// Tokens used beyond those reserved, below 0 when it used less.
 	moreInput, moreOutput int64
+	remaining             []remaining
+}
+
+// remaining is what a provider said is left of a limit.
+type remaining struct {
+	rule  *rule
+	units int64
 }
 
 // ID is the Request's.
@@ -99,6 +107,22 @@ func (e *Lease) Settle(input, output int64) {
 	e.moreInput, e.moreOutput = input-e.input, output-e.output
 }
 
+// Observe notes what the provider's headers say is left of a minute's calls or
+// tokens, before the lease's release: when that is less than this limiter would
+// give, because others use the account too or the provider counts otherwise, the
+// limit is tightened to it. It is never loosened: what the headers said is old.
+func (e *Lease) Observe(kind Kind, left int64) {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	for _, r := range e.rules {
+		said := r.Kind == kind && r.Provider != "" && r.Period == time.Minute
+		// Of a rate no count is known, only that nothing is saved up any more.
+		if said && (r.way == byRate && left == 0 || r.way == byWindow && r.Window.Length == r.Period) {
+			e.remaining = append(e.remaining, remaining{rule: r, units: max(0, left)})
+		}
+	}
+}
+
 // Release ends the lease and returns when Redis has it, or with an error when
 // ctx ends before; the limiter goes on trying then. A second Release waits for
 // the first. Use it in every exit path, with a context that outlives the call's.
@@ -126,7 +150,7 @@ func (e *Lease) end(r release) *release {
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
 		r.start, r.input, r.output = e.startMicros, e.input, e.output
-		r.moreInput, r.moreOutput = e.moreInput, e.moreOutput
+		r.moreInput, r.moreOutput, r.remaining = e.moreInput, e.moreOutput, e.remaining
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -146,6 +170,7 @@ type release struct {
 	written chan struct{} // closed when Redis has it
 	// Tokens reserved, and used beyond that.
 	input, output, moreInput, moreOutput int64
+	remaining                            []remaining
 }
 
 // confirm waits until a release is written, and writes it itself when the pump

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -41,7 +42,7 @@ func OnConnect(namespace string, lease time.Duration) func(context.Context, *red
 		if err == nil && known[1] != nil && known[1] != "" {
 			var run string
 			if run, _, err = server(ctx, conn); err == nil && run != "" && run != known[1] {
-				err = l.beginWith(ctx, conn, run, 0)
+				err = l.beginWith(ctx, conn, run, 0, l.cfg.Lease)
 			}
 		}
 		var answered redis.Error
@@ -74,13 +75,14 @@ func (l *Limiter) begin(ctx context.Context) error {
 	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") {
 		up = 0
 	}
-	return l.beginWith(ctx, l.client, run, up)
+	return l.beginWith(ctx, l.client, run, up, l.cfg.Lease)
 }
 
-// beginWith is the begin script; memory is how far back Redis remembers.
-func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory time.Duration) error {
+// beginWith is the begin script; memory is how far back Redis remembers, unknown
+// for how long from there it may not know every lease.
+func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration) error {
 	err := beginScript.Run(ctx, c, []string{l.keys.registry()},
-		rand.Text(), run, memory.Microseconds(), l.cfg.Lease.Microseconds()).Err()
+		rand.Text(), run, memory.Microseconds(), unknown.Microseconds()).Err()
 	if err != nil {
 		return fmt.Errorf("begin epoch: %w", err)
 	}
@@ -118,6 +120,53 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 		}
 	}
 	return run, up, nil
+}
+
+// Begin begins an epoch in an empty registry, of a Redis whose memory goes so
+// far back and which no process of before uses any more: an embedded one, whose
+// folder tells when the last call was made. It does nothing when an epoch is in
+// force.
+func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
+	if err := l.beginWith(ctx, l.client, "", memory, 0); err != nil {
+		return fmt.Errorf("begin limits: %w", err)
+	}
+	return nil
+}
+
+// Reseed tells the quotas in force that Redis does not remember what was used of
+// them, by who: used counts the calls that a quota's scope matches and that
+// started between two times.
+func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time) (int64, error)) error {
+	fields, err := l.client.HGetAll(ctx, l.keys.registry()).Result()
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	registry, err := parseRegistry(l.keys, fields)
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	micros, err := strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64)
+	if err != nil {
+		return fmt.Errorf("read limits: since: %w", err)
+	}
+	since := time.UnixMicro(micros)
+	for _, r := range registry.rules {
+		if r.way != byQuota {
+			continue
+		}
+		last, _, _ := resets(time.Now(), r.zone)
+		if !since.After(last) {
+			continue
+		}
+		n, err := used(r.Scope, last, since)
+		if err == nil {
+			err = l.Seed(ctx, who, r.Limit, n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Seed tells a quota in force what was used of it today, by calls of which Redis

@@ -174,3 +174,61 @@ func TestHeldCallsCountUntilTheirLatestEnd(t *testing.T) {
 		mustRelease(t, second)
 	})
 }
+
+// What a quota's calls of before came to is asked of whoever can count them, and
+// only of a quota that Redis does not remember.
+func TestReseed(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		quota := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 3, Resets: "UTC"}
+		if err := client.Del(t.Context(), "{ef}:limits").Err(); err != nil {
+			t.Fatal(err)
+		}
+		l := tools(client)
+		if err := l.Begin(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		register(t, client, "fleet", quota)
+		p := start(t, connect(), "w")
+		asked := 0
+		reseed := func() {
+			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time) (int64, error) {
+				asked++
+				if of != quota.Scope || !from.Before(to) || to.After(time.Now()) {
+					t.Errorf("asked for the calls of %+v from %s to %s", of, from, to)
+				}
+				return 2, nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond}); err == nil {
+			t.Error("a forgotten quota admitted a call")
+		}
+		reseed()
+		reseed()
+		mustRelease(t, mustAcquire(t, p, newID(), openai))
+		reseed() // what was counted since stays
+		if _, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond}); err == nil {
+			t.Error("a quota of 3 admitted a fourth call")
+		}
+		if asked != 3 {
+			t.Errorf("asked %d times for what was used, want 3", asked)
+		}
+		counted := quota
+		counted.Scope = Scope{Provider: "other"}
+		if err := client.Del(t.Context(), "{ef}:limits").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Begin(t.Context(), longAgo); err != nil {
+			t.Fatal(err)
+		}
+		register(t, client, "fleet", counted)
+		asked = 0
+		reseed()
+		if asked != 0 {
+			t.Error("asked for what was used of a quota that Redis remembers")
+		}
+	})
+}

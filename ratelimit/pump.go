@@ -401,7 +401,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 	p.admissions++
 	g.last = p.admissions
 	e := &Lease{
-		limiter: p.Limiter, id: c.ID, rules: g.rules,
+		limiter: p.Limiter, id: c.ID, call: c.Call, rules: g.rules,
 		input: c.Input, output: c.Output, counts: c.counts(),
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.

@@ -19,11 +19,7 @@ func cancelCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			r, err := t.store.Evaluation(c.Context, t.id)
-			if err != nil {
-				return t.failure(c.Context, err)
-			}
-			status, err := t.store.Cancel(c.Context, r)
+			status, err := t.enqueuer().Cancel(c.Context, t.id)
 			if err != nil {
 				return t.failure(c.Context, err)
 			}

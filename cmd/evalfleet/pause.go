@@ -13,7 +13,7 @@ func pauseCommand(p *process) *cli.Command {
 		Name:      "pause",
 		Usage:     "begin no more runs of an evaluation until it is resumed",
 		ArgsUsage: "ID|DIR",
-		Description: "Calls in flight may end and are recorded; within a second no other begins. " +
+		Description: "Calls in flight may end and are recorded; no other begins. " +
 			"`evalfleet resume` lets it go on, and so does submitting it again, with other limits where those were changed. " +
 			"DIR is the output folder of an `evalfleet run` that is going on.",
 		Action: func(c *cli.Context) error {
@@ -22,7 +22,7 @@ func pauseCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			status, err := t.store.Pause(c.Context, t.id)
+			status, err := t.enqueuer().Pause(c.Context, t.id)
 			if err != nil {
 				return t.failure(c.Context, err)
 			}

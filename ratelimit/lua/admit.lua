@@ -26,7 +26,8 @@
 --       for each lease that ends: id, µs to keep it, 1 when it was never used,
 --         its start (µs), input and output that it was admitted with, input and
 --         output that it used beyond them (below 0: less), n, n indices of its
---         limits
+--         limits, 2m, m times the index of a limit and what its provider says is
+--         left of it
 --       for each group: 1 when its first call has waited long, n, n indices of
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
 --         id, input, output, µs that it counts without renewals (0: a lease)
@@ -266,6 +267,22 @@ local function quota_in(limit, units)
   return 0
 end
 
+-- tighten makes a limit give no more than its provider says is left of it.
+local function tighten(limit, left)
+  if limit.kind == 'r' then
+    pace(limit)
+    local empty = now + math.ceil(limit.burst * limit.interval)
+    if limit.tat < empty then
+      limit.tat = empty
+      limit.changed = true
+    end
+  elseif limit.kind == 'w' then
+    window(limit)
+    local excess = limit.max - limit.total - left
+    if excess > 0 then count(limit, now, excess) end
+  end
+end
+
 for _ = 1, tonumber(ARGV[9]) do
   local id, keep, unused, start = argument(), number(), argument() == '1', number()
   local input, output = number(), number()
@@ -320,6 +337,10 @@ for _ = 1, tonumber(ARGV[9]) do
         end
       end
     end
+  end
+  local said = list(number)
+  for k = 1, #said, 2 do
+    if held then tighten(limits[said[k]], said[k + 1]) end
   end
 end
 

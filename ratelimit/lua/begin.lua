@@ -2,7 +2,8 @@
 --
 -- KEYS  1 registry
 -- ARGV  1 name of the new epoch  2 run id of the server, "" when it does not tell
---       3 µs that its memory goes back  4 µs for which a lease stands unrenewed
+--       3 µs that its memory goes back  4 µs from there for which leases
+--       may be unknown
 -- Reply 1 when a new epoch began, else 0
 --
 -- Twice is once: the epoch is in force then.

@@ -1,4 +1,5 @@
--- Tells a quota what was used of it before Redis lost its memory.
+-- Tells a quota what was used of it before Redis lost its memory. One that was
+-- counted without being told is remembered, and stays.
 --
 -- KEYS  1 the quota's state
 -- ARGV  1 who tells  2 units  3 next reset (µs)
@@ -12,7 +13,9 @@ local field = 'told:' .. ARGV[1]
 local saved = redis.call('HMGET', KEYS[1], 'used', 'reset', field)
 local used = 0
 if tonumber(saved[2] or 0) > now then
-  used = tonumber(saved[1] or 0) - tonumber(saved[3] or 0)
+  used = tonumber(saved[1] or 0)
+  if redis.call('HLEN', KEYS[1]) == 2 then return used end
+  used = used - tonumber(saved[3] or 0)
 else
   redis.call('DEL', KEYS[1])
 end

@@ -1,0 +1,77 @@
+package ratelimit
+
+import (
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestClosedEvaluationBeginsNoCall(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "ev-a", inFlight(Scope{Evaluation: "ev-a"}, 1))
+		a := start(t, connect(), "a")
+		held := mustAcquire(t, a, newID(), openai)
+		waits := make(chan *Lease, 1)
+		go func() { waits <- mustAcquire(t, a, newID(), openai) }()
+		eventually(t, "a call waits", func() bool { return a.Waiting() == 1 })
+		for range 2 {
+			if err := a.Close(t.Context(), "ev-a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustRelease(t, held)
+		other := Scope{Provider: "openai", Model: "gpt-5", Evaluation: "ev-b"}
+		mustRelease(t, mustAcquire(t, a, newID(), other))
+		select {
+		case <-waits:
+			t.Fatal("a call of a closed evaluation was admitted")
+		case <-time.After(2 * patience):
+		}
+		if err := a.Open(t.Context(), "ev-a"); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, <-waits)
+	})
+}
+
+// A provider's headers tighten a limit and never loosen it.
+func TestHeadersTighten(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		window := tokens(1000, time.Minute, 0)
+		pace := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 60, Period: time.Minute, Burst: 10}
+		register(t, client, "fleet", window, pace)
+		p := start(t, connect(), "w")
+		call := func(tokens, leftTokens, leftCalls int64) (wait time.Duration) {
+			lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: tokens, MaxWait: 10 * time.Millisecond})
+			if refusal, ok := err.(*Refusal); ok {
+				return refusal.Wait
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			lease.Observe(Tokens, leftTokens)
+			lease.Observe(Requests, leftCalls)
+			mustRelease(t, lease)
+			return 0
+		}
+		call(100, 5000, 50) // more than there is: nothing changes
+		if wait := call(800, 100, 50); wait != 0 {
+			t.Errorf("800 of 900 tokens wait %s, want none", wait)
+		}
+		if wait := call(0, 40, 50); wait != 0 {
+			t.Errorf("a call of no tokens waits %s, want none", wait)
+		}
+		if wait := call(60, 40, 50); wait < 50*time.Second {
+			t.Errorf("60 tokens of 40 that are left wait %s, want about a minute", wait)
+		}
+		if wait := call(40, 0, 0); wait != 0 {
+			t.Errorf("40 tokens of 40 wait %s, want none", wait)
+		}
+		if wait := call(0, 0, 0); wait < 900*time.Millisecond || wait > time.Second {
+			t.Errorf("a call after none was left waits %s, want one interval of a second", wait)
+		}
+	})
+}
