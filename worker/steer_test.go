@@ -163,8 +163,8 @@ func TestDeletedWhileWorkersRun(t *testing.T) {
 	if _, most := b.provider.count(); most > 4 {
 		t.Errorf("%d calls at once under a limit of 4", most)
 	}
-	if held := b.store.Client().HKeys(t.Context(), "{ef}:limits").Val(); len(held) > 1 {
-		t.Errorf("limits are still held: %v", held)
+	if held, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).InForce(t.Context()); err != nil || len(held) != 0 {
+		t.Errorf("limits are still held: %v, %v", held, err)
 	}
 }
 
