@@ -1,12 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -165,7 +166,7 @@ func TestLimitsAreCombined(t *testing.T) {
 				}
 				got[id] = l.Max
 			}
-			if diff := cmp.Diff(c.limits, got); diff != "" {
+			if diff := gocmp.Diff(c.limits, got); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
 			warnings := strings.ReplaceAll(Problems(s.Warnings).Error(), dir+string(filepath.Separator), "")
@@ -192,6 +193,12 @@ func TestRates(t *testing.T) {
 		{"{requests_per_minute: 500, window: sliding}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
 		{"{requests_per_minute: 500, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Max: 500, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}, Jitter: time.Second}},
+		{"{tokens_per_minute: 200000, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Kind: ratelimit.Tokens, Max: 200000, Period: time.Minute,
+			Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}, Jitter: time.Second}},
+		{"input_tokens_per_minute: 3", ratelimit.Limit{Kind: ratelimit.InputTokens, Max: 3, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"{output_tokens_per_minute: 4000, window: bucket}", ratelimit.Limit{Kind: ratelimit.OutputTokens, Max: 4000, Period: time.Minute}},
+		{"requests_per_day: 10000", ratelimit.Limit{Max: 10000, Resets: "UTC"}},
+		{"{requests_per_day: 10000, day_resets: America/Los_Angeles}", ratelimit.Limit{Max: 10000, Resets: "America/Los_Angeles"}},
 		{"{requests_per_minute: 500, window: bucket}", ratelimit.Limit{Max: 500, Period: time.Minute}},
 	} {
 		t.Run(c.text, func(t *testing.T) {
@@ -201,8 +208,8 @@ func TestRates(t *testing.T) {
 				block = c.text
 			}
 			f := fleet(t, "concurrency: {per_provider: {simulator: {"+block+"}}}\n")
-			c.want.Provider, c.want.Kind = "simulator", ratelimit.Requests
-			if diff := cmp.Diff([]ratelimit.Limit{c.want}, f.Limits); diff != "" {
+			c.want.Provider, c.want.Kind = "simulator", cmp.Or(c.want.Kind, ratelimit.Requests)
+			if diff := gocmp.Diff([]ratelimit.Limit{c.want}, f.Limits); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
 		})
@@ -220,6 +227,15 @@ func TestBeats(t *testing.T) {
 	slots := func(n int64, s ratelimit.Scope) ratelimit.Limit {
 		return ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: n}
 	}
+	tokens := func(kind ratelimit.Kind, n int64, charged bool) ratelimit.Limit {
+		l := minute(n, ratelimit.Sliding, time.Minute)
+		l.Kind, l.Charged = kind, charged
+		return l
+	}
+	day := func(n int64, zone string) ratelimit.Limit {
+		return ratelimit.Limit{Kind: ratelimit.Requests, Max: n, Resets: zone}
+	}
+	const here, there = "UTC", "America/Los_Angeles"
 	p, m := ratelimit.Scope{Provider: "p"}, ratelimit.Scope{Provider: "p", Model: "m"}
 	for _, c := range []struct {
 		name string
@@ -243,6 +259,26 @@ func TestBeats(t *testing.T) {
 		{"long window over a short one", minute(60, ratelimit.Sliding, time.Minute), minute(60, ratelimit.Sliding, 10*time.Second), false},
 		{"fixed over sliding", minute(60, ratelimit.Fixed, time.Minute), minute(60, ratelimit.Sliding, time.Minute), false},
 		{"fixed over sliding of twice", minute(60, ratelimit.Fixed, time.Minute), minute(120, ratelimit.Sliding, time.Minute), true},
+		{"fewer tokens", tokens(ratelimit.Tokens, 9, false), tokens(ratelimit.Tokens, 10, false), true},
+		{"more tokens", tokens(ratelimit.Tokens, 11, false), tokens(ratelimit.Tokens, 10, false), false},
+		{"tokens over their input", tokens(ratelimit.Tokens, 10, false), tokens(ratelimit.InputTokens, 10, false), true},
+		{"tokens over their output", tokens(ratelimit.Tokens, 10, true), tokens(ratelimit.OutputTokens, 10, true), true},
+		{"input over tokens", tokens(ratelimit.InputTokens, 1, false), tokens(ratelimit.Tokens, 10, false), false},
+		{"input over output", tokens(ratelimit.InputTokens, 1, false), tokens(ratelimit.OutputTokens, 10, false), false},
+		{"tokens used over tokens reserved", tokens(ratelimit.Tokens, 1, false), tokens(ratelimit.Tokens, 10, true), false},
+		{"tokens over requests", tokens(ratelimit.Tokens, 1, false), minute(10, ratelimit.Sliding, time.Minute), false},
+		{"a minute over a day", minute(10, ratelimit.Sliding, time.Minute), day(14400, here), true},
+		{"a minute over a smaller day", minute(10, ratelimit.Sliding, time.Minute), day(14399, here), false},
+		{"a minute over a day that may have 25 hours", minute(10, ratelimit.Sliding, time.Minute), day(14999, there), false},
+		{"a minute over the longest day", minute(10, ratelimit.Sliding, time.Minute), day(15000, there), true},
+		{"a bucket over a day", bucket(1, 5), day(86405, here), true},
+		{"a bucket over a smaller day", bucket(1, 5), day(86404, here), false},
+		{"a day over a minute", day(5, here), minute(10, ratelimit.Sliding, time.Minute), true},
+		{"a day over a minute at midnight", day(6, here), minute(10, ratelimit.Fixed, time.Minute), false},
+		{"a day over a bucket", day(5, here), bucket(1, 10), true},
+		{"a day over a bucket at midnight", day(5, here), bucket(1, 9), false},
+		{"a smaller day", day(5, here), day(6, here), true},
+		{"a smaller day elsewhere", day(5, here), day(6, there), false},
 		{"sliding over fixed", minute(60, ratelimit.Sliding, time.Minute), minute(60, ratelimit.Fixed, time.Minute), true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -273,6 +309,11 @@ func TestTightest(t *testing.T) {
 		if got != want {
 			t.Errorf("got %+v, want %+v", got, want)
 		}
+	}
+	c := a
+	c.Charged = true
+	if !tightest(a, c).Charged || !tightest(c, a).Charged {
+		t.Error("one of two charges what is reserved: got a limit that does not")
 	}
 	b.Window = ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Second}
 	if got := tightest(a, b).Window; got != b.Window {
@@ -310,5 +351,86 @@ func TestAbandonedCalls(t *testing.T) {
 				t.Errorf("warnings: got %q, want %q", got, c.warning)
 			}
 		})
+	}
+}
+
+// A day ends where the fleet's settings say, or else the file's.
+func TestWhereADayEnds(t *testing.T) {
+	t.Parallel()
+	quota := func(keys string) string {
+		return "concurrency: {per_provider: {simulator: {" + keys + "}}}\n"
+	}
+	for _, c := range []struct{ name, fleet, file, want, warning string }{
+		{"nobody says", "requests_per_day: 9", "requests_per_day: 8", "UTC", ""},
+		{"the file", "requests_per_day: 9", "requests_per_day: 8, day_resets: Asia/Tokyo", "Asia/Tokyo", ""},
+		{"the fleet", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8", "Asia/Tokyo", ""},
+		{"both the same", "requests_per_day: 9, day_resets: UTC", "requests_per_day: 8, day_resets: UTC", "UTC", ""},
+		{"the fleet against the file", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8, day_resets: UTC", "Asia/Tokyo",
+			"concurrency.per_provider.simulator.day_resets: no effect: Asia/Tokyo (FLEET:1) holds; say the same, or leave it out"},
+		{"without a quota", "requests_per_day: 9", "day_resets: Asia/Tokyo", "UTC",
+			"concurrency.per_provider.simulator.day_resets: day_resets has no effect here; set requests_per_day beside it, or leave it out"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := fleet(t, quota(c.fleet))
+			s := load(t, with(two, "eval.yaml", minimal+quota(c.file)), Options{Fleet: f})
+			for _, l := range s.Settings.Limits {
+				if l.Kind == ratelimit.Requests && l.Resets != c.want {
+					t.Errorf("got %v, want days of %s", l, c.want)
+				}
+			}
+			want := strings.ReplaceAll(c.warning, "FLEET", f.written[0].at.file)
+			if got := Problems(s.Warnings).Error(); !strings.HasSuffix(got, want) || (want == "") != (got == "") {
+				t.Errorf("warnings: got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// Window and jitter shape limits a minute; beside none they are a mistake.
+func TestShapesOfNothing(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, "concurrency: {groups: {g: {window: bucket, jitter: 1s, rate_limit: {qps: 2}}}}\n")
+	for i, key := range []string{"window", "jitter"} {
+		want := key + " has no effect here; set a limit a minute beside it, or leave it out"
+		if len(f.Warnings) != 2 || !strings.HasSuffix(f.Warnings[i].String(), want) {
+			t.Errorf("warnings: got %v, want %q", f.Warnings, want)
+		}
+	}
+}
+
+// OpenAI and Azure charge what a call reserves, wherever their providers are
+// configured; others what it used; and a provider may say so itself.
+func TestWhatTokensAreCharged(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, `
+concurrency:
+  groups: {g: {tokens_per_minute: 1}}
+  per_provider:
+    openai-chat: {tokens_per_minute: 10, requests_per_minute: 5, models: {m: {output_tokens_per_minute: 3}}}
+    openrouter: {tokens_per_minute: 10}
+    azure: {input_tokens_per_minute: 10}
+    mine: {tokens_per_minute: 10}
+    settles: {tokens_per_minute: 10}
+providers:
+  azure: {base_url: "https://me.openai.azure.com/openai/v1"}
+  mine: {base_url: "http://127.0.0.1/v1", charges: reserved}
+  settles: {base_url: "https://api.openai.com/v1", charges: used}
+`)
+	charged := map[string]bool{}
+	for _, l := range f.Limits {
+		if l.Charged {
+			charged[l.ID()] = true
+		}
+	}
+	want := map[string]bool{
+		"provider/openai-chat/tokens/1m0s": true, "provider/openai-chat/model/m/output_tokens/1m0s": true,
+		"provider/azure/input_tokens/1m0s": true, "provider/mine/tokens/1m0s": true,
+	}
+	if diff := gocmp.Diff(want, charged); diff != "" {
+		t.Errorf("limits that charge what is reserved (-want +got):\n%s", diff)
+	}
+	if (Provider{BaseURL: "https://notopenai.azure.com.example/v1"}).ChargesReserved() {
+		t.Error("a host that only looks like Azure's charges what is reserved")
 	}
 }

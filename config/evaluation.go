@@ -176,12 +176,13 @@ func (s *draft) finish() (*Submission, error) {
 		return nil, err
 	}
 	s.asked.Normalize()
+	s.own.charged(s.known)
 	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)
 	if own.max > 0 {
-		limits = append(limits, limit{ratelimit.Limit{
+		limits = append(limits, limit{Limit: ratelimit.Limit{
 			Scope: ratelimit.Scope{Evaluation: string(s.asked.ID())},
 			Kind:  ratelimit.Concurrency, Max: int64(own.max),
-		}, own.at})
+		}, at: own.at})
 	}
 	s.settings.Limits = s.combine(limits, s.top.file)
 	s.settings.Hold = s.fleet.Hold || s.own.hold

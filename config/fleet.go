@@ -63,10 +63,11 @@ func LoadFleet(path string) (*Fleet, error) {
 	if err := found.err(); err != nil {
 		return nil, err
 	}
+	c.charged(fleet.Providers)
 	fleet.written = c.limits
 	if c.max.max > 0 {
 		fleet.max = c.max
-		fleet.written = append(fleet.written, limit{ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(c.max.max)}, c.max.at})
+		fleet.written = append(fleet.written, limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(c.max.max)}, at: c.max.at})
 	}
 	fleet.Limits = found.combine(fleet.written, path)
 	maps.Copy(fleet.Timeouts, c.timeouts)

@@ -2,33 +2,17 @@ package config
 
 import (
 	"math"
-	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
-
-func parseWindow(word string) (ratelimit.Window, bool) {
-	shape, length, _ := strings.Cut(word, ":")
-	w := ratelimit.Window{Shape: ratelimit.Shape(shape), Length: defaultWindow}
-	if w.Shape != ratelimit.Sliding && w.Shape != ratelimit.Fixed {
-		return w, false
-	}
-	if length != "" {
-		d, err := time.ParseDuration(length)
-		if err != nil || d <= 0 || d > 24*time.Hour {
-			return w, false
-		}
-		w.Length = d
-	}
-	return w, true
-}
 
 // combine puts the limits of several files together, strongest file last: of
 // two with one id the tightest stays, as everywhere else, and a limit that
 // another always beats is a warning. Fleet limits that are beaten are no news to
 // whoever submits an evaluation, so only limits written in file are warned of.
 func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
+	f.oneZone(limits, file)
 	for i, a := range limits {
 		if a.at.file != file {
 			continue
@@ -55,6 +39,27 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 	return all
 }
 
+// oneZone gives quotas of one id one time zone, the first that is written; an
+// account has only one.
+func (f *findings) oneZone(limits []limit, file string) {
+	zones := map[string]limit{}
+	for _, l := range limits {
+		if _, ok := zones[l.ID()]; !ok && l.zoneAt != (place{}) {
+			zones[l.ID()] = l
+		}
+	}
+	for i, l := range limits {
+		holds, ok := zones[l.ID()]
+		if !ok || l.Resets == holds.Resets {
+			continue
+		}
+		if l.zoneAt != (place{}) && l.at.file == file {
+			f.warn(l.zoneAt, "say the same, or leave it out", "no effect: %s (%s) holds", holds.Resets, holds.zoneAt.origin())
+		}
+		limits[i].Resets = holds.Resets
+	}
+}
+
 // origin is the place as said within a sentence.
 func (p place) origin() string {
 	if p.file == "" {
@@ -73,6 +78,7 @@ func tightest(a, b ratelimit.Limit) ratelimit.Limit {
 		a.Burst = min(a.Burst, b.Burst)
 	}
 	a.Jitter = max(a.Jitter, b.Jitter)
+	a.Charged = a.Charged || b.Charged
 	if stricter(b.Window, a.Window) {
 		a.Window = b.Window
 	}
@@ -95,28 +101,57 @@ func stricter(a, b ratelimit.Window) bool {
 // that b applies to, and whatever a lets through, b does too. When that cannot be
 // told it is false.
 func beats(a, b ratelimit.Limit) bool {
-	if a.Kind != b.Kind || !a.Matches(b.Scope) {
+	covers := a.Kind == b.Kind ||
+		a.Kind == ratelimit.Tokens && (b.Kind == ratelimit.InputTokens || b.Kind == ratelimit.OutputTokens)
+	if !covers || !a.Matches(b.Scope) || b.Charged && !a.Charged {
 		return false
 	}
-	if a.Kind == ratelimit.Concurrency {
-		return a.Max <= b.Max
-	}
-	rate := func(l ratelimit.Limit) float64 { return float64(l.Max) / l.Period.Seconds() }
-	within := func(l ratelimit.Limit, w time.Duration) float64 { return rate(l) * w.Seconds() }
-	aBucket, bBucket := a.Window.Shape == "", b.Window.Shape == ""
 	switch {
-	case aBucket && bBucket:
-		return rate(a) <= rate(b) && burst(a) <= burst(b)
-	case aBucket:
-		return within(a, b.Window.Length)+burst(a) <= within(b, b.Window.Length)
-	case bBucket:
+	case a.Kind == ratelimit.Concurrency:
+		return a.Max <= b.Max
+	case a.Resets != "" && b.Resets != "":
+		return a.Max <= b.Max && a.Resets == b.Resets
+	case b.Resets != "":
+		return most(a, longestDay(b)) <= float64(b.Max)
+	case b.Window.Shape != "":
+		return a.Resets == "" && a.Window == b.Window && rate(a) <= rate(b) || most(a, b.Window.Length) <= within(b, b.Window.Length)
+	case a.Resets != "":
+		return 2*float64(a.Max) <= burst(b) && float64(a.Max)/shortestDay.Seconds() <= rate(b)
+	case a.Window.Shape != "":
 		return rate(a) <= rate(b) && within(a, a.Window.Length) <= burst(b)
 	}
-	periods := math.Ceil(float64(b.Window.Length) / float64(a.Window.Length))
-	if a.Window.Shape == ratelimit.Fixed && (b.Window != a.Window) {
-		periods++ // a window may overlap one fixed period more than it is long
+	return rate(a) <= rate(b) && burst(a) <= burst(b)
+}
+
+// most is the greatest number of calls, or tokens, that a limit lets through in
+// any span of a length.
+func most(l ratelimit.Limit, span time.Duration) float64 {
+	periods := func(length time.Duration) float64 { return math.Ceil(float64(span) / float64(length)) }
+	switch {
+	case l.Resets != "":
+		return (periods(shortestDay) + 1) * float64(l.Max)
+	case l.Window.Shape == "":
+		return within(l, span) + burst(l)
+	case l.Window.Shape == ratelimit.Fixed: // a span may overlap one period more than it is long
+		return (periods(l.Window.Length) + 1) * within(l, l.Window.Length)
 	}
-	return periods*within(a, a.Window.Length) <= within(b, b.Window.Length)
+	return periods(l.Window.Length) * within(l, l.Window.Length)
+}
+
+// rate is what a limit lets through a second, within what it does so in a time.
+func rate(l ratelimit.Limit) float64 { return float64(l.Max) / l.Period.Seconds() }
+
+func within(l ratelimit.Limit, span time.Duration) float64 { return rate(l) * span.Seconds() }
+
+// shortestDay is that on which clocks go forward.
+const shortestDay = 23 * time.Hour
+
+// longestDay of a quota is, outside UTC, that on which clocks go back.
+func longestDay(quota ratelimit.Limit) time.Duration {
+	if quota.Resets == defaultZone {
+		return 24 * time.Hour
+	}
+	return 25 * time.Hour
 }
 
 // burst is how many calls a bucket lets through at once.

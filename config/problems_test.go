@@ -70,9 +70,17 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
 		{"later pairs", docs + judge + "pairwise: {pairs: {baseline: a.md}}\n", nil, later("3:20: pairwise.pairs.baseline")},
-		{"later limits", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n      tokens_per_minute: 1\n      requests_per_day: 2\n", nil,
+		{"limits of tokens and days", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n" +
+			"      tokens_per_minute: 0\n      input_tokens_per_minute: 30\n      window: sliding:1s\n      requests_per_day: 2000000000\n      day_resets: Mars/Phobos\n", nil,
 			"eval.yaml:5:20: concurrency.abandoned_calls: \"keep\" stands here; want free, hold\n" +
-				later("8:7: concurrency.per_provider.simulator.tokens_per_minute", "9:7: concurrency.per_provider.simulator.requests_per_day")},
+				"eval.yaml:8:26: concurrency.per_provider.simulator.tokens_per_minute: \"0\" stands here; want a whole number, at least 1\n" +
+				"eval.yaml:9:32: concurrency.per_provider.simulator.input_tokens_per_minute: 30 a minute leave no whole input token in a window of 1s; use a longer window or more input tokens a minute\n" +
+				"eval.yaml:11:25: concurrency.per_provider.simulator.requests_per_day: limit provider/simulator/requests/day: max 2000000000 is not between 1 and 1000000000\n" +
+				"eval.yaml:12:19: concurrency.per_provider.simulator.day_resets: \"Mars/Phobos\" is no time zone; want an IANA name, for example \"UTC\" or \"America/Los_Angeles\""},
+		{"the machine's own zone", minimal + "concurrency: {groups: {g: {requests_per_day: 2, day_resets: Local}}}\n", nil,
+			"eval.yaml:4:61: concurrency.groups.g.day_resets: \"Local\" is no time zone; want an IANA name, for example \"UTC\" or \"America/Los_Angeles\""},
+		{"jitter of days", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 2, jitter: 48h}}}\n", nil,
+			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: limit provider/simulator/requests/1m0s: jitter 48h0m0s is not between 0 and 1h"},
 		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
 			later("4:9: retry.max_retries") + "\n" +
 				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
@@ -18,6 +19,29 @@ type Provider struct {
 	BaseURL string `json:"base_url,omitempty"`    // stands before /chat/completions; empty: the simulator in this process
 	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
 	JSON    string `json:"json,omitempty"`        // how structured output is asked for: "schema", "object", "none"; empty: tried out
+	Charges string `json:"charges,omitempty"`     // what limits of tokens count: ChargesUsed or ChargesReserved; empty: by its address
+}
+
+// What a provider's limits of tokens count of a call.
+const (
+	ChargesUsed     = "used"     // what it used, once that is known
+	ChargesReserved = "reserved" // its input and all that max_completion_tokens allows, from the start
+)
+
+// reserving are the hosts, and domains of hosts, that charge what is reserved.
+var reserving = []string{"api.openai.com", "openai.azure.com"}
+
+// ChargesReserved reports whether the provider gives nothing back of the tokens
+// that a call might have used and did not.
+func (p Provider) ChargesReserved() bool {
+	if p.Charges != "" {
+		return p.Charges == ChargesReserved
+	}
+	u, err := url.Parse(p.BaseURL)
+	return err == nil && slices.ContainsFunc(reserving, func(domain string) bool {
+		host := strings.ToLower(u.Hostname())
+		return host == domain || strings.HasSuffix(host, "."+domain)
+	})
 }
 
 // The dialects of this version.
@@ -77,6 +101,7 @@ func (y *yamlFile) providers(v value, known map[string]Provider, mayOverride boo
 			"dialect":     func(v value) { p.Dialect = y.oneOf(v, []string{DialectChat}, laterDialects) },
 			"base_url":    func(v value) { p.BaseURL = y.baseURL(v) },
 			"api_key_env": func(v value) { p.KeyEnv = y.text(v) },
+			"charges":     func(v value) { p.Charges = y.oneOf(v, []string{ChargesUsed, ChargesReserved}, nil) },
 			"json":        func(v value) { p.JSON = y.oneOf(v, []string{"schema", "object", "none"}, nil) },
 		})
 		if p.BaseURL == "" && !isBuiltIn {

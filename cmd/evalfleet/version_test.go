@@ -1,7 +1,9 @@
 package main
 
 import (
+	"os/exec"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -29,5 +31,17 @@ func TestVersion(t *testing.T) {
 		if code != 0 || !strings.HasPrefix(stdout, "evalfleet ") || stderr != "" {
 			t.Errorf("%v: got exit code %d, stdout %q, stderr %q; want the version", args, code, stdout, stderr)
 		}
+	}
+}
+
+// Containers have no files of time zones.
+func TestTimeZonesAreBuiltIn(t *testing.T) {
+	t.Parallel()
+	packages, err := exec.Command("go", "list", "-deps", ".").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(strings.Fields(string(packages)), "time/tzdata") {
+		t.Error("the program brings no time zones")
 	}
 }

@@ -1,0 +1,181 @@
+package config
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// How a provider is taken to count what it allows a minute, the spread assumed
+// between a grant and its request's arrival, and the zone of its days.
+const (
+	defaultWindow = time.Minute
+	defaultJitter = 500 * time.Millisecond
+	defaultZone   = "UTC"
+)
+
+// limits reads the limits of one scope; more are the scope's further keys.
+func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more keys) {
+	c.scopes = append(c.scopes, scopePlace{scope, v.key})
+	var all, minutely []limit
+	window, jitter := ratelimit.Window{Shape: ratelimit.Sliding, Length: defaultWindow}, defaultJitter
+	daily := limit{Limit: ratelimit.Limit{Scope: scope, Kind: ratelimit.Requests, Resets: defaultZone}}
+	perMinute := func(kind ratelimit.Kind) func(value) {
+		return func(v value) {
+			if n, ok := y.amount(v); ok {
+				minutely = append(minutely, limit{Limit: ratelimit.Limit{Scope: scope, Kind: kind, Max: n, Period: time.Minute}, at: v.place})
+			}
+		}
+	}
+	shape := map[string]place{} // keys that only say how others count
+	known := keys{
+		"max_concurrency": func(v value) {
+			if n, ok := y.amount(v); ok {
+				all = append(all, limit{Limit: ratelimit.Limit{Scope: scope, Kind: ratelimit.Concurrency, Max: n}, at: v.place})
+			}
+		},
+		"rate_limit": func(v value) {
+			if rate, ok := y.rateLimit(v, scope); ok {
+				all = append(all, limit{Limit: rate, at: v.place})
+			}
+		},
+		"requests_per_minute":      perMinute(ratelimit.Requests),
+		"tokens_per_minute":        perMinute(ratelimit.Tokens),
+		"input_tokens_per_minute":  perMinute(ratelimit.InputTokens),
+		"output_tokens_per_minute": perMinute(ratelimit.OutputTokens),
+		"window":                   func(v value) { window, shape["window"] = y.window(v), v.key },
+		"jitter":                   func(v value) { jitter, shape["jitter"] = y.duration(v, 0), v.key },
+		"requests_per_day": func(v value) {
+			daily.Max, _ = y.amount(v)
+			daily.at = v.place
+		},
+		"day_resets": func(v value) {
+			daily.Resets, daily.zoneAt, shape["day_resets"] = y.zone(v), v.place, v.key
+		},
+	}
+	for key, read := range more {
+		known[key] = read
+	}
+	y.mapping(v, known)
+
+	if window.Shape == "" {
+		jitter = 0
+	}
+	for _, l := range minutely {
+		l.Window, l.Jitter = window, jitter
+		all = append(all, l)
+	}
+	if len(minutely) == 0 {
+		y.shapesNothing(shape, "window", "a limit a minute")
+		y.shapesNothing(shape, "jitter", "a limit a minute")
+	}
+	if daily.Max > 0 {
+		all = append(all, daily)
+	} else if daily.at == (place{}) {
+		y.shapesNothing(shape, "day_resets", "requests_per_day")
+	}
+	for _, l := range all {
+		if y.admits(l) {
+			c.limits = append(c.limits, l)
+		}
+	}
+}
+
+// amount reads what a limit allows, at least 1; ok is false where something else
+// stands.
+func (y *yamlFile) amount(v value) (n int64, ok bool) {
+	before := len(y.problems)
+	n = int64(y.integer(v, 1, math.MaxInt32))
+	return n, len(y.problems) == before
+}
+
+// shapesNothing warns of a key beside which nothing stands that it applies to.
+func (y *yamlFile) shapesNothing(shape map[string]place, key, what string) {
+	if at, ok := shape[key]; ok {
+		y.warn(at, "set "+what+" beside it, or leave it out", "%s has no effect here", key)
+	}
+}
+
+// admits refuses a limit that nothing can keep.
+func (y *yamlFile) admits(l limit) bool {
+	if inWindow := float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds(); l.Window.Shape != "" && inWindow < 1 {
+		what := strings.TrimSuffix(strings.ReplaceAll(string(l.Kind), "_", " "), "s")
+		y.refuse(l.at, "use a longer window or more "+what+"s a minute",
+			"%d a minute leave no whole %s in a window of %s", l.Max, what, l.Window.Length)
+		return false
+	}
+	if err := l.Validate(); err != nil {
+		y.refuse(l.at, "", "%v", err)
+		return false
+	}
+	return true
+}
+
+// rateLimit reads {qps, burst}: a token bucket.
+func (y *yamlFile) rateLimit(v value, scope ratelimit.Scope) (ratelimit.Limit, bool) {
+	const leastQPS = 1.0 / (24 * 60 * 60)
+	qps, burst := 0.0, 0
+	y.mapping(v, keys{
+		"qps":   func(v value) { qps = y.number(v, leastQPS, "a number of requests a second, at least one a day") },
+		"burst": func(v value) { burst = y.integer(v, 1, math.MaxInt32) },
+	})
+	if qps == 0 {
+		y.refuse(v.key, "add qps, for example {qps: 8, burst: 16}", "qps is missing")
+		return ratelimit.Limit{}, false
+	}
+	if qps > 1e6 {
+		y.refuse(v.key, "leave the limit out", "more than a million requests a second")
+		return ratelimit.Limit{}, false
+	}
+	// Fractions become a longer period, rounded up so that the rate is kept.
+	rate, period := int64(1), time.Duration(math.Ceil(float64(time.Second)/qps))
+	if qps == math.Trunc(qps) {
+		rate, period = int64(qps), time.Second
+	}
+	return ratelimit.Limit{Scope: scope, Kind: ratelimit.Requests, Max: rate, Period: period, Burst: int64(burst)}, true
+}
+
+// window reads sliding:D, fixed:D or bucket.
+func (y *yamlFile) window(v value) ratelimit.Window {
+	word, _ := scalar(v.node)
+	if word == string(ratelimit.Bucket) {
+		return ratelimit.Window{}
+	}
+	if w, ok := parseWindow(word); ok {
+		return w
+	}
+	y.mismatch(v, "sliding:60s, fixed:60s or bucket")
+	return ratelimit.Window{}
+}
+
+func parseWindow(word string) (ratelimit.Window, bool) {
+	shape, length, _ := strings.Cut(word, ":")
+	w := ratelimit.Window{Shape: ratelimit.Shape(shape), Length: defaultWindow}
+	if w.Shape != ratelimit.Sliding && w.Shape != ratelimit.Fixed {
+		return w, false
+	}
+	if length != "" {
+		d, err := time.ParseDuration(length)
+		if err != nil || d <= 0 || d > 24*time.Hour {
+			return w, false
+		}
+		w.Length = d
+	}
+	return w, true
+}
+
+// zone reads the time zone whose midnights begin days. The machine's own is
+// none, because each machine has another.
+func (y *yamlFile) zone(v value) string {
+	name := y.text(v)
+	if name == "" {
+		return defaultZone
+	}
+	if _, err := time.LoadLocation(name); err != nil || name == "Local" {
+		y.refuse(v.place, `want an IANA name, for example "UTC" or "America/Los_Angeles"`, "%q is no time zone", name)
+		return defaultZone
+	}
+	return name
+}
