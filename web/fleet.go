@@ -228,19 +228,24 @@ func (f *fleet) usage(ctx context.Context, wanted func(ratelimit.Limit) bool) ([
 			continue
 		}
 		l := Limit{ID: u.Limit.ID(), Words: u.Limit.String(), Waiting: u.Waiting}
-		switch {
-		case u.Limit.Kind == ratelimit.Concurrency:
-			l.InUse = fmt.Sprintf("%d of %d", u.InUse, u.Limit.Max)
-			l.Share = int(100 * int64(u.InUse) / max(u.Limit.Max, 1))
-		case u.Wait > 0:
-			l.InUse = "next in " + u.Wait.Round(time.Millisecond).String()
-			l.Share = 100
-		default:
-			l.InUse = "free"
-		}
+		l.InUse, l.Share = used(u)
 		list = append(list, l)
 	}
 	return list, nil
+}
+
+// used says how much of a limit is used, in words and in percent.
+func used(u ratelimit.Usage) (words string, share int) {
+	// A rate of requests, or a bucket, knows only when it admits the next call.
+	counted := u.Limit.Kind == ratelimit.Concurrency || u.Limit.Resets != "" ||
+		u.Limit.Kind != ratelimit.Requests && u.Limit.Window != ratelimit.Window{}
+	switch {
+	case counted:
+		return fmt.Sprintf("%d of %d", u.InUse, u.Limit.Max), int(min(100, 100*int64(u.InUse)/max(u.Limit.Max, 1)))
+	case u.Wait > 0:
+		return "next in " + u.Wait.Round(time.Millisecond).String(), 100
+	}
+	return "free", 0
 }
 
 func (f *fleet) workers(ctx context.Context) (int, error) {

@@ -70,7 +70,8 @@ type limitView struct {
 	Kind     ratelimit.Kind `json:"kind"`
 	Allowed  int64          `json:"allowed"`            // in flight, or per period
 	PeriodS  float64        `json:"period_s,omitempty"` // of a rate
-	InUse    *int           `json:"in_use,omitempty"`   // of a concurrency limit
+	Resets   string         `json:"resets,omitempty"`   // of a quota: the time zone at whose midnight its day ends
+	InUse    *int           `json:"in_use,omitempty"`   // calls in flight, tokens in the window, or calls of the day
 	Ready    *int           `json:"ready,omitempty"`    // of a rate: calls that may start at once
 	Waiting  int            `json:"waiting_workers"`    //
 	NextS    *float64       `json:"next_s,omitempty"`   // until the next call may start; absent: when one ends
@@ -161,9 +162,16 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 	of.Waiting, of.Binds, of.PinnedBy = u.Waiting, u.Binds(), u.Holders
 	key, rate, ok := limiter.RedisRate(u.Limit)
 	if !ok {
-		of.InUse = &u.InUse
-		if int64(u.InUse) < u.Limit.Max {
+		bucket := u.Limit.Period > 0 && u.Limit.Window == ratelimit.Window{} // of tokens
+		next := u.Wait.Seconds()
+		if !bucket {
+			of.InUse = &u.InUse
+		}
+		switch {
+		case !bucket && int64(u.InUse) < u.Limit.Max:
 			of.NextS = new(float64)
+		case bucket || u.Limit.Resets != "":
+			of.NextS = &next
 		}
 		return of, nil
 	}
@@ -179,7 +187,7 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 }
 
 func newLimitView(l ratelimit.Limit) limitView {
-	return limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds()}
+	return limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets}
 }
 
 // endedLimits says what limits an evaluation's settings had, and what its calls

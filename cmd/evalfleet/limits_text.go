@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
@@ -33,15 +34,23 @@ func limitsText(view limitsView) string {
 	}
 	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
 	for _, l := range view.Limits {
-		inUse, allowed, next, state := "-", fmt.Sprint(l.Allowed), "as 1 ends", ""
+		inUse, allowed, next, state := "-", fmt.Sprint(l.Allowed), "", ""
 		if l.InUse != nil {
 			inUse = fmt.Sprint(*l.InUse)
 		}
-		if l.PeriodS > 0 {
+		switch {
+		case l.PeriodS > 0:
 			allowed += "/" + shortDuration(seconds(l.PeriodS))
+		case l.Resets != "":
+			allowed += "/day"
 		}
-		if l.NextS != nil {
+		switch {
+		case l.NextS != nil:
 			next = nextText(seconds(*l.NextS))
+		case l.Kind == ratelimit.Concurrency:
+			next = "as 1 ends"
+		default: // as many tokens as a call needs must leave the window
+			next = "-"
 		}
 		if l.Binds {
 			state = "binds"

@@ -113,7 +113,12 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	if limits.Evaluation != "" {
 		t.Errorf("all limits are those of %s", limits.Evaluation)
 	}
+	minute := ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}
+	account := ratelimit.Scope{Provider: "simulator"}
 	others := []ratelimit.Limit{
+		{Scope: account, Kind: ratelimit.Tokens, Max: 1_000_000_000, Period: time.Minute, Window: minute},
+		{Scope: account, Kind: ratelimit.OutputTokens, Max: 1_000_000_000, Period: time.Minute},
+		{Scope: account, Kind: ratelimit.Requests, Max: 1_000_000, Resets: "UTC"},
 		{Scope: ratelimit.Scope{Evaluation: "ev-other"}, Kind: ratelimit.Concurrency, Max: 3},
 		{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 4},
 		{Scope: ratelimit.Scope{Provider: "simulator", Model: "average"}, Kind: ratelimit.Concurrency, Max: 5},
@@ -127,9 +132,23 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	for _, l := range kept.Limits {
 		words = append(words, l.Words)
 	}
-	want := []string{"evaluation " + id + ": 9 in flight", "fleet: 99 in flight", slots.Words, rate.Words}
+	want := []string{"evaluation " + id + ": 9 in flight", "fleet: 99 in flight", slots.Words,
+		"provider simulator: 1000000000 output tokens per 1m0s", rate.Words, "provider simulator: 1000000 requests a day (UTC)",
+		"provider simulator: 1000000000 tokens per 1m0s"}
 	if kept.Evaluation != eval.ID(id) || kept.Name != "slow" || !cmp.Equal(words, want) {
 		t.Errorf("limits of %s: %s %s, %q; want %q", id, kept.Evaluation, kept.Name, words, want)
+	}
+
+	if n := len(kept.Limits); n == len(want) {
+		bucket, quota, window := kept.Limits[3], kept.Limits[5], kept.Limits[6]
+		if bucket.InUse != nil || bucket.Shared != nil || bucket.NextS == nil {
+			t.Errorf("a bucket of tokens: %+v; want when the next call may start", bucket)
+		}
+		for _, l := range []limitView{quota, window} {
+			if l.InUse == nil || l.Shared != nil || l.NextS == nil || *l.NextS != 0 {
+				t.Errorf("%s: %+v; want what is used, and that there is room", l.Words, l)
+			}
+		}
 	}
 
 	show := func(index int) shownRun {

@@ -120,6 +120,12 @@ func TestLimitsText(t *testing.T) {
 		view(ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 1_000_000_000}, func(v *limitView) {
 			v.InUse, v.NextS, v.PinnedBy = ptr(999_999_999), ptr(0.0), []string{"worker/w7k2p9qa"}
 		}),
+		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.Requests, Max: 10_000, Resets: "America/Los_Angeles"}, func(v *limitView) {
+			v.InUse, v.NextS, v.Waiting, v.Binds, v.PinnedBy = ptr(10_000), ptr(30_000.0), 1, true, []string{"worker/w7k2p9qa"}
+		}),
+		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.InputTokens, Max: 200_000, Period: time.Minute}, func(v *limitView) {
+			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(199_000), 2, true, []string{"worker/w7k2p9qa"}
+		}),
 	}}
 	golden(t, "limits", limitsText(running), lookWidth)
 	golden(t, "limits-none", limitsText(limitsView{}), lookWidth)
