@@ -45,7 +45,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	}
 	r.move(ready)
 	r.emit(Event{Event: EventQueueing})
-	lease, err := r.admit(ctx, &call, timeout)
+	lease, err := r.admit(ctx, &call, request, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +61,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	cancel()
 	letGo()
 
+	r.settle(ctx, lease, request, result, err)
 	r.release(ctx, lease, err)
 	r.slots.Release(1)
 	r.move(resting)
@@ -70,7 +71,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 
 // admit takes a slot of this process and then a lease, which is checked at the
 // last moment: nothing is sent on one that is no longer ours.
-func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duration) (*ratelimit.Lease, error) {
+func (r *run) admit(ctx context.Context, call *record.Call, request *providers.Request, timeout time.Duration) (*ratelimit.Lease, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
@@ -78,11 +79,13 @@ func (r *run) admit(ctx context.Context, call *record.Call, timeout time.Duratio
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, err)
 	}
+	input, output := r.tokens.reserve(call.Model, request)
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    ratelimit.Scope{Provider: r.judge.Provider, Model: r.judge.Model, Evaluation: string(r.task.Evaluation)},
-			MaxWait: inPlace, LatestEnd: timeout,
+			MaxWait: inPlace, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
+			Input: input, Output: output,
 		})
 		if err == nil {
 			r.budget.admitted(r.queue, lease.BoundBy() != "")
@@ -119,6 +122,53 @@ func (r *run) interrupted(ctx context.Context, err error) error {
 	return err
 }
 
+// settle tells the limits what a call used and what the provider said of them.
+// What is not known stays as it was reserved.
+func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *providers.Request, result *providers.Result, err error) {
+	var said []providers.LimitState
+	var failed *providers.Error
+	switch {
+	case err == nil:
+		said = result.Limits
+		if result.Usage.Reported {
+			lease.Settle(result.Usage.Input, result.Usage.Output)
+			r.tokens.settled(r.judge.Target(), request, result.Usage)
+		}
+	case errors.As(err, &failed):
+		said = failed.Limits
+		if !failed.MayBeBilled {
+			lease.Settle(0, 0)
+		}
+		if tooMany(failed) {
+			r.holdBack(ctx, lease, failed)
+		}
+	}
+	for _, state := range said {
+		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
+			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)
+		}
+	}
+}
+
+// maxCooled is how many of a run's calls a provider may refuse as too many before
+// they count as attempts.
+const maxCooled = 20
+
+// tooMany reports whether a provider says that it is asked too much, now or
+// today: the calls of everybody wait then, and the run's next one with them.
+func tooMany(failed *providers.Error) bool {
+	return failed.Class == providers.RateLimited || failed.Class == providers.QuotaDaily && failed.RetryAfter > 0
+}
+
+// holdBack keeps every worker from the limit that a provider says is exceeded.
+func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, failed *providers.Error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := lease.HoldBack(ctx, ratelimit.Kind(failed.Exceeded), failed.RetryAfter); err != nil {
+		r.log.Warn().Err(err).Msg("other workers are not told that the provider is asked too much")
+	}
+}
+
 // release gives the lease back. A call that was given up keeps it a little
 // longer, because the provider may see the next request before it sees that
 // this connection is closed.
@@ -148,10 +198,14 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 		r.log.Info().Err(err).Msg("provider answered that it must be asked differently")
 		return err
 	}
-	r.progress.Attempts++
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
 	var failed *providers.Error
-	if errors.As(err, &failed) {
+	if errors.As(err, &failed) && tooMany(failed) && r.progress.Cooled < maxCooled {
+		r.progress.Cooled++
+	} else {
+		r.progress.Attempts++
+	}
+	if failed != nil {
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
 	}
 	r.keep(call)

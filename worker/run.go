@@ -264,10 +264,13 @@ func (r *run) afterFailure(ctx context.Context, failure error) (again bool, err 
 	switch {
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return false, ctx.Err()
-	case !failed.Class.Retryable() || r.failures() >= retry.MaxAttempts:
+	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
 		return false, r.fail(failed.Class, failed.Message, failed.Status)
 	}
-	delay := max(backoff(retry, r.failures(), rand.Float64()), failed.RetryAfter)
+	delay := failed.RetryAfter
+	if r.failures() > 0 {
+		delay = max(delay, backoff(retry, r.failures(), rand.Float64()))
+	}
 	r.emit(Event{Event: EventRetry, Attempt: r.progress.Attempts, StatusCode: &failed.Status, DelayS: delay.Seconds()})
 	if err := r.pause(ctx, delay, string(failed.Class)); err != nil {
 		return false, err

@@ -51,6 +51,7 @@ type session struct {
 	limiter     *ratelimit.Limiter
 	budget      *budget
 	slots       *semaphore.Weighted // calls in flight in this process
+	tokens      *tokens
 
 	stopping context.Context // ends when no more runs may be begun
 	working  context.Context // ends when calls in flight must end
@@ -82,7 +83,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	log := cfg.Log.With().Str("worker", id).Logger()
 	s := &session{
 		cfg: cfg, life: of, id: id, log: log, store: storeOf(cfg),
-		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)),
+		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), tokens: newTokens(),
 		changed: make(chan struct{}, 1), broken: make(chan error, 1),
 		queues: map[string]*service{}, longest: record.DefaultTimeout,
 	}

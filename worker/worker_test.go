@@ -242,7 +242,7 @@ func TestLongDelayIsSpentInTheQueue(t *testing.T) {
 	t.Parallel()
 	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 		if n == 1 {
-			return nil, &providers.Error{Class: providers.RateLimited, Status: 429, Message: "later", RetryAfter: inPlace + 500*time.Millisecond}
+			return nil, &providers.Error{Class: providers.Overloaded, Status: 503, Message: "later", RetryAfter: inPlace + 500*time.Millisecond}
 		}
 		return firstWins(ctx, n, request)
 	}}
@@ -265,6 +265,45 @@ func TestLongDelayIsSpentInTheQueue(t *testing.T) {
 	}
 	if attempts != 2 {
 		t.Errorf("the run that came back counts %d attempts, want 2", attempts)
+	}
+}
+
+// A provider that is asked too much holds back every worker, and uses up no
+// attempt: not even a run with a single one fails.
+func TestRefusedCallsAreNoAttempts(t *testing.T) {
+	t.Parallel()
+	const hint, refusals = 300 * time.Millisecond, 5
+	var mu sync.Mutex
+	var until time.Time // no call may come before
+	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if early := time.Until(until); early > 0 {
+			t.Errorf("call %d came %s before the provider's hint", n, early)
+		}
+		if n <= refusals {
+			until = time.Now().Add(hint)
+			return nil, &providers.Error{Class: providers.RateLimited, Status: 429, Message: "slow down", RetryAfter: hint}
+		}
+		return firstWins(ctx, n, request)
+	}}
+	b := setup(t, provider)
+	b.submit(4, func(_ *eval.Evaluation, _ map[string]string, settings *record.Settings) {
+		settings.Retry.MaxAttempts = 1
+		settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 1}}
+	})
+	defer b.start(b.config())()
+	defer b.start(b.config())()
+	b.wait()
+	b.wantEachOnce()
+	runs, calls := b.outcomes()
+	if want := len(runs) + refusals; len(calls) != want {
+		t.Errorf("%d calls recorded, want %d", len(calls), want)
+	}
+	for id, of := range runs {
+		if of[0].Attempts != 1 {
+			t.Errorf("run %d counts %d attempts, want 1", id, of[0].Attempts)
+		}
 	}
 }
 

@@ -92,6 +92,7 @@ func (s Settings) Timeout(provider, model string) time.Duration {
 // Fields of the state of a run in progress (Keys.Progress).
 const (
 	ProgressAttempts  = "attempts"   // calls made so far
+	ProgressCooled    = "cooled"     // of those refused, that are no attempts
 	ProgressDeaths    = "deaths"     // workers that died holding it
 	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
 	ProgressStarted   = "started"    // Unix milliseconds of the first call

@@ -29,6 +29,7 @@ const (
 // Progress is what outlived the workers that had a run before.
 type Progress struct {
 	Attempts  int       // calls made
+	Cooled    int       // calls that a provider refused as too many, and that are no attempts
 	Deaths    int       // workers that died holding it
 	NotBefore time.Time // zero: at once
 	Started   time.Time // of the first call; zero: none yet
@@ -115,6 +116,8 @@ func parseProgress(words []string) (Progress, error) {
 		switch field {
 		case record.ProgressAttempts:
 			p.Attempts = int(n)
+		case record.ProgressCooled:
+			p.Cooled = int(n)
 		case record.ProgressDeaths:
 			p.Deaths = int(n)
 		case record.ProgressNotBefore:
@@ -126,12 +129,12 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress keeps attempts, not-before and start of a task's run that goes
+// SaveProgress keeps attempts, refused calls, not-before and start of a task's run that goes
 // back to its queue; nothing when the run has ended meanwhile, or its evaluation
 // is gone. Deaths are counted by Died alone.
 func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress) error {
 	id := t.RunID()
-	values := []any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.ProgressAttempts, p.Attempts}
+	values := []any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.ProgressAttempts, p.Attempts, record.ProgressCooled, p.Cooled}
 	if !p.NotBefore.IsZero() {
 		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
 	}

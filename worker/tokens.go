@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// What a call's tokens are taken to be before any of its model were settled.
+const (
+	// A token is at least one byte in every tokenizer of the field, so that the
+	// bytes of a request bound its input; messageTokens frame each message.
+	messageTokens = 16
+	// assumedOutput is reserved where the request sets no bound on its output.
+	assumedOutput = 4096
+	// boundFor is how many calls of a model reserve the bound before what was
+	// seen is trusted.
+	boundFor = 20
+	// remembered is how many settled calls of a model the estimate looks back on.
+	remembered = 200
+	// quantile of what was seen that is reserved.
+	quantile = 0.99
+)
+
+// tokens learns from settled calls how many tokens to reserve for the next of
+// their model. It is safe for concurrent use.
+type tokens struct {
+	mu sync.Mutex
+	of map[string]*seen // by "provider:model"
+}
+
+// seen is what settled calls of a model used, the last ones in rings.
+type seen struct {
+	settled int
+	perByte []float64 // input tokens for each byte asked
+	output  []float64
+}
+
+func newTokens() *tokens { return &tokens{of: map[string]*seen{}} }
+
+// reserve returns the input and output to reserve for a request: the first calls
+// of a model reserve a bound, the later ones what 99 % of those seen would have
+// needed, and never more than the bound.
+func (t *tokens) reserve(model string, request *providers.Request) (input, output int64) {
+	size := sizeOf(request)
+	input, output = size, assumedOutput
+	if request.MaxOutputTokens > 0 {
+		output = int64(request.MaxOutputTokens)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.of[model]
+	if s == nil || s.settled < boundFor {
+		return input, output
+	}
+	input = min(input, int64(math.Ceil(high(s.perByte)*float64(size))))
+	learnt := int64(math.Ceil(high(s.output)))
+	if request.MaxOutputTokens > 0 {
+		return input, min(output, learnt)
+	}
+	return input, learnt
+}
+
+// settled notes what a call really used.
+func (t *tokens) settled(model string, request *providers.Request, used providers.Usage) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.of[model]
+	if s == nil {
+		s = &seen{}
+		t.of[model] = s
+	}
+	s.perByte = remember(s.perByte, s.settled, float64(used.Input)/float64(sizeOf(request)))
+	s.output = remember(s.output, s.settled, float64(used.Output))
+	s.settled++
+}
+
+// remember puts the n-th value into a ring.
+func remember(ring []float64, n int, value float64) []float64 {
+	if len(ring) < remembered {
+		return append(ring, value)
+	}
+	ring[n%remembered] = value
+	return ring
+}
+
+// high is the quantile of values, by the nearest rank.
+func high(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(math.Ceil(quantile*float64(len(sorted))))-1]
+}
+
+// sizeOf is the bytes of a request that a model reads, and what frames them.
+func sizeOf(request *providers.Request) int64 {
+	size := int64(messageTokens)
+	for _, m := range request.Messages {
+		size += int64(len(m.Content)) + messageTokens
+	}
+	if request.Schema != nil {
+		size += int64(len(request.Schema.Schema))
+	}
+	return size
+}

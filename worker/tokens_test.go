@@ -1,0 +1,37 @@
+package worker
+
+import (
+	"testing"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+func TestReservationIsABoundUntilEnoughWasSeen(t *testing.T) {
+	t.Parallel()
+	learnt := newTokens()
+	request := &providers.Request{Messages: []providers.Message{{Role: providers.User, Content: string(make([]byte, 968))}}}
+	const size = 1000 // with two frames of 16
+	want := func(model string, wantInput, wantOutput int64) {
+		t.Helper()
+		if input, output := learnt.reserve(model, request); input != wantInput || output != wantOutput {
+			t.Errorf("reserve(%s) = %d, %d; want %d, %d", model, input, output, wantInput, wantOutput)
+		}
+	}
+	for i := range boundFor {
+		want("a:m", size, assumedOutput)
+		learnt.settled("a:m", request, providers.Usage{Input: 250, Output: int64(10 * (i + 1))})
+	}
+	want("a:m", 250, 200)
+	want("a:other", size, assumedOutput)
+	request.MaxOutputTokens = 120
+	want("a:m", 250, 120)
+	want("a:other", size, 120)
+	// Larger calls are followed, and long forgotten ones no longer.
+	learnt.settled("a:m", request, providers.Usage{Input: 500, Output: 5000})
+	request.MaxOutputTokens = 0
+	want("a:m", 500, 5000)
+	for range remembered {
+		learnt.settled("a:m", request, providers.Usage{Input: 300, Output: 40})
+	}
+	want("a:m", 300, 40)
+}
