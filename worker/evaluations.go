@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/singleflight"
 
@@ -84,6 +85,19 @@ func (c *evaluations) forget(id eval.ID) {
 	c.mu.Lock()
 	delete(c.known, id)
 	c.mu.Unlock()
+}
+
+// created says when the records were made of those of ids that are remembered.
+func (c *evaluations) created(ids []eval.ID) map[eval.ID]time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	times := map[eval.ID]time.Time{}
+	for _, id := range ids {
+		if e := c.known[id]; e != nil {
+			times[id] = e.record.Created
+		}
+	}
+	return times
 }
 
 // keep forgets every evaluation that is not among ids.

@@ -67,10 +67,17 @@ func (k *kept) put(o keptOutcome) {
 }
 
 // look records again what Redis has lost, and forgets what is in a sink. It
-// calls lost for an evaluation whose record is gone, or is another than before.
-func (k *kept) look(ctx context.Context, lost func(eval.ID)) error {
-	for _, id := range k.evaluations() {
-		if err := k.lookAt(ctx, id, lost); err != nil {
+// calls lost for an evaluation whose record is gone, or is another than before:
+// than that of an outcome, or than the one made at the time that held says of it.
+func (k *kept) look(ctx context.Context, held map[eval.ID]time.Time, lost func(eval.ID)) error {
+	ids := k.evaluations()
+	for id := range held {
+		if !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	for _, id := range ids {
+		if err := k.lookAt(ctx, id, held[id], lost); err != nil {
 			k.suspect = true
 			return err
 		}
@@ -79,7 +86,7 @@ func (k *kept) look(ctx context.Context, lost func(eval.ID)) error {
 	return nil
 }
 
-func (k *kept) lookAt(ctx context.Context, id eval.ID, lost func(eval.ID)) error {
+func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost func(eval.ID)) error {
 	asked := time.Now()
 	held, err := k.store.Held(ctx, id)
 	if err != nil {
@@ -91,7 +98,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, lost func(eval.ID)) error
 		return nil
 	}
 	again, replaced := k.missing(id, held.Created)
-	if replaced {
+	if replaced || !before.IsZero() && !before.Equal(held.Created) {
 		lost(id)
 	}
 	for _, o := range again {

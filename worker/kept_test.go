@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // TestRecordedAgainAfterALoss: Redis forgets everything while no collector has
@@ -49,6 +50,31 @@ func TestRecordedAgainAfterALoss(t *testing.T) {
 	}
 }
 
+// TestLostRecordBeginsNoCall: runs that wait for their next attempt when Redis
+// forgets them are pushed anew, and so must not be begun from here.
+func TestLostRecordBeginsNoCall(t *testing.T) {
+	t.Parallel()
+	const runs = 6
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if n <= runs {
+			return nil, &providers.Error{Class: providers.Overloaded, Message: "busy", Status: 503}
+		}
+		return after(3*time.Second, firstWins)(ctx, n, request)
+	}})
+	b.submit(3, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		s.Retry.InitialDelay, s.Retry.MaxDelay = 3*time.Second, 3*time.Second
+	})
+	defer b.start(b.config())()
+	b.reach(runs)
+	b.store.Client().FlushAll(t.Context())
+	b.resubmit(func(s *enqueue.Submission) { s.Settle = 4 * time.Second })
+	b.wait()
+	b.wantEachOnce()
+	if calls, _ := b.provider.count(); calls != 2*runs {
+		t.Errorf("%d calls for %d runs, each of which failed once; want %d", calls, runs, 2*runs)
+	}
+}
+
 // TestKeptUntilInASink: an outcome is kept until the stream says that a sink has
 // it, also through a record that is made anew.
 func TestKeptUntilInASink(t *testing.T) {
@@ -68,7 +94,7 @@ func TestKeptUntilInASink(t *testing.T) {
 	lost := 0
 	look := func(kept int) {
 		t.Helper()
-		if err := k.look(t.Context(), func(eval.ID) { lost++ }); err != nil {
+		if err := k.look(t.Context(), nil, func(eval.ID) { lost++ }); err != nil {
 			t.Fatal(err)
 		}
 		if len(k.outcomes) != kept {

@@ -180,7 +180,7 @@ func (s *session) watch(ctx context.Context) {
 func (s *session) watchOnce(ctx context.Context) {
 	err := s.cfg.Client.Ping(ctx).Err()
 	if err == nil {
-		err = s.life.kept.look(ctx, func(id eval.ID) {
+		err = s.life.kept.look(ctx, s.evaluations.created(s.halts.held()), func(id eval.ID) {
 			s.evaluations.forget(id)
 			s.halts.end(id)
 		})
