@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
 // redisError is a failure of Redis, as opposed to one of the sink.
@@ -28,21 +30,9 @@ func passes(err error) bool {
 	case errors.Is(err, redis.ErrClosed):
 		return false
 	case errors.As(err, &answer):
-		return answerPasses(err)
+		return outage.Passes(err)
 	}
 	var ours redisError
 	var network net.Error
 	return errors.As(err, &ours) || errors.As(err, &network) || errors.Is(err, io.EOF)
-}
-
-func answerPasses(err error) bool {
-	for _, passing := range []func(error) bool{
-		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,
-		redis.IsMasterDownError, redis.IsMaxClientsError, redis.IsNoReplicasError, redis.IsOOMError,
-	} {
-		if passing(err) {
-			return true
-		}
-	}
-	return false
 }

@@ -28,7 +28,7 @@ const (
 // one goroutine.
 type kept struct {
 	store   *store.Store
-	suspect bool // look's alone: Redis was away, and may have lost the last it was told
+	suspect bool // whoever looks has it: Redis was away, and may have lost the last it was told
 
 	mu       sync.Mutex     // guards all below
 	outcomes []*keptOutcome // oldest first

@@ -75,6 +75,30 @@ func TestLostRecordBeginsNoCall(t *testing.T) {
 	}
 }
 
+// TestFullRedisCostsNoCall: Redis takes nothing for a while. What was answered
+// waits with the worker and is not asked again.
+func TestFullRedisCostsNoCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(100*time.Millisecond, firstWins)})
+	b.submit(12, atMost(8))
+	defer b.start(b.config())()
+	b.reach(40)
+	memory := func(bytes string) {
+		t.Helper()
+		if err := b.store.Client().ConfigSet(t.Context(), "maxmemory", bytes).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	memory("1")
+	time.Sleep(time.Second) // calls in flight are answered
+	memory("0")
+	b.wait()
+	b.wantEachOnce()
+	if calls, _ := b.provider.count(); calls != b.runs {
+		t.Errorf("%d calls for %d runs: what was answered was asked again", calls, b.runs)
+	}
+}
+
 // TestKeptUntilInASink: an outcome is kept until the stream says that a sink has
 // it, also through a record that is made anew.
 func TestKeptUntilInASink(t *testing.T) {
@@ -119,6 +143,38 @@ func TestKeptUntilInASink(t *testing.T) {
 	}
 }
 
+// TestRecordedAgainAfterAnOutage: a Redis that saves every second comes back
+// without the last of what it was told, with the same record.
+func TestRecordedAgainAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins}, "--appendonly", "yes", "--appendfsync", "always")
+	b.submit(3)
+	cfg := b.config()
+	cfg.Log = zerolog.Nop()
+	l := newLife(cfg)
+	l.enter(newSession(cfg, "w", l))
+	r, err := b.store.Evaluation(t.Context(), b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
+	l.kept.put(keptOutcome{evaluation: b.id, created: r.Created, state: eval.StateSucceeded, run: run}) // and Redis has lost it
+	for _, away := range []bool{false, true} {
+		if away {
+			b.server.Kill()
+			l.look(t.Context())
+			b.server.Start()
+		} else if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, record.Run{Index: 2, Kind: eval.KindPairwise, Queue: "p"}, nil); err != nil {
+			t.Fatal(err) // something waits for a sink, so that nothing is taken to be there
+		}
+		l.look(t.Context())
+		runs, _ := b.outcomes()
+		if got := len(runs[1]) == 1; got != away {
+			t.Errorf("after an outage %v: recorded again %v", away, got)
+		}
+	}
+}
+
 func TestKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	k := newKept(nil)
@@ -154,6 +210,7 @@ func TestPersistWaitsAsLongAsTheWorkerLives(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := newLife(Config{})
+		close(l.watched) // there is no Redis to look at
 		back := time.Now().Add(time.Hour)
 		write := func(context.Context) error {
 			if time.Now().Before(back) {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
@@ -24,20 +25,33 @@ const (
 // session left behind, which have outcomes in hand, and the outcomes that Redis
 // may still lose.
 type life struct {
+	client  redis.UniversalClient
+	log     zerolog.Logger
 	kept    *kept
 	lasting context.Context // ends when nothing can be written down any more
 	giveUp  context.CancelFunc
+	watched chan struct{} // closed when nobody looks any more
+
+	looking sync.Mutex // one look at a time
+	away    bool       // Redis did not answer the last one
 
 	mu       sync.Mutex // guards all below
+	session  *session   // the one that works; nil: none
 	handlers int
 	idle     chan struct{} // made at the end, closed when no handler is left
-	away     bool          // Redis did not answer
 }
 
 func newLife(cfg Config) *life {
-	l := &life{kept: newKept(storeOf(cfg))}
+	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(storeOf(cfg)), watched: make(chan struct{})}
 	l.lasting, l.giveUp = context.WithCancel(context.Background()) // beyond every session
 	return l
+}
+
+// enter says which session works.
+func (l *life) enter(s *session) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.session = s
 }
 
 // begin lets a handler begin; leave must be called when it returns. ok is false
@@ -61,7 +75,10 @@ func (l *life) begin() (leave func(), ok bool) {
 // end waits for the handlers that are left, which give up what they cannot write
 // down within grace, or soon after atOnce.
 func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
-	defer l.giveUp()
+	defer func() {
+		l.giveUp()
+		<-l.watched
+	}()
 	l.mu.Lock()
 	l.idle = make(chan struct{})
 	if l.handlers == 0 {
@@ -85,13 +102,13 @@ func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
 	<-l.idle
 }
 
-// persist writes to Redis what must not be lost, and waits while Redis is away:
-// not for a session, but for as long as the worker lives.
+// persist writes to Redis what must not be lost, and waits while Redis is away or
+// full: not for a session, but for as long as the worker lives.
 func (l *life) persist(write func(context.Context) error) error {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		err := write(l.lasting)
 		var answered redis.Error
-		if err == nil || errors.Is(err, store.ErrNoEvaluation) || (errors.As(err, &answered) && !redis.IsReadOnlyError(err) && !redis.IsLoadingError(err)) {
+		if err == nil || errors.Is(err, store.ErrNoEvaluation) || (errors.As(err, &answered) && !outage.Passes(err)) {
 			return err
 		}
 		select {
@@ -102,18 +119,60 @@ func (l *life) persist(write func(context.Context) error) error {
 	}
 }
 
-// asked notes whether Redis answered, and says so once when it goes and once
-// when it is back.
-func (l *life) asked(err error, log zerolog.Logger) {
-	l.mu.Lock()
-	before := l.away
-	l.away = outage.Is(err)
-	now := l.away
-	l.mu.Unlock()
-	switch {
-	case now && !before:
-		log.Warn().Err(err).Msg("Redis does not answer; no call starts, and what is answered is kept until it does")
-	case before && !now:
-		log.Info().Msg("Redis answers again")
+const (
+	// watchEvery is how often it is seen whether Redis has what it was told.
+	watchEvery = time.Second
+	// lookTime is how long Redis may take to answer that it is there.
+	lookTime = 2 * time.Second
+)
+
+// watch looks at Redis until nothing can be written down any more.
+func (l *life) watch() {
+	defer close(l.watched)
+	for {
+		select {
+		case <-time.After(watchEvery):
+		case <-l.lasting.Done():
+			return
+		}
+		l.look(l.lasting)
 	}
+}
+
+// look notices that Redis is away, which it says once, as it says once that it is
+// back, and mends what Redis has lost: runs that wait for a call under a record
+// that is gone begin none, because they are pushed anew under the next one.
+func (l *life) look(ctx context.Context) {
+	l.looking.Lock()
+	defer l.looking.Unlock()
+	l.mu.Lock()
+	s := l.session
+	l.mu.Unlock()
+	err := l.ping(ctx)
+	if err != nil {
+		l.kept.suspect = true
+	}
+	if err == nil && s != nil {
+		err = l.kept.look(ctx, s.evaluations.created(s.halts.held()), func(id eval.ID) {
+			s.evaluations.forget(id)
+			s.halts.end(id)
+		})
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	before := l.away
+	l.away = outage.Is(err) || outage.Passes(err)
+	switch {
+	case l.away && !before:
+		l.log.Warn().Err(err).Msg("Redis does not answer, or takes nothing; no call starts, and what was answered is kept until it does")
+	case before && !l.away:
+		l.log.Info().Msg("Redis answers again")
+	}
+}
+
+func (l *life) ping(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	return l.client.Ping(ctx).Err()
 }

@@ -123,13 +123,10 @@ func (s *session) run(ctx context.Context) error {
 		return <-limiter
 	}
 
-	// What Redis has lost is recorded again before anything is pulled, and until
-	// the last call has ended.
-	watching, unwatch := context.WithCancel(context.WithoutCancel(ctx))
-	defer unwatch()
-	s.watchOnce(watching)
-	watched := make(chan struct{})
-	go func() { defer close(watched); s.watch(watching) }()
+	// What Redis has lost is recorded again before anything is pulled.
+	s.life.enter(s)
+	defer s.life.enter(nil)
+	s.life.look(s.stopping)
 
 	var parts errgroup.Group
 	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
@@ -153,41 +150,9 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err := parts.Wait()
 	s.endAll(abort)
-	unwatch()
-	<-watched
 	s.unpin(ctx)
 	release()
 	return errors.Join(broken, err, <-limiter)
-}
-
-// watchEvery is how often it is seen whether Redis still has what it was told.
-const watchEvery = time.Second
-
-func (s *session) watch(ctx context.Context) {
-	for {
-		select {
-		case <-time.After(watchEvery):
-		case <-ctx.Done():
-			return
-		}
-		s.watchOnce(ctx)
-	}
-}
-
-// watchOnce notices that Redis is away, and mends what it has lost: runs that
-// wait for admission under a record that is gone begin no call, because they are
-// pushed anew under the next one.
-func (s *session) watchOnce(ctx context.Context) {
-	err := s.cfg.Client.Ping(ctx).Err()
-	if err == nil {
-		err = s.life.kept.look(ctx, s.evaluations.created(s.halts.held()), func(id eval.ID) {
-			s.evaluations.forget(id)
-			s.halts.end(id)
-		})
-	}
-	if ctx.Err() == nil {
-		s.life.asked(err, s.log)
-	}
 }
 
 // endAll ends every queue's service. Calls in flight have the grace, or until

@@ -116,6 +116,7 @@ func Run(ctx context.Context, cfg Config) error {
 	cfg = cfg.withDefaults()
 	defer context.AfterFunc(ctx, cfg.Probe.stop)()
 	life, grace := newLife(cfg), cfg.Grace
+	go life.watch()
 	defer func() { life.end(grace, cfg.AtOnce) }()
 	for ctx.Err() == nil {
 		s := newSession(cfg, newID(), life)

@@ -1,0 +1,62 @@
+package outage
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+func TestAwayFullAndWrong(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	client := server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
+	set := func() error { return client.Set(t.Context(), "k", "v", 0).Err() }
+	script := func() error {
+		return redis.NewScript(`return redis.call("SET", KEYS[1], "v")`).Run(t.Context(), client, []string{"k"}).Err()
+	}
+	config := func(name, value string) {
+		t.Helper()
+		if err := client.ConfigSet(t.Context(), name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, err error, is, passes bool) {
+		t.Helper()
+		if err == nil || Is(err) != is || Passes(err) != passes || Is(fmt.Errorf("set: %w", err)) != is || Passes(fmt.Errorf("set: %w", err)) != passes {
+			t.Errorf("%s: %v: away %v, passes %v; want %v, %v", what, err, Is(err), Passes(err), is, passes)
+		}
+	}
+	config("maxmemory", "1")
+	check("memory full", set(), false, true)
+	check("memory full for a script", script(), false, true)
+	config("maxmemory", "0")
+	if err := set(); err != nil {
+		t.Fatal(err)
+	}
+	check("wrong type", client.LPush(t.Context(), "k", "x").Err(), false, false)
+	config("save", "1 1")
+	config("stop-writes-on-bgsave-error", "yes")
+	// A folder in its place, because root may write anywhere.
+	if err := os.Mkdir(client.ConfigGet(t.Context(), "dir").Val()["dir"]+"/dump.rdb", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.BgSave(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(20 * time.Second)
+	for set() == nil {
+		if time.Now().After(deadline) {
+			t.Fatal("Redis takes writes although it cannot save")
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	check("disk full", set(), false, true)
+	check("disk full for a script", script(), false, true)
+	server.Kill()
+	check("gone", set(), true, false)
+}
