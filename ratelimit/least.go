@@ -5,22 +5,50 @@ import (
 	"time"
 )
 
-// LeastTime is how long a rate takes, at best, from the start of the first of
-// calls to the start of the last: the burst at once, and then one call in each
-// interval to which the limit's window and jitter trim the rate. It is 0 for
-// calls within the burst and for limits that are no rate, and ends at the
-// longest time.Duration.
-func (l Limit) LeastTime(calls int64) time.Duration {
-	if l.Kind == Concurrency {
+// LeastTime is how long a limit that nobody has used takes, at best, from the
+// start of the first of calls, now, to the start of the last. It is 0 for what
+// may start at once and for limits of calls in flight, and ends at the longest
+// time.Duration.
+//
+// Requests begin with the burst, and then start one in each interval to which
+// the limit's window and jitter trim the rate. Tokens, which the calls cost
+// together and each the same, fill a window at once, and then it again whenever
+// it has passed; from a bucket they come at its rate. A quota takes the midnights
+// of its zone.
+func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
+	if l.Kind == Concurrency || calls < 1 || l.Max < 1 {
 		return 0
 	}
-	interval, burst := l.pace()
-	switch after := calls - burst; {
-	case after <= 0 || interval <= 0:
-		return 0
-	case after > math.MaxInt64/int64(interval):
-		return math.MaxInt64
+	r := newRule(keys{}, "", l)
+	each := int64(1)
+	if l.Kind.tokens() {
+		each = max(1, (tokens+calls-1)/calls)
+	}
+	switch r.way {
+	case byQuota:
+		year, month, day := now.In(r.zone).Date()
+		days := (calls - 1) / l.Max
+		if days > int64(math.MaxInt64/(24*time.Hour)) {
+			return math.MaxInt64
+		}
+		if days == 0 {
+			return 0
+		}
+		return time.Date(year, month, day+int(days), 0, 0, 0, 0, r.zone).Sub(now)
+	case byWindow:
+		fit := max(1, r.most/each) // one that is larger has the window to itself
+		return times((calls-1)/fit, float64(r.span+r.slot))
 	default:
-		return time.Duration(after) * interval
+		// The last waits until the bucket holds it, or is full.
+		spent := float64(calls-1)*float64(each) + float64(min(each, r.burst)-r.burst)
+		return times(1, max(0, spent)*r.interval)
 	}
+}
+
+// times is n times so many microseconds.
+func times(n int64, micros float64) time.Duration {
+	if d := float64(n) * micros * 1e3; d < math.MaxInt64 {
+		return time.Duration(d)
+	}
+	return math.MaxInt64
 }

@@ -28,42 +28,52 @@ func estimated(t *testing.T, args ...string) estimate.Estimate {
 	return made
 }
 
-// TestEstimateIsWhatARunTakes carries two evaluations out under one limit each
-// and compares the duration by the simulator's clock with what was estimated.
+// TestEstimateIsWhatARunTakes carries evaluations out under one limit each and
+// compares the duration by the simulator's clock with what was estimated.
 func TestEstimateIsWhatARunTakes(t *testing.T) {
 	t.Parallel()
 	const (
 		latency   = 500 * time.Millisecond
-		documents = 13 // 156 calls
+		documents = 13   // 156 calls
+		answer    = 2000 // tokens
 	)
 	for _, test := range []struct {
 		name, limits, binds string
+		enforced            string // tokens
 	}{
-		{"concurrency", "{max_concurrency: 8}", "concurrency.per_provider.local.max_concurrency"},
-		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", "concurrency.per_provider.local.rate_limit"},
+		{"concurrency", "{max_concurrency: 8}", "concurrency.per_provider.local.max_concurrency", ""},
+		{"rate", "{max_concurrency: 50, rate_limit: {qps: 15, burst: 5}}", "concurrency.per_provider.local.rate_limit", ""},
+		{"tokens", "{max_concurrency: 50, tokens_per_minute: 1200000, window: sliding:2s, jitter: 200ms}",
+			"concurrency.per_provider.local.tokens_per_minute", "40000/2s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			server, err := simulator.Listen("127.0.0.1:0", simulator.Config{
-				Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: latency}},
-			})
+			settings := simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: latency}}}
+			for value, text := range map[interface{ UnmarshalText([]byte) error }]string{
+				&settings.Tokens: test.enforced, &settings.AnswerTokens: fmt.Sprint(answer),
+			} {
+				if err := value.UnmarshalText([]byte(text)); text != "" && err != nil {
+					t.Fatal(err)
+				}
+			}
+			server, err := simulator.Listen("127.0.0.1:0", settings)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { _ = server.Close() })
 			files := map[string]string{"evaluation.yaml": fmt.Sprintf(`
 documents: [docs/*.md]
-judges: [local:careful]
+judges: [{model: "local:careful", overrides: {max_completion_tokens: %d}}]
 pairwise: {}
 concurrency: {max_concurrency: 100, per_provider: {local: %s}}
 providers: {local: {base_url: "%s/v1"}}
-`, test.limits, server.URL)}
+`, answer, test.limits, server.URL)}
 			for i := range documents {
 				files[fmt.Sprintf("docs/%02d.md", i)] = fmt.Sprintf("Document %d says what no other says.", i)
 			}
 			dir := tree(t, files)
 			out := filepath.Join(dir, "out")
-			made := estimated(t, filepath.Join(dir, "evaluation.yaml"), "--latency", latency.String())
+			made := estimated(t, filepath.Join(dir, "evaluation.yaml"), "--latency", latency.String(), "--tokens-out", fmt.Sprint(answer))
 			if made.Bounds[0].Setting != test.binds {
 				t.Errorf("bound by %+v, want %s", made.Bounds[0], test.binds)
 			}
@@ -73,6 +83,9 @@ providers: {local: {base_url: "%s/v1"}}
 			stats := server.Stats().All
 			if stats.Arrived != int64(made.Total.Calls) {
 				t.Errorf("%d calls were estimated and %d made", made.Total.Calls, stats.Arrived)
+			}
+			if stats.Rejected != 0 {
+				t.Errorf("%d calls were rejected: %v", stats.Rejected, stats.RejectedBy)
 			}
 			took := (stats.LastArrival.Sub(stats.FirstArrival) + latency).Seconds()
 			t.Logf("estimated %.2f s, took %.2f s", made.Seconds, took)
@@ -130,6 +143,32 @@ fewer     order: random would ask 4,000 calls less (order: both doubles them)
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
+	}
+}
+
+// A limit of tokens says how many it counts.
+func TestEstimateOfTokensInWords(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.",
+		"evaluation.yaml": `
+documents: [docs/*.md]
+judges: [simulator:careful]
+pairwise: {trials: 50}
+concurrency: {per_provider: {simulator: {output_tokens_per_minute: 1000, requests_per_day: 1000}}}
+`,
+	})
+	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--tokens-out", "200")
+	want := `
+duration  at least 19m39s, at 10s a call (by default; --latency)
+bound by  provider simulator: 1000 output tokens per 1m0s
+          which counts about 20,000 tokens of these calls
+          set by concurrency.per_provider.simulator.output_tokens_per_minute
+          then 3m20s by this evaluation: 5 in flight
+          then 10s by provider simulator: 1000 requests a day (UTC)
+`
+	if code != int(exitOK) || !strings.Contains(stdout, want) {
+		t.Errorf("estimate ended with %d %s; got\n%s\nwant in it\n%s", code, stderr, stdout, want)
 	}
 }
 

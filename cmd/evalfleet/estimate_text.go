@@ -74,6 +74,9 @@ func (t *estimateText) duration(e estimate.Estimate, source string) {
 			continue
 		}
 		t.line("bound by  %s", b.Limit)
+		if b.Tokens > 0 {
+			t.line("          which counts about %s tokens of these calls", thousands(b.Tokens))
+		}
 		t.line("          set by %s", b.Setting)
 	}
 }

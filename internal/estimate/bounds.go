@@ -13,34 +13,68 @@ import (
 
 // Bound is a limit and the least time that it takes for the calls it covers.
 type Bound struct {
-	Limit   string  `json:"limit"`   // what it bounds, in words
-	Setting string  `json:"setting"` // where it is set
-	Calls   int     `json:"calls"`   // it covers
+	Limit   string  `json:"limit"`            // what it bounds, in words
+	Setting string  `json:"setting"`          // where it is set
+	Calls   int     `json:"calls"`            // it covers
+	Tokens  int64   `json:"tokens,omitempty"` // that it counts of them, where it counts tokens
 	Seconds float64 `json:"seconds"`
+}
+
+// demand is what a judge is asked, over all phases.
+type demand struct {
+	calls         int
+	input, output int64
+	reserved      int64 // output that its answers might have; output where nothing bounds them
+}
+
+func (d demand) plus(p Part) demand {
+	reserved := p.Output
+	if p.OutputBound > 0 {
+		reserved = p.OutputBound
+	}
+	return demand{d.calls + p.Calls, d.input + p.Input, d.output + p.Output, d.reserved + reserved}
+}
+
+// tokens are those that a limit counts.
+func (d demand) tokens(l ratelimit.Limit) int64 {
+	output := d.output
+	if l.Charged {
+		output = d.reserved
+	}
+	switch l.Kind {
+	case ratelimit.Tokens:
+		return d.input + output
+	case ratelimit.InputTokens:
+		return d.input
+	case ratelimit.OutputTokens:
+		return output
+	}
+	return 0
 }
 
 // bounds lists the limits that calls (by position of the judge) meet, the
 // slowest first. Phases are no barrier: their runs share the queues.
-func bounds(q Question, calls []int) []Bound {
+func bounds(q Question, asked []demand) []Bound {
 	id := string(q.Evaluation.ID())
 	all := []Bound{}
-	add := func(limit, setting string, covered int, least time.Duration) {
+	add := func(limit, setting string, covered int, tokens int64, least time.Duration) {
 		if covered > 0 {
-			all = append(all, Bound{limit, setting, covered, least.Seconds()})
+			all = append(all, Bound{limit, setting, covered, tokens, least.Seconds()})
 		}
 	}
 	total := 0
-	for _, n := range calls {
-		total += n
+	for _, d := range asked {
+		total += d.calls
 	}
 	for _, l := range q.Settings.Limits {
-		covered := 0
+		covered, tokens := 0, int64(0)
 		for i, judge := range q.Evaluation.Judges {
 			if l.Matches(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Evaluation: id}) {
-				covered += calls[i]
+				covered += asked[i].calls
+				tokens += asked[i].tokens(l)
 			}
 		}
-		least := saturated(l.LeastTime(int64(covered)), q.Latency)
+		least := saturated(l.LeastTime(q.Now, int64(covered), tokens), q.Latency)
 		if l.Kind == ratelimit.Concurrency {
 			least = rounds(covered, l.Max, q.Latency)
 		}
@@ -48,10 +82,10 @@ func bounds(q Question, calls []int) []Bound {
 		if l.Evaluation != "" {
 			words = fmt.Sprintf("this evaluation: %d in flight", l.Max)
 		}
-		add(words, setting(l, q.Settings), covered, least)
+		add(words, setting(l, q.Settings), covered, tokens, least)
 	}
 	if q.Slots > 0 {
-		add(fmt.Sprintf("one process: %d in flight", q.Slots), "--slots", total, rounds(total, int64(q.Slots), q.Latency))
+		add(fmt.Sprintf("one process: %d in flight", q.Slots), "--slots", total, 0, rounds(total, int64(q.Slots), q.Latency))
 	}
 	slices.SortStableFunc(all, func(a, b Bound) int { return cmp.Compare(b.Seconds, a.Seconds) })
 	return all
@@ -78,8 +112,10 @@ func setting(l ratelimit.Limit, s record.Settings) string {
 	name := "max_concurrency"
 	switch {
 	case l.Kind == ratelimit.Concurrency:
+	case l.Resets != "":
+		name = string(l.Kind) + "_per_day"
 	case l.Period == time.Minute:
-		name = "requests_per_minute"
+		name = string(l.Kind) + "_per_minute"
 	default:
 		name = "rate_limit"
 	}

@@ -2,8 +2,9 @@
 // to: runs, calls, tokens, and the shortest time that its limits allow.
 //
 // It is arithmetic on the plan, the texts and the settings. It calls nobody and
-// reads no clock or file, knows no prices, and does not guess at failures:
-// retries and repairs come on top of everything that it says.
+// reads no clock or file, knows no prices, takes every limit as unused at the
+// start, and does not guess at failures: retries and repairs come on top of
+// everything that it says.
 package estimate
 
 import (
@@ -23,6 +24,7 @@ type Question struct {
 	Settings   record.Settings
 	Latency    time.Duration // assumed of every call; above 0
 	TokensOut  int           // assumed of every answer; 0: by what is asked
+	Now        time.Time     // of the start, from which days are counted
 	Slots      int           // calls in flight in one process; 0: any number of processes
 }
 
@@ -83,7 +85,7 @@ func Of(q Question) (Estimate, error) {
 	if len(q.Plans) > 1 {
 		perPhase /= len(q.Plans)
 	}
-	calls := make([]int, len(e.Judges))
+	asked := make([]demand, len(e.Judges))
 	for _, p := range q.Plans {
 		prompts, err := samplePrompts(q, p, perPhase)
 		if err != nil {
@@ -96,12 +98,12 @@ func Of(q Question) (Estimate, error) {
 			part.Calls = part.Runs - part.Identical
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
-			calls[i] += part.Calls
+			asked[i] = asked[i].plus(part)
 			estimate.Parts = append(estimate.Parts, part)
 			estimate.Total = estimate.Total.plus(part)
 		}
 	}
-	estimate.Bounds = bounds(q, calls)
+	estimate.Bounds = bounds(q, asked)
 	if len(estimate.Bounds) > 0 {
 		estimate.Seconds = estimate.Bounds[0].Seconds
 	} else if estimate.Total.Calls > 0 {

@@ -193,6 +193,41 @@ func TestBounds(t *testing.T) {
 	}
 }
 
+// Limits of tokens count those of the calls they cover, reserved ones where the
+// provider charges so; quotas take the nights.
+func TestBoundsOfTokensAndDays(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y", "z") // 3 + 18 calls of each judge
+	q.TokensOut = 20
+	q.Now = time.Date(2026, 11, 1, 23, 0, 0, 0, time.UTC)
+	one, two := ratelimit.Scope{Provider: "one"}, ratelimit.Scope{Provider: "two"}
+	tokens := func(s ratelimit.Scope, kind ratelimit.Kind, n int64, charged bool) ratelimit.Limit {
+		return ratelimit.Limit{Scope: s, Kind: kind, Max: n, Period: time.Minute, Charged: charged,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}}
+	}
+	q.Settings.Limits = []ratelimit.Limit{
+		{Scope: one, Kind: ratelimit.Requests, Max: 10, Resets: "UTC"},
+		tokens(one, ratelimit.OutputTokens, 100, false),
+		tokens(two, ratelimit.OutputTokens, 100, true),
+		tokens(ratelimit.Scope{}, ratelimit.InputTokens, 1000000, false),
+		tokens(ratelimit.Scope{}, ratelimit.Tokens, 1000000, true),
+	}
+	made := mustEstimate(t, q)
+	windows := func(n float64) float64 { return n*61 + 1 } // a minute and a slot, and the last call
+	want := []estimate.Bound{
+		{Limit: "provider one: 10 requests a day (UTC)", Setting: "concurrency.per_provider.one.requests_per_day", Calls: 21, Seconds: 25*3600 + 1},
+		// The bound of 50 is reserved, and 2 fit into a window; of 20 there fit 5.
+		{Limit: "provider two: 100 output tokens per 1m0s", Setting: "concurrency.per_provider.two.output_tokens_per_minute", Calls: 21, Tokens: 21 * 50, Seconds: windows(10)},
+		{Limit: "provider one: 100 output tokens per 1m0s", Setting: "concurrency.per_provider.one.output_tokens_per_minute", Calls: 21, Tokens: 21 * 20, Seconds: windows(4)},
+		{Limit: "fleet: 1000000 input tokens per 1m0s", Setting: "concurrency.input_tokens_per_minute of --config", Calls: 42, Tokens: made.Total.Input, Seconds: 1},
+		{Limit: "fleet: 1000000 tokens per 1m0s", Setting: "concurrency.tokens_per_minute of --config", Calls: 42,
+			Tokens: made.Total.Input + 21*20 + 21*50, Seconds: 1},
+	}
+	if diff := cmp.Diff(want, made.Bounds); diff != "" {
+		t.Errorf("bounds (-want +got):\n%s", diff)
+	}
+}
+
 // Centuries are said, not wrapped around.
 func TestBoundsSaturate(t *testing.T) {
 	t.Parallel()
