@@ -64,7 +64,8 @@ type TopUp struct {
 	full    map[eval.ID]bool      // results wait to be collected, said once
 	dropped map[eval.ID]time.Time // deleted or cancelled, and since when that is known
 	holder  bool                  // of the lock, when it last looked
-	drained bool                  // a queue was found nearly used up, so that its pace is not known
+	next    time.Duration         // between the last two looks
+	used    float64               // the most that a queue lacked of its window, as a share of it
 }
 
 // known is what does not change while an evaluation is active.
@@ -90,7 +91,7 @@ type stall struct {
 // NewTopUp makes a TopUp; Run or Tick does the work. It is for one goroutine.
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
-		store: s, limits: limits, log: log, id: rand.Text(),
+		store: s, limits: limits, log: log, id: rand.Text(), next: paceTime,
 		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[string]stall{}, full: map[eval.ID]bool{}, dropped: map[eval.ID]time.Time{},
 	}
 }
@@ -147,23 +148,18 @@ func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
 	return held, nil
 }
 
-// nextTick is when the fastest queue has used up a quarter of its window. One
-// that had used up most of it is faster than could be seen.
+// nextTick is when to look again: so that the fastest queue has used up between
+// an eighth and a half of its window by then.
 func (t *TopUp) nextTick() time.Duration {
-	if t.drained {
-		return fastTick
+	switch {
+	case t.used > 0.75: // faster than could be seen
+		t.next = fastTick
+	case t.used > 0.5:
+		t.next = max(t.next/2, fastTick)
+	case t.used < 0.125:
+		t.next = min(2*t.next, slowTick)
 	}
-	next := slowTick
-	for _, p := range t.pace {
-		if p.perSecond < 0 {
-			next = min(next, paceTime)
-		}
-		if p.perSecond > 0 {
-			quarter := time.Duration(float64(p.window()) / 4 / p.perSecond * float64(time.Second))
-			next = min(next, max(quarter, fastTick))
-		}
-	}
-	return next
+	return t.next
 }
 
 func (p *pace) window() int {
@@ -184,7 +180,7 @@ func (t *TopUp) Tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.drained = false
+	t.used = 0
 	shares := map[string][]*share{} // by queue
 	for _, id := range ids {
 		standing := standings[id]
@@ -350,10 +346,10 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		}
 		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
 		lacking := want - (s.cursor - s.ended)
+		t.used = max(t.used, float64(lacking)/float64(want))
 		if lacking*16 < want { // not worth a pipeline yet
 			continue
 		}
-		t.drained = t.drained || lacking > want*3/4
 		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
 		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
 			delete(t.known, s.record.ID)

@@ -77,22 +77,22 @@ func TestUsedUpQueueIsFilledAtOnce(t *testing.T) {
 	b := setup(t)
 	b.submit(submission("fast", 60)) // 3,540 runs
 	topUp := b.topUp(b.store)
-	often := func(pull int) bool {
+	next := func(pull int) time.Duration {
 		b.pull("p", pull)
 		if err := topUp.Tick(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return topUp.nextTick() == fastTick
+		return topUp.nextTick()
 	}
-	if often(0) {
-		t.Error("a full queue is looked at often")
+	if full := next(0); full <= fastTick {
+		t.Errorf("a full queue is looked at again in %s", full)
 	}
-	if !often(480) {
-		t.Errorf("a queue with 20 tasks of %d left is looked at again in %s only", firstWindow, topUp.nextTick())
+	if usedUp := next(480); usedUp != fastTick {
+		t.Errorf("a queue with 20 tasks of %d left is looked at again in %s, want %s", firstWindow, usedUp, fastTick)
 	}
-	often(0) // by now the pace may be known, and the window larger
-	if often(0) {
-		t.Error("a queue that was filled is still looked at often")
+	next(0) // by now the pace may be known, and the window larger
+	if filled := next(0); filled <= fastTick {
+		t.Errorf("a queue that was filled is still looked at in %s", filled)
 	}
 }
 
