@@ -51,11 +51,6 @@ type array[I any] struct {
 	Items I      `json:"items"`
 }
 
-type comparison struct {
-	Winner text `json:"winner_doc_id"`
-	Reason text `json:"reason"`
-}
-
 type scores struct {
 	Evaluations array[object[score]] `json:"evaluations"`
 }
@@ -67,11 +62,11 @@ type score struct {
 }
 
 func pairwiseAnswer(first, second string, ties bool) answerFormat {
-	ids := []string{first, second}
-	winner := fmt.Sprintf("the id of the better document, exactly %s or %s", encode(first), encode(second))
+	ids := []string{quote(first), quote(second)}
+	winner := "the id of the better document, exactly " + ids[0] + " or " + ids[1]
 	if ties {
-		ids = append(ids, eval.Tie)
-		winner += fmt.Sprintf(`; "%s" only if neither is better`, eval.Tie)
+		ids = append(ids, quote(eval.Tie))
+		winner += "; " + quote(eval.Tie) + " only if neither is better"
 	} else {
 		winner += "; choose one even if they are close"
 	}
@@ -79,10 +74,9 @@ func pairwiseAnswer(first, second string, ties bool) answerFormat {
 		name: "pairwise_verdict",
 		words: "- winner_doc_id: " + winner + ".\n" +
 			"- reason: what decided, in one to three sentences; never empty.",
-		schema: encode(newObject(comparison{
-			Winner: text{Type: "string", Enum: ids},
-			Reason: text{Type: "string"},
-		}, "winner_doc_id", "reason")),
+		// Written by hand, because every run has one of its own.
+		schema: json.RawMessage(`{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":[` + strings.Join(ids, ",") +
+			`]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"],"additionalProperties":false}`),
 	}
 }
 
@@ -106,6 +100,16 @@ func singleAnswer(s *eval.Single) answerFormat {
 			Evaluations: array[object[score]]{Type: "array", Items: entry},
 		}, "evaluations")),
 	}
+}
+
+// quote is a text's JSON.
+func quote(s string) string {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return string(encode(s))
+		}
+	}
+	return `"` + s + `"`
 }
 
 // encode is v's JSON on one line, with <, > and & as they are.

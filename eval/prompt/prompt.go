@@ -40,7 +40,7 @@ type Prompt struct {
 // document is the same for all runs that show the same first document, so that
 // providers can reuse what they computed for it.
 func Build(e *eval.Evaluation, kind eval.Kind, first, second int, texts map[string]string) (Prompt, error) {
-	template, err := parse(kind, templateOf(e, kind))
+	template, err := parsed(kind, templateOf(e, kind))
 	if err != nil {
 		return Prompt{}, err
 	}

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -34,6 +35,40 @@ func DefaultTemplate(kind eval.Kind) string {
 		return singleTemplate
 	}
 	return pairwiseTemplate
+}
+
+// templates are those parsed before, by parsing. An evaluation has one for each
+// kind and asks for it with every run.
+var templates = struct {
+	sync.Mutex
+	parsed map[parsing]template
+}{parsed: map[parsing]template{}}
+
+type parsing struct {
+	kind eval.Kind
+	text string
+}
+
+// mostTemplates bounds templates, which begin anew beyond.
+const mostTemplates = 100
+
+// parsed is parse with a memory.
+func parsed(kind eval.Kind, text string) (template, error) {
+	templates.Lock()
+	defer templates.Unlock()
+	t, ok := templates.parsed[parsing{kind, text}]
+	if ok {
+		return t, nil
+	}
+	t, err := parse(kind, text)
+	if err != nil {
+		return t, err
+	}
+	if len(templates.parsed) == mostTemplates {
+		clear(templates.parsed)
+	}
+	templates.parsed[parsing{kind, text}] = t
+	return t, nil
 }
 
 // CheckTemplate reports what would keep a template from being used, all
