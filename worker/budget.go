@@ -21,7 +21,7 @@ const (
 	pullBatch = 16
 	// mostReady is the most tasks that stand before admission where nothing holds
 	// them up: while some are asked for, the next are pulled.
-	mostReady = 2 * pullBatch
+	mostReady = 4 * pullBatch
 )
 
 // budget decides when tasks may be pulled: only as many as may soon start, so

@@ -180,7 +180,7 @@ func (r *run) release(ctx context.Context, lease *ratelimit.Lease, err error) {
 		keep = abandonedKeep
 	}
 	if err := lease.ReleaseAfter(ctx, keep); err != nil {
-		r.log.Debug().Err(err).Msg("lease not released; it expires")
+		r.logger().Debug().Err(err).Msg("lease not released; it expires")
 	}
 }
 
@@ -195,7 +195,7 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 		return nil
 	}
 	if errors.Is(err, providers.ErrAgain) {
-		r.log.Info().Err(err).Msg("provider answered that it must be asked differently")
+		r.logger().Info().Err(err).Msg("provider answered that it must be asked differently")
 		return err
 	}
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
@@ -211,7 +211,7 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 	r.keep(call)
 	if call.Class == providers.Timeout {
 		r.emit(Event{Event: EventTimeout, TimeoutS: timeout.Seconds()})
-		r.log.Warn().Dur("timeout", timeout).Msg("call timed out")
+		r.logger().Warn().Dur("timeout", timeout).Msg("call timed out")
 	}
 	return err
 }

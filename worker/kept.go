@@ -63,7 +63,8 @@ func (k *kept) put(o keptOutcome) {
 	for ; k.bytes > keptBytes; drop++ {
 		k.bytes -= k.outcomes[drop].bytes
 	}
-	k.outcomes = slices.Delete(k.outcomes, 0, drop)
+	clear(k.outcomes[:drop])
+	k.outcomes = k.outcomes[drop:] // append moves the rest, when it must
 }
 
 // look records again what Redis has lost, and forgets what is in a sink. It

@@ -62,7 +62,7 @@ func (r *run) leave(result *asynq.ResultWriter) error {
 		_, err = result.Write(raw)
 	}
 	if err != nil {
-		r.log.Debug().Err(err).Msg("asynq does not show this run's result")
+		r.logger().Debug().Err(err).Msg("asynq does not show this run's result")
 	}
 	return nil
 }

@@ -57,7 +57,6 @@ type run struct {
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
 	answered   int           // of which were answered
-	log        zerolog.Logger
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
@@ -81,7 +80,6 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	var out func()
 	r.halted, out = s.halts.enter(task.Evaluation) // before the check: a pause after it is then noticed
 	defer out()
-	r.log = s.log.With().Str("evaluation", string(task.Evaluation)).Str("run_id", task.RunID().Short()).Logger()
 	err = r.carryOut(ctx)
 	var back *putBack
 	switch {
@@ -99,12 +97,12 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 				return r.store.AppendCalls(ctx, task.Evaluation, r.calls)
 			})
 			if err != nil {
-				r.log.Warn().Err(err).Int("calls", len(r.calls)).Msg("calls of a stopped run are not recorded")
+				r.logger().Warn().Err(err).Int("calls", len(r.calls)).Msg("calls of a stopped run are not recorded")
 			}
 		}
 		return &putBack{why: "the worker stops"}
 	}
-	r.log.WithLevel(levelOf(err)).Err(err).Msg("run interrupted; it goes back to its queue")
+	r.logger().WithLevel(levelOf(err)).Err(err).Msg("run interrupted; it goes back to its queue")
 	return &putBack{delay: time.Second, why: err.Error()}
 }
 
@@ -116,7 +114,7 @@ func (r *run) carryOut(ctx context.Context) error {
 		return err
 	}
 	if checked != store.VerdictRun {
-		r.log.Debug().Str("why", string(checked)).Msg("task dropped")
+		r.logger().Debug().Str("why", string(checked)).Msg("task dropped")
 		return asynq.RevokeTask
 	}
 	r.progress = progress
@@ -124,7 +122,7 @@ func (r *run) carryOut(ctx context.Context) error {
 		return err
 	}
 	if r.place, err = r.evaluation.run(r.task); err != nil {
-		r.log.Error().Err(err).Msg("task dropped")
+		r.logger().Error().Err(err).Msg("task dropped")
 		return asynq.RevokeTask
 	}
 	asked := r.evaluation.asked
@@ -349,7 +347,7 @@ func (r *run) succeed(outcome record.Run) error {
 
 func (r *run) fail(class providers.Class, message string, status int) error {
 	r.emit(Event{Event: EventFailed, Class: class, StatusCode: &status, ElapsedS: r.elapsed().Seconds()})
-	r.log.Error().Str("class", string(class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + message)
+	r.logger().Error().Str("class", string(class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + message)
 	return r.record(eval.StateFailed, record.Run{Class: class, Error: message})
 }
 
@@ -405,8 +403,17 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	return nil
 }
 
+// logger is made where there is something to say, which for most runs is never.
+func (r *run) logger() *zerolog.Logger {
+	log := r.log.With().Str("evaluation", string(r.task.Evaluation)).Str("run_id", r.task.RunID().Short()).Logger()
+	return &log
+}
+
 // emit completes an event and hands it on.
 func (r *run) emit(e Event) {
+	if r.cfg.Events == nil {
+		return
+	}
 	e.Time = time.Now().UTC()
 	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.RunID().Short(), r.id
 	e.Provider, e.Model = r.judge.Provider, r.judge.Model

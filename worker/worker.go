@@ -70,9 +70,6 @@ type Endpoint struct {
 
 func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
-	if c.Events == nil {
-		c.Events = func(Event) {}
-	}
 	if c.Calls == nil {
 		c.Calls = func(record.Call) {}
 	}
