@@ -182,7 +182,8 @@ func (l *Limiter) Seed(ctx context.Context, who string, quota Limit, used int64)
 	}
 	rule := newRule(l.keys, quota.ID(), quota)
 	_, next, _ := resets(now, rule.zone)
-	if err := seedScript.Run(ctx, l.client, []string{rule.state}, who, used, next.UnixMicro()).Err(); err != nil {
+	keys := []string{rule.state, l.keys.registry(), l.keys.alive()}
+	if err := seedScript.Run(ctx, l.client, keys, who, used, next.UnixMicro(), l.keys.wake("")).Err(); err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}
 	return nil

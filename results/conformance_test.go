@@ -42,6 +42,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"waits by limit":           testWaits,
 		"pace":                     testPace,
 		"median latency":           testMedianLatency,
+		"calls begun":              testCallsBegun,
 		"two writers":              testTwoWriters,
 		"reading while written to": testReadWhileWritten,
 		"opened at once":           testOpenedAtOnce,

@@ -102,6 +102,12 @@ type Reader interface {
 	// MedianLatency is the median time that answered calls took, from request to
 	// answer, to the millisecond; 0 when none was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
+	// CallsBegun counts the calls of every evaluation that began from one time on
+	// and before another, by "provider:model".
+	CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error)
+	// LastCall is when the last call of any evaluation began; the zero time when
+	// none did.
+	LastCall(ctx context.Context) (time.Time, error)
 	Close() error
 }
 

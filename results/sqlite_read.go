@@ -216,6 +216,38 @@ SELECT ms FROM answered ORDER BY ms LIMIT 1 OFFSET (SELECT count(*) FROM answere
 	return time.Duration(math.Round(ms)) * time.Millisecond, nil
 }
 
+// CallsBegun counts the calls that began between two times.
+func (r *reader) CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error) {
+	rows, err := r.db.QueryContext(ctx,
+		`SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ? GROUP BY model`, stamp{from}, stamp{to})
+	if err != nil {
+		return nil, explain("read", r.path, err)
+	}
+	defer rows.Close()
+	begun := map[string]int64{}
+	for rows.Next() {
+		var model string
+		var n int64
+		if err := rows.Scan(&model, &n); err != nil {
+			return nil, explain("read", r.path, err)
+		}
+		begun[model] = n
+	}
+	if err := rows.Err(); err != nil {
+		return nil, explain("read", r.path, err)
+	}
+	return begun, nil
+}
+
+// LastCall is when the last call began.
+func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
+	var last stamp
+	if err := r.db.QueryRowContext(ctx, `SELECT max(started_at) FROM calls`).Scan(&last); err != nil {
+		return time.Time{}, explain("read", r.path, err)
+	}
+	return last.Time, nil
+}
+
 func (u Usage) plus(v Usage) Usage {
 	return Usage{
 		Calls: u.Calls + v.Calls, Input: u.Input + v.Input, Output: u.Output + v.Output,

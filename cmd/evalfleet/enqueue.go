@@ -102,13 +102,13 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 	if err != nil {
 		return enqueue.Receipt{}, withCode(exitUsage, err)
 	}
+	var recorded results.Reader
 	url := sinkURL
 	if url == "" {
 		url = filepath.Join(cmp.Or(d.dir, defaultFolder(r.Name, r.ID)), sinkFile)
 	}
 	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err == nil {
-		recorded, err := results.OpenReadOnly(ctx, url)
-		if err != nil {
+		if recorded, err = results.OpenReadOnly(ctx, url); err != nil {
 			return enqueue.Receipt{}, sinkError(err)
 		}
 		defer recorded.Close()
@@ -125,6 +125,9 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 		submission.Settle = settleTime
 	}
 	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
+	if err == nil {
+		err = reseed(ctx, limits, r.ID, recorded)
+	}
 	return receipt, withCode(exitUnreachable, err)
 }
 

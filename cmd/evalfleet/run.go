@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -166,6 +167,9 @@ func (j *job) run(ctx context.Context) (err error) {
 			return err
 		}
 		defer end()
+		if err := j.remember(ctx, client, sink); err != nil {
+			return err
+		}
 	}
 
 	events, err := openEvents(out.path(eventsFile))
@@ -191,10 +195,14 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
-		return enqueuer.Submit(ctx, enqueue.Submission{
+		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
 			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry, Settle: settle,
 		})
+		if err != nil {
+			return receipt, err
+		}
+		return receipt, reseed(ctx, limits, r.ID, sink)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
@@ -308,6 +316,35 @@ func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
 		fmt.Fprintf(to, "stopping: %s in flight may end, for at most %s; Ctrl-C again stops at once and gives them up\n",
 			count(inFlight, "call"), grace)
 	}
+}
+
+// remember tells an embedded Redis, which is always new, when the last call was
+// made: what a rate or a window had left then is taken as used up.
+func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader) error {
+	last, err := sink.LastCall(ctx)
+	if err != nil {
+		return sinkError(err)
+	}
+	return ratelimit.New(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last))
+}
+
+// reseed tells the daily quotas that Redis does not remember which calls a sink
+// has of today; none where an evaluation has no sink yet (nil). A quota of a
+// group is told all of them.
+func reseed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, sink results.Reader) error {
+	if sink == nil {
+		return limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time) (int64, error) { return 0, nil })
+	}
+	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time) (n int64, err error) {
+		begun, err := sink.CallsBegun(ctx, from, to)
+		for target, calls := range begun {
+			provider, model, _ := strings.Cut(target, ":")
+			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
+				n += calls
+			}
+		}
+		return n, err
+	})
 }
 
 // embedded brings a Redis for this run alone, and says how to end it.

@@ -1,9 +1,11 @@
 -- Tells a quota what was used of it before Redis lost its memory. One that was
 -- counted without being told is remembered, and stays.
 --
--- KEYS  1 the quota's state
--- ARGV  1 who tells  2 units  3 next reset (µs)
+-- KEYS  1 the quota's state  2 registry  3 alive
+-- ARGV  1 who tells  2 units  3 next reset (µs)  4 prefix of the wake channels
 -- Reply units used in all
+--
+-- Every live worker is told that its calls may be asked for anew.
 --
 -- Twice is once: a teller's units take the place of those it told before.
 
@@ -22,4 +24,8 @@ end
 used = used + tonumber(ARGV[2])
 redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3], field, ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 3600000)
+redis.call('HINCRBY', KEYS[2], 'version', 1)
+for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do
+  redis.call('PUBLISH', ARGV[4] .. worker, 'limits')
+end
 return used
