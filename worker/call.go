@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -79,11 +80,14 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, err)
 	}
-	input, output := r.tokens.reserve(call.Model, request)
+	scope := ratelimit.Scope{Provider: r.judge.Provider, Model: r.judge.Model, Evaluation: string(r.task.Evaluation)}
+	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
+	input, output := r.tokens.reserve(call.Model, request,
+		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
-			Call:    ratelimit.Scope{Provider: r.judge.Provider, Model: r.judge.Model, Evaluation: string(r.task.Evaluation)},
+			Call:    scope,
 			MaxWait: inPlace, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
 			Input: input, Output: output,
 		})

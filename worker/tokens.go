@@ -42,8 +42,9 @@ func newTokens() *tokens { return &tokens{of: map[string]*seen{}} }
 
 // reserve returns the input and output to reserve for a request: the first calls
 // of a model reserve a bound, the later ones what 99 % of those seen would have
-// needed, and never more than the bound.
-func (t *tokens) reserve(model string, request *providers.Request) (input, output int64) {
+// needed, and never more than the bound. Of a provider that charges the bound on
+// the output, whatever comes of it, that is reserved always.
+func (t *tokens) reserve(model string, request *providers.Request, charged bool) (input, output int64) {
 	size := sizeOf(request)
 	input, output = size, assumedOutput
 	if request.MaxOutputTokens > 0 {
@@ -57,10 +58,13 @@ func (t *tokens) reserve(model string, request *providers.Request) (input, outpu
 	}
 	input = min(input, int64(math.Ceil(high(s.perByte)*float64(size))))
 	learnt := int64(math.Ceil(high(s.output)))
-	if request.MaxOutputTokens > 0 {
-		return input, min(output, learnt)
+	switch {
+	case request.MaxOutputTokens == 0:
+		return input, learnt
+	case charged:
+		return input, output
 	}
-	return input, learnt
+	return input, min(output, learnt)
 }
 
 // settled notes what a call really used.

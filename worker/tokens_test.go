@@ -13,7 +13,7 @@ func TestReservationIsABoundUntilEnoughWasSeen(t *testing.T) {
 	const size = 1000 // with two frames of 16
 	want := func(model string, wantInput, wantOutput int64) {
 		t.Helper()
-		if input, output := learnt.reserve(model, request); input != wantInput || output != wantOutput {
+		if input, output := learnt.reserve(model, request, false); input != wantInput || output != wantOutput {
 			t.Errorf("reserve(%s) = %d, %d; want %d, %d", model, input, output, wantInput, wantOutput)
 		}
 	}
@@ -26,6 +26,10 @@ func TestReservationIsABoundUntilEnoughWasSeen(t *testing.T) {
 	request.MaxOutputTokens = 120
 	want("a:m", 250, 120)
 	want("a:other", size, 120)
+	request.MaxOutputTokens = 900
+	if input, output := learnt.reserve("a:m", request, true); input != 250 || output != 900 {
+		t.Errorf("reserve of what is charged = %d, %d; want 250 and the bound, 900", input, output)
+	}
 	// Larger calls are followed, and long forgotten ones no longer.
 	learnt.settled("a:m", request, providers.Usage{Input: 500, Output: 5000})
 	request.MaxOutputTokens = 0

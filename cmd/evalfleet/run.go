@@ -325,7 +325,8 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 	if err != nil {
 		return sinkError(err)
 	}
-	return ratelimit.New(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last))
+	// A sink has times in whole milliseconds.
+	return ratelimit.New(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
 }
 
 // reseed tells the daily quotas that Redis does not remember which calls a sink

@@ -1,0 +1,46 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestDailyQuotaOutlivesTheRun: what a run called today counts for the next one
+// in its folder, although each brings a Redis of its own.
+func TestDailyQuotaOutlivesTheRun(t *testing.T) {
+	t.Parallel()
+	const quota = 5
+	f := &fleet{t: t, dir: t.TempDir()}
+	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0")
+	f.provider = f.address()
+	f.documents(6) // 30 runs
+	zone := "UTC"
+	if hour := time.Now().UTC().Hour(); hour < 6 || hour >= 18 {
+		zone = "Etc/GMT+12" // whose midnight is far
+	}
+	f.write("evaluation.yaml", fmt.Sprintf(`documents: ["docs/*.md"]
+judges: [local:careful]
+pairwise: {pairs: all, order: both}
+providers: {local: {base_url: "%s/v1"}}
+concurrency: {per_provider: {local: {requests_per_day: %d, day_resets: %q}}}
+`, f.provider, quota, zone))
+	run := func() {
+		p := launch(t, f.dir, "run", "evaluation.yaml", "--out-dir", filepath.Join(f.dir, "out"))
+		f.until("the quota is used", 20*time.Second, func(s seen) bool { return s.All.Arrived >= quota })
+		time.Sleep(2 * time.Second) // in which more would come
+		p.signal(syscall.SIGINT)
+		if code := p.wait(20 * time.Second); code != 130 {
+			t.Fatalf("interrupted run ended with %d, want 130", code)
+		}
+	}
+	run()
+	run()
+	if got := f.stats().All.Arrived; got != quota {
+		t.Errorf("the simulator saw %d calls in a day, want %d", got, quota)
+	}
+}
