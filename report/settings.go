@@ -53,6 +53,9 @@ func (r *Report) settings() []setting {
 	for _, limit := range how.Limits {
 		add("limit", "%s", limit)
 	}
+	if how.Hold {
+		add("abandoned calls", "held until they must have ended")
+	}
 	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, how.Retry.Jitter)
 	for _, j := range plan.Judges {
 		add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))

@@ -38,8 +38,8 @@ func limitsCommand(p *process) *cli.Command {
 			}
 			defer s.Close()
 			watched := &limitsLook{source: s, judges: judges{}}
-			return p.look(c, func(ctx context.Context, _ time.Time) (string, bool, error) {
-				view, err := watched.look(ctx)
+			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
+				view, err := watched.look(ctx, now)
 				if err != nil {
 					return "", false, err
 				}
@@ -47,7 +47,7 @@ func limitsCommand(p *process) *cli.Command {
 					text, err := asJSON(view, c.Bool(watchFlag))
 					return text, view.Ended, err
 				}
-				return limitsText(view), view.Ended, nil
+				return limitsText(view, now), view.Ended, nil
 			})
 		},
 	}
@@ -57,24 +57,27 @@ func limitsCommand(p *process) *cli.Command {
 type limitsView struct {
 	// Ended: no call is made any more. The limits are those that were in force for
 	// the evaluation, and say how long its calls waited.
-	Ended      bool        `json:"ended"`
-	Evaluation eval.ID     `json:"evaluation,omitempty"` // whose calls keep these limits; empty: all limits
-	Name       string      `json:"name,omitempty"`
-	Limits     []limitView `json:"limits"`
-	Free       *waitView   `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
+	Ended      bool           `json:"ended"`
+	Evaluation eval.ID        `json:"evaluation,omitempty"` // whose calls keep these limits; empty: all limits
+	Name       string         `json:"name,omitempty"`
+	Limits     []limitView    `json:"limits"`
+	Cooldowns  []cooldownView `json:"cooldowns,omitempty"`
+	Free       *waitView      `json:"not_held_back,omitempty"` // after the end: calls that no limit held back
 }
 
 type limitView struct {
 	ID       string         `json:"limit"`
 	Words    string         `json:"words"`
 	Kind     ratelimit.Kind `json:"kind"`
-	Allowed  int64          `json:"allowed"`            // in flight, or per period
-	PeriodS  float64        `json:"period_s,omitempty"` // of a rate
-	Resets   string         `json:"resets,omitempty"`   // of a quota: the time zone at whose midnight its day ends
-	InUse    *int           `json:"in_use,omitempty"`   // calls in flight, tokens in the window, or calls of the day
-	Ready    *int           `json:"ready,omitempty"`    // of a rate: calls that may start at once
-	Waiting  int            `json:"waiting_workers"`    //
-	NextS    *float64       `json:"next_s,omitempty"`   // until the next call may start; absent: when one ends
+	Allowed  int64          `json:"allowed"`             // in flight, per period, or per day
+	PeriodS  float64        `json:"period_s,omitempty"`  // of a rate
+	Resets   string         `json:"resets,omitempty"`    // of a quota: the time zone at whose midnight its day ends
+	ResetsAt *time.Time     `json:"resets_at,omitempty"` // that midnight
+	InUse    *int           `json:"in_use,omitempty"`    // calls in flight, tokens in the window, or calls of the day
+	Debt     int64          `json:"debt,omitempty"`      // in use above what is allowed
+	Ready    *int           `json:"ready,omitempty"`     // of a rate: calls that may start at once
+	Waiting  int            `json:"waiting_workers"`     //
+	NextS    *float64       `json:"next_s,omitempty"`    // until the next call may start; absent: when one ends
 	Binds    bool           `json:"binds"`
 	PinnedBy []string       `json:"pinned_by,omitempty"`
 	Shared   *sharedRate    `json:"redis_rate,omitempty"`
@@ -101,9 +104,9 @@ type limitsLook struct {
 }
 
 // look reads the limits in force, or those that were.
-func (l *limitsLook) look(ctx context.Context) (limitsView, error) {
+func (l *limitsLook) look(ctx context.Context, now time.Time) (limitsView, error) {
 	if redis := l.source.fleet(ctx); redis != nil {
-		view, err := l.inRedis(ctx, redis)
+		view, err := l.inRedis(ctx, redis, now)
 		if err == nil || l.source.dir == "" {
 			return view, err
 		}
@@ -115,7 +118,7 @@ func (l *limitsLook) look(ctx context.Context) (limitsView, error) {
 	return endedLimits(ctx, reader, id)
 }
 
-func (l *limitsLook) inRedis(ctx context.Context, redis *drain) (limitsView, error) {
+func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (limitsView, error) {
 	view := limitsView{Limits: []limitView{}}
 	kept := func(ratelimit.Limit) bool { return true }
 	if l.source.only != "" || l.source.dir != "" {
@@ -148,16 +151,21 @@ func (l *limitsLook) inRedis(ctx context.Context, redis *drain) (limitsView, err
 		if !kept(u.Limit) {
 			continue
 		}
-		of, err := usedLimit(ctx, redis, limiter, u)
+		of, err := usedLimit(ctx, redis, limiter, u, now)
 		if err != nil {
 			return limitsView{}, withCode(exitUnreachable, err)
 		}
 		view.Limits = append(view.Limits, of)
 	}
+	cooldowns, err := limiter.Cooldowns(ctx)
+	if err != nil {
+		return limitsView{}, withCode(exitUnreachable, err)
+	}
+	view.Cooldowns = cooldownViews(cooldowns, kept)
 	return view, nil
 }
 
-func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u ratelimit.Usage) (limitView, error) {
+func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u ratelimit.Usage, now time.Time) (limitView, error) {
 	of := newLimitView(u.Limit)
 	of.Waiting, of.Binds, of.PinnedBy = u.Waiting, u.Binds(), u.Holders
 	key, rate, ok := limiter.RedisRate(u.Limit)
@@ -165,10 +173,17 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 		bucket := u.Limit.Period > 0 && u.Limit.Window == ratelimit.Window{} // of tokens
 		next := u.Wait.Seconds()
 		if !bucket {
-			of.InUse = &u.InUse
+			of.InUse, of.Debt = &u.InUse, max(0, int64(u.InUse)-of.Allowed)
+		}
+		if u.Limit.Resets != "" {
+			at, err := nextMidnight(now, u.Limit.Resets)
+			if err != nil {
+				return of, err
+			}
+			of.ResetsAt = &at
 		}
 		switch {
-		case !bucket && int64(u.InUse) < u.Limit.Max:
+		case !bucket && int64(u.InUse) < of.Allowed:
 			of.NextS = new(float64)
 		case bucket || u.Limit.Resets != "":
 			of.NextS = &next
@@ -186,8 +201,26 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 	return of, nil
 }
 
+// newLimitView is a limit of which nothing is known yet. Tokens are counted in
+// windows, where the provider has them, that may be shorter or longer than the
+// period.
 func newLimitView(l ratelimit.Limit) limitView {
-	return limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets}
+	view := limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets}
+	if l.Kind != ratelimit.Requests && l.Window.Length > 0 {
+		view.Allowed = int64(float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds())
+		view.PeriodS = l.Window.Length.Seconds()
+	}
+	return view
+}
+
+// nextMidnight is when the day of now ends in a time zone.
+func nextMidnight(now time.Time, zone string) (time.Time, error) {
+	in, err := time.LoadLocation(zone)
+	if err != nil {
+		return now, err
+	}
+	year, month, day := now.In(in).Date()
+	return time.Date(year, month, day+1, 0, 0, 0, 0, in), nil
 }
 
 // endedLimits says what limits an evaluation's settings had, and what its calls
@@ -223,7 +256,7 @@ func limitsOf(e results.Evaluation, waits []results.Wait) limitsView {
 		i := slices.IndexFunc(view.Limits, func(l limitView) bool { return l.ID == wait.Limit })
 		if i < 0 {
 			i = len(view.Limits)
-			view.Limits = append(view.Limits, limitView{ID: wait.Limit, Words: wait.Limit})
+			view.Limits = append(view.Limits, limitView{ID: wait.Limit, Words: waitedFor(wait.Limit)})
 		}
 		view.Limits[i].Waited = &of
 	}

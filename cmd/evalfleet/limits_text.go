@@ -10,11 +10,11 @@ import (
 )
 
 // limitsText is a view as a table of at most lookWidth columns.
-func limitsText(view limitsView) string {
+func limitsText(view limitsView, now time.Time) string {
 	if view.Ended {
 		return endedLimitsText(view)
 	}
-	if len(view.Limits) == 0 && view.Evaluation == "" {
+	if len(view.Limits)+len(view.Cooldowns) == 0 && view.Evaluation == "" {
 		return "no limit is in force\n"
 	}
 	var out strings.Builder
@@ -26,7 +26,7 @@ func limitsText(view limitsView) string {
 		behind := fmt.Sprintf("  %s  %s\n", view.Evaluation, what)
 		out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
 	}
-	if len(view.Limits) == 0 {
+	if len(view.Limits)+len(view.Cooldowns) == 0 {
 		return out.String()
 	}
 	line := func(words, inUse, allowed, waiting, next, state string) {
@@ -55,13 +55,31 @@ func limitsText(view limitsView) string {
 		if l.Binds {
 			state = "binds"
 		}
-		line(oneLine(l.Words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
+		words := l.Words
+		if l.Resets != "" { // the zone stands below
+			words = strings.TrimSuffix(words, " ("+l.Resets+")")
+		}
+		line(oneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
+		if l.Debt > 0 {
+			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", thousands(l.Debt))))
+		}
+		if l.ResetsAt != nil {
+			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, shortDuration(l.ResetsAt.Sub(now)))))
+		}
 		out.WriteString(detail("pinned by " + pinnedText(l.PinnedBy)))
 		if l.Shared != nil {
 			out.WriteString(detail("redis_rate key " + oneLine(l.Shared.Key)))
 			out.WriteString(detail(fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
 				l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds())))
 		}
+	}
+	for _, c := range view.Cooldowns {
+		line(oneLine(c.Words), "-", "-", "-", nextText(seconds(c.NextS)), "binds")
+		after := "asked too much, says the provider; then one call starts, and the others if it is not refused"
+		if c.Probe {
+			after = "one call has started since the provider said that it is asked too much; the others wait for it"
+		}
+		out.WriteString(detail(after))
 	}
 	return out.String()
 }

@@ -149,6 +149,26 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 				t.Errorf("%s: %+v; want what is used, and that there is room", l.Words, l)
 			}
 		}
+		if at := quota.ResetsAt; at == nil || !at.After(time.Now()) || time.Until(*at) > 24*time.Hour || at.UTC().Hour() != 0 {
+			t.Errorf("the quota resets at %v, want the next midnight in UTC", at)
+		}
+	}
+
+	limiter := ratelimit.New(f.redis.Client(), ratelimit.Config{})
+	for _, scope := range []ratelimit.Scope{{Provider: "openai"}, {Provider: "simulator", Model: "careful"}} {
+		if err := limiter.HoldBack(t.Context(), scope, 4*time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...).Cooldowns; len(all) != 2 || all[0].Words != "provider openai: cooldown" {
+		t.Errorf("cooldowns of the fleet: %+v", all)
+	}
+	cooled := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...).Cooldowns
+	if len(cooled) != 1 || cooled[0].Words != "model simulator:careful: cooldown" || cooled[0].NextS <= 0 || cooled[0].NextS > 4 || cooled[0].Probe {
+		t.Errorf("cooldowns of %s: %+v", id, cooled)
+	}
+	if by := status().BoundBy; len(by) == 0 || by[0] != "model simulator:careful: cooldown" {
+		t.Errorf("bound by %q during a cooldown", by)
 	}
 
 	show := func(index int) shownRun {

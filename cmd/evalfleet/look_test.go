@@ -122,27 +122,57 @@ func TestLimitsText(t *testing.T) {
 		}),
 		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.Requests, Max: 10_000, Resets: "America/Los_Angeles"}, func(v *limitView) {
 			v.InUse, v.NextS, v.Waiting, v.Binds, v.PinnedBy = ptr(10_000), ptr(30_000.0), 1, true, []string{"worker/w7k2p9qa"}
+			v.ResetsAt = ptr(lookedAt.Add(30_000 * time.Second))
 		}),
 		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.InputTokens, Max: 200_000, Period: time.Minute}, func(v *limitView) {
 			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(199_000), 2, true, []string{"worker/w7k2p9qa"}
 		}),
+		view(ratelimit.Limit{
+			Scope: slots.Scope, Kind: ratelimit.Tokens, Max: 600_000, Period: time.Minute,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: 10 * time.Second},
+		}, func(v *limitView) {
+			v.InUse, v.Debt, v.PinnedBy = ptr(101_234), 1_234, []string{"worker/w7k2p9qa"}
+		}),
+	}, Cooldowns: []cooldownView{
+		{ID: "provider/openai/cooldown", Words: waitedFor("provider/openai/cooldown"), NextS: 12.3},
+		{ID: "provider/openai/model/gpt-5/cooldown", Words: waitedFor("provider/openai/model/gpt-5/cooldown"), NextS: 0.9, Probe: true},
 	}}
-	golden(t, "limits", limitsText(running), lookWidth)
-	golden(t, "limits-none", limitsText(limitsView{}), lookWidth)
+	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
+	golden(t, "limits-none", limitsText(limitsView{}, lookedAt), lookWidth)
 	of := limitsView{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
-	golden(t, "limits-evaluation", limitsText(of), lookWidth)
+	golden(t, "limits-evaluation", limitsText(of, lookedAt), lookWidth)
 	of.Name, of.Limits = "essays", nil
-	golden(t, "limits-evaluation-none", limitsText(of), lookWidth)
+	golden(t, "limits-evaluation-none", limitsText(of, lookedAt), lookWidth)
 
 	e := results.Evaluation{
 		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},
 		Settings: record.Settings{Limits: []ratelimit.Limit{minute, wide, slots}},
 	}
-	golden(t, "limits-no-calls", limitsText(limitsOf(e, nil)), lookWidth)
+	golden(t, "limits-no-calls", limitsText(limitsOf(e, nil), lookedAt), lookWidth)
 	golden(t, "limits-ended", limitsText(limitsOf(e, []results.Wait{
 		{Limit: slots.ID(), Calls: 12_000_912, Total: 1_000_000 * time.Hour}, {Limit: "", Calls: 190, Total: time.Second},
 		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
-	})), lookWidth)
+		{Limit: "provider/openai/model/gpt-5/cooldown", Calls: 3, Total: time.Minute}, {Limit: "redis/memory", Calls: 1, Total: 10 * time.Second},
+	}), lookedAt), lookWidth)
+}
+
+// A cooldown has the scope that is in its name, whatever that looks like.
+func TestCooldownScope(t *testing.T) {
+	t.Parallel()
+	for id, want := range map[string]ratelimit.Scope{
+		"provider/openai/cooldown":                   {Provider: "openai"},
+		"provider/local/model/org/model/7b/cooldown": {Provider: "local", Model: "org/model/7b"},
+		"group/a/b/cooldown":                         {Group: "a/b"},
+	} {
+		if got, ok := cooldownScope(id); !ok || got != want {
+			t.Errorf("%s: got %+v (%v), want %+v", id, got, ok, want)
+		}
+	}
+	for _, id := range []string{"provider/openai/concurrency", "redis/memory", "", "fleet/cooldown"} {
+		if scope, ok := cooldownScope(id); ok {
+			t.Errorf("%q is no cooldown: got %+v", id, scope)
+		}
+	}
 }
 
 func TestShowText(t *testing.T) {

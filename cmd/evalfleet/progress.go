@@ -218,7 +218,7 @@ func (p *progress) binding() string {
 	if words, ok := p.bounds[most]; ok {
 		return words
 	}
-	return most
+	return waitedFor(most)
 }
 
 // boundWords names each limit as its setting is called, with its value, and

@@ -146,7 +146,7 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 	if wait := c.Started.Sub(c.Asked); c.BoundBy != "" {
 		words := c.Bound
 		if words == "" {
-			words = c.BoundBy
+			words = waitedFor(c.BoundBy)
 		}
 		waited = fmt.Sprintf("waited %s for %s", shortDuration(wait), oneLine(words))
 	} else if wait >= time.Millisecond {

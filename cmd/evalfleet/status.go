@@ -170,6 +170,10 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
+	cooldowns, err := limiter.Cooldowns(ctx)
+	if err != nil {
+		return nil, withCode(exitUnreachable, err)
+	}
 	alive, err := workersAlive(ctx, limiter)
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
@@ -190,7 +194,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 			if err != nil {
 				return nil, withCode(exitUnreachable, err)
 			}
-			line.BoundBy = binding(usage, kept)
+			line.BoundBy = binding(usage, cooldowns, kept)
 		}
 		if line.underWay() {
 			if line.Queues, err = queuesOf(d, r.Phases); err != nil {
@@ -240,9 +244,13 @@ func (of judges) keep(ctx context.Context, d *drain, id eval.ID) (func(ratelimit
 	}, nil
 }
 
-// binding is the limits among those kept that calls wait for, whoever's calls do.
-func binding(usage []ratelimit.Usage, kept func(ratelimit.Limit) bool) []string {
+// binding is the cooldowns and limits among those kept that calls wait for,
+// whoever's calls do.
+func binding(usage []ratelimit.Usage, cooldowns []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []string {
 	var words []string
+	for _, c := range cooldownViews(cooldowns, kept) {
+		words = append(words, c.Words)
+	}
 	for _, u := range usage {
 		if kept(u.Limit) && u.Binds() {
 			words = append(words, u.Limit.String())

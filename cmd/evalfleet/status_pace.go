@@ -119,9 +119,9 @@ func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string,
 	if len(waits) == 0 || waits[0].Limit == "" {
 		return "", nil
 	}
-	words := waits[0].Limit
+	words := waitedFor(waits[0].Limit)
 	for _, limit := range e.Settings.Limits {
-		if limit.ID() == words {
+		if limit.ID() == waits[0].Limit {
 			words = limit.String()
 		}
 	}
