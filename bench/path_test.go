@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -14,16 +15,13 @@ import (
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
-	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -33,7 +31,7 @@ import (
 // have no limits and their calls are answered within the process.
 //
 //   - saturated: calls take no time;
-//   - steady: 500 runs a second, by calls of 200 ms in 100 slots;
+//   - steady: 500 runs a second, by calls of 100 to 300 ms in 100 slots;
 //   - embedded: saturated, on the Redis that `evalfleet run` brings.
 //
 // Results are taken out of Redis by another process, which only counts them;
@@ -52,7 +50,7 @@ func BenchmarkPath(b *testing.B) {
 
 type pathSettings struct {
 	slots          int
-	latency        time.Duration // of a call, and of asynq's handler
+	latency        time.Duration // of a call, and of asynq's handler: half as long to half as long again
 	warm, measured time.Duration
 	perSecond      int // more than either does, so that work is always there
 }
@@ -193,7 +191,7 @@ func bareAsynq(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	})
 	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
 		if s.latency > 0 {
-			time.Sleep(s.latency)
+			time.Sleep(s.latency/2 + rand.N(s.latency))
 		}
 		handled.Add(1)
 		return nil
@@ -210,7 +208,7 @@ func bareAsynq(b *testing.B, real *redis.Client, s pathSettings) stretch {
 
 // atOnce is a provider in this process.
 type atOnce struct {
-	latency time.Duration
+	latency time.Duration // half as long to half as long again; 0: none
 	calls   atomic.Int64
 }
 
@@ -218,7 +216,7 @@ func (p *atOnce) Call(ctx context.Context, _ *providers.Request) (*providers.Res
 	p.calls.Add(1)
 	if p.latency > 0 {
 		select {
-		case <-time.After(p.latency):
+		case <-time.After(p.latency/2 + rand.N(p.latency)):
 		case <-ctx.Done():
 			return nil, &providers.Error{Class: providers.ClassOf(ctx.Err()), Message: "given up", Err: ctx.Err()}
 		}
@@ -260,12 +258,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	}
 	e, texts := pairs(b, documents)
 	of := store.New(client, "")
-	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry}
-	receipt, err := (&enqueue.Enqueuer{Store: of, Limits: ratelimit.New(client, ratelimit.Config{}), Log: zerolog.Nop()}).
-		Submit(b.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings})
-	if err != nil {
-		b.Fatal(err)
-	}
+	receipt := submit(b, client, e, texts)
 	if real != nil {
 		collector := launch(b, "count", client.Options().Addr, string(receipt.ID))
 		defer collector.end()
@@ -274,14 +267,9 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	}
 
 	provider := &atOnce{latency: s.latency}
-	ctx, stop := context.WithCancel(b.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- worker.Run(ctx, worker.Config{
-			Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}},
-			Slots: s.slots, Lease: lease, Log: zerolog.Nop(),
-		})
-	}()
+	stop := work(b, worker.Config{
+		Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: s.slots,
+	})
 	recorded := func() int64 {
 		standings, err := of.Standings(b.Context(), []eval.ID{receipt.ID})
 		if err != nil {
@@ -292,9 +280,6 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	begun(b, provider.calls.Load)
 	m := measure(b, real, s, recorded)
 	stop()
-	if err := <-ended; err != nil {
-		b.Fatal(err)
-	}
 	switch n := recorded(); {
 	case n >= int64(receipt.Runs):
 		b.Fatalf("all %d runs were made before the end", receipt.Runs)

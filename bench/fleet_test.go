@@ -1,0 +1,234 @@
+package bench
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// submit enqueues an evaluation and returns its receipt.
+func submit(b *testing.B, client *redis.Client, e *eval.Evaluation, texts map[string]string, limits ...ratelimit.Limit) enqueue.Receipt {
+	b.Helper()
+	receipt, err := (&enqueue.Enqueuer{Store: store.New(client, ""), Limits: ratelimit.New(client, ratelimit.Config{}), Log: zerolog.Nop()}).
+		Submit(b.Context(), enqueue.Submission{
+			Evaluation: e, Texts: texts,
+			Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: limits},
+		})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return receipt
+}
+
+// work starts a worker in this process; stop ends it.
+func work(b *testing.B, cfg worker.Config) (stop func()) {
+	b.Helper()
+	cfg.Lease, cfg.Log = lease, zerolog.Nop()
+	ctx, cancel := context.WithCancel(b.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- worker.Run(ctx, cfg) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			b.Error(err)
+		}
+	}
+}
+
+// twoSpeeds is a provider of a fast and a slow model.
+type twoSpeeds struct {
+	fast, slow atOnce
+}
+
+func (p *twoSpeeds) Call(ctx context.Context, request *providers.Request) (*providers.Result, error) {
+	if request.Model == "slow" {
+		return p.slow.Call(ctx, request)
+	}
+	return p.fast.Call(ctx, request)
+}
+
+// BenchmarkTwoModels says how much a slow model, which has a limit of its own,
+// holds up a fast one in the same evaluation.
+func BenchmarkTwoModels(b *testing.B) {
+	const limit = 8
+	fast, slow := 100*time.Millisecond, 2*time.Second
+	for b.Loop() {
+		alone := fastCalls(b, limit, fast, slow, "fast")
+		beside := fastCalls(b, limit, fast, slow, "fast", "slow")
+		b.ReportMetric(alone, "alone/s")
+		b.ReportMetric(beside, "beside/s")
+		b.ReportMetric(100*(alone/beside-1), "%slower")
+		b.ReportMetric(100*beside*fast.Seconds()/limit, "%slots")
+	}
+	b.Logf("calls of %s beside calls of %s, %d in flight of each model", fast, slow, limit)
+}
+
+// fastCalls is how many calls of the fast model one worker makes a second.
+func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...string) float64 {
+	b.Helper()
+	client := redistest.New(b).Client()
+	machine(b, client)
+	e, texts := pairs(b, 150)
+	e.Judges = nil
+	var limits []ratelimit.Limit
+	for _, name := range models {
+		e.Judges = append(e.Judges, eval.Judge{Name: "p:" + name, Provider: "p", Model: name})
+		limits = append(limits, ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p", Model: name}, Kind: ratelimit.Concurrency, Max: limit})
+	}
+	e.Normalize()
+	submit(b, client, e, texts, limits...)
+	provider := &twoSpeeds{atOnce{latency: fast}, atOnce{latency: slow}}
+	defer work(b, worker.Config{Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}})()
+	begun(b, provider.fast.calls.Load)
+	time.Sleep(time.Second)
+	if len(models) > 1 && provider.slow.calls.Load() != limit {
+		b.Errorf("%d calls of the slow model in flight, want %d", provider.slow.calls.Load(), limit)
+	}
+	before, began := provider.fast.calls.Load(), time.Now()
+	time.Sleep(sized(time.Second, 10*time.Second))
+	return float64(provider.fast.calls.Load()-before) / time.Since(began).Seconds()
+}
+
+// BenchmarkIdle is what a fleet does to Redis that serves queues in which there
+// is nothing.
+func BenchmarkIdle(b *testing.B) {
+	workers, queues := sized(4, 20), 10
+	server := redistest.New(b)
+	client := server.Client()
+	machine(b, client)
+	provider := &atOnce{}
+	endpoints := map[string]worker.Endpoint{}
+	e, texts := pairs(b, 2)
+	e.Judges = []eval.Judge{{Name: "absent:m", Provider: "absent", Model: "m"}} // whose runs keep the evaluation going
+	for i := range queues {
+		name := fmt.Sprint("p", i)
+		endpoints[name] = worker.Endpoint{Provider: provider, Key: "k"}
+		e.Judges = append(e.Judges, eval.Judge{Name: name + ":m", Provider: name, Model: "m"})
+	}
+	e.Normalize()
+	submit(b, client, e, texts)
+	for range workers {
+		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints})()
+	}
+	for deadline := time.Now().Add(30 * time.Second); provider.calls.Load() < int64(2*queues); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			b.Fatalf("%d calls for %d runs", provider.calls.Load(), 2*queues)
+		}
+	}
+	time.Sleep(sized(2*time.Second, 6*time.Second)) // until all is quiet
+	ran := func() (sum float64) {
+		for name, n := range commands(b, client) {
+			if name != "info" {
+				sum += float64(n)
+			}
+		}
+		return sum
+	}
+	for b.Loop() {
+		before, used, began := ran(), cpu(b, client), time.Now()
+		time.Sleep(sized(time.Second, 20*time.Second))
+		n, took := ran()-before, time.Since(began).Seconds()
+		b.ReportMetric(n/took, "commands/s")
+		b.ReportMetric(n/took/float64(workers*queues), "commands/s/queue")
+		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "%cpu")
+		connections, err := strconv.Atoi(info(b, client, "clients")["connected_clients"])
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(connections)/float64(workers), "connections/worker")
+	}
+	b.Logf("%d workers with %d empty queues each", workers, queues)
+}
+
+// BenchmarkMemory is what a worker process holds: without work, and with calls in
+// flight.
+func BenchmarkMemory(b *testing.B) {
+	inFlight := sized(100, 1000)
+	dir := b.TempDir()
+	program := filepath.Join(dir, "evalfleet")
+	build := exec.Command("go", "build", "-o", program, "./cmd/evalfleet")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		b.Fatalf("build: %v\n%s", err, out)
+	}
+	provider := simulator.New(simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: time.Minute, Max: time.Minute}}})
+	web := httptest.NewServer(provider)
+	b.Cleanup(web.Close)
+	for b.Loop() {
+		server := redistest.NewTCP(b)
+		client := server.Client()
+		machine(b, client)
+		config := filepath.Join(dir, "fleet.yaml")
+		if err := os.WriteFile(config, fmt.Appendf(nil, "providers: {simulator: {base_url: %q}}\n", web.URL+"/v1"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		var log bytes.Buffer
+		process := exec.Command(program, "worker", "--redis", server.URL(), "--config", config, "--slots", strconv.Itoa(inFlight), "--grace", "1ms", "--metrics-addr", "off")
+		process.Dir, process.Stderr = dir, &log
+		if err := process.Start(); err != nil {
+			b.Fatal(err)
+		}
+		end := func() {
+			_ = process.Process.Signal(syscall.SIGKILL)
+			_ = process.Wait()
+		}
+		b.Cleanup(end)
+		time.Sleep(sized(time.Second, 5*time.Second))
+		b.ReportMetric(resident(b, process.Process.Pid), "MB-idle")
+		e, texts := pairs(b, 150)
+		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
+		e.Normalize()
+		submit(b, client, e, texts)
+		for deadline := time.Now().Add(60 * time.Second); provider.Stats().All.InFlight < inFlight; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				b.Fatalf("%d calls in flight, want %d; the worker says\n%s", provider.Stats().All.InFlight, inFlight, log.String())
+			}
+		}
+		time.Sleep(sized(time.Second, 5*time.Second))
+		b.ReportMetric(resident(b, process.Process.Pid), "MB-calling")
+		end()
+	}
+	b.Logf("%d calls in flight, over HTTP", inFlight)
+}
+
+// resident is a process's memory in MB.
+func resident(b *testing.B, pid int) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Skip("memory is read from /proc, which this system does not have")
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kB, err := strconv.ParseFloat(fields[1], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kB / 1000
+		}
+	}
+	b.Fatalf("no resident memory in the status of process %d", pid)
+	return 0
+}
