@@ -44,8 +44,9 @@ func (r Request) counts() time.Duration {
 // Refusal is the error of a call that would have to wait longer than its
 // MaxWait. It is an answer, not a failure.
 type Refusal struct {
-	Wait  time.Duration // until the call could start, exactly
-	Limit string        // ID of the limit
+	Wait     time.Duration // until the call could start, exactly
+	Limit    string        // ID of the limit
+	Cooldown bool          // it is no limit, but a cooldown
 }
 
 func (r *Refusal) Error() string {

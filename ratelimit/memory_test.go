@@ -50,6 +50,32 @@ func TestLeasesSurviveAFlush(t *testing.T) {
 	idle(t, client)
 }
 
+// A worker may renew its leases before anybody has noticed that Redis has
+// forgotten them.
+func TestRenewalRightAfterAFlush(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{}, 4))
+		p := start(t, connect(), "w")
+		lease := mustAcquire(t, p, newID(), openai)
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := p.renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := lease.Check(); err != nil {
+			t.Errorf("Check of a lease that was renewed right after a flush: %v", err)
+		}
+		if held := client.ZCard(t.Context(), "{ef}:s:fleet/concurrency").Val(); held != 1 {
+			t.Errorf("%d leases in Redis, want 1", held)
+		}
+		mustRelease(t, lease)
+	})
+}
+
 // A server that comes back as another is not trusted to know everything, though
 // it kept its memory.
 func TestRestartedServerBeginsAnEpoch(t *testing.T) {

@@ -147,7 +147,7 @@ func (p *pump) place(c *call) {
 	}
 	now := time.Now()
 	if wait := g.waitOf(g.calls.Len(), now); c.MaxWait > 0 && wait > c.MaxWait {
-		p.decide(c, answer{err: &Refusal{Wait: wait, Limit: g.bound.id}})
+		p.decide(c, answer{err: &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}})
 		return
 	}
 	g.add(c)
@@ -198,7 +198,11 @@ func (p *pump) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.registry != nil && p.registry.epoch != registry.epoch {
+	if p.registry == nil {
+		p.mu.Lock()
+		p.epoch = registry.epoch // no lease is older
+		p.mu.Unlock()
+	} else if p.registry.epoch != registry.epoch {
 		// Redis has lost its memory: before anybody is admitted again, it is
 		// told what this worker holds.
 		if err := p.renew(ctx); err != nil {
@@ -457,7 +461,7 @@ func (p *pump) refuse(g *gate, now time.Time) {
 			stay++
 			continue
 		}
-		refusal := &Refusal{Wait: wait, Limit: g.bound.id}
+		refusal := &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
 		g.remove(c)
 		p.decide(c, answer{err: refusal})
 	}

@@ -84,11 +84,12 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
 	input, output := r.tokens.reserve(call.Model, request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
+	longest := inPlace
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
-			MaxWait: inPlace, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
+			MaxWait: longest, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
 			Input: input, Output: output,
 		})
 		if err == nil {
@@ -104,9 +105,15 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 				continue
 			}
 		}
-		r.slots.Release(1)
 		var refusal *ratelimit.Refusal
-		if errors.As(err, &refusal) {
+		// All runs of a queue keep the same limits: another would wait as long.
+		// Only a cooldown may be of one model among several.
+		if errors.As(err, &refusal) && !refusal.Cooldown {
+			longest = 0
+			continue
+		}
+		r.slots.Release(1)
+		if refusal != nil {
 			return nil, r.goBack(refusal.Wait, "limit "+refusal.Limit)
 		}
 		return nil, r.interrupted(ctx, err)

@@ -2,8 +2,9 @@
 --
 -- A lease is renewed only where its ledger and all its limits still hold it
 -- unexpired: what others may have counted as free is never taken back. Only when
--- Redis has lost its memory, and as long as nobody is admitted for that reason,
--- leases that it does not know are taken as they are.
+-- Redis has lost its memory, and as long as nobody is admitted for that reason
+-- (no epoch has begun, or one has in which leases may be unknown), leases that it
+-- does not know are taken as they are.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit
@@ -22,7 +23,7 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local life = math.ceil(lease / 1000) + HOUR
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind')
-local forgotten = (known[1] or '') ~= epoch and tonumber(known[2] or 0) > now
+local forgotten = (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
 
 redis.call('ZADD', KEYS[2], now + lease, me)
 redis.call('PEXPIRE', KEYS[2], 24 * HOUR)
