@@ -114,6 +114,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
 		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
 	}
+	q.logLimits(r)
 	if !created && s.Retry != nil {
 		if _, err := q.Retry(ctx, id, s.Retry); err != nil {
 			return Receipt{}, err
@@ -130,6 +131,21 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	slices.Sort(receipt.Queues)
 	receipt.Queues = slices.Compact(receipt.Queues)
 	return receipt, q.start(ctx, id)
+}
+
+// logLimits tells the operator which limits are in force until the evaluation
+// has ended.
+func (q *Enqueuer) logLimits(r record.Evaluation) {
+	limits := make([]string, len(r.Settings.Limits))
+	for i, limit := range r.Settings.Limits {
+		limits[i] = limit.String()
+	}
+	abandoned := "free"
+	if r.Settings.Hold {
+		abandoned = "hold"
+	}
+	q.Log.Info().Str("evaluation", string(r.ID)).Strs("limits", limits).Str("abandoned_calls", abandoned).
+		Msg("limits are pinned")
 }
 
 // resume is the record of an evaluation that Redis knows, with the settings of a

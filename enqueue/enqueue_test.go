@@ -1,12 +1,15 @@
 package enqueue
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -187,6 +190,35 @@ func TestSubmitPushesReadableTasks(t *testing.T) {
 	}
 	if tasks, err := asynq.NewInspectorFromRedisClient(b.store.Client()).ListPendingTasks("p"); err != nil || len(tasks) != 6 {
 		t.Errorf("%d pending tasks after the second submission, %v; want 6", len(tasks), err)
+	}
+}
+
+// Whoever reads the log finds the limits that an evaluation began with.
+func TestLimitsAreLogged(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var log bytes.Buffer
+	q := b.enqueuer(b.store)
+	q.Log = zerolog.New(&log).Level(zerolog.InfoLevel)
+	s := submission("logged", 2)
+	s.Settings.Hold = true
+	s.Settings.Limits = []ratelimit.Limit{
+		{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Tokens, Max: 9000, Period: time.Minute},
+		{Scope: ratelimit.Scope{Provider: "p", Model: "m"}, Kind: ratelimit.Requests, Max: 50, Resets: "Asia/Tokyo"},
+	}
+	if _, err := q.Submit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	var line map[string]any
+	if err := json.Unmarshal(log.Bytes(), &line); err != nil {
+		t.Fatalf("the log is %q: %v", log.String(), err)
+	}
+	want := map[string]any{
+		"level": "info", "message": "limits are pinned", "evaluation": string(s.Evaluation.ID()), "abandoned_calls": "hold",
+		"limits": []any{"provider p: 9000 tokens per 1m0s", "model p:m: 50 requests a day (Asia/Tokyo)"},
+	}
+	if diff := cmp.Diff(want, line); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
 	}
 }
 
