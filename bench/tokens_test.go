@@ -42,7 +42,7 @@ func BenchmarkTokens(b *testing.B) {
 		client := redistest.New(b).Client()
 		begin := tokenBound(b, client, server.URL+"/v1", ratelimit.Limit{
 			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Tokens, Max: 6 * most, Period: time.Minute,
-			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: window}, Jitter: 100 * time.Millisecond,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: window}, Jitter: 400 * time.Millisecond,
 		})
 		stop := begin()
 		for server.Stats().All.Answered < 20 {
