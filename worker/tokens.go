@@ -90,10 +90,23 @@ func remember(ring []float64, n int, value float64) []float64 {
 	return ring
 }
 
-// high is the quantile of values, by the nearest rank.
+// high is the quantile of up to remembered values, by the nearest rank. Every call
+// asks for it, so the few values above it are found in one pass.
 func high(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[int(math.Ceil(quantile*float64(len(sorted))))-1]
+	k := len(values) - int(math.Ceil(quantile*float64(len(values)))) + 1 // the k-th from the top
+	top := make([]float64, 0, 8)                                         // falling
+	for _, v := range values {
+		if len(top) == k && v <= top[k-1] {
+			continue
+		}
+		at := len(top)
+		for at > 0 && top[at-1] < v {
+			at--
+		}
+		top = slices.Insert(top, at, v)
+		top = top[:min(len(top), k)]
+	}
+	return top[k-1]
 }
 
 // sizeOf is the bytes of a request that a model reads, and what frames them.

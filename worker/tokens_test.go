@@ -1,6 +1,9 @@
 package worker
 
 import (
+	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -38,4 +41,18 @@ func TestReservationIsABoundUntilEnoughWasSeen(t *testing.T) {
 		learnt.settled("a:m", request, providers.Usage{Input: 300, Output: 40})
 	}
 	want("a:m", 300, 40)
+}
+
+func TestHighIsTheNearestRank(t *testing.T) {
+	t.Parallel()
+	for n := 1; n <= remembered; n++ {
+		values := make([]float64, n)
+		for i := range values {
+			values[i] = float64(rand.IntN(n)) // some are equal
+		}
+		sorted := slices.Sorted(slices.Values(values))
+		if got, want := high(values), sorted[int(math.Ceil(quantile*float64(n)))-1]; got != want {
+			t.Fatalf("high of %v = %g, want %g", values, got, want)
+		}
+	}
 }
