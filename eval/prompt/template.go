@@ -168,7 +168,12 @@ func (t template) render(values map[string]string) []Message {
 // their own, also where a template puts them into the middle of one: tags and the
 // schema are found by line.
 func fill(pieces []piece, values map[string]string) string {
+	length := 0
+	for _, p := range pieces {
+		length += len(p.literal) + len(values[p.name]) + len("\n")
+	}
 	var out strings.Builder
+	out.Grow(length)
 	afterBlock := false
 	for _, p := range pieces {
 		next := p.literal + values[p.name]
