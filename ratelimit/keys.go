@@ -11,6 +11,7 @@ func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
 func (k keys) alive() string               { return k.tag + ":alive" }
 func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }
 func (k keys) waiters(limit string) string { return k.tag + ":w:" + limit }
+func (k keys) background() string          { return k.tag + ":background" }
 func (k keys) window(limit string) string  { return k.tag + ":u:" + limit }
 func (k keys) quota(limit string) string   { return k.tag + ":q:" + limit }
 func (k keys) leases(limit string) string  { return k.tag + ":s:" + limit }

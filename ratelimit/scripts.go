@@ -22,14 +22,17 @@ var (
 	holdText string
 	//go:embed lua/seed.lua
 	seedText string
+	//go:embed lua/background.lua
+	backgroundText string
 
-	admitScript    = redis.NewScript(admitText)
-	renewScript    = redis.NewScript(renewText)
-	registerScript = redis.NewScript(registerText)
-	forgetScript   = redis.NewScript(forgetText)
-	beginScript    = redis.NewScript(beginText)
-	holdScript     = redis.NewScript(holdText)
-	seedScript     = redis.NewScript(seedText)
+	admitScript      = redis.NewScript(admitText)
+	renewScript      = redis.NewScript(renewText)
+	registerScript   = redis.NewScript(registerText)
+	forgetScript     = redis.NewScript(forgetText)
+	beginScript      = redis.NewScript(beginText)
+	holdScript       = redis.NewScript(holdText)
+	seedScript       = redis.NewScript(seedText)
+	backgroundScript = redis.NewScript(backgroundText)
 )
 
 // integers checks that a script answered with integers only.

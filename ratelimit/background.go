@@ -1,0 +1,100 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// backgroundCalls stands for a worker: its ledger holds the leases of calls that
+// go on at the provider while no process waits for them.
+const backgroundCalls = "background"
+
+// background is what the end of a background call needs to know.
+type background struct {
+	Limits []Limit `json:"limits"`
+	Start  int64   `json:"start"` // on Redis's clock, µs
+	Input  int64   `json:"input,omitempty"`
+	Output int64   `json:"output,omitempty"`
+}
+
+// Background hands the lease over to a call that goes on at the provider by
+// itself, under the provider's name for it: from then on no process renews it,
+// and it counts until EndBackground or its latest end, whatever becomes of this
+// one. The lease itself is at its end, and must not be released. ErrLost means
+// that it had ended before, and the call is not counted. Handing over twice is
+// handing over once.
+func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Duration) error {
+	l := e.limiter
+	l.mu.Lock()
+	lost := e.ended(time.Now())
+	l.mu.Unlock()
+	if lost != nil {
+		return fmt.Errorf("hand over lease %s: %w", e.id, lost)
+	}
+	known := background{Start: e.startMicros, Input: e.input, Output: e.output}
+	keys := []string{l.keys.ledger(l.cfg.Worker), l.keys.ledger(backgroundCalls), l.keys.background()}
+	for _, r := range e.rules {
+		known.Limits = append(known.Limits, r.Limit)
+		if r.way == byLeases {
+			keys = append(keys, r.state)
+		}
+	}
+	text, err := json.Marshal(known)
+	if err != nil {
+		return fmt.Errorf("hand over lease %s: %w", e.id, err)
+	}
+	done, err := backgroundScript.Run(ctx, l.client, keys, e.id, call, latestEnd.Microseconds(), text).Int()
+	if err != nil {
+		return fmt.Errorf("hand over lease %s: %w", e.id, err)
+	}
+	if done == 0 {
+		return fmt.Errorf("hand over lease %s: %w: redis does not hold it", e.id, ErrLost)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if e.release == nil {
+		e.release = &release{id: e.id, written: make(chan struct{})}
+		close(e.release.written)
+		l.drop(e)
+	}
+	return nil
+}
+
+// EndBackground ends the lease of a background call, from any process, and says
+// how many tokens it used; below 0: unknown, and what was reserved stays. It is
+// no error when the call has ended before.
+func (l *Limiter) EndBackground(ctx context.Context, call string, input, output int64) error {
+	text, err := l.client.HGet(ctx, l.keys.background(), call).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("end background call %s: %w", call, err)
+	}
+	var known background
+	if err := json.Unmarshal(text, &known); err != nil {
+		return fmt.Errorf("end background call %s: %w", call, err)
+	}
+	r := &release{id: call, start: known.Start, input: known.Input, output: known.Output}
+	if input >= 0 && output >= 0 {
+		r.moreInput, r.moreOutput = input-known.Input, output-known.Output
+	}
+	for _, limit := range known.Limits {
+		r.rules = append(r.rules, newRule(l.keys, limit.ID(), limit))
+	}
+	holder := New(l.client, Config{Namespace: l.cfg.Namespace, Worker: backgroundCalls, Lease: l.cfg.Lease})
+	var b batch
+	b.end([]*release{r})
+	if _, err := holder.admit(ctx, &b); err != nil {
+		return fmt.Errorf("end background call %s: %w", call, err)
+	}
+	if err := l.client.HDel(ctx, l.keys.background(), call).Err(); err != nil {
+		return fmt.Errorf("end background call %s: %w", call, err)
+	}
+	return nil
+}

@@ -1,0 +1,27 @@
+-- Hands a lease over from the worker that holds it to a background call.
+--
+-- KEYS  1 ledger of the worker  2 ledger of background calls  3 background
+--       calls, then the leases of each concurrency limit
+-- ARGV  1 lease  2 name of the background call  3 µs until its latest end
+--       4 what its end needs to know
+-- Reply 1, or 0 when the worker's lease has ended
+--
+-- Twice is once: the second time the background call has it.
+
+local time = redis.call('TIME')
+local now = time[1] * 1000000 + time[2]
+local lease, call, ends = ARGV[1], ARGV[2], now + tonumber(ARGV[3])
+if redis.call('ZSCORE', KEYS[2], call) then return 1 end
+if tonumber(redis.call('ZSCORE', KEYS[1], lease) or 0) <= now then return 0 end
+redis.call('ZREM', KEYS[1], lease)
+redis.call('ZADD', KEYS[2], ends, call)
+redis.call('HSET', KEYS[3], call, ARGV[4])
+for i = 4, #KEYS do
+  redis.call('ZREM', KEYS[i], lease)
+  redis.call('ZADD', KEYS[i], ends, call)
+end
+local life = math.ceil(tonumber(ARGV[3]) / 1000) + 3600000
+for i = 2, #KEYS do
+  if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life) end
+end
+return 1
