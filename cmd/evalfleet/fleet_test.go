@@ -123,6 +123,7 @@ type seen struct {
 
 type arrivals struct {
 	Arrived         int     `json:"arrived"`
+	Answered        int     `json:"answered"`
 	Rejected        int     `json:"rejected"`
 	InFlight        int     `json:"in_flight"`
 	MaxInFlight     int     `json:"max_in_flight"`
