@@ -430,6 +430,13 @@ providers:
 	if diff := gocmp.Diff(want, charged); diff != "" {
 		t.Errorf("limits that charge what is reserved (-want +got):\n%s", diff)
 	}
+	s := load(t, with(two, "eval.yaml", minimal+"concurrency: {per_provider: {mine: {tokens_per_minute: 5}, simulator: {tokens_per_minute: 5}}}\n"+
+		"providers: {mine: {base_url: \"http://127.0.0.1/v1\", charges: reserved}}\n"), Options{})
+	for _, l := range s.Settings.Limits {
+		if l.Kind == ratelimit.Tokens && l.Charged != (l.Provider == "mine") {
+			t.Errorf("of an evaluation: %v charges what is reserved: %v", l, l.Charged)
+		}
+	}
 	if (Provider{BaseURL: "https://notopenai.azure.com.example/v1"}).ChargesReserved() {
 		t.Error("a host that only looks like Azure's charges what is reserved")
 	}
