@@ -52,10 +52,18 @@ func newFleet(t *testing.T, documents int) *fleet {
 // newFleetLimited starts Redis and the provider.
 func newFleetLimited(t *testing.T, limit int) *fleet {
 	t.Helper()
-	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--max-in-flight", fmt.Sprint(limit), "--latency", "500ms")
-	f.provider = f.address()
+	f := newFleetWith(t, "--max-in-flight", fmt.Sprint(limit), "--latency", "500ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	return f
+}
+
+// newFleetWith starts Redis and a simulator with flags; the fleet's file is still
+// to be written.
+func newFleetWith(t *testing.T, flags ...string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f.simulator = launch(t, f.dir, append([]string{"simulate", "--listen", "127.0.0.1:0"}, flags...)...)
+	f.provider = f.address()
 	return f
 }
 
@@ -122,13 +130,20 @@ type seen struct {
 }
 
 type arrivals struct {
-	Arrived         int     `json:"arrived"`
-	Answered        int     `json:"answered"`
-	Rejected        int     `json:"rejected"`
-	InFlight        int     `json:"in_flight"`
-	MaxInFlight     int     `json:"max_in_flight"`
-	InFlightSeconds float64 `json:"in_flight_seconds"` // integrated over time
-	Retaken         int     `json:"prompts_retaken"`   // prompts called more than once
+	Arrived         int            `json:"arrived"`
+	Answered        int            `json:"answered"`
+	Rejected        int            `json:"rejected"`
+	RejectedBy      map[string]int `json:"rejected_by"`
+	FirstArrival    time.Time      `json:"first_arrival"`
+	LastArrival     time.Time      `json:"last_arrival"`
+	InFlight        int            `json:"in_flight"`
+	MaxInFlight     int            `json:"max_in_flight"`
+	InFlightSeconds float64        `json:"in_flight_seconds"` // integrated over time
+	Retaken         int            `json:"prompts_retaken"`   // prompts called more than once
+	Limits          []struct {
+		Limit   string `json:"limit"`
+		Busiest int    `json:"busiest"` // most in one window
+	} `json:"limits"`
 }
 
 func (f *fleet) stats() seen {
@@ -167,27 +182,36 @@ func (f *fleet) until(what string, limit time.Duration, holds func(seen) bool) s
 	}
 }
 
-// wantRowsOnce opens the sink with a driver of its own and counts.
+// wantRowsOnce wants a row of each run in the sink, all succeeded.
 func (f *fleet) wantRowsOnce() {
 	f.t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(f.dir, "out", "results.db"))
+	if failed := f.wantRows("out", f.runs); failed != 0 {
+		f.t.Errorf("%d of %d runs have not succeeded", failed, f.runs)
+	}
+}
+
+// wantRows opens a folder's sink with a driver of its own and wants a row of each
+// run, once, and a verdict of each that succeeded. It returns how many have not.
+func (f *fleet) wantRows(folder string, runs int) (failed int) {
+	f.t.Helper()
+	db, err := sql.Open("sqlite", filepath.Join(f.dir, folder, "results.db"))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	defer db.Close()
-	var rows, distinct, failed int
+	var rows, distinct, verdicts int
 	err = db.QueryRowContext(f.t.Context(), `SELECT count(*), count(DISTINCT phase || '.' || index_),
 		sum(state <> 'succeeded') FROM runs`).Scan(&rows, &distinct, &failed)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	if rows != f.runs || distinct != f.runs || failed != 0 {
-		f.t.Errorf("%d rows of %d runs in the sink, %d not succeeded; want %d once each", rows, distinct, failed, f.runs)
+	if rows != runs || distinct != runs {
+		f.t.Errorf("%d rows of %d runs in the sink; want %d once each", rows, distinct, runs)
 	}
-	var verdicts int
-	if err := db.QueryRowContext(f.t.Context(), `SELECT count(*) FROM pairwise_results`).Scan(&verdicts); err != nil || verdicts != f.runs {
-		f.t.Errorf("%d verdicts in the sink, %v; want %d", verdicts, err, f.runs)
+	if err := db.QueryRowContext(f.t.Context(), `SELECT count(*) FROM pairwise_results`).Scan(&verdicts); err != nil || verdicts != runs-failed {
+		f.t.Errorf("%d verdicts in the sink, %v; want %d", verdicts, err, runs-failed)
 	}
+	return failed
 }
 
 func (f *fleet) wantNeverOver(s seen) {

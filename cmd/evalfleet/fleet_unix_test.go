@@ -3,41 +3,241 @@
 package main
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// TestFrozenWorkerComesBack: a worker stands still for 20 s, in which others take
-// its slots and runs over, and then goes on. Nothing is recorded twice, and only
-// what was in flight is called again.
+// counter stands between workers and the simulator and notes who calls.
+type counter struct {
+	*httptest.Server
+	t *testing.T
+
+	mu       sync.Mutex // guards all below
+	arrived  map[string]int
+	inFlight int
+}
+
+func newCounter(t *testing.T, provider string) *counter {
+	t.Helper()
+	upstream, err := url.Parse(provider)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &counter{t: t, arrived: map[string]int{}}
+	proxy := httputil.NewSingleHostReverseProxy(upstream)
+	proxy.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) } // the worker left
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.note(r.Header.Get("X-Client-Request-Id"), 1)
+		defer c.note("", -1)
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+// note counts a call that arrives or ends. A call's id names the worker's
+// session: another begins when leases could not be renewed in time.
+func (c *counter) note(call string, inFlight int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.inFlight += inFlight
+	if call == "" {
+		return
+	}
+	parts := strings.Split(call, "-")
+	if len(parts) != 3 {
+		c.t.Errorf("call id %q names no worker", call)
+		return
+	}
+	c.arrived[parts[1]]++
+}
+
+// now is how many calls of each session have arrived and how many are in flight.
+func (c *counter) now() (sessions map[string]int, inFlight int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	sessions = map[string]int{}
+	for session, n := range c.arrived {
+		sessions[session] = n
+	}
+	return sessions, c.inFlight
+}
+
+// sentBy is how many calls the sessions of before have sent since.
+func (c *counter) sentBy(before map[string]int) (sent int) {
+	now, _ := c.now()
+	for session, n := range before {
+		sent += now[session] - n
+	}
+	return sent
+}
+
+// TestFrozenWorkerComesBack: a worker stands still, others take its runs and its
+// slots over, and it goes on. Nothing is recorded twice, only what was in flight
+// is called again, and nothing is sent on a lease that has ended. Calls that end
+// before the leases, and those that are held, never pass the limit; else no more
+// do than the frozen worker has in flight, and its leases are counted as lost.
 func TestFrozenWorkerComesBack(t *testing.T) {
-	documents := 24 // 1,104 runs: about 35 s of work
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		abandoned string
+		call      [2]time.Duration // in part, at the whole size
+		documents [2]int
+		exact     bool
+	}{
+		{"calls shorter than a lease", "free", [2]time.Duration{time.Second, 5 * time.Second}, [2]int{11, 12}, true},
+		{"longer calls that are held", "hold", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, true},
+		{"longer calls that are free", "free", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			lease, call, frozen, documents := 3*time.Second, c.call[0], 5*time.Second, c.documents[0]
+			if *fullFleet {
+				lease, call, frozen, documents = 10*time.Second, c.call[1], 20*time.Second, c.documents[1]
+			}
+			flags := []string{"--latency", call.String()}
+			if c.exact {
+				flags = append(flags, "--max-in-flight", strconv.Itoa(fleetLimit))
+			}
+			f := newFleetWith(t, flags...)
+			f.documents(documents)
+			f.runs = documents * (documents - 1) * 2
+			f.file = f.evaluation("pairs", "simulator:careful, simulator:average", fleetLimit, 1000)
+			settings := "providers: {simulator: {base_url: %q}}\nconcurrency: {lease: %s, abandoned_calls: %s, timeout_seconds: %d}\n"
+			counter := newCounter(t, f.provider)
+			timeout := int((call + 3*time.Second).Seconds())
+			f.write("frozen.yaml", fmt.Sprintf(settings, counter.URL+"/v1", lease, c.abandoned, timeout))
+			f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", lease, c.abandoned, timeout))
+			f.startWorkers(3)
+			metrics := freeAddress(t)
+			worker := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "frozen.yaml", "--metrics-addr", metrics)
+			enqueue := f.enqueueAndWait()
+			f.until("all slots are in use", time.Minute, func(s seen) bool {
+				_, own := counter.now()
+				return s.All.InFlight == fleetLimit && own > 0
+			})
+
+			worker.signal(syscall.SIGSTOP)
+			before, own := counter.now()
+			time.Sleep(frozen)
+			worker.signal(syscall.SIGCONT)
+			await(t, "the worker says that its leases were lost", 10*time.Second, func() bool {
+				return metric(t, metrics, "evalfleet_worker_session_restarts_total") > 0
+			})
+			lost := metric(t, metrics, "evalfleet_leases_lost_total")
+			if code := enqueue.wait(5 * time.Minute); code != 0 {
+				t.Fatalf("enqueue --wait ended with %d", code)
+			}
+
+			f.wantRowsOnce()
+			end := f.stats()
+			t.Logf("%d calls for %d runs, at most %d in flight; the frozen worker had %d, and lost %d leases",
+				end.All.Arrived, f.runs, end.All.MaxInFlight, own, lost)
+			if sent := counter.sentBy(before); sent > 0 {
+				t.Errorf("the frozen worker sent %d calls on leases of before", sent)
+			}
+			if end.All.Arrived > f.runs+fleetLimit {
+				t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
+			}
+			if c.exact {
+				f.wantNeverOver(end)
+			}
+			if excess := end.All.MaxInFlight - fleetLimit; excess > own || excess > lost {
+				t.Errorf("%d calls above the limit, want at most the %d of the frozen worker, of which %d leases are counted as lost", excess, own, lost)
+			}
+			for _, line := range strings.Split(worker.stderr.String(), "\n") {
+				if strings.Contains(line, `"queue"`) && strings.Contains(line, `"warn"`) && !strings.Contains(line, "returned the tasks") {
+					t.Errorf("asynq warned: %s", line)
+				}
+			}
+		})
+	}
+}
+
+// TestFrozenWorkersSendNothingLate: workers are stopped at any moment, also
+// between a grant and its request, for longer than a lease. What was granted
+// before is not sent afterwards.
+func TestFrozenWorkersSendNothingLate(t *testing.T) {
+	t.Parallel()
+	rounds := 6
 	if *fullFleet {
-		documents = 32
+		rounds = 30
 	}
-	f := newFleet(t, documents)
-	f.startWorkers(4)
-	enqueue := f.enqueueAndWait()
-	f.until("a tenth has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/10 && s.All.InFlight == fleetLimit })
-	frozen := f.workers[0]
-	frozen.signal(syscall.SIGSTOP)
-	time.Sleep(20 * time.Second)
-	frozen.signal(syscall.SIGCONT)
-	if code := enqueue.wait(5 * time.Minute); code != 0 {
-		t.Fatalf("enqueue --wait ended with %d", code)
+	f := newFleetWith(t)
+	counter := newCounter(t, f.provider)
+	// Each call is granted up to 50 ms before its start.
+	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
+concurrency: {lease: 1s, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}
+`, counter.URL+"/v1"))
+	f.documents(72) // more runs than the test waits for
+	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", 1000, 1000)
+	f.startWorkers(3)
+	if code := launch(t, f.dir, "enqueue", f.file, "--redis", f.redis.URL(), "--config", "fleet.yaml").wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue ended with %d", code)
 	}
-	f.wantRowsOnce()
-	end := f.stats()
-	t.Logf("%d calls for %d runs, at most %d in flight", end.All.Arrived, f.runs, end.All.MaxInFlight)
-	f.wantNeverOver(end)
-	if end.All.Arrived > f.runs+fleetLimit {
-		t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)
+	late := 0
+	for range rounds {
+		begun, _ := counter.now()
+		await(t, "workers work", 20*time.Second, func() bool {
+			now, _ := counter.now()
+			working := 0
+			for session, n := range now {
+				if n > begun[session]+5 {
+					working++
+				}
+			}
+			return working >= len(f.workers)
+		})
+		time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
+		for _, w := range f.workers {
+			w.signal(syscall.SIGSTOP)
+		}
+		time.Sleep(1300 * time.Millisecond) // and what was sent before arrives
+		before, _ := counter.now()
+		for _, w := range f.workers {
+			w.signal(syscall.SIGCONT)
+		}
+		time.Sleep(500 * time.Millisecond)
+		late += counter.sentBy(before)
 	}
-	for _, line := range strings.Split(frozen.stderr.String(), "\n") {
-		if strings.Contains(line, `"queue"`) && strings.Contains(line, `"warn"`) && !strings.Contains(line, "returned the tasks") {
-			t.Errorf("asynq warned: %s", line)
+	t.Logf("%d calls sent late, of %d workers frozen %d times", late, len(f.workers), rounds)
+	// The instant between the check and the request may be the one of the stop.
+	if late > 1+rounds/10 {
+		t.Errorf("%d calls were sent on leases that had ended", late)
+	}
+}
+
+// metric reads a counter without labels.
+func metric(t *testing.T, address, name string) int {
+	t.Helper()
+	found := regexp.MustCompile(`(?m)^` + name + ` (\d+)$`).FindStringSubmatch(scrape(t, address))
+	if found == nil {
+		t.Fatalf("no metric %s", name)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func await(t *testing.T, what string, limit time.Duration, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); !holds(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain until %s", limit, what)
 		}
 	}
 }

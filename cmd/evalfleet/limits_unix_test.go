@@ -1,0 +1,261 @@
+//go:build unix
+
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// faultSeed repeats the order of faults that a test has printed; their moments
+// are the machine's.
+var faultSeed = flag.Uint64("fault-seed", 0, "the order of faults in TestLimitsUnderFaults; 0: another each time")
+
+// account is what the simulator of the tests below allows, and what the fleet is
+// told of it.
+const (
+	accountInFlight = 10
+	carefulInFlight = 6
+	averageInFlight = 4
+
+	accountSimulator = `{
+  "max_in_flight": 10, "tokens": "30000/5s", "latency": "200ms..600ms",
+  "models": {
+    "careful": {"max_in_flight": 6},
+    "average": {"max_in_flight": 4, "requests": "20/10s"},
+    "careless": {"behaviour": {"latency": "4s"}}
+  }
+}`
+	accountFleet = `providers: {simulator: {base_url: %q}}
+concurrency:
+  lease: %s
+  per_provider:
+    simulator:
+      max_concurrency: 10
+      tokens_per_minute: 360000
+      window: sliding:5s
+      models:
+        careful: {max_concurrency: 6}
+        average: {max_concurrency: 4, requests_per_minute: 120, window: sliding:10s}
+`
+)
+
+// newAccount starts Redis, and a simulator that counts for itself.
+func newAccount(t *testing.T, simulator, fleetFile string, values ...any) *fleet {
+	t.Helper()
+	f := newFleetWith(t, "--settings", (&fleet{t: t, dir: t.TempDir()}).write("simulator.json", simulator))
+	f.write("fleet.yaml", fmt.Sprintf(fleetFile, append([]any{f.provider + "/v1"}, values...)...))
+	return f
+}
+
+// ask writes an evaluation by one judge, and submits the first runs of it. With a
+// folder it waits for the end.
+func (f *fleet) ask(judge string, runs int, folder string) *program {
+	f.t.Helper()
+	f.write(judge+folder+".yaml", fmt.Sprintf(`name: %s
+documents: ["docs/*.md"]
+judges: [{model: "simulator:%s", overrides: {max_completion_tokens: 200}}]
+pairwise: {pairs: all, order: both}
+concurrency: {max_concurrency: 1000}
+`, judge+folder, judge))
+	args := []string{"enqueue", judge + folder + ".yaml", "--limit", fmt.Sprint(runs), "--redis", f.redis.URL(), "--config", "fleet.yaml"}
+	if folder != "" {
+		args = append(args, "--wait", "--out-dir", folder)
+	}
+	return launch(f.t, f.dir, args...)
+}
+
+// wantKept wants that the simulator refused nothing, and saw no limit of its own
+// passed by what arrived.
+func (s seen) wantKept(t *testing.T) {
+	t.Helper()
+	if s.All.Rejected > 0 {
+		t.Errorf("the simulator rejected %d calls, by %v; want none", s.All.Rejected, s.All.RejectedBy)
+	}
+	all := map[string]arrivals{"all models": s.All}
+	maps.Copy(all, s.Models)
+	for of, counts := range all {
+		for _, limit := range counts.Limits {
+			var most int
+			_, rate, _ := strings.Cut(limit.Limit, " ")
+			if _, err := fmt.Sscanf(rate, "%d/", &most); err != nil || limit.Busiest > most {
+				t.Errorf("%s: %d in the busiest window of %s, %v; want at most %d", of, limit.Busiest, limit.Limit, err, most)
+			}
+			t.Logf("%s: %d in the busiest window of %s", of, limit.Busiest, limit.Limit)
+		}
+	}
+}
+
+// wantAllFree waits until no lease and no waiter is left, as `evalfleet limits`
+// tells.
+func (f *fleet) wantAllFree(within time.Duration) {
+	f.t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		code, out, stderr := evalfleet(f.t, nil, "limits", "--json", "--redis", f.redis.URL())
+		var view limitsView
+		if err := json.Unmarshal([]byte(out), &view); code != 0 || err != nil || len(view.Limits) == 0 {
+			f.t.Fatalf("limits --json: %d, %q, %q, %v", code, out, stderr, err)
+		}
+		var kept []string
+		for _, limit := range view.Limits {
+			if limit.Waiting > 0 || limit.Kind == "concurrency" && *limit.InUse > 0 {
+				kept = append(kept, fmt.Sprintf("%s: %d waiting", limit.ID, limit.Waiting))
+			}
+		}
+		if len(kept) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("%s after the end, limits are still in use: %v\n%s", within, kept, out)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// storm is a fleet of four, two of them behind wires, that meets one fault after
+// the other.
+type storm struct {
+	*fleet
+	*rand.Rand
+	wires   []*wire // of the first workers
+	mending sync.WaitGroup
+	longest time.Duration // that a wire is cut
+}
+
+func (s *storm) startWorker(i int) {
+	redis := s.redis.URL()
+	if i < len(s.wires) {
+		redis = s.wires[i].url()
+	}
+	s.workers[i] = launch(s.t, s.dir, "worker", "--redis", redis, "--config", "fleet.yaml")
+}
+
+// faults by name. They may overlap.
+var faults = map[string]func(*storm){
+	"kill -9 of a worker": func(s *storm) {
+		i := s.IntN(len(s.workers))
+		s.workers[i].signal(syscall.SIGKILL)
+		s.startWorker(i)
+	},
+	"cut network": func(s *storm) {
+		w := s.wires[s.IntN(len(s.wires))]
+		long := time.Second + time.Duration(s.Int64N(int64(s.longest-time.Second)))
+		s.mending.Wait() // one at a time: a wire that is cut cannot be cut
+		w.cut()
+		s.mending.Go(func() {
+			time.Sleep(long)
+			w.mend()
+		})
+	},
+	"lost answers": func(s *storm) {
+		for _, w := range s.wires {
+			w.lose(true)
+		}
+		time.Sleep(2 * time.Second)
+		for _, w := range s.wires {
+			w.lose(false)
+		}
+	},
+	"FLUSHALL": func(s *storm) {
+		if err := s.redis.Client().FlushAll(s.t.Context()).Err(); err != nil {
+			s.t.Fatal(err)
+		}
+	},
+	"restart of Redis without its memory": func(s *storm) {
+		s.redis.Kill()
+		time.Sleep(time.Duration(s.Int64N(int64(time.Second))))
+		s.redis.Start()
+	},
+}
+
+// TestLimitsUnderFaults: whatever happens to workers, Redis and the network
+// between, the simulator sees no limit passed, every run is recorded once, and
+// in the end every slot is free.
+func TestLimitsUnderFaults(t *testing.T) {
+	t.Parallel()
+	lease, more, between, longest, careful, average := 5*time.Second, 2, 3*time.Second, 6*time.Second, 200, 30
+	if *fullFleet {
+		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 1300, 200
+	}
+	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
+	t.Logf("-fault-seed %d", seed)
+	s := &storm{
+		fleet:   newAccount(t, accountSimulator, accountFleet, lease),
+		Rand:    rand.New(rand.NewPCG(seed, 0)),
+		longest: longest,
+	}
+	s.documents(40) // more than either is asked
+	for range 2 {
+		s.wires = append(s.wires, newWire(t, s.redis.URL()))
+	}
+	s.workers = make([]*program, 4)
+	for i := range s.workers {
+		s.startWorker(i)
+	}
+	waiting := map[string]*program{"careful": s.ask("careful", careful, "c"), "average": s.ask("average", average, "a")}
+	s.until("work goes on", time.Minute, func(seen seen) bool { return seen.All.InFlight > carefulInFlight })
+
+	names := slices.Sorted(maps.Keys(faults)) // so that the seed tells the order
+	for range more {
+		names = append(names, names[s.IntN(len(faults))])
+	}
+	s.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	began := time.Now()
+	for _, name := range names {
+		time.Sleep(time.Duration(s.Int64N(int64(between))))
+		at := s.stats()
+		if at.All.Arrived >= careful+average {
+			t.Errorf("all work was done when %s came: it shows nothing", name)
+		}
+		t.Logf("after %s and %d calls, %d in flight: %s", time.Since(began).Round(100*time.Millisecond), at.All.Arrived, at.All.InFlight, name)
+		faults[name](s)
+	}
+	s.mending.Wait()
+
+	// Nothing waits for ever.
+	lost := 0
+	for judge, runs := range map[string]int{"careful": careful, "average": average} {
+		code := waiting[judge].wait(3 * time.Minute)
+		failed := s.wantRows(judge[:1], runs)
+		if code != 0 && failed == 0 {
+			t.Errorf("enqueue --wait of %s ended with %d", judge, code)
+		}
+		lost += failed
+	}
+	// A run that three workers died with is given up.
+	t.Logf("%d runs lost; %s until the end", lost, time.Since(began).Round(time.Second))
+	if lost > (careful+average)/20 {
+		t.Errorf("%d of %d runs were lost", lost, careful+average)
+	}
+	s.wantAllFree(2 * lease)
+
+	// No slot is lost: all of them can be used at once.
+	s.ask("careless", 40, "")
+	s.until("all slots are in use", 30*time.Second, func(seen seen) bool { return seen.All.InFlight == accountInFlight })
+	end := s.stats()
+	end.wantKept(t)
+	for model, most := range map[string]int{"careful": carefulInFlight, "average": averageInFlight} {
+		if got := end.Models[model].MaxInFlight; got > most {
+			t.Errorf("%d calls of %s in flight, want at most %d", got, model, most)
+		}
+	}
+	if end.All.MaxInFlight > accountInFlight {
+		t.Errorf("%d calls in flight, want at most %d", end.All.MaxInFlight, accountInFlight)
+	}
+	answers := s.wires[0].lostAnswers() + s.wires[1].lostAnswers()
+	t.Logf("%d calls for %d runs; %d answers of the limiter were lost and asked for again", end.All.Arrived, careful+average, answers)
+	if answers == 0 {
+		t.Error("no answer of the limiter was lost: it shows nothing")
+	}
+}
