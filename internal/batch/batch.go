@@ -106,6 +106,10 @@ func (b *Batcher[Q, A]) pause() {
 	n, left := len(b.waiting), b.cfg.Pause-time.Since(b.began)
 	b.mu.Unlock()
 	if n == 0 || n >= b.cfg.Enough || left <= 0 {
+		select {
+		case <-b.full: // told of those that go now
+		default:
+		}
 		return
 	}
 	timer := time.NewTimer(left)

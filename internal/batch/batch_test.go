@@ -73,6 +73,37 @@ func TestPause(t *testing.T) {
 	})
 }
 
+// Enough that came while a batch was under way need not wait, nor what is left of
+// them.
+func TestEnoughMeanwhile(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var at []time.Duration
+		b := New(Config{Most: 3, Pause: time.Second, Enough: 3}, func(questions []int) ([]int, error) {
+			at = append(at, time.Since(began))
+			time.Sleep(100 * time.Millisecond)
+			return questions, nil
+		})
+		var asking sync.WaitGroup
+		for i := range 8 {
+			asking.Go(func() {
+				if i > 0 {
+					time.Sleep(50 * time.Millisecond)
+				}
+				if _, err := b.Do(t.Context(), 0); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		asking.Wait()
+		want := []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond, 1200 * time.Millisecond}
+		if diff := cmp.Diff(want, at); diff != "" {
+			t.Errorf("batches began (-want +got):\n%s", diff)
+		}
+	})
+}
+
 // A failure is told to all of its batch, and to nobody after it.
 func TestFailure(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package gate
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -10,6 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
 )
 
 func TestNeverMorePulledThanPermitted(t *testing.T) {
@@ -280,4 +283,29 @@ func TestTwoGatesTakeEachTaskOnce(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A Redis that is full refuses a pull as a whole: no task leaves its queue.
+func TestPullFromFullRedisTakesNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, redistest.New(t).Client())
+	f.push(3)
+	pull := func() (taken, error) {
+		return take(t.Context(), f.redis, keysOf(queueName), "w1", nextPull(time.Now()), 2, time.Now().Add(leaseFor))
+	}
+	if err := f.redis.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := pull(); err == nil || !strings.Contains(err.Error(), "OOM") {
+		t.Errorf("a pull from a full Redis takes %v, %v; want it refused", answer.tasks, err)
+	}
+	if diff := cmp.Diff([]string{"t1", "t2", "t3"}, f.pending()); diff != "" || len(f.active()) != 0 {
+		t.Errorf("pending after it (-want +got), with %v active:\n%s", f.active(), diff)
+	}
+	if err := f.redis.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := pull(); err != nil || len(answer.tasks) != 2 || answer.left != 1 {
+		t.Errorf("a pull from a Redis with room again takes %v, %v; want two tasks", answer.tasks, err)
+	}
 }
