@@ -46,8 +46,8 @@ func TestHeadersTighten(t *testing.T) {
 		p := start(t, connect(), "w")
 		call := func(tokens, leftTokens, leftCalls int64) (wait time.Duration) {
 			lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: tokens, MaxWait: 10 * time.Millisecond})
-			if refusal, ok := err.(*Refusal); ok {
-				return refusal.Wait
+			if refused := refusal(err); refused != nil {
+				return refused.Wait
 			}
 			if err != nil {
 				t.Fatal(err)

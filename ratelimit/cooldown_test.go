@@ -21,7 +21,7 @@ func TestCooldownHoldsBackEveryProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err := b.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond})
-		if refusal, ok := err.(*Refusal); !ok || refusal.Limit != "provider/openai/model/gpt-5/cooldown" || refusal.Wait > wait {
+		if refused := refusal(err); refused == nil || refused.Limit != "provider/openai/model/gpt-5/cooldown" || refused.Wait > wait {
 			t.Errorf("Acquire during a cooldown = %v, want a refusal of at most %s", err, wait)
 		}
 		// The other model of the provider goes on.

@@ -178,6 +178,15 @@ func (p *provider) verify(t testing.TB) {
 	}
 }
 
+// refusal is err as a Refusal; nil when it is none.
+func refusal(err error) *Refusal {
+	var r *Refusal
+	if !errors.As(err, &r) {
+		return nil
+	}
+	return r
+}
+
 var ids atomic.Int64
 
 func newID() string { return fmt.Sprintf("call-%d", ids.Add(1)) }

@@ -18,10 +18,10 @@ func TestQuotaOfADay(t *testing.T) {
 		}
 		for _, p := range []*process{a, b} {
 			_, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Second})
-			refusal, ok := err.(*Refusal)
+			refused := refusal(err)
 			now := time.Now()
 			_, midnight, _ := resets(now, time.UTC)
-			if !ok || refusal.Limit != "provider/openai/requests/day" || (refusal.Wait-midnight.Sub(now)).Abs() > 5*time.Second {
+			if refused == nil || refused.Limit != "provider/openai/requests/day" || (refused.Wait-midnight.Sub(now)).Abs() > 5*time.Second {
 				t.Errorf("fourth call of a day = %v, want to wait until midnight, for %s", err, midnight.Sub(now))
 			}
 		}

@@ -99,19 +99,6 @@ func (r *rule) numbers(now time.Time) []any {
 	}
 }
 
-// units is what a call costs under the limit.
-func (r *rule) units(input, output int64) int64 {
-	switch r.Kind {
-	case InputTokens:
-		return input
-	case OutputTokens:
-		return output
-	case Tokens:
-		return input + output
-	}
-	return 1
-}
-
 // wait is how much longer a call waits for each that precedes it, where that is
 // known.
 func (r *rule) wait(n int) time.Duration {

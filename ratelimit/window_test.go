@@ -134,7 +134,7 @@ func TestSettlingGivesBackAndTakes(t *testing.T) {
 			t.Errorf("%d tokens in use after 1,400 more were used, want 1500", got)
 		}
 		_, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: 1, MaxWait: time.Second})
-		if refusal, ok := err.(*Refusal); !ok || refusal.Limit != limit.ID() || refusal.Wait < 50*time.Second {
+		if refused := refusal(err); refused == nil || refused.Limit != limit.ID() || refused.Wait < 50*time.Second {
 			t.Errorf("Acquire with a debt = %v, want a refusal of about a minute", err)
 		}
 	})
@@ -149,8 +149,8 @@ func TestChargedReservationIsNotGivenBack(t *testing.T) {
 		p, server := start(t, connect(), "w"), &tokenServer{}
 		spend(t, p, server, 600, 100)
 		_, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: 500, MaxWait: time.Second})
-		if refusal, ok := err.(*Refusal); !ok {
-			t.Errorf("Acquire of 500 after 600 were charged = %v, want a refusal", refusal)
+		if refusal(err) == nil {
+			t.Errorf("Acquire of 500 after 600 were charged = %v, want a refusal", err)
 		}
 		mustRelease(t, mustAcquire(t, p, newID(), openai)) // of no tokens
 	})

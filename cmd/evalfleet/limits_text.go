@@ -34,7 +34,8 @@ func limitsText(view limitsView, now time.Time) string {
 	}
 	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
 	for _, l := range view.Limits {
-		inUse, allowed, next, state := "-", fmt.Sprint(l.Allowed), "", ""
+		var next string
+		inUse, allowed, state := "-", fmt.Sprint(l.Allowed), ""
 		if l.InUse != nil {
 			inUse = fmt.Sprint(*l.InUse)
 		}

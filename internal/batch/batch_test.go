@@ -54,9 +54,9 @@ func TestPause(t *testing.T) {
 			return questions, nil
 		})
 		var asking sync.WaitGroup
-		for _, after := range []time.Duration{0, 100, 200, 1100, 1200, 1300, 9000} {
+		for _, after := range []int{0, 100, 200, 1100, 1200, 1300, 9000} {
 			asking.Go(func() {
-				time.Sleep(after * time.Millisecond)
+				time.Sleep(time.Duration(after) * time.Millisecond)
 				if _, err := b.Do(t.Context(), 0); err != nil {
 					t.Error(err)
 				}
