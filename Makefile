@@ -47,7 +47,7 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 .PHONY: fleet
 fleet: redis ## the fleet tests at the whole size of what they prove (about 5 minutes)
-	go test -v -timeout 30m -run "Fleet|Frozen|Capped|RedisCommands|Limit" ./cmd/evalfleet -full-fleet
+	go test -v -timeout 30m -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected" ./cmd/evalfleet -full-fleet
 
 .PHONY: bench
 bench: redis ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)

@@ -148,9 +148,17 @@ type arrivals struct {
 
 func (f *fleet) stats() seen {
 	f.t.Helper()
+	var stats seen
+	f.get("/stats", &stats)
+	return stats
+}
+
+// get asks the simulator.
+func (f *fleet) get(path string, into any) {
+	f.t.Helper()
 	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.provider+"/stats", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.provider+path, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -159,11 +167,9 @@ func (f *fleet) stats() seen {
 		f.t.Fatal(err)
 	}
 	defer response.Body.Close()
-	var stats seen
-	if err := json.NewDecoder(response.Body).Decode(&stats); err != nil {
+	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
 		f.t.Fatal(err)
 	}
-	return stats
 }
 
 // until polls the simulator until a condition holds.

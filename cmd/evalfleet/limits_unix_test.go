@@ -29,7 +29,7 @@ const (
 	averageInFlight = 4
 
 	accountSimulator = `{
-  "max_in_flight": 10, "tokens": "30000/5s", "latency": "200ms..600ms",
+  "max_in_flight": 10, "tokens": "30000/5s", "keep_arrivals": 10000, "latency": "200ms..600ms",
   "models": {
     "careful": {"max_in_flight": 6},
     "average": {"max_in_flight": 4, "requests": "20/10s"},
@@ -94,6 +94,24 @@ func (s seen) wantKept(t *testing.T) {
 			t.Logf("%s: %d in the busiest window of %s", of, limit.Busiest, limit.Limit)
 		}
 	}
+}
+
+// refused tells of each call that the simulator rejected, for which it must keep
+// arrivals.
+func (f *fleet) refused() (told []string) {
+	f.t.Helper()
+	var arrivals []struct {
+		At         time.Time `json:"at"`
+		Model      string    `json:"model"`
+		RejectedBy string    `json:"rejected_by"`
+	}
+	f.get("/stats/arrivals", &arrivals)
+	for _, a := range arrivals {
+		if a.RejectedBy != "" {
+			told = append(told, fmt.Sprintf("%s %s by %s", a.At.Format("15:04:05.000"), a.Model, a.RejectedBy))
+		}
+	}
+	return told
 }
 
 // wantAllFree waits until no lease and no waiter is left, as `evalfleet limits`
@@ -218,7 +236,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 		if at.All.Arrived >= careful+average {
 			t.Errorf("all work was done when %s came: it shows nothing", name)
 		}
-		t.Logf("after %s and %d calls, %d in flight: %s", time.Since(began).Round(100*time.Millisecond), at.All.Arrived, at.All.InFlight, name)
+		t.Logf("%s, after %d calls, %d in flight: %s", at.At.Format("15:04:05.000"), at.All.Arrived, at.All.InFlight, name)
 		faults[name](s)
 	}
 	s.mending.Wait()
@@ -245,6 +263,9 @@ func TestLimitsUnderFaults(t *testing.T) {
 	s.until("all slots are in use", 30*time.Second, func(seen seen) bool { return seen.All.InFlight == accountInFlight })
 	end := s.stats()
 	end.wantKept(t)
+	for _, call := range s.refused() {
+		t.Errorf("rejected: %s", call)
+	}
 	for model, most := range map[string]int{"careful": carefulInFlight, "average": averageInFlight} {
 		if got := end.Models[model].MaxInFlight; got > most {
 			t.Errorf("%d calls of %s in flight, want at most %d", got, model, most)
@@ -257,5 +278,110 @@ func TestLimitsUnderFaults(t *testing.T) {
 	t.Logf("%d calls for %d runs; %d answers of the limiter were lost and asked for again", end.All.Arrived, careful+average, answers)
 	if answers == 0 {
 		t.Error("no answer of the limiter was lost: it shows nothing")
+	}
+}
+
+// TestLostAnswersCostNothing: every script of the limiter is sent twice, because
+// its first answer is lost, and yet each call is charged once.
+func TestLostAnswersCostNothing(t *testing.T) {
+	t.Parallel()
+	const qps, runs = 8, 56
+	f := newFleetWith(t, "--latency", "100ms")
+	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
+concurrency: {per_provider: {simulator: {max_concurrency: 4, rate_limit: {qps: %d, burst: 1}}}}
+`, f.provider+"/v1", qps))
+	f.documents(8)
+	f.file = f.evaluation("pairs", "simulator:careful", 4, 1000)
+	var wires []*wire
+	for range 2 {
+		w := newWire(t, f.redis.URL())
+		w.lose(true)
+		wires = append(wires, w)
+		f.workers = append(f.workers, launch(t, f.dir, "worker", "--redis", w.url(), "--config", "fleet.yaml"))
+	}
+	if code := f.enqueueAndWait().wait(time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	end := f.stats()
+	took := end.All.LastArrival.Sub(end.All.FirstArrival).Seconds() * qps / (runs - 1)
+	lost := wires[0].lostAnswers() + wires[1].lostAnswers()
+	t.Logf("%d calls took %.2f times as long as the rate asks for; %d answers were lost", end.All.Arrived, took, lost)
+	// Charged twice they would take twice as long.
+	if took > 1.5 || lost < runs {
+		t.Errorf("%.2f times as long as the rate asks for, with %d lost answers; want at most 1.5 with %d or more", took, lost, runs)
+	}
+	f.wantAllFree(5 * time.Second)
+}
+
+// TestUnaffectedEvaluationGoesOn: of two evaluations on one account, each with a
+// model of its own, one meets every trouble: a provider that refuses, fails and
+// hangs, workers that die or are cut off, a pause. The other goes on.
+func TestUnaffectedEvaluationGoesOn(t *testing.T) {
+	t.Parallel()
+	measured, most := 6*time.Second, 0.08 // a hiccup of a shared machine shows in so short a time
+	if *fullFleet {
+		measured, most = 20*time.Second, 0.05
+	}
+	f := newAccount(t, `{
+  "max_in_flight": 12, "latency": "400ms",
+  "models": {
+    "careful": {"max_in_flight": 8},
+    "average": {"max_in_flight": 4, "behaviour": {"latency": "100ms..3s", "throttle_rate": 0.1, "fail_rate": 0.2, "hang_rate": 0.1}}
+  }
+}`, `providers: {simulator: {base_url: %q}}
+concurrency:
+  lease: 3s
+  per_provider:
+    simulator:
+      max_concurrency: 12
+      models:
+        careful: {max_concurrency: 8}
+        average: {max_concurrency: 4, rate_limit: {qps: 3, burst: 1}, timeout_seconds: 2}
+`)
+	f.documents(40)
+	w := newWire(t, f.redis.URL())
+	worker := func(queue, redis string) *program {
+		return launch(t, f.dir, "worker", "--queues", "simulator-"+queue, "--redis", redis, "--config", "fleet.yaml")
+	}
+	for range 2 {
+		worker("careful", f.redis.URL())
+	}
+	worker("average", w.url())
+	dies := worker("average", f.redis.URL())
+	f.ask("careful", 1500, "")
+	inFlight := func(model string, from, to seen) float64 {
+		return (to.Models[model].InFlightSeconds - from.Models[model].InFlightSeconds) / to.At.Sub(from.At).Seconds()
+	}
+	all := f.until("all slots of the steady one are in use", time.Minute, func(s seen) bool { return s.Models["careful"].InFlight == 8 })
+	time.Sleep(measured)
+	alone := f.stats()
+
+	troubled := f.ask("average", 1500, "")
+	f.until("the other has begun", time.Minute, func(s seen) bool { return s.Models["average"].Answered > 0 })
+	id := lastLine(troubled.stdout.String())
+	began := f.stats()
+	w.cut()
+	dies.signal(syscall.SIGKILL)
+	time.Sleep(measured / 3) // in which leases end or do not
+	worker("average", f.redis.URL())
+	w.lose(true)
+	w.mend()
+	time.Sleep(measured / 3)
+	for _, command := range []string{"pause", "resume"} {
+		if code, _, stderr := evalfleet(t, nil, command, id, "--redis", f.redis.URL()); code != 0 {
+			t.Errorf("%s: %d, %s", command, code, stderr)
+		}
+		time.Sleep(measured / 6)
+	}
+	w.lose(false)
+	end := f.stats()
+	before, during := inFlight("careful", all, alone), inFlight("careful", began, end)
+	t.Logf("%.2f of 8 in flight alone, %.2f beside the other's troubles (%.1f %% lost); the other had %.2f of 4",
+		before, during, 100*(1-during/before), inFlight("average", began, end))
+	if during < (1-most)*before || before < 7 {
+		t.Errorf("%.2f calls in flight beside the other's troubles, %.2f without; want at most %.0f %% less", during, before, 100*most)
+	}
+	if got := end.Models["careful"]; got.MaxInFlight > 8 || got.Rejected > 0 || end.All.MaxInFlight > 12 {
+		t.Errorf("limits passed: %+v", end)
 	}
 }
