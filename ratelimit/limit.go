@@ -132,6 +132,8 @@ func (l Limit) String() string {
 	}
 	what := strings.ReplaceAll(string(l.Kind), "_", " ")
 	switch {
+	case l.Kind == Concurrency && l.Max == 0:
+		return where + ": begins no call (paused or cancelled)"
 	case l.Kind == Concurrency:
 		return fmt.Sprintf("%s: %d in flight", where, l.Max)
 	case l.Resets != "":

@@ -23,6 +23,7 @@ type pump struct {
 	woken    map[string]*rule // the limits whose line called this worker, by ID
 	releases []*release
 
+	toldEpoch  string // of which was said that calls have to wait
 	calls      uint64 // that came, to number them
 	admissions uint64
 }
@@ -394,6 +395,10 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 		return
 	}
 	g.refused(o.bound, now, o.wait, o.known)
+	if o.bound == forgotten && p.toldEpoch != p.registry.epoch {
+		p.toldEpoch = p.registry.epoch
+		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+	}
 	if o.known > 0 && g.limited > 0 {
 		p.refuse(g, now)
 	}

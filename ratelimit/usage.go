@@ -67,9 +67,10 @@ type Usage struct {
 	Limit   Limit
 	Holders []string // who pinned it, with this value or another
 	// InUse is, of a concurrency limit, leases; of tokens in a window, what was
-	// started in the window, above Max where calls used more than they reserved;
-	// of a quota, calls since the last reset.
+	// started in the window, above Allowed where calls used more than they
+	// reserved; of a quota, calls since the last reset.
 	InUse   int
+	Allowed int64         // of what InUse counts: Max, or a window's part of it; 0 for a rate
 	Waiting int           // live workers with calls that wait for it
 	Wait    time.Duration // of a rate: until it admits the next call; of a quota: until its reset
 }
@@ -131,14 +132,15 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 		}
 		switch r.way {
 		case byLeases:
-			u.InUse = int(leases[i].Val())
+			u.InUse, u.Allowed = int(leases[i].Val()), r.Max
 		case byRate:
 			if seconds, err := arrivals[i].Float64(); err == nil {
 				u.Wait = r.freeIn(int64(now), seconds)
 			}
 		case byWindow:
-			u.InUse = int(r.inWindow(int64(now), counts[i].Val()))
+			u.InUse, u.Allowed = int(r.inWindow(int64(now), counts[i].Val())), r.most
 		case byQuota:
+			u.Allowed = r.Max
 			fields := counts[i].Val()
 			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > int64(now) {
 				u.InUse, _ = strconv.Atoi(fields["used"])

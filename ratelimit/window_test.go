@@ -123,6 +123,9 @@ func TestSettlingGivesBackAndTakes(t *testing.T) {
 			if err != nil || len(usage) != 1 {
 				t.Fatalf("Usage = %v, %v", usage, err)
 			}
+			if usage[0].Allowed != 1000 {
+				t.Errorf("%d tokens allowed, want 1000", usage[0].Allowed)
+			}
 			return int64(usage[0].InUse)
 		}
 		spend(t, p, server, 900, 100)

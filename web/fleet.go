@@ -236,13 +236,16 @@ func (f *fleet) usage(ctx context.Context, wanted func(ratelimit.Limit) bool) ([
 
 // used says how much of a limit is used, in words and in percent.
 func used(u ratelimit.Usage) (words string, share int) {
-	// A rate of requests, or a bucket, knows only when it admits the next call.
-	counted := u.Limit.Kind == ratelimit.Concurrency || u.Limit.Resets != "" ||
-		u.Limit.Kind != ratelimit.Requests && u.Limit.Window != ratelimit.Window{}
 	switch {
-	case counted:
-		return fmt.Sprintf("%d of %d", u.InUse, u.Limit.Max), int(min(100, 100*int64(u.InUse)/max(u.Limit.Max, 1)))
-	case u.Wait > 0:
+	case u.Limit.Kind == ratelimit.Concurrency && u.Allowed == 0:
+		return fmt.Sprintf("%d in flight", u.InUse), 100
+	case u.Allowed > 0:
+		words = fmt.Sprintf("%d of %d", u.InUse, u.Allowed)
+		if u.Limit.Window.Length > 0 {
+			words += " in " + u.Limit.Window.Length.String()
+		}
+		return words, int(min(100, 100*int64(u.InUse)/u.Allowed))
+	case u.Wait > 0: // a rate knows only when it admits the next call
 		return "next in " + u.Wait.Round(time.Millisecond).String(), 100
 	}
 	return "free", 0
