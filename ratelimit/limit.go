@@ -109,8 +109,13 @@ func (l Limit) ID() string {
 	default:
 		id += "/" + l.Period.String()
 	}
-	// Windows of tokens of different lengths bound different things.
-	if l.Kind.tokens() && l.Window.Length > 0 && l.Window.Length != l.Period {
+	// Windows of tokens of different lengths bound different things, and a bucket
+	// another.
+	switch {
+	case !l.Kind.tokens():
+	case !l.windowed():
+		id += "/bucket"
+	case l.Window.Length != l.Period:
 		id += "/" + l.Window.Length.String()
 	}
 	return id

@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -137,19 +136,11 @@ func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
 // them, by who: used counts the calls that a quota's scope matches and that
 // started between two times.
 func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time) (int64, error)) error {
-	fields, err := l.client.HGetAll(ctx, l.keys.registry()).Result()
+	registry, err := l.load(ctx)
 	if err != nil {
-		return fmt.Errorf("read limits: %w", err)
+		return err
 	}
-	registry, err := parseRegistry(l.keys, fields)
-	if err != nil {
-		return fmt.Errorf("read limits: %w", err)
-	}
-	micros, err := strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64)
-	if err != nil {
-		return fmt.Errorf("read limits: since: %w", err)
-	}
-	since := time.UnixMicro(micros)
+	since := time.UnixMicro(registry.since)
 	for _, r := range registry.rules {
 		if r.way != byQuota {
 			continue

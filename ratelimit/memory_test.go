@@ -153,6 +153,10 @@ func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	if refused("daily") == 0 {
 		t.Error("a quota that Redis does not remember admitted a call")
 	}
+	usage, err := p.Usage(t.Context())
+	if err != nil || len(usage) != 3 || usage[0].InUse != 10 || usage[0].Wait <= 0 {
+		t.Errorf("Usage = %+v, %v; want the quota used up", usage, err)
+	}
 	tell := func(who string, used int64) {
 		if err := p.Seed(t.Context(), who, quota, used); err != nil {
 			t.Fatal(err)

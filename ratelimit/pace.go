@@ -69,14 +69,20 @@ func scaled(n int64, part, whole time.Duration) int64 {
 
 // tightest is the limit that keeps all of several limits with one id. For
 // rates it takes the least burst and the greatest jitter of any, and of the
-// limits changed so the one with the longest interval.
+// limits changed so the one with the longest interval; it charges what is
+// reserved if any does. Quotas whose days end in several zones, which an account
+// cannot have, get the first by name.
 func tightest(limits []Limit) Limit {
 	best := limits[0]
-	if best.Kind == Concurrency {
+	if best.Kind == Concurrency || best.Resets != "" {
 		for _, l := range limits[1:] {
-			best.Max = min(best.Max, l.Max)
+			best.Max, best.Resets = min(best.Max, l.Max), min(best.Resets, l.Resets)
 		}
 		return best
+	}
+	charged := false
+	for _, l := range limits {
+		charged = charged || l.Charged
 	}
 	burst, jitter := cmp.Or(best.Burst, best.defaultBurst()), best.Jitter
 	for _, l := range limits[1:] {
@@ -90,5 +96,6 @@ func tightest(limits []Limit) Limit {
 			best, longest = l, interval
 		}
 	}
+	best.Charged = charged
 	return best
 }

@@ -117,6 +117,30 @@ func TestTightest(t *testing.T) {
 	}
 }
 
+// Whichever comes first, the least quota holds, and what one holder says is
+// charged as reserved is.
+func TestTightestOfQuotasAndCharges(t *testing.T) {
+	t.Parallel()
+	few := Limit{Kind: Requests, Max: 5, Resets: "UTC"}
+	many := Limit{Kind: Requests, Max: 100, Resets: "Asia/Tokyo"}
+	tokens := Limit{Kind: Tokens, Max: 1000, Period: time.Minute, Window: Window{Sliding, time.Minute}}
+	charged := tokens
+	charged.Charged = true
+	for _, c := range []struct {
+		limits []Limit
+		want   Limit
+	}{
+		{[]Limit{few, many}, Limit{Kind: Requests, Max: 5, Resets: "Asia/Tokyo"}},
+		{[]Limit{many, few}, Limit{Kind: Requests, Max: 5, Resets: "Asia/Tokyo"}},
+		{[]Limit{tokens, charged}, charged},
+		{[]Limit{charged, tokens}, charged},
+	} {
+		if got := tightest(c.limits); got.Max != c.want.Max || got.Resets != c.want.Resets || got.Charged != c.want.Charged {
+			t.Errorf("of %v: got %+v, want %+v", c.limits, got, c.want)
+		}
+	}
+}
+
 func TestValidateNamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -113,6 +113,7 @@ func (l *Limiter) load(ctx context.Context) (*registry, error) {
 type registry struct {
 	version string  // with the epoch
 	epoch   string  // "": Redis remembers nothing
+	since   int64   // when it begins, Unix µs
 	rules   []*rule // one for each limit ID, by ID
 	byID    map[string]*rule
 }
@@ -140,6 +141,10 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	r := &registry{
 		version: fields[epochField] + ":" + cmp.Or(fields[versionField], "0"),
 		epoch:   fields[epochField], byID: map[string]*rule{},
+	}
+	var err error
+	if r.since, err = strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64); err != nil {
+		return nil, fmt.Errorf("since: %w", err)
 	}
 	for id, limits := range pinned {
 		rule := newRule(k, id, tightest(limits))

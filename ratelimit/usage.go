@@ -68,7 +68,8 @@ type Usage struct {
 	Holders []string // who pinned it, with this value or another
 	// InUse is, of a concurrency limit, leases; of tokens in a window, what was
 	// started in the window, above Allowed where calls used more than they
-	// reserved; of a quota, calls since the last reset.
+	// reserved; of a quota, calls since the last reset, or Max when Redis does
+	// not remember them.
 	InUse   int
 	Allowed int64         // of what InUse counts: Max, or a window's part of it; 0 for a rate
 	Waiting int           // live workers with calls that wait for it
@@ -142,9 +143,14 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 		case byQuota:
 			u.Allowed = r.Max
 			fields := counts[i].Val()
-			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > int64(now) {
+			last, next, _ := resets(time.UnixMicro(int64(now)), r.zone)
+			reset, _ := strconv.ParseInt(fields["reset"], 10, 64)
+			switch {
+			case reset > int64(now):
 				u.InUse, _ = strconv.Atoi(fields["used"])
 				u.Wait = time.Duration(reset-int64(now)) * time.Microsecond
+			case registry.since > last.UnixMicro(): // forgotten, and closed
+				u.InUse, u.Wait = int(r.Max), time.Duration(next.UnixMicro()-int64(now))*time.Microsecond
 			}
 		}
 		usage[i] = u
