@@ -13,12 +13,13 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
-// The window of a queue: how many tasks stand in Redis, pushed and not ended.
+// The window of a queue: how many of its tasks wait in Redis, pushed and not begun.
 const (
 	windowTime    = 30 * time.Second // of the queue's pace
 	smallWindow   = 20
@@ -254,6 +255,9 @@ type share struct {
 	phase, length, cursor, ended int
 }
 
+// outstanding is how many of its tasks were pushed and have not ended.
+func (s *share) outstanding() int { return max(s.cursor-s.ended, 0) }
+
 func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
 	if k, ok := t.known[id]; ok {
 		return k, nil
@@ -331,13 +335,21 @@ func (t *TopUp) undrained(ctx context.Context, id eval.ID, standing store.Standi
 // fill pushes what a queue's shares lack.
 func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	window := t.measure(queue, shares)
-	var priorities, ended, missing int
+	var priorities, ended, missing, outstanding int
 	for _, s := range shares {
 		if s.cursor < s.length {
 			priorities += max(s.record.Settings.Priority, 1)
 		}
 		ended += s.ended
 		missing += s.length - s.ended
+		outstanding += s.outstanding()
+	}
+	if missing == 0 {
+		return nil
+	}
+	active, err := gate.Active(ctx, t.store.Client(), queue)
+	if err != nil {
+		return err
 	}
 	filled := false
 	for _, s := range shares {
@@ -345,7 +357,11 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 			continue
 		}
 		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
-		lacking := want - (s.cursor - s.ended)
+		waiting := s.outstanding()
+		if outstanding > 0 { // those begun are taken to be of all shares alike
+			waiting -= min(active, outstanding) * waiting / outstanding
+		}
+		lacking := want - waiting
 		t.used = max(t.used, float64(lacking)/float64(want))
 		if lacking*16 < want { // not worth a pipeline yet
 			continue
@@ -366,7 +382,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	}
 	before, known := t.stalled[queue]
 	switch {
-	case !known || before.ended != ended || missing == 0:
+	case !known || before.ended != ended:
 		t.stalled[queue] = stall{ended: ended, since: time.Now()}
 	case time.Since(before.since) > stallTime:
 		delete(t.stalled, queue)

@@ -96,6 +96,28 @@ func TestUsedUpQueueIsFilledAtOnce(t *testing.T) {
 	}
 }
 
+// Tasks that were begun leave room for others, however long they take: calls of
+// minutes must not keep the rest of the slots idle.
+func TestTasksUnderWayLeaveTheWindow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.submit(submission("slow", 60)) // 3,540 runs
+	topUp, client := b.topUp(b.store), b.store.Client()
+	for range 3 {
+		for range 450 {
+			if err := client.LMove(t.Context(), "asynq:{p}:pending", "asynq:{p}:active", "right", "left").Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := topUp.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := client.LLen(t.Context(), "asynq:{p}:pending").Val(); n < firstWindow || n > firstWindow+smallWindow {
+			t.Errorf("%d tasks wait beside %d that were begun, want the window of %d", n, client.LLen(t.Context(), "asynq:{p}:active").Val(), firstWindow)
+		}
+	}
+}
+
 // dying makes a client die after a number of commands, in the middle of a
 // pipeline too.
 type dying struct {

@@ -27,3 +27,12 @@ func Holder(ctx context.Context, client redis.UniversalClient, queue, task strin
 	}
 	return owner, time.UnixMicro(micros), nil
 }
+
+// Active is how many tasks of queue are held by workers.
+func Active(ctx context.Context, client redis.UniversalClient, queue string) (int, error) {
+	n, err := client.LLen(ctx, keysOf(queue).active).Result()
+	if err != nil {
+		return 0, fmt.Errorf("count the active tasks of %s: %w", queue, err)
+	}
+	return int(n), nil
+}
