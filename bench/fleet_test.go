@@ -2,6 +2,7 @@ package bench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http/httptest"
@@ -45,7 +46,7 @@ func submit(b *testing.B, client *redis.Client, e *eval.Evaluation, texts map[st
 // work starts a worker in this process; stop ends it.
 func work(b *testing.B, cfg worker.Config) (stop func()) {
 	b.Helper()
-	cfg.Lease, cfg.Log = lease, zerolog.Nop()
+	cfg.Lease, cfg.Log = cmp.Or(cfg.Lease, lease), zerolog.Nop()
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx, cfg) }()
@@ -130,7 +131,7 @@ func BenchmarkIdle(b *testing.B) {
 	e.Normalize()
 	submit(b, client, e, texts)
 	for range workers {
-		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints})()
+		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
 	}
 	for deadline := time.Now().Add(30 * time.Second); provider.calls.Load() < int64(2*queues); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
