@@ -49,6 +49,11 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 fleet: redis ## the fleet tests at the whole size of what they prove (about 5 minutes)
 	go test -v -timeout 30m -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected" ./cmd/evalfleet -full-fleet
 
+# What a minute more of shrinking would find is not worth the histories not played.
+.PHONY: fuzz
+fuzz: redis ## ten minutes of histories in which the limiter's scripts and its model must agree
+	go test -run '^$$' -fuzz FuzzAdmission -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./ratelimit
+
 .PHONY: bench
 bench: redis ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...

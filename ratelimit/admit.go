@@ -108,7 +108,7 @@ var errStale = errors.New("the registry has changed")
 // admit is the admission script. After an error other than errStale it is
 // unknown whether the batch was done; sending it again is safe.
 func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
-	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.args(l)...).Slice())
+	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.args(l, time.Now())...).Slice())
 	if err != nil {
 		return outcome{}, fmt.Errorf("admit calls: %w", err)
 	}
@@ -130,13 +130,13 @@ func (b *batch) keys(l *Limiter) []string {
 	return keys
 }
 
-func (b *batch) args(l *Limiter) []any {
+// args are the script's; now is the worker's own clock.
+func (b *batch) args(l *Limiter, now time.Time) []any {
 	args := []any{
 		b.version, l.cfg.Worker, l.keys.wake(""), l.cfg.Lease.Microseconds(),
 		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
 		len(b.rules), len(b.releases), len(b.groups),
 	}
-	now := time.Now()
 	for _, r := range b.rules {
 		args = append(args, r.numbers(now)...)
 		args = append(args, r.held, flag(r.waits)+flag(r.waits && r.aged), flag(r.woken), flag(r.stays))

@@ -79,8 +79,8 @@ func newRule(k keys, id string, limit Limit) *rule {
 	return r
 }
 
-// numbers are what the admission script is told of a limit: its way, four
-// numbers, and what a call costs.
+// numbers are what the admission script is told of a limit: its way, five
+// numbers, and what a call costs. now is the worker's own clock.
 func (r *rule) numbers(now time.Time) []any {
 	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3}[r.Kind]
 	if r.Charged {
@@ -88,14 +88,16 @@ func (r *rule) numbers(now time.Time) []any {
 	}
 	switch r.way {
 	case byLeases:
-		return []any{string(r.way), r.Max, 0, 0, 0, column}
+		return []any{string(r.way), r.Max, 0, 0, 0, 0, column}
 	case byRate:
-		return []any{string(r.way), r.interval, r.burst, 0, 0, column}
+		return []any{string(r.way), r.interval, r.burst, 0, 0, 0, column}
 	case byWindow:
-		return []any{string(r.way), r.most, r.span, r.slot, 0, column}
+		return []any{string(r.way), r.most, r.span, r.slot, 0, 0, column}
 	default:
+		// Redis's clock may be in the day before or the day after.
 		last, next, after := resets(now, r.zone)
-		return []any{string(r.way), r.Max, last.UnixMicro(), next.UnixMicro(), after.UnixMicro(), column}
+		before, _, _ := resets(last.Add(-time.Second), r.zone)
+		return []any{string(r.way), r.Max, before.UnixMicro(), last.UnixMicro(), next.UnixMicro(), after.UnixMicro(), column}
 	}
 }
 

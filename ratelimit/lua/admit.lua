@@ -12,11 +12,12 @@
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs
 --       8 number of limits  9 of leases that end  10 of groups
---       for each limit: its kind and four numbers,
---           c  leases: greatest number, 0, 0, 0
---           r  rate: µs a unit, burst (units), 0, 0
---           w  window: units, span that is counted, slot (both µs), 0
---           d  quota: units, last reset, next reset, the one after (µs)
+--       for each limit: its kind and five numbers,
+--           c  leases: greatest number, 0, 0, 0, 0
+--           r  rate: µs a unit, burst (units), 0, 0, 0
+--           w  window: units, span that is counted, slot (both µs), 0, 0
+--           d  quota: units, the last two resets and the next two (µs), by the
+--              worker's clock
 --         what a call costs (0: one unit, 1: its input, 2: its output, 3: both;
 --         below 0 when nothing of it is given back),
 --         leases that the worker holds beside those that end here, who else of
@@ -83,7 +84,7 @@ for i = 1, tonumber(ARGV[8]) do
   limit.kind = argument()
   limit.max = number()
   limit.interval = limit.max
-  limit.burst, limit.slot, limit.later_reset = number(), number(), number()
+  limit.burst, limit.slot, limit.next_reset, limit.later_reset = number(), number(), number(), number()
   limit.column, limit.held = number(), number()
   limit.charged, limit.column = limit.column < 0, math.abs(limit.column)
   local others = number()
@@ -160,19 +161,17 @@ local function room(limit)
   end
 end
 
--- pace reads a rate's theoretical arrival time. A rate that Redis does not
--- remember was used up when its memory began. A waiter whose turn passed while
--- the rate lay idle has lost it.
+-- pace reads a rate's theoretical arrival time. When Redis's memory began it was
+-- used up, by starts that had been granted as far ahead as there are any; what
+-- is saved from before may lack the last of them. A waiter whose turn passed
+-- while the rate lay idle has lost it.
 local function pace(limit)
   if limit.tat then return end
   line(limit)
   local saved = redis.call('GET', limit.state)
-  if saved then
-    limit.tat = math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5)
-  elseif since > 0 then
-    limit.tat = since + math.ceil(limit.burst * limit.interval)
-  else
-    limit.tat = 0
+  limit.tat = saved and math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5) or 0
+  if since > 0 then
+    limit.tat = math.max(limit.tat, since + horizon + math.ceil(limit.burst * limit.interval))
   end
   if limit.ahead > 0 and limit.tat + GRACE <= now then
     redis.call('ZREMRANGEBYRANK', limit.waiters, 0, 0)
@@ -203,7 +202,7 @@ local function window(limit)
   limit.total, limit.oldest = tonumber(saved[1] or 0), tonumber(saved[2] or oldest)
   if limit.oldest >= oldest then return end
   limit.changed = true
-  if oldest - limit.oldest > limit.burst / limit.slot + 2 then
+  if oldest - limit.oldest > (limit.burst + horizon) / limit.slot + 2 then
     redis.call('DEL', limit.state)
     limit.total = 0
   else
@@ -230,7 +229,7 @@ end
 -- holds fit when it is empty, and leave a debt.
 local function window_in(limit, units)
   local least = 0
-  if since > 0 then least = math.max(0, since + limit.burst + limit.slot - now) end
+  if since > 0 then least = math.max(0, since + horizon + limit.burst + limit.slot - now) end
   local excess = limit.total + math.min(units, limit.max) - limit.max
   if excess <= 0 then return least end
   local last = math.floor((now + horizon) / limit.slot)
@@ -250,13 +249,15 @@ local function quota(limit)
   if limit.reset then return end
   line(limit)
   limit.began, limit.reset = limit.burst, limit.slot
-  if limit.reset <= now then limit.began, limit.reset = limit.slot, limit.later_reset end
+  if limit.reset <= now then limit.began, limit.reset = limit.slot, limit.next_reset end
+  if limit.reset <= now then limit.began, limit.reset = limit.next_reset, limit.later_reset end
   local saved = redis.call('HMGET', limit.state, 'used', 'reset')
   limit.used = 0
   if saved[2] and tonumber(saved[2]) > now then
     limit.used = tonumber(saved[1] or 0)
-  elseif since > limit.began then
-    limit.closed = true
+  else
+    limit.anew = true
+    limit.closed = since > limit.began
   end
 end
 
@@ -463,7 +464,8 @@ local function admit(group, call)
     local limit = limits[i]
     if limit.kind ~= 'c' then
       local own, turn = expected(limit, group, cost(limit, call.input, call.output))
-      if turn > horizon and turn > wait then wait, wait_bound = turn, i end
+      -- What a quota lets start after its reset would be counted before it.
+      if (turn > horizon or limit.kind == 'd') and turn > wait then wait, wait_bound = turn, i end
       if own > start then start, start_bound = own, i end
     end
   end
@@ -496,9 +498,10 @@ local function admit(group, call)
     local limit = limits[i]
     local units = cost(limit, call.input, call.output)
     if limit.kind == 'c' then
-      redis.call('ZADD', limit.state, call.counts > 0 and now + start + call.counts or expiry, call.id)
+      local ends = call.counts > 0 and now + start + call.counts or expiry
+      redis.call('ZADD', limit.state, ends, call.id)
+      limit.latest = math.max(limit.latest or 0, ends, now + horizon + lease)
       limit.free, limit.mine, limit.ended = limit.free - 1, limit.mine - 1, limit.ended - 1
-      limit.given = true
       if limit.turn then limit.last = true end
     elseif limit.kind == 'r' then
       limit.tat = math.max(limit.tat, now + start) + math.ceil(units * limit.interval)
@@ -551,16 +554,18 @@ end
 -- save writes what a limit has come to.
 local function save(limit)
   if limit.kind == 'c' then
-    if limit.given then
-      redis.call('PEXPIRE', limit.state, math.ceil((lease + horizon) / 1000) + HOUR)
+    if limit.latest then
+      local life = math.ceil((limit.latest - now) / 1000) + HOUR
+      if redis.call('PTTL', limit.state) < life then redis.call('PEXPIRE', limit.state, life) end
     end
   elseif not limit.changed then
     return
   elseif limit.kind == 'r' then
+    -- It outlives its use, because a call that ends later may leave a debt.
     local tat = limit.tat - EPOCH * 1000000
     redis.call('SET', limit.state,
       string.format('%d.%06d', math.floor(tat / 1000000), tat % 1000000),
-      'EX', math.max(0, math.ceil((limit.tat - now) / 1000000)) + 1)
+      'EX', math.max(0, math.ceil((limit.tat - now) / 1000000)) + HOUR / 1000)
   elseif limit.kind == 'w' then
     for slot, units in pairs(limit.adds) do
       redis.call('HINCRBY', limit.state, string.format('%d', slot), units)
@@ -569,6 +574,8 @@ local function save(limit)
       'oldest', string.format('%d', limit.oldest))
     redis.call('PEXPIRE', limit.state, math.ceil((limit.burst + 2 * limit.slot) / 1000) + HOUR)
   else
+    -- What was told of a day before goes with it.
+    if limit.anew then redis.call('DEL', limit.state) end
     redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
       'reset', string.format('%d', limit.reset))
     redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + HOUR)

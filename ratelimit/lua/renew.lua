@@ -21,7 +21,6 @@ local HOUR = 3600000 -- ms that keys outlive their use
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local life = math.ceil(lease / 1000) + HOUR
 local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind')
 local forgotten = (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
 
@@ -32,7 +31,7 @@ local function holds(key, id)
   return tonumber(redis.call('ZSCORE', key, id) or 0) > now
 end
 
-local reply = {known[1] or ''}
+local reply, longest = {known[1] or ''}, {}
 local at = 4
 for l = 1, tonumber(ARGV[4]) do
   local id, counts, n = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
@@ -44,12 +43,16 @@ for l = 1, tonumber(ARGV[4]) do
   for _, key in ipairs(keys) do held = held and holds(key, id) end
   if held or forgotten then
     redis.call('ZADD', KEYS[3], now + lease, id)
-    for _, key in ipairs(keys) do redis.call('ZADD', key, 'GT', now + math.max(lease, counts), id) end
+    for _, key in ipairs(keys) do
+      redis.call('ZADD', key, 'GT', now + math.max(lease, counts), id)
+      longest[key] = math.max(longest[key] or 0, counts)
+    end
   else
     table.insert(reply, l)
   end
 end
 for i = 3, #KEYS do
+  local life = math.ceil(math.max(lease, longest[KEYS[i]] or 0) / 1000) + HOUR
   if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life) end
 end
 return reply

@@ -1,0 +1,168 @@
+package ratelimit
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// audit counts what a provider would see of a history. It knows the limits and
+// when calls start and end, and nothing of how they are kept.
+type audit struct {
+	flights []*flight
+	unsure  map[string]int64 // quotas that were told something, by limit, with the time
+}
+
+// flight is a call that was admitted.
+type flight struct {
+	id            string
+	worker        *mate
+	rules         []*rule
+	start, at     int64 // at: when it was granted
+	until         int64 // when its lease ends unless renewed
+	counts        int64 // µs that it may run although its worker is gone
+	sure          bool  // Redis was told of it, and has not been flushed since
+	input, output int64 // as the provider counts them, as far as is known
+
+	release          *release // what its worker sent
+	released, unused bool     // and Redis has
+	kept             int64    // until when the provider may still count it
+}
+
+func newAudit() *audit { return &audit{unsure: map[string]int64{}} }
+
+// latestEnd is when the call has ended by itself.
+func (f *flight) latestEnd(now int64) int64 {
+	if f.counts == 0 {
+		return now + hour
+	}
+	return f.start + f.counts
+}
+
+// inFlight says whether the provider may be working on the call.
+func (f *flight) inFlight(now int64) bool {
+	switch {
+	case f.released:
+		return now < f.kept
+	case f.counts > 0 && f.sure:
+		return now < f.start+f.counts
+	}
+	return now < min(f.until, f.worker.until)
+}
+
+// end is what a release says of a call.
+func (f *flight) end(r *release, now int64) {
+	f.released, f.unused = true, r.unused
+	if r.keep > 0 {
+		f.kept = min(now+r.keep.Microseconds(), max(f.until, f.start+f.counts))
+		return
+	}
+	f.input, f.output = f.input+r.moreInput, f.output+r.moreOutput
+}
+
+// forget: Redis is flushed. It cannot know the calls of those who do not tell it
+// of them.
+func (a *audit) forget() {
+	for _, f := range a.flights {
+		f.sure = false
+	}
+}
+
+func (a *audit) told(quota string, now int64) { a.unsure[quota] = now }
+
+// admitted notes a call that starts, and says which limit it is too much for.
+func (a *audit) admitted(f *flight, now int64) error {
+	f.at = now
+	a.flights = append(a.flights, f)
+	for _, r := range f.rules {
+		var err error
+		switch {
+		case r.way == byLeases:
+			err = a.concurrency(r, now)
+		case r.way == byWindow:
+			err = a.window(r, f)
+		case r.way == byRate && r.Kind == Requests:
+			err = a.bucket(r, now)
+		case r.way == byQuota:
+			err = a.quota(r, now)
+		}
+		if err != nil {
+			return fmt.Errorf("a provider would see too much when %s starts: %w", f.id, err)
+		}
+	}
+	return nil
+}
+
+// under are the calls that keep a limit, as it is now, and were sent.
+func (a *audit) under(r *rule) (flights []*flight) {
+	for _, f := range a.flights {
+		same := func(o *rule) bool { return o.id == r.id && o.Limit == r.Limit }
+		if !f.unused && slices.ContainsFunc(f.rules, same) {
+			flights = append(flights, f)
+		}
+	}
+	return flights
+}
+
+func (a *audit) concurrency(r *rule, now int64) error {
+	n := int64(0)
+	for _, f := range a.flights {
+		if holds(f.rules, r.id) && f.inFlight(now) {
+			n++
+		}
+	}
+	if n > r.Max {
+		return fmt.Errorf("%s: %d calls in flight, want at most %d", r.id, n, r.Max)
+	}
+	return nil
+}
+
+// window: the call fits beside what started within the window and the jitter, or
+// it is larger than the window and alone.
+func (a *audit) window(r *rule, f *flight) error {
+	var before int64
+	for _, o := range a.under(r) {
+		if o != f && o.start > f.start-r.span {
+			before += o.units(r)
+		}
+	}
+	if before > 0 && before+f.units(r) > r.most {
+		return fmt.Errorf("%s: %d units beside %d, want at most %d", r.id, f.units(r), before, r.most)
+	}
+	return nil
+}
+
+func (f *flight) units(r *rule) int64 { return r.units(f.input, f.output) }
+
+// bucket: a server that refills a unit an interval and holds a burst never runs
+// dry.
+func (a *audit) bucket(r *rule, now int64) error {
+	flights := a.under(r)
+	slices.SortFunc(flights, func(x, y *flight) int { return int(x.start - y.start) })
+	level, last := float64(r.burst), int64(0)
+	for _, f := range flights {
+		level = min(float64(r.burst), level+float64(f.start-last)/r.interval)
+		last = f.start
+		if level--; level < -1e-6 {
+			return fmt.Errorf("%s: %s finds the bucket %.3f short", r.id, f.id, -level)
+		}
+	}
+	return nil
+}
+
+func (a *audit) quota(r *rule, now int64) error {
+	last, _, _ := resets(time.UnixMicro(now), r.zone)
+	if a.unsure[r.id] >= last.UnixMicro() {
+		return nil
+	}
+	n := int64(0)
+	for _, f := range a.under(r) {
+		if f.at >= last.UnixMicro() {
+			n++
+		}
+	}
+	if n > r.Max {
+		return fmt.Errorf("%s: %d calls since its reset, want at most %d", r.id, n, r.Max)
+	}
+	return nil
+}

@@ -1,0 +1,87 @@
+package ratelimit
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// randomHistory is one of so many steps.
+func randomHistory(seed uint64, steps int) []byte {
+	data := make([]byte, steps*historyStep)
+	source := rand.NewChaCha8([32]byte(binary.LittleEndian.AppendUint64(make([]byte, 24), seed)))
+	_, _ = source.Read(data)
+	return data
+}
+
+// shrink leaves steps out as long as the rest fails, too.
+func shrink(s *stage, data []byte, deadline time.Time) []byte {
+	for size := len(data) / historyStep / 2; size > 0; size /= 2 {
+		for from := 0; from < len(data)/historyStep; {
+			to := min(len(data), (from+size)*historyStep)
+			shorter := slices.Concat(data[:from*historyStep], data[to:])
+			if time.Now().After(deadline) {
+				return data
+			}
+			if _, err := play(s, shorter); err != nil {
+				data = shorter
+			} else {
+				from += size
+			}
+		}
+	}
+	return data
+}
+
+// report fails the test with the shortest history that was found to fail.
+func report(t *testing.T, s *stage, data []byte, first error) {
+	t.Helper()
+	data = shrink(s, data, time.Now().Add(time.Minute))
+	h, err := play(s, data)
+	if err == nil {
+		t.Fatalf("on %s, but not again: %v", s.name, first)
+	}
+	t.Fatalf("on %s, in %d steps: %v\n%s\nfor testdata/fuzz/FuzzAdmission:\ngo test fuzz v1\n[]byte(%q)",
+		s.name, h.steps, err, strings.Join(h.log, "\n"), data)
+}
+
+// TestModelAgrees plays random histories for a few seconds.
+func TestModelAgrees(t *testing.T) {
+	t.Parallel()
+	for _, make := range []func(testing.TB) *stage{embeddedStage, realStage} {
+		s := make(t)
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			steps, seed := 0, uint64(0)
+			for began := time.Now(); time.Since(began) < agreesFor; seed++ {
+				data := randomHistory(seed, 150)
+				h, err := play(s, data)
+				if err != nil {
+					t.Logf("seed %d", seed)
+					report(t, s, data, err)
+				}
+				steps += h.steps
+			}
+			t.Logf("%d histories, %d steps", seed, steps)
+		})
+	}
+}
+
+// FuzzAdmission looks for histories that go other ways; `make fuzz` gives it ten
+// minutes.
+func FuzzAdmission(f *testing.F) {
+	for seed := range uint64(4) {
+		f.Add(randomHistory(seed, 60))
+	}
+	stages := []*stage{realStage(f), embeddedStage(f)}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		data = data[:min(len(data), 200*historyStep)]
+		s := stages[len(data)/historyStep%2]
+		if h, err := play(s, data); err != nil {
+			t.Fatalf("on %s: %v\n%s", s.name, err, strings.Join(h.log, "\n"))
+		}
+	})
+}

@@ -1,0 +1,541 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A history is a list of steps of a fleet: what workers ask, how time passes,
+// who dies, what Redis forgets. Every step is done by the scripts and by the
+// model, and all answers, all messages and all that Redis remembers are
+// compared. Besides, an auditor that knows neither counts what a provider would
+// see (audit_test.go).
+
+const (
+	historyStep  = 8 // bytes that make a step
+	historyLease = 10 * time.Second
+	agreesFor    = 4 * time.Second
+)
+
+var historyBegins = time.Date(2026, 3, 28, 21, 0, 0, 0, time.UTC)
+
+// history is one in progress.
+type history struct {
+	*stage
+	*dice
+	keys    keys
+	model   *model
+	audit   *audit
+	workers []*mate
+	born    int
+	calls   int
+	epochs  int
+	sent    []*sentBatch // the last scripts, to be sent again
+	limits  map[string]*rule
+	log     []string
+	dead    []*mate
+	flushed int64 // when Redis began to remember
+	run     string
+	steps   int
+}
+
+// dice are the bytes of a step, and after them what they seed.
+type dice struct {
+	bytes []byte
+	more  *rand.Rand
+}
+
+func (d *dice) throw(record []byte) {
+	d.bytes = record
+	var seed [8]byte
+	copy(seed[:], record)
+	d.more = rand.New(rand.NewPCG(binary.LittleEndian.Uint64(seed[:]), 1))
+}
+
+// n is a number from 0 to below most.
+func (d *dice) n(most int) int {
+	if len(d.bytes) > 0 && most <= 256 {
+		b := d.bytes[0]
+		d.bytes = d.bytes[1:]
+		return int(b) % most
+	}
+	return d.more.IntN(most)
+}
+
+func (d *dice) once(in int) bool { return d.n(in) == 0 }
+
+func pick[T any](d *dice, from ...T) T { return from[d.n(len(from))] }
+
+var (
+	historyHolders = []string{"fleet", "ev-a", "ev-b"}
+	historyScopes  = []Scope{
+		{Provider: "p", Model: "m", Group: "g", Evaluation: "ev-a"},
+		{Provider: "p", Model: "n", Evaluation: "ev-a"},
+		{Provider: "p", Model: "m", Evaluation: "ev-b"},
+		{Provider: "q", Model: "m", Group: "g", Evaluation: "ev-b"},
+	}
+)
+
+// someLimits are those that a holder pins.
+func (h *history) someLimits(holder string) []Limit {
+	scope := pick(h.dice, Scope{}, Scope{Provider: "p"}, Scope{Provider: "p", Model: "m"}, Scope{Group: "g"})
+	if holder != "fleet" {
+		scope = Scope{Evaluation: holder}
+	}
+	var limits []Limit
+	add := func(l Limit) {
+		if !slices.ContainsFunc(limits, func(o Limit) bool { return o.ID() == l.ID() }) {
+			limits = append(limits, l)
+		}
+	}
+	for range 1 + h.n(3) {
+		switch h.n(8) {
+		case 0, 1:
+			add(Limit{Scope: scope, Kind: Concurrency, Max: int64(1 + h.n(6))})
+		case 2:
+			add(Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 1, 60, 200, 1000), Period: pick(h.dice, time.Second, time.Second, time.Second, time.Minute), Burst: int64(h.n(4))})
+		case 3:
+			l := Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 3, 40, 600), Period: time.Minute,
+				Window: Window{Shape: Sliding, Length: pick(h.dice, time.Second, 20*time.Second, time.Minute)}, Jitter: 300 * time.Millisecond}
+			add(l)
+		case 4:
+			length := pick(h.dice, 300*time.Millisecond, 2*time.Second, time.Minute)
+			add(Limit{Scope: scope, Kind: pick(h.dice, Tokens, InputTokens, OutputTokens), Max: 1000, Period: length,
+				Window: Window{Shape: Sliding, Length: length}, Jitter: pick(h.dice, 0, 100*time.Millisecond), Charged: h.once(3)})
+		case 5:
+			add(Limit{Scope: scope, Kind: pick(h.dice, Tokens, InputTokens), Max: pick[int64](h.dice, 1000, 90_000), Period: pick(h.dice, time.Second, time.Minute),
+				Burst: pick[int64](h.dice, 0, 200, 1500), Charged: h.once(2)})
+		default:
+			add(Limit{Scope: scope, Kind: Requests, Max: int64(1 + h.n(20)), Resets: pick(h.dice, "UTC", "Europe/Berlin")})
+		}
+		if h.once(3) {
+			scope = pick(h.dice, Scope{}, Scope{Provider: "p"}, scope)
+		}
+	}
+	return limits
+}
+
+// newHistory is one that begins: Redis has been up for long, and three workers
+// are there.
+func newHistory(s *stage) (*history, error) {
+	h := &history{
+		stage: s, dice: &dice{}, keys: newKeys("ef"), model: newModel(historyLease),
+		audit: newAudit(), limits: map[string]*rule{}, run: "server-0",
+	}
+	h.model.keysExpire = s.keysExpire
+	h.model.now = historyBegins.UnixMicro()
+	h.flushed = h.model.now
+	h.pending = nil
+	h.throw(nil)
+	if err := h.client.FlushAll(context.Background()).Err(); err != nil {
+		return h, err
+	}
+	if err := h.set(historyBegins, 0); err != nil {
+		return h, err
+	}
+	if err := h.begin(longAgo.Microseconds()); err != nil {
+		return h, err
+	}
+	for range 3 {
+		if err := h.birth(); err != nil {
+			return h, err
+		}
+	}
+	return h, nil
+}
+
+// close ends all subscriptions.
+func (h *history) close() (err error) {
+	for _, w := range append(h.workers, h.dead...) {
+		if w.listening {
+			err = errors.Join(err, h.hears(w, false))
+		}
+	}
+	return err
+}
+
+// play does a history and returns where the scripts and the model differ.
+func play(s *stage, data []byte) (h *history, err error) {
+	h, err = newHistory(s)
+	defer func() { err = errors.Join(err, h.close()) }()
+	if err != nil {
+		return h, err
+	}
+	h.throw(data[:min(historyStep, len(data))])
+	for range 1 + h.n(4) {
+		if err := h.register(); err != nil {
+			return h, err
+		}
+	}
+	for len(data) > 0 {
+		record := data[:min(historyStep, len(data))]
+		data = data[len(record):]
+		h.throw(record)
+		if err := h.step(); err != nil {
+			return h, err
+		}
+	}
+	h.throw(nil)
+	return h, h.finish()
+}
+
+func (h *history) note(format string, args ...any) {
+	h.log = append(h.log, fmt.Sprintf("%d: ", h.model.now-historyBegins.UnixMicro())+fmt.Sprintf(format, args...))
+}
+
+// step does one thing and compares.
+func (h *history) step() error {
+	h.steps++
+	var err error
+	switch n := h.n(32); {
+	case n < 7:
+		err = h.timePasses()
+	case n < 18:
+		err = h.batch(pick(h.dice, h.workers...))
+	case n < 20:
+		err = h.again()
+	case n < 24:
+		err = h.renews(pick(h.dice, h.workers...))
+	case n == 24:
+		err = h.register()
+	case n <= 26:
+		err = h.holdBack()
+	case n == 27:
+		err = h.dies(h.n(len(h.workers)))
+	case n <= 29:
+		err = h.forgets()
+	case n == 30:
+		w := pick(h.dice, h.workers...)
+		err = h.hears(w, !w.listening)
+	default:
+		err = h.memoryGoes()
+	}
+	if err != nil {
+		return err
+	}
+	return h.compare()
+}
+
+// timePasses: a little, much, or until just about when something happens.
+func (h *history) timePasses() error {
+	var passes time.Duration
+	if events := h.events(); h.once(2) && len(events) > 0 {
+		passes = time.Duration(events[h.n(len(events))]-h.model.now+int64(h.n(3))-1) * time.Microsecond
+	} else {
+		passes = pick(h.dice,
+			time.Microsecond, time.Millisecond, 10*time.Millisecond, 25*time.Millisecond, 49*time.Millisecond,
+			100*time.Millisecond, 250*time.Millisecond, 500*time.Millisecond, time.Second, 3300*time.Millisecond,
+			3300*time.Millisecond, 6*time.Second, 10*time.Second, time.Minute, 10*time.Minute, time.Hour, 6*time.Hour, 24*time.Hour)
+		passes = passes * time.Duration(1+h.n(4)) / 3
+	}
+	passes = max(0, passes).Truncate(time.Microsecond)
+	// Nobody renews for long, unless the workers are to live.
+	for live := h.n(4) > 0; live && passes > 3*time.Second && passes < 2*time.Minute; passes -= 3 * time.Second {
+		if err := h.pass(3 * time.Second); err != nil {
+			return err
+		}
+		for _, w := range slices.Clone(h.workers) {
+			if err := h.renews(w); err != nil {
+				return err
+			}
+		}
+	}
+	return h.pass(passes)
+}
+
+func (h *history) pass(passes time.Duration) error {
+	h.note("%s pass", passes)
+	h.model.advance(passes.Microseconds())
+	if err := h.set(time.UnixMicro(h.model.now), passes); err != nil {
+		return err
+	}
+	for {
+		i := slices.IndexFunc(h.workers, func(w *mate) bool { return w.until <= h.model.now })
+		if i < 0 {
+			return nil
+		}
+		if err := h.dies(i); err != nil {
+			return err
+		}
+	}
+}
+
+// events are the times at which something changes by itself.
+func (h *history) events() (times []int64) {
+	m := h.model
+	add := func(t int64) {
+		if t > m.now && t < m.now+48*hour {
+			times = append(times, t)
+		}
+	}
+	add(m.blind)
+	for _, c := range m.cooldowns {
+		add(c.ends)
+	}
+	for _, w := range slices.Sorted(maps.Keys(m.heartbeats)) {
+		add(m.heartbeats[w])
+	}
+	for _, id := range slices.Sorted(maps.Keys(m.accounts)) {
+		a := m.accounts[id]
+		for _, end := range a.leases.ends {
+			add(end)
+		}
+		add(a.arrival)
+		add(a.arrival + idleGrace)
+		add(a.reset)
+		if len(a.line) > 0 {
+			add(a.line[0].since + longWait)
+		}
+		if r := h.limits[id]; r != nil && r.way == byWindow {
+			for slot := range a.slots {
+				add((slot+1)*r.slot + r.span)
+			}
+		}
+	}
+	slices.Sort(times)
+	return slices.Compact(times)
+}
+
+// birth is a new worker.
+func (h *history) birth() error {
+	h.born++
+	w := &mate{name: fmt.Sprintf("w%d", h.born)}
+	w.Limiter = New(h.client, Config{Worker: w.name, Lease: historyLease})
+	h.workers = append(h.workers, w)
+	h.note("%s is born", w.name)
+	if err := h.hears(w, true); err != nil {
+		return err
+	}
+	return h.renews(w)
+}
+
+// dies ends a worker. A process that died ends its calls with it; one that is
+// frozen cannot end them before it wakes.
+func (h *history) dies(i int) error {
+	w := h.workers[i]
+	h.note("%s dies", w.name)
+	h.workers = slices.Delete(h.workers, i, i+1)
+	w.until = min(w.until, h.model.now)
+	h.dead = append(h.dead, w)
+	if h.once(2) {
+		if err := h.hears(w, false); err != nil {
+			return err
+		}
+	}
+	return h.birth()
+}
+
+func (h *history) hears(w *mate, on bool) error {
+	w.listening = on
+	h.model.listening[w.name] = on
+	h.note("%s listens: %t", w.name, on)
+	return h.listen(w.keys.wake(w.name), on)
+}
+
+func (h *history) loads(w *mate) error {
+	fields, err := h.client.HGetAll(context.Background(), h.keys.registry()).Result()
+	if err != nil {
+		return err
+	}
+	if w.rules, err = parseRegistry(h.keys, fields); err != nil {
+		return err
+	}
+	return nil
+}
+
+// begin begins an epoch.
+func (h *history) begin(memory int64) error {
+	h.epochs++
+	epoch := fmt.Sprintf("e%d", h.epochs)
+	h.note("epoch %s of %s begins, if any, with a memory of %d", epoch, h.run, memory)
+	h.model.begin(epoch, h.run, memory, h.model.lease)
+	return h.stage.run(beginScript, []string{h.keys.registry()}, epoch, h.run, memory, h.model.lease).Err()
+}
+
+// memoryGoes: Redis is flushed, or another server takes its place with all that
+// it knew, or an epoch is begun.
+func (h *history) memoryGoes() error {
+	switch h.n(3) {
+	case 0:
+		return h.flush()
+	case 1:
+		h.run = fmt.Sprintf("server-%d", h.epochs)
+		return h.begin(0)
+	default:
+		memory := int64(0)
+		if h.once(2) { // whole seconds, as INFO tells
+			memory = (h.model.now - h.flushed) / second * second
+		}
+		return h.begin(memory)
+	}
+}
+
+func (h *history) flush() error {
+	h.note("flush")
+	if err := h.client.FlushAll(context.Background()).Err(); err != nil {
+		return err
+	}
+	h.model.flush()
+	h.audit.forget()
+	h.flushed = h.model.now
+	return h.set(time.UnixMicro(h.model.now), 0)
+}
+
+// register pins some limits, or takes some back.
+func (h *history) register() error {
+	holder := pick(h.dice, historyHolders...)
+	text := ""
+	switch {
+	case h.once(8):
+		holder = closedPrefix + pick(h.dice, "ev-a", "ev-b")
+		if h.once(2) {
+			text = limitsJSON([]Limit{{Scope: Scope{Evaluation: strings.TrimPrefix(holder, closedPrefix)}, Kind: Concurrency}})
+		}
+	case !h.once(4):
+		text = limitsJSON(h.someLimits(holder))
+	}
+	return h.pins(holder, text)
+}
+
+func (h *history) pins(holder, text string) error {
+	h.note("%s registers %s", holder, text)
+	h.model.register(holder, text)
+	err := h.stage.run(registerScript, []string{h.keys.registry(), h.keys.alive()}, holder, text, h.keys.wake("")).Err()
+	if err != nil {
+		return err
+	}
+	return h.knows()
+}
+
+func limitsJSON(limits []Limit) string {
+	text, err := json.Marshal(limits)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// knows notes the limits in force.
+func (h *history) knows() error {
+	var w mate
+	if err := h.loads(&w); err != nil {
+		return err
+	}
+	for id, r := range w.rules.byID {
+		h.limits[id] = r
+	}
+	return nil
+}
+
+// holdBack holds a scope back, as calls that were refused at the same time do.
+func (h *history) holdBack() error {
+	names := cooldownsOf(pick(h.dice, historyScopes...))
+	for range 1 + h.n(2) {
+		if err := h.holds(names[len(names)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *history) holds(name string) error {
+	wait := pick(h.dice, 0, 0, 700*time.Millisecond, time.Second, time.Minute).Microseconds()
+	h.note("%s is held back for %d", name, wait)
+	want := h.model.hold(name, wait)
+	got, err := h.stage.run(holdScript, []string{h.keys.cooldowns()}, name, wait).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("hold answers %d, want %d", got, want)
+	}
+	return err
+}
+
+func (h *history) forgets() error {
+	var quotas []*rule
+	for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+		if h.limits[id].way == byQuota {
+			quotas = append(quotas, h.limits[id])
+		}
+	}
+	if len(quotas) > 0 && h.once(2) {
+		quota, who, units := pick(h.dice, quotas...), pick(h.dice, "ev-a", "ev-b"), int64(h.n(8))
+		return h.tells(who, quota, units)
+	}
+	w := pick(h.dice, append(slices.Clone(h.workers), h.dead...)...)
+	itself := h.once(4)
+	keys := []string{h.keys.alive()}
+	ids := slices.Sorted(maps.Keys(h.limits))
+	for _, id := range ids {
+		keys = append(keys, h.keys.waiters(id))
+	}
+	h.note("%s is forgotten (itself: %t)", w.name, itself)
+	want := h.model.forget(w.name, itself, ids)
+	got, err := h.stage.run(forgetScript, keys, w.name, flag(itself)).Int64()
+	if err == nil && (got == 1) != want {
+		err = fmt.Errorf("forget answers %d, want %t", got, want)
+	}
+	return err
+}
+
+// tells tells a quota what was used of it.
+func (h *history) tells(who string, quota *rule, units int64) error {
+	_, next, _ := resets(time.UnixMicro(h.model.now), quota.zone)
+	h.note("%s tells %s: %d", who, quota.id, units)
+	h.audit.told(quota.id, h.model.now)
+	want := h.model.seed(quota, who, units)
+	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive()},
+		who, units, next.UnixMicro(), h.keys.wake("")).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("seed answers %d, want %d", got, want)
+	}
+	return err
+}
+
+// finish lets everybody die and checks that no line keeps the dead.
+func (h *history) finish() error {
+	h.note("all die")
+	for range 3 {
+		if err := h.dies(0); err != nil {
+			return err
+		}
+	}
+	passes := 2 * historyLease
+	h.model.advance(passes.Microseconds())
+	if err := h.set(time.UnixMicro(h.model.now), passes); err != nil {
+		return err
+	}
+	last := h.workers[0]
+	if err := h.renews(last); err != nil {
+		return err
+	}
+	b := &batch{}
+	for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+		b.touch(h.limits[id])
+	}
+	if b.empty() {
+		return nil
+	}
+	if err := h.send(h.message(last, b, 0)); err != nil {
+		return err
+	}
+	if err := h.compare(); err != nil {
+		return err
+	}
+	facts, err := h.remembers()
+	if err != nil {
+		return err
+	}
+	for _, f := range facts {
+		if strings.HasPrefix(f, "line") {
+			return fmt.Errorf("the dead stand in line: %s", f)
+		}
+	}
+	return nil
+}

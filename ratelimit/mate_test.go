@@ -1,0 +1,398 @@
+package ratelimit
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// mate is a worker of the fleet.
+type mate struct {
+	*Limiter
+	name      string
+	rules     *registry
+	epoch     string
+	until     int64 // when it fences itself
+	flights   []*flight
+	listening bool
+}
+
+type sentBatch struct {
+	by      *mate
+	at      int64
+	b       *batch
+	keys    []string
+	args    []any
+	starts  map[string]int64 // of the calls that were admitted
+	outcome outcome
+}
+
+// renews renews a worker's heartbeat and the leases that it holds.
+func (h *history) renews(w *mate) error {
+	now := h.model.now
+	keys := []string{h.keys.registry(), h.keys.alive(), h.keys.ledger(w.name)}
+	var flights []*flight
+	late := h.once(6) // its script arrives after its releases, or too late
+	for _, f := range w.flights {
+		if late || !f.released && f.until > now && f.latestEnd(now) > now {
+			flights = append(flights, f)
+		}
+	}
+	args := []any{w.name, h.model.lease, w.epoch, len(flights)}
+	indices := map[string]int{}
+	var renewals []renewal
+	for _, f := range flights {
+		r := renewal{id: f.id}
+		if f.counts > 0 {
+			r.counts = max(0, f.latestEnd(now)-now)
+		}
+		var of []any
+		for _, rule := range f.rules {
+			if rule.way != byLeases {
+				continue
+			}
+			r.limits = append(r.limits, rule.id)
+			if indices[rule.state] == 0 {
+				keys = append(keys, rule.state)
+				indices[rule.state] = len(keys) - 3
+			}
+			of = append(of, indices[rule.state])
+		}
+		args = append(append(args, r.id, r.counts, len(of)), of...)
+		renewals = append(renewals, r)
+	}
+	h.note("%s renews %d leases of %q", w.name, len(renewals), w.epoch)
+	epoch, lost := h.model.renew(w.name, w.epoch, renewals)
+	reply, err := h.stage.run(renewScript, keys, args...).Slice()
+	if err != nil {
+		return err
+	}
+	want := []any{epoch}
+	for _, i := range lost {
+		want = append(want, i)
+	}
+	if !slices.Equal(reply, want) {
+		return fmt.Errorf("renew answers %v, want %v", reply, want)
+	}
+	w.epoch, w.until = epoch, now+h.model.lease*4/5
+	for i, f := range flights {
+		if slices.Contains(lost, int64(i+1)) {
+			f.until = now
+		} else {
+			f.until, f.sure = now+h.model.lease*4/5, true
+		}
+	}
+	return nil
+}
+
+// batch sends what a worker could send.
+func (h *history) batch(w *mate) error {
+	if w.rules == nil || h.once(3) {
+		if err := h.loads(w); err != nil {
+			return err
+		}
+		if w.rules.epoch == "" {
+			if err := h.begin(0); err != nil {
+				return err
+			}
+			if err := h.loads(w); err != nil {
+				return err
+			}
+		}
+		if w.rules.epoch != w.epoch {
+			if err := h.renews(w); err != nil {
+				return err
+			}
+		}
+	}
+	b := &batch{}
+	b.end(h.releases(w))
+	for range h.n(4) {
+		scope := pick(h.dice, historyScopes...)
+		rules, _ := w.rules.match(scope)
+		var calls []*call
+		for range 1 + h.n(5) {
+			calls = append(calls, h.call(w, scope))
+		}
+		b.ask(newGate(rules, cooldownsOf(scope)...), calls)
+		b.groups[len(b.groups)-1].aged = h.once(3)
+		b.version = w.rules.version
+	}
+	if h.once(3) {
+		b.touch(w.rules.rules...)
+	}
+	if b.empty() {
+		return nil
+	}
+	for i := range b.rules {
+		r := &b.rules[i]
+		if now := w.rules.byID[r.id]; now != nil {
+			r.rule = now
+		}
+		for _, f := range w.flights {
+			if f.inFlight(h.model.now) && holds(f.rules, r.id) {
+				r.held++
+			}
+		}
+		r.waits, r.aged, r.woken, r.stays = h.once(6), h.once(2), h.once(4), r.way == byLeases && h.once(2)
+	}
+	// Its own clock is another.
+	if err := h.send(h.message(w, b, pick(h.dice, 0, 0, -2*time.Second, 2*time.Second))); err != nil {
+		return err
+	}
+	// Those who wait for their start give up before.
+	if slices.ContainsFunc(w.flights, func(f *flight) bool { return f.start > h.model.now && f.release == nil }) && !h.once(3) {
+		if err := h.compare(); err != nil {
+			return err
+		}
+		return h.batch(w)
+	}
+	return nil
+}
+
+// message is a batch of a worker whose clock is ahead.
+func (h *history) message(w *mate, b *batch, ahead time.Duration) *sentBatch {
+	clock := time.UnixMicro(h.model.now).Add(ahead)
+	return &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), args: b.args(w.Limiter, clock), starts: map[string]int64{}}
+}
+
+func (h *history) call(w *mate, scope Scope) *call {
+	if f := pick(h.dice, append(slices.Clone(w.flights), nil)...); f != nil && f.release == nil && h.once(12) {
+		return &call{Request: Request{ID: f.id, Call: scope, Input: f.input, Output: f.output}}
+	}
+	h.calls++
+	c := &call{Request: Request{ID: fmt.Sprintf("c%d", h.calls), Call: scope,
+		Input: pick[int64](h.dice, 0, 1, 10, 40, 100, 300, 990, 5000), Output: pick[int64](h.dice, 0, 5, 70, 500)}}
+	if h.once(6) {
+		c.LatestEnd, c.Hold = pick(h.dice, 3*time.Second, 30*time.Second, 3*time.Hour), true
+	}
+	return c
+}
+
+func (h *history) releases(w *mate) (releases []*release) {
+	for range h.n(4) {
+		flights := w.flights
+		if len(flights) == 0 {
+			return releases
+		}
+		if ahead := slices.DeleteFunc(slices.Clone(flights), func(f *flight) bool { return f.start <= h.model.now }); len(ahead) > 0 && h.once(2) {
+			flights = ahead
+		}
+		f := pick(h.dice, flights...)
+		if f.release != nil { // its answer was lost
+			releases = append(releases, f.release)
+			continue
+		}
+		r := &release{id: f.id, rules: f.rules, start: f.start, input: f.input, output: f.output}
+		kind := h.n(6)
+		if f.start > h.model.now && !h.once(3) {
+			kind = 1
+		}
+		switch kind {
+		case 0:
+			r.keep = 300 * time.Millisecond
+		case 1, 2:
+			if f.start > h.model.now || h.once(4) {
+				r.unused = true
+			}
+		case 3:
+			r.moreInput, r.moreOutput = -f.input/int64(1+h.n(3)), -f.output/2
+		case 4:
+			r.moreInput, r.moreOutput = pick[int64](h.dice, 1, 300, 9000), int64(h.n(40))
+		}
+		for _, rule := range f.rules {
+			if h.once(4) && (rule.way == byRate || rule.way == byWindow) {
+				r.remaining = append(r.remaining, remaining{rule, int64(h.n(2)) * 90})
+			}
+		}
+		f.release = r
+		releases = append(releases, r)
+	}
+	return releases
+}
+
+// again sends a script that was sent before, at once or late.
+func (h *history) again() error {
+	if len(h.sent) == 0 {
+		return nil
+	}
+	s := h.sent[len(h.sent)-1]
+	if h.once(3) {
+		s = pick(h.dice, h.sent...)
+	}
+	if h.model.now-s.at > hour {
+		return nil
+	}
+	return h.send(s)
+}
+
+func (h *history) send(s *sentBatch) error {
+	first := !slices.Contains(h.sent, s)
+	h.noteBatch(s, first)
+	var before []string
+	if !first {
+		var err error
+		if before, err = h.remembers(); err != nil {
+			return err
+		}
+	}
+	want, ok := h.model.admit(s.by.name, s.b)
+	reply, err := integers(h.stage.run(admitScript, s.keys, s.args...).Slice())
+	if err != nil {
+		return err
+	}
+	if stale := len(reply) == 1 && reply[0] == -1; stale || !ok {
+		if stale == ok {
+			return fmt.Errorf("admit answers %v; is the registry as it was? %t", reply, ok)
+		}
+		h.note("  stale")
+		s.by.rules = nil
+		return nil
+	}
+	got, fits := s.b.decode(reply)
+	if !fits {
+		return fmt.Errorf("admit answers %v, which does not fit", reply)
+	}
+	h.note("  %s", words(got))
+	s.outcome = got
+	if g, w := words(got), words(want); g != w {
+		return fmt.Errorf("admit answers\n  %s, want\n  %s", g, w)
+	}
+	if err := h.allOrNone(s, got); err != nil {
+		return err
+	}
+	if first {
+		h.sent = append(h.sent, s)
+		if len(h.sent) > 6 {
+			h.sent = h.sent[1:]
+		}
+		return h.use(s, got)
+	}
+	return h.sameAgain(s, got, before)
+}
+
+func (h *history) noteBatch(s *sentBatch, first bool) {
+	text := fmt.Sprintf("%s sends", s.by.name)
+	if !first {
+		text = fmt.Sprintf("%s's script arrives again:", s.by.name)
+	}
+	for _, r := range s.b.releases {
+		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %d+%d)", r.id,
+			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.moreInput, r.moreOutput)
+	}
+	for _, g := range s.b.groups {
+		text += " ask"
+		for _, c := range g.calls {
+			text += fmt.Sprintf(" %s %d+%d", c.ID, c.Input, c.Output)
+		}
+		text += " under"
+		for _, r := range g.gate.rules {
+			text += " " + r.id
+		}
+		text += ";"
+	}
+	for _, r := range s.b.rules {
+		text += fmt.Sprintf("\n    %s: %s %v held %d waits %t aged %t woken %t stays %t", r.id, r.way, r.Max, r.held, r.waits, r.aged, r.woken, r.stays)
+	}
+	h.note("%s", text)
+}
+
+// words are an outcome in words.
+func words(o outcome) string {
+	id := func(r *rule) string {
+		if r == nil {
+			return "-"
+		}
+		return r.id
+	}
+	text := fmt.Sprintf("lines %v", o.waits)
+	for _, g := range o.groups {
+		text += "; admitted"
+		for _, granted := range g.grants {
+			text += fmt.Sprintf(" in %d by %s", granted.start.Microseconds(), id(granted.bound))
+		}
+		if g.bound != nil {
+			text += fmt.Sprintf(", next asks in %d, exactly %d, for %s", g.wait.Microseconds(), g.known.Microseconds(), id(g.bound))
+		}
+	}
+	return text
+}
+
+// use notes the leases that a worker was granted and gave up.
+func (h *history) use(s *sentBatch, o outcome) error {
+	now := h.model.now
+	for _, r := range s.b.releases {
+		for _, f := range s.by.flights {
+			if f.id == r.id && !f.released {
+				f.end(r, now)
+			}
+		}
+	}
+	for i, g := range s.b.groups {
+		for n, granted := range o.groups[i].grants {
+			c := g.calls[n]
+			s.starts[c.ID] = now + granted.start.Microseconds()
+			if slices.ContainsFunc(s.by.flights, func(f *flight) bool { return f.id == c.ID && !f.released }) {
+				continue
+			}
+			f := &flight{
+				id: c.ID, worker: s.by, rules: g.gate.rules, input: c.Input, output: c.Output,
+				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true,
+			}
+			f.until = f.start + h.model.lease*4/5
+			s.by.flights = append(s.by.flights, f)
+			if err := h.audit.admitted(f, now); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// sameAgain checks the answer to a script that was sent before: calls that are
+// still held have the starts that they had, and when nobody else was admitted
+// nothing was charged.
+func (h *history) sameAgain(s *sentBatch, o outcome, before []string) error {
+	granted, anew := 0, false
+	for i, g := range s.b.groups {
+		for n, again := range o.groups[i].grants {
+			c := g.calls[n]
+			granted++
+			start, was := s.starts[c.ID]
+			f := s.by.flightOf(c.ID)
+			if !was || f == nil || f.released || f.until <= h.model.now {
+				anew = true
+				continue
+			}
+			if got := h.model.now + again.start.Microseconds(); got != start && f.until == start+h.model.lease*4/5 {
+				return fmt.Errorf("%s is admitted again, to start at %d instead of %d", c.ID, got, start)
+			}
+		}
+	}
+	if anew || s != h.sent[len(h.sent)-1] {
+		return nil
+	}
+	after, err := h.remembers()
+	if err != nil {
+		return err
+	}
+	charges := func(lines []string) []string {
+		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
+			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota")
+		})
+	}
+	if d := difference(charges(after), charges(before)); d != "" {
+		return fmt.Errorf("a script that came twice was charged twice:\n%s", d)
+	}
+	return nil
+}
+
+func (w *mate) flightOf(id string) *flight {
+	for _, f := range slices.Backward(w.flights) {
+		if f.id == id {
+			return f
+		}
+	}
+	return nil
+}

@@ -1,0 +1,311 @@
+package ratelimit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// model is the algorithm of the scripts in plain Go: what Redis remembers, and
+// one method for each script. Times are Redis's, in µs. It is what TestModelAgrees
+// and FuzzAdmission hold the scripts against.
+type model struct {
+	now   int64
+	lease int64
+	// keysExpire says that Redis drops keys at the end of their life.
+	keysExpire bool
+
+	version            int64
+	epoch, run         string
+	since, blind       int64
+	pinned             map[string]string // holder → limits
+	heartbeats         map[string]int64  // worker → its end
+	held               map[string]*leases
+	accounts           map[string]*account // by limit ID
+	cooldowns          map[string]cooldown
+	cooldownsForgotten int64
+
+	listening map[string]bool // by worker
+	messages  []string        // sent since they were read last
+}
+
+// account is what Redis remembers of a limit.
+type account struct {
+	leases   leases
+	arrival  int64           // of a rate: the theoretical arrival time (TAT)
+	idle     int64           // and when it is forgotten
+	slots    map[int64]int64 // of a window: units
+	used     int64           // of a quota
+	reset    int64           // and until when it counts
+	told     map[string]int64
+	line     []waiter // in order
+	lineEnds int64    // when it is forgotten
+}
+
+// leases are the ends of leases, by call.
+type leases struct {
+	ends      map[string]int64
+	forgotten int64 // when the set is forgotten
+}
+
+type waiter struct {
+	worker string
+	since  int64
+}
+
+type cooldown struct {
+	ends  int64
+	probe bool  // one call was let through
+	step  int64 // the length of the last one that came without a time
+}
+
+const (
+	second = 1_000_000
+	hour   = 3600 * second
+
+	// A rate that lay idle so long while somebody stood in its line was not
+	// wanted by him.
+	idleGrace = 250_000
+	// Who stands in a line that long goes first.
+	longWait = 5 * second
+	// The call after a cooldown is alone for so long.
+	aloneFor = second
+)
+
+func newModel(lease time.Duration) *model {
+	m := &model{lease: lease.Microseconds(), listening: map[string]bool{}}
+	m.flush()
+	return m
+}
+
+// flush is FLUSHALL.
+func (m *model) flush() {
+	m.version, m.epoch, m.run, m.since, m.blind = 0, "", "", 0, 0
+	m.pinned, m.heartbeats = map[string]string{}, map[string]int64{}
+	m.held, m.accounts, m.cooldowns = map[string]*leases{}, map[string]*account{}, map[string]cooldown{}
+	m.cooldownsForgotten = 0
+}
+
+// advance lets time pass.
+func (m *model) advance(micros int64) {
+	m.now += micros
+	if !m.keysExpire {
+		return
+	}
+	for _, l := range m.held {
+		l.forget(m.now)
+	}
+	for _, a := range m.accounts {
+		a.leases.forget(m.now)
+		if a.idle <= m.now {
+			a.arrival = 0
+		}
+		if a.lineEnds <= m.now {
+			a.line = nil
+		}
+	}
+	if m.cooldownsForgotten <= m.now {
+		clear(m.cooldowns)
+	}
+}
+
+func (l *leases) forget(now int64) {
+	if l.forgotten <= now {
+		clear(l.ends)
+	}
+}
+
+// last makes the set outlive a time by an hour.
+func (l *leases) last(now, micros int64) {
+	l.forgotten = max(l.forgotten, now+millis(micros)+hour)
+}
+
+// put adds a lease, or changes its end.
+func (l *leases) put(id string, end int64) {
+	if len(l.ends) == 0 {
+		l.forgotten = 0 // an empty set is none
+	}
+	l.ends[id] = end
+}
+
+// millis rounds up to whole milliseconds, in which keys live.
+func millis(micros int64) int64 { return (micros + 999) / 1000 * 1000 }
+
+func (m *model) account(limit string) *account {
+	a := m.accounts[limit]
+	if a == nil {
+		a = &account{leases: leases{ends: map[string]int64{}}, slots: map[int64]int64{}, told: map[string]int64{}}
+		m.accounts[limit] = a
+	}
+	return a
+}
+
+func (m *model) heldBy(worker string) *leases {
+	l := m.held[worker]
+	if l == nil {
+		l = &leases{ends: map[string]int64{}}
+		m.held[worker] = l
+	}
+	return l
+}
+
+func (m *model) lives(worker string) bool { return m.heartbeats[worker] > m.now }
+
+// send publishes a message to a worker and says whether anybody listened.
+func (m *model) send(worker, text string) bool {
+	if m.listening[worker] {
+		m.messages = append(m.messages, worker+" "+text)
+	}
+	return m.listening[worker]
+}
+
+// versionString is how a worker names the registry that it has read.
+func (m *model) versionString() string { return fmt.Sprintf("%s:%d", m.epoch, m.version) }
+
+func (m *model) register(holder, limits string) {
+	if m.pinned[holder] == limits {
+		return
+	}
+	if limits == "" {
+		delete(m.pinned, holder)
+	} else {
+		m.pinned[holder] = limits
+	}
+	m.changed()
+}
+
+// changed tells every live worker to read the registry anew.
+func (m *model) changed() {
+	m.version++
+	// In the order of their ends, as the script finds them.
+	live := slices.DeleteFunc(slices.Collect(maps.Keys(m.heartbeats)), func(w string) bool { return m.heartbeats[w] < m.now })
+	slices.SortFunc(live, func(a, b string) int {
+		return cmp.Or(cmp.Compare(m.heartbeats[a], m.heartbeats[b]), cmp.Compare(a, b))
+	})
+	for _, worker := range live {
+		m.send(worker, "limits")
+	}
+}
+
+func (m *model) begin(epoch, run string, memory, unknown int64) {
+	if m.epoch != "" && m.run == run {
+		return
+	}
+	m.epoch, m.run, m.since = epoch, run, m.now-memory
+	m.blind = m.since + unknown
+}
+
+func (m *model) hold(name string, wait int64) int64 {
+	c := m.cooldowns[name]
+	if wait == 0 {
+		if c.probe {
+			c.step = min(60*second, 2*max(c.step, second))
+		} else if c.ends <= m.now {
+			c.step = second
+		}
+		wait = c.step
+	}
+	if !c.probe {
+		wait = max(wait, c.ends-m.now)
+	}
+	left := max(0, m.cooldownsForgotten-m.now) / 1000 * 1000
+	if len(m.cooldowns) == 0 {
+		left = 0 // an empty hash is none
+	}
+	m.cooldowns[name] = cooldown{ends: m.now + wait, step: c.step}
+	m.cooldownsForgotten = m.now + max(left, millis(wait)+hour)
+	return wait
+}
+
+func (m *model) seed(quota *rule, who string, units int64) int64 {
+	a := m.account(quota.id)
+	if a.reset <= m.now {
+		a.used, a.told = 0, map[string]int64{}
+	} else if len(a.told) == 0 {
+		return a.used // counted all along
+	}
+	_, next, _ := resets(time.UnixMicro(m.now), quota.zone)
+	a.reset = next.UnixMicro()
+	a.used += units - a.told[who]
+	a.told[who] = units
+	m.changed()
+	return a.used
+}
+
+func (m *model) forget(worker string, itself bool, limits []string) bool {
+	if !itself && m.lives(worker) {
+		return false
+	}
+	delete(m.heartbeats, worker)
+	for _, id := range limits {
+		m.account(id).leave(worker)
+	}
+	return true
+}
+
+// lease that a worker renews.
+type renewal struct {
+	id     string
+	counts int64 // µs until it ends by itself; 0: when it is not renewed
+	limits []string
+}
+
+func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string, lost []int64) {
+	relearns := m.epoch != epoch && (m.epoch == "" || m.blind > m.now)
+	m.heartbeats[worker] = m.now + m.lease
+	ledger := m.heldBy(worker)
+	for i, r := range renewals {
+		known := ledger.ends[r.id] > m.now
+		for _, id := range r.limits {
+			known = known && m.account(id).leases.ends[r.id] > m.now
+		}
+		if !known && !relearns {
+			lost = append(lost, int64(i+1))
+			continue
+		}
+		ledger.put(r.id, m.now+m.lease)
+		ledger.last(m.now, m.lease)
+		for _, id := range r.limits {
+			l := &m.account(id).leases
+			l.put(r.id, max(l.ends[r.id], m.now+max(m.lease, r.counts)))
+			l.last(m.now, max(m.lease, r.counts))
+		}
+	}
+	// The sets of leases that were lost live on, too.
+	for _, r := range renewals {
+		for _, id := range r.limits {
+			m.account(id).leases.last(m.now, m.lease)
+		}
+	}
+	ledger.last(m.now, m.lease)
+	return m.epoch, lost
+}
+
+// A line holds workers by the time since when they stand in it.
+
+func (a *account) place(worker string) int {
+	return slices.IndexFunc(a.line, func(w waiter) bool { return w.worker == worker })
+}
+
+func (a *account) leave(worker string) {
+	a.line = slices.DeleteFunc(a.line, func(w waiter) bool { return w.worker == worker })
+}
+
+// goLast puts a worker at the end of the line.
+func (a *account) goLast(worker string, now int64) {
+	a.leave(worker)
+	a.line = append(a.line, waiter{worker, now})
+	slices.SortFunc(a.line, func(x, y waiter) int {
+		return cmp.Or(cmp.Compare(x.since, y.since), cmp.Compare(x.worker, y.worker))
+	})
+}
+
+// frontWaits is how long the first of the line has stood there.
+func (a *account) frontWaits(now int64) int64 {
+	if len(a.line) == 0 {
+		return 0
+	}
+	return now - a.line[0].since
+}
