@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
@@ -37,13 +36,9 @@ type kept struct {
 
 // keptOutcome is what was recorded of one run.
 type keptOutcome struct {
-	evaluation eval.ID
-	created    time.Time // of the record in which it stands; zero: in none
-	at         time.Time // when it stood there
-	state      eval.State
-	run        record.Run
-	calls      []record.Call
-	bytes      int
+	store.Outcome
+	created time.Time // of the record in which it stands; zero: in none
+	at      time.Time // when it stood there
 }
 
 func newKept(s *store.Store) *kept { return &kept{store: s} }
@@ -51,17 +46,13 @@ func newKept(s *store.Store) *kept { return &kept{store: s} }
 // put keeps an outcome.
 func (k *kept) put(o keptOutcome) {
 	o.at = time.Now()
-	o.bytes = 1000 + len(o.run.Reason) // names, times and numbers
-	for _, call := range o.calls {
-		o.bytes += 500 + len(call.Text)
-	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.outcomes = append(k.outcomes, &o)
-	k.bytes += o.bytes
+	k.bytes += o.Size()
 	drop := 0
 	for ; k.bytes > keptBytes; drop++ {
-		k.bytes -= k.outcomes[drop].bytes
+		k.bytes -= k.outcomes[drop].Size()
 	}
 	clear(k.outcomes[:drop])
 	k.outcomes = k.outcomes[drop:] // append moves the rest, when it must
@@ -95,7 +86,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 	}
 	if held.Created.IsZero() {
 		lost(id)
-		k.forget(func(o *keptOutcome) bool { return o.evaluation == id && asked.Sub(o.at) > goneFor })
+		k.forget(func(o *keptOutcome) bool { return o.Run().Evaluation == id && asked.Sub(o.at) > goneFor })
 		return nil
 	}
 	again, replaced := k.missing(id, held.Created)
@@ -103,7 +94,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 		lost(id)
 	}
 	for _, o := range again {
-		_, err := k.store.Record(ctx, id, o.state, o.run, o.calls)
+		_, err := k.store.Put(ctx, o.Outcome)
 		if errors.Is(err, store.ErrNoEvaluation) {
 			return nil // gone again
 		}
@@ -113,7 +104,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 		k.stands(o, held.Created)
 	}
 	k.forget(func(o *keptOutcome) bool {
-		return o.evaluation == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
+		return o.Run().Evaluation == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
 			(held.Since < 0 || asked.Sub(o.at) > held.Since+clockStep)
 	})
 	return nil
@@ -125,8 +116,8 @@ func (k *kept) evaluations() []eval.ID {
 	defer k.mu.Unlock()
 	var ids []eval.ID
 	for _, o := range k.outcomes {
-		if !slices.Contains(ids, o.evaluation) {
-			ids = append(ids, o.evaluation)
+		if !slices.Contains(ids, o.Run().Evaluation) {
+			ids = append(ids, o.Run().Evaluation)
 		}
 	}
 	return ids
@@ -139,7 +130,7 @@ func (k *kept) missing(id eval.ID, created time.Time) (outcomes []*keptOutcome, 
 	defer k.mu.Unlock()
 	for _, o := range k.outcomes {
 		other := !o.created.Equal(created)
-		if o.evaluation == id && (other || k.suspect) {
+		if o.Run().Evaluation == id && (other || k.suspect) {
 			outcomes = append(outcomes, o)
 			replaced = replaced || other
 		}
@@ -160,7 +151,7 @@ func (k *kept) forget(these func(*keptOutcome) bool) {
 		if !these(o) {
 			return false
 		}
-		k.bytes -= o.bytes
+		k.bytes -= o.Size()
 		return true
 	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -114,7 +115,7 @@ func TestKeptUntilInASink(t *testing.T) {
 	if _, err := b.store.Record(t.Context(), b.id, eval.StateSucceeded, run, nil); err != nil {
 		t.Fatal(err)
 	}
-	k.put(keptOutcome{evaluation: b.id, created: r.Created, state: eval.StateSucceeded, run: run})
+	k.put(keptOutcome{Outcome: encoded(t, b.id, run), created: r.Created})
 	lost := 0
 	look := func(kept int) {
 		t.Helper()
@@ -158,7 +159,7 @@ func TestRecordedAgainAfterAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := record.Run{Index: 1, Kind: eval.KindPairwise, Queue: "p", Winner: "d000.md"}
-	l.kept.put(keptOutcome{evaluation: b.id, created: r.Created, state: eval.StateSucceeded, run: run}) // and Redis has lost it
+	l.kept.put(keptOutcome{Outcome: encoded(t, b.id, run), created: r.Created}) // and Redis has lost it
 	for _, away := range []bool{false, true} {
 		if away {
 			b.server.Kill()
@@ -179,9 +180,9 @@ func TestKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	k := newKept(nil)
 	for i := range 100 {
-		k.put(keptOutcome{run: record.Run{Index: i}, calls: []record.Call{{Text: strings.Repeat("x", keptBytes/10)}}})
+		k.put(keptOutcome{Outcome: encoded(t, "ev-a", record.Run{Index: i}, record.Call{Text: strings.Repeat("x", keptBytes/10)})})
 	}
-	if k.bytes > keptBytes || len(k.outcomes) != 9 || k.outcomes[8].run.Index != 99 {
+	if k.bytes > keptBytes || len(k.outcomes) != 9 || k.outcomes[8].Run().Index != 99 {
 		t.Errorf("%d outcomes of %d bytes are kept, want the last 9", len(k.outcomes), k.bytes)
 	}
 }
@@ -361,4 +362,13 @@ func TestAtOnceGivesCallsUp(t *testing.T) {
 	if _, calls := b.outcomes(); len(calls) != 3 {
 		t.Errorf("%d calls that were given up are recorded, want 3", len(calls))
 	}
+}
+
+func encoded(t *testing.T, id eval.ID, run record.Run, calls ...record.Call) store.Outcome {
+	t.Helper()
+	o, err := store.Encode(id, eval.StateSucceeded, run, calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
 }

@@ -42,7 +42,7 @@ type life struct {
 }
 
 func newLife(cfg Config) *life {
-	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(storeOf(cfg)), watched: make(chan struct{})}
+	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace)), watched: make(chan struct{})}
 	l.lasting, l.giveUp = context.WithCancel(context.Background()) // beyond every session
 	return l
 }

@@ -380,12 +380,16 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	if state == eval.StateSucceeded && outcome.Reason != reasonIdentical {
 		outcome.AnsweredBy = r.judge.Target()
 	}
+	encoded, err := store.Encode(r.task.Evaluation, state, outcome, r.calls)
+	if err != nil {
+		return err
+	}
 	var recorded bool
-	err := r.life.persist(func(ctx context.Context) (err error) {
-		recorded, err = r.store.Record(ctx, r.task.Evaluation, state, outcome, r.calls)
+	err = r.life.persist(func(ctx context.Context) (err error) {
+		recorded, err = r.store.Put(ctx, encoded)
 		return err
 	})
-	keep := keptOutcome{evaluation: r.task.Evaluation, created: r.evaluation.record.Created, state: state, run: outcome, calls: r.calls}
+	keep := keptOutcome{Outcome: encoded, created: r.evaluation.record.Created}
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
 		keep.created = time.Time{}

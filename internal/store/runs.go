@@ -166,34 +166,53 @@ func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death s
 // the same time share a script; one whose ctx has ended may be recorded all the
 // same.
 func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (recorded bool, err error) {
-	id := run.RunID(evaluation)
-	run.State = state.String()
-	o := ending{id: id, generation: run.Generation, state: state, queue: run.Queue}
-	if o.run, err = json.Marshal(run); err != nil {
-		return false, fmt.Errorf("encode run %s: %w", id, err)
-	}
-	if len(calls) > 0 {
-		if o.calls, err = json.Marshal(calls); err != nil {
-			return false, fmt.Errorf("encode calls of run %s: %w", id, err)
-		}
-	}
-	answer, err := s.records.Do(ctx, o)
-	if err == nil {
-		recorded, err = answer.recorded, answer.err
-	}
+	o, err := Encode(evaluation, state, run, calls)
 	if err != nil {
-		return false, fmt.Errorf("record run %s: %w", id, err)
+		return false, err
 	}
-	return recorded, nil
+	return s.Put(ctx, o)
 }
 
-// ending is a run on its way to its record.
-type ending struct {
+// Outcome is what Encode made of a run's outcome.
+type Outcome struct {
 	id         eval.RunID
 	generation int
 	state      eval.State
 	queue      string
 	run, calls []byte
+}
+
+// Encode makes an Outcome, which may be put any number of times.
+func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (o Outcome, err error) {
+	o = Outcome{id: run.RunID(evaluation), generation: run.Generation, state: state, queue: run.Queue}
+	run.State = state.String()
+	if o.run, err = json.Marshal(run); err != nil {
+		return o, fmt.Errorf("encode run %s: %w", o.id, err)
+	}
+	if len(calls) > 0 {
+		if o.calls, err = json.Marshal(calls); err != nil {
+			return o, fmt.Errorf("encode calls of run %s: %w", o.id, err)
+		}
+	}
+	return o, nil
+}
+
+// Run is the run's identifier.
+func (o Outcome) Run() eval.RunID { return o.id }
+
+// Size is about how many bytes the outcome takes.
+func (o Outcome) Size() int { return len(o.run) + len(o.calls) + 200 }
+
+// Put is Record of an outcome that was encoded.
+func (s *Store) Put(ctx context.Context, o Outcome) (recorded bool, err error) {
+	answer, err := s.records.Do(ctx, o)
+	if err == nil {
+		recorded, err = answer.recorded, answer.err
+	}
+	if err != nil {
+		return false, fmt.Errorf("record run %s: %w", o.id, err)
+	}
+	return recorded, nil
 }
 
 type recorded struct {
@@ -206,9 +225,9 @@ type recorded struct {
 const recordBytes = 1 << 20
 
 // sendRecords is a batch of Record.
-func (s *Store) sendRecords(outcomes []ending) ([]recorded, error) {
+func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 	answers := make([]recorded, len(outcomes))
-	for id, of := range byEvaluation(outcomes, func(o ending) eval.ID { return o.id.Evaluation }) {
+	for id, of := range byEvaluation(outcomes, func(o Outcome) eval.ID { return o.id.Evaluation }) {
 		for len(of) > 0 {
 			n, bytes := 0, 0
 			for n < len(of) && (n == 0 || bytes < recordBytes) {
@@ -224,7 +243,7 @@ func (s *Store) sendRecords(outcomes []ending) ([]recorded, error) {
 
 // sendRecordsOf records the outcomes at some positions, which are of one
 // evaluation.
-func (s *Store) sendRecordsOf(id eval.ID, outcomes []ending, positions []int, answers []recorded) {
+func (s *Store) sendRecordsOf(id eval.ID, outcomes []Outcome, positions []int, answers []recorded) {
 	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id)}
 	args := []any{record.EntryVersion}
 	for _, i := range positions {

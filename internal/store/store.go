@@ -31,7 +31,7 @@ type Store struct {
 	client  redis.UniversalClient
 	keys    record.Keys
 	checks  *batch.Batcher[record.Task, checked]
-	records *batch.Batcher[ending, recorded]
+	records *batch.Batcher[Outcome, recorded]
 }
 
 const (

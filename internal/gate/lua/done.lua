@@ -10,6 +10,8 @@
 -- the highest count, the task's result, which of its keys is the task's, worker
 -- id
 --
+-- An id stands once among the active ones, the first pulled last.
+--
 -- Returns each task's answer: OK, also for one that is not, or no longer, this
 -- worker's, which is left alone; or NOT FOUND for one that is not active. Running
 -- it twice is safe: the first run removes the owner with the task.
@@ -19,7 +21,7 @@ for i = 1, tonumber(ARGV[1]) do
   local id, task, day = ARGV[arg + 1], KEYS[key + 3], KEYS[key + 4]
   if redis.call("HGET", task, "owner") ~= ARGV[arg + 6] then
     answers[i] = redis.status_reply("OK")
-  elseif redis.call("LREM", KEYS[1], 0, id) == 0 then
+  elseif redis.call("LREM", KEYS[1], -1, id) == 0 then
     answers[i] = redis.error_reply("NOT FOUND")
   else
     answers[i] = redis.status_reply("OK")
