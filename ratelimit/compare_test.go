@@ -101,7 +101,7 @@ func (h *history) remembers() ([]string, error) {
 	cooldowns := pipe.HGetAll(ctx, h.keys.cooldowns())
 	alive := pipe.ZRangeWithScores(ctx, h.keys.alive(), 0, -1)
 	ledgers := map[string]*redis.ZSliceCmd{}
-	for _, w := range h.workers {
+	for _, w := range append(slices.Clone(h.workers), h.background) {
 		ledgers[w.name] = pipe.ZRangeWithScores(ctx, h.keys.ledger(w.name), 0, -1)
 	}
 	leases, lines := map[string]*redis.ZSliceCmd{}, map[string]*redis.ZSliceCmd{}
@@ -209,7 +209,7 @@ func (h *history) modelRemembers() []string {
 			fact("alive %s %d", worker, end)
 		}
 	}
-	for _, w := range h.workers {
+	for _, w := range append(slices.Clone(h.workers), h.background) {
 		for id, end := range m.heldBy(w.name).ends {
 			fact("ledger of %s %s %d", w.name, id, end)
 		}

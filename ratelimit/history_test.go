@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -42,9 +43,11 @@ type history struct {
 	limits  map[string]*rule
 	log     []string
 	dead    []*mate
-	flushed int64 // when Redis began to remember
-	run     string
-	steps   int
+	// background stands for a worker: it holds the calls that need none.
+	background *mate
+	flushed    int64 // when Redis began to remember
+	run        string
+	steps      int
 }
 
 // dice are the bytes of a step, and after them what they seed.
@@ -130,6 +133,8 @@ func newHistory(s *stage) (*history, error) {
 		stage: s, dice: &dice{}, keys: newKeys("ef"), model: newModel(historyLease),
 		audit: newAudit(), limits: map[string]*rule{}, run: "server-0",
 	}
+	h.background = &mate{name: backgroundCalls, until: math.MaxInt64}
+	h.background.Limiter = New(s.client, Config{Worker: backgroundCalls, Lease: historyLease})
 	h.model.keysExpire = s.keysExpire
 	h.model.now = historyBegins.UnixMicro()
 	h.flushed = h.model.now
@@ -200,8 +205,10 @@ func (h *history) step() error {
 		err = h.timePasses()
 	case n < 18:
 		err = h.batch(pick(h.dice, h.workers...))
-	case n < 20:
+	case n == 18:
 		err = h.again()
+	case n == 19:
+		err = h.goesOn(pick(h.dice, h.workers...))
 	case n < 24:
 		err = h.renews(pick(h.dice, h.workers...))
 	case n == 24:

@@ -86,6 +86,47 @@ func (h *history) renews(w *mate) error {
 	return nil
 }
 
+// goesOn hands a call over to its provider, or ends one that was.
+func (h *history) goesOn(w *mate) error {
+	if h.once(2) {
+		b := &batch{}
+		if b.end(h.releases(h.background)); b.empty() {
+			return nil
+		}
+		return h.send(h.message(h.background, b, 0))
+	}
+	if len(w.flights) == 0 {
+		return nil
+	}
+	f := pick(h.dice, w.flights...)
+	ends := pick(h.dice, time.Second, time.Minute, 3*time.Hour).Microseconds()
+	keys := []string{h.keys.ledger(w.name), h.keys.ledger(backgroundCalls), h.keys.background()}
+	var limits []string
+	for _, r := range f.rules {
+		if r.way == byLeases {
+			keys, limits = append(keys, r.state), append(limits, r.id)
+		}
+	}
+	lease, call := f.id, "of "+f.id
+	h.note("%s hands %s over for %d", w.name, lease, ends)
+	for range 1 + h.n(2) {
+		want := h.model.handOver(w.name, lease, call, ends, limits)
+		got, err := h.stage.run(backgroundScript, keys, lease, call, ends, "{}").Int64()
+		if err != nil {
+			return err
+		}
+		if (got == 1) != want {
+			return fmt.Errorf("background answers %d, want %t", got, want)
+		}
+		if want && f.worker == w {
+			w.flights = slices.DeleteFunc(w.flights, func(o *flight) bool { return o == f })
+			h.background.flights = append(h.background.flights, f)
+			f.id, f.worker, f.until, f.counts = call, h.background, h.model.now+ends, 0
+		}
+	}
+	return nil
+}
+
 // batch sends what a worker could send.
 func (h *history) batch(w *mate) error {
 	if w.rules == nil || h.once(3) {

@@ -283,6 +283,27 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 	return m.epoch, lost
 }
 
+// handOver makes a worker's lease that of a background call.
+func (m *model) handOver(worker, id, call string, ends int64, limits []string) bool {
+	own, background := m.heldBy(worker), m.heldBy(backgroundCalls)
+	if _, again := background.ends[call]; again {
+		return true
+	}
+	if own.ends[id] <= m.now {
+		return false
+	}
+	delete(own.ends, id)
+	background.put(call, m.now+ends)
+	background.last(m.now, ends)
+	for _, limit := range limits {
+		l := &m.account(limit).leases
+		delete(l.ends, id)
+		l.put(call, m.now+ends)
+		l.last(m.now, ends)
+	}
+	return true
+}
+
 // A line holds workers by the time since when they stand in it.
 
 func (a *account) place(worker string) int {
