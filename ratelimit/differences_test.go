@@ -153,6 +153,17 @@ func TestHistories(t *testing.T) {
 			h.end("a", func(r *release) { r.moreInput = 5900 })
 			return h.ask(0, tokensCall("b", 100))
 		}, 0, time.Second},
+		{"a short window with as much jitter as there may be", func(h *teller) (int, time.Duration) {
+			limit := tokens(100, 5*time.Millisecond, 270*time.Millisecond)
+			if err := limit.Validate(); err != nil {
+				h.t.Fatal(err)
+			}
+			h.limit(limit)
+			h.ask(0, tokensCall("a", 100))
+			h.wait(324 * time.Millisecond) // most slots leave at once
+			h.ask(0, tokensCall("b", 100))
+			return h.ask(0, tokensCall("c", 1))
+		}, 0, 275*time.Millisecond + 37*time.Microsecond}, // and the rest of a slot of 83 µs
 		{"a start granted ahead stays in a short window", func(h *teller) (int, time.Duration) {
 			h.limit(tokens(100, 300*time.Millisecond, 0), rate(1, time.Second, 1))
 			h.ask(0, tokensCall("a", 1))

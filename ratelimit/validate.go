@@ -13,6 +13,8 @@ const (
 	greatestPeriod = 31 * 24 * time.Hour
 	greatestWindow = 24 * time.Hour
 	greatestRefill = 366 * 24 * time.Hour
+	// A script reads all slots of a window at once, which Lua bounds.
+	greatestSlots = 4000
 )
 
 // Validate reports everything that is wrong with a limit.
@@ -66,6 +68,9 @@ func (l Limit) Validate() error {
 	}
 	if l.windowed() && scaled(l.Max, l.Window.Length, l.Period) < 1 {
 		wrong("%d per %s leave nothing for a window of %s", l.Max, l.Period, l.Window.Length)
+	}
+	if l.windowed() && (l.Window.Length+l.Jitter+horizon)/max(time.Microsecond, l.Window.Length/windowSlots) > greatestSlots {
+		wrong("jitter of %s is too long for a window of %s", l.Jitter, l.Window.Length)
 	}
 	if len(problems) == 0 && l.Kind == Requests {
 		if interval, burst := l.pace(); burst > int64(greatestRefill/interval) {
