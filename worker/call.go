@@ -216,9 +216,11 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 	}
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
 	var failed *providers.Error
-	if errors.As(err, &failed) && tooMany(failed) && r.progress.Cooled < maxCooled {
+	switch errors.As(err, &failed); {
+	case errors.Is(err, ratelimit.ErrLost): // ended with its lease, not by the provider
+	case failed != nil && tooMany(failed) && r.progress.Cooled < maxCooled:
 		r.progress.Cooled++
-	} else {
+	default:
 		r.progress.Attempts++
 	}
 	if failed != nil {

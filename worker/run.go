@@ -262,6 +262,8 @@ func (r *run) afterFailure(ctx context.Context, failure error) (again bool, err 
 	switch {
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return false, ctx.Err()
+	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
+		return true, nil
 	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
 		return false, r.fail(failed.Class, failed.Message, failed.Status)
 	}
