@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -63,6 +64,7 @@ type run struct {
 // while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
 // *putBack sends it back; a *failedRun puts it into asynq's archive.
 func (s *session) handle(ctx context.Context, t *asynq.Task) error {
+	grow()
 	leave, ok := s.life.begin()
 	if !ok {
 		return &putBack{why: "the worker has ended"}
@@ -424,4 +426,13 @@ func (r *run) emit(e Event) {
 	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.RunID().Short(), r.id
 	e.Provider, e.Model = r.judge.Provider, r.judge.Model
 	r.cfg.Events(e)
+}
+
+// grow makes room on the stack of a goroutine that asynq made for one task. It
+// would be copied four times on the way to what encoding needs.
+//
+//go:noinline
+func grow() {
+	var frame [10 << 10]byte
+	runtime.KeepAlive(&frame)
 }
