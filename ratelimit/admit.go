@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -43,7 +44,7 @@ type batchRule struct {
 	held  int64 // leases of this worker beside those that the batch ends
 	waits bool  // calls that the batch does not ask for wait for it
 	aged  bool  // and have waited long
-	stays bool  // the place in its line is kept although no call waits
+	stays bool  // the place in its line is kept although no call may wait
 	woken bool
 }
 
@@ -78,6 +79,11 @@ func (b *batch) touch(rules ...*rule) {
 			b.indices[r.id] = len(b.rules)
 		}
 	}
+}
+
+// asksFor reports whether the batch asks for calls of a gate.
+func (b *batch) asksFor(g *gate) bool {
+	return slices.ContainsFunc(b.groups, func(asked group) bool { return asked.gate == g })
 }
 
 func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups) == 0 }

@@ -60,6 +60,9 @@ func (g *gate) open() {
 	g.bound, g.due = nil, time.Time{}
 }
 
+// standsFor says whether the line stands before a limit.
+func (g *gate) standsFor(id string) bool { return g.bound != nil && g.bound.id == id }
+
 // keep notes that the line, though empty, still stands before a limit: whoever
 // comes before it leaves waits for that.
 func (g *gate) keep(bound *rule, now time.Time) {

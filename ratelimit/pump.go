@@ -151,7 +151,22 @@ func (p *pump) place(c *call) {
 		p.decide(c, answer{err: &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}})
 		return
 	}
+	if g.bound == nil && g.calls.Len() == 0 {
+		p.follow(g, now)
+	}
 	g.add(c)
+}
+
+// follow has a line that was empty wait for a full limit for which another line
+// of this worker waits, without asking: its place is kept for every call.
+func (p *pump) follow(g *gate, now time.Time) {
+	for _, other := range p.gates {
+		if other.bound != nil && other.bound.way == byLeases && other.due.After(now) &&
+			p.lines[other.bound.id] != nil && holds(g.rules, other.bound.id) {
+			g.bound, g.due = other.bound, other.due
+			return
+		}
+	}
 }
 
 // discard takes a call that was withdrawn out of its line.
@@ -289,7 +304,7 @@ func (p *pump) ask(b *batch, due []*gate) {
 func (p *pump) leaveLines(b *batch) {
 	for _, of := range []map[string]*rule{p.lines, p.woken} {
 		for id, r := range of {
-			if !p.waitsFor(id, nil) {
+			if !p.standsFor(id) {
 				b.touch(r)
 			}
 		}
@@ -300,10 +315,29 @@ func (p *pump) leaveLines(b *batch) {
 // limit.
 func (p *pump) waitsFor(id string, b *batch) bool {
 	for _, g := range p.gates {
-		if g.bound == nil || g.bound.id != id {
-			continue
+		if g.calls.Len() > 0 && g.standsFor(id) && !b.asksFor(g) {
+			return true
 		}
-		if b == nil || !slices.ContainsFunc(b.groups, func(asked group) bool { return asked.gate == g }) {
+	}
+	return false
+}
+
+// standsFor says whether a line of this worker, empty or not, stands before a
+// limit.
+func (p *pump) standsFor(id string) bool {
+	for _, g := range p.gates {
+		if g.standsFor(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// keepsFor says whether this worker is to keep its place before a limit though no
+// call may be left that waits for it.
+func (p *pump) keepsFor(id string, b *batch) bool {
+	for _, g := range p.gates {
+		if g.standsFor(id) && (g.calls.Len() == 0 || b.asksFor(g)) {
 			return true
 		}
 	}
@@ -314,7 +348,7 @@ func (p *pump) waitsFor(id string, b *batch) bool {
 func (p *pump) agedFor(id string) bool {
 	now := time.Now()
 	for _, g := range p.gates {
-		if g.bound != nil && g.bound.id == id && g.aged(now) {
+		if g.standsFor(id) && g.aged(now) {
 			return true
 		}
 	}
@@ -335,9 +369,7 @@ func (p *pump) describe(b *batch) {
 		r.waits = p.waitsFor(r.id, b)
 		r.aged = r.waits && p.agedFor(r.id)
 		r.woken = p.woken[r.id] != nil
-		r.stays = r.way == byLeases && slices.ContainsFunc(b.groups, func(asked group) bool {
-			return asked.gate.bound != nil && asked.gate.bound.id == r.id
-		})
+		r.stays = r.way == byLeases && p.keepsFor(r.id, b)
 	}
 }
 
@@ -368,11 +400,26 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		if o.waits[i] {
 			p.lines[r.id] = r.rule
 		}
+		p.stay(r.id, o.waits[i], now)
 	}
 	for i, g := range b.groups {
 		p.spread(g, o.groups[i], o.now, sent, now)
 	}
 	return nil
+}
+
+// stay notes for empty lines before a limit whether their place was kept: what
+// fell free meanwhile went to others, or the next call need not wait.
+func (p *pump) stay(id string, kept bool, now time.Time) {
+	for _, g := range p.gates {
+		switch {
+		case g.calls.Len() > 0 || !g.standsFor(id):
+		case kept:
+			g.due = now.Add(patience)
+		default:
+			g.open()
+		}
+	}
 }
 
 // spread tells the calls of a gate what became of them.
