@@ -189,17 +189,8 @@ concurrency: {lease: 1s, per_provider: {simulator: {rate_limit: {qps: 60, burst:
 	}
 	late := 0
 	for range rounds {
-		begun, _ := counter.now()
-		await(t, "workers work", 20*time.Second, func() bool {
-			now, _ := counter.now()
-			working := 0
-			for session, n := range now {
-				if n > begun[session]+5 {
-					working++
-				}
-			}
-			return working >= len(f.workers)
-		})
+		begun := f.stats().All.Arrived
+		f.until("work goes on", 20*time.Second, func(s seen) bool { return s.All.Arrived > begun+60 })
 		time.Sleep(time.Duration(rand.Int64N(int64(50 * time.Millisecond))))
 		for _, w := range f.workers {
 			w.signal(syscall.SIGSTOP)

@@ -21,17 +21,19 @@ import (
 // are the machine's.
 var faultSeed = flag.Uint64("fault-seed", 0, "the order of faults in TestLimitsUnderFaults; 0: another each time")
 
-// account is what the simulator of the tests below allows, and what the fleet is
-// told of it.
+// What the simulator of TestLimitsUnderFaults allows, and what the fleet is told
+// of it. Calls outlast the window of tokens, so that it does not stand in for the
+// limits on calls in flight. What is reserved for a call is learnt from those
+// before, and a hair too little for one in a hundred: hence 2 % less.
 const (
-	accountInFlight = 10
-	carefulInFlight = 6
+	accountInFlight = 16
+	carefulInFlight = 12
 	averageInFlight = 4
 
 	accountSimulator = `{
-  "max_in_flight": 10, "tokens": "30000/5s", "keep_arrivals": 10000, "latency": "200ms..600ms",
+  "max_in_flight": 16, "tokens": "12240/500ms", "keep_arrivals": 10000, "latency": "200ms..2s",
   "models": {
-    "careful": {"max_in_flight": 6},
+    "careful": {"max_in_flight": 12},
     "average": {"max_in_flight": 4, "requests": "20/10s"},
     "careless": {"behaviour": {"latency": "4s"}}
   }
@@ -41,11 +43,12 @@ concurrency:
   lease: %s
   per_provider:
     simulator:
-      max_concurrency: 10
-      tokens_per_minute: 360000
-      window: sliding:5s
+      max_concurrency: 16
+      tokens_per_minute: 1440000
+      window: sliding:500ms
+      jitter: 200ms
       models:
-        careful: {max_concurrency: 6}
+        careful: {max_concurrency: 12}
         average: {max_concurrency: 4, requests_per_minute: 120, window: sliding:10s}
 `
 )
@@ -159,6 +162,11 @@ func (s *storm) startWorker(i int) {
 	s.workers[i] = launch(s.t, s.dir, "worker", "--redis", redis, "--config", "fleet.yaml")
 }
 
+// untilWork waits until there is something to lose.
+func (s *storm) untilWork() {
+	s.until("calls are in flight", time.Minute, func(seen seen) bool { return seen.All.InFlight > accountInFlight/2 })
+}
+
 // faults by name. They may overlap.
 var faults = map[string]func(*storm){
 	"kill -9 of a worker": func(s *storm) {
@@ -177,6 +185,7 @@ var faults = map[string]func(*storm){
 		})
 	},
 	"lost answers": func(s *storm) {
+		s.untilWork()
 		for _, w := range s.wires {
 			w.lose(true)
 		}
@@ -186,11 +195,13 @@ var faults = map[string]func(*storm){
 		}
 	},
 	"FLUSHALL": func(s *storm) {
+		s.untilWork()
 		if err := s.redis.Client().FlushAll(s.t.Context()).Err(); err != nil {
 			s.t.Fatal(err)
 		}
 	},
 	"restart of Redis without its memory": func(s *storm) {
+		s.untilWork()
 		s.redis.Kill()
 		time.Sleep(time.Duration(s.Int64N(int64(time.Second))))
 		s.redis.Start()
@@ -202,9 +213,9 @@ var faults = map[string]func(*storm){
 // in the end every slot is free.
 func TestLimitsUnderFaults(t *testing.T) {
 	t.Parallel()
-	lease, more, between, longest, careful, average := 5*time.Second, 2, 3*time.Second, 6*time.Second, 200, 30
+	lease, more, between, longest, careful, average := 5*time.Second, 1, 3*time.Second, 6*time.Second, 220, 30
 	if *fullFleet {
-		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 1300, 200
+		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 1500, 200
 	}
 	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
 	t.Logf("-fault-seed %d", seed)
@@ -222,13 +233,14 @@ func TestLimitsUnderFaults(t *testing.T) {
 		s.startWorker(i)
 	}
 	waiting := map[string]*program{"careful": s.ask("careful", careful, "c"), "average": s.ask("average", average, "a")}
-	s.until("work goes on", time.Minute, func(seen seen) bool { return seen.All.InFlight > carefulInFlight })
+	s.untilWork()
 
 	names := slices.Sorted(maps.Keys(faults)) // so that the seed tells the order
 	for range more {
 		names = append(names, names[s.IntN(len(faults))])
 	}
 	s.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	names = append(names, "kill -9 of a worker") // whose leases nothing but their end frees
 	began := time.Now()
 	for _, name := range names {
 		time.Sleep(time.Duration(s.Int64N(int64(between))))
@@ -282,35 +294,37 @@ func TestLimitsUnderFaults(t *testing.T) {
 }
 
 // TestLostAnswersCostNothing: every script of the limiter is sent twice, because
-// its first answer is lost, and yet each call is charged once.
+// its first answer is lost. Yet each call is charged once, and what is released
+// twice frees nobody else's slot.
 func TestLostAnswersCostNothing(t *testing.T) {
 	t.Parallel()
-	const qps, runs = 8, 56
-	f := newFleetWith(t, "--latency", "100ms")
-	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
-concurrency: {per_provider: {simulator: {max_concurrency: 4, rate_limit: {qps: %d, burst: 1}}}}
-`, f.provider+"/v1", qps))
-	f.documents(8)
-	f.file = f.evaluation("pairs", "simulator:careful", 4, 1000)
-	var wires []*wire
+	const qps, paced, packed = 8, 56, 90
+	f := newAccount(t, `{"latency": "100ms", "models": {"average": {"max_in_flight": 3, "behaviour": {"latency": "300ms"}}}}`,
+		`providers: {simulator: {base_url: %q}}
+concurrency: {per_provider: {simulator: {models: {careful: {rate_limit: {qps: %d, burst: 1}}, average: {max_concurrency: 3}}}}}
+`, qps)
+	f.documents(12)
+	lost := func() int { return 0 }
 	for range 2 {
-		w := newWire(t, f.redis.URL())
+		w, others := newWire(t, f.redis.URL()), lost
 		w.lose(true)
-		wires = append(wires, w)
+		lost = func() int { return w.lostAnswers() + others() }
 		f.workers = append(f.workers, launch(t, f.dir, "worker", "--redis", w.url(), "--config", "fleet.yaml"))
 	}
-	if code := f.enqueueAndWait().wait(time.Minute); code != 0 {
-		t.Fatalf("enqueue --wait ended with %d", code)
-	}
-	end := f.stats()
-	took := end.All.LastArrival.Sub(end.All.FirstArrival).Seconds() * qps / (runs - 1)
-	lost := wires[0].lostAnswers() + wires[1].lostAnswers()
-	t.Logf("%d calls took %.2f times as long as the rate asks for; %d answers were lost", end.All.Arrived, took, lost)
+	f.ask("careful", paced, "")
+	f.ask("average", packed, "")
+	end := f.until("all were called", time.Minute, func(s seen) bool { return s.All.Arrived >= paced+packed })
+	counts := end.Models["careful"]
+	took := counts.LastArrival.Sub(counts.FirstArrival).Seconds() * qps / float64(counts.Arrived-1)
+	t.Logf("%d calls took %.2f times as long as the rate asks for; %d answers were lost", counts.Arrived, took, lost())
 	// Charged twice they would take twice as long.
-	if took > 1.5 || lost < runs {
-		t.Errorf("%.2f times as long as the rate asks for, with %d lost answers; want at most 1.5 with %d or more", took, lost, runs)
+	if took > 1.5 || lost() < paced {
+		t.Errorf("%.2f times as long as the rate asks for, with %d lost answers; want at most 1.5 with %d or more", took, lost(), paced)
 	}
-	f.wantAllFree(5 * time.Second)
+	if counts = end.Models["average"]; counts.Rejected > 0 || counts.MaxInFlight != 3 {
+		t.Errorf("%d calls rejected, at most %d in flight; want none and 3", counts.Rejected, counts.MaxInFlight)
+	}
+	f.wantAllFree(10 * time.Second)
 }
 
 // TestUnaffectedEvaluationGoesOn: of two evaluations on one account, each with a
