@@ -372,7 +372,19 @@ func (h *history) begin(memory int64) error {
 func (h *history) memoryGoes() error {
 	switch h.n(3) {
 	case 0:
-		return h.flush()
+		pinned := h.model.pinned
+		if err := h.flush(); err != nil {
+			return err
+		}
+		if h.once(4) {
+			return nil
+		}
+		// Those who need the limits pin them again.
+		for _, holder := range slices.Sorted(maps.Keys(pinned)) {
+			if err := h.pins(holder, pinned[holder]); err != nil {
+				return err
+			}
+		}
 	case 1:
 		h.run = fmt.Sprintf("server-%d", h.epochs)
 		return h.begin(0)
@@ -383,6 +395,7 @@ func (h *history) memoryGoes() error {
 		}
 		return h.begin(memory)
 	}
+	return nil
 }
 
 func (h *history) flush() error {
