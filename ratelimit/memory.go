@@ -95,8 +95,8 @@ type infoer interface {
 // longAgo is the age of a server that does not tell it.
 const longAgo = 10 * 365 * 24 * time.Hour
 
-// server asks a server for its run id, "" when it does not tell, and for the
-// whole seconds that it has been up.
+// server asks a server for its run id, "" when it does not tell, and for the time
+// that it has been up, at least.
 func server(ctx context.Context, c infoer) (run string, up time.Duration, err error) {
 	info, err := c.Info(ctx, "server").Result()
 	var answered redis.Error
@@ -114,7 +114,8 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 			run = value
 		case "uptime_in_seconds":
 			if seconds, err := strconv.Atoi(value); err == nil {
-				up = time.Duration(seconds) * time.Second
+				// From the second of its start to that of now: up to one too many.
+				up = time.Duration(max(0, seconds-1)) * time.Second
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -261,4 +262,25 @@ func TestReseed(t *testing.T) {
 			t.Error("asked for what was used of a quota that Redis remembers")
 		}
 	})
+}
+
+// said is a server that says so of itself.
+type said string
+
+func (s said) Info(context.Context, ...string) *redis.StringCmd {
+	return redis.NewStringResult(string(s), nil)
+}
+
+// A server counts the seconds on the clock that it has seen, so that one of a
+// moment ago may say 1: leases that it does not know may then be newer.
+func TestServerHasBeenUpAtLeast(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]time.Duration{
+		"run_id:a\r\nuptime_in_seconds:0\r\n": 0, "run_id:a\r\nuptime_in_seconds:1\r\n": 0,
+		"run_id:a\r\nuptime_in_seconds:9\r\n": 8 * time.Second, "run_id:a\r\n": longAgo,
+	} {
+		if run, up, err := server(t.Context(), said(text)); run != "a" || up != want || err != nil {
+			t.Errorf("of %q: %q up %s, %v; want a up %s", text, run, up, err, want)
+		}
+	}
 }
