@@ -20,14 +20,17 @@ const oldestRedis = "6.2"
 
 // connect opens a client to the Redis at address and makes sure that it can be
 // used: it answers, is new enough, and does not throw keys away. What cannot be
-// asked, as on managed and embedded servers, is not held against it.
-func connect(ctx context.Context, address, namespace string, log zerolog.Logger) (redis.UniversalClient, error) {
+// asked, as on managed and embedded servers, is not held against it. change, if
+// any, alters the options before.
+func connect(ctx context.Context, address string, log zerolog.Logger, change ...func(*redis.Options)) (redis.UniversalClient, error) {
 	options, err := redis.ParseURL(address)
 	if err != nil {
 		return nil, usageError("--redis %s: %w; want redis://[:password@]host:port[/db], rediss://… or unix://path", redact(address), err)
 	}
 	options.ClientName = "evalfleet"
-	options.OnConnect = ratelimit.OnConnect(namespace, ratelimit.DefaultLease)
+	for _, f := range change {
+		f(options)
+	}
 	redis.SetLogger(quietRedis{}) // whoever waits for Redis says so itself, once
 	client := redis.NewClient(options)
 	if err := examine(ctx, client, log); err != nil {
@@ -35,6 +38,14 @@ func connect(ctx context.Context, address, namespace string, log zerolog.Logger)
 		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", options.Addr, err))
 	}
 	return client, nil
+}
+
+// forCalls is for the clients of those who make calls under leases: each
+// connection notices when another server answers than before, which may lack
+// leases. Who only looks in does not know how long leases last, and leaves it to
+// them.
+func forCalls(namespace string, lease time.Duration) func(*redis.Options) {
+	return func(o *redis.Options) { o.OnConnect = ratelimit.OnConnect(namespace, lease) }
 }
 
 func examine(ctx context.Context, client redis.UniversalClient, log zerolog.Logger) error {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
@@ -185,7 +186,7 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 }
 
 // openDrain connects to the fleet's Redis.
-func (p *process) openDrain(c *cli.Context) (*drain, error) {
+func (p *process) openDrain(c *cli.Context, change ...func(*redis.Options)) (*drain, error) {
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (p *process) openDrain(c *cli.Context) (*drain, error) {
 	if address == "" {
 		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
 	}
-	client, err := connect(c.Context, address, c.String(namespaceFlag), log)
+	client, err := connect(c.Context, address, log, change...)
 	if err != nil {
 		return nil, err
 	}

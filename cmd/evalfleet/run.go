@@ -138,7 +138,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
 	var client redis.UniversalClient
 	if j.redisURL != "" {
-		if client, err = connect(ctx, j.redisURL, j.namespace, j.log); err != nil {
+		if client, err = connect(ctx, j.redisURL, j.log, forCalls(j.namespace, j.submission.Lease)); err != nil {
 			return err
 		}
 		defer client.Close()
@@ -355,7 +355,7 @@ func (j *job) embedded(ctx context.Context) (redis.UniversalClient, func(), erro
 	if err != nil {
 		return nil, nil, withCode(exitUnreachable, err)
 	}
-	client, err := connect(ctx, server.URL(), j.namespace, j.log)
+	client, err := connect(ctx, server.URL(), j.log)
 	if err != nil {
 		return nil, nil, errors.Join(err, server.Close())
 	}

@@ -137,7 +137,7 @@ func (s *source) fleet(ctx context.Context) *drain {
 	if err != nil {
 		return nil
 	}
-	client, err := connect(ctx, address, s.namespace, s.log) // what a killed run left behind refuses
+	client, err := connect(ctx, address, s.log) // what a killed run left behind refuses
 	if err != nil {
 		return nil
 	}

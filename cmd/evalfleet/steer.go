@@ -71,7 +71,7 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect(c.Context, address, c.String(namespaceFlag), log)
+	client, err := connect(c.Context, address, log)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		}
 		address, err := embedded.Address(dir)
 		if err == nil {
-			if client, err := connect(c.Context, address, c.String(namespaceFlag), log); err == nil {
+			if client, err := connect(c.Context, address, log); err == nil {
 				of.use(client, c.String(namespaceFlag))
 				return of, nil
 			}

@@ -38,7 +38,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := p.openDrain(c)
+	d, err := p.openDrain(c, forCalls(c.String(namespaceFlag), fleet.Lease))
 	if err != nil {
 		return err
 	}
