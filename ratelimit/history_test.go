@@ -40,9 +40,11 @@ type history struct {
 	calls   int
 	epochs  int
 	sent    []*sentBatch // the last scripts, to be sent again
-	limits  map[string]*rule
-	log     []string
-	dead    []*mate
+	// delivered is the one that came last.
+	delivered *sentBatch
+	limits    map[string]*rule
+	log       []string
+	dead      []*mate
 	// background stands for a worker: it holds the calls that need none.
 	background *mate
 	flushed    int64 // when Redis began to remember

@@ -270,6 +270,8 @@ func (h *history) again() error {
 
 func (h *history) send(s *sentBatch) error {
 	first := !slices.Contains(h.sent, s)
+	twice := h.delivered == s // with none in between
+	h.delivered = s
 	h.noteBatch(s, first)
 	var before []string
 	if !first {
@@ -310,7 +312,7 @@ func (h *history) send(s *sentBatch) error {
 		}
 		return h.use(s, got)
 	}
-	return h.sameAgain(s, got, before)
+	return h.sameAgain(s, got, twice, before)
 }
 
 func (h *history) noteBatch(s *sentBatch, first bool) {
@@ -392,9 +394,9 @@ func (h *history) use(s *sentBatch, o outcome) error {
 }
 
 // sameAgain checks the answer to a script that was sent before: calls that are
-// still held have the starts that they had, and when nobody else was admitted
-// nothing was charged.
-func (h *history) sameAgain(s *sentBatch, o outcome, before []string) error {
+// still held have the starts that they had, and when it came twice in a row, and
+// nobody else was admitted, nothing was charged.
+func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string) error {
 	granted, anew := 0, false
 	for i, g := range s.b.groups {
 		for n, again := range o.groups[i].grants {
@@ -411,7 +413,7 @@ func (h *history) sameAgain(s *sentBatch, o outcome, before []string) error {
 			}
 		}
 	}
-	if anew || s != h.sent[len(h.sent)-1] {
+	if anew || !twice {
 		return nil
 	}
 	after, err := h.remembers()
