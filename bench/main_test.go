@@ -1,7 +1,6 @@
 package bench
 
 import (
-	"bufio"
 	"context"
 	"flag"
 	"fmt"
@@ -58,12 +57,9 @@ func play(name string) int {
 
 // process is this program once more, in a role.
 type process struct {
-	b    *testing.B
-	role string
-	cmd  *exec.Cmd
-	in   io.Closer
-	out  *bufio.Scanner
-	end  func()
+	cmd *exec.Cmd
+	in  io.Closer
+	end func()
 }
 
 // launch starts a process, which ends with the benchmark at the latest.
@@ -73,14 +69,9 @@ func launch(b *testing.B, role string, words ...string) *process {
 	if err != nil {
 		b.Fatal(err)
 	}
-	p := &process{b: b, role: role, cmd: exec.Command(self)}
+	p := &process{cmd: exec.Command(self)}
 	p.cmd.Env = append(os.Environ(), "BENCH_ROLE="+role, "BENCH_WORDS="+strings.Join(words, "\n"))
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	p.out = bufio.NewScanner(out)
+	p.cmd.Stdout, p.cmd.Stderr = os.Stdout, os.Stderr
 	if p.in, err = p.cmd.StdinPipe(); err != nil {
 		b.Fatal(err)
 	}
@@ -97,15 +88,6 @@ func launch(b *testing.B, role string, words ...string) *process {
 	})
 	b.Cleanup(p.end)
 	return p
-}
-
-// line is the next line that the process writes.
-func (p *process) line() string {
-	p.b.Helper()
-	if !p.out.Scan() {
-		p.b.Fatalf("process %s ended without a word", p.role)
-	}
-	return p.out.Text()
 }
 
 var describe sync.Once
