@@ -83,11 +83,12 @@ func (c *counter) sentBy(before map[string]int) (sent int) {
 	return sent
 }
 
-// TestFrozenWorkerComesBack: a worker stands still, others take its runs and its
-// slots over, and it goes on. Nothing is recorded twice, only what was in flight
-// is called again, and nothing is sent on a lease that has ended. Calls that end
-// before the leases, and those that are held, never pass the limit; else no more
-// do than the frozen worker has in flight, and its leases are counted as lost.
+// TestFrozenWorkerComesBack: a worker stands still or is cut off, others take its
+// runs and its slots over, and it goes on. Nothing is recorded twice, only what
+// was in flight is called again, and nothing is sent on a lease that has ended.
+// Calls that end before the leases, those that are held, and those of a worker
+// that can end them itself never pass the limit; else no more do than the frozen
+// worker has in flight, and its leases are counted as lost.
 func TestFrozenWorkerComesBack(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -95,11 +96,13 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 		abandoned string
 		call      [2]time.Duration // in part, at the whole size
 		documents [2]int
+		cut       bool // off from Redis, not frozen
 		exact     bool
 	}{
-		{"calls shorter than a lease", "free", [2]time.Duration{time.Second, 5 * time.Second}, [2]int{11, 12}, true},
-		{"longer calls that are held", "hold", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, true},
-		{"longer calls that are free", "free", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, false},
+		{"calls shorter than a lease", "free", [2]time.Duration{time.Second, 5 * time.Second}, [2]int{11, 12}, false, true},
+		{"longer calls that are held", "hold", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, false, true},
+		{"longer calls that are free", "free", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, false, false},
+		{"longer calls of one cut off", "free", [2]time.Duration{8 * time.Second, 30 * time.Second}, [2]int{5, 7}, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,19 +123,27 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 			timeout := int((call + 3*time.Second).Seconds())
 			f.write("frozen.yaml", fmt.Sprintf(settings, counter.URL+"/v1", lease, c.abandoned, timeout))
 			f.write("fleet.yaml", fmt.Sprintf(settings, f.provider+"/v1", lease, c.abandoned, timeout))
-			f.startWorkers(3)
 			metrics := freeAddress(t)
-			worker := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "frozen.yaml", "--metrics-addr", metrics)
+			wire := newWire(t, f.redis.URL())
+			worker := launch(t, f.dir, "worker", "--redis", wire.url(), "--config", "frozen.yaml", "--metrics-addr", metrics, "--slots", "4")
 			enqueue := f.enqueueAndWait()
-			f.until("all slots are in use", time.Minute, func(s seen) bool {
-				_, own := counter.now()
-				return s.All.InFlight == fleetLimit && own > 0
-			})
+			f.until("it has its share", time.Minute, func(s seen) bool { return s.All.InFlight == 4 })
+			f.startWorkers(3)
+			f.until("all slots are in use", time.Minute, func(s seen) bool { return s.All.InFlight == fleetLimit })
 
-			worker.signal(syscall.SIGSTOP)
-			before, own := counter.now()
+			if c.cut {
+				wire.cut()
+			} else {
+				worker.signal(syscall.SIGSTOP)
+			}
+			_, own := counter.now()
 			time.Sleep(frozen)
-			worker.signal(syscall.SIGCONT)
+			before, _ := counter.now()
+			if c.cut {
+				wire.mend()
+			} else {
+				worker.signal(syscall.SIGCONT)
+			}
 			await(t, "the worker says that its leases were lost", 10*time.Second, func() bool {
 				return metric(t, metrics, "evalfleet_worker_session_restarts_total") > 0
 			})
@@ -146,7 +157,7 @@ func TestFrozenWorkerComesBack(t *testing.T) {
 			t.Logf("%d calls for %d runs, at most %d in flight; the frozen worker had %d, and lost %d leases",
 				end.All.Arrived, f.runs, end.All.MaxInFlight, own, lost)
 			if sent := counter.sentBy(before); sent > 0 {
-				t.Errorf("the frozen worker sent %d calls on leases of before", sent)
+				t.Errorf("the worker sent %d calls on leases of before", sent)
 			}
 			if end.All.Arrived > f.runs+fleetLimit {
 				t.Errorf("%d calls for %d runs: more than those in flight were made again", end.All.Arrived, f.runs)

@@ -10,7 +10,7 @@ import (
 // one by one.
 func TestCallsStartEvenly(t *testing.T) {
 	t.Parallel()
-	apart, runs, qps := 500*time.Millisecond, 20, "2"
+	apart, runs, qps := 500*time.Millisecond, 14, "2"
 	if *fullFleet {
 		apart, runs, qps = 5*time.Second, 13, "0.2"
 	}
@@ -46,7 +46,7 @@ concurrency: {per_provider: {simulator: {rate_limit: {qps: %s, burst: 1}}}}
 func TestDurationFollowsTheLimit(t *testing.T) {
 	t.Parallel()
 	const latency = 200 * time.Millisecond
-	documents, most := 11, 1.5 // 110 runs each; 0.8 s at 25, of which a hiccup is much
+	documents, most := 10, 1.5 // 90 runs each; 0.6 s at 25, of which a hiccup is much
 	if *fullFleet {
 		documents, most = 23, 1.1
 	}
