@@ -22,6 +22,9 @@ type pump struct {
 	lines    map[string]*rule // the limits in whose lines this worker stands, by ID
 	woken    map[string]*rule // the limits whose line called this worker, by ID
 	releases []*release
+	// releaseBy is when the releases are to be written, if no call is asked for
+	// before.
+	releaseBy time.Time
 
 	toldEpoch  string // of which was said that calls have to wait
 	calls      uint64 // that came, to number them
@@ -31,6 +34,10 @@ type pump struct {
 func newPump(l *Limiter) *pump {
 	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}}
 }
+
+// idleRelease is how long the end of a lease that no limit counts may wait for
+// another script to ride with.
+const idleRelease = 100 * time.Millisecond
 
 // How long the pump waits before it asks a Redis that did not answer again.
 const (
@@ -114,8 +121,15 @@ func (p *pump) collect() {
 	p.mail = mail{}
 	p.mu.Unlock()
 
-	p.releases = append(p.releases, m.releases...)
 	for _, r := range m.releases {
+		by := time.Now()
+		if len(r.rules) == 0 { // nobody waits for it
+			by = by.Add(idleRelease)
+		}
+		if len(p.releases) == 0 || by.Before(p.releaseBy) {
+			p.releaseBy = by
+		}
+		p.releases = append(p.releases, r)
 		p.hurry(r.rules)
 	}
 	for _, w := range m.wakes {
@@ -272,9 +286,13 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 		}
 	}
 	b := &batch{}
-	b.end(p.releases[:min(len(p.releases), releasesPerScript)])
+	if len(due) > 0 || !now.Before(p.releaseBy) {
+		b.end(p.releases[:min(len(p.releases), releasesPerScript)])
+	} else if len(p.releases) > 0 && (next.IsZero() || p.releaseBy.Before(next)) {
+		next = p.releaseBy
+	}
 	// While releases are left over none may be overtaken by a call of its id.
-	if len(b.releases) == len(p.releases) {
+	if len(due) == 0 || len(b.releases) == len(p.releases) {
 		p.ask(b, due)
 		p.leaveLines(b)
 	}
@@ -525,6 +543,7 @@ func (p *pump) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, p.cfg.Lease/2)
 	defer cancel()
 	p.collect()
+	p.releaseBy = time.Time{}
 	for _, g := range p.gates {
 		for _, c := range g.first(g.calls.Len()) {
 			p.discard(c)
