@@ -372,9 +372,13 @@ func (h *history) use(s *sentBatch, o outcome) error {
 			}
 		}
 	}
-	for i, g := range s.b.groups {
-		for n, granted := range o.groups[i].grants {
-			c := g.calls[n]
+	// In the order of their admission: the groups take turns.
+	for n := range callsPerScript {
+		for i, g := range s.b.groups {
+			if n >= len(o.groups[i].grants) {
+				continue
+			}
+			c, granted := g.calls[n], o.groups[i].grants[n]
 			s.starts[c.ID] = now + granted.start.Microseconds()
 			if slices.ContainsFunc(s.by.flights, func(f *flight) bool { return f.id == c.ID && !f.released }) {
 				continue
