@@ -213,9 +213,9 @@ var faults = map[string]func(*storm){
 // in the end every slot is free.
 func TestLimitsUnderFaults(t *testing.T) {
 	t.Parallel()
-	lease, more, between, longest, careful, average := 5*time.Second, 1, 3*time.Second, 6*time.Second, 220, 30
+	lease, more, between, longest, careful, average := 5*time.Second, 1, 3*time.Second, 6*time.Second, 240, 30
 	if *fullFleet {
-		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 1500, 200
+		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 2000, 250
 	}
 	seed := cmp.Or(*faultSeed, uint64(time.Now().UnixNano()))
 	t.Logf("-fault-seed %d", seed)
@@ -245,7 +245,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 	for _, name := range names {
 		time.Sleep(time.Duration(s.Int64N(int64(between))))
 		at := s.stats()
-		if at.All.Arrived >= careful+average {
+		if at.All.Arrived >= careful+average && at.All.InFlight == 0 {
 			t.Errorf("all work was done when %s came: it shows nothing", name)
 		}
 		t.Logf("%s, after %d calls, %d in flight: %s", at.At.Format("15:04:05.000"), at.All.Arrived, at.All.InFlight, name)
