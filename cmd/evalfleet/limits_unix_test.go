@@ -224,7 +224,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 		Rand:    rand.New(rand.NewPCG(seed, 0)),
 		longest: longest,
 	}
-	s.documents(40) // more than either is asked
+	s.documents(50) // more runs than either is asked
 	for range 2 {
 		s.wires = append(s.wires, newWire(t, s.redis.URL()))
 	}
