@@ -97,10 +97,11 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Settle says how many tokens the call really used, before its release: limits
-// of tokens get back what was reserved in excess, unless the provider charges
-// what was reserved, and take what was used beyond it as a debt. A call that
-// is not settled keeps what it reserved.
+// Settle says how many tokens the call really used, before its release. What it
+// used beyond what was reserved becomes a debt. What was reserved in excess goes
+// back to windows, unless the provider charges what was reserved; a bucket gives
+// nothing back, because what the call left in it may have been lost since, when
+// the bucket was full. A call that is not settled keeps what it reserved.
 func (e *Lease) Settle(input, output int64) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()

@@ -176,7 +176,7 @@ func (a *admission) settle(l *limitSeen, r *release) {
 	var more int64
 	if l.Kind.tokens() {
 		more = l.units(r.moreInput, r.moreOutput)
-		if l.Charged {
+		if l.Charged || l.way == byRate {
 			more = max(0, more)
 		}
 	}

@@ -232,6 +232,18 @@ func TestBucketOfTokens(t *testing.T) {
 		if took := time.Since(began); took < 1700*time.Millisecond || took > 5*time.Second {
 			t.Errorf("2,000 tokens at 1,000 a second took %s, want about 1.8 s", took)
 		}
+		// What a call did not use is not given back: the bucket was full since.
+		lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: 200})
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(300 * time.Millisecond)
+		spend(t, p, server, 200, 200)
+		lease.Settle(10, 0)
+		mustRelease(t, lease)
+		if waited := spend(t, p, server, 200, 200); waited < 100*time.Millisecond {
+			t.Errorf("a call of 200 right after another waited %s, want most of 200ms", waited)
+		}
 		spend(t, p, server, 100, 600) // a debt of 500
 		if waited := spend(t, p, server, 100, 100); waited < 400*time.Millisecond {
 			t.Errorf("the call after a debt of 500 tokens waited %s, want about half a second", waited)

@@ -307,7 +307,9 @@ for _ = 1, tonumber(ARGV[9]) do
       local units = cost(limit, input, output)
       local more = 0
       if limit.column > 0 then more = cost(limit, more_input, more_output) end
-      if limit.charged then more = math.max(0, more) end
+      -- A bucket gives nothing back: what was not used may have been lost in a
+      -- full bucket since, and only its history would tell.
+      if limit.charged or limit.kind == 'r' then more = math.max(0, more) end
       -- A start that never came is given back, in a rate only while nobody was
       -- admitted behind it.
       if limit.kind == 'r' then
