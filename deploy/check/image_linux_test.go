@@ -2,6 +2,7 @@ package check
 
 import (
 	"debug/elf"
+	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -116,8 +117,9 @@ func TestImageProgram(t *testing.T) {
 	}
 	select {
 	case err := <-wait:
-		if err != nil {
-			t.Errorf("the worker ended with %v: %s", err, log.String())
+		var ended *exec.ExitError
+		if !errors.As(err, &ended) || ended.ExitCode() != 130 {
+			t.Errorf("the worker ended with %v, want exit code 130: %s", err, log.String())
 		}
 	case <-time.After(20 * time.Second):
 		t.Error("the worker does not end when told to")
