@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -172,6 +173,12 @@ type release struct {
 	// Tokens reserved, and used beyond that.
 	input, output, moreInput, moreOutput int64
 	remaining                            []remaining
+}
+
+// counts reports whether the release changes what a limit has left.
+func (r *release) counts() bool {
+	return r.unused || r.moreInput != 0 || r.moreOutput != 0 || len(r.remaining) > 0 ||
+		slices.ContainsFunc(r.rules, func(rule *rule) bool { return rule.way == byLeases || rule.way == byWindow })
 }
 
 // confirm waits until a release is written, and writes it itself when the pump

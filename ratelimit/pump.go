@@ -35,8 +35,8 @@ func newPump(l *Limiter) *pump {
 	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}}
 }
 
-// idleRelease is how long the end of a lease that no limit counts may wait for
-// another script to ride with.
+// idleRelease is how long the end of a lease that changes nothing for anybody may
+// wait for another script to ride with.
 const idleRelease = 100 * time.Millisecond
 
 // How long the pump waits before it asks a Redis that did not answer again.
@@ -123,7 +123,7 @@ func (p *pump) collect() {
 
 	for _, r := range m.releases {
 		by := time.Now()
-		if len(r.rules) == 0 { // nobody waits for it
+		if !r.counts() {
 			by = by.Add(idleRelease)
 		}
 		if len(p.releases) == 0 || by.Before(p.releaseBy) {
