@@ -233,17 +233,24 @@ func TestBucketOfTokens(t *testing.T) {
 			t.Errorf("2,000 tokens at 1,000 a second took %s, want about 1.8 s", took)
 		}
 		// What a call did not use is not given back: the bucket was full since.
-		lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: 200})
-		if err != nil {
-			t.Fatal(err)
+		acquire := func() *Lease {
+			lease, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, Input: 200})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return lease
 		}
+		first := acquire()
 		time.Sleep(300 * time.Millisecond)
-		spend(t, p, server, 200, 200)
-		lease.Settle(10, 0)
-		mustRelease(t, lease)
-		if waited := spend(t, p, server, 200, 200); waited < 100*time.Millisecond {
-			t.Errorf("a call of 200 right after another waited %s, want most of 200ms", waited)
+		second := acquire()
+		first.Settle(10, 0)
+		mustRelease(t, first)
+		third := acquire()
+		if gap := time.Duration(third.startMicros-second.startMicros) * time.Microsecond; gap < 200*time.Millisecond {
+			t.Errorf("two calls of 200 began %s apart, want 200ms", gap)
 		}
+		mustRelease(t, second)
+		mustRelease(t, third)
 		spend(t, p, server, 100, 600) // a debt of 500
 		if waited := spend(t, p, server, 100, 100); waited < 400*time.Millisecond {
 			t.Errorf("the call after a debt of 500 tokens waited %s, want about half a second", waited)
