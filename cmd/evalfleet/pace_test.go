@@ -46,9 +46,9 @@ concurrency: {per_provider: {simulator: {rate_limit: {qps: %s, burst: 1}}}}
 func TestDurationFollowsTheLimit(t *testing.T) {
 	t.Parallel()
 	const latency = 200 * time.Millisecond
-	documents, most := 10, 1.5 // 90 runs each; 0.6 s at 25, of which a hiccup is much
+	documents := 10 // 90 runs each: at 25, a machine that stands still for a moment takes longer than they do
 	if *fullFleet {
-		documents, most = 23, 1.1
+		documents = 23
 	}
 	f := newFleetWith(t, "--latency", latency.String())
 	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
@@ -69,8 +69,8 @@ concurrency: {per_provider: {simulator: {models: {careless: {max_concurrency: 1}
 		ideal := time.Duration((runs+limit-1)/limit-1) * latency
 		took := counts.LastArrival.Sub(counts.FirstArrival)
 		t.Logf("limit %d: %d calls in %s, %.2f times the least", limit, counts.Arrived, took.Round(time.Millisecond), took.Seconds()/ideal.Seconds())
-		if counts.MaxInFlight != limit || took < ideal-latency/10 || took.Seconds() > most*ideal.Seconds() {
-			t.Errorf("limit %d: %d in flight, and %s for %d runs; want %d, and at most %.1f times %s", limit, counts.MaxInFlight, took, runs, limit, most, ideal)
+		if counts.MaxInFlight != limit || took < ideal-latency/10 || *fullFleet && took > ideal+ideal/10 {
+			t.Errorf("limit %d: %d in flight, and %s for %d runs; want %d, and %s or little more", limit, counts.MaxInFlight, took, runs, limit, ideal)
 		}
 	}
 }
