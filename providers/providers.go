@@ -43,7 +43,12 @@ type Request struct {
 	Temperature     *float64
 	ReasoningEffort string         // empty: the provider's default
 	Extra           map[string]any // further fields of the dialect's body, passed through
-	IdempotencyID   string         // names this call in logs of both sides; sent as a header where the dialect has one
+	// Ready is asked when a connection stands, right before the request is written
+	// (not on HTTP/2, where requests share connections). Its error ends the call
+	// with nothing sent, and stands in the chain of the call's error. nil: the
+	// request is written.
+	Ready         func() error
+	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one
 }
 
 // Message is one turn.

@@ -56,7 +56,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, timeout)
 	call.Started = time.Now().UTC()
-	request.IdempotencyID = call.ID
+	request.IdempotencyID, request.Ready = call.ID, lease.Check
 	result, err := r.endpoint().Provider.Call(limited, request)
 	call.Ended = time.Now().UTC()
 	cancel()

@@ -71,7 +71,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, &providers.Error{Class: providers.Auth, Message: err.Error(), Err: err}
 	}
-	answer, err := p.client.Do(ctx, transport.Post{Path: "chat/completions", Header: header, Key: req.Key, Body: body})
+	answer, err := p.client.Do(ctx, transport.Post{Path: "chat/completions", Header: header, Key: req.Key, Body: body, Ready: req.Ready})
 	if err != nil {
 		return nil, p.formats.learn(req.Model, format, err)
 	}

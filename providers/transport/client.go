@@ -21,7 +21,7 @@ import (
 func NewClient(slots int) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
 	return &http.Client{Transport: &http.Transport{
-		DialContext:            dialer.DialContext,
+		DialContext:            guarded(dialer.DialContext),
 		TLSHandshakeTimeout:    10 * time.Second,
 		MaxIdleConnsPerHost:    max(slots, 1),
 		IdleConnTimeout:        time.Minute,

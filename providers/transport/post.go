@@ -25,10 +25,11 @@ const (
 
 // Post is one request.
 type Post struct {
-	Path   string      // below the base URL
-	Header http.Header // the dialect's own, with the key in it
-	Key    string      // struck out of every error, should the other side repeat it
-	Body   []byte      // JSON
+	Path   string       // below the base URL
+	Header http.Header  // the dialect's own, with the key in it
+	Key    string       // struck out of every error, should the other side repeat it
+	Body   []byte       // JSON
+	Ready  func() error // as in providers.Request
 }
 
 // Answer is a whole response with a 2xx status.
@@ -46,8 +47,17 @@ type Answer struct {
 // ends. Its error is always a *providers.Error. A request that was never wholly
 // written is not billed; what went wrong after that may be.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
-	var written atomic.Bool
+	var written, refused atomic.Bool // written to the connection's buffer
+	ready := func() error {
+		if p.Ready == nil {
+			return nil
+		}
+		err := p.Ready()
+		refused.Store(err != nil)
+		return err
+	}
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:      func(info httptrace.GotConnInfo) { guard(info.Conn, ready) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
 	})
 	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.base.JoinPath(p.Path).String(), bytes.NewReader(p.Body))
@@ -65,7 +75,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, interrupted(ctx, err, written.Load(), p.Key)
+		return nil, interrupted(ctx, err, written.Load() && !refused.Load(), p.Key)
 	}
 	defer resp.Body.Close()
 	answer := &Answer{
