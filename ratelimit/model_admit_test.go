@@ -497,7 +497,7 @@ func (a *admission) countFree(l *limitSeen) {
 		return
 	}
 	l.counted = true
-	if int64(len(l.leases.ends))+max(1, a.wanted) > l.Max {
+	if int64(len(l.leases.ends))+max(1, a.wanted) >= l.Max {
 		maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end <= a.now })
 	}
 	l.free = l.Max - int64(len(l.leases.ends))

@@ -244,3 +244,38 @@ func TestRateTurnsGoRound(t *testing.T) {
 		c.called()
 	})
 }
+
+// Leases that have ended and are still there do not make a limit look full, so
+// that a worker would wait before it.
+func TestEndedLeasesKeepNobodyInTheLine(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{}, 3))
+		a := workers(t, client, "a")[0]
+		const leases = "{ef}:s:fleet/concurrency"
+		hold := func(id string, until time.Duration) {
+			end := float64(time.Now().Add(until).UnixMicro())
+			if err := client.ZAdd(t.Context(), leases, redis.Z{Score: end, Member: id}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range []string{"x", "y", "z"} {
+			hold(id, time.Minute)
+		}
+		a.want(0, Scope{}, nil, 0, "a1") // stands in the line now
+		client.ZRem(t.Context(), leases, "y", "z")
+		hold("x", -time.Second)
+
+		rules, _ := a.rules.match(Scope{})
+		b := &batch{version: a.rules.version}
+		b.ask(newGate(rules), []*call{{Request: Request{ID: "a1"}}, {Request: Request{ID: "a2"}}})
+		b.rules[0].stays = true
+		o, err := a.admit(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(o.groups[0].grants) != 2 || o.waits[0] {
+			t.Errorf("%d calls admitted, place kept: %v; want 2, and none kept before a limit with room", len(o.groups[0].grants), o.waits[0])
+		}
+	})
+}

@@ -141,7 +141,9 @@ local function room(limit)
   if limit.free then return end
   line(limit)
   local used = redis.call('ZCARD', limit.state)
-  if used + wanted > limit.max then
+  -- Leases that have ended are counted out where they could make a limit look
+  -- full.
+  if used + wanted >= limit.max then
     redis.call('ZREMRANGEBYSCORE', limit.state, '-inf', now)
     used = redis.call('ZCARD', limit.state)
   end
