@@ -92,3 +92,47 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 		t.Errorf("heartbeats of %v, %v; want the living worker's alone", alive, err)
 	}
 }
+
+// A worker that dies with tasks leaves no limits behind, whoever returns its
+// tasks, and however long that one has worked.
+func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(2)
+	client, ctx := b.store.Client(), t.Context()
+	limiter := ratelimit.New(client, ratelimit.Config{})
+	pin := func(worker string) {
+		t.Helper()
+		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: worker}, Kind: ratelimit.Concurrency, Max: 3}
+		if err := limiter.Register(ctx, holderPrefix+worker, []ratelimit.Limit{limit}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const queue = "asynq:{p}:"
+	task, err := client.RPopLPush(ctx, queue+"pending", queue+"active").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	beats := func(until time.Duration) {
+		t.Helper()
+		at := redis.Z{Member: "dies", Score: float64(time.Now().Add(until).UnixMicro())}
+		if err := client.ZAdd(ctx, "{ef}:alive", at).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beats(time.Hour)
+	pipe := client.TxPipeline()
+	pipe.ZAdd(ctx, queue+"lease", redis.Z{Member: task, Score: float64(time.Now().Add(time.Hour).Unix())})
+	pipe.HSet(ctx, queue+"t:"+task, "state", "active", "owner", "dies", "pull", 1)
+	if _, err := pipe.Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pin("before")
+	pin("dies")
+	defer b.start(b.config())()
+	b.inForce("limits of before are gone", 1)
+	beats(-time.Minute)
+	b.inForce("those of the worker that died are gone", 0)
+	b.wait()
+	b.wantEachOnce()
+}

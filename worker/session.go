@@ -462,11 +462,6 @@ func (s *session) recoverOnce(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, worker := range dead {
-			if err := s.limiter.Forget(ctx, worker); err != nil {
-				return err
-			}
-		}
 		if len(returned) > 0 {
 			s.filled(queue)
 			s.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
