@@ -41,8 +41,14 @@ type Request struct {
 	Schema          *Schema // structured output wanted; nil: prose
 	MaxOutputTokens int     // 0: the provider's default
 	Temperature     *float64
-	ReasoningEffort string         // empty: the provider's default
-	Extra           map[string]any // further fields of the dialect's body, passed through
+	ReasoningEffort string // one of Efforts; empty: the provider's default
+	// Search offers the provider's own web search and has the model use it.
+	// Result.Grounding tells whether it did.
+	Search bool
+	// Reason asks for reasoning that shows: Result.Reasoning and the usage's
+	// Reasoning tell whether there was any.
+	Reason bool
+	Extra  map[string]any // further fields of the dialect's body, passed through
 	// Ready is asked when a connection stands, right before the request is written
 	// (not on HTTP/2, where requests share connections). Its error ends the call
 	// with nothing sent, and stands in the chain of the call's error. nil: the
@@ -50,6 +56,10 @@ type Request struct {
 	Ready         func() error
 	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one
 }
+
+// Efforts are the words of Request.ReasoningEffort, rising. A dialect that takes
+// a number of tokens instead says in its documentation which.
+var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
 // Message is one turn.
 type Message struct {
@@ -76,13 +86,33 @@ type Schema struct {
 // Result is a provider's answer.
 type Result struct {
 	Text      string
+	JSON      json.RawMessage // Text, where a schema was asked and Text is one JSON value; else nil
 	Finish    Finish
 	Usage     Usage
-	Model     string // the model that the provider says answered
-	RequestID string
+	Grounding Grounding
+	Reasoning string       // what the provider shows of the model's reasoning; empty: nothing
+	Dropped   []string     // fields of the Request that were not sent because the model refuses them: "temperature", …
+	Model     string       // the model that the provider says answered
+	RequestID string       // of the HTTP request, by its headers
 	Limits    []LimitState // what the headers say, if anything
 	Raw       []byte       // the body as received, bounded
 }
+
+// Grounding is the evidence in an answer that the provider searched for it.
+type Grounding struct {
+	Searches int      `json:"searches,omitempty"` // that the provider made; its bill counts these
+	Queries  []string `json:"queries,omitempty"`  // what was searched for, where the provider says it
+	Sources  []Source `json:"sources,omitempty"`  // what the answer cites or was given, each address once
+}
+
+// Source is a page that an answer rests on.
+type Source struct {
+	URL   string `json:"url"`
+	Title string `json:"title,omitempty"`
+}
+
+// Evident reports whether there is a search or a source to be seen.
+func (g Grounding) Evident() bool { return g.Searches > 0 || len(g.Queries) > 0 || len(g.Sources) > 0 }
 
 // Finish says why the answer ended.
 type Finish string
@@ -94,7 +124,8 @@ const (
 	FinishRefused   Finish = "refused"
 )
 
-// Usage counts tokens. Input includes cached ones, Output includes reasoning.
+// Usage counts tokens. Input includes cached ones and those that the provider's
+// tools brought in, Output includes reasoning.
 // A count that the provider did not report is 0 and Reported is false.
 type Usage struct {
 	Reported  bool     `json:"reported"`
@@ -102,6 +133,7 @@ type Usage struct {
 	Output    int64    `json:"output"`
 	Cached    int64    `json:"cached,omitempty"`
 	Reasoning int64    `json:"reasoning,omitempty"`
+	Tools     int64    `json:"tools,omitempty"`    // input that tools brought in, where it is counted apart
 	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it
 }
 

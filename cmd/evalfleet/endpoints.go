@@ -40,7 +40,7 @@ func openEndpoints(known map[string]config.Provider, env config.Lookup, slots in
 		if name == "openai-chat" {
 			field = "max_completion_tokens"
 		}
-		provider, err := chat.New(chat.Config{BaseURL: p.BaseURL, HTTPClient: client, MaxTokensField: field, JSON: chat.JSON(p.JSON)})
+		provider, err := chat.New(chat.Config{BaseURL: p.BaseURL, HTTPClient: client, MaxTokensField: field, JSON: providers.JSON(p.JSON)})
 		if err != nil {
 			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}

@@ -10,7 +10,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -24,18 +23,22 @@ type Config struct {
 	// HTTPClient's connections are used; its redirect policy and timeout are
 	// not. Share one of transport.NewClient's. Required.
 	HTTPClient *http.Client
+	// KeyHeader is the header of the key: "Authorization" when empty, in which it
+	// stands behind "Bearer"; Azure has "api-key".
+	KeyHeader string
 	// MaxTokensField is the body's field for Request.MaxOutputTokens:
 	// "max_tokens" when empty; OpenAI itself wants "max_completion_tokens".
 	MaxTokensField string
 	// JSON is how an answer that satisfies Request.Schema is asked for. The
 	// default finds out what the endpoint can do.
-	JSON JSON
+	JSON providers.JSON
 }
 
 // Provider calls one endpoint in the chat dialect. It is safe for concurrent
 // use.
 type Provider struct {
 	client         *transport.Client
+	keyHeader      string
 	maxTokensField string
 	formats        formats
 }
@@ -46,14 +49,14 @@ func New(config Config) (*Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := config.JSON.validate(); err != nil {
+	if err := validate(config.JSON); err != nil {
 		return nil, err
 	}
 	field := config.MaxTokensField
 	if field == "" {
 		field = "max_tokens"
 	}
-	return &Provider{client: client, maxTokensField: field, formats: formats{fixed: config.JSON}}, nil
+	return &Provider{client: client, keyHeader: config.KeyHeader, maxTokensField: field, formats: formats{fixed: config.JSON}}, nil
 }
 
 // Call makes one attempt; see providers.Provider. A refusal in a good answer is
@@ -67,36 +70,25 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
 	}
-	header, err := header(req)
+	header, err := transport.Header(req, p.keyHeader)
 	if err != nil {
-		return nil, &providers.Error{Class: providers.Auth, Message: err.Error(), Err: err}
+		return nil, err
 	}
 	answer, err := p.client.Do(ctx, transport.Post{Path: "chat/completions", Header: header, Key: req.Key, Body: body, Ready: req.Ready})
 	if err != nil {
 		return nil, p.formats.learn(req.Model, format, err)
 	}
-	return decode(answer)
-}
-
-func header(req *providers.Request) (http.Header, error) {
-	h := http.Header{}
-	if req.Key != "" {
-		if strings.ContainsFunc(req.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			return nil, fmt.Errorf("the key holds a line break or another control character")
-		}
-		h.Set("Authorization", "Bearer "+req.Key)
+	result, err := decode(answer)
+	if err != nil {
+		return nil, err
 	}
-	if req.IdempotencyID != "" {
-		// OpenAI keeps it in its own logs. Idempotency-Key is not used: no
-		// endpoint of this dialect promises to honour it.
-		h.Set("X-Client-Request-Id", req.IdempotencyID)
-	}
-	return h, nil
+	result.JSON = transport.JSONText(req, result.Text)
+	return result, nil
 }
 
 // encode builds the body. The request's own fields win over Extra's; keys are
 // sorted, so that the same request is the same bytes.
-func (p *Provider) encode(req *providers.Request, format JSON) ([]byte, error) {
+func (p *Provider) encode(req *providers.Request, format providers.JSON) ([]byte, error) {
 	body := make(map[string]any, len(req.Extra)+6)
 	for name, value := range req.Extra {
 		body[name] = value
@@ -113,7 +105,7 @@ func (p *Provider) encode(req *providers.Request, format JSON) ([]byte, error) {
 	if req.ReasoningEffort != "" {
 		body["reasoning_effort"] = req.ReasoningEffort
 	}
-	if asked := format.responseFormat(req.Schema); asked != nil {
+	if asked := responseFormat(format, req.Schema); asked != nil {
 		body["response_format"] = asked
 	}
 	raw, err := json.Marshal(body)

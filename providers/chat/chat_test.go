@@ -65,7 +65,7 @@ func TestRequestOnTheWire(t *testing.T) {
 			`{"max_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low",` + schema + `,"seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 		{
-			"openai's field, prompt alone", Config{MaxTokensField: "max_completion_tokens", JSON: JSONNone}, full,
+			"openai's field, prompt alone", Config{MaxTokensField: "max_completion_tokens", JSON: providers.JSONNone}, full,
 			`{"max_completion_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low","seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 	} {
@@ -170,7 +170,7 @@ func TestAnUnknownEndpointIsLearntByModel(t *testing.T) {
 func TestAFixedWayIsNotChanged(t *testing.T) {
 	t.Parallel()
 	handler, seen := asks("json_schema")
-	provider := endpoint(t, Config{JSON: JSONSchema}, handler)
+	provider := endpoint(t, Config{JSON: providers.JSONSchema}, handler)
 	for range 2 {
 		_, err := provider.Call(t.Context(), structured("m1"))
 		if errors.Is(err, providers.ErrAgain) || providers.ClassOf(err) != providers.BadRequest {
@@ -205,16 +205,16 @@ func TestManyCallsLearnOneStepTogether(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if got := provider.formats.of(structured("m1")); got != JSONObject {
-		t.Errorf("after %d refusals of json_schema: got %q, want %q", calls, got, JSONObject)
+	if got := provider.formats.of(structured("m1")); got != providers.JSONObject {
+		t.Errorf("after %d refusals of json_schema: got %q, want %q", calls, got, providers.JSONObject)
 	}
 	refused := func() error { return &providers.Error{Class: providers.BadRequest, Message: "no response_format"} }
-	for _, asked := range []JSON{JSONObject, JSONSchema} { // the second is an old call, refused late
+	for _, asked := range []providers.JSON{providers.JSONObject, providers.JSONSchema} { // the second is an old call, refused late
 		if err := provider.formats.learn("m1", asked, refused()); !errors.Is(err, providers.ErrAgain) {
 			t.Errorf("%q refused: got %v, want ErrAgain", asked, err)
 		}
-		if got := provider.formats.of(structured("m1")); got != JSONNone {
-			t.Errorf("after %q was refused: got %q, want %q", asked, got, JSONNone)
+		if got := provider.formats.of(structured("m1")); got != providers.JSONNone {
+			t.Errorf("after %q was refused: got %q, want %q", asked, got, providers.JSONNone)
 		}
 	}
 }
@@ -228,8 +228,8 @@ func TestOtherBadRequestsTeachNothing(t *testing.T) {
 	if _, err := provider.Call(t.Context(), structured("m1")); errors.Is(err, providers.ErrAgain) {
 		t.Errorf("got %v, want no ErrAgain", err)
 	}
-	if got := provider.formats.of(structured("m1")); got != JSONSchema {
-		t.Errorf("got %q, want %q", got, JSONSchema)
+	if got := provider.formats.of(structured("m1")); got != providers.JSONSchema {
+		t.Errorf("got %q, want %q", got, providers.JSONSchema)
 	}
 }
 

@@ -9,37 +9,25 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// JSON is a way of asking for structured output.
-type JSON string
-
-// The ways. What the schema asks must stand in the prompt for all but JSONSchema,
-// and does no harm there.
-const (
-	JSONAuto   JSON = ""       // JSONSchema until the endpoint refuses it, then JSONObject, then JSONNone
-	JSONSchema JSON = "schema" // response_format json_schema, strict
-	JSONObject JSON = "object" // response_format json_object
-	JSONNone   JSON = "none"   // the prompt alone
-)
-
-func (j JSON) validate() error {
+func validate(j providers.JSON) error {
 	switch j {
-	case JSONAuto, JSONSchema, JSONObject, JSONNone:
+	case providers.JSONAuto, providers.JSONSchema, providers.JSONObject, providers.JSONNone:
 		return nil
 	}
 	return fmt.Errorf("json: %q: want schema, object or none", string(j))
 }
 
 // responseFormat is the body's response_format; nil: none.
-func (j JSON) responseFormat(schema *providers.Schema) any {
+func responseFormat(j providers.JSON, schema *providers.Schema) any {
 	switch {
 	case schema == nil:
 		return nil
-	case j == JSONSchema:
+	case j == providers.JSONSchema:
 		return map[string]any{
 			"type":        "json_schema",
 			"json_schema": map[string]any{"name": schema.Name, "schema": schema.Schema, "strict": true},
 		}
-	case j == JSONObject:
+	case j == providers.JSONObject:
 		return map[string]any{"type": "json_object"}
 	}
 	return nil
@@ -48,18 +36,18 @@ func (j JSON) responseFormat(schema *providers.Schema) any {
 // formats knows which way each model of the endpoint takes; models differ behind
 // a gateway.
 type formats struct {
-	fixed JSON // JSONAuto: found out
+	fixed providers.JSON // providers.JSONAuto: found out
 
 	mu      sync.Mutex
-	learned map[string]JSON // by model; absent: JSONSchema
+	learned map[string]providers.JSON // by model; absent: providers.JSONSchema
 }
 
 // of is the way in which req is asked now.
-func (f *formats) of(req *providers.Request) JSON {
+func (f *formats) of(req *providers.Request) providers.JSON {
 	switch {
 	case req.Schema == nil:
-		return JSONNone
-	case f.fixed != JSONAuto:
+		return providers.JSONNone
+	case f.fixed != providers.JSONAuto:
 		return f.fixed
 	}
 	f.mu.Lock()
@@ -67,28 +55,28 @@ func (f *formats) of(req *providers.Request) JSON {
 	return f.current(req.Model)
 }
 
-func (f *formats) current(model string) JSON {
+func (f *formats) current(model string) providers.JSON {
 	if format, ok := f.learned[model]; ok {
 		return format
 	}
-	return JSONSchema
+	return providers.JSONSchema
 }
 
 // learn takes err, the failure of a call that was asked in the given way, and
 // returns what the caller is told. Of many calls that fail together one moves the
 // model on and all are told to repeat.
-func (f *formats) learn(model string, asked JSON, err error) error {
+func (f *formats) learn(model string, asked providers.JSON, err error) error {
 	var failed *providers.Error
-	if f.fixed != JSONAuto || asked == JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
+	if f.fixed != providers.JSONAuto || asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.current(model) == asked {
 		if f.learned == nil {
-			f.learned = map[string]JSON{}
+			f.learned = map[string]providers.JSON{}
 		}
-		f.learned[model] = map[JSON]JSON{JSONSchema: JSONObject, JSONObject: JSONNone}[asked]
+		f.learned[model] = map[providers.JSON]providers.JSON{providers.JSONSchema: providers.JSONObject, providers.JSONObject: providers.JSONNone}[asked]
 	}
 	failed.Err = providers.ErrAgain
 	return failed

@@ -1,9 +1,40 @@
 package transport
 
 import (
+	"cmp"
+	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
 )
+
+// Header is what a request's headers are made of in every dialect: its key, and
+// the name by which both sides' logs know it. keyHeader is the header of the key,
+// "Authorization" when empty; there it stands behind "Bearer". The error, of a key
+// that cannot stand in a header, is a *providers.Error.
+func Header(req *providers.Request, keyHeader string) (http.Header, error) {
+	const authorization = "Authorization"
+	h := http.Header{}
+	if req.Key != "" {
+		if strings.ContainsFunc(req.Key, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+			err := errors.New("the key holds a line break or another control character")
+			return nil, &providers.Error{Class: providers.Auth, Message: err.Error(), Err: err}
+		}
+		keyHeader = cmp.Or(keyHeader, authorization)
+		value := req.Key
+		if keyHeader == authorization {
+			value = "Bearer " + value
+		}
+		h.Set(keyHeader, value)
+	}
+	if req.IdempotencyID != "" {
+		// OpenAI keeps it in its own logs. Idempotency-Key is not used: no
+		// provider promises to honour it for these requests.
+		h.Set("X-Client-Request-Id", req.IdempotencyID)
+	}
+	return h, nil
+}
 
 // requestIDs are the headers in which endpoints name a request, the plainest
 // first.

@@ -1,0 +1,65 @@
+package providers
+
+// Capabilities are what is known of a model on an endpoint. The zero value knows
+// nothing and makes a dialect conservative: it sends what every model takes, and
+// leaves the rest out or finds out.
+type Capabilities struct {
+	// JSON is the way in which a schema is asked for.
+	JSON JSON `json:"json,omitempty"`
+	// JSONWithSearch: a schema and the provider's search may stand in one request.
+	// A dialect answers such a request for another model with an error of class
+	// BadRequest and sends nothing; two calls are needed.
+	JSONWithSearch bool `json:"json_with_search,omitempty"`
+	// Search is the provider's own search, as the dialect names it (the type of a
+	// tool, the name of a field); empty: none.
+	Search string `json:"search,omitempty"`
+	// Reasoning is how the model's reasoning is controlled.
+	Reasoning ReasoningControl `json:"reasoning,omitempty"`
+	// Efforts are the words that the model takes, of Efforts; nil: all of them. One
+	// that it does not take is not sent, and named in Result.Dropped.
+	Efforts []string `json:"efforts,omitempty"`
+	// Sampling is when a temperature may be sent; where not, it is named in
+	// Result.Dropped.
+	Sampling Sampling `json:"sampling,omitempty"`
+	// ContextWindow and MaxOutput are tokens; 0: not known.
+	ContextWindow int `json:"context_window,omitempty"`
+	MaxOutput     int `json:"max_output,omitempty"`
+}
+
+// CapabilitiesOf knows models by name.
+type CapabilitiesOf func(model string) Capabilities
+
+// JSON is a way of asking for structured output.
+type JSON string
+
+// The ways. What the schema asks must stand in the prompt for all but JSONSchema,
+// and does no harm there.
+const (
+	JSONAuto   JSON = ""       // JSONSchema until the endpoint refuses it, then JSONObject, then JSONNone
+	JSONSchema JSON = "schema" // the schema itself, strictly
+	JSONObject JSON = "object" // any JSON object
+	JSONNone   JSON = "none"   // the prompt alone
+)
+
+// ReasoningControl is how a model's reasoning is asked for.
+type ReasoningControl string
+
+// The ways. Which of them exist depends on the dialect.
+const (
+	ReasoningUnknown  ReasoningControl = ""         // an effort is sent where the request has one
+	ReasoningNone     ReasoningControl = "none"     // the model does not reason: nothing is sent
+	ReasoningEffort   ReasoningControl = "effort"   // a word
+	ReasoningBudget   ReasoningControl = "budget"   // a number of tokens
+	ReasoningAdaptive ReasoningControl = "adaptive" // a word, and the model decides whether (Anthropic)
+	ReasoningLevel    ReasoningControl = "level"    // a word of Google's
+)
+
+// Sampling is when a model takes a temperature.
+type Sampling string
+
+// The cases.
+const (
+	SamplingAlways           Sampling = ""                  // what most models do
+	SamplingNever            Sampling = "never"             // it is refused
+	SamplingWithoutReasoning Sampling = "without_reasoning" // refused while the model reasons
+)
