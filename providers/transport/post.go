@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,10 +26,11 @@ const (
 
 // Post is one request.
 type Post struct {
-	Path   string       // below the base URL
+	Method string       // "POST" when empty
+	Path   string       // below the base URL; what is no part of the path stands in it escaped
 	Header http.Header  // the dialect's own, with the key in it
 	Key    string       // struck out of every error, should the other side repeat it
-	Body   []byte       // JSON
+	Body   []byte       // JSON; empty: none is sent
 	Ready  func() error // as in providers.Request
 }
 
@@ -45,7 +47,9 @@ type Answer struct {
 
 // Do makes exactly one attempt and blocks until the whole answer is read or ctx
 // ends. Its error is always a *providers.Error. A request that was never wholly
-// written is not billed; what went wrong after that may be.
+// written is not billed; what went wrong after that may be. Only a GET, which
+// changes nothing, may be sent again by net/http, when a kept connection turns
+// out to be closed.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	var written, refused atomic.Bool // written to the connection's buffer
 	ready := func() error {
@@ -60,7 +64,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		GotConn:      func(info httptrace.GotConnInfo) { guard(info.Conn, ready) },
 		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
 	})
-	req, err := http.NewRequestWithContext(traced, http.MethodPost, c.base.JoinPath(p.Path).String(), bytes.NewReader(p.Body))
+	req, err := http.NewRequestWithContext(traced, cmp.Or(p.Method, http.MethodPost), c.base.JoinPath(p.Path).String(), bytes.NewReader(p.Body))
 	if err != nil {
 		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL makes no request", Err: err}
 	}
@@ -70,7 +74,9 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	for name, values := range p.Header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Content-Type", "application/json")
+	if len(p.Body) > 0 {
+		req.Header.Set("Content-Type", "application/json")
+	}
 	req.Header.Set("Accept", "application/json")
 
 	resp, err := c.http.Do(req)

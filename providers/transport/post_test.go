@@ -89,6 +89,27 @@ func TestDoKeepsRequestIDAndLimitsOnly(t *testing.T) {
 	}
 }
 
+func TestDoSendsWhatTheMethodWants(t *testing.T) {
+	t.Parallel()
+	for want, post := range map[string]Post{
+		`POST /v1/responses "application/json" {}`: {Path: "responses", Body: []byte(`{}`)},
+		`GET /v1/responses/a%2Fb "" `:              {Method: http.MethodGet, Path: "responses/a%2Fb"},
+		`POST /v1/responses/r/cancel "" `:          {Path: "responses/r/cancel"},
+	} {
+		var got string
+		server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			got = fmt.Sprintf("%s %s %q %s", r.Method, r.URL.EscapedPath(), r.Header.Get("Content-Type"), body)
+		})
+		if _, err := newClient(t, server.URL+"/v1").Do(t.Context(), post); err != nil {
+			t.Error(err)
+		}
+		if got != want {
+			t.Errorf("sent:\ngot  %s\nwant %s", got, want)
+		}
+	}
+}
+
 func TestDoRefusesRedirects(t *testing.T) {
 	t.Parallel()
 	var reached atomic.Bool
