@@ -1,27 +1,29 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
-// maxRequestBytes is the longest request read.
-const maxRequestBytes = 32 << 20
-
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
+// chat is OpenAI's chat completions.
+type chat struct{}
 
 type chatRequest struct {
-	Model               string    `json:"model"`
-	Messages            []message `json:"messages"`
-	MaxTokens           int       `json:"max_tokens"`
-	MaxCompletionTokens int       `json:"max_completion_tokens"`
-	Stream              bool      `json:"stream"`
+	Model    string `json:"model"`
+	Messages []struct {
+		Role    string `json:"role"`
+		Content texts  `json:"content"`
+	} `json:"messages"`
+	MaxTokens           int  `json:"max_tokens"`
+	MaxCompletionTokens int  `json:"max_completion_tokens"`
+	Stream              bool `json:"stream"`
 	ResponseFormat      struct {
 		JSONSchema struct {
 			Schema json.RawMessage `json:"schema"`
@@ -29,55 +31,59 @@ type chatRequest struct {
 	} `json:"response_format"`
 }
 
-// readRequest reads the whole body, without which a server does not notice that
-// its client left.
-func readRequest(w http.ResponseWriter, r *http.Request) (*chatRequest, error) {
-	var req chatRequest
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequestBytes))
-	if err := decoder.Decode(&req); err != nil {
-		return nil, fmt.Errorf("the body is not a chat completions request: %w", err)
+func (chat) parse(_ *http.Request, body []byte) (*request, error) {
+	var asked chatRequest
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return &request{}, fmt.Errorf("the body is not a chat completions request: %w", err)
 	}
-	if decoder.More() {
-		return nil, errors.New("the body is more than one JSON object")
+	req := &request{
+		model:  asked.Model,
+		schema: string(asked.ResponseFormat.JSONSchema.Schema),
+		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens),
+	}
+	for _, m := range asked.Messages {
+		req.messages = append(req.messages, message{m.Role, string(m.Content)})
 	}
 	switch {
-	case req.Model == "":
-		return nil, errors.New("model is missing")
-	case len(req.Messages) == 0:
-		return nil, errors.New("messages is missing")
-	case req.Stream:
-		return nil, errors.New("stream is not supported")
+	case asked.Model == "":
+		return req, errors.New("model is missing")
+	case len(asked.Messages) == 0:
+		return req, errors.New("messages is missing")
+	case asked.Stream:
+		return req, errors.New("stream is not supported")
 	}
-	return &req, nil
+	return req, nil
 }
 
-// schema is the one sent beside the prompt; empty: none.
-func (r *chatRequest) schema() string { return string(r.ResponseFormat.JSONSchema.Schema) }
-
-// hash is the prompt's identity: the model and everything said to it.
-func (r *chatRequest) hash() uint64 {
-	parts := []string{r.Model}
-	for _, m := range r.Messages {
-		parts = append(parts, m.Role, m.Content)
+// head tells the limits as OpenAI does; those of input and output tokens, which
+// it has not, in the same manner.
+func (chat) head(h http.Header, c *call) {
+	h.Set("X-Request-Id", c.id("req_"))
+	for _, state := range c.told {
+		suffix := strings.ReplaceAll(string(state.counted), "_", "-")
+		h.Set("X-Ratelimit-Limit-"+suffix, strconv.Itoa(state.max))
+		h.Set("X-Ratelimit-Remaining-"+suffix, strconv.Itoa(state.left))
+		h.Set("X-Ratelimit-Reset-"+suffix, state.reset.String())
 	}
-	return hashOf(parts...)
 }
 
-// tokens is a plain estimate of four bytes each.
-func tokens(bytes int) int { return (bytes + 3) / 4 }
-
-// bound is the most output tokens that the request allows; 0: no bound.
-func (r *chatRequest) bound() int { return max(r.MaxTokens, r.MaxCompletionTokens) }
-
-func (r *chatRequest) inputTokens() (n int) {
-	for _, m := range r.Messages {
-		n += tokens(len(m.Content)) + 4
+func (chat) hint(h http.Header, how Hint, wait time.Duration) {
+	h.Set("Retry-After", roundedUp(wait, time.Second))
+	if how != HintSeconds {
+		h.Set("Retry-After-Ms", roundedUp(wait, time.Millisecond))
 	}
-	return n
 }
 
-// completion is the body of a good answer.
-func (c *call) completion() reply {
+// roundedUp is a whole number of units.
+func roundedUp(d, unit time.Duration) string {
+	return strconv.FormatFloat(math.Ceil(float64(d)/float64(unit)), 'f', 0, 64)
+}
+
+func (chat) answer(c *call) any {
+	finish := "stop"
+	if c.plan.truncated {
+		finish = "length"
+	}
 	usage := map[string]any{
 		"prompt_tokens":     c.spends.input,
 		"completion_tokens": c.spends.output,
@@ -86,17 +92,42 @@ func (c *call) completion() reply {
 	if c.plan.reasoning > 0 {
 		usage["completion_tokens_details"] = map[string]int{"reasoning_tokens": c.plan.reasoning}
 	}
-	body := encode(map[string]any{
-		"id":      fmt.Sprintf("chatcmpl-%016x", hashOf("completion", c.luck)),
+	return map[string]any{
+		"id":      c.id("chatcmpl-"),
 		"object":  "chat.completion",
 		"created": time.Now().Unix(),
-		"model":   c.model,
+		"model":   c.req.model,
 		"choices": []any{map[string]any{
 			"index":         0,
 			"message":       message{Role: "assistant", Content: c.plan.text},
-			"finish_reason": c.plan.finish,
+			"finish_reason": finish,
 		}},
 		"usage": usage,
-	})
-	return reply{status: http.StatusOK, body: []byte(body), outcome: answered}
+	}
+}
+
+func (chat) problem(p problem) (status int, body any) {
+	kind, code := "invalid_request_error", ""
+	switch p.failure {
+	case rateLimited:
+		status, kind = http.StatusTooManyRequests, "rate_limit_error"
+		if p.counted != "" {
+			kind, code = string(p.counted), "rate_limit_exceeded"
+		}
+	case overloaded:
+		status, kind = http.StatusServiceUnavailable, "overloaded_error"
+	case serverError:
+		status, kind = http.StatusInternalServerError, "server_error"
+	case modelUnavailable:
+		status, code = http.StatusNotFound, "model_not_found"
+	case withoutSchema:
+		status, p.message = http.StatusBadRequest, "This response_format type is not supported: json_schema"
+	default:
+		status = http.StatusBadRequest
+	}
+	object := map[string]any{"message": p.message, "type": kind, "param": nil, "code": nil}
+	if code != "" {
+		object["code"] = code
+	}
+	return cmp.Or(p.status, status), map[string]any{"error": object}
 }

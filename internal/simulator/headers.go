@@ -1,11 +1,6 @@
 package simulator
 
-import (
-	"net/http"
-	"strconv"
-	"strings"
-	"time"
-)
+import "time"
 
 // limitState is what the rate-limit headers say of one quantity: the state of
 // the limit of which least is left.
@@ -34,13 +29,4 @@ func tightest(scopes [2]*scope, now time.Time) (states []limitState) {
 		}
 	}
 	return states
-}
-
-// write sets the headers as OpenAI does; those of input and output tokens, which
-// it has not, in the same manner.
-func (s limitState) write(h http.Header) {
-	suffix := strings.ReplaceAll(string(s.counted), "_", "-")
-	h.Set("X-Ratelimit-Limit-"+suffix, strconv.Itoa(s.max))
-	h.Set("X-Ratelimit-Remaining-"+suffix, strconv.Itoa(s.left))
-	h.Set("X-Ratelimit-Reset-"+suffix, s.reset.String())
 }

@@ -14,8 +14,10 @@ const (
 	allTokens    quantity = "tokens"
 	inputTokens  quantity = "input_tokens"
 	outputTokens quantity = "output_tokens"
+	callsAtOnce  quantity = "concurrency" // no rate counts it
 )
 
+// quantities are those of rates.
 var quantities = []quantity{requestCount, allTokens, inputTokens, outputTokens}
 
 func (l Limits) rates(counted quantity) Rates {
@@ -76,7 +78,7 @@ func (l *limit) name() string { return string(l.counted) + " " + l.rate.String()
 func (l *limit) refuses(now time.Time, s spending) *refusal {
 	cost := s.of(l.counted)
 	what := fmt.Sprintf("%s per %s: limit %d, requested %d", strings.ReplaceAll(string(l.counted), "_", " "), l.rate.per(), l.rate.N, cost)
-	refused := &refusal{limit: l.name(), kind: string(l.counted)}
+	refused := &refusal{limit: l.name(), counted: l.counted}
 	if largest := l.rate.largest(); cost > largest {
 		refused.tooLarge = true
 		refused.message = fmt.Sprintf("Request too large for %s; no request of more than %d is ever admitted", what, largest)

@@ -42,8 +42,8 @@ func newScope(limits Limits, now time.Time) *scope {
 
 // charges is what a call is charged on arrival.
 func (s *scope) charges(c *call) spending {
-	if (s.charge == Reserve || s.charge == Settle) && c.bound > 0 {
-		return spending{input: c.spends.input, output: c.bound}
+	if (s.charge == Reserve || s.charge == Settle) && c.req.bound > 0 {
+		return spending{input: c.spends.input, output: c.req.bound}
 	}
 	return c.spends
 }
@@ -64,7 +64,7 @@ func (s *scope) arrive(now time.Time, c *call) {
 // for the longest; nil: all have.
 func (s *scope) refuses(now time.Time, c *call) (longest *refusal) {
 	if s.maxInFlight > 0 && s.inUse >= s.maxInFlight {
-		longest = &refusal{limit: "in flight", kind: "concurrency", message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight)}
+		longest = &refusal{limit: "in flight", counted: callsAtOnce, message: fmt.Sprintf("Too many concurrent requests: limit %d", s.maxInFlight)}
 	}
 	for _, l := range s.limits {
 		longest = longer(longest, l.refuses(now, s.charges(c)))

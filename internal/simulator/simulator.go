@@ -58,7 +58,7 @@ func New(config Config) *Simulator {
 	for name := range config.Models {
 		s.addModel(name)
 	}
-	s.mux.HandleFunc("POST /v1/chat/completions", s.complete)
+	s.speak("POST /v1/chat/completions", chat{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
 	})
@@ -68,6 +68,11 @@ func New(config Config) *Simulator {
 	s.mux.HandleFunc("POST /stats/reset", func(w http.ResponseWriter, _ *http.Request) { s.Reset() })
 	s.mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	return s
+}
+
+// speak answers requests for completions at one place in one dialect.
+func (s *Simulator) speak(pattern string, d dialect) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.serve(d, w, r) })
 }
 
 func (s *Simulator) addModel(name string) {
@@ -89,28 +94,21 @@ func (s *Simulator) behaviour(model string) Behaviour {
 	return s.config.Behaviour
 }
 
-func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
-	req, err := readRequest(w, r)
+// serve answers a request for a completion in one dialect.
+func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
+	req, err := receive(d, w, r)
+	b := s.behaviour(req.model)
 	if err != nil {
-		badRequest(err.Error()).send(w)
+		fail(d, w.Header(), &call{req: req, behaviour: b}, problem{failure: badRequest, message: err.Error()}).send(w)
 		return
 	}
-	b := s.behaviour(req.Model)
-	call, refused := s.admit(req, answer(req.Model, req.Messages, req.schema()), b)
-	w.Header().Set("X-Request-Id", call.requestID())
-	if !b.WithoutLimitHeaders {
-		for _, state := range call.told {
-			state.write(w.Header())
-		}
-	}
+	c, refused := s.admit(req, answer(req.model, req.messages, req.schema), b)
+	d.head(w.Header(), c)
 	if refused != nil {
-		r := refused.reply(b.RetryAfter.at(call.draw("retry after")))
-		r.hint(w.Header(), b.Hints)
-		r.send(w)
+		fail(d, w.Header(), c, refused.problem(b.RetryAfter.at(c.draw("retry after")))).send(w)
 		return
 	}
-	answer := call.reply(r.Context(), b)
-	answer.hint(w.Header(), b.Hints)
+	answer := c.reply(r.Context(), d, w.Header())
 	withheld := 1
 	if answer.outcome == cut {
 		withheld = len(answer.body) / 2
@@ -120,7 +118,7 @@ func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
 	}
 	// The call ends just before its last byte goes out: a client that has the
 	// whole answer may send its next request at once, and must find room.
-	s.leave(call, answer.outcome)
+	s.leave(c, answer.outcome)
 	switch answer.outcome {
 	case answered, failed:
 		answer.end(w, withheld)
@@ -131,8 +129,8 @@ func (s *Simulator) complete(w http.ResponseWriter, r *http.Request) {
 
 // reply does what is planned for a call that was taken, and blocks for its
 // latency or until the client left.
-func (c *call) reply(ctx context.Context, b Behaviour) reply {
-	delay := time.NewTimer(b.Latency.at(c.draw("latency")))
+func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
+	delay := time.NewTimer(c.behaviour.Latency.at(c.draw("latency")))
 	defer delay.Stop()
 	select {
 	case <-ctx.Done():
@@ -144,15 +142,25 @@ func (c *call) reply(ctx context.Context, b Behaviour) reply {
 		<-ctx.Done()
 		return reply{outcome: abandoned}
 	case failing:
-		return plannedFailure(b, c)
-	case unsupported:
-		return badRequest("This response_format type is not supported: json_schema")
+		return fail(d, h, c, c.plan.problem)
 	}
-	r := c.completion()
+	r := reply{status: http.StatusOK, body: []byte(encode(d.answer(c))), outcome: answered}
 	if c.plan.fate == halved {
 		r.outcome = cut
 	}
 	return r
+}
+
+// fail tells a problem in the dialect's words, with the hints that are sent.
+func fail(d dialect, h http.Header, c *call, p problem) reply {
+	if c.behaviour.Hints == HintNone {
+		p.wait = 0
+	}
+	if p.wait > 0 {
+		d.hint(h, c.behaviour.Hints, p.wait)
+	}
+	status, body := d.problem(p)
+	return reply{status: status, body: []byte(encode(body)), outcome: failed}
 }
 
 // Reset forgets everything counted so far. Calls in flight stay in flight and
