@@ -1,5 +1,10 @@
 package providers
 
+import (
+	"fmt"
+	"slices"
+)
+
 // Capabilities are what is known of a model on an endpoint. The zero value knows
 // nothing and makes a dialect conservative: it sends what every model takes, and
 // leaves the rest out or finds out.
@@ -28,6 +33,57 @@ type Capabilities struct {
 
 // CapabilitiesOf knows models by name.
 type CapabilitiesOf func(model string) Capabilities
+
+// Check is the error, of class BadRequest, about a request that cannot be one call
+// of this model: it wants a search that the model does not have, or a schema beside
+// it. A dialect sends nothing then.
+func (c Capabilities) Check(req *Request) error {
+	switch {
+	case req.Search && c.Search == "":
+		return &Error{Class: BadRequest, Message: fmt.Sprintf("%s has no web search here", req.Model)}
+	case req.Search && req.Schema != nil && !c.JSONWithSearch:
+		return &Error{Class: BadRequest, Message: req.Model + " takes no schema beside a web search; that needs two calls"}
+	}
+	return nil
+}
+
+// Effort is the effort to send for req; empty: none. A request that asks for
+// reasoning and not for how much gets "medium" of a model that is told how much, or
+// the least that it takes, since some do not reason by default. refused: the
+// request's own effort is not among those that the model takes.
+func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
+	takes := func(effort string) bool {
+		return c.Reasoning != ReasoningNone && (c.Efforts == nil || slices.Contains(c.Efforts, effort))
+	}
+	switch told := c.Reasoning != ReasoningUnknown && c.Reasoning != ReasoningNone; {
+	case req.ReasoningEffort != "" && takes(req.ReasoningEffort):
+		return req.ReasoningEffort, false
+	case req.ReasoningEffort != "":
+		return "", true
+	case !req.Reason || !told:
+		return "", false
+	case takes("medium"):
+		return "medium", false
+	}
+	for _, effort := range Efforts[1:] { // the first is none
+		if takes(effort) {
+			return effort, false
+		}
+	}
+	return "", false
+}
+
+// TakesTemperature reports whether a temperature may be sent. reasons: the model
+// reasons over this request, or does so by default.
+func (c Capabilities) TakesTemperature(reasons bool) bool {
+	switch c.Sampling {
+	case SamplingNever:
+		return false
+	case SamplingWithoutReasoning:
+		return !reasons || c.Reasoning == ReasoningNone
+	}
+	return true
+}
 
 // JSON is a way of asking for structured output.
 type JSON string

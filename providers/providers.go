@@ -114,6 +114,25 @@ type Source struct {
 // Evident reports whether there is a search or a source to be seen.
 func (g Grounding) Evident() bool { return g.Searches > 0 || len(g.Queries) > 0 || len(g.Sources) > 0 }
 
+// UniqueSources are the sources that have an address, in the order in which it was
+// first named, each with the first title that was given for it.
+func UniqueSources(named []Source) []Source {
+	var unique []Source
+	at := make(map[string]int, len(named))
+	for _, source := range named {
+		i, known := at[source.URL]
+		switch {
+		case source.URL == "":
+		case !known:
+			at[source.URL] = len(unique)
+			unique = append(unique, source)
+		case unique[i].Title == "":
+			unique[i].Title = source.Title
+		}
+	}
+	return unique
+}
+
 // Finish says why the answer ended.
 type Finish string
 
