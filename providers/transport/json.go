@@ -2,6 +2,7 @@ package transport
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -17,4 +18,17 @@ func JSONText(req *providers.Request, text string) json.RawMessage {
 		return nil
 	}
 	return json.RawMessage(text)
+}
+
+// Count is a number of tokens in an answer. What is no such number reads as 0: an
+// odd count must not cost the answer that was paid for.
+type Count int64
+
+// UnmarshalJSON never fails.
+func (c *Count) UnmarshalJSON(raw []byte) error {
+	var n float64
+	if json.Unmarshal(raw, &n) == nil && n > 0 && n < math.MaxInt32 {
+		*c = Count(n)
+	}
+	return nil
 }

@@ -1,0 +1,73 @@
+package transport
+
+import (
+	"errors"
+	"regexp"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Formats knows in which way each model of an endpoint takes a schema; models
+// differ behind a gateway. The zero value knows nothing yet. It is safe for
+// concurrent use.
+type Formats struct {
+	mu      sync.Mutex
+	learned map[string]providers.JSON // by model; absent: providers.JSONSchema
+}
+
+// Of is the way in which model is asked now. known is what is known of it from
+// elsewhere; only providers.JSONAuto is found out.
+func (f *Formats) Of(model string, known providers.JSON) providers.JSON {
+	if known != providers.JSONAuto {
+		return known
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.current(model)
+}
+
+func (f *Formats) current(model string) providers.JSON {
+	if format, ok := f.learned[model]; ok {
+		return format
+	}
+	return providers.JSONSchema
+}
+
+// Learn takes err, the failure of a call whose schema was asked for in the given
+// way, and returns what the caller is told. Of many calls that fail together one
+// moves the model on and all are told to repeat.
+func (f *Formats) Learn(model string, known, asked providers.JSON, err error) error {
+	var failed *providers.Error
+	if known != providers.JSONAuto || asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.current(model) == asked {
+		if f.learned == nil {
+			f.learned = map[string]providers.JSON{}
+		}
+		f.learned[model] = map[providers.JSON]providers.JSON{providers.JSONSchema: providers.JSONObject, providers.JSONObject: providers.JSONNone}[asked]
+	}
+	failed.Err = providers.ErrAgain
+	return failed
+}
+
+var (
+	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
+	// What a gateway says when no upstream of the model takes all that was asked.
+	unrouted = regexp.MustCompile(`(?i)no endpoints found that can handle the requested parameters`)
+)
+
+// refusesFormat: the request was rejected, and what the endpoint says of it is
+// about structured output.
+func refusesFormat(err *providers.Error) bool {
+	switch err.Class {
+	case providers.BadRequest:
+		return aboutFormat.MatchString(err.Code + " " + err.Message)
+	case providers.ModelUnavailable:
+		return unrouted.MatchString(err.Message)
+	}
+	return false
+}
