@@ -19,6 +19,12 @@ type endpoints struct {
 	simulator *simulator.Server // in this process, if one was needed
 }
 
+// flavours are in what the endpoints that are known by name differ.
+var flavours = map[string]chat.Flavour{
+	"openai-chat": {MaxTokensField: "max_completion_tokens"},
+	"openrouter":  {Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true},
+}
+
 // openEndpoints makes those of known that pick chooses, with their keys. A
 // simulator without an address is started in this process.
 func openEndpoints(known map[string]config.Provider, env config.Lookup, slots int, pick func(config.Provider, error) error) (*endpoints, error) {
@@ -36,11 +42,7 @@ func openEndpoints(known map[string]config.Provider, env config.Lookup, slots in
 				return nil, err
 			}
 		}
-		field := "max_tokens"
-		if name == "openai-chat" {
-			field = "max_completion_tokens"
-		}
-		provider, err := chat.New(chat.Config{BaseURL: p.BaseURL, HTTPClient: client, MaxTokensField: field, JSON: providers.JSON(p.JSON)})
+		provider, err := chat.New(chat.Config{BaseURL: p.BaseURL, HTTPClient: client, JSON: providers.JSON(p.JSON), Flavour: flavours[name]})
 		if err != nil {
 			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}

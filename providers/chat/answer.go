@@ -1,9 +1,9 @@
 package chat
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
-	"math"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -17,12 +17,20 @@ type completion struct {
 	Choices []struct {
 		FinishReason string           `json:"finish_reason"`
 		Error        *json.RawMessage `json:"error"`
-		Message      struct {
-			Content content `json:"content"`
-			Refusal string  `json:"refusal"`
-		} `json:"message"`
+		Message      message          `json:"message"`
 	} `json:"choices"`
 	Usage *usage `json:"usage"`
+}
+
+type message struct {
+	Content     content   `json:"content"`
+	Refusal     string    `json:"refusal"`
+	Annotations citations `json:"annotations"`
+	// Where servers show what a model thought: OpenRouter and newer vLLM in the
+	// first, DeepSeek, xAI, LM Studio and older vLLM in the second, Mistral in
+	// parts of the content.
+	Reasoning        thought `json:"reasoning"`
+	ReasoningContent thought `json:"reasoning_content"`
 }
 
 // decode turns a whole answer into a result; its error is a *providers.Error.
@@ -42,8 +50,10 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.FailureIn(*choice.Error)
 	}
 	result := &providers.Result{
-		Text:      string(choice.Message.Content),
+		Text:      choice.Message.Content.text,
 		Usage:     c.Usage.normalised(),
+		Grounding: providers.Grounding{Searches: c.Usage.searches(), Sources: providers.UniqueSources(choice.Message.Annotations)},
+		Reasoning: cmp.Or(string(choice.Message.Reasoning), string(choice.Message.ReasoningContent), choice.Message.Content.thoughts),
 		Model:     c.Model,
 		RequestID: answer.RequestID,
 		Limits:    answer.Limits(),
@@ -66,40 +76,105 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 }
 
 // content is a message's text: a string, null, or a list of parts of which the
-// texts are joined (a reasoning model's thoughts are parts of another type).
-type content string
+// texts are joined, and a reasoning model's thoughts apart.
+type content struct {
+	text, thoughts string
+}
 
 // UnmarshalJSON accepts any of the three forms.
 func (c *content) UnmarshalJSON(raw []byte) error {
 	var parts []struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
+		Type     string          `json:"type"`
+		Text     string          `json:"text"`
+		Thinking json.RawMessage `json:"thinking"`
 	}
 	if json.Unmarshal(raw, &parts) != nil {
-		return json.Unmarshal(raw, (*string)(c))
+		return json.Unmarshal(raw, &c.text)
 	}
-	var text strings.Builder
+	var text, thoughts strings.Builder
 	for _, part := range parts {
-		if part.Type == "text" {
+		switch part.Type {
+		case "text":
 			text.WriteString(part.Text)
+		case "thinking":
+			thoughts.WriteString(thinking(part.Thinking))
 		}
 	}
-	*c = content(text.String())
+	c.text, c.thoughts = text.String(), thoughts.String()
+	return nil
+}
+
+// thinking is a part's thoughts: a string, or a list of texts.
+func thinking(raw json.RawMessage) string {
+	var texts []struct {
+		Text thought `json:"text"`
+	}
+	if json.Unmarshal(raw, &texts) != nil {
+		var text string
+		_ = json.Unmarshal(raw, &text) // leaves it empty
+		return text
+	}
+	var text strings.Builder
+	for _, t := range texts {
+		text.WriteString(string(t.Text))
+	}
+	return text.String()
+}
+
+// thought is text that an answer can do without: what is no text reads as none.
+type thought string
+
+// UnmarshalJSON never fails.
+func (t *thought) UnmarshalJSON(raw []byte) error {
+	_ = json.Unmarshal(raw, (*string)(t)) // leaves it empty
+	return nil
+}
+
+// citations are the pages that a message's annotations name.
+type citations []providers.Source
+
+// UnmarshalJSON never fails: other annotations, and forms not foreseen, are none.
+func (c *citations) UnmarshalJSON(raw []byte) error {
+	var annotations []struct {
+		Citation providers.Source `json:"url_citation"`
+	}
+	_ = json.Unmarshal(raw, &annotations) // keeps what could be read
+	for _, annotation := range annotations {
+		*c = append(*c, annotation.Citation)
+	}
 	return nil
 }
 
 type usage struct {
-	Prompt        count           `json:"prompt_tokens"`
-	Completion    count           `json:"completion_tokens"`
-	Total         count           `json:"total_tokens"`
-	CacheHit      count           `json:"prompt_cache_hit_tokens"` // DeepSeek
+	Prompt        transport.Count `json:"prompt_tokens"`
+	Completion    transport.Count `json:"completion_tokens"`
+	Total         transport.Count `json:"total_tokens"`
+	CacheHit      transport.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
 	Cost          json.RawMessage `json:"cost"`                    // OpenRouter, USD
 	PromptDetails struct {
-		Cached count `json:"cached_tokens"`
+		Cached transport.Count `json:"cached_tokens"`
 	} `json:"prompt_tokens_details"`
+	ServerTools struct {
+		Searches transport.Count `json:"web_search_requests"` // OpenRouter
+	} `json:"server_tool_use"`
 	CompletionDetails struct {
-		Reasoning count `json:"reasoning_tokens"`
+		Reasoning transport.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
+}
+
+// UnmarshalJSON never fails: a field of a form not foreseen costs that field.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	_ = json.Unmarshal(raw, (*fields)(u))
+	return nil
+}
+
+// searches is the number of searches that the provider says it made.
+func (u *usage) searches() int {
+	if u == nil {
+		return 0
+	}
+	return int(u.ServerTools.Searches)
 }
 
 func (u *usage) normalised() providers.Usage {
@@ -119,17 +194,4 @@ func (u *usage) normalised() providers.Usage {
 		Reasoning: int64(u.CompletionDetails.Reasoning),
 		CostUSD:   cost,
 	}
-}
-
-// count is a number of tokens. What is no such number reads as 0: an odd count
-// must not cost the answer that was paid for.
-type count int64
-
-// UnmarshalJSON never fails.
-func (c *count) UnmarshalJSON(raw []byte) error {
-	var n float64
-	if json.Unmarshal(raw, &n) == nil && n > 0 && n < math.MaxInt32 {
-		*c = count(n)
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
 func usd(v float64) *float64 { return &v }
@@ -44,7 +45,31 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "openrouter reports the cost",
 			body: `{"id":"gen-1","provider":"Novita","model":"meta-llama/llama-3.3-70b-instruct","error":null,"choices":[{"finish_reason":"stop","native_finish_reason":"eos","message":{"role":"assistant","content":"B.","reasoning":"hm"}}],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,"cost":0.000123,"is_byok":false}}`,
-			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "meta-llama/llama-3.3-70b-instruct", Usage: providers.Usage{Reported: true, Input: 10, Output: 2, CostUSD: usd(0.000123)}},
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "meta-llama/llama-3.3-70b-instruct", Usage: providers.Usage{Reported: true, Input: 10, Output: 2, CostUSD: usd(0.000123)}, Reasoning: "hm"},
+		},
+		{
+			// https://openrouter.ai/docs/guides/features/server-tools/web-search
+			name: "openrouter searches",
+			body: `{"model":"openai/gpt-5","choices":[{"finish_reason":"stop","message":{"content":"B.","annotations":[{"type":"url_citation","url_citation":{"url":"https://a.example/x","title":"A","content":"…","start_index":1,"end_index":9}},{"type":"file","file":{"hash":"h"}},{"type":"url_citation","url_citation":{"url":"https://a.example/x","title":"again"}},{"type":"url_citation","url_citation":{"url":"https://b.example"}}]}}],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,"server_tool_use":{"web_search_requests":2}}}`,
+			want: providers.Result{
+				Text: "B.", Finish: providers.FinishStop, Model: "openai/gpt-5", Usage: providers.Usage{Reported: true, Input: 10, Output: 2},
+				Grounding: providers.Grounding{Searches: 2, Sources: []providers.Source{{URL: "https://a.example/x", Title: "A"}, {URL: "https://b.example"}}},
+			},
+		},
+		{
+			// https://developers.openai.com/api/docs/guides/tools-web-search
+			name: "openai's search model",
+			body: `{"model":"gpt-5-search-api","choices":[{"index":0,"message":{"role":"assistant","content":"B.","refusal":null,"annotations":[{"type":"url_citation","url_citation":{"end_index":985,"start_index":764,"title":"T","url":"https://a.example"}}]},"finish_reason":"stop"}]}`,
+			want: providers.Result{
+				Text: "B.", Finish: providers.FinishStop, Model: "gpt-5-search-api",
+				Grounding: providers.Grounding{Sources: []providers.Source{{URL: "https://a.example", Title: "T"}}},
+			},
+		},
+		{
+			// https://api-docs.deepseek.com/guides/reasoning_model
+			name: "deepseek reasons",
+			body: `{"model":"deepseek-reasoner","choices":[{"message":{"content":"B.","reasoning_content":"hm"},"finish_reason":"stop"}],"usage":{"prompt_tokens":30,"completion_tokens":9,"total_tokens":39,"completion_tokens_details":{"reasoning_tokens":7}}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "deepseek-reasoner", Reasoning: "hm", Usage: providers.Usage{Reported: true, Input: 30, Output: 9, Reasoning: 7}},
 		},
 		{
 			name: "vllm, without usage details",
@@ -64,7 +89,12 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "mistral's thoughts are parts",
 			body: `{"model":"magistral","choices":[{"message":{"content":[{"type":"thinking","thinking":[{"type":"text","text":"hm"}]},{"type":"text","text":"B"},{"type":"text","text":"."}]},"finish_reason":"model_length"}]}`,
-			want: providers.Result{Text: "B.", Finish: providers.FinishTruncated, Model: "magistral"},
+			want: providers.Result{Text: "B.", Finish: providers.FinishTruncated, Model: "magistral", Reasoning: "hm"},
+		},
+		{
+			name: "evidence of forms not foreseen",
+			body: `{"choices":[{"message":{"content":[{"type":"thinking","thinking":"so"},{"type":"thinking","thinking":7},{"type":"text","text":"B."}],"reasoning":{"steps":[]},"annotations":{"url_citation":1}},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5,"prompt_tokens_details":[],"server_tool_use":"none"}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Reasoning: "so", Usage: providers.Usage{Reported: true, Input: 3, Output: 2}},
 		},
 		{
 			name: "counts that are no whole numbers, and no finish reason",
@@ -198,25 +228,24 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func FuzzAnswer(f *testing.F) {
+func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"choices":[{"message":{"content":"B"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1e99}}`,
 		`{"choices":[{"message":{"content":[{"type":"text","text":"B"}],"refusal":"no"}}]}`,
+		`{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}],"reasoning":"x","annotations":[{"url_citation":{"url":"u","title":"t"}}]}}]}`,
+		`{"usage":{"server_tool_use":{"web_search_requests":3},"cost":0.1},"choices":[{"finish_reason":"length","message":{"content":null,"reasoning_content":"y"}}]}`,
 		`{"error":{"code":429}}`, `{"error":"x"}`, `{"choices":[{"error":null}]}`, `null`, `[]`, `{"usage":null}`,
 	} {
 		f.Add([]byte(seed))
 	}
-	var body []byte
-	provider := endpoint(f, Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
-	f.Fuzz(func(t *testing.T, answer []byte) {
-		body = answer
-		result, err := provider.Call(t.Context(), request())
+	f.Fuzz(func(t *testing.T, body []byte) {
+		result, err := decode(&transport.Answer{Body: body})
 		var failed *providers.Error
 		switch {
-		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
-			t.Errorf("result of %q: got %+v", answer, result)
+		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0 || result.Grounding.Searches < 0):
+			t.Errorf("result of %q: got %+v", body, result)
 		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", answer, err, result)
+			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", body, err, result)
 		}
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -65,7 +64,7 @@ func TestRequestOnTheWire(t *testing.T) {
 			`{"max_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low",` + schema + `,"seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 		{
-			"openai's field, prompt alone", Config{MaxTokensField: "max_completion_tokens", JSON: providers.JSONNone}, full,
+			"openai's field, prompt alone", Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}, JSON: providers.JSONNone}, full,
 			`{"max_completion_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low","seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 	} {
@@ -97,16 +96,121 @@ func TestRequestOnTheWire(t *testing.T) {
 	}
 }
 
+// TestRequestsByCapabilities holds bodies as the vendors document them for models
+// and endpoints that differ.
+func TestRequestsByCapabilities(t *testing.T) {
+	t.Parallel()
+	warm := 0.5
+	const head = `{"messages":[{"role":"user","content":"a or b?"}],"model":"m1"`
+	const schema = `"response_format":{"json_schema":{"name":"v","schema":{},"strict":true},"type":"json_schema"}`
+	reasoning := providers.Capabilities{Reasoning: providers.ReasoningEffort, Efforts: []string{"none", "low", "high"}, Sampling: providers.SamplingWithoutReasoning}
+	gateway := Flavour{Effort: EffortObject, Search: SearchTool, RequireParameters: true}
+	for _, test := range []struct {
+		name    string
+		config  Config
+		caps    providers.Capabilities
+		req     providers.Request
+		body    string
+		dropped []string
+	}{
+		// https://developers.openai.com/api/docs/guides/reasoning
+		{"a reasoning model", Config{}, reasoning, providers.Request{ReasoningEffort: "low", Temperature: &warm}, head + `,"reasoning_effort":"low"}`, []string{"temperature"}},
+		{"by its own default", Config{}, reasoning, providers.Request{Temperature: &warm}, head + `}`, []string{"temperature"}},
+		{"told not to reason", Config{}, reasoning, providers.Request{ReasoningEffort: "none", Temperature: &warm}, head + `,"reasoning_effort":"none","temperature":0.5}`, nil},
+		{"told to reason", Config{}, reasoning, providers.Request{Reason: true}, head + `,"reasoning_effort":"low"}`, nil},
+		{"an effort that it does not take", Config{}, reasoning, providers.Request{ReasoningEffort: "xhigh"}, head + `}`, []string{"reasoning_effort"}},
+		{"a temperature that it does not take", Config{}, providers.Capabilities{Sampling: providers.SamplingNever}, providers.Request{Temperature: &warm, Extra: map[string]any{"temperature": 1}}, head + `}`, []string{"temperature"}},
+		{"a model that does not reason", Config{}, providers.Capabilities{Reasoning: providers.ReasoningNone, Sampling: providers.SamplingWithoutReasoning}, providers.Request{ReasoningEffort: "low", Reason: true, Temperature: &warm}, head + `,"temperature":0.5}`, []string{"reasoning_effort"}},
+		{"an endpoint without efforts", Config{Flavour: Flavour{Effort: EffortAbsent}}, reasoning, providers.Request{ReasoningEffort: "low", Reason: true}, head + `}`, []string{"reasoning_effort"}},
+		// https://openrouter.ai/docs/use-cases/reasoning-tokens
+		{"an effort in an object", Config{Flavour: gateway}, providers.Capabilities{}, providers.Request{ReasoningEffort: "high"}, head + `,"reasoning":{"effort":"high"}}`, nil},
+		{"reasoning switched on", Config{Flavour: gateway}, providers.Capabilities{}, providers.Request{Reason: true}, head + `,"reasoning":{"enabled":true}}`, nil},
+		{"reasoning that is not there", Config{Flavour: gateway}, providers.Capabilities{Reasoning: providers.ReasoningNone}, providers.Request{Reason: true}, head + `}`, nil},
+		// https://developers.openai.com/api/docs/guides/tools-web-search
+		{"search as a field", Config{}, providers.Capabilities{Search: "web_search_options"}, providers.Request{Search: true}, head + `,"web_search_options":{}}`, nil},
+		{
+			"search as a field with more in it", Config{}, providers.Capabilities{Search: "web_search_options"},
+			providers.Request{Search: true, Extra: map[string]any{"web_search_options": map[string]any{"search_context_size": "low"}}},
+			head + `,"web_search_options":{"search_context_size":"low"}}`, nil,
+		},
+		// https://openrouter.ai/docs/guides/features/server-tools/web-search
+		{"search as a tool", Config{Flavour: gateway}, providers.Capabilities{Search: "openrouter:web_search"}, providers.Request{Search: true}, head + `,"tools":[{"type":"openrouter:web_search"}]}`, nil},
+		// https://openrouter.ai/docs/guides/routing/provider-selection
+		{
+			"a schema that is routed", Config{Flavour: gateway}, providers.Capabilities{JSON: providers.JSONSchema},
+			providers.Request{Schema: &providers.Schema{Name: "v", Schema: json.RawMessage(`{}`)}, Extra: map[string]any{"provider": map[string]any{"order": []string{"x"}}}},
+			head + `,"provider":{"order":["x"],"require_parameters":true},` + schema + `}`, nil,
+		},
+		{
+			"both in one", Config{}, providers.Capabilities{Search: "web_search_options", JSONWithSearch: true},
+			providers.Request{Search: true, Schema: &providers.Schema{Name: "v", Schema: json.RawMessage(`{}`)}},
+			head + `,` + schema + `,"web_search_options":{}}`, nil,
+		},
+		{
+			"a model that takes any object", Config{}, providers.Capabilities{JSON: providers.JSONObject},
+			providers.Request{Schema: &providers.Schema{Name: "v"}}, head + `,"response_format":{"type":"json_object"}}`, nil,
+		},
+		{
+			"the configuration wins", Config{JSON: providers.JSONNone}, providers.Capabilities{JSON: providers.JSONSchema},
+			providers.Request{Schema: &providers.Schema{Name: "v"}}, head + `}`, nil,
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			var body string
+			test.config.Capabilities = func(model string) providers.Capabilities {
+				if model != "m1" {
+					t.Errorf("asked about %q", model)
+				}
+				return test.caps
+			}
+			provider := endpoint(t, test.config, func(w http.ResponseWriter, r *http.Request) {
+				raw, _ := io.ReadAll(r.Body)
+				body = string(raw)
+				_, _ = io.WriteString(w, `{"choices":[{"message":{"content":"b"}}]}`)
+			})
+			test.req.Model, test.req.Messages = "m1", []providers.Message{{Role: providers.User, Content: "a or b?"}}
+			result, err := provider.Call(t.Context(), &test.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.body, body); diff != "" {
+				t.Errorf("body (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(test.dropped, result.Dropped); diff != "" {
+				t.Errorf("dropped (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestRequestsThatCannotBeSent(t *testing.T) {
 	t.Parallel()
-	provider := endpoint(t, Config{}, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
-	brokenKey, unencodable := request(), request()
-	brokenKey.Key = "sk-1\n"
-	unencodable.Extra = map[string]any{"f": func() {}}
-	for want, req := range map[providers.Class]*providers.Request{providers.Auth: brokenKey, providers.BadRequest: unencodable} {
-		if _, err := provider.Call(t.Context(), req); providers.ClassOf(err) != want {
-			t.Errorf("got %v, want class %s", err, want)
-		}
+	caps := func(model string) providers.Capabilities {
+		return providers.Capabilities{Search: map[string]string{"searching": "web_search_options"}[model]}
+	}
+	for name, test := range map[string]struct {
+		change func(*providers.Request)
+		want   providers.Class
+	}{
+		"a broken key":         {func(r *providers.Request) { r.Key = "sk-1\n" }, providers.Auth},
+		"what JSON cannot say": {func(r *providers.Request) { r.Extra = map[string]any{"f": func() {}} }, providers.BadRequest},
+		"no search":            {func(r *providers.Request) { r.Search = true }, providers.BadRequest},
+		"search beside a schema": {func(r *providers.Request) {
+			r.Model, r.Search, r.Schema = "searching", true, &providers.Schema{Name: "v"}
+		}, providers.BadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			provider := endpoint(t, Config{Capabilities: caps}, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+			req := request()
+			test.change(req)
+			_, err := provider.Call(t.Context(), req)
+			var failed *providers.Error
+			if !errors.As(err, &failed) || failed.Class != test.want || failed.MayBeBilled || failed.Message == "" {
+				t.Errorf("got %+v, want class %s, unbilled", err, test.want)
+			}
+		})
 	}
 }
 
@@ -182,62 +286,13 @@ func TestAFixedWayIsNotChanged(t *testing.T) {
 	}
 }
 
-func TestManyCallsLearnOneStepTogether(t *testing.T) {
-	t.Parallel()
-	const calls = 8
-	var arrived sync.WaitGroup
-	arrived.Add(calls)
-	handler, _ := asks("json_schema")
-	var first atomic.Int32
-	provider := endpoint(t, Config{}, func(w http.ResponseWriter, r *http.Request) {
-		if first.Add(1) <= calls {
-			arrived.Done()
-			arrived.Wait() // all are under way with json_schema before one is refused
-		}
-		handler(w, r)
-	})
-	var wg sync.WaitGroup
-	for range calls {
-		wg.Go(func() {
-			if _, err := provider.Call(t.Context(), structured("m1")); !errors.Is(err, providers.ErrAgain) {
-				t.Errorf("got %v, want ErrAgain", err)
-			}
-		})
-	}
-	wg.Wait()
-	if got := provider.formats.of(structured("m1")); got != providers.JSONObject {
-		t.Errorf("after %d refusals of json_schema: got %q, want %q", calls, got, providers.JSONObject)
-	}
-	refused := func() error { return &providers.Error{Class: providers.BadRequest, Message: "no response_format"} }
-	for _, asked := range []providers.JSON{providers.JSONObject, providers.JSONSchema} { // the second is an old call, refused late
-		if err := provider.formats.learn("m1", asked, refused()); !errors.Is(err, providers.ErrAgain) {
-			t.Errorf("%q refused: got %v, want ErrAgain", asked, err)
-		}
-		if got := provider.formats.of(structured("m1")); got != providers.JSONNone {
-			t.Errorf("after %q was refused: got %q, want %q", asked, got, providers.JSONNone)
-		}
-	}
-}
-
-func TestOtherBadRequestsTeachNothing(t *testing.T) {
-	t.Parallel()
-	provider := endpoint(t, Config{}, func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusBadRequest)
-		_, _ = io.WriteString(w, `{"error":{"message":"temperature must be at most 2"}}`)
-	})
-	if _, err := provider.Call(t.Context(), structured("m1")); errors.Is(err, providers.ErrAgain) {
-		t.Errorf("got %v, want no ErrAgain", err)
-	}
-	if got := provider.formats.of(structured("m1")); got != providers.JSONSchema {
-		t.Errorf("got %q, want %q", got, providers.JSONSchema)
-	}
-}
-
 func TestNewRefusesBadConfig(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{
 		{HTTPClient: http.DefaultClient},
 		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", JSON: "yes"},
+		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Effort: "some"}},
+		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Search: "deep"}},
 	} {
 		if _, err := New(config); err == nil {
 			t.Errorf("New(%+v): got no error", config)

@@ -1,0 +1,101 @@
+package chat
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// encode builds the body and names the fields of the request that the model does
+// not take. The request's own fields win over Extra's; keys are sorted, so that
+// the same request is the same bytes.
+func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
+	body := make(map[string]any, len(req.Extra)+8)
+	maps.Copy(body, req.Extra)
+	delete(body, "stream") // the answer is read as one JSON object
+	body["model"] = req.Model
+	body["messages"] = req.Messages
+	if req.MaxOutputTokens > 0 {
+		body[f.MaxTokensField] = req.MaxOutputTokens
+	}
+	effort, refused := f.addReasoning(body, req, caps)
+	if refused {
+		dropped = append(dropped, "reasoning_effort")
+	}
+	if req.Temperature != nil {
+		if caps.TakesTemperature(effort != "none") {
+			body["temperature"] = *req.Temperature
+		} else {
+			delete(body, "temperature")
+			dropped = append(dropped, "temperature")
+		}
+	}
+	if asked := responseFormat(format, req.Schema); asked != nil {
+		body["response_format"] = asked
+		if f.RequireParameters {
+			body["provider"] = requireParameters(req.Extra["provider"])
+		}
+	}
+	if req.Search {
+		f.addSearch(body, caps.Search)
+	}
+	raw, err = json.Marshal(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	return raw, dropped, nil
+}
+
+// addReasoning asks for the effort in the endpoint's style and returns it.
+func (f Flavour) addReasoning(body map[string]any, req *providers.Request, caps providers.Capabilities) (effort string, refused bool) {
+	effort, refused = caps.Effort(req)
+	switch {
+	case f.Effort == EffortAbsent:
+		return "", req.ReasoningEffort != ""
+	case f.Effort == EffortObject && effort != "":
+		body["reasoning"] = map[string]any{"effort": effort}
+	case f.Effort == EffortObject && req.Reason && caps.Reasoning != providers.ReasoningNone:
+		body["reasoning"] = map[string]any{"enabled": true}
+	case effort != "":
+		body["reasoning_effort"] = effort
+	}
+	return effort, refused
+}
+
+func (f Flavour) addSearch(body map[string]any, name string) {
+	if f.Search == SearchTool {
+		body["tools"] = []any{map[string]any{"type": name}}
+		return
+	}
+	if _, set := body[name]; !set { // Extra may say more of it
+		body[name] = map[string]any{}
+	}
+}
+
+// responseFormat is the body's response_format; nil: none.
+func responseFormat(j providers.JSON, schema *providers.Schema) any {
+	switch {
+	case schema == nil:
+		return nil
+	case j == providers.JSONSchema:
+		return map[string]any{
+			"type":        "json_schema",
+			"json_schema": map[string]any{"name": schema.Name, "schema": schema.Schema, "strict": true},
+		}
+	case j == providers.JSONObject:
+		return map[string]any{"type": "json_object"}
+	}
+	return nil
+}
+
+// requireParameters adds to what the request's Extra says of routing.
+func requireParameters(routing any) map[string]any {
+	required := map[string]any{}
+	if given, ok := routing.(map[string]any); ok {
+		maps.Copy(required, given)
+	}
+	required["require_parameters"] = true
+	return required
+}
