@@ -20,13 +20,18 @@ test: redis ## run every test with the race detector
 	go test -race -shuffle=on -timeout 10m ./...
 
 .PHONY: check
-check: test vet check-deploy ## what must hold before a commit lands: test, vet, check-deploy, each benchmark once
+check: test vet check-deploy conformance ## what must hold before a commit lands: test, vet, check-deploy, conformance, each benchmark once
 	go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 .PHONY: check-deploy
 check-deploy: redis ## build what the Dockerfile builds; check it, compose, manifests and docs/fleet.md
 	cd deploy/check && go vet . && go test -timeout 10m .
+
+# Without the race detector, with which the SDKs take minutes to build.
+.PHONY: conformance
+conformance: ## have the providers' official SDKs judge the simulator and what the dialects send
+	cd conformance && go test -timeout 10m .
 
 .PHONY: vet
 vet: ## vet for Linux, macOS and Windows
@@ -40,6 +45,7 @@ lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
 	$< run ./...
 	cd deploy/check && $< run ./...
 	cd bench && $< run ./...
+	cd conformance && $< run ./...
 
 $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)

@@ -99,7 +99,8 @@ func (chat) answer(c *call) any {
 		"model":   c.req.model,
 		"choices": []any{map[string]any{
 			"index":         0,
-			"message":       message{Role: "assistant", Content: c.plan.text},
+			"message":       map[string]any{"role": "assistant", "content": c.plan.text, "refusal": nil},
+			"logprobs":      nil,
 			"finish_reason": finish,
 		}},
 		"usage": usage,

@@ -26,13 +26,13 @@ func TestChatOnTheWire(t *testing.T) {
 		"an answer cut by its bound": {
 			`{"model":"careful","max_completion_tokens":3,"messages":[{"role":"user","content":"Say something."}]}`, 200,
 			`{"object":"chat.completion","model":"careful",
-			"choices":[{"index":0,"message":{"role":"assistant","content":"This is a si"},"finish_reason":"length"}],
+			"choices":[{"index":0,"message":{"role":"assistant","content":"This is a si","refusal":null},"logprobs":null,"finish_reason":"length"}],
 			"usage":{"prompt_tokens":8,"completion_tokens":3,"total_tokens":11}}`,
 		},
 		"an answer with reasoning": {
 			`{"model":"long","messages":[{"role":"user","content":[{"type":"text","text":"Say"},{"type":"text","text":"something."}]}]}`, 200,
 			`{"object":"chat.completion","model":"long",
-			"choices":[{"index":0,"message":{"role":"assistant","content":"This is a simulated answer. I was shown 2 words and 0 documents, and no verdict was asked that I know how to give."},"finish_reason":"stop"}],
+			"choices":[{"index":0,"message":{"role":"assistant","content":"This is a simulated answer. I was shown 2 words and 0 documents, and no verdict was asked that I know how to give.","refusal":null},"logprobs":null,"finish_reason":"stop"}],
 			"usage":{"prompt_tokens":8,"completion_tokens":50,"total_tokens":58,"completion_tokens_details":{"reasoning_tokens":21}}}`,
 		},
 		"no JSON": {

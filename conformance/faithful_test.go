@@ -1,0 +1,96 @@
+package conformance
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// faithful fails for everything in which an answer is not what its SDK's
+// specification says: a field that is required and missing, one of another type,
+// one that the SDK does not know. decoded is a type of the OpenAI or the Anthropic
+// SDK; these say of each field what came.
+func faithful(t *testing.T, decoded any) {
+	t.Helper()
+	for _, problem := range unfaithful("answer", reflect.ValueOf(decoded)) {
+		t.Error(problem)
+	}
+}
+
+func unfaithful(place string, v reflect.Value) (problems []string) {
+	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
+		if v.IsNil() {
+			return []string{place + " is of a kind that the SDK does not know"}
+		}
+		v = v.Elem()
+	}
+	if v.Kind() == reflect.Slice {
+		for i := range v.Len() {
+			problems = append(problems, unfaithful(fmt.Sprintf("%s.%d", place, i), v.Index(i))...)
+		}
+		return problems
+	}
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	if variant := v.MethodByName("AsAny"); variant.IsValid() { // one of several types
+		return unfaithful(place, variant.Call(nil)[0])
+	}
+	came := v.FieldByName("JSON")
+	if !came.IsValid() {
+		return nil
+	}
+	if extra := came.FieldByName("ExtraFields"); extra.IsValid() {
+		for _, name := range extra.MapKeys() {
+			problems = append(problems, fmt.Sprintf("%s.%s is not known", place, name))
+		}
+	}
+	for i := range v.NumField() {
+		problems = append(problems, unfaithfulField(place, v.Type().Field(i), v.Field(i), came)...)
+	}
+	return problems
+}
+
+func unfaithfulField(place string, field reflect.StructField, value, came reflect.Value) []string {
+	meta := came.FieldByName(field.Name)
+	if !meta.IsValid() {
+		return nil
+	}
+	name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+	place += "." + name
+	constant, fixed := field.Tag.Lookup("default")
+	what := meta.Interface().(interface {
+		Raw() string
+		Valid() bool
+	})
+	switch raw := what.Raw(); {
+	case raw == "":
+		if fixed || strings.Contains(field.Tag.Get("api"), "required") {
+			return []string{place + " is missing"}
+		}
+		return nil
+	case raw == "null":
+		return nil
+	case !what.Valid() || !fits(field.Type.Kind(), raw): // the SDKs read "1" as a number
+		return []string{fmt.Sprintf("%s is %s, which is not a %s", place, raw, field.Type)}
+	case fixed && value.String() != constant:
+		return []string{fmt.Sprintf("%s is %q, want %q", place, value, constant)}
+	}
+	return unfaithful(place, value)
+}
+
+// fits reports whether raw JSON is of a field's kind.
+func fits(kind reflect.Kind, raw string) bool {
+	switch kind {
+	case reflect.String:
+		return raw[0] == '"'
+	case reflect.Bool:
+		return raw == "true" || raw == "false"
+	case reflect.Int64, reflect.Float64:
+		return strings.Trim(raw, "-+.eE0123456789") == ""
+	case reflect.Slice:
+		return raw[0] == '['
+	}
+	return true
+}

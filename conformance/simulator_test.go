@@ -1,0 +1,30 @@
+package conformance
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+func simulated(t *testing.T, config simulator.Config) *simulator.Server {
+	t.Helper()
+	server, err := simulator.Listen("127.0.0.1:0", config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return server
+}
+
+// twoDocuments is a prompt for a verdict, of which a is the better.
+var twoDocuments = strings.Join([]string{
+	`<document id="a" fence="0badcafe">`, "A clean sentence stands here.", `</document fence="0badcafe">`,
+	`<document id="b" fence="0badcafe">`, "a uncleen sentense stand here", `</document fence="0badcafe">`,
+}, "\n")
+
+const better = `"winner_doc_id":"a"`
