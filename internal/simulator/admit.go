@@ -34,6 +34,7 @@ type refusal struct {
 	unknown  string        // the model
 	limit    string        // its name in the counts
 	counted  quantity      // by it
+	window   time.Duration // of it, if it has one
 	message  string        // that of the error
 	tooLarge bool          // no wait can help
 	wait     time.Duration // until there is room; 0: nobody knows
@@ -51,11 +52,14 @@ func longer(a, b *refusal) *refusal {
 func (r *refusal) problem(hint time.Duration) problem {
 	if r.unknown != "" {
 		return problem{
-			failure: modelUnavailable,
+			failure: ModelUnavailable,
 			message: "The model " + strconv.Quote(r.unknown) + " does not exist; there are careful, average, careless and those of the simulator's configuration",
 		}
 	}
-	p := problem{failure: rateLimited, message: r.message, counted: r.counted}
+	p := problem{failure: RateLimited, message: r.message, counted: r.counted, window: r.window}
+	if r.window >= day {
+		p.failure = QuotaDaily
+	}
 	if !r.tooLarge {
 		p.wait = cmp.Or(hint, r.wait)
 	}
@@ -83,7 +87,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 	c.luck = fmt.Sprint(s.config.Seed, prompt, times.taken)
 	c.taken = times.taken + 1
 	c.plan = s.plan(c, text)
-	c.spends = spending{input: req.inputTokens(), output: c.plan.output}
+	c.spends = spending{input: req.inputTokens() + c.plan.found.tokens(), output: c.plan.output}
 	scopes := [2]*scope{s.all, model}
 	var refused *refusal
 	for _, scope := range scopes {

@@ -79,10 +79,22 @@ func roundedUp(d, unit time.Duration) string {
 	return strconv.FormatFloat(math.Ceil(float64(d)/float64(unit)), 'f', 0, 64)
 }
 
+func (chat) key(h http.Header) (name, key string) { return bearer(h) }
+
+// bearer is the key of an Authorization header.
+func bearer(h http.Header) (name, key string) {
+	key, _ = strings.CutPrefix(h.Get("Authorization"), "Bearer ")
+	return "Authorization", key
+}
+
 func (chat) answer(c *call) any {
+	said := map[string]any{"role": "assistant", "content": c.plan.text, "refusal": nil}
 	finish := "stop"
-	if c.plan.truncated {
+	switch c.plan.finish {
+	case truncated, overflowing:
 		finish = "length"
+	case refused:
+		said["content"], said["refusal"] = nil, c.plan.text
 	}
 	usage := map[string]any{
 		"prompt_tokens":     c.spends.input,
@@ -97,38 +109,60 @@ func (chat) answer(c *call) any {
 		"object":  "chat.completion",
 		"created": time.Now().Unix(),
 		"model":   c.req.model,
-		"choices": []any{map[string]any{
-			"index":         0,
-			"message":       map[string]any{"role": "assistant", "content": c.plan.text, "refusal": nil},
-			"logprobs":      nil,
-			"finish_reason": finish,
-		}},
-		"usage": usage,
+		"choices": []any{map[string]any{"index": 0, "message": said, "logprobs": nil, "finish_reason": finish}},
+		"usage":   usage,
 	}
 }
 
-func (chat) problem(p problem) (status int, body any) {
-	kind, code := "invalid_request_error", ""
-	switch p.failure {
-	case rateLimited:
-		status, kind = http.StatusTooManyRequests, "rate_limit_error"
-		if p.counted != "" {
-			kind, code = string(p.counted), "rate_limit_exceeded"
-		}
-	case overloaded:
-		status, kind = http.StatusServiceUnavailable, "overloaded_error"
-	case serverError:
-		status, kind = http.StatusInternalServerError, "server_error"
-	case modelUnavailable:
-		status, code = http.StatusNotFound, "model_not_found"
-	case withoutSchema:
-		status, p.message = http.StatusBadRequest, "This response_format type is not supported: json_schema"
+// words are how a dialect tells a failure.
+type words struct {
+	status     int
+	kind, code string // the latter may be empty
+	message    string
+}
+
+var chatWords = map[Failure]words{
+	RateLimited:      {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down."},
+	QuotaDaily:       {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down."},
+	QuotaBilling:     {429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."},
+	Overloaded:       {503, "overloaded_error", "", "The engine is currently overloaded, please try again later."},
+	ServerError:      {500, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
+	FailedIn200:      {200, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
+	Loading:          {503, "unavailable_error", "", "Loading model"},
+	ContextLength:    {400, "invalid_request_error", "context_length_exceeded", ""},
+	Refused:          {400, "invalid_request_error", "invalid_prompt", "Invalid prompt: your prompt was flagged as potentially violating our usage policy."},
+	Auth:             {401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."},
+	keyMissing:       {401, "invalid_request_error", "", "You didn't provide an API key in an Authorization header using Bearer auth."},
+	ModelUnavailable: {404, "invalid_request_error", "model_not_found", "The model `%s` does not exist or you do not have access to it."},
+	BadRequest:       {400, "invalid_request_error", "", "Invalid value in the request."},
+	withoutSchema:    {400, "invalid_request_error", "", "This response_format type is not supported: json_schema"},
+	searchAndJSON:    {400, "invalid_request_error", "", "Web Search cannot be used with JSON mode."},
+}
+
+func (chat) problem(c *call, p problem) (status int, body any) { return openaiProblem(c, p) }
+
+// openaiProblem is an error as both of OpenAI's dialects have it.
+func openaiProblem(c *call, p problem) (status int, body any) {
+	said := chatWords[p.failure]
+	message := p.message
+	switch {
+	case message != "":
+	case p.failure == ContextLength:
+		has, most := c.excess()
+		message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", most, has)
+	case strings.Contains(said.message, "%s"):
+		message = fmt.Sprintf(said.message, c.req.model)
 	default:
-		status = http.StatusBadRequest
+		message = said.message
 	}
-	object := map[string]any{"message": p.message, "type": kind, "param": nil, "code": nil}
-	if code != "" {
-		object["code"] = code
+	object := map[string]any{"message": message, "type": said.kind, "param": nil, "code": nil}
+	switch {
+	case p.status != 0 && p.failure == RateLimited: // asked for by its status
+		object["type"] = "rate_limit_error"
+	case p.counted != "":
+		object["type"], object["code"] = p.counted, said.code
+	case said.code != "":
+		object["code"] = said.code
 	}
-	return cmp.Or(p.status, status), map[string]any{"error": object}
+	return cmp.Or(p.status, said.status), map[string]any{"error": object}
 }

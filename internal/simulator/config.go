@@ -13,6 +13,9 @@ type Config struct {
 	Limits           // of the endpoint: all models together
 	Behaviour        // of every model that has none of its own
 	Seed      uint64 `json:"seed,omitempty"` // other seeds, other luck
+	// Keys are those that are taken; a request with another, or without, is
+	// refused before it counts anywhere but in Stats.Keys. Empty: any is taken.
+	Keys []string `json:"keys,omitempty"`
 	// KeepArrivals is how many of the latest arrivals can be asked for. 0: none.
 	KeepArrivals int `json:"keep_arrivals,omitempty"`
 	// Models sets limits and behaviour for models by name, and admits names
@@ -71,10 +74,22 @@ type Behaviour struct {
 	FailRate       float64 `json:"fail_rate,omitempty"`       // share of calls answered with FailStatus
 	FailEvery      int     `json:"fail_every,omitempty"`      // one prompt in so many fails, when it is first taken only; 0: none
 	FailStatus     int     `json:"fail_status,omitempty"`     // 400 to 599; 0: 500
+	FailAs         Failure `json:"fail_as,omitempty"`         // what the failure is instead, in the dialect's own words; empty: FailStatus
 	HangRate       float64 `json:"hang_rate,omitempty"`       // share of calls never answered
 	CutRate        float64 `json:"cut_rate,omitempty"`        // share of answers cut off in the middle of the body
 	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text that is not what was asked
-	WithoutSchemas bool    `json:"without_schemas,omitempty"` // response_format json_schema is answered 400
+	RefuseRate     float64 `json:"refuse_rate,omitempty"`     // share of answers that decline
+	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as if the request's bound were there
+	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers without a search where one was offered
+	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
+	WithoutSchemas bool    `json:"without_schemas,omitempty"` // a JSON schema is answered 400
+	// SearchWithJSON is how search and JSON go together; empty: as in the dialect,
+	// which refuses them for Gemini before 3 and else allows them.
+	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`
+	Pauses         int            `json:"pauses,omitempty"`         // turns of a search that end in a pause before the answer, where a dialect has that
+	ContextWindow  int            `json:"context_window,omitempty"` // tokens of input and output; 0: without an end
+	AnswerBytes    int            `json:"answer_bytes,omitempty"`   // the text is filled up to so many, whatever was asked; its tokens stay
+	Trickle        Span           `json:"trickle,omitzero"`         // from the first byte of an answer to its last
 
 	// Answers of 429 although no limit is exceeded, as if other clients of the
 	// account had met one.
@@ -86,6 +101,17 @@ type Behaviour struct {
 	Hints               Hint `json:"hints,omitempty"`                 // how the hint is sent
 	WithoutLimitHeaders bool `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
 }
+
+// SearchWithJSON is how a model takes a request for search and JSON at once.
+type SearchWithJSON string
+
+// The ways to take it: search and answer in JSON, answer 400, or answer in JSON
+// without a search and say nothing of it.
+const (
+	SearchAllowed SearchWithJSON = "allowed"
+	SearchRefused SearchWithJSON = "refused"
+	SearchIgnored SearchWithJSON = "ignored"
+)
 
 // Hint is which headers hint when to come back.
 type Hint string
@@ -101,6 +127,9 @@ const (
 // Validate joins every problem found.
 func (c Config) Validate() error {
 	problems := []error{c.Limits.validate(""), c.Behaviour.validate("")}
+	if slices.Contains(c.Keys, "") {
+		problems = append(problems, errors.New("keys: one is empty"))
+	}
 	if c.KeepArrivals < 0 {
 		problems = append(problems, fmt.Errorf("keep_arrivals: %d: want 0 or more", c.KeepArrivals))
 	}
@@ -147,7 +176,8 @@ func (b Behaviour) validate(where string) error {
 		value float64
 	}{
 		{"fail_rate", b.FailRate}, {"hang_rate", b.HangRate}, {"cut_rate", b.CutRate}, {"malformed_rate", b.MalformedRate},
-		{"throttle_rate", b.ThrottleRate},
+		{"throttle_rate", b.ThrottleRate}, {"refuse_rate", b.RefuseRate}, {"truncate_rate", b.TruncateRate},
+		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate},
 	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))
@@ -156,7 +186,7 @@ func (b Behaviour) validate(where string) error {
 	for _, span := range []struct {
 		name  string
 		value Span
-	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}} {
+	}{{"latency", b.Latency}, {"retry_after", b.RetryAfter}, {"throttle_between", b.ThrottleBetween}, {"trickle", b.Trickle}} {
 		if span.value.Min < 0 || span.value.Max < span.value.Min {
 			problems = append(problems, fmt.Errorf("%s%s: %v..%v: want a range", where, span.name, span.value.Min, span.value.Max))
 		}
@@ -164,13 +194,27 @@ func (b Behaviour) validate(where string) error {
 	if r := b.AnswerTokens; r != (Range{}) && (r.Min < 1 || r.Max < r.Min) {
 		problems = append(problems, fmt.Errorf("%sanswer_tokens: %d..%d: want a range above 0", where, r.Min, r.Max))
 	}
-	for _, every := range []struct {
+	for _, number := range []struct {
 		name  string
 		value int
-	}{{"fail_every", b.FailEvery}, {"throttle_every", b.ThrottleEvery}} {
-		if every.value < 0 {
-			problems = append(problems, fmt.Errorf("%s%s: %d: want 0 or more", where, every.name, every.value))
+	}{
+		{"fail_every", b.FailEvery}, {"throttle_every", b.ThrottleEvery}, {"pauses", b.Pauses},
+		{"context_window", b.ContextWindow}, {"answer_bytes", b.AnswerBytes},
+	} {
+		if number.value < 0 {
+			problems = append(problems, fmt.Errorf("%s%s: %d: want 0 or more", where, number.name, number.value))
 		}
+	}
+	switch b.SearchWithJSON {
+	case "", SearchAllowed, SearchRefused, SearchIgnored:
+	default:
+		problems = append(problems, fmt.Errorf("%ssearch_with_json: %q: want allowed, refused or ignored", where, b.SearchWithJSON))
+	}
+	if b.FailAs != "" && !slices.Contains(failures, b.FailAs) {
+		problems = append(problems, fmt.Errorf("%sfail_as: %q: want one of %v", where, b.FailAs, failures))
+	}
+	if b.FailAs != "" && b.FailStatus != 0 {
+		problems = append(problems, fmt.Errorf("%sfail_as and fail_status: want one of them", where))
 	}
 	switch b.Hints {
 	case "", HintBoth, HintSeconds, HintNone:

@@ -78,7 +78,7 @@ func (l *limit) name() string { return string(l.counted) + " " + l.rate.String()
 func (l *limit) refuses(now time.Time, s spending) *refusal {
 	cost := s.of(l.counted)
 	what := fmt.Sprintf("%s per %s: limit %d, requested %d", strings.ReplaceAll(string(l.counted), "_", " "), l.rate.per(), l.rate.N, cost)
-	refused := &refusal{limit: l.name(), counted: l.counted}
+	refused := &refusal{limit: l.name(), counted: l.counted, window: l.rate.Window}
 	if largest := l.rate.largest(); cost > largest {
 		refused.tooLarge = true
 		refused.message = fmt.Sprintf("Request too large for %s; no request of more than %d is ever admitted", what, largest)

@@ -2,7 +2,7 @@ package simulator
 
 import (
 	"cmp"
-	"net/http"
+	"strings"
 )
 
 // plan is what becomes of a call that is taken. It is made on arrival, because
@@ -11,9 +11,11 @@ type plan struct {
 	fate      fate
 	problem   problem // that it fails with
 	text      string  // of the answer
-	truncated bool    // by the request's bound
-	output    int     // tokens, the reasoning's among them
-	reasoning int     // tokens used beside the text
+	finish    finish
+	output    int      // tokens, the reasoning's among them
+	reasoning int      // tokens used beside the text
+	thoughts  string   // what is shown of the reasoning
+	found     *finding // nil: nothing was searched
 }
 
 // fate is the kind of answer.
@@ -26,44 +28,122 @@ const (
 	halved // cut off
 )
 
+// finish is why an answer ends.
+type finish int
+
+const (
+	stopped     finish = iota
+	truncated          // by the request's bound
+	overflowing        // out of the model's context window
+	refused
+	paused // in the middle of a search, to be asked to go on
+)
+
+const (
+	declined = "I'm sorry, but I cannot help with that."
+	filling  = " and so on" // of answers that are as long as was asked of the simulator
+)
+
 func (s *Simulator) plan(c *call, text string) (p plan) {
 	b := c.behaviour
 	switch {
 	case c.draw("hang") < b.HangRate:
 		p.fate = hanging
 	case c.draw("fail") < b.FailRate, c.taken == 1 && s.isOneIn(b.FailEvery, c.prompt):
-		return plan{fate: failing, problem: c.plannedFailure()}
-	case b.WithoutSchemas && c.req.schema != "":
-		return plan{fate: failing, problem: problem{failure: withoutSchema}}
+		return plan{fate: failing, problem: c.trouble()}
 	case c.draw("cut") < b.CutRate:
 		p.fate = halved
+	}
+	if failure := c.impossible(); failure != "" && p.fate != hanging {
+		return plan{fate: failing, problem: problem{failure: failure}}
 	}
 	if c.draw("malformed") < b.MalformedRate {
 		text = garble(text, hashOf("garble", c.luck))
 	}
-	p.text, p.output = text, tokens(len(text))
-	if b.AnswerTokens != (Range{}) {
-		drawn := b.AnswerTokens.at(c.draw("answer tokens"))
-		p.reasoning = max(0, drawn-p.output)
-		p.output = drawn
+	mute := c.req.json && c.together() == SearchIgnored
+	if c.req.search && !mute && c.draw("ungrounded") >= b.UngroundedRate {
+		p.found = c.search()
 	}
-	if bound := c.req.bound; bound > 0 && p.output > bound {
-		said := max(0, bound-p.reasoning) // what comes after the reasoning
-		p.text, p.truncated = text[:min(len(text), 4*said)], true
-		p.output, p.reasoning = bound, min(p.reasoning, bound)
+	switch {
+	case p.found != nil && c.req.pausable && c.req.paused < b.Pauses:
+		p.finish, text = paused, ""
+	case c.draw("refuse") < b.RefuseRate:
+		p.finish, text, p.found = refused, declined, nil
+	}
+	p.text = text
+	p.reason(c)
+	p.bound(c)
+	if more := b.AnswerBytes - len(p.text); more > 0 {
+		p.text += strings.Repeat(filling, more/len(filling)+1)[:more]
 	}
 	return p
 }
 
-// plannedFailure is the failure asked of the simulator.
-func (c *call) plannedFailure() problem {
-	status := cmp.Or(c.behaviour.FailStatus, http.StatusInternalServerError)
-	return problem{
-		failure: failureOf(status),
-		status:  status,
-		message: "This failure was asked of the simulator",
-		wait:    c.behaviour.RetryAfter.at(c.draw("retry after")),
+// impossible is what a model cannot do for a request; empty: it can.
+func (c *call) impossible() Failure {
+	b := c.behaviour
+	switch {
+	case b.WithoutSchemas && c.req.schema != "":
+		return withoutSchema
+	case c.req.search && c.req.json && c.together() == SearchRefused:
+		return searchAndJSON
+	case c.window() > 0 && c.req.inputTokens() > c.window():
+		return ContextLength
 	}
+	return ""
+}
+
+// together is how search and JSON go together.
+func (c *call) together() SearchWithJSON {
+	return cmp.Or(c.behaviour.SearchWithJSON, c.req.exclusive, SearchAllowed)
+}
+
+// excess is how many input tokens a request has that has too many, and how many
+// it may have.
+func (c *call) excess() (has, most int) {
+	has = c.req.inputTokens()
+	return has, cmp.Or(c.window(), has/2)
+}
+
+// window is that of the model for this request; 0: without an end.
+func (c *call) window() int { return cmp.Or(c.req.window, c.behaviour.ContextWindow) }
+
+// reason has the plan use tokens for the text and for what comes before it.
+func (p *plan) reason(c *call) {
+	said := tokens(len(p.text))
+	p.output = said
+	if c.req.reason {
+		p.output += tokens(len(thoughts))
+	}
+	if drawn := c.behaviour.AnswerTokens; drawn != (Range{}) {
+		p.output = drawn.at(c.draw("answer tokens"))
+	}
+	if c.draw("unreasoned") < c.behaviour.UnreasonedRate {
+		p.output = min(p.output, said)
+	}
+	if p.reasoning = max(0, p.output-said); p.reasoning > 0 && c.req.reason {
+		p.thoughts = thoughts
+	}
+}
+
+// bound ends the answer where it may not be longer.
+func (p *plan) bound(c *call) {
+	bound := c.req.bound
+	if p.finish == stopped && c.draw("truncate") < c.behaviour.TruncateRate {
+		bound = p.reasoning + tokens(len(p.text))/2
+	}
+	ends := truncated
+	if window := c.window(); window > 0 {
+		if left := window - c.req.inputTokens() - p.found.tokens(); bound == 0 || left < bound {
+			bound, ends = max(left, 1), overflowing
+		}
+	}
+	if bound == 0 || p.output <= bound {
+		return
+	}
+	said := max(0, bound-p.reasoning) // what comes after the reasoning
+	p.text, p.finish = strings.ToValidUTF8(p.text[:min(len(p.text), 4*said)], ""), ends
+	p.output, p.reasoning = bound, min(p.reasoning, bound)
 }
 
 // isOneIn picks one prompt in n; none where n is 0.

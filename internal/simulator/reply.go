@@ -1,8 +1,10 @@
 package simulator
 
 import (
+	"context"
 	"net/http"
 	"strconv"
+	"time"
 )
 
 // outcome is how a call that was taken ended.
@@ -20,15 +22,46 @@ type reply struct {
 	status  int
 	body    []byte
 	outcome outcome
+	trickle time.Duration // from the first byte of the body to the last
 }
 
-// begin writes all of the reply but the last withheld bytes, and sends it off.
-func (r reply) begin(w http.ResponseWriter, withheld int) error {
+// pieces of a body that trickles.
+const pieces = 20
+
+// begin writes all of the reply but the last withheld bytes, and sends it off. It
+// blocks as long as the body trickles, or until the client left.
+func (r reply) begin(ctx context.Context, w http.ResponseWriter, withheld int) error {
+	r.head(w)
+	rest := r.body[:len(r.body)-withheld]
+	if r.trickle > 0 {
+		drop := time.NewTicker(max(r.trickle/pieces, 1))
+		defer drop.Stop()
+		for size := max(1, len(r.body)/pieces); len(rest) > size; rest = rest[size:] {
+			if err := write(w, rest[:size]); err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-drop.C:
+			}
+		}
+	}
+	return write(w, rest)
+}
+
+func (r reply) head(w http.ResponseWriter) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/json")
+	}
 	h.Set("Content-Length", strconv.Itoa(len(r.body)))
 	w.WriteHeader(r.status)
-	if _, err := w.Write(r.body[:len(r.body)-withheld]); err != nil {
+}
+
+// write sends bytes off at once.
+func write(w http.ResponseWriter, piece []byte) error {
+	if _, err := w.Write(piece); err != nil {
 		return err
 	}
 	return http.NewResponseController(w).Flush()
@@ -40,4 +73,7 @@ func (r reply) end(w http.ResponseWriter, withheld int) {
 }
 
 // send writes the whole reply.
-func (r reply) send(w http.ResponseWriter) { _ = r.begin(w, 0) }
+func (r reply) send(w http.ResponseWriter) {
+	r.head(w)
+	_ = write(w, r.body)
+}

@@ -23,6 +23,15 @@ type request struct {
 	messages []message
 	schema   string // sent beside the prompt; empty: none
 	bound    int    // on the output tokens; 0: none
+	search   bool   // the model may search
+	reason   bool   // it is asked to reason
+	json     bool   // JSON is asked, with or without a schema
+	window   int    // tokens that input and output may have together, asked for; 0: the model's own
+	pausable bool   // a search may end a turn, to be asked to go on
+	paused   int    // turns of this conversation that ended so
+	// exclusive is how the model takes search beside JSON unless its Behaviour
+	// says something else.
+	exclusive SearchWithJSON
 }
 
 // receive takes the whole body, without which a server does not notice that its

@@ -33,10 +33,12 @@ type Simulator struct {
 	mux    *http.ServeMux
 	began  time.Time
 
-	mu       sync.Mutex // guards all and models with everything in them, and arrivals
+	mu       sync.Mutex // guards what follows, with everything in it
 	all      *scope
 	models   map[string]*scope
 	arrivals arrivals
+	keys     KeyCounts
+	lastKey  lastKey
 }
 
 // New makes an endpoint of a valid Config (see Config.Validate). It serves
@@ -98,8 +100,13 @@ func (s *Simulator) behaviour(model string) Behaviour {
 func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	req, err := receive(d, w, r)
 	b := s.behaviour(req.model)
+	stray := &call{req: req, behaviour: b}
+	if wrong := s.checkKey(d, r.Header); wrong != "" {
+		fail(d, w.Header(), stray, problem{failure: wrong}).send(w)
+		return
+	}
 	if err != nil {
-		fail(d, w.Header(), &call{req: req, behaviour: b}, problem{failure: badRequest, message: err.Error()}).send(w)
+		fail(d, w.Header(), stray, problem{failure: BadRequest, message: err.Error()}).send(w)
 		return
 	}
 	c, refused := s.admit(req, answer(req.model, req.messages, req.schema), b)
@@ -113,7 +120,7 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	if answer.outcome == cut {
 		withheld = len(answer.body) / 2
 	}
-	if answer.outcome != abandoned && (answer.begin(w, withheld) != nil || r.Context().Err() != nil) {
+	if answer.outcome != abandoned && (answer.begin(r.Context(), w, withheld) != nil || r.Context().Err() != nil) {
 		answer.outcome = abandoned
 	}
 	// The call ends just before its last byte goes out: a client that has the
@@ -130,7 +137,8 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 // reply does what is planned for a call that was taken, and blocks for its
 // latency or until the client left.
 func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
-	delay := time.NewTimer(c.behaviour.Latency.at(c.draw("latency")))
+	b := c.behaviour
+	delay := time.NewTimer(b.Latency.at(c.draw("latency")))
 	defer delay.Stop()
 	select {
 	case <-ctx.Done():
@@ -144,7 +152,7 @@ func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
 	case failing:
 		return fail(d, h, c, c.plan.problem)
 	}
-	r := reply{status: http.StatusOK, body: []byte(encode(d.answer(c))), outcome: answered}
+	r := reply{status: http.StatusOK, body: []byte(encode(d.answer(c))), outcome: answered, trickle: b.Trickle.at(c.draw("trickle"))}
 	if c.plan.fate == halved {
 		r.outcome = cut
 	}
@@ -153,13 +161,17 @@ func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
 
 // fail tells a problem in the dialect's words, with the hints that are sent.
 func fail(d dialect, h http.Header, c *call, p problem) reply {
+	if p.failure == Garbage {
+		h.Set("Content-Type", "text/html")
+		return reply{status: http.StatusOK, body: []byte(wreck), outcome: failed}
+	}
 	if c.behaviour.Hints == HintNone {
 		p.wait = 0
 	}
 	if p.wait > 0 {
 		d.hint(h, c.behaviour.Hints, p.wait)
 	}
-	status, body := d.problem(p)
+	status, body := d.problem(c, p)
 	return reply{status: status, body: []byte(encode(body)), outcome: failed}
 }
 
@@ -170,6 +182,7 @@ func (s *Simulator) Reset() {
 	defer s.mu.Unlock()
 	now := time.Now()
 	s.arrivals = arrivals{keep: s.config.KeepArrivals}
+	s.keys = KeyCounts{}
 	s.all.reset(now)
 	for _, model := range s.models {
 		model.reset(now)

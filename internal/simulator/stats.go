@@ -10,6 +10,7 @@ type Stats struct {
 	At     time.Time         `json:"at"`
 	All    Counts            `json:"all"`
 	Models map[string]Counts `json:"models"` // those at which something arrived
+	Keys   KeyCounts         `json:"keys"`
 }
 
 // Counts are those of one model or of all. Between two samples, the difference
@@ -56,7 +57,7 @@ func (s *Simulator) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	stats := Stats{At: now, All: s.all.snapshot(now), Models: map[string]Counts{}}
+	stats := Stats{At: now, All: s.all.snapshot(now), Models: map[string]Counts{}, Keys: s.keys}
 	for name, model := range s.models {
 		if model.counts.arrived == 0 && model.inUse == 0 {
 			continue
