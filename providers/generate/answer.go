@@ -1,0 +1,158 @@
+package generate
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+// response is what is read of an answer; all else stays in Result.Raw.
+type response struct {
+	Error          *json.RawMessage `json:"error"` // gateways send errors with status 200
+	Candidates     []candidate      `json:"candidates"`
+	PromptFeedback struct {
+		BlockReason        string `json:"blockReason"`
+		BlockReasonMessage string `json:"blockReasonMessage"`
+	} `json:"promptFeedback"`
+	Usage *usage `json:"usageMetadata"`
+	Model string `json:"modelVersion"`
+}
+
+type candidate struct {
+	Content struct {
+		Parts []struct {
+			Text    string `json:"text"`
+			Thought bool   `json:"thought"`
+		} `json:"parts"`
+	} `json:"content"`
+	FinishReason  string            `json:"finishReason"`
+	FinishMessage string            `json:"finishMessage"`
+	Grounding     groundingMetadata `json:"groundingMetadata"`
+}
+
+// decode turns a whole answer into a result; its error is a *providers.Error.
+func decode(answer *transport.Answer) (*providers.Result, error) {
+	var r response
+	if err := json.Unmarshal(answer.Body, &r); err != nil {
+		return nil, answer.Malformed(err)
+	}
+	if r.Error != nil {
+		return nil, answer.Failure()
+	}
+	result := &providers.Result{
+		Usage:     r.Usage.normalised(),
+		Model:     r.Model,
+		RequestID: answer.RequestID,
+		Limits:    answer.Limits(),
+		Raw:       answer.Body,
+	}
+	if reason := r.PromptFeedback.BlockReason; reason != "" {
+		result.Finish = providers.FinishRefused
+		result.Text = cmp.Or(r.PromptFeedback.BlockReasonMessage, "the prompt was blocked: "+reason)
+		return result, nil
+	}
+	if len(r.Candidates) == 0 {
+		return nil, answer.Malformed(errors.New("no candidates"))
+	}
+	c := r.Candidates[0]
+	if err := c.finish(result); err != nil {
+		return nil, answer.Malformed(err)
+	}
+	result.Grounding = c.Grounding.evidence()
+	return result, nil
+}
+
+// finish takes over the candidate's text and why it ended.
+func (c *candidate) finish(result *providers.Result) error {
+	var text, thoughts strings.Builder
+	for _, part := range c.Content.Parts {
+		if part.Thought {
+			thoughts.WriteString(part.Text)
+		} else {
+			text.WriteString(part.Text)
+		}
+	}
+	result.Text, result.Reasoning = text.String(), thoughts.String()
+	switch c.FinishReason {
+	case "STOP", "":
+		if result.Text == "" {
+			return errors.New("no text, and no reason for it") // seen of Gemini; another attempt has one
+		}
+		result.Finish = providers.FinishStop
+	case "MAX_TOKENS", "CONTINUATION":
+		result.Finish = providers.FinishTruncated
+	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
+		result.Finish = providers.FinishRefused
+		result.Text = cmp.Or(result.Text, c.FinishMessage, "the answer was stopped: "+c.FinishReason)
+	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "OTHER":
+		return errors.New("the answer broke off: " + c.FinishReason)
+	default: // there is but one good end
+		return errors.New("the answer broke off for a reason that is not known here")
+	}
+	return nil
+}
+
+type groundingMetadata struct {
+	Queries []string `json:"webSearchQueries"`
+	Chunks  []struct {
+		Web struct {
+			URI   string `json:"uri"`
+			Title string `json:"title"`
+		} `json:"web"`
+	} `json:"groundingChunks"`
+}
+
+// UnmarshalJSON never fails: what cannot be read is no evidence.
+func (m *groundingMetadata) UnmarshalJSON(raw []byte) error {
+	type fields groundingMetadata
+	_ = json.Unmarshal(raw, (*fields)(m))
+	return nil
+}
+
+// evidence of a search. Metadata that is empty says that there was none. Google
+// charges for each query from Gemini 3 on, and older models once for all queries of
+// a call.
+func (m groundingMetadata) evidence() providers.Grounding {
+	queries := slices.DeleteFunc(m.Queries, func(query string) bool { return query == "" })
+	sources := make([]providers.Source, len(m.Chunks))
+	for i, chunk := range m.Chunks {
+		sources[i] = providers.Source{URL: chunk.Web.URI, Title: chunk.Web.Title}
+	}
+	return providers.Grounding{Searches: len(queries), Queries: queries, Sources: providers.UniqueSources(sources)}
+}
+
+type usage struct {
+	Prompt     transport.Count `json:"promptTokenCount"` // cached ones are among them
+	Tools      transport.Count `json:"toolUsePromptTokenCount"`
+	Cached     transport.Count `json:"cachedContentTokenCount"`
+	Candidates transport.Count `json:"candidatesTokenCount"`
+	Thoughts   transport.Count `json:"thoughtsTokenCount"`
+
+	reported bool
+}
+
+// UnmarshalJSON never fails: usage of another form is none.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	u.reported = json.Unmarshal(raw, (*fields)(u)) == nil
+	return nil
+}
+
+func (u *usage) normalised() providers.Usage {
+	if u == nil {
+		return providers.Usage{}
+	}
+	return providers.Usage{
+		Reported:  u.reported,
+		Input:     int64(u.Prompt + u.Tools),
+		Output:    int64(u.Candidates + u.Thoughts),
+		Cached:    int64(u.Cached),
+		Reasoning: int64(u.Thoughts),
+		Tools:     int64(u.Tools),
+	}
+}

@@ -1,0 +1,194 @@
+package generate
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+const good = `{"candidates":[{"content":{"parts":[{"text":"B."}],"role":"model"},"finishReason":"STOP","index":0}]}`
+
+// TestGoodAnswers holds answers in the shapes of
+// https://ai.google.dev/api/generate-content#v1beta.GenerateContentResponse, and
+// some that users met.
+func TestGoodAnswers(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, body string
+		want       providers.Result
+	}{
+		{
+			name: "thoughts are parts of their own, and not among the candidates' tokens", // https://ai.google.dev/gemini-api/docs/thinking#summaries
+			body: `{"candidates":[{"content":{"parts":[{"text":"**Weighing**\n\nhm","thought":true},{"text":"B","thoughtSignature":"Eo=="},{"text":"."}],"role":"model"},"finishReason":"STOP","index":0}],"usageMetadata":{"promptTokenCount":900,"cachedContentTokenCount":512,"candidatesTokenCount":48,"totalTokenCount":1140,"promptTokensDetails":[{"modality":"TEXT","tokenCount":900}],"thoughtsTokenCount":192},"modelVersion":"gemini-2.5-flash","responseId":"x"}`,
+			want: providers.Result{Text: "B.", Reasoning: "**Weighing**\n\nhm", Finish: providers.FinishStop, Model: "gemini-2.5-flash", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Reasoning: 192}},
+		},
+		{
+			name: "a search", // https://ai.google.dev/gemini-api/docs/google-search#grounded-response
+			body: `{"candidates":[{"content":{"parts":[{"text":"Spain won."}],"role":"model"},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["UEFA Euro 2024 winner","who won euro 2024"],"searchEntryPoint":{"renderedContent":"<style>"},"groundingChunks":[{"web":{"uri":"https://vertexaisearch.cloud.google.com/1","title":"aljazeera.com"}},{"web":{"uri":"https://vertexaisearch.cloud.google.com/2","title":"uefa.com"}},{"web":{"uri":"https://vertexaisearch.cloud.google.com/1","title":"aljazeera.com"}}],"groundingSupports":[{"segment":{"startIndex":0,"endIndex":10,"text":"Spain won."},"groundingChunkIndices":[0]}]}}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":4,"toolUsePromptTokenCount":70,"thoughtsTokenCount":6,"totalTokenCount":90}}`,
+			want: providers.Result{
+				Text: "Spain won.", Finish: providers.FinishStop,
+				Usage: providers.Usage{Reported: true, Input: 80, Output: 10, Reasoning: 6, Tools: 70},
+				Grounding: providers.Grounding{
+					Searches: 2, Queries: []string{"UEFA Euro 2024 winner", "who won euro 2024"},
+					Sources: []providers.Source{{URL: "https://vertexaisearch.cloud.google.com/1", Title: "aljazeera.com"}, {URL: "https://vertexaisearch.cloud.google.com/2", Title: "uefa.com"}},
+				},
+			},
+		},
+		{
+			name: "a search that was left off", // https://github.com/google-gemini/cookbook/issues/1274
+			body: `{"candidates":[{"content":{"parts":[{"text":"{}"}]},"finishReason":"STOP","groundingMetadata":{}}]}`,
+			want: providers.Result{Text: "{}", Finish: providers.FinishStop},
+		},
+		{
+			name: "thinking took all of the output", // no parts: https://github.com/google/generative-ai-docs/issues/235
+			body: `{"candidates":[{"content":{"role":"model"},"finishReason":"MAX_TOKENS","index":0}],"usageMetadata":{"promptTokenCount":9,"thoughtsTokenCount":64,"totalTokenCount":73}}`,
+			want: providers.Result{Finish: providers.FinishTruncated, Usage: providers.Usage{Reported: true, Input: 9, Output: 64, Reasoning: 64}},
+		},
+		{
+			name: "the prompt was blocked",
+			body: `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":9,"totalTokenCount":9},"modelVersion":"gemini-2.5-pro"}`,
+			want: providers.Result{Text: "the prompt was blocked: PROHIBITED_CONTENT", Finish: providers.FinishRefused, Model: "gemini-2.5-pro", Usage: providers.Usage{Reported: true, Input: 9}},
+		},
+		{
+			name: "the prompt was let through", // feedback without a reason: https://github.com/google/generative-ai-docs/issues/235
+			body: `{"candidates":[{"content":{"parts":[{"text":"B."}]},"finishReason":"STOP"}],"promptFeedback":{"safetyRatings":[{"category":"HARM_CATEGORY_HARASSMENT","probability":"NEGLIGIBLE"}]}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop},
+		},
+		{
+			name: "the answer was stopped",
+			body: `{"candidates":[{"finishReason":"SAFETY","index":0,"safetyRatings":[{"category":"HARM_CATEGORY_HARASSMENT","probability":"MEDIUM"}]}]}`,
+			want: providers.Result{Text: "the answer was stopped: SAFETY", Finish: providers.FinishRefused},
+		},
+		{
+			name: "the answer was stopped half-way, and Google says why",
+			body: `{"candidates":[{"content":{"parts":[{"text":"Half a"}]},"finishReason":"RECITATION","finishMessage":"too like a book"}]}`,
+			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused},
+		},
+		{
+			name: "counts that are no whole numbers, evidence of another form, no finish reason",
+			body: `{"candidates":[{"content":{"parts":[{"text":"B."}]},"groundingMetadata":[1]}],"usageMetadata":{"promptTokenCount":"?","candidatesTokenCount":2.0,"thoughtsTokenCount":-1}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Output: 2}},
+		},
+		{
+			name: "usage of another form",
+			body: `{"candidates":[{"content":{"parts":[{"text":"B."}]},"finishReason":"STOP"}],"usageMetadata":3}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop},
+		},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			provider := endpoint(t, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("X-Request-Id", "req_1")
+				_, _ = io.WriteString(w, test.body)
+			})
+			got, err := provider.Call(t.Context(), request())
+			if err != nil {
+				t.Fatal(err)
+			}
+			test.want.Raw, test.want.RequestID = []byte(test.body), "req_1"
+			if diff := cmp.Diff(&test.want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestStructuredAnswer(t *testing.T) {
+	t.Parallel()
+	provider := endpoint(t, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true},{"text":" {\"winner\":"},{"text":"\"a\"}\n"}]},"finishReason":"STOP"}]}`)
+	})
+	result, err := provider.Call(t.Context(), with(func(r *providers.Request) { r.Schema = &providers.Schema{Schema: []byte(`{}`)} }))
+	if err != nil || string(result.JSON) != `{"winner":"a"}` {
+		t.Errorf("got %+v, %v, want the JSON value of all text parts", result, err)
+	}
+}
+
+// TestFailures holds what this dialect alone can meet, and one failure of each
+// class in Google's words (https://ai.google.dev/gemini-api/docs/troubleshooting,
+// details as in https://cloud.google.com/apis/design/errors). The rest is
+// transport's.
+func TestFailures(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		class  providers.Class
+		after  time.Duration
+		billed bool
+	}{
+		{name: "no candidates", status: 200, body: `{"candidates":[],"usageMetadata":{"promptTokenCount":9}}`, class: providers.Transient, billed: true},
+		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
+		// https://github.com/google-gemini/deprecated-generative-ai-python/issues/744
+		{name: "no text, and no reason", status: 200, body: `{"candidates":[{"content":{"role":"model"},"finishReason":"STOP","index":0}]}`, class: providers.Transient, billed: true},
+		{name: "thoughts alone", status: 200, body: `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]},"finishReason":"STOP"}]}`, class: providers.Transient, billed: true},
+		// https://github.com/agentjido/req_llm/issues/944
+		{name: "a call of a tool that there is none", status: 200, body: `{"candidates":[{"finishReason":"UNEXPECTED_TOOL_CALL"}]}`, class: providers.Transient, billed: true},
+		{name: "a broken call of a tool", status: 200, body: `{"candidates":[{"content":{},"finishReason":"MALFORMED_FUNCTION_CALL","finishMessage":"Malformed function call: print("}]}`, class: providers.Transient, billed: true},
+		{name: "an end not foreseen", status: 200, body: `{"candidates":[{"content":{"parts":[{"text":"Half"}]},"finishReason":"AIza-secret-key"}]}`, class: providers.Transient, billed: true},
+		{name: "a web page", status: 200, body: `<html>Welcome</html>`, class: providers.Transient, billed: true},
+		{name: "cut JSON", status: 200, body: `{"candidates":[{"content":{"parts":[{"te`, class: providers.Transient, billed: true},
+		{name: "an error with status 200", status: 200, body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED"}}`, class: providers.RateLimited},
+
+		{name: "a minute's quota", status: 429, body: `{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`, class: providers.RateLimited, after: 34070 * time.Millisecond},
+		{name: "a day's quota", status: 429, body: `{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}`, class: providers.QuotaDaily},
+		{name: "overload", status: 503, body: `{"error":{"code":503,"message":"The model is overloaded. Please try again later.","status":"UNAVAILABLE"}}`, class: providers.Overloaded},
+		{name: "too long", status: 400, body: `{"error":{"code":400,"message":"The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).","status":"INVALID_ARGUMENT"}}`, class: providers.ContextLength},
+		{name: "a wrong key, repeated", status: 400, body: `{"error":{"code":400,"message":"API key AIza-secret-key not valid.","status":"INVALID_ARGUMENT","details":[{"@type":"type.googleapis.com/google.rpc.ErrorInfo","reason":"API_KEY_INVALID"}]}}`, class: providers.Auth},
+		{name: "no such model", status: 404, body: `{"error":{"code":404,"message":"models/gemini-9 is not found for API version v1beta","status":"NOT_FOUND"}}`, class: providers.ModelUnavailable},
+		{name: "a tool beside JSON", status: 400, body: `{"error":{"code":400,"message":"Tool use with a response mime type: 'application/json' is unsupported","status":"INVALID_ARGUMENT"}}`, class: providers.BadRequest},
+		{name: "an internal error", status: 500, body: `{"error":{"code":500,"message":"An internal error has occurred","status":"INTERNAL"}}`, class: providers.Transient, billed: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			provider := endpoint(t, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(test.status)
+				_, _ = io.WriteString(w, test.body)
+			})
+			result, err := provider.Call(t.Context(), request())
+			var got *providers.Error
+			if !errors.As(err, &got) {
+				t.Fatalf("got result %+v and error %v, want a *providers.Error", result, err)
+			}
+			if got.Class != test.class || got.RetryAfter != test.after || got.MayBeBilled != test.billed || got.Status != test.status {
+				t.Errorf("got %+v, want class %s, retry after %v, may be billed %v", got, test.class, test.after, test.billed)
+			}
+			if shown := fmt.Sprintf("%+v %v %s", *got, errors.Unwrap(got), got.Raw); strings.Contains(shown, "AIza-secret-key") {
+				t.Errorf("the error shows the key: %s", shown)
+			}
+		})
+	}
+}
+
+func FuzzAnswer(f *testing.F) {
+	for _, seed := range []string{
+		good, `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":1e99}}`,
+		`{"promptFeedback":{"blockReason":"SAFETY"}}`, `{"candidates":[{"finishReason":"OTHER"}]}`,
+		`{"candidates":[{"content":{"parts":[{"text":"B"}]},"groundingMetadata":{"webSearchQueries":["q",""],"groundingChunks":[{"web":{"uri":"u"}},{}]}}]}`,
+		`{"error":{"code":429}}`, `{"error":"x"}`, `null`, `[]`, `{"usageMetadata":null}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	var body []byte
+	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		body = answer
+		result, err := provider.Call(t.Context(), request())
+		var failed *providers.Error
+		switch {
+		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
+			t.Errorf("result of %q: got %+v", answer, result)
+		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
+			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", answer, err, result)
+		}
+	})
+}

@@ -1,0 +1,119 @@
+package generate
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+type object = map[string]any
+
+// encode builds the body and names the fields of the request that the model does
+// not take. The request's own fields win over Extra's, also inside of
+// generationConfig; keys are sorted, so that the same request is the same bytes.
+func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
+	body := make(object, len(req.Extra)+4)
+	maps.Copy(body, req.Extra)
+	delete(body, "generationConfig") // put together below
+	system, contents := turns(req.Messages)
+	if len(system) > 0 {
+		body["systemInstruction"] = object{"parts": system}
+	}
+	body["contents"] = contents
+	if req.Search {
+		body["tools"] = []any{object{caps.Search: object{}}}
+	}
+
+	config := object{}
+	if given, ok := req.Extra["generationConfig"].(object); ok {
+		maps.Copy(config, given)
+	}
+	if req.MaxOutputTokens > 0 {
+		config["maxOutputTokens"] = req.MaxOutputTokens // thoughts count, too
+	}
+	if req.Schema != nil && format != providers.JSONNone {
+		config["responseMimeType"] = "application/json"
+		if format == providers.JSONSchema {
+			config["responseJsonSchema"] = req.Schema.Schema
+		}
+	}
+	thinks, refused := addThinking(config, req, caps)
+	if refused {
+		dropped = append(dropped, "reasoning_effort")
+	}
+	if req.Temperature != nil {
+		if caps.TakesTemperature(thinks) {
+			config["temperature"] = *req.Temperature
+		} else {
+			delete(config, "temperature")
+			dropped = append(dropped, "temperature")
+		}
+	}
+	if len(config) > 0 {
+		body["generationConfig"] = config
+	}
+	raw, err = json.Marshal(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	return raw, dropped, nil
+}
+
+// turns are the messages in Google's form: what the system says stands apart, and
+// an assistant is a model.
+func turns(messages []providers.Message) (system []any, contents []any) {
+	contents = []any{}
+	for _, m := range messages {
+		part := object{"text": m.Content}
+		switch m.Role {
+		case providers.System:
+			system = append(system, part)
+		case providers.Assistant:
+			contents = append(contents, object{"role": "model", "parts": []any{part}})
+		default:
+			contents = append(contents, object{"role": "user", "parts": []any{part}})
+		}
+	}
+	return system, contents
+}
+
+// budgets are the tokens of thinking for the efforts, within the range that every
+// model with a budget takes (Google's own for OpenAI's words; "xhigh" and "max" are
+// the most that all of them take). -1, without an effort, leaves it to the model.
+var budgets = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 8192, "high": 24576, "xhigh": 24576, "max": 24576}
+
+// levels are the words of models with levels; the other efforts have none.
+var levels = []string{"minimal", "low", "medium", "high"}
+
+// addThinking asks for the request's effort in the way of the model: a number of
+// tokens or a level, never both, which is an error. A model of which nothing is
+// known gets a number, which newer models take, too.
+func addThinking(config object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
+	effort, refused := caps.Effort(req)
+	thinking := object{}
+	switch {
+	case caps.Reasoning == providers.ReasoningNone:
+		return false, refused
+	case caps.Reasoning == providers.ReasoningLevel:
+		if slices.Contains(levels, effort) {
+			thinking["thinkingLevel"] = strings.ToUpper(effort)
+		} else if effort != "" {
+			effort, refused = "", true
+		}
+	case req.ReasoningEffort == "" && req.Reason:
+		thinking["thinkingBudget"] = -1
+	case effort != "":
+		thinking["thinkingBudget"] = budgets[effort]
+	}
+	if req.Reason {
+		thinking["includeThoughts"] = true
+	}
+	if len(thinking) > 0 {
+		config["thinkingConfig"] = thinking
+	}
+	return effort != "none", refused
+}
