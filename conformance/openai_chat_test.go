@@ -114,22 +114,25 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			theirs, own := record(t, answer), record(t, answer)
-			params := chatParams(prompt)
-			if test.sdk != nil {
-				test.sdk(&params)
+			sdk := func(url string) error {
+				params := chatParams(prompt)
+				if test.sdk != nil {
+					test.sdk(&params)
+				}
+				service := openai.NewChatService(openaiOptions(t, url)...)
+				_, err := service.Completions.New(t.Context(), params)
+				return err
 			}
-			service := openai.NewChatService(openaiOptions(t, theirs.URL)...)
-			if _, err := service.Completions.New(t.Context(), params); err != nil {
-				t.Fatal(err)
+			ours := func(url string) error {
+				test.config.BaseURL, test.config.HTTPClient = url+"/v1", httpClient(t)
+				provider, err := chat.New(test.config)
+				if err != nil {
+					return err
+				}
+				_, err = provider.Call(t.Context(), complete(test.ours))
+				return err
 			}
-			test.config.BaseURL, test.config.HTTPClient = own.URL+"/v1", httpClient(t)
-			provider, err := chat.New(test.config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			calls(t, provider, test.ours)
-			compare(t, theirs.only(t), own.only(t), openaiSends.with(test.differ))
+			sameRequests(t, []string{answer}, sdk, ours, openaiSends.with(test.differ))
 		})
 	}
 }
@@ -141,8 +144,9 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 		params    func(*openai.ChatCompletionNewParams)
 		behaviour simulator.Behaviour
 		finish    string
-		contains  string
+		contains  string // in the text, or in the refusal
 		reasoning bool
+		refused   bool
 	}{
 		"prose": {text: prompt, finish: "stop", contains: "simulated answer"},
 		"system and user": {
@@ -161,6 +165,7 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			text: prompt, finish: "length", contains: "This is",
 			params: func(p *openai.ChatCompletionNewParams) { p.MaxCompletionTokens = openai.Int(4) },
 		},
+		"refused": {text: prompt, behaviour: simulator.Behaviour{RefuseRate: 1}, finish: "stop", contains: "cannot help", refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -183,8 +188,12 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 				t.Fatalf("got %s", completion.RawJSON())
 			}
 			choice, usage := completion.Choices[0], completion.Usage
-			if choice.FinishReason != test.finish || !strings.Contains(choice.Message.Content, test.contains) {
-				t.Errorf("got %q, finished by %q, want %q in it and %q", choice.Message.Content, choice.FinishReason, test.contains, test.finish)
+			said, silent := choice.Message.Content, choice.Message.Refusal
+			if test.refused {
+				said, silent = silent, said
+			}
+			if choice.FinishReason != test.finish || !strings.Contains(said, test.contains) || silent != "" {
+				t.Errorf("got %s, want %q said and %q", completion.RawJSON(), test.contains, test.finish)
 			}
 			if usage.PromptTokens == 0 || usage.CompletionTokens == 0 || usage.TotalTokens != usage.PromptTokens+usage.CompletionTokens ||
 				usage.CompletionTokensDetails.ReasoningTokens > 0 != test.reasoning {
@@ -202,49 +211,72 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 	}
 }
 
+// openaiFailures are how an error of OpenAI's SDK tells each failure.
+var openaiFailures = map[simulator.Failure]openai.Error{
+	simulator.RateLimited:      {StatusCode: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "requests per min"},
+	simulator.QuotaDaily:       {StatusCode: 429, Type: "requests", Code: "rate_limit_exceeded", Message: "requests per day"},
+	simulator.QuotaBilling:     {StatusCode: 429, Type: "insufficient_quota", Code: "insufficient_quota", Message: "quota"},
+	simulator.Overloaded:       {StatusCode: 503, Type: "overloaded_error", Message: "overloaded"},
+	simulator.ServerError:      {StatusCode: 500, Type: "server_error", Message: "server had an error"},
+	simulator.ContextLength:    {StatusCode: 400, Type: "invalid_request_error", Code: "context_length_exceeded", Message: "maximum context length"},
+	simulator.Refused:          {StatusCode: 400, Type: "invalid_request_error", Code: "invalid_prompt", Message: "flagged"},
+	simulator.Auth:             {StatusCode: 401, Type: "invalid_request_error", Code: "invalid_api_key", Message: "API key"},
+	simulator.ModelUnavailable: {StatusCode: 404, Type: "invalid_request_error", Code: "model_not_found", Message: "does not exist"},
+	simulator.BadRequest:       {StatusCode: 400, Type: "invalid_request_error", Message: "Invalid"},
+}
+
 func TestOpenAIsSDKReadsSimulatedFailures(t *testing.T) {
 	t.Parallel()
+	for failure, want := range openaiFailures {
+		t.Run(string(failure), func(t *testing.T) {
+			t.Parallel()
+			service := openai.NewChatService(openaiOptions(t, simulated(t, failing(failure)).URL)...)
+			_, err := service.Completions.New(t.Context(), chatParams(prompt))
+			got := openaiFailed(t, err, want)
+			if hint := got.Response.Header.Get("Retry-After"); hint != "2" {
+				t.Errorf("hint: got %q, want 2", hint)
+			}
+		})
+	}
+}
+
+func TestOpenAIsSDKReadsWhatTheSimulatorRejects(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
-		config  simulator.Config
-		params  func(*openai.ChatCompletionNewParams)
-		calls   int // the last one fails; 0: the first
-		status  int
-		kind    string
-		code    string
-		message string
-		hint    string // Retry-After
+		config simulator.Config
+		params func(*openai.ChatCompletionNewParams)
+		calls  int // the last one fails; 0: the first
+		want   openai.Error
 	}{
+		"another key": {
+			config: simulator.Config{Keys: []string{"sk-other"}},
+			want:   openaiFailures[simulator.Auth],
+		},
 		"unknown model": {
 			params: func(p *openai.ChatCompletionNewParams) { p.Model = "none" },
-			status: http.StatusNotFound, kind: "invalid_request_error", code: "model_not_found", message: "does not exist",
+			want:   openaiFailures[simulator.ModelUnavailable],
 		},
 		"no messages": {
 			params: func(p *openai.ChatCompletionNewParams) { p.Messages = nil },
-			status: http.StatusBadRequest, kind: "invalid_request_error", message: "messages",
+			want:   openai.Error{StatusCode: http.StatusBadRequest, Type: "invalid_request_error", Message: "messages"},
 		},
-		"schema refused": {
+		"schema": {
 			config: simulator.Config{Behaviour: simulator.Behaviour{WithoutSchemas: true}},
 			params: func(p *openai.ChatCompletionNewParams) { p.ResponseFormat = chatSchema() },
-			status: http.StatusBadRequest, kind: "invalid_request_error", message: "response_format",
+			want:   openai.Error{StatusCode: http.StatusBadRequest, Type: "invalid_request_error", Message: "response_format"},
+		},
+		"longer than the window": {
+			config: simulator.Config{Behaviour: simulator.Behaviour{ContextWindow: 5}},
+			want:   openaiFailures[simulator.ContextLength],
 		},
 		"rate": {
-			config: simulator.Config{
-				Limits:    simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}},
-				Behaviour: simulator.Behaviour{RetryAfter: simulator.Span{Min: 7 * time.Second, Max: 7 * time.Second}},
-			},
-			calls: 2, status: http.StatusTooManyRequests, kind: "requests", code: "rate_limit_exceeded", message: "Rate limit reached", hint: "7",
+			config: simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}},
+			calls:  2,
+			want:   openai.Error{StatusCode: http.StatusTooManyRequests, Type: "requests", Code: "rate_limit_exceeded", Message: "Rate limit reached"},
 		},
-		"too large": {
+		"larger than the limit": {
 			config: simulator.Config{Limits: simulator.Limits{Tokens: simulator.Rates{{N: 20, Window: time.Hour}}}},
-			status: http.StatusTooManyRequests, kind: "tokens", code: "rate_limit_exceeded", message: "Request too large",
-		},
-		"overloaded": {
-			config: simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailStatus: 503, RetryAfter: simulator.Span{Min: 2 * time.Second, Max: 2 * time.Second}}},
-			status: http.StatusServiceUnavailable, kind: "overloaded_error", message: "asked of the simulator", hint: "2",
-		},
-		"broken": {
-			config: simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1}},
-			status: http.StatusInternalServerError, kind: "server_error", message: "asked of the simulator",
+			want:   openai.Error{StatusCode: http.StatusTooManyRequests, Type: "tokens", Code: "rate_limit_exceeded", Message: "Request too large"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,26 +290,23 @@ func TestOpenAIsSDKReadsSimulatedFailures(t *testing.T) {
 			for range max(test.calls, 1) {
 				_, err = service.Completions.New(t.Context(), params)
 			}
-			failed(t, err, test.status, test.kind, test.code, test.message)
-			var apiError *openai.Error
-			if errors.As(err, &apiError) && strings.TrimSpace(apiError.Response.Header.Get("Retry-After")) != test.hint {
-				t.Errorf("hint: got %q, want %q", apiError.Response.Header.Get("Retry-After"), test.hint)
-			}
+			openaiFailed(t, err, test.want)
 		})
 	}
 }
 
-// failed checks an error of OpenAI's SDK.
-func failed(t *testing.T, err error, status int, kind, code, message string) {
+// openaiFailed checks an error of OpenAI's SDK; want.Message is part of its own.
+func openaiFailed(t *testing.T, err error, want openai.Error) *openai.Error {
 	t.Helper()
 	var got *openai.Error
 	if !errors.As(err, &got) {
 		t.Fatalf("got %v, want an API error", err)
 	}
 	faithful(t, got)
-	if got.StatusCode != status || got.Type != kind || got.Code != code || !strings.Contains(got.Message, message) {
-		t.Errorf("got %d %s, want %d, type %q, code %q and %q in the message", got.StatusCode, got.RawJSON(), status, kind, code, message)
+	if got.StatusCode != want.StatusCode || got.Type != want.Type || got.Code != want.Code || !strings.Contains(got.Message, want.Message) {
+		t.Errorf("got %d %s, want %d, type %q, code %q and %q in the message", got.StatusCode, got.RawJSON(), want.StatusCode, want.Type, want.Code, want.Message)
 	}
+	return got
 }
 
 // TestOpenAIsSDKWaitsAsHinted has the SDK retry by itself: its own delay would be

@@ -3,6 +3,7 @@ package conformance
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
@@ -28,3 +29,9 @@ var twoDocuments = strings.Join([]string{
 }, "\n")
 
 const better = `"winner_doc_id":"a"`
+
+// failing has every call fail, with a hint of two seconds.
+func failing(failure simulator.Failure) simulator.Config {
+	const hint = 2 * time.Second
+	return simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailAs: failure, RetryAfter: simulator.Span{Min: hint, Max: hint}}}
+}

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -81,23 +80,26 @@ func (w wire) take(pattern string) wire {
 	return taken
 }
 
-// recorder answers every request with the same body and keeps what was sent.
+// recorder gives its answers in turn, the last one again and again, and keeps what
+// was sent.
 type recorder struct {
 	*httptest.Server
+	answers []string
 
 	mu   sync.Mutex
 	sent []wire
 }
 
-func record(t *testing.T, answer string) *recorder {
+func record(t *testing.T, answers []string) *recorder {
 	t.Helper()
-	r := &recorder{}
+	r := &recorder{answers: answers}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		sent, err := wireOf(req)
 		if err != nil {
 			t.Error(err)
 		}
 		r.mu.Lock()
+		answer := r.answers[min(len(r.sent), len(r.answers)-1)]
 		r.sent = append(r.sent, sent)
 		r.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
@@ -107,15 +109,36 @@ func record(t *testing.T, answer string) *recorder {
 	return r
 }
 
-// only is the one request that came.
-func (r *recorder) only(t *testing.T) wire {
+// sameRequests has both sides talk to a server each, which gives the same answers,
+// and compares everything that they send. It fails where that differs without a
+// reason, and where a reason is given and nothing differs.
+func sameRequests(t *testing.T, answers []string, sdk, ours func(url string) error, differ reasons) {
 	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.sent) != 1 {
-		t.Fatalf("got %d requests, want 1", len(r.sent))
+	theirs, own := record(t, answers), record(t, answers)
+	if err := sdk(theirs.URL); err != nil {
+		t.Fatal("SDK:", err)
 	}
-	return r.sent[0]
+	if err := ours(own.URL); err != nil {
+		t.Fatal("ours:", err)
+	}
+	if len(theirs.sent) == 0 || len(theirs.sent) != len(own.sent) {
+		t.Fatalf("got %d requests of the SDK and %d of ours", len(theirs.sent), len(own.sent))
+	}
+	for place, why := range differ {
+		same := true
+		for i, sdk := range theirs.sent {
+			taken, ours := sdk.take(place), own.sent[i].take(place)
+			same = same && cmp.Equal(taken, ours)
+		}
+		if same {
+			t.Errorf("%s is the same on both sides, and said to differ: %s", place, why)
+		}
+	}
+	for i, sdk := range theirs.sent {
+		if diff := cmp.Diff(sdk, own.sent[i]); diff != "" {
+			t.Errorf("request %d (-SDK +ours):\n%s", i+1, diff)
+		}
+	}
 }
 
 // reasons say why the two sides differ, by the places in which they do (patterns
@@ -131,20 +154,6 @@ func (r reasons) with(others reasons) reasons {
 		}
 	}
 	return all
-}
-
-// compare fails where the two differ without a reason, and where a reason is given
-// and they do not differ.
-func compare(t *testing.T, sdk, ours wire, onPurpose reasons) {
-	t.Helper()
-	for pattern, why := range onPurpose {
-		if theirs, own := sdk.take(pattern), ours.take(pattern); reflect.DeepEqual(theirs, own) {
-			t.Errorf("%s is the same on both sides, and said to differ: %s", pattern, why)
-		}
-	}
-	if diff := cmp.Diff(sdk, ours); diff != "" {
-		t.Errorf("request (-SDK +ours):\n%s", diff)
-	}
 }
 
 // httpClient is a client for an SDK, with connections of its own.
@@ -175,17 +184,14 @@ func verdictSchema() *providers.Schema {
 	return &providers.Schema{Name: "verdict", Schema: json.RawMessage(verdict)}
 }
 
-// calls makes a call for the model careful, and with the usual prompt where the
-// request has none.
-func calls(t *testing.T, provider providers.Provider, req providers.Request) {
-	t.Helper()
+// complete is the request for the model careful, and with the usual prompt where
+// there is none.
+func complete(req providers.Request) *providers.Request {
 	req.Key, req.Model = key, "careful"
 	if req.Messages == nil {
 		req.Messages = user()
 	}
-	if _, err := provider.Call(t.Context(), &req); err != nil {
-		t.Fatal(err)
-	}
+	return &req
 }
 
 // known says the same of every model.
