@@ -13,6 +13,7 @@ type gate struct {
 	calls     list.List // of *call, in the order they asked
 
 	due     time.Time // when to ask for the first of them
+	asked   time.Time // when a script asked for it last
 	lingers time.Time // while no call waits: until when bound holds
 	bound   *rule     // the limit that refused it last; nil: none since it was admitted
 	start   time.Time // when it could start, when bound is a rate
@@ -40,6 +41,26 @@ func (g *gate) add(c *call) {
 	}
 	if g.bound != nil {
 		g.refusedBy, g.refusedUpTo = g.bound, c.seq
+	}
+}
+
+// Calls without a limit take nobody's place, so that they may wait a moment for
+// others to share a script with: the least time between two scripts that ask for
+// them, and how many are enough to go before it is over.
+const (
+	gatherFor    = 5 * time.Millisecond
+	gatherEnough = 8
+)
+
+// gather has calls that no limit holds back wait for others, unless enough are
+// there.
+func (g *gate) gather() {
+	if len(g.rules) > 0 || g.bound != nil {
+		return
+	}
+	g.due = time.Time{}
+	if g.calls.Len() < gatherEnough {
+		g.due = g.asked.Add(gatherFor)
 	}
 }
 

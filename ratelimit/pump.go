@@ -169,6 +169,7 @@ func (p *pump) place(c *call) {
 		p.follow(g, now)
 	}
 	g.add(c)
+	g.gather()
 }
 
 // follow has a line that was empty wait for a full limit for which another line
@@ -265,7 +266,7 @@ func (p *pump) load(ctx context.Context) error {
 
 // plan makes a batch of what is due, or returns nil and when something will be.
 func (p *pump) plan(now time.Time) (*batch, time.Time) {
-	var due []*gate
+	var due, riding []*gate
 	var next time.Time
 	for _, g := range p.gates {
 		if g.calls.Len() == 0 {
@@ -281,9 +282,17 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 		}
 		if !g.due.After(now) {
 			due = append(due, g)
-		} else if next.IsZero() || g.due.Before(next) {
+			continue
+		}
+		if g.bound == nil {
+			riding = append(riding, g)
+		}
+		if next.IsZero() || g.due.Before(next) {
 			next = g.due
 		}
+	}
+	if len(due) > 0 || len(p.releases) > 0 && !now.Before(p.releaseBy) {
+		due = append(due, riding...)
 	}
 	b := &batch{}
 	if len(due) > 0 || !now.Before(p.releaseBy) {
@@ -293,7 +302,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	}
 	// While releases are left over none may be overtaken by a call of its id.
 	if len(due) == 0 || len(b.releases) == len(p.releases) {
-		p.ask(b, due)
+		p.ask(b, due, now)
 		p.leaveLines(b)
 	}
 	if b.empty() {
@@ -306,10 +315,11 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 // ask puts the first calls of the gates that are due into the batch. The one
 // whose calls were admitted longest ago goes first, so that a limit shared by
 // several is shared evenly.
-func (p *pump) ask(b *batch, due []*gate) {
+func (p *pump) ask(b *batch, due []*gate, now time.Time) {
 	slices.SortFunc(due, func(x, y *gate) int { return cmp.Compare(x.last, y.last) })
 	due = due[:min(len(due), callsPerScript)]
 	for _, g := range due {
+		g.asked = now
 		b.ask(g, g.first(min(g.ask, max(1, callsPerScript/len(due)))))
 	}
 	if len(due) > 0 {

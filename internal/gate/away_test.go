@@ -42,8 +42,9 @@ func TestRedisAway(t *testing.T) {
 		return nil
 	}, workerOptions{client: client, log: log.logger()})
 	<-half
-	down.Store(1)
 	server.Kill()
+	f.eventually("the worker says that it cannot pull", func() bool { return log.lines()[0] != "" })
+	down.Store(1)
 	time.Sleep(away)
 	during := scripts.Load()
 	down.Store(0)

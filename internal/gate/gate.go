@@ -62,7 +62,7 @@ const (
 	// Tasks whose ends share a script; each costs a pass over the active list.
 	endAtOnce = 64
 	// They are gathered a little, which holds up no other task.
-	endPause  = 5 * time.Millisecond
+	endPause  = 10 * time.Millisecond
 	endEnough = 8
 )
 

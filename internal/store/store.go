@@ -36,7 +36,9 @@ type Store struct {
 
 const (
 	batchRuns    = 64 // in one script
-	recordPause  = 5 * time.Millisecond
+	checkPause   = 5 * time.Millisecond
+	checkEnough  = 8
+	recordPause  = 10 * time.Millisecond
 	recordEnough = 8
 	// batchTimeout bounds a script that several wait for, whatever the context of
 	// one of them.
@@ -44,9 +46,10 @@ const (
 )
 
 // NewBusy is New for a process that carries out many runs at once: what is to be
-// recorded at about the same time is gathered, for up to 5 ms.
+// checked or recorded at about the same time is gathered, for up to 5 and 10 ms.
 func NewBusy(client redis.UniversalClient, namespace string) *Store {
 	s := New(client, namespace)
+	s.checks = batch.New(batch.Config{Most: batchRuns, Pause: checkPause, Enough: checkEnough}, s.sendChecks)
 	s.records = batch.New(batch.Config{Most: batchRuns, Pause: recordPause, Enough: recordEnough}, s.sendRecords)
 	return s
 }
