@@ -27,7 +27,9 @@ type Provider interface {
 type Background interface {
 	// Submit starts the job and returns its response id. It is not idempotent.
 	Submit(ctx context.Context, req *Request) (responseID string, err error)
-	// Poll asks once. done is false while the job is queued or in progress.
+	// Poll asks once. done is false while the job is queued or in progress. Beside
+	// an error it tells apart what failed: the job (done: it ended so, or is unknown
+	// to the provider, class Lost) or only the question (ask again).
 	Poll(ctx context.Context, key, responseID string) (result *Result, done bool, err error)
 	// Cancel ends the job; cancelling an ended job is no error.
 	Cancel(ctx context.Context, key, responseID string) error
@@ -226,7 +228,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // ErrAgain is in the chain of an Error after which the provider would send the
 // request differently (it learnt, say, that the endpoint refuses a schema). The
 // same Request should be made again at once; it counts as no attempt. A provider
-// can only learn so much: two repeats at most.
+// can only learn so much: three repeats at most.
 var ErrAgain = errors.New("the provider learnt something from this answer; make the same request again")
 
 // ClassOf is the class of err: that of the *Error in its chain, Cancelled for a

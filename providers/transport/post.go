@@ -117,9 +117,14 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 // Malformed is the error of an answer that cannot be read as what it should be.
 func (a *Answer) Malformed(err error) *providers.Error {
 	failed := a.fail(providers.Transient, "", "unreadable answer: "+err.Error())
-	failed.Raw = failed.Raw[:min(len(failed.Raw), MaxErrorBytes)]
 	failed.Err = err
 	return failed
+}
+
+// Fail is an error of the given class, in the dialect's own words, about an answer
+// that is none.
+func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
+	return a.fail(class, "", message)
 }
 
 // fail is an error about this answer, with the key struck out of it.
@@ -132,7 +137,7 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 		MayBeBilled: mayBeBilled(class),
 		RequestID:   a.RequestID,
 		Limits:      a.Limits(),
-		Raw:         []byte(strike(string(a.Body), a.key)),
+		Raw:         []byte(strike(string(a.Body[:min(len(a.Body), MaxErrorBytes)]), a.key)),
 	}
 }
 

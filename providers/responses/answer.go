@@ -1,0 +1,263 @@
+package responses
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+// The states of a response.
+const (
+	statusQueued     = "queued"
+	statusInProgress = "in_progress"
+	statusCompleted  = "completed"
+	statusIncomplete = "incomplete"
+	statusFailed     = "failed"
+	statusCancelled  = "cancelled"
+)
+
+// response is what is read of an answer; all else stays in Result.Raw.
+type response struct {
+	ID                string           `json:"id"`
+	Status            string           `json:"status"`
+	Model             string           `json:"model"`
+	Error             *json.RawMessage `json:"error"`
+	IncompleteDetails struct {
+		Reason string `json:"reason"`
+	} `json:"incomplete_details"`
+	Output []json.RawMessage `json:"output"`
+	Text   struct {
+		Format struct {
+			Type string `json:"type"`
+		} `json:"format"`
+	} `json:"text"`
+	Usage *usage `json:"usage"`
+}
+
+// decode reads a whole answer; its error is a *providers.Error.
+func decode(answer *transport.Answer) (*response, error) {
+	var r response
+	if err := json.Unmarshal(answer.Body, &r); err != nil {
+		return nil, answer.Malformed(err)
+	}
+	if r.Status == "" && r.Error != nil {
+		return nil, answer.Failure()
+	}
+	return &r, nil
+}
+
+// ended reports whether nothing will change about the response.
+func (r *response) ended() bool {
+	switch r.Status {
+	case statusCompleted, statusIncomplete, statusFailed, statusCancelled:
+		return true
+	}
+	return false
+}
+
+// result is what became of a response that has ended; the error is a
+// *providers.Error.
+func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
+	finish := providers.FinishStop
+	switch {
+	case r.Error != nil:
+		failed := answer.FailureIn(*r.Error)
+		failed.MayBeBilled = failed.MayBeBilled || r.Usage.normalised().Output > 0
+		return nil, failed
+	case r.Status == statusCancelled:
+		return nil, answer.Fail(providers.Cancelled, "the response was cancelled at the provider")
+	case r.Status == statusIncomplete && r.IncompleteDetails.Reason == "content_filter":
+		finish = providers.FinishRefused
+	case r.Status == statusIncomplete:
+		finish = providers.FinishTruncated
+	case r.Status == statusCompleted, r.Status == "" && r.Output != nil: // not every server says it
+	default:
+		return nil, answer.Malformed(fmt.Errorf("status %q and no error", r.Status))
+	}
+	var o output
+	for _, raw := range r.Output {
+		if err := o.add(raw); err != nil {
+			return nil, answer.Malformed(err)
+		}
+	}
+	result := &providers.Result{
+		Text:   o.text.String(),
+		Finish: finish,
+		Usage:  r.Usage.normalised(),
+		Grounding: providers.Grounding{
+			Searches: o.searches, Queries: o.queries, Sources: providers.UniqueSources(o.sources),
+		},
+		Reasoning: strings.Join(o.reasoning, "\n\n"),
+		Model:     r.Model,
+		RequestID: answer.RequestID,
+		Limits:    answer.Limits(),
+		Raw:       answer.Body,
+	}
+	if o.refusal != "" {
+		result.Finish, result.Text = providers.FinishRefused, o.refusal
+	}
+	return result, nil
+}
+
+// output collects what the items of a response say.
+type output struct {
+	text      strings.Builder
+	refusal   string
+	reasoning []string
+	searches  int
+	queries   []string
+	sources   []providers.Source
+}
+
+// add reads one item. Only a message that cannot be read is an error: evidence of
+// a form not foreseen must not cost the answer.
+func (o *output) add(raw json.RawMessage) error {
+	var item struct {
+		Type string `json:"type"`
+	}
+	_ = json.Unmarshal(raw, &item)
+	switch item.Type {
+	case "message":
+		return o.addMessage(raw)
+	case "reasoning":
+		o.addReasoning(raw)
+	case "web_search_call":
+		o.addSearch(raw)
+	}
+	return nil
+}
+
+func (o *output) addMessage(raw json.RawMessage) error {
+	var message struct {
+		Phase   string `json:"phase"`
+		Content []struct {
+			Type        string    `json:"type"`
+			Text        string    `json:"text"`
+			Refusal     string    `json:"refusal"`
+			Annotations citations `json:"annotations"`
+		} `json:"content"`
+	}
+	if err := json.Unmarshal(raw, &message); err != nil {
+		return fmt.Errorf("message: %w", err)
+	}
+	for _, part := range message.Content {
+		o.sources = append(o.sources, part.Annotations...)
+		switch {
+		case part.Type == "refusal":
+			o.refusal = cmp.Or(part.Refusal, "refused without words")
+		case part.Type == "output_text" && message.Phase != "commentary": // spoken between the steps of the work
+			o.text.WriteString(part.Text)
+		}
+	}
+	return nil
+}
+
+// addReasoning takes the summary, or the whole thoughts, which only open models
+// show.
+func (o *output) addReasoning(raw json.RawMessage) {
+	type texts []struct {
+		Text string `json:"text"`
+	}
+	var item struct {
+		Summary texts `json:"summary"`
+		Content texts `json:"content"`
+	}
+	_ = json.Unmarshal(raw, &item) // keeps what could be read
+	shown := item.Summary
+	if len(shown) == 0 {
+		shown = item.Content
+	}
+	for _, part := range shown {
+		if part.Text != "" {
+			o.reasoning = append(o.reasoning, part.Text)
+		}
+	}
+}
+
+// addSearch counts what is billed: a search that was completed, not a page opened
+// after it.
+func (o *output) addSearch(raw json.RawMessage) {
+	var item struct {
+		Status string `json:"status"`
+		Action struct {
+			Type    string             `json:"type"`
+			Query   string             `json:"query"` // of older models
+			Queries []string           `json:"queries"`
+			Sources []providers.Source `json:"sources"`
+			URL     string             `json:"url"` // of a page opened
+		} `json:"action"`
+	}
+	_ = json.Unmarshal(raw, &item) // keeps what could be read
+	if item.Status != "" && item.Status != statusCompleted {
+		return
+	}
+	action := item.Action
+	if action.Type == "" || action.Type == "search" {
+		o.searches++
+	}
+	if len(action.Queries) == 0 && action.Query != "" {
+		action.Queries = []string{action.Query}
+	}
+	o.queries = append(o.queries, action.Queries...)
+	o.sources = append(o.sources, action.Sources...)
+	o.sources = append(o.sources, providers.Source{URL: action.URL})
+}
+
+// citations are the pages that a text's annotations name.
+type citations []providers.Source
+
+// UnmarshalJSON never fails: other annotations, and forms not foreseen, are none.
+func (c *citations) UnmarshalJSON(raw []byte) error {
+	var annotations []struct {
+		Type string `json:"type"`
+		providers.Source
+	}
+	_ = json.Unmarshal(raw, &annotations) // keeps what could be read
+	for _, annotation := range annotations {
+		if annotation.Type == "url_citation" {
+			*c = append(*c, annotation.Source)
+		}
+	}
+	return nil
+}
+
+type usage struct {
+	Input        transport.Count `json:"input_tokens"`
+	Output       transport.Count `json:"output_tokens"`
+	Cost         json.RawMessage `json:"cost"` // USD, of gateways
+	InputDetails struct {
+		Cached transport.Count `json:"cached_tokens"`
+	} `json:"input_tokens_details"`
+	OutputDetails struct {
+		Reasoning transport.Count `json:"reasoning_tokens"`
+	} `json:"output_tokens_details"`
+}
+
+// UnmarshalJSON never fails: a field of a form not foreseen costs that field.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	_ = json.Unmarshal(raw, (*fields)(u))
+	return nil
+}
+
+func (u *usage) normalised() providers.Usage {
+	if u == nil {
+		return providers.Usage{}
+	}
+	var cost *float64
+	if json.Unmarshal(u.Cost, &cost) != nil {
+		cost = nil // unknown
+	}
+	return providers.Usage{
+		Reported:  true,
+		Input:     int64(u.Input),
+		Output:    int64(u.Output),
+		Cached:    int64(u.InputDetails.Cached),
+		Reasoning: int64(u.OutputDetails.Reasoning),
+		CostUSD:   cost,
+	}
+}

@@ -1,0 +1,105 @@
+package responses
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+var _ providers.Background = (*Provider)(nil)
+
+var errNoID = errors.New("no response id")
+
+// Submit starts a job that the provider keeps until it is asked for; see
+// providers.Background. How many searches it may make is bounded by
+// "max_tool_calls" in Request.Extra. What the model does not take of the request
+// is left out and named nowhere. It learns as Call does.
+func (p *Provider) Submit(ctx context.Context, req *providers.Request) (responseID string, err error) {
+	answer, _, err := p.create(ctx, req, true)
+	if err != nil {
+		return "", err
+	}
+	r, err := decode(answer)
+	if err != nil {
+		return "", err
+	}
+	if r.ID == "" {
+		return "", answer.Malformed(errNoID)
+	}
+	return r.ID, nil
+}
+
+// Poll asks once; see providers.Background. OpenAI forgets a job about ten minutes
+// after its end where its data is not kept, so ask more often. Result.Dropped is
+// empty, and Result.JSON is set where the provider itself was held to JSON.
+func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *providers.Result, done bool, err error) {
+	answer, err := p.job(ctx, http.MethodGet, key, responseID, "")
+	var failed *providers.Error
+	if errors.As(err, &failed) && failed.Status == http.StatusNotFound {
+		failed.Class, failed.MayBeBilled = providers.Lost, true
+		return nil, true, failed
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	r, err := decode(answer)
+	if err != nil {
+		return nil, false, unbilled(err)
+	}
+	switch r.Status {
+	case statusQueued, statusInProgress:
+		return nil, false, nil
+	}
+	result, err = r.result(answer)
+	switch {
+	case err != nil && !r.ended():
+		return nil, false, unbilled(err)
+	case err != nil:
+		return nil, true, err
+	}
+	if strings.HasPrefix(r.Text.Format.Type, "json") {
+		asked := &providers.Request{Schema: &providers.Schema{}} // by whoever submitted it
+		result.JSON = transport.JSONText(asked, result.Text)
+	}
+	return result, true, nil
+}
+
+// Cancel ends a job; see providers.Background. Where the provider will not, the
+// job is asked for once: one that has ended, or is unknown, is cancelled enough.
+func (p *Provider) Cancel(ctx context.Context, key, responseID string) error {
+	_, err := p.job(ctx, http.MethodPost, key, responseID, "/cancel")
+	var failed *providers.Error
+	if errors.As(err, &failed) && failed.Status/100 == 4 {
+		if _, done, _ := p.Poll(ctx, key, responseID); done {
+			return nil
+		}
+	}
+	return err
+}
+
+// job makes a request about a job. None is billed.
+func (p *Provider) job(ctx context.Context, method, key, responseID, verb string) (*transport.Answer, error) {
+	if strings.Trim(responseID, ".") == "" { // dots would lead elsewhere
+		return nil, &providers.Error{Class: providers.BadRequest, Message: errNoID.Error(), Err: errNoID}
+	}
+	header, err := transport.Header(&providers.Request{Key: key}, p.keyHeader)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.client.Do(ctx, transport.Post{Method: method, Path: "responses/" + url.PathEscape(responseID) + verb, Header: header, Key: key})
+	return answer, unbilled(err)
+}
+
+// unbilled corrects an error about a question: only the job itself is charged.
+func unbilled(err error) error {
+	var failed *providers.Error
+	if errors.As(err, &failed) {
+		failed.MayBeBilled = false
+	}
+	return err
+}

@@ -1,0 +1,147 @@
+package responses
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// way is how a request is put to its model now.
+type way struct {
+	background bool
+	bare       bool           // without what only brings evidence to light
+	format     providers.JSON // of its schema
+}
+
+// encode builds the body and names the fields of the request that the model does
+// not take. The request's own fields win over Extra's; keys are sorted, so that
+// the same request is the same bytes.
+func (w way) encode(req *providers.Request, caps providers.Capabilities) (raw []byte, dropped []string, err error) {
+	body := make(map[string]any, len(req.Extra)+12)
+	maps.Copy(body, req.Extra)
+	delete(body, "stream") // the answer is read as one JSON object
+	delete(body, "background")
+	body["model"] = req.Model
+	body["truncation"] = "disabled" // what does not fit is an error, never cut in silence
+	body["store"] = w.background    // a job is asked for later, a plain answer is not
+	if w.background {
+		body["background"] = true
+	}
+	addMessages(body, req.Messages)
+	if req.MaxOutputTokens > 0 {
+		body["max_output_tokens"] = req.MaxOutputTokens
+	}
+	effort, refused := caps.Effort(req)
+	if refused {
+		dropped = append(dropped, "reasoning_effort")
+	}
+	if effort != "" {
+		object(body, "reasoning")["effort"] = effort
+	}
+	if req.Reason && caps.Reasoning != providers.ReasoningNone && !w.bare {
+		object(body, "reasoning")["summary"] = "auto"
+	}
+	if req.Temperature != nil {
+		if caps.TakesTemperature(effort != "none") {
+			body["temperature"] = *req.Temperature
+		} else {
+			delete(body, "temperature")
+			dropped = append(dropped, "temperature")
+		}
+	}
+	w.addFormat(body, req.Schema)
+	w.addSearch(body, req, caps.Search)
+	raw, err = json.Marshal(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	return raw, dropped, nil
+}
+
+// addMessages makes instructions of the system messages that begin the request;
+// later ones keep their place.
+func addMessages(body map[string]any, messages []providers.Message) {
+	instructions := ""
+	for len(messages) > 0 && messages[0].Role == providers.System {
+		if instructions != "" {
+			instructions += "\n\n"
+		}
+		instructions += messages[0].Content
+		messages = messages[1:]
+	}
+	if instructions != "" {
+		body["instructions"] = instructions
+	}
+	body["input"] = append([]providers.Message{}, messages...) // an empty list, not null
+}
+
+func (w way) addFormat(body map[string]any, schema *providers.Schema) {
+	switch {
+	case schema == nil:
+	case w.format == providers.JSONSchema:
+		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": schema.Schema, "strict": true}
+	case w.format == providers.JSONObject:
+		object(body, "text")["format"] = map[string]any{"type": "json_object"}
+	}
+}
+
+func (w way) addSearch(body map[string]any, req *providers.Request, tool string) {
+	if !req.Search {
+		return
+	}
+	body["tools"] = []any{map[string]any{"type": tool}}
+	if !w.bare {
+		body["tool_choice"] = "required"
+		body["include"] = []string{"web_search_call.action.sources"}
+	}
+}
+
+// object is the body's object of that name, to be added to: a copy of Extra's, or
+// a new one.
+func object(body map[string]any, name string) map[string]any {
+	own := map[string]any{}
+	if given, ok := body[name].(map[string]any); ok {
+		maps.Copy(own, given)
+	}
+	body[name] = own
+	return own
+}
+
+// bare knows the models of which some evidence cannot be asked here: summaries of
+// reasoning are for organisations that OpenAI has verified, not every model can be
+// told to search, and not every endpoint lists sources. They reason and search
+// all the same.
+type bare struct {
+	mu     sync.Mutex
+	models map[string]bool
+}
+
+func (b *bare) is(model string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.models[model]
+}
+
+var aboutEvidence = regexp.MustCompile(`(?i)reasoning[. ]summar|tool[_ ]choice|'include'|\(include\b|action\.sources`)
+
+// learn takes the failure of a call that was not bare; true: it is
+// providers.ErrAgain now, because the next one will be.
+func (b *bare) learn(model string, err error) bool {
+	var failed *providers.Error
+	if !errors.As(err, &failed) || failed.Class != providers.BadRequest || !aboutEvidence.MatchString(failed.Message) {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.models == nil {
+		b.models = map[string]bool{}
+	}
+	b.models[model] = true
+	failed.Err = providers.ErrAgain
+	return true
+}
