@@ -65,9 +65,7 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			sdk: func(p *openai.ChatCompletionNewParams) {
 				p.Messages = append(p.Messages, openai.AssistantMessage("a?"), openai.UserMessage("JSON, please."))
 			},
-			ours: providers.Request{Messages: append(user(),
-				providers.Message{Role: providers.Assistant, Content: "a?"},
-				providers.Message{Role: providers.User, Content: "JSON, please."})},
+			ours: providers.Request{Messages: repair()},
 		},
 		"bounds": {
 			sdk: func(p *openai.ChatCompletionNewParams) {
@@ -232,8 +230,7 @@ func TestOpenAIsSDKReadsSimulatedFailures(t *testing.T) {
 			t.Parallel()
 			service := openai.NewChatService(openaiOptions(t, simulated(t, failing(failure)).URL)...)
 			_, err := service.Completions.New(t.Context(), chatParams(prompt))
-			got := openaiFailed(t, err, want)
-			if hint := got.Response.Header.Get("Retry-After"); hint != "2" {
+			if hint := openaiFailed(t, err, want).Get("Retry-After"); hint != "2" {
 				t.Errorf("hint: got %q, want 2", hint)
 			}
 		})
@@ -295,8 +292,9 @@ func TestOpenAIsSDKReadsWhatTheSimulatorRejects(t *testing.T) {
 	}
 }
 
-// openaiFailed checks an error of OpenAI's SDK; want.Message is part of its own.
-func openaiFailed(t *testing.T, err error, want openai.Error) *openai.Error {
+// openaiFailed checks an error of OpenAI's SDK, of which want.Message is a part of
+// the message, and returns the headers that came with it.
+func openaiFailed(t *testing.T, err error, want openai.Error) http.Header {
 	t.Helper()
 	var got *openai.Error
 	if !errors.As(err, &got) {
@@ -306,7 +304,7 @@ func openaiFailed(t *testing.T, err error, want openai.Error) *openai.Error {
 	if got.StatusCode != want.StatusCode || got.Type != want.Type || got.Code != want.Code || !strings.Contains(got.Message, want.Message) {
 		t.Errorf("got %d %s, want %d, type %q, code %q and %q in the message", got.StatusCode, got.RawJSON(), want.StatusCode, want.Type, want.Code, want.Message)
 	}
-	return got
+	return got.Response.Header
 }
 
 // TestOpenAIsSDKWaitsAsHinted has the SDK retry by itself: its own delay would be

@@ -177,6 +177,13 @@ func conversation() []providers.Message {
 	return append([]providers.Message{{Role: providers.System, Content: system}}, user()...)
 }
 
+// repair is a talk in which an answer was not what was asked.
+func repair() []providers.Message {
+	return append(user(),
+		providers.Message{Role: providers.Assistant, Content: "a?"},
+		providers.Message{Role: providers.User, Content: "JSON, please."})
+}
+
 // verdict is a schema that every provider takes.
 const verdict = `{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":["a","b"]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"],"additionalProperties":false}`
 
