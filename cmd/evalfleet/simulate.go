@@ -21,7 +21,7 @@ func simulateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "simulate",
 		Usage: "serve the simulated provider, to try a fleet without spending",
-		Description: "Speaks the chat completions dialect at /v1, with judges of falling reliability named careful, average and careless. " +
+		Description: "Speaks the dialects of several providers, with judges of falling reliability named careful, average and careless. " +
 			"It can enforce limits, be slow, fail, hang, cut answers off and answer nonsense, and counts what really arrived: GET /stats, POST /stats/reset. " +
 			simulateDefault + " " +
 			"Its address is the first line of stdout.",

@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"fmt"
 	"net/http"
 	"time"
 )
@@ -22,4 +23,13 @@ type dialect interface {
 	// problem words what went wrong. A request that did not arrive at a model is
 	// a call, too, without luck or plan.
 	problem(c *call, p problem) (status int, body any)
+}
+
+// complaint is what a provider says of a request that it does not take.
+type complaint string
+
+func (c complaint) Error() string { return string(c) }
+
+func complain(format string, about ...any) complaint {
+	return complaint(fmt.Sprintf(format, about...))
 }

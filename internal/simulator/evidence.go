@@ -16,12 +16,12 @@ type finding struct {
 
 type source struct{ url, title, excerpt string }
 
-// search finds pages that are made up, the same for the same prompt.
-func (c *call) search() *finding {
-	f := &finding{query: c.req.topic()}
+// search finds pages that are made up, the same for the same query.
+func search(query string) *finding {
+	f := &finding{query: query}
 	for _, site := range []string{"library", "gazette"} {
 		f.sources = append(f.sources, source{
-			url:     fmt.Sprintf("https://%s.example/%016x", site, hashOf(site, fmt.Sprint(c.prompt))),
+			url:     fmt.Sprintf("https://%s.example/%016x", site, hashOf(site, query)),
 			title:   "A page of the " + site,
 			excerpt: "This page is made up, as everything that the simulator finds.",
 		})

@@ -62,7 +62,7 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 	}
 	mute := c.req.json && c.together() == SearchIgnored
 	if c.req.search && !mute && c.draw("ungrounded") >= b.UngroundedRate {
-		p.found = c.search()
+		p.found = search(c.req.topic())
 	}
 	switch {
 	case p.found != nil && c.req.pausable && c.req.paused < b.Pauses:

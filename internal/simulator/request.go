@@ -25,6 +25,7 @@ type request struct {
 	bound    int    // on the output tokens; 0: none
 	search   bool   // the model may search
 	reason   bool   // it is asked to reason
+	shown    bool   // and to show what it thought
 	json     bool   // JSON is asked, with or without a schema
 	window   int    // tokens that input and output may have together, asked for; 0: the model's own
 	pausable bool   // a search may end a turn, to be asked to go on

@@ -1,6 +1,6 @@
-// Package simulator is a provider that is not one: an HTTP endpoint in the chat
-// completions dialect that judges texts, keeps limits strictly, delays, fails
-// and hangs as told, and counts what really arrived.
+// Package simulator is a provider that is not one: an HTTP endpoint in the
+// dialects of several providers that judges texts, keeps limits strictly, delays,
+// fails and hangs as told, and counts what really arrived.
 //
 // It is the only proof that a limit was kept, so it deliberately shares no code
 // with ratelimit, with providers or with eval/prompt. Everything it answers is
@@ -42,7 +42,7 @@ type Simulator struct {
 }
 
 // New makes an endpoint of a valid Config (see Config.Validate). It serves
-// POST /v1/chat/completions, GET /stats, GET /stats/arrivals, POST /stats/reset
+// POST /v1/chat/completions, POST /v1beta/models/{model}:generateContent, GET /stats, GET /stats/arrivals, POST /stats/reset
 // and GET /healthz.
 func New(config Config) *Simulator {
 	now := time.Now()
@@ -61,6 +61,7 @@ func New(config Config) *Simulator {
 		s.addModel(name)
 	}
 	s.speak("POST /v1/chat/completions", chat{})
+	s.speak("POST /v1beta/models/{call}", generate{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)
 	})

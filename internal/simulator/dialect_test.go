@@ -1,0 +1,155 @@
+package simulator
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// tongue asks the same in one dialect as in every other.
+type tongue struct {
+	path   string // of a request for %s, if the model stands there
+	header []string
+	key    string // the header that has it
+	prefix string // before the key
+	// body asks a model after a schema, which may be empty.
+	body func(model, system, user string, schema json.RawMessage) map[string]any
+	text func(body map[string]any) string // of an answer
+}
+
+var tongues = map[string]tongue{
+	"chat": {
+		path: chatPath, key: "Authorization", prefix: "Bearer ",
+		body: func(model, system, user string, schema json.RawMessage) map[string]any {
+			body := map[string]any{"model": model, "messages": []message{{"system", system}, {"user", user}}}
+			if schema != nil {
+				body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"schema": schema}}
+			}
+			return body
+		},
+		text: func(body map[string]any) string {
+			return at(body, "choices", 0, "message", "content").(string)
+		},
+	},
+	"generate": {
+		path: "/v1beta/models/%s:generateContent", key: "X-Goog-Api-Key",
+		body: func(_, system, user string, schema json.RawMessage) map[string]any {
+			type part struct {
+				Text string `json:"text"`
+			}
+			body := map[string]any{
+				"systemInstruction": map[string]any{"parts": []part{{system}}},
+				"contents":          []any{map[string]any{"role": "user", "parts": []part{{user}}}},
+			}
+			if schema != nil {
+				body["generationConfig"] = map[string]any{"responseMimeType": "application/json", "responseJsonSchema": schema}
+			}
+			return body
+		},
+		text: func(body map[string]any) string {
+			return at(body, "candidates", 0, "content", "parts", 0, "text").(string)
+		},
+	},
+}
+
+// at is what stands at the end of a way of names and numbers; nil: nothing.
+func at(from any, way ...any) any {
+	for _, step := range way {
+		switch step := step.(type) {
+		case string:
+			object, _ := from.(map[string]any)
+			from = object[step]
+		case int:
+			list, _ := from.([]any)
+			if step >= len(list) {
+				return nil
+			}
+			from = list[step]
+		}
+	}
+	return from
+}
+
+func (s *Server) speak(t *testing.T, in tongue, model, system, user string, schema json.RawMessage, header ...string) wire {
+	t.Helper()
+	path := in.path
+	if strings.Contains(path, "%s") {
+		path = fmt.Sprintf(path, model)
+	}
+	return s.post(t, path, encode(in.body(model, system, user, schema)), append(header, in.header...)...)
+}
+
+func TestEveryDialectJudgesAndCountsTheSame(t *testing.T) {
+	t.Parallel()
+	messages := pair(document{"a", prose}, document{"b", flawedProse})
+	other := json.RawMessage(fmt.Sprintf(pairSchema, `"a","b","tie"`))
+	single := fenced("", document{"a", flawedProse})
+	type judged struct {
+		Texts                  [3]string
+		Input, Output, Charged int64
+		Prompts                int
+	}
+	got := map[string]judged{}
+	for name, in := range tongues {
+		s := start(t, Config{Limits: Limits{Tokens: Rates{{N: 100_000, Window: time.Hour}}}})
+		var j judged
+		for i, test := range []struct {
+			messages []message
+			schema   json.RawMessage
+		}{{messages, nil}, {messages, other}, {single, json.RawMessage(singleSchema)}} {
+			answer := s.speak(t, in, "careful", test.messages[0].Content, test.messages[1].Content, test.schema)
+			if answer.status != 200 {
+				t.Fatalf("%s: got %+v", name, answer)
+			}
+			j.Texts[i] = in.text(answer.body)
+		}
+		all := s.Stats().All
+		j.Input, j.Output, j.Charged, j.Prompts = all.InputTokens, all.OutputTokens, all.Limits[0].Charged, all.Prompts
+		got[name] = j
+	}
+	want := got["chat"]
+	if !strings.Contains(want.Texts[0], `"winner_doc_id":"a"`) || !strings.Contains(want.Texts[2], `"criterion":"facts"`) || want.Charged == 0 {
+		t.Errorf("chat: got %+v", want)
+	}
+	for name, judged := range got {
+		if diff := cmp.Diff(want, judged); diff != "" {
+			t.Errorf("%s (-chat +%[1]s):\n%s", name, diff)
+		}
+	}
+}
+
+func TestEveryDialectKeepsLimitsAndKeys(t *testing.T) {
+	t.Parallel()
+	for name, in := range tongues {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, Config{Limits: Limits{Requests: Rates{{N: 1, Window: time.Hour}}}, Keys: []string{"right"}})
+			var statuses []int
+			for _, key := range []string{"", "wrong", "right", "right"} {
+				header := []string{in.key, in.prefix + key}
+				if key == "" {
+					header = nil
+				}
+				statuses = append(statuses, s.speak(t, in, "careful", "Be brief.", "Say something.", nil, header...).status)
+			}
+			want := []int{401, 401, 200, 429}
+			if name == "generate" {
+				want = []int{403, 400, 200, 429}
+			}
+			if diff := cmp.Diff(want, statuses); diff != "" {
+				t.Errorf("statuses (-want +got):\n%s", diff)
+			}
+			stats := s.Stats()
+			if stats.All.Arrived != 2 || stats.All.Rejected != 1 || stats.Keys != (KeyCounts{Right: 2, Wrong: 1, Missing: 1}) {
+				t.Errorf("counted: got %+v", stats)
+			}
+			if header, key := s.LastKey(); header != in.key || key != "right" {
+				t.Errorf("last key: got %q %q", header, key)
+			}
+		})
+	}
+}

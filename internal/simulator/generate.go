@@ -1,0 +1,239 @@
+package simulator
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// generate is Gemini's generateContent.
+type generate struct{}
+
+// content is a turn; a part may be a text or something that is not looked at.
+type content struct {
+	Role  string `json:"role"`
+	Parts []struct {
+		Text             string          `json:"text"`
+		Thought          bool            `json:"thought"`
+		ThoughtSignature string          `json:"thoughtSignature"`
+		InlineData       json.RawMessage `json:"inlineData"`
+	} `json:"parts"`
+}
+
+func (c content) text() string {
+	var said []string
+	for _, part := range c.Parts {
+		if !part.Thought {
+			said = append(said, part.Text)
+		}
+	}
+	return strings.Join(said, "\n")
+}
+
+// generateRequest has every field of the dialect that does something to a text;
+// Google refuses those it does not know.
+type generateRequest struct {
+	Contents          []content                    `json:"contents"`
+	SystemInstruction content                      `json:"systemInstruction"`
+	Tools             []map[string]json.RawMessage `json:"tools"`
+	ToolConfig        json.RawMessage              `json:"toolConfig"`
+	SafetySettings    json.RawMessage              `json:"safetySettings"`
+	CachedContent     string                       `json:"cachedContent"`
+	GenerationConfig  struct {
+		MaxOutputTokens    int             `json:"maxOutputTokens"`
+		ResponseMIMEType   string          `json:"responseMimeType"`
+		ResponseSchema     json.RawMessage `json:"responseSchema"`
+		ResponseJSONSchema json.RawMessage `json:"responseJsonSchema"`
+		ThinkingConfig     *struct {
+			IncludeThoughts bool   `json:"includeThoughts"`
+			ThinkingBudget  *int   `json:"thinkingBudget"`
+			ThinkingLevel   string `json:"thinkingLevel"`
+		} `json:"thinkingConfig"`
+		CandidateCount   int      `json:"candidateCount"`
+		StopSequences    []string `json:"stopSequences"`
+		Temperature      *float64 `json:"temperature"`
+		TopP             *float64 `json:"topP"`
+		TopK             *float64 `json:"topK"`
+		Seed             *int     `json:"seed"`
+		PresencePenalty  *float64 `json:"presencePenalty"`
+		FrequencyPenalty *float64 `json:"frequencyPenalty"`
+	} `json:"generationConfig"`
+}
+
+// parse takes the model from the path, /v1beta/models/{model}:generateContent.
+func (generate) parse(r *http.Request, body []byte) (*request, error) {
+	model, method, _ := strings.Cut(r.PathValue("call"), ":")
+	var asked generateRequest
+	err := strictly(body, &asked)
+	config := asked.GenerationConfig
+	req := &request{
+		model:    model,
+		schema:   string(config.ResponseJSONSchema) + string(config.ResponseSchema),
+		bound:    config.MaxOutputTokens,
+		json:     config.ResponseMIMEType == "application/json",
+		messages: turns(asked.SystemInstruction.text()),
+	}
+	for _, turn := range asked.Contents {
+		role := turn.Role
+		if role == "model" {
+			role = "assistant"
+		}
+		req.messages = append(req.messages, message{role, turn.text()})
+	}
+	for _, tool := range asked.Tools {
+		if _, ok := tool["googleSearch"]; ok {
+			req.search = true
+		}
+	}
+	if thinking := config.ThinkingConfig; thinking != nil {
+		req.reason = thinking.ThinkingBudget == nil || *thinking.ThinkingBudget != 0
+		req.shown = thinking.IncludeThoughts
+	}
+	if !strings.HasPrefix(model, "gemini-3") {
+		req.exclusive = SearchRefused
+	}
+	switch {
+	case method != "generateContent":
+		return req, complain("models/%s does not support %q", model, method)
+	case err != nil:
+		return req, complain("Invalid JSON payload received. %v", err)
+	}
+	return req, asked.problem()
+}
+
+// turns begin a conversation with what the system says, if anything.
+func turns(system string) []message {
+	if system == "" {
+		return nil
+	}
+	return []message{{"system", system}}
+}
+
+// strictly decodes one JSON object whose every field is known.
+func strictly(body []byte, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(into); err != nil {
+		return err
+	}
+	if decoder.More() {
+		return errors.New("the body is more than one JSON object")
+	}
+	return nil
+}
+
+// problem is what the dialect does not take.
+func (r generateRequest) problem() error {
+	config := r.GenerationConfig
+	schemas := len(config.ResponseSchema) > 0 || len(config.ResponseJSONSchema) > 0
+	if len(r.Contents) == 0 {
+		return complaint("* GenerateContentRequest.contents: contents is not specified")
+	}
+	for _, turn := range r.Contents {
+		if turn.Role != "" && turn.Role != "user" && turn.Role != "model" {
+			return complaint("Please use a valid role: user, model.")
+		}
+	}
+	for _, tool := range r.Tools {
+		for name := range tool {
+			switch name {
+			case "googleSearch", "urlContext", "codeExecution", "functionDeclarations", "googleSearchRetrieval":
+			default:
+				return complain("Invalid JSON payload received. Unknown name %q at 'tools': Cannot find field.", name)
+			}
+		}
+	}
+	switch thinking := config.ThinkingConfig; {
+	case thinking != nil && thinking.ThinkingBudget != nil && thinking.ThinkingLevel != "":
+		return complaint("You can only set only one of thinking budget and thinking level.")
+	case len(config.ResponseSchema) > 0 && len(config.ResponseJSONSchema) > 0:
+		return complaint("Only one of response_schema and response_json_schema can be set.")
+	case schemas && config.ResponseMIMEType != "application/json":
+		return complaint("A response schema needs response_mime_type application/json.")
+	}
+	return nil
+}
+
+// head: Google tells nothing of limits.
+func (generate) head(http.Header, *call) {}
+
+// hint: Google hints in the body.
+func (generate) hint(http.Header, Hint, time.Duration) {}
+
+func (generate) key(h http.Header) (name, key string) {
+	return "X-Goog-Api-Key", h.Get("X-Goog-Api-Key")
+}
+
+// answer leaves out counts that are 0 and texts that are empty, as the encoding
+// of protocol buffers does.
+func (generate) answer(c *call) any {
+	said := map[string]any{"role": "model"}
+	var parts []any
+	if c.plan.thoughts != "" && c.req.shown {
+		parts = append(parts, map[string]any{"text": c.plan.thoughts, "thought": true})
+	}
+	if c.plan.text != "" {
+		part := map[string]any{"text": c.plan.text}
+		if c.plan.reasoning > 0 {
+			part["thoughtSignature"] = c.signature()
+		}
+		parts = append(parts, part)
+	}
+	if parts != nil {
+		said["parts"] = parts
+	}
+	candidate := map[string]any{"content": said, "finishReason": "STOP", "index": 0}
+	switch c.plan.finish {
+	case truncated, overflowing:
+		candidate["finishReason"] = "MAX_TOKENS"
+	case refused:
+		candidate = map[string]any{"finishReason": "SAFETY", "index": 0}
+	}
+	if c.plan.found != nil {
+		candidate["groundingMetadata"] = c.plan.grounding()
+	}
+	return map[string]any{
+		"candidates":    []any{candidate},
+		"usageMetadata": c.usageMetadata(),
+		"modelVersion":  c.req.model,
+		"responseId":    c.id(""),
+	}
+}
+
+// grounding is the evidence of a search: an answer rests on all that was found.
+func (p plan) grounding() map[string]any {
+	chunks, indices, confidence := []any{}, []int{}, []float64{}
+	for i, s := range p.found.sources {
+		chunks = append(chunks, map[string]any{"web": map[string]string{"uri": s.url, "title": s.title}})
+		indices, confidence = append(indices, i), append(confidence, 0.9)
+	}
+	return map[string]any{
+		"webSearchQueries": []string{p.found.query},
+		"searchEntryPoint": map[string]string{"renderedContent": "<div>" + p.found.query + "</div>"},
+		"groundingChunks":  chunks,
+		"groundingSupports": []any{map[string]any{
+			"segment":               map[string]any{"endIndex": len(p.text), "text": p.text},
+			"groundingChunkIndices": indices,
+			"confidenceScores":      confidence,
+		}},
+	}
+}
+
+// usageMetadata counts thoughts beside the candidates, and what tools brought in
+// beside the prompt.
+func (c *call) usageMetadata() map[string]any {
+	usage := map[string]any{"totalTokenCount": c.spends.input + c.spends.output}
+	for name, count := range map[string]int{
+		"promptTokenCount":        c.spends.input - c.plan.found.tokens(),
+		"toolUsePromptTokenCount": c.plan.found.tokens(),
+		"candidatesTokenCount":    c.spends.output - c.plan.reasoning,
+		"thoughtsTokenCount":      c.plan.reasoning,
+	} {
+		if count > 0 {
+			usage[name] = count
+		}
+	}
+	return usage
+}
