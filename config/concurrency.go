@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -40,7 +41,7 @@ type scopePlace struct {
 
 // charged notes which limits of tokens belong to providers that charge what a
 // call reserves.
-func (c concurrency) charged(known map[string]Provider) {
+func (c concurrency) charged(known map[string]catalog.Entry) {
 	for i, l := range c.limits {
 		switch l.Kind {
 		case ratelimit.Tokens, ratelimit.InputTokens, ratelimit.OutputTokens:
@@ -57,7 +58,7 @@ func (y *yamlFile) concurrency(v value) concurrency {
 		"enabled":         func(v value) { enabled, enabledAt = y.boolean(v), v.place },
 		"max_concurrency": func(v value) { c.max = bound{y.integer(v, 1, math.MaxInt32), v.place} },
 		"per_provider": func(v value) {
-			y.entries(v, func(name string, v value) { y.providerLimits(v, name, &c) })
+			y.entries(v, func(name string, v value) { y.providerLimits(v, catalog.Canonical(name), &c) })
 		},
 		"groups": func(v value) {
 			y.entries(v, func(name string, v value) { y.groupLimits(v, name, &c) })

@@ -9,6 +9,7 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -437,7 +438,7 @@ providers:
 			t.Errorf("of an evaluation: %v charges what is reserved: %v", l, l.Charged)
 		}
 	}
-	if (Provider{BaseURL: "https://notopenai.azure.com.example/v1"}).ChargesReserved() {
+	if (catalog.Entry{BaseURL: "https://notopenai.azure.com.example/v1"}).ChargesReserved() {
 		t.Error("a host that only looks like Azure's charges what is reserved")
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 // Lookup finds an environment variable, as os.LookupEnv does.
@@ -53,7 +54,7 @@ type Submission struct {
 	Settings record.Settings
 	// Providers are all that a judge may name: built in, from Options.Fleet, and
 	// from the file itself.
-	Providers map[string]Provider
+	Providers map[string]catalog.Entry
 	// Lease is how long a call's lease holds without renewal, for whoever makes
 	// the calls in this process.
 	Lease time.Duration

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -24,7 +25,7 @@ type draft struct {
 	asked    eval.Evaluation
 	texts    map[string]string
 	settings record.Settings
-	known    map[string]Provider
+	known    map[string]catalog.Entry
 	judgesAt []place
 	own      concurrency
 }

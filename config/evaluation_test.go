@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -98,9 +99,9 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 	if diff := cmp.Diff(wantTexts, s.Texts); diff != "" {
 		t.Errorf("texts (-want +got):\n%s", diff)
 	}
-	wantLocal := Provider{Name: "local", Dialect: "chat", BaseURL: "http://127.0.0.1:8000/v1", KeyEnv: "LOCAL_KEY", JSON: "object"}
-	if got := s.Providers["local"]; got != wantLocal {
-		t.Errorf("provider local: got %+v, want %+v", got, wantLocal)
+	wantLocal := catalog.Entry{Name: "local", Dialect: "chat", BaseURL: "http://127.0.0.1:8000/v1", KeyEnv: "LOCAL_KEY", JSON: "object"}
+	if diff := cmp.Diff(wantLocal, s.Providers["local"]); diff != "" {
+		t.Errorf("provider local (-want +got):\n%s", diff)
 	}
 	if s.Lease != 20*time.Second {
 		t.Errorf("lease: got %v, want 20s", s.Lease)

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -12,7 +13,7 @@ import (
 // defaults.
 type Fleet struct {
 	// Providers are the built-in ones and those configured.
-	Providers map[string]Provider
+	Providers map[string]catalog.Entry
 	// Limits belong to the accounts behind the providers, or to the whole fleet.
 	Limits []ratelimit.Limit
 	// Retry and Timeouts hold where an evaluation says nothing else. Timeouts
@@ -34,7 +35,7 @@ type Fleet struct {
 // error is of type Problems.
 func LoadFleet(path string) (*Fleet, error) {
 	fleet := &Fleet{
-		Providers: maps.Clone(builtIn),
+		Providers: catalog.BuiltIn(),
 		Retry:     record.DefaultRetry,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,
@@ -80,7 +81,7 @@ func LoadFleet(path string) (*Fleet, error) {
 }
 
 // knownScopes refuses limits of providers that do not exist.
-func (f *findings) knownScopes(c concurrency, known map[string]Provider) {
+func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
 		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
 			f.unknownProvider(s.at, s.Provider, known)

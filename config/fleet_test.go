@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -19,26 +19,28 @@ func TestLoadFleet(t *testing.T) {
 	f := fleet(t, `
 providers:
   simulator: {base_url: "http://127.0.0.1:9000/v1"}
-  openai: {base_url: "http://127.0.0.1:8000/v1", api_key_env: MINE}
+  mine: {base_url: "http://127.0.0.1:8000/v1", api_key_env: MINE}
 concurrency:
   max_concurrency: 16
   lease: 60s
   timeout_seconds: 100
-  per_provider: {openai: {max_concurrency: 4}}
+  per_provider: {mine: {max_concurrency: 4}}
   groups: {g: {requests_per_minute: 5, window: bucket}}
 retry: {max_attempts: 1}
 `)
-	if got, want := f.Providers["simulator"], (Provider{Name: "simulator", Dialect: DialectSimulator, BaseURL: "http://127.0.0.1:9000/v1"}); got != want {
-		t.Errorf("simulator: got %+v, want %+v", got, want)
+	for _, want := range []catalog.Entry{
+		{Name: "simulator", Dialect: catalog.Simulator, BaseURL: "http://127.0.0.1:9000/v1"},
+		{Name: "mine", Dialect: catalog.Chat, BaseURL: "http://127.0.0.1:8000/v1", KeyEnv: "MINE"},
+	} {
+		if diff := cmp.Diff(want, f.Providers[want.Name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+		}
 	}
-	if got, want := f.Providers["openai"], (Provider{Name: "openai", Dialect: DialectChat, BaseURL: "http://127.0.0.1:8000/v1", KeyEnv: "MINE"}); got != want {
-		t.Errorf("openai: got %+v, want %+v", got, want)
-	}
-	if got := builtIn["simulator"].BaseURL; got != "" {
+	if got := catalog.BuiltIn()["simulator"].BaseURL; got != "" {
 		t.Errorf("the built-in simulator moved to %q", got)
 	}
 	want := []ratelimit.Limit{
-		{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 4},
+		{Scope: ratelimit.Scope{Provider: "mine"}, Kind: ratelimit.Concurrency, Max: 4},
 		{Scope: ratelimit.Scope{Group: "g"}, Kind: ratelimit.Requests, Max: 5, Period: time.Minute},
 		{Kind: ratelimit.Concurrency, Max: 16},
 	}
@@ -53,7 +55,7 @@ retry: {max_attempts: 1}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plain.Limits) != 0 || plain.Lease != DefaultLease || plain.Retry != record.DefaultRetry || len(plain.Providers) != len(builtIn) {
+	if len(plain.Limits) != 0 || plain.Lease != DefaultLease || plain.Retry != record.DefaultRetry || len(plain.Providers) != len(catalog.BuiltIn()) {
 		t.Errorf("without a file: got %+v, want the defaults", plain)
 	}
 }
@@ -63,7 +65,7 @@ func TestFleetProblems(t *testing.T) {
 	for text, want := range map[string]string{
 		"judges: []\n":                    "fleet.yaml:1:1: judges: unknown key; known: concurrency, prices, providers, retry, sink",
 		"prices: {}\nsink: x\n":           "fleet.yaml:1:1: prices: not available in this version; leave it out\nfleet.yaml:2:1: sink: not available",
-		"providers: {openai: {}}\n":       "fleet.yaml:1:13: providers.openai: base_url is missing",
+		"providers: {mine: {}}\n":         "fleet.yaml:1:13: providers.mine: base_url is missing",
 		"providers: {\"a:b\": {}}\n":      "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
 		"providers: {a: {base_url: 1}}\n": `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
 		"concurrency: {per_provider: {openai: {max_concurrency: 1}}}\n": "fleet.yaml:1:30: concurrency.per_provider.openai: provider openai is not available in this version",
@@ -89,21 +91,6 @@ func TestForFleetRefusesWhatWorkersDoNotRead(t *testing.T) {
 		"eval.yaml:5:15: concurrency.lease: lease has no effect on workers elsewhere; set it in the workers' --config"
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-}
-
-func TestProviderKey(t *testing.T) {
-	t.Parallel()
-	p := builtIn["openrouter"]
-	if key, err := p.Key(env("OPENROUTER_API_KEY", "k")); key != "k" || err != nil {
-		t.Errorf("got %q, %v; want the key", key, err)
-	}
-	_, err := p.Key(env("OPENROUTER_API_KEY", ""))
-	if providers.ClassOf(err) != providers.Auth || !strings.Contains(err.Error(), "OPENROUTER_API_KEY") {
-		t.Errorf("without a key: got %v, want class auth and the variable's name", err)
-	}
-	if key, err := builtIn["simulator"].Key(env()); key != "" || err != nil {
-		t.Errorf("the simulator needs no key: got %q, %v", key, err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 // judges reads the list of judges into the draft; what they name is checked
@@ -55,19 +56,25 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 		s.refuse(at, "write provider:model, for example simulator:careful", "%q names no model", target)
 		return false
 	}
+	judge.Provider = catalog.Canonical(judge.Provider)
 	if judge.Name == "" {
 		judge.Name = judge.Target()
 	}
 	return true
 }
 
-// checkJudges wants unique names and known providers.
+// checkJudges wants unique names, and providers that are known and, where the
+// calls are made here, have an address.
 func (s *draft) checkJudges() {
 	first := map[string]place{}
 	for i, judge := range s.asked.Judges {
 		at := s.judgesAt[i]
-		if _, ok := s.known[judge.Provider]; !ok {
+		e, ok := s.known[judge.Provider]
+		switch {
+		case !ok:
 			s.unknownProvider(at, judge.Provider, s.known)
+		case !e.Addressed() && !s.options.ForFleet:
+			s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
 		}
 		if before, ok := first[judge.Name]; ok {
 			s.refuse(at, "give each judge a name of its own: {name: …, model: …}",

@@ -1,117 +1,122 @@
 package config
 
 import (
-	"fmt"
+	"cmp"
 	"maps"
+	"math"
 	"net/url"
 	"regexp"
 	"slices"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
-
-// Provider is where a model is asked: an endpoint, the dialect it speaks, and
-// the variable that holds its key.
-type Provider struct {
-	Name    string `json:"name"`
-	Dialect string `json:"dialect"`               // DialectChat or DialectSimulator
-	BaseURL string `json:"base_url,omitempty"`    // stands before /chat/completions; empty: the simulator in this process
-	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
-	JSON    string `json:"json,omitempty"`        // how structured output is asked for: "schema", "object", "none"; empty: tried out
-	Charges string `json:"charges,omitempty"`     // what limits of tokens count: ChargesUsed or ChargesReserved; empty: by its address
-}
-
-// What a provider's limits of tokens count of a call.
-const (
-	ChargesUsed     = "used"     // what it used, once that is known
-	ChargesReserved = "reserved" // its input and all that max_completion_tokens allows, from the start
-)
-
-// reserving are the hosts, and domains of hosts, that charge what is reserved.
-var reserving = []string{"api.openai.com", "openai.azure.com"}
-
-// ChargesReserved reports whether the provider gives nothing back of the tokens
-// that a call might have used and did not.
-func (p Provider) ChargesReserved() bool {
-	if p.Charges != "" {
-		return p.Charges == ChargesReserved
-	}
-	u, err := url.Parse(p.BaseURL)
-	return err == nil && slices.ContainsFunc(reserving, func(domain string) bool {
-		host := strings.ToLower(u.Hostname())
-		return host == domain || strings.HasSuffix(host, "."+domain)
-	})
-}
-
-// The dialects of this version.
-const (
-	DialectChat      = "chat"
-	DialectSimulator = "simulator"
-)
-
-// Key is the provider's key, empty when it needs none. A missing key is a
-// *providers.Error of class Auth that names the variable.
-func (p Provider) Key(env Lookup) (string, error) {
-	if p.KeyEnv == "" {
-		return "", nil
-	}
-	if key, ok := env(p.KeyEnv); ok && key != "" {
-		return key, nil
-	}
-	return "", &providers.Error{Class: providers.Auth,
-		Message: fmt.Sprintf("provider %s needs a key: set %s in the environment or in %s", p.Name, p.KeyEnv, DefaultEnvFile)}
-}
-
-// builtIn are the providers known without configuration.
-var builtIn = map[string]Provider{
-	"simulator":   {Name: "simulator", Dialect: DialectSimulator},
-	"openai-chat": {Name: "openai-chat", Dialect: DialectChat, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
-	"openrouter":  {Name: "openrouter", Dialect: DialectChat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
-}
 
 // laterProviders are known by name and come with later versions.
-var laterProviders = []string{
-	"openai", "openaidp", "azure-openai", "google", "gemini", "anthropic", "ollama", "test", "openrouter-openai",
-}
+var laterProviders = []string{"openai", "openaidp", "anthropic", "ollama", "test"}
 
 // laterDialects come with later versions.
-var laterDialects = []string{"responses", "messages", "generate", "ollama"}
+var laterDialects = []string{"responses", "messages", "ollama"}
 
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // providers reads a providers block into known. Only the fleet's own file may
 // speak of built-in names: an evaluation that moved one to another address
 // would have its key sent there.
-func (y *yamlFile) providers(v value, known map[string]Provider, mayOverride bool) {
+func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverride bool) {
+	builtIn := catalog.BuiltIn()
+	first := map[string]place{}
 	y.entries(v, func(name string, v value) {
-		base, isBuiltIn := builtIn[name]
+		canonical := catalog.Canonical(name)
+		base, isBuiltIn := builtIn[canonical]
+		before, twice := first[canonical]
+		first[canonical] = v.key
 		switch {
 		case !providerName.MatchString(name):
 			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
-			return
 		case !mayOverride && (isBuiltIn || slices.Contains(laterProviders, name)):
 			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
 				"%s is a provider that evalfleet knows", name)
-			return
+		case twice:
+			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
+		case isBuiltIn:
+			known[canonical] = y.provider(v, base)
+		default:
+			known[name] = y.provider(v, catalog.Entry{Name: name})
 		}
-		p := base
-		p.Name = name
-		y.mapping(v, keys{
-			"dialect":     func(v value) { p.Dialect = y.oneOf(v, []string{DialectChat}, laterDialects) },
-			"base_url":    func(v value) { p.BaseURL = y.baseURL(v) },
-			"api_key_env": func(v value) { p.KeyEnv = y.text(v) },
-			"charges":     func(v value) { p.Charges = y.oneOf(v, []string{ChargesUsed, ChargesReserved}, nil) },
-			"json":        func(v value) { p.JSON = y.oneOf(v, []string{"schema", "object", "none"}, nil) },
-		})
-		if p.BaseURL == "" && !isBuiltIn {
-			y.refuse(v.key, `add base_url: "http://…/v1"`, "base_url is missing")
-		}
-		if p.Dialect == "" {
-			p.Dialect = DialectChat
-		}
-		known[name] = p
 	})
+}
+
+// provider reads one endpoint over base, a built-in one or nothing but a name.
+func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
+	e := base
+	e.Dialect, e.BaseURL = "", ""
+	y.mapping(v, keys{
+		"like":        func(v value) { e.Like = y.like(v, base) },
+		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects, laterDialects) },
+		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
+		"api_key_env": func(v value) { e.KeyEnv = y.text(v) },
+		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}, nil) },
+		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords, nil) },
+		"models":      func(v value) { e.Models = y.models(v) },
+	})
+	if e.Like != "" { // all but the key: that of one account is no other's
+		base = catalog.BuiltIn()[e.Like]
+	}
+	e.Dialect = cmp.Or(e.Dialect, base.Dialect, catalog.Chat)
+	if e.BaseURL == "" && e.Dialect == base.Dialect {
+		e.BaseURL = base.BaseURL
+	}
+	if !e.Addressed() {
+		y.refuse(v.key, fixAddress(e), "base_url is missing")
+	}
+	return e
+}
+
+// like reads the name of a built-in provider, of which the endpoint is another
+// account.
+func (y *yamlFile) like(v value, base catalog.Entry) string {
+	name := catalog.Canonical(y.text(v))
+	var hosted []string
+	for _, e := range catalog.BuiltIn() {
+		if slices.Contains(catalog.Dialects, e.Dialect) {
+			hosted = append(hosted, e.Name)
+		}
+	}
+	switch {
+	case base.Dialect != "":
+		y.refuse(v.key, "leave it out", "%s is a provider that evalfleet knows", base.Name)
+	case !slices.Contains(hosted, name):
+		y.refuse(v.place, didYouMean(name, hosted), "%s is no built-in provider of which there are several accounts", name)
+		return ""
+	}
+	return name
+}
+
+// models reads what is said of models by their names' beginnings. The longest
+// beginning comes first, and so is the strongest.
+func (y *yamlFile) models(v value) []catalog.Rule {
+	var rules []catalog.Rule
+	y.entries(v, func(prefix string, v value) {
+		rule := catalog.Rule{Models: []string{prefix}}
+		tokens := func(v value) int { return y.integer(v, 1, math.MaxInt32) }
+		y.mapping(v, keys{
+			"json":             func(v value) { rule.JSON = y.oneOf(v, catalog.JSONWords, nil) },
+			"json_with_search": func(v value) { both := y.boolean(v); rule.JSONWithSearch = &both },
+			"search":           func(v value) { rule.Search = y.text(v) },
+			"reasoning":        func(v value) { rule.Reasoning = y.oneOf(v, catalog.ReasoningWords, nil) },
+			"efforts": func(v value) {
+				rule.Efforts = []string{}
+				y.list(v, func(v value) { rule.Efforts = append(rule.Efforts, y.oneOf(v, providers.Efforts, nil)) })
+			},
+			"sampling":       func(v value) { rule.Sampling = y.oneOf(v, catalog.SamplingWords, nil) },
+			"context_window": func(v value) { rule.ContextWindow = tokens(v) },
+			"max_output":     func(v value) { rule.MaxOutput = tokens(v) },
+		})
+		rules = append(rules, rule)
+	})
+	slices.SortStableFunc(rules, func(a, b catalog.Rule) int { return cmp.Compare(len(b.Models[0]), len(a.Models[0])) })
+	return rules
 }
 
 func (y *yamlFile) baseURL(v value) string {
@@ -128,13 +133,21 @@ func (y *yamlFile) baseURL(v value) string {
 	return s
 }
 
+// fixAddress says which base_url to add.
+func fixAddress(e catalog.Entry) string {
+	if cmp.Or(e.Like, e.Name) == "azure-openai" {
+		return `add base_url: "https://RESOURCE.openai.azure.com/openai/v1"`
+	}
+	return `add base_url: "http://…/v1"`
+}
+
 // unknownProvider reports a provider that is not among known.
-func (f *findings) unknownProvider(at place, name string, known map[string]Provider) {
+func (f *findings) unknownProvider(at place, name string, known map[string]catalog.Entry) {
 	if slices.Contains(laterProviders, name) {
 		f.refuse(at, "reach it through an OpenAI-compatible endpoint: openai-chat, openrouter, or one of your own under providers",
 			"provider %s is not available in this version", name)
 		return
 	}
-	all := slices.Concat(slices.Collect(maps.Keys(known)), laterProviders)
+	all := slices.Concat(slices.Collect(maps.Keys(known)), laterProviders, catalog.Aliases())
 	f.refuse(at, didYouMean(name, all), "no provider is called %s", name)
 }

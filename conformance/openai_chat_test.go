@@ -91,7 +91,7 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 				p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONObject: &shared.ResponseFormatJSONObjectParam{}}
 			},
 			ours:   providers.Request{Schema: verdictSchema()},
-			config: chat.Config{JSON: providers.JSONObject},
+			config: chat.Config{Capabilities: known(providers.Capabilities{JSON: providers.JSONObject})},
 		},
 		"search": {
 			sdk: func(p *openai.ChatCompletionNewParams) {

@@ -148,12 +148,13 @@ type configSource struct {
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
 
 // readConfigSource reads the keys out of package config's own source: the maps
-// from which it reads files, and the names of variables in it and here.
+// from which it reads files, and the names of variables in it, in the catalog of
+// providers and here.
 func readConfigSource(t *testing.T) configSource {
 	t.Helper()
 	known, refused := map[string]bool{}, map[string]bool{}
 	variables := map[string]bool{}
-	for _, pattern := range []string{"../../config/*.go", "*.go"} {
+	for _, pattern := range []string{"../../config/*.go", "../../providers/catalog/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -229,8 +230,8 @@ func isLater(value ast.Expr) bool {
 
 var (
 	limitPath    = regexp.MustCompile(`^concurrency\.per_provider\.[^.]+\.(models\.[^.]+\.)?`)
-	namedPath    = regexp.MustCompile(`^(concurrency\.per_provider|providers|models)\.[^.]+$`)
-	providerPath = regexp.MustCompile(`^providers\.[^.]+\.`)
+	namedPath    = regexp.MustCompile(`^(concurrency\.per_provider|providers|(providers\.<name>\.)?models)\.[^.]+$`)
+	providerPath = regexp.MustCompile(`^providers\.[^.]+\.(models\.[^.]+\.)?`)
 )
 
 // starterPaths are the keys that a starter file uses, written as on the page.
@@ -255,7 +256,12 @@ func starterPaths(t *testing.T, name string) []string {
 				}
 			}
 		}
-		path = providerPath.ReplaceAllString(limitPath.ReplaceAllString(path, ""), "providers.<name>.")
+		path = providerPath.ReplaceAllStringFunc(limitPath.ReplaceAllString(path, ""), func(of string) string {
+			if strings.Contains(of, ".models.") {
+				return "providers.<name>.models.<model>."
+			}
+			return "providers.<name>."
+		})
 		if path != "" && !strings.HasSuffix(path, "[]") && !namedPath.MatchString(path) {
 			paths = append(paths, path)
 		}

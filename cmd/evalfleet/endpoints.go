@@ -3,12 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/chat"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -16,38 +17,39 @@ import (
 // endpoints are the providers that a process can call.
 type endpoints struct {
 	byName    map[string]worker.Endpoint
+	keyless   []string          // variables of keys that are not here, sorted; of providers that were not picked
 	simulator *simulator.Server // in this process, if one was needed
-}
-
-// flavours are in what the endpoints that are known by name differ.
-var flavours = map[string]chat.Flavour{
-	"openai-chat": {MaxTokensField: "max_completion_tokens"},
-	"openrouter":  {Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true},
 }
 
 // openEndpoints makes those of known that pick chooses, with their keys. A
 // simulator without an address is started in this process.
-func openEndpoints(known map[string]config.Provider, env config.Lookup, slots int, pick func(config.Provider, error) error) (*endpoints, error) {
+func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
 	e := &endpoints{byName: map[string]worker.Endpoint{}}
 	client := transport.NewClient(slots)
 	for name, p := range known {
-		key, err := p.Key(env)
-		if err := pick(p, err); errors.Is(err, errNotPicked) {
+		key, keyErr := p.Key(env)
+		if err := pick(p, keyErr); errors.Is(err, errNotPicked) {
+			if keyErr != nil && p.Addressed() {
+				e.keyless = append(e.keyless, p.KeyEnv)
+			}
 			continue
 		} else if err != nil {
 			return nil, errors.Join(err, e.Close())
 		}
 		if p.BaseURL == "" {
+			var err error
 			if p.BaseURL, err = e.startSimulator(); err != nil {
 				return nil, err
 			}
 		}
-		provider, err := chat.New(chat.Config{BaseURL: p.BaseURL, HTTPClient: client, JSON: providers.JSON(p.JSON), Flavour: flavours[name]})
+		provider, err := p.Open(client)
 		if err != nil {
 			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
 		e.byName[name] = worker.Endpoint{Provider: provider, Key: key}
 	}
+	slices.Sort(e.keyless)
+	e.keyless = slices.Compact(e.keyless)
 	return e, nil
 }
 
@@ -55,12 +57,12 @@ var errNotPicked = errors.New("not wanted")
 
 // ofJudges picks the providers that an evaluation's judges need; a missing key
 // is an error before any work starts.
-func ofJudges(judges []eval.Judge) func(config.Provider, error) error {
+func ofJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	needed := map[string]bool{}
 	for _, judge := range judges {
 		needed[judge.Provider] = true
 	}
-	return func(p config.Provider, keyErr error) error {
+	return func(p catalog.Entry, keyErr error) error {
 		if !needed[p.Name] {
 			return errNotPicked
 		}
@@ -68,10 +70,10 @@ func ofJudges(judges []eval.Judge) func(config.Provider, error) error {
 	}
 }
 
-// withKey picks every provider whose key is here.
-func withKey(_ config.Provider, keyErr error) error {
+// servable picks every provider whose key and address are here.
+func servable(e catalog.Entry, keyErr error) error {
 	var missing *providers.Error
-	if errors.As(keyErr, &missing) {
+	if errors.As(keyErr, &missing) || !e.Addressed() {
 		return errNotPicked
 	}
 	return keyErr

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -25,22 +26,22 @@ const resumeVersion = 1
 
 // resumption is the content of the file.
 type resumption struct {
-	Version    int                        `json:"v"`
-	Evaluation eval.ID                    `json:"evaluation"`
-	Providers  map[string]config.Provider `json:"providers"` // of the judges
-	Lease      time.Duration              `json:"lease"`
-	Slots      int                        `json:"slots"`
-	Grace      time.Duration              `json:"grace,omitempty"`
-	FailOn     failOn                     `json:"fail_on"`
-	Sink       string                     `json:"sink,omitempty"` // its URL; empty: in the folder
-	Redis      bool                       `json:"redis"`          // one was named
+	Version    int                      `json:"v"`
+	Evaluation eval.ID                  `json:"evaluation"`
+	Providers  map[string]catalog.Entry `json:"providers"` // of the judges
+	Lease      time.Duration            `json:"lease"`
+	Slots      int                      `json:"slots"`
+	Grace      time.Duration            `json:"grace,omitempty"`
+	FailOn     failOn                   `json:"fail_on"`
+	Sink       string                   `json:"sink,omitempty"` // its URL; empty: in the folder
+	Redis      bool                     `json:"redis"`          // one was named
 }
 
 // resumption is what must be known to go on with the job.
 func (j *job) resumption() (resumption, error) {
 	e := j.submission.Evaluation
 	r := resumption{
-		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]config.Provider{},
+		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
 	}
 	for _, judge := range e.Judges {

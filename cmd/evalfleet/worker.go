@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer d.client.Close()
-	callable, err := openEndpoints(fleet.Providers, p.env, how.slots, withKey)
+	callable, err := openEndpoints(fleet.Providers, p.env, how.slots, servable)
 	if err != nil {
 		return err
 	}
@@ -58,12 +59,11 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	names := make([]string, 0, len(callable.byName))
-	for name := range callable.byName {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(callable.byName))
 	fmt.Fprintf(d.console, "working for %s with %d slots; providers: %s\n", redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
+	if len(callable.keyless) > 0 {
+		fmt.Fprintf(d.console, "providers whose keys are not set are not served: %s\n", strings.Join(callable.keyless, ", "))
+	}
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)
 	}

@@ -30,9 +30,6 @@ type Config struct {
 	// Capabilities knows the endpoint's models; nil: nothing is known of any.
 	// Capabilities.Search is a name of Flavour.Search's kind.
 	Capabilities providers.CapabilitiesOf
-	// JSON is how an answer that satisfies Request.Schema is asked of every model,
-	// whatever Capabilities says; providers.JSONAuto: as Capabilities says.
-	JSON providers.JSON
 	// Flavour is in what the endpoint's requests differ from others'.
 	Flavour Flavour
 }
@@ -96,11 +93,6 @@ func New(config Config) (*Provider, error) {
 }
 
 func (c Config) validate() error {
-	switch c.JSON {
-	case providers.JSONAuto, providers.JSONSchema, providers.JSONObject, providers.JSONNone:
-	default:
-		return fmt.Errorf("json: %q: want schema, object or none", string(c.JSON))
-	}
 	switch c.Flavour.Effort {
 	case EffortField, EffortObject, EffortAbsent:
 	default:
@@ -120,7 +112,6 @@ func (c Config) validate() error {
 // model. Whether a model searches that may is up to the model.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	caps := p.config.Capabilities(req.Model)
-	caps.JSON = cmp.Or(p.config.JSON, caps.JSON)
 	if err := caps.Check(req); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestRequestOnTheWire(t *testing.T) {
 			`{"max_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low",` + schema + `,"seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 		{
-			"openai's field, prompt alone", Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}, JSON: providers.JSONNone}, full,
+			"openai's field, prompt alone", Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}, Capabilities: takes(providers.JSONNone)}, full,
 			`{"max_completion_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low","seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 	} {
@@ -149,10 +149,6 @@ func TestRequestsByCapabilities(t *testing.T) {
 		{
 			"a model that takes any object", Config{}, providers.Capabilities{JSON: providers.JSONObject},
 			providers.Request{Schema: &providers.Schema{Name: "v"}}, head + `,"response_format":{"type":"json_object"}}`, nil,
-		},
-		{
-			"the configuration wins", Config{JSON: providers.JSONNone}, providers.Capabilities{JSON: providers.JSONSchema},
-			providers.Request{Schema: &providers.Schema{Name: "v"}}, head + `}`, nil,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -246,6 +242,11 @@ func asks(refused ...string) (http.HandlerFunc, func() []string) {
 		}
 }
 
+// takes knows of every model which way of structured output it takes.
+func takes(way providers.JSON) providers.CapabilitiesOf {
+	return func(string) providers.Capabilities { return providers.Capabilities{JSON: way} }
+}
+
 func structured(model string) *providers.Request {
 	req := request()
 	req.Model, req.Schema = model, &providers.Schema{Name: "verdict", Schema: json.RawMessage(`{}`)}
@@ -274,7 +275,7 @@ func TestAnUnknownEndpointIsLearntByModel(t *testing.T) {
 func TestAFixedWayIsNotChanged(t *testing.T) {
 	t.Parallel()
 	handler, seen := asks("json_schema")
-	provider := endpoint(t, Config{JSON: providers.JSONSchema}, handler)
+	provider := endpoint(t, Config{Capabilities: takes(providers.JSONSchema)}, handler)
 	for range 2 {
 		_, err := provider.Call(t.Context(), structured("m1"))
 		if errors.Is(err, providers.ErrAgain) || providers.ClassOf(err) != providers.BadRequest {
@@ -290,7 +291,6 @@ func TestNewRefusesBadConfig(t *testing.T) {
 	t.Parallel()
 	for _, config := range []Config{
 		{HTTPClient: http.DefaultClient},
-		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", JSON: "yes"},
 		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Effort: "some"}},
 		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Search: "deep"}},
 	} {

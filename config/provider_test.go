@@ -1,0 +1,124 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestProvidersOfAFleet(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, `
+providers:
+  azure-openai: {base_url: "https://mine.openai.azure.com/openai/v1"}
+  gemini: {api_key_env: MY_GEMINI}
+  openrouter: {json: object}
+  second:
+    like: openai-chat
+    api_key_env: SECOND_KEY
+    models:
+      gpt-: {context_window: 1000, max_output: 10}
+      gpt-5: {json: none, search: web, json_with_search: true, reasoning: effort, efforts: [low, high], sampling: always}
+  there: {like: gemini, base_url: "http://127.0.0.1:1"}
+concurrency: {per_provider: {gemini: {max_concurrency: 3}}}
+`)
+	yes := true
+	for _, want := range []catalog.Entry{
+		{Name: "azure-openai", Dialect: catalog.Chat, BaseURL: "https://mine.openai.azure.com/openai/v1", KeyEnv: "AZURE_OPENAI_API_KEY"},
+		{Name: "google", Dialect: catalog.Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "MY_GEMINI"},
+		{Name: "openrouter", Dialect: catalog.Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", JSON: "object"},
+		{
+			Name: "second", Like: "openai-chat", Dialect: catalog.Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "SECOND_KEY",
+			Models: []catalog.Rule{ // the longest first
+				{Models: []string{"gpt-5"}, Facts: catalog.Facts{
+					JSON: "none", Search: "web", JSONWithSearch: &yes, Reasoning: "effort", Efforts: []string{"low", "high"}, Sampling: "always",
+				}},
+				{Models: []string{"gpt-"}, Facts: catalog.Facts{ContextWindow: 1000, MaxOutput: 10}},
+			},
+		},
+		{Name: "there", Like: "google", Dialect: catalog.Generate, BaseURL: "http://127.0.0.1:1"}, // whose key is not google's
+	} {
+		if diff := cmp.Diff(want, f.Providers[want.Name]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", want.Name, diff)
+		}
+	}
+	if _, ok := f.Providers["gemini"]; ok {
+		t.Error("gemini is a provider beside google")
+	}
+	if got := f.Providers["second"].Capabilities("gpt-5-mini"); got.JSON != providers.JSONNone || got.ContextWindow != 1000 || got.Sampling != providers.SamplingAlways {
+		t.Errorf("what is said of a model is not what holds: %+v", got)
+	}
+	limits := []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "google"}, Kind: ratelimit.Concurrency, Max: 3}}
+	if diff := cmp.Diff(limits, f.Limits); diff != "" {
+		t.Errorf("limits (-want +got):\n%s", diff)
+	}
+}
+
+func TestProvidersThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"azure-openai: {api_key_env: A}":                  `azure-openai: base_url is missing; add base_url: "https://RESOURCE.openai.azure.com/openai/v1"`,
+		"google: {dialect: chat}":                         `google: base_url is missing; add base_url: "http://…/v1"`,
+		"x: {base_url: \"http://h\", dialect: telex}":     `x.dialect: "telex" stands here; want chat, `,
+		"x: {base_url: \"http://h\", like: openai-chatt}": `x.like: openai-chatt is no built-in provider of which there are several accounts; did you mean openai-chat?`,
+		"x: {base_url: \"http://h\", like: simulator}":    `x.like: simulator is no built-in provider of which there are several accounts; known: `,
+		"openrouter: {like: google}":                      `openrouter.like: openrouter is a provider that evalfleet knows; leave it out`,
+		"{google: {}, gemini: {}}":                        `gemini: gemini is google, which line 1 speaks of; put both into one`,
+
+		"x: {base_url: \"http://h\", models: {m: {jsn: schema}}}":         `x.models.m.jsn: unknown key; did you mean json?`,
+		"x: {base_url: \"http://h\", models: {m: {json: maybe}}}":         `x.models.m.json: "maybe" stands here; want auto, schema, object, none`,
+		"x: {base_url: \"http://h\", models: {m: {reasoning: yes}}}":      `x.models.m.reasoning: "yes" stands here; want none, effort, budget, adaptive, level`,
+		"x: {base_url: \"http://h\", models: {m: {efforts: [hgh]}}}":      `x.models.m.efforts[0]: "hgh" stands here; want none, minimal, low`,
+		"x: {base_url: \"http://h\", models: {m: {efforts: low}}}":        `x.models.m.efforts: "low" stands here; want a list`,
+		"x: {base_url: \"http://h\", models: {m: {sampling: 1}}}":         `x.models.m.sampling: "1" stands here; want always, never, without_reasoning`,
+		"x: {base_url: \"http://h\", models: {m: {context_window: 0}}}":   `x.models.m.context_window: "0" stands here; want a whole number, at least 1`,
+		"x: {base_url: \"http://h\", models: {m: {json_with_search: 1}}}": `x.models.m.json_with_search: "1" stands here; want true or false`,
+		"x: {base_url: \"http://h\", models: [m]}":                        `x.models: a list stands here; want keys with values`,
+	} {
+		if !strings.HasPrefix(text, "{") {
+			text = "{" + text + "}"
+		}
+		path := filepath.Join(folder(t, map[string]string{"fleet.yaml": "providers: " + text + "\n"}), "fleet.yaml")
+		_, err := LoadFleet(path)
+		if err == nil || !strings.Contains(err.Error(), ": providers."+want) || !strings.HasPrefix(err.Error(), path+":1:") || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// An evaluation may name a built-in provider by any of its names, and is one
+// evaluation whichever it takes; it moves none of them.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	docs := "documents: [docs/*.md]\npairwise: {}\n"
+	written := load(t, with(two, "eval.yaml", docs+"judges: [gemini:gemini-2.5-flash]\n"), Options{}).Evaluation
+	canonical := load(t, with(two, "eval.yaml", docs+"judges: [google:gemini-2.5-flash]\n"), Options{}).Evaluation
+	if got := written.Judges[0].Target(); got != "google:gemini-2.5-flash" || written.ID() != canonical.ID() {
+		t.Errorf("gemini is asked as %s, in evaluation %s; google in %s", got, written.ID(), canonical.ID())
+	}
+	_, got := problemsOf(t, with(two, "eval.yaml", docs+"judges: [gemini:m, google:m]\nproviders: {gemini: {base_url: \"http://h\"}}\n"), Options{})
+	want := "eval.yaml:3:20: judges[1]: a second judge called google:m, the first is in eval.yaml:3; give each judge a name of its own: {name: …, model: …}\n" +
+		"eval.yaml:4:13: providers.gemini: gemini is a provider that evalfleet knows; give the endpoint a name of its own, or set it in the fleet's --config"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Where the calls are made here, it must be known where to.
+func TestProviderWithoutAddress(t *testing.T) {
+	t.Parallel()
+	files := with(two, "eval.yaml", "documents: [docs/*.md]\njudges: [azure-openai:gpt-4.1]\npairwise: {}\n")
+	_, got := problemsOf(t, files, Options{})
+	want := `eval.yaml:2:10: judges[0]: nothing says where azure-openai is; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	load(t, files, Options{ForFleet: true})
+	load(t, files, Options{Fleet: fleet(t, "providers: {azure-openai: {base_url: \"http://127.0.0.1:1\"}}\n")})
+}

@@ -1,0 +1,64 @@
+package catalog
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/providers/chat"
+)
+
+// The dialects.
+const (
+	Chat      = "chat"
+	Generate  = "generate"
+	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
+)
+
+// Dialects are those that an endpoint of a user's own may speak.
+var Dialects = []string{Chat, Generate}
+
+// builtIn are the providers known without configuration.
+var builtIn = []Entry{
+	{Name: "openai-chat", Dialect: Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
+	{Name: "azure-openai", Dialect: Chat, KeyEnv: "AZURE_OPENAI_API_KEY"}, // each resource has an address of its own
+	{Name: "openrouter", Dialect: Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
+	{Name: "google", Dialect: Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "GEMINI_API_KEY"},
+	{Name: "simulator", Dialect: Simulator},
+}
+
+// peculiarity is in what a provider's requests differ from those of others in the
+// same dialect.
+type peculiarity struct {
+	keyHeader string // empty: the dialect's own
+	chat      chat.Flavour
+}
+
+// peculiarities are by the name of a built-in provider.
+var peculiarities = map[string]peculiarity{
+	"openai-chat":  {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}},
+	"azure-openai": {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}, keyHeader: "api-key"},
+	"openrouter":   {chat: chat.Flavour{Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true}},
+}
+
+// aliases are further names of built-in providers.
+var aliases = map[string]string{"gemini": "google", "openrouter-openai": "openrouter"}
+
+// Canonical is the name of the provider that goes by name.
+func Canonical(name string) string {
+	if canonical, ok := aliases[name]; ok {
+		return canonical
+	}
+	return name
+}
+
+// Aliases are the further names of built-in providers.
+func Aliases() []string { return slices.Sorted(maps.Keys(aliases)) }
+
+// BuiltIn returns the providers known without configuration, by name.
+func BuiltIn() map[string]Entry {
+	known := make(map[string]Entry, len(builtIn))
+	for _, e := range builtIn {
+		known[e.Name] = e
+	}
+	return known
+}

@@ -1,0 +1,90 @@
+// Package catalog knows providers and models, as data: the endpoints that
+// evalfleet has a name for, what models can do there, and how to make a
+// providers.Provider of either.
+//
+// It opens no connection, reads no environment and holds no key. Endpoints of a
+// user's own are entries of the same kind, made by package config.
+package catalog
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/chat"
+	"github.com/evalfleet/evalfleet/providers/generate"
+)
+
+// Entry is where a model is asked: an endpoint, the dialect it speaks, and the
+// variable that holds its key. Its JSON form stands in resume.json.
+type Entry struct {
+	Name    string `json:"name"`
+	Like    string `json:"like,omitempty"`        // the built-in provider of which it is another account; empty: of none
+	Dialect string `json:"dialect"`               // one of Dialects, or Simulator
+	BaseURL string `json:"base_url,omitempty"`    // stands before the dialect's paths
+	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
+	JSON    string `json:"json,omitempty"`        // as Facts.JSON, of models that Models says nothing else of
+	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by its address
+	Models  []Rule `json:"models,omitempty"`      // what the user says of models; stronger than what is known of them
+}
+
+// What a provider's limits of tokens count of a call.
+const (
+	Used     = "used"     // what it used, once that is known
+	Reserved = "reserved" // its input and all that max_completion_tokens allows, from the start
+)
+
+// reserving are the hosts, and domains of hosts, that charge what is reserved.
+var reserving = []string{"api.openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"}
+
+// ChargesReserved reports whether the provider gives nothing back of the tokens
+// that a call might have used and did not.
+func (e Entry) ChargesReserved() bool {
+	if e.Charges != "" {
+		return e.Charges == Reserved
+	}
+	u, err := url.Parse(e.BaseURL)
+	return err == nil && slices.ContainsFunc(reserving, func(domain string) bool {
+		host := strings.ToLower(u.Hostname())
+		return host == domain || strings.HasSuffix(host, "."+domain)
+	})
+}
+
+// Addressed reports whether the entry says where to call, or needs no address.
+func (e Entry) Addressed() bool { return e.BaseURL != "" || !slices.Contains(Dialects, e.Dialect) }
+
+// Key is the provider's key, empty when it needs none. A missing key is a
+// *providers.Error of class Auth that names the variable.
+func (e Entry) Key(env func(name string) (value string, ok bool)) (string, error) {
+	if e.KeyEnv == "" {
+		return "", nil
+	}
+	if key, ok := env(e.KeyEnv); ok && key != "" {
+		return key, nil
+	}
+	return "", &providers.Error{Class: providers.Auth,
+		Message: fmt.Sprintf("provider %s needs a key: set %s in the environment or in .env", e.Name, e.KeyEnv)}
+}
+
+// Open makes the provider; it opens no connection. The entry has an address: that
+// of a Simulator in this process is the caller's to give. Share httpClient among
+// all providers.
+func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
+	differs := peculiarities[cmp.Or(e.Like, e.Name)]
+	switch e.Dialect {
+	case Chat, Simulator:
+		return chat.New(chat.Config{
+			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader,
+			Capabilities: e.Capabilities, Flavour: differs.chat,
+		})
+	case Generate:
+		return generate.New(generate.Config{
+			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+		})
+	}
+	return nil, fmt.Errorf("no dialect is called %s", e.Dialect)
+}

@@ -1,0 +1,130 @@
+package catalog
+
+import (
+	"cmp"
+	_ "embed" // models.yaml
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Rule states facts of the models whose names begin with one of Models, at
+// Providers and in Dialects. An empty list is about all of them.
+type Rule struct {
+	Providers []string `yaml:"providers" json:"providers,omitempty"`
+	Dialects  []string `yaml:"dialects" json:"dialects,omitempty"`
+	Models    []string `yaml:"models" json:"models,omitempty"`
+	Facts     `yaml:",inline"`
+}
+
+// Facts are providers.Capabilities in words, each of them stated or not.
+type Facts struct {
+	JSON           string   `yaml:"json" json:"json,omitempty"` // one of JSONWords
+	JSONWithSearch *bool    `yaml:"json_with_search" json:"json_with_search,omitempty"`
+	Search         string   `yaml:"search" json:"search,omitempty"`       // NoSearch, or as providers.Capabilities.Search
+	Reasoning      string   `yaml:"reasoning" json:"reasoning,omitempty"` // one of ReasoningWords
+	Efforts        []string `yaml:"efforts" json:"efforts,omitempty"`     // of providers.Efforts
+	Sampling       string   `yaml:"sampling" json:"sampling,omitempty"`   // one of SamplingWords
+	ContextWindow  int      `yaml:"context_window" json:"context_window,omitempty"`
+	MaxOutput      int      `yaml:"max_output" json:"max_output,omitempty"`
+}
+
+// Words for what providers.Capabilities leaves empty.
+const (
+	jsonAuto       = "auto"
+	samplingAlways = "always"
+	NoSearch       = "none"
+)
+
+// The words of Facts.
+var (
+	JSONWords      = []string{jsonAuto, string(providers.JSONSchema), string(providers.JSONObject), string(providers.JSONNone)}
+	ReasoningWords = []string{
+		string(providers.ReasoningNone), string(providers.ReasoningEffort), string(providers.ReasoningBudget),
+		string(providers.ReasoningAdaptive), string(providers.ReasoningLevel),
+	}
+	SamplingWords = []string{samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning)}
+)
+
+//go:embed models.yaml
+var modelsFile []byte
+
+// models is the content of models.yaml.
+type models struct {
+	AsOf    string `yaml:"as_of"` // year-month-day
+	Sources []struct {
+		Of string `yaml:"of"`
+		At string `yaml:"at"`
+	} `yaml:"sources"`
+	Rules []Rule `yaml:"rules"`
+}
+
+// known is read once, by whoever first asks about a model.
+var known = sync.OnceValue(func() models {
+	var m models
+	if err := yaml.UnmarshalWithOptions(modelsFile, &m, yaml.Strict()); err != nil {
+		panic(fmt.Errorf("models.yaml: %w", err))
+	}
+	return m
+})
+
+// Capabilities are what is known of a model at the entry's endpoint: of each fact
+// what the first rule about the model states, the entry's own before those of
+// models.yaml.
+func (e Entry) Capabilities(model string) providers.Capabilities {
+	var facts Facts
+	for _, rule := range slices.Concat(e.Models, []Rule{{Facts: Facts{JSON: e.JSON}}}, known().Rules) {
+		if rule.isAbout(e, model) {
+			facts = facts.or(rule.Facts)
+		}
+	}
+	return facts.capabilities()
+}
+
+func (r Rule) isAbout(e Entry, model string) bool {
+	begins := func(prefix string) bool { return strings.HasPrefix(model, prefix) }
+	return (len(r.Providers) == 0 || slices.Contains(r.Providers, cmp.Or(e.Like, e.Name))) &&
+		(len(r.Dialects) == 0 || slices.Contains(r.Dialects, e.Dialect)) &&
+		(len(r.Models) == 0 || slices.ContainsFunc(r.Models, begins))
+}
+
+// or states what f does, and what others does besides.
+func (f Facts) or(others Facts) Facts {
+	if f.Efforts == nil {
+		f.Efforts = others.Efforts
+	}
+	return Facts{
+		JSON:           cmp.Or(f.JSON, others.JSON),
+		JSONWithSearch: cmp.Or(f.JSONWithSearch, others.JSONWithSearch),
+		Search:         cmp.Or(f.Search, others.Search),
+		Reasoning:      cmp.Or(f.Reasoning, others.Reasoning),
+		Efforts:        f.Efforts,
+		Sampling:       cmp.Or(f.Sampling, others.Sampling),
+		ContextWindow:  cmp.Or(f.ContextWindow, others.ContextWindow),
+		MaxOutput:      cmp.Or(f.MaxOutput, others.MaxOutput),
+	}
+}
+
+func (f Facts) capabilities() providers.Capabilities {
+	unless := func(word, empty string) string {
+		if word == empty {
+			return ""
+		}
+		return word
+	}
+	return providers.Capabilities{
+		JSON:           providers.JSON(unless(f.JSON, jsonAuto)),
+		JSONWithSearch: f.JSONWithSearch != nil && *f.JSONWithSearch,
+		Search:         unless(f.Search, NoSearch),
+		Reasoning:      providers.ReasoningControl(f.Reasoning),
+		Efforts:        f.Efforts,
+		Sampling:       providers.Sampling(unless(f.Sampling, samplingAlways)),
+		ContextWindow:  f.ContextWindow,
+		MaxOutput:      f.MaxOutput,
+	}
+}

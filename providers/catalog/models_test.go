@@ -1,0 +1,138 @@
+package catalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// The file is data: what no decoder sees is checked here.
+func TestModelsFile(t *testing.T) {
+	t.Parallel()
+	m := known()
+	if asOf, err := time.Parse(time.DateOnly, m.AsOf); err != nil || asOf.After(time.Now()) {
+		t.Errorf("as_of %q: %v; want a day that has been", m.AsOf, err)
+	}
+	for _, source := range m.Sources {
+		if source.Of == "" || !strings.HasPrefix(source.At, "https://") {
+			t.Errorf("source %+v: want what it is of, and its address", source)
+		}
+	}
+	for i, rule := range m.Rules {
+		if err := rule.validate(); err != nil {
+			t.Errorf("rule %d, %+v: %v", i+1, rule, err)
+		}
+		for _, model := range append(rule.Models[:len(rule.Models):len(rule.Models)], "")[:max(len(rule.Models), 1)] {
+			if !decides(m.Rules[:i], rule, model) {
+				t.Errorf("rule %d decides nothing of %q: rules above it state the same facts", i+1, model)
+			}
+		}
+	}
+}
+
+func (r Rule) validate() error {
+	for word, words := range map[string][]string{r.JSON: JSONWords, r.Reasoning: ReasoningWords, r.Sampling: SamplingWords} {
+		if word != "" && !slices.Contains(words, word) {
+			return fmt.Errorf("%q is none of %q", word, words)
+		}
+	}
+	for _, effort := range r.Efforts {
+		if !slices.Contains(providers.Efforts, effort) {
+			return fmt.Errorf("%q is no effort", effort)
+		}
+	}
+	if len(r.Providers)+len(r.Dialects) == 0 || gocmp.Equal(r.Facts, Facts{}) || r.ContextWindow < 0 || r.MaxOutput < 0 {
+		return fmt.Errorf("want providers or dialects, facts, and no tokens below 0")
+	}
+	return nil
+}
+
+// decides reports whether the rule states a fact of the model that no rule above
+// it does, at any provider.
+func decides(above []Rule, rule Rule, model string) bool {
+	for _, e := range builtIn {
+		for _, e.Dialect = range append(Dialects, "responses", "messages", "ollama") {
+			var facts Facts
+			for _, other := range above {
+				if other.isAbout(e, model) {
+					facts = facts.or(other.Facts)
+				}
+			}
+			if rule.isAbout(e, model) && !gocmp.Equal(facts.or(rule.Facts), facts) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func TestCapabilities(t *testing.T) {
+	t.Parallel()
+	yes := true
+	own := Entry{Name: "own", Dialect: Chat, JSON: "object", Models: []Rule{
+		{Models: []string{"m-large"}, Facts: Facts{JSON: "schema", Search: "web", JSONWithSearch: &yes}},
+		{Models: []string{"m-"}, Facts: Facts{ContextWindow: 1000, Efforts: []string{"low"}, Sampling: "never", Search: "none", Reasoning: "effort"}},
+		{Models: []string{"plain"}, Facts: Facts{JSON: "auto", Sampling: "always"}},
+	}}
+	second := Entry{Name: "second", Like: "openai-chat", Dialect: Chat, Models: []Rule{{Models: []string{"gpt-5"}, Facts: Facts{MaxOutput: 5}}}}
+	for _, test := range []struct {
+		entry Entry
+		model string
+		want  providers.Capabilities
+	}{
+		{Entry{Name: "local", Dialect: Chat}, "gpt-5", providers.Capabilities{}},
+		{BuiltIn()["openai-chat"], "a-model-to-come", providers.Capabilities{}},
+		{
+			BuiltIn()["openai-chat"], "gpt-5-mini",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"minimal", "low", "medium", "high"},
+				Sampling: providers.SamplingNever, ContextWindow: 400000, MaxOutput: 128000,
+			},
+		},
+		{
+			BuiltIn()["openai-chat"], "gpt-5.1-chat-latest",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
+				Sampling: providers.SamplingNever, ContextWindow: 128000, MaxOutput: 16384,
+			},
+		},
+		{
+			BuiltIn()["openai-chat"], "gpt-5-chat-latest",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, Efforts: []string{"minimal", "low", "medium", "high"},
+				ContextWindow: 128000, MaxOutput: 16384,
+			},
+		},
+		{
+			BuiltIn()["google"], "gemini-2.5-pro",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, Search: "googleSearch", Reasoning: providers.ReasoningBudget,
+				Efforts: []string{"minimal", "low", "medium", "high", "xhigh", "max"}, ContextWindow: 1048576, MaxOutput: 65536,
+			},
+		},
+		{BuiltIn()["openrouter"], "meta-llama/llama-4", providers.Capabilities{Search: "openrouter:web_search"}},
+		{own, "other", providers.Capabilities{JSON: providers.JSONObject}},
+		{own, "plain", providers.Capabilities{}},
+		{own, "m-small", providers.Capabilities{
+			JSON: providers.JSONObject, ContextWindow: 1000, Efforts: []string{"low"}, Sampling: providers.SamplingNever, Reasoning: providers.ReasoningEffort,
+		}},
+		{own, "m-large", providers.Capabilities{
+			JSON: providers.JSONSchema, JSONWithSearch: true, Search: "web",
+			ContextWindow: 1000, Efforts: []string{"low"}, Sampling: providers.SamplingNever, Reasoning: providers.ReasoningEffort,
+		}},
+		{second, "gpt-5.6", providers.Capabilities{
+			JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh", "max"},
+			Sampling: providers.SamplingWithoutReasoning, ContextWindow: 1050000, MaxOutput: 5,
+		}},
+	} {
+		if diff := gocmp.Diff(test.want, test.entry.Capabilities(test.model)); diff != "" {
+			t.Errorf("%s:%s (-want +got):\n%s", test.entry.Name, test.model, diff)
+		}
+	}
+}
