@@ -2,7 +2,6 @@ package simulator
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"strconv"
 	"time"
@@ -23,11 +22,6 @@ type call struct {
 
 // draw is a number in [0, 1) for one purpose.
 func (c *call) draw(purpose string) float64 { return unit(hashOf(purpose, c.luck)) }
-
-// signature is what stands for reasoning that is to be sent back as it came.
-func (c *call) signature() string {
-	return base64.StdEncoding.EncodeToString([]byte(c.id("reasoning")))
-}
 
 // id names something of this call.
 func (c *call) id(prefix string) string {

@@ -101,6 +101,9 @@ func (chat) answer(c *call) any {
 		"completion_tokens": c.spends.output,
 		"total_tokens":      c.spends.input + c.spends.output,
 	}
+	if c.plan.cached > 0 {
+		usage["prompt_tokens_details"] = map[string]int{"cached_tokens": c.plan.cached}
+	}
 	if c.plan.reasoning > 0 {
 		usage["completion_tokens_details"] = map[string]int{"reasoning_tokens": c.plan.reasoning}
 	}
@@ -114,13 +117,6 @@ func (chat) answer(c *call) any {
 	}
 }
 
-// words are how a dialect tells a failure.
-type words struct {
-	status     int
-	kind, code string // the latter may be empty
-	message    string
-}
-
 var chatWords = map[Failure]words{
 	RateLimited:      {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down."},
 	QuotaDaily:       {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down."},
@@ -129,7 +125,7 @@ var chatWords = map[Failure]words{
 	ServerError:      {500, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
 	FailedIn200:      {200, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
 	Loading:          {503, "unavailable_error", "", "Loading model"},
-	ContextLength:    {400, "invalid_request_error", "context_length_exceeded", ""},
+	ContextLength:    {400, "invalid_request_error", "context_length_exceeded", "This model's maximum context length is %[2]d tokens. However, your messages resulted in %[1]d tokens. Please reduce the length of the messages."},
 	Refused:          {400, "invalid_request_error", "invalid_prompt", "Invalid prompt: your prompt was flagged as potentially violating our usage policy."},
 	Auth:             {401, "invalid_request_error", "invalid_api_key", "Incorrect API key provided."},
 	keyMissing:       {401, "invalid_request_error", "", "You didn't provide an API key in an Authorization header using Bearer auth."},
@@ -144,18 +140,7 @@ func (chat) problem(c *call, p problem) (status int, body any) { return openaiPr
 // openaiProblem is an error as both of OpenAI's dialects have it.
 func openaiProblem(c *call, p problem) (status int, body any) {
 	said := chatWords[p.failure]
-	message := p.message
-	switch {
-	case message != "":
-	case p.failure == ContextLength:
-		has, most := c.excess()
-		message = fmt.Sprintf("This model's maximum context length is %d tokens. However, your messages resulted in %d tokens. Please reduce the length of the messages.", most, has)
-	case strings.Contains(said.message, "%s"):
-		message = fmt.Sprintf(said.message, c.req.model)
-	default:
-		message = said.message
-	}
-	object := map[string]any{"message": message, "type": said.kind, "param": nil, "code": nil}
+	object := map[string]any{"message": said.say(c, p), "type": said.kind, "param": nil, "code": nil}
 	switch {
 	case p.status != 0 && p.failure == RateLimited: // asked for by its status
 		object["type"] = "rate_limit_error"

@@ -88,6 +88,7 @@ type Behaviour struct {
 	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`
 	Pauses         int            `json:"pauses,omitempty"`         // turns of a search that end in a pause before the answer, where a dialect has that
 	ContextWindow  int            `json:"context_window,omitempty"` // tokens of input and output; 0: without an end
+	CachedShare    float64        `json:"cached_share,omitempty"`   // of a prompt's tokens, cached when it is first taken and read from the cache from then on; they count like others
 	AnswerBytes    int            `json:"answer_bytes,omitempty"`   // the text is filled up to so many, whatever was asked; its tokens stay
 	Trickle        Span           `json:"trickle,omitzero"`         // from the first byte of an answer to its last
 
@@ -177,7 +178,7 @@ func (b Behaviour) validate(where string) error {
 	}{
 		{"fail_rate", b.FailRate}, {"hang_rate", b.HangRate}, {"cut_rate", b.CutRate}, {"malformed_rate", b.MalformedRate},
 		{"throttle_rate", b.ThrottleRate}, {"refuse_rate", b.RefuseRate}, {"truncate_rate", b.TruncateRate},
-		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate},
+		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate}, {"cached_share", b.CachedShare},
 	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))

@@ -35,6 +35,17 @@ var tongues = map[string]tongue{
 			return at(body, "choices", 0, "message", "content").(string)
 		},
 	},
+	"messages": {
+		path: messagesPath, header: []string{"Anthropic-Version", "2023-06-01"}, key: "X-Api-Key",
+		body: func(model, system, user string, schema json.RawMessage) map[string]any {
+			body := map[string]any{"model": model, "max_tokens": 4000, "system": system, "messages": []message{{"user", user}}}
+			if schema != nil {
+				body["output_config"] = map[string]any{"format": map[string]any{"type": "json_schema", "schema": schema}}
+			}
+			return body
+		},
+		text: func(body map[string]any) string { return at(body, "content", 0, "text").(string) },
+	},
 	"generate": {
 		path: "/v1beta/models/%s:generateContent", key: "X-Goog-Api-Key",
 		body: func(_, system, user string, schema json.RawMessage) map[string]any {

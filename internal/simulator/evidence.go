@@ -1,6 +1,7 @@
 package simulator
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 )
@@ -48,4 +49,9 @@ func (f *finding) tokens() (n int) {
 		n += tokens(len(s.title) + len(s.excerpt))
 	}
 	return n
+}
+
+// signature seals a text that is to be sent back as it came.
+func signature(text string) string {
+	return base64.StdEncoding.EncodeToString(fmt.Appendf(nil, "%016x", hashOf("signature", text)))
 }

@@ -1,7 +1,9 @@
 package simulator
 
 import (
+	"fmt"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -84,3 +86,27 @@ const day = 24 * time.Hour
 
 // wreck is what stands where an answer should.
 const wreck = "<!doctype html>\n<title>One moment, please</title>\n<p>You will be with us shortly.</p>\n"
+
+// words are how a dialect tells a failure. The message of one about too much
+// input has two numbers, what there was and what there may be; another may have
+// the model.
+type words struct {
+	status     int
+	kind, code string // the latter may be empty
+	message    string
+}
+
+// say is the message: that of the problem, or the dialect's own with the numbers
+// or the model put in.
+func (w words) say(c *call, p problem) string {
+	switch {
+	case p.message != "":
+		return p.message
+	case p.failure == ContextLength:
+		has, most := c.excess()
+		return fmt.Sprintf(w.message, has, most)
+	case strings.Contains(w.message, "%s"):
+		return fmt.Sprintf(w.message, c.req.model)
+	}
+	return w.message
+}

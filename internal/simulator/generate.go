@@ -177,7 +177,7 @@ func (generate) answer(c *call) any {
 	if c.plan.text != "" {
 		part := map[string]any{"text": c.plan.text}
 		if c.plan.reasoning > 0 {
-			part["thoughtSignature"] = c.signature()
+			part["thoughtSignature"] = signature(c.plan.thoughts)
 		}
 		parts = append(parts, part)
 	}
@@ -227,6 +227,7 @@ func (c *call) usageMetadata() map[string]any {
 	usage := map[string]any{"totalTokenCount": c.spends.input + c.spends.output}
 	for name, count := range map[string]int{
 		"promptTokenCount":        c.spends.input - c.plan.found.tokens(),
+		"cachedContentTokenCount": c.plan.cached,
 		"toolUsePromptTokenCount": c.plan.found.tokens(),
 		"candidatesTokenCount":    c.spends.output - c.plan.reasoning,
 		"thoughtsTokenCount":      c.plan.reasoning,

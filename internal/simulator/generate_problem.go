@@ -2,10 +2,8 @@ package simulator
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -47,17 +45,9 @@ func (generate) problem(c *call, p problem) (status int, body any) {
 		}
 	}
 	said := generateWords[p.failure]
-	message := said.message
-	switch {
-	case p.counted != "" && p.message != "":
-		message += " " + p.message
-	case p.message != "":
-		message = p.message
-	case p.failure == ContextLength:
-		has, most := c.excess()
-		message = fmt.Sprintf(message, has, most)
-	case strings.Contains(message, "%s"):
-		message = fmt.Sprintf(message, c.req.model)
+	message := said.say(c, p)
+	if p.counted != "" && p.message != "" {
+		message = said.message + " " + p.message
 	}
 	status = cmp.Or(p.status, said.status)
 	object := map[string]any{"code": status, "message": message, "status": said.kind}

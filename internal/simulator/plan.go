@@ -16,6 +16,8 @@ type plan struct {
 	reasoning int      // tokens used beside the text
 	thoughts  string   // what is shown of the reasoning
 	found     *finding // nil: nothing was searched
+	cached    int      // of the prompt's tokens, those read from a cache
+	cachedNow int      // or put into it
 }
 
 // fate is the kind of answer.
@@ -71,6 +73,11 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 		p.finish, text, p.found = refused, declined, nil
 	}
 	p.text = text
+	if share := int(b.CachedShare * float64(c.req.inputTokens())); c.taken > 1 {
+		p.cached = share
+	} else {
+		p.cachedNow = share
+	}
 	p.reason(c)
 	p.bound(c)
 	if more := b.AnswerBytes - len(p.text); more > 0 {

@@ -41,9 +41,9 @@ type Simulator struct {
 	lastKey  lastKey
 }
 
-// New makes an endpoint of a valid Config (see Config.Validate). It serves
-// POST /v1/chat/completions, POST /v1beta/models/{model}:generateContent, GET /stats, GET /stats/arrivals, POST /stats/reset
-// and GET /healthz.
+// New makes an endpoint of a valid Config (see Config.Validate). Beside the
+// dialects it serves GET /stats, GET /stats/arrivals, POST /stats/reset and GET
+// /healthz.
 func New(config Config) *Simulator {
 	now := time.Now()
 	s := &Simulator{
@@ -61,6 +61,7 @@ func New(config Config) *Simulator {
 		s.addModel(name)
 	}
 	s.speak("POST /v1/chat/completions", chat{})
+	s.speak("POST /v1/messages", messages{})
 	s.speak("POST /v1beta/models/{call}", generate{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)

@@ -1,0 +1,288 @@
+package simulator
+
+import (
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// messages is Anthropic's dialect.
+type messages struct{}
+
+// messagesRequest has every field that the dialect knows.
+type messagesRequest struct {
+	Model     string        `json:"model"`
+	MaxTokens *int          `json:"max_tokens"`
+	System    texts         `json:"system"`
+	Messages  []contentTurn `json:"messages"`
+	Thinking  struct {
+		Type         string `json:"type"`
+		BudgetTokens int    `json:"budget_tokens"`
+		Display      string `json:"display"`
+	} `json:"thinking"`
+	OutputConfig struct {
+		Effort string `json:"effort"`
+		Format struct {
+			Type   string          `json:"type"`
+			Schema json.RawMessage `json:"schema"`
+		} `json:"format"`
+	} `json:"output_config"`
+	Tools      []map[string]any `json:"tools"`
+	ToolChoice struct {
+		Type                   string `json:"type"`
+		Name                   string `json:"name"`
+		DisableParallelToolUse bool   `json:"disable_parallel_tool_use"`
+	} `json:"tool_choice"`
+	Temperature   *float64        `json:"temperature"`
+	Stream        bool            `json:"stream"`
+	TopP          *float64        `json:"top_p"`
+	TopK          *int            `json:"top_k"`
+	StopSequences []string        `json:"stop_sequences"`
+	Metadata      json.RawMessage `json:"metadata"`
+	ServiceTier   string          `json:"service_tier"`
+	CacheControl  json.RawMessage `json:"cache_control"`
+}
+
+// contentTurn is a turn whose content is a text or blocks.
+type contentTurn struct {
+	Role    string        `json:"role"`
+	Content contentBlocks `json:"content"`
+}
+
+// contentBlocks are also a plain text.
+type contentBlocks []contentBlock
+
+// contentBlock has what is looked at of a block of any type.
+type contentBlock struct {
+	Type      string `json:"type"`
+	Text      string `json:"text"`
+	Thinking  string `json:"thinking"`
+	Signature string `json:"signature"`
+}
+
+// UnmarshalJSON takes either form.
+func (b *contentBlocks) UnmarshalJSON(raw []byte) error {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		*b = contentBlocks{{Type: "text", Text: text}}
+		return nil
+	}
+	return json.Unmarshal(raw, (*[]contentBlock)(b))
+}
+
+func (b contentBlocks) text() string {
+	var said []string
+	for _, block := range b {
+		if block.Type == "text" {
+			said = append(said, block.Text)
+		}
+	}
+	return strings.Join(said, "\n")
+}
+
+func (b contentBlocks) have(kind string) bool {
+	for _, block := range b {
+		if block.Type == kind {
+			return true
+		}
+	}
+	return false
+}
+
+func (messages) parse(r *http.Request, body []byte) (*request, error) {
+	var asked messagesRequest
+	err := strictly(body, &asked)
+	req := &request{
+		model:    asked.Model,
+		schema:   string(asked.OutputConfig.Format.Schema),
+		json:     asked.OutputConfig.Format.Type != "",
+		reason:   asked.Thinking.Type == "enabled" || asked.Thinking.Type == "adaptive",
+		shown:    asked.Thinking.Display != "omitted",
+		pausable: true,
+		messages: turns(string(asked.System)),
+	}
+	if asked.MaxTokens != nil {
+		req.bound = *asked.MaxTokens
+	}
+	for _, turn := range asked.Messages {
+		req.messages = append(req.messages, message{turn.Role, turn.Content.text()})
+		if turn.Content.have("server_tool_use") {
+			req.paused++
+		}
+	}
+	for _, tool := range asked.Tools {
+		kind, _ := tool["type"].(string)
+		req.search = req.search || strings.HasPrefix(kind, "web_search_")
+	}
+	switch {
+	case r.Header.Get("Anthropic-Version") == "":
+		return req, complain("anthropic-version: header is required")
+	case err != nil:
+		return req, complain("The request body is not valid JSON of a message: %v", err)
+	}
+	return req, asked.problem()
+}
+
+// problem is what the dialect does not take; nil: nothing.
+func (r messagesRequest) problem() error {
+	budget := r.Thinking.BudgetTokens
+	switch {
+	case r.Model == "":
+		return complain("model: Field required")
+	case r.MaxTokens == nil:
+		return complain("max_tokens: Field required")
+	case *r.MaxTokens < 1:
+		return complain("max_tokens: must be greater than or equal to 1")
+	case len(r.Messages) == 0:
+		return complain("messages: at least one message is required")
+	case r.Stream:
+		return complain("stream: the simulator does not stream")
+	case r.Thinking.Type == "enabled" && budget < 1024:
+		return complain("thinking.enabled.budget_tokens: Input should be greater than or equal to 1024")
+	case r.Thinking.Type == "enabled" && budget >= *r.MaxTokens:
+		return complain("`max_tokens` must be greater than `thinking.budget_tokens`.")
+	case r.Thinking.Type == "enabled" && (r.ToolChoice.Type == "any" || r.ToolChoice.Type == "tool"):
+		return complain("Thinking may not be enabled when tool_choice forces tool use.")
+	case r.Thinking.Type == "enabled" && r.Temperature != nil && *r.Temperature != 1:
+		return complain("`temperature` may only be set to 1 when thinking is enabled.")
+	}
+	for i, turn := range r.Messages {
+		if err := turn.problem(i, i == len(r.Messages)-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// problem of a turn: what a model sent comes back as it was.
+func (t contentTurn) problem(i int, last bool) error {
+	switch {
+	case t.Role == "system":
+		return complain("messages: Unexpected role \"system\". The Messages API accepts a top-level `system` parameter, not \"system\" as an input message role.")
+	case t.Role != "user" && t.Role != "assistant":
+		return complain("messages.%d.role: Input should be 'user' or 'assistant'", i)
+	case len(t.Content) == 0 && (t.Role == "user" || !last):
+		return complain("messages.%d: all messages must have non-empty content except for the optional final assistant message", i)
+	}
+	for j, block := range t.Content {
+		switch {
+		case block.Type == "text" && block.Text == "":
+			return complain("messages: text content blocks must be non-empty")
+		case block.Type == "thinking" && block.Signature != signature(block.Thinking):
+			return complain("messages.%d.content.%d: Invalid `signature` in `thinking` block", i, j)
+		}
+	}
+	return nil
+}
+
+// head tells when each limit will be full again.
+func (messages) head(h http.Header, c *call) {
+	h.Set("Request-Id", c.id("req_"))
+	for _, state := range c.told {
+		name := "Anthropic-Ratelimit-" + strings.ReplaceAll(string(state.counted), "_", "-")
+		full := time.Now().Add(state.reset + time.Second - 1).Truncate(time.Second) // rounded up
+		h.Set(name+"-Limit", strconv.Itoa(state.max))
+		h.Set(name+"-Remaining", strconv.Itoa(state.left))
+		h.Set(name+"-Reset", full.UTC().Format(time.RFC3339))
+	}
+}
+
+func (messages) hint(h http.Header, _ Hint, wait time.Duration) {
+	h.Set("Retry-After", roundedUp(wait, time.Second))
+}
+
+func (messages) key(h http.Header) (name, key string) { return "X-Api-Key", h.Get("X-Api-Key") }
+
+var stopReasons = map[finish]string{
+	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal", paused: "pause_turn",
+}
+
+// answer counts the cached input beside the rest.
+func (messages) answer(c *call) any {
+	searches := 0
+	if c.plan.found != nil {
+		searches = 1
+	}
+	usage := map[string]any{
+		"input_tokens":                c.spends.input - c.plan.cached - c.plan.cachedNow,
+		"cache_creation_input_tokens": c.plan.cachedNow,
+		"cache_read_input_tokens":     c.plan.cached,
+		"output_tokens":               c.spends.output,
+		"server_tool_use":             map[string]int{"web_search_requests": searches},
+		"service_tier":                "standard",
+	}
+	if c.plan.reasoning > 0 {
+		usage["output_tokens_details"] = map[string]int{"thinking_tokens": c.plan.reasoning}
+	}
+	return map[string]any{
+		"id":            c.id("msg_"),
+		"type":          "message",
+		"role":          "assistant",
+		"model":         c.req.model,
+		"content":       c.blocks(),
+		"stop_reason":   stopReasons[c.plan.finish],
+		"stop_sequence": nil,
+		"usage":         usage,
+	}
+}
+
+// blocks are the thoughts, the search and the text of an answer, which is in two
+// blocks where it cites.
+func (c *call) blocks() []any {
+	blocks := []any{}
+	if c.plan.thoughts != "" {
+		thinking := c.plan.thoughts
+		if !c.req.shown {
+			thinking = ""
+		}
+		blocks = append(blocks, map[string]any{"type": "thinking", "thinking": thinking, "signature": signature(thinking)})
+	}
+	if c.plan.finish == refused {
+		return blocks
+	}
+	text := c.plan.text
+	if c.req.search {
+		blocks = append(blocks, c.searchBlocks()...)
+	}
+	switch half := strings.LastIndexByte(text[:len(text)/2], ' ') + 1; {
+	case text == "":
+		return blocks
+	case c.plan.found == nil:
+		return append(blocks, map[string]any{"type": "text", "text": text})
+	case half > 0:
+		blocks = append(blocks, map[string]any{"type": "text", "text": text[:half]})
+		text = text[half:]
+	}
+	var citations []any
+	for _, s := range c.plan.found.sources {
+		citations = append(citations, map[string]any{
+			"type": "web_search_result_location", "url": s.url, "title": s.title, "encrypted_index": signature(s.url), "cited_text": s.excerpt,
+		})
+	}
+	return append(blocks, map[string]any{"type": "text", "text": text, "citations": citations})
+}
+
+// searchBlocks are a search with what it found. Without evidence, half of them
+// have searched in vain, and the others have not.
+func (c *call) searchBlocks() []any {
+	var result any
+	switch found := c.plan.found; {
+	case found != nil:
+		var results []any
+		for _, s := range found.sources {
+			results = append(results, map[string]any{"type": "web_search_result", "url": s.url, "title": s.title, "encrypted_content": signature(s.excerpt), "page_age": nil})
+		}
+		result = results
+	case c.draw("in vain") < 0.5:
+		result = map[string]string{"type": "web_search_tool_result_error", "error_code": "unavailable"}
+	default:
+		return nil
+	}
+	id := c.id("srvtoolu_")
+	return []any{
+		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}},
+		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result},
+	}
+}
