@@ -129,15 +129,14 @@ func (e *Lease) Observe(kind Kind, left int64) {
 // ctx ends before; the limiter goes on trying then. A second Release waits for
 // the first. Use it in every exit path, with a context that outlives the call's.
 func (e *Lease) Release(ctx context.Context) error {
-	return e.ReleaseAfter(ctx, 0)
+	return e.limiter.confirm(ctx, e.end(release{}))
 }
 
-// ReleaseAfter is Release for a call that was given up, whose request the
-// provider may still be counting: the lease stands for another keep and then
-// ends by itself.
-func (e *Lease) ReleaseAfter(ctx context.Context, keep time.Duration) error {
-	return e.limiter.confirm(ctx, e.end(release{keep: keep}))
-}
+// End is Release without the wait: Redis has it together with what is asked next,
+// and the limiter goes on trying until it has, or Run ends. The lease of a call
+// that was given up, whose request the provider may still be counting, stands for
+// another keep and then ends by itself; 0: it ends now.
+func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
 
 // abandon releases a lease whose call never started, and gives back its place
 // in the rates where nobody was admitted behind it. It does not wait.

@@ -203,20 +203,17 @@ func (l *Limiter) wakePump() {
 	}
 }
 
-// outage logs that Redis does not answer, once until it does again.
+// outage notes that Redis does not answer; see Health.
 func (l *Limiter) outage(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
 	l.mu.Lock()
-	known := l.health.Away
-	if !known {
+	defer l.mu.Unlock()
+	if !l.health.Away {
 		l.health.Away = true
 		l.health.Outages++
-	}
-	l.mu.Unlock()
-	if !known {
-		l.cfg.Log.Warn().Err(err).Msg("limits cannot be asked, no call starts")
+		l.cfg.Log.Debug().Err(err).Msg("limits cannot be asked, no call starts")
 	}
 }
 

@@ -180,25 +180,16 @@ func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, failed *prov
 	}
 }
 
-// release gives the lease back, and does not wait until Redis has it: the limiter
-// writes it down together with what is asked next, and goes on trying until it
-// has. A call that was given up keeps its lease a little longer, because the
-// provider may see the next request before it sees that this connection is
-// closed.
+// release gives the lease back. A call that was given up keeps it a little longer,
+// because the provider may see the next request before it sees that this
+// connection is closed.
 func release(lease *ratelimit.Lease, err error) {
 	var keep time.Duration
 	if class := providers.ClassOf(err); err != nil && (class == providers.Timeout || class == providers.Cancelled) {
 		keep = abandonedKeep
 	}
-	_ = lease.ReleaseAfter(over, keep) // whose error is that nobody waited
+	lease.End(keep)
 }
-
-// over is a context that has ended.
-var over = func() context.Context {
-	ctx, end := context.WithCancel(context.Background())
-	end()
-	return ctx
-}()
 
 // note keeps a call's record and counts it as an attempt.
 func (r *run) note(call record.Call, result *providers.Result, err error, timeout time.Duration) error {

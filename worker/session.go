@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -20,7 +19,6 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -90,7 +88,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	s.evaluations = newEvaluations(s.store)
 	s.halts = newHalts(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
-		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log.Hook(saidBefore{}),
+		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
 	})
 	return s
 }
@@ -409,120 +407,5 @@ func (s *session) listen(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-	}
-}
-
-// recoverDead returns the tasks of workers whose heartbeat lapsed. They have
-// fenced their calls by then. asynq's own recovery takes up to two minutes and
-// uses up a retry.
-//
-// It also takes the limits out of force that dead workers pinned.
-func (s *session) recoverDead(ctx context.Context) {
-	swept := false
-	for {
-		select {
-		case <-time.After(recoverEvery):
-		case <-ctx.Done():
-			return
-		}
-		err := s.recoverOnce(ctx)
-		if err == nil {
-			err = s.buryDead(ctx)
-		}
-		if err == nil && !swept {
-			err = s.sweep(ctx)
-			swept = err == nil
-		}
-		if err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("cannot look for tasks of dead workers; trying again")
-		}
-	}
-}
-
-func (s *session) recoverOnce(ctx context.Context) error {
-	s.mu.Lock()
-	queues := slices.Collect(maps.Keys(s.queues))
-	s.mu.Unlock()
-	for _, queue := range queues {
-		var dead []string
-		returned, err := gate.Recover(ctx, s.cfg.Client, queue, func(ctx context.Context, owners []string) (map[string]bool, error) {
-			alive, err := s.limiter.Alive(ctx)
-			for _, owner := range owners {
-				if err == nil && !alive[owner] {
-					dead = append(dead, owner)
-				}
-			}
-			return alive, err
-		})
-		for _, task := range returned {
-			if err := s.countDeath(ctx, task); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-		if len(returned) > 0 {
-			s.filled(queue)
-			s.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
-		}
-	}
-	return nil
-}
-
-// countDeath notes that a worker died holding a task's run. Whoever returned the
-// task counts it, under a token that makes a repeated command count once.
-func (s *session) countDeath(ctx context.Context, task string) error {
-	id, generation, err := record.ParseTaskID(task)
-	if err != nil {
-		return nil // not one of ours: the queue may be shared
-	}
-	_, err = s.store.Died(ctx, id, generation, newID())
-	return err
-}
-
-// asynqLog hands asynq's log lines on.
-type asynqLog struct{ log zerolog.Logger }
-
-func (l asynqLog) Debug(args ...any) { l.log.Debug().Msg(fmt.Sprint(args...)) }
-func (l asynqLog) Info(args ...any)  { l.log.Info().Msg(fmt.Sprint(args...)) }
-func (l asynqLog) Warn(args ...any)  { l.say(zerolog.WarnLevel, args) }
-func (l asynqLog) Error(args ...any) { l.say(zerolog.ErrorLevel, args) }
-func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
-
-// said are the beginnings of lines of asynq's that were said before, or are
-// nothing to act on: how failed and dropped runs end, and that an ending does not
-// reach Redis, which happens when it is away. asynq tries that again, and in the
-// end another worker returns the task.
-var said = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task", "Could not archive task"}
-
-// unreachable are words for a Redis that is away, in lines of asynq's.
-var unreachable = []string{"dial tcp", "dial unix", "connection re", "EOF", "i/o timeout", "broken pipe", "deadline exceeded"}
-
-func (l asynqLog) say(level zerolog.Level, args []any) {
-	line := fmt.Sprint(args...)
-	if slices.ContainsFunc(said, func(begin string) bool { return strings.HasPrefix(line, begin) }) ||
-		slices.ContainsFunc(unreachable, func(words string) bool { return strings.Contains(line, words) }) {
-		level = zerolog.DebugLevel
-	}
-	l.log.WithLevel(level).Msg(line)
-}
-
-// levelOf is the level of a failure to ask Redis: that it is away is said once,
-// by life.asked.
-func levelOf(err error) zerolog.Level {
-	if outage.Is(err) {
-		return zerolog.DebugLevel
-	}
-	return zerolog.WarnLevel
-}
-
-// saidBefore keeps to itself what the limiter says about an outage.
-type saidBefore struct{}
-
-// Run implements zerolog.Hook.
-func (saidBefore) Run(e *zerolog.Event, _ zerolog.Level, message string) {
-	if message == "limits cannot be asked, no call starts" {
-		e.Discard()
 	}
 }
