@@ -1,15 +1,16 @@
 package chat
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -47,41 +48,21 @@ func verdictRequest() *providers.Request {
 	}
 }
 
-// TestAgainstTheSimulator has the two, which share no code, understand each
-// other.
-func TestAgainstTheSimulator(t *testing.T) {
+func TestConformance(t *testing.T) {
 	t.Parallel()
-	for name, without := range map[string]bool{"with schemas": false, "without schemas": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			provider := simulated(t, simulator.Config{
-				Limits:    simulator.Limits{Tokens: simulator.Rates{{N: 1000, Window: time.Hour}}},
-				Behaviour: simulator.Behaviour{WithoutSchemas: without},
-			})
-			result, err := provider.Call(t.Context(), verdictRequest())
-			if without {
-				if !errors.Is(err, providers.ErrAgain) {
-					t.Fatalf("got %v, want ErrAgain", err)
-				}
-				result, err = provider.Call(t.Context(), verdictRequest())
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !strings.Contains(result.Text, `"winner_doc_id":"a"`) || result.Finish != providers.FinishStop || result.Model != "careful" ||
-				result.RequestID == "" || !result.Usage.Reported || result.Usage.Input == 0 || result.Usage.Output == 0 {
-				t.Errorf("got %+v", result)
-			}
-			if l := result.Limits; len(l) != 1 || l[0].Kind != providers.LimitTokens || l[0].Limit != 1000 || l[0].Remaining < 500 || l[0].Remaining >= 1000 || l[0].Reset == 0 {
-				t.Errorf("limits: got %+v", l)
-			}
-		})
-	}
+	providertest.Run(t, providertest.Dialect{
+		New: func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
+			return New(Config{BaseURL: url + "/v1", HTTPClient: client, Capabilities: caps})
+		},
+		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone},
+		KeyHeader:    "Authorization",
+	})
 }
 
-func TestSimulatedFailuresAreClassified(t *testing.T) {
+// TestLimitsThatWereMetAreNamed has the simulator tell of its limits in OpenAI's
+// words.
+func TestLimitsThatWereMetAreNamed(t *testing.T) {
 	t.Parallel()
-	always := simulator.Behaviour{FailRate: 1, FailStatus: 529, RetryAfter: simulator.Span{Min: 1500 * time.Millisecond, Max: 1500 * time.Millisecond}}
 	for name, test := range map[string]struct {
 		config simulator.Config
 		calls  int // the last one fails
@@ -89,8 +70,7 @@ func TestSimulatedFailuresAreClassified(t *testing.T) {
 		hint   time.Duration // at least
 		named  providers.LimitKind
 	}{
-		"overload": {simulator.Config{Behaviour: always}, 1, providers.Overloaded, 1500 * time.Millisecond, ""},
-		"rate":     {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}}, 2, providers.RateLimited, 59 * time.Minute, providers.LimitRequests},
+		"rate": {simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: time.Hour}}}}, 2, providers.RateLimited, 59 * time.Minute, providers.LimitRequests},
 		"day": {
 			simulator.Config{Limits: simulator.Limits{Requests: simulator.Rates{{N: 1, Window: 24 * time.Hour}}}},
 			2, providers.QuotaDaily, 23 * time.Hour, providers.LimitRequests,
@@ -111,21 +91,13 @@ func TestSimulatedFailuresAreClassified(t *testing.T) {
 			simulator.Config{Limits: simulator.Limits{Tokens: simulator.Rates{{N: 20, Window: time.Hour}}}},
 			1, providers.ContextLength, 0, "",
 		},
-		"cut":  {simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}}, 1, providers.Transient, 0, ""},
-		"hang": {simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}}, 1, providers.Timeout, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			provider := simulated(t, test.config)
-			timeout := 30 * time.Second
-			if test.class == providers.Timeout {
-				timeout = 100 * time.Millisecond
-			}
-			ctx, cancel := context.WithTimeout(t.Context(), timeout)
-			defer cancel()
 			var err error
 			for range test.calls {
-				_, err = provider.Call(ctx, verdictRequest())
+				_, err = provider.Call(t.Context(), verdictRequest())
 			}
 			var failed *providers.Error
 			if !errors.As(err, &failed) || failed.Class != test.class || failed.RetryAfter < test.hint || failed.Exceeded != test.named {

@@ -1,0 +1,186 @@
+package providertest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// hint is when failures tell to come back.
+const hint = 7 * time.Second
+
+// failures: what providers tell is of its class, with the hint where it is worth
+// waiting, and billed where it may be.
+func failures(t *testing.T, d Dialect) {
+	for _, test := range []struct {
+		failure simulator.Failure
+		classes []providers.Class // any of these
+		hinted  bool
+		billed  bool
+	}{
+		{simulator.RateLimited, []providers.Class{providers.RateLimited}, true, false},
+		{simulator.Overloaded, []providers.Class{providers.Overloaded}, true, false},
+		{simulator.ServerError, []providers.Class{providers.Transient}, false, true},
+		{simulator.QuotaDaily, []providers.Class{providers.QuotaDaily}, false, false},
+		{simulator.QuotaBilling, []providers.Class{providers.QuotaBilling}, false, false},
+		{simulator.ContextLength, []providers.Class{providers.ContextLength}, false, false},
+		{simulator.Auth, []providers.Class{providers.Auth}, false, false},
+		{simulator.ModelUnavailable, []providers.Class{providers.ModelUnavailable}, false, false},
+		{simulator.BadRequest, []providers.Class{providers.BadRequest}, false, false},
+		{simulator.FailedIn200, []providers.Class{providers.Transient}, false, true},
+		{simulator.Garbage, []providers.Class{providers.Transient}, false, true},
+		{simulator.Loading, []providers.Class{providers.Overloaded, providers.Transient}, false, false},
+	} {
+		if slices.Contains(d.Unknown, test.failure) {
+			continue
+		}
+		t.Run(string(test.failure), func(t *testing.T) {
+			t.Parallel()
+			s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{
+				FailRate: 1, FailAs: test.failure, RetryAfter: simulator.Span{Min: hint, Max: hint}, Hints: simulator.HintSeconds,
+			}})
+			for range 2 {
+				failed := s.fails(t, d.request())
+				billed := test.billed || failed.Class == providers.Transient
+				if !slices.Contains(test.classes, failed.Class) || failed.MayBeBilled != billed || failed.Status == 0 || len(failed.Raw) == 0 {
+					t.Errorf("got %+v, want one of %v, may be billed: %v", failed, test.classes, billed)
+				}
+				if test.hinted && !d.WithoutHints && failed.RetryAfter != hint {
+					t.Errorf("retry after: got %v, want %v", failed.RetryAfter, hint)
+				}
+				if !failed.Class.Retryable() && failed.Class != providers.QuotaDaily && failed.RetryAfter != 0 {
+					t.Errorf("retry after: got %v for %s, want none", failed.RetryAfter, failed.Class)
+				}
+			}
+			if requests, connections := s.calls(); requests != 2 || connections != 1 {
+				t.Errorf("got %d requests over %d connections, want 2 over 1", requests, connections)
+			}
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		t.Parallel()
+		s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailAs: simulator.Refused}})
+		result, err := s.provider.Call(t.Context(), d.request())
+		if refused := err == nil && result.Finish == providers.FinishRefused || err != nil && providers.ClassOf(err) == providers.Refused; !refused {
+			t.Errorf("got %+v, %v, want a refusal", result, err)
+		}
+	})
+}
+
+// notReady: nothing is sent when the caller says so at the last moment.
+func notReady(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{})
+	gone := errors.New("the lease is gone")
+	req := d.request()
+	req.Ready = func() error { return gone }
+	failed := s.fails(t, req)
+	if requests, _ := s.calls(); !errors.Is(failed, gone) || failed.MayBeBilled || requests != 0 {
+		t.Errorf("got %+v and %d requests, want %v, unbilled, and none", failed, requests, gone)
+	}
+	asked := 0
+	req.Ready = func() error { asked++; return nil }
+	s.answer(t, req)
+	if asked != 1 {
+		t.Errorf("asked %d times, want once", asked)
+	}
+}
+
+// cancelled: a call ends with its context, at both sides.
+func cancelled(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("nobody wants it any more")
+	go func() {
+		<-s.arrived
+		cancel(enough)
+	}()
+	failed := s.failure(ctx, t, d.request())
+	if failed.Class != providers.Cancelled || !failed.MayBeBilled || !errors.Is(failed, enough) {
+		t.Errorf("got %+v, want %s because of %q, may be billed", failed, providers.Cancelled, enough)
+	}
+	if all := s.waitForEnd(t); all.Abandoned != 1 {
+		t.Errorf("abandoned: got %d, want 1", all.Abandoned)
+	}
+}
+
+// expiring is a context whose deadline passes when its channel is closed.
+type expiring struct {
+	context.Context
+	passed chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.passed }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.passed:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
+// outOfTime: a call that takes too long ends, whether nothing has come of its
+// answer or a part.
+func outOfTime(t *testing.T, d Dialect) {
+	endless := simulator.Span{Min: time.Hour, Max: time.Hour}
+	for name, behaviour := range map[string]simulator.Behaviour{
+		"nothing comes": {HangRate: 1},
+		"too slowly":    {Trickle: endless},
+	} {
+		s := d.start(t, simulator.Config{Behaviour: behaviour})
+		ctx := expiring{t.Context(), make(chan struct{})}
+		go func() {
+			<-s.arrived
+			close(ctx.passed)
+		}()
+		failed := s.failure(ctx, t, d.request())
+		if failed.Class != providers.Timeout || !failed.MayBeBilled || !errors.Is(failed, context.DeadlineExceeded) {
+			t.Errorf("%s: got %+v, want %s, may be billed", name, failed, providers.Timeout)
+		}
+		if all := s.waitForEnd(t); all.Abandoned != 1 {
+			t.Errorf("%s: abandoned: got %d, want 1", name, all.Abandoned)
+		}
+	}
+}
+
+// cutBody: half an answer is none.
+func cutBody(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}})
+	failed := s.fails(t, d.request())
+	if requests, _ := s.calls(); failed.Class != providers.Transient || !failed.MayBeBilled || requests != 1 {
+		t.Errorf("got %+v after %d requests, want %s, may be billed, after 1", failed, requests, providers.Transient)
+	}
+}
+
+// keys: a key leaves in its header and nowhere else; a wrong or missing one is told
+// as such.
+func keys(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{Keys: []string{key}})
+	req := d.request()
+	s.answer(t, req)
+	last := s.last(t)
+	for name, values := range last.header {
+		if has := strings.Contains(strings.Join(values, " "), key); has != strings.EqualFold(name, d.KeyHeader) {
+			t.Errorf("header %s: got %q, want the key in %s alone", name, values, d.KeyHeader)
+		}
+	}
+	if strings.Contains(last.url+last.body, key) {
+		t.Errorf("the key is not only in a header: %s %s", last.url, last.body)
+	}
+	if header, sent := s.LastKey(); sent != key || !strings.EqualFold(header, d.KeyHeader) {
+		t.Errorf("the simulator was shown %q in %s, want %q in %s", sent, header, key, d.KeyHeader)
+	}
+	for _, other := range []string{"", "sk-another"} {
+		req.Key = other
+		if failed := s.fails(t, req); failed.Class != providers.Auth || failed.MayBeBilled {
+			t.Errorf("with key %q: got %+v, want %s, unbilled", other, failed, providers.Auth)
+		}
+	}
+}

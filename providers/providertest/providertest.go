@@ -1,0 +1,292 @@
+// Package providertest is the one suite that every wire dialect passes against the
+// simulated provider, which shares no code with them. Each dialect's own tests run
+// it; what is peculiar to a dialect is tested there and not here.
+package providertest
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+// Dialect is what the suite has to know of one.
+type Dialect struct {
+	// New makes the provider of the endpoint at url ("http://127.0.0.1:41234").
+	New func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error)
+	// Model is the name of a model that the simulator knows; "careful" when empty.
+	Model string
+	// Capabilities are the model's. Without Search, or with ReasoningNone, what
+	// needs them is not tested.
+	Capabilities providers.Capabilities
+	KeyHeader    string // the header of the key
+	// WithoutLimits: answers have no headers about limits.
+	WithoutLimits bool
+	// WithoutHints: failures do not say when to come back.
+	WithoutHints bool
+	// Unknown are failures that providers of the dialect do not have.
+	Unknown []simulator.Failure
+}
+
+// Run runs the whole suite as parallel tests of t. The caller's TestMain looks for
+// goroutines left behind.
+func Run(t *testing.T, d Dialect) {
+	if d.Model == "" {
+		d.Model = "careful"
+	}
+	for _, test := range []struct {
+		name string
+		run  func(*testing.T, Dialect)
+	}{
+		{"success", success},
+		{"many at once", manyAtOnce},
+		{"prompts", prompts},
+		{"extra", extra},
+		{"limits", limits},
+		{"temperature", temperature},
+		{"effort", effort},
+		{"reasoning", reasoning},
+		{"schema", schema},
+		{"schema refused", schemaRefused},
+		{"search", search},
+		{"impossible", impossible},
+		{"truncation", truncation},
+		{"refusal", refusal},
+		{"failures", failures},
+		{"not ready", notReady},
+		{"cancelled", cancelled},
+		{"out of time", outOfTime},
+		{"slow body", slowBody},
+		{"cut body", cutBody},
+		{"long answers", longAnswers},
+		{"key", keys},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			test.run(t, d)
+		})
+	}
+}
+
+// site is a simulator behind a record of what came to it, and a provider for it.
+type site struct {
+	*simulator.Simulator
+	provider providers.Provider
+	arrived  chan struct{} // one for each request, as it arrives
+
+	mu       sync.Mutex
+	received []received
+	open     int // connections
+	opened   int // connections, ever
+	changed  chan struct{}
+}
+
+type received struct {
+	url    string
+	header http.Header
+	body   string
+}
+
+// patience is how long a test waits for what must happen at once.
+const patience = 20 * time.Second
+
+// start serves a simulator and makes d's provider for it. When the test ends, its
+// connections must be gone as soon as idle ones are closed.
+func (d Dialect) start(t *testing.T, config simulator.Config) *site {
+	t.Helper()
+	if err := config.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	s := &site{
+		Simulator: simulator.New(config),
+		arrived:   make(chan struct{}, 1000),
+		changed:   make(chan struct{}, 1),
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(s.receive))
+	server.Config.ConnState = s.count
+	server.Start()
+	client := transport.NewClient(16)
+	t.Cleanup(func() {
+		client.CloseIdleConnections()
+		s.waitForNoConnection(t)
+		server.Close()
+	})
+	var err error
+	s.provider, err = d.New(server.URL, client, func(model string) providers.Capabilities {
+		if model != d.Model {
+			t.Errorf("the capabilities of %q are asked, want %q", model, d.Model)
+		}
+		return d.Capabilities
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *site) receive(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the client left
+	}
+	s.mu.Lock()
+	s.received = append(s.received, received{url: r.URL.String(), header: r.Header.Clone(), body: string(body)})
+	s.mu.Unlock()
+	r.Body = io.NopCloser(strings.NewReader(string(body)))
+	s.arrived <- struct{}{}
+	s.ServeHTTP(w, r)
+}
+
+// count follows the connections of the server.
+func (s *site) count(_ net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	switch state {
+	case http.StateNew:
+		s.open++
+		s.opened++
+	case http.StateClosed:
+		s.open--
+	}
+	s.mu.Unlock()
+	select {
+	case s.changed <- struct{}{}:
+	default: // whoever waits will look anyway
+	}
+}
+
+func (s *site) waitForNoConnection(t *testing.T) {
+	t.Helper()
+	patient := time.After(patience)
+	for {
+		s.mu.Lock()
+		open := s.open
+		s.mu.Unlock()
+		if open == 0 {
+			return
+		}
+		select {
+		case <-s.changed:
+		case <-patient:
+			t.Errorf("%d connections are left", open)
+			return
+		}
+	}
+}
+
+// waitForEnd waits until the simulator has noticed that no call is in flight.
+func (s *site) waitForEnd(t *testing.T) simulator.Counts {
+	t.Helper()
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
+		if all := s.Stats().All; all.Arrived > 0 && all.InFlight == 0 {
+			return all
+		}
+	}
+	t.Fatal("a call is still in flight")
+	return simulator.Counts{}
+}
+
+// last is the latest request; there must be one.
+func (s *site) last(t *testing.T) received {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.received) == 0 {
+		t.Fatal("nothing arrived")
+	}
+	return s.received[len(s.received)-1]
+}
+
+// calls is how many requests arrived, over how many connections.
+func (s *site) calls() (requests, connections int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.received), s.opened
+}
+
+// answer makes a call that must succeed, and repeats it where the provider learns.
+func (s *site) answer(t *testing.T, req *providers.Request) *providers.Result {
+	t.Helper()
+	for range 4 {
+		result, err := s.provider.Call(outliving(t), req)
+		switch {
+		case errors.Is(err, providers.ErrAgain):
+		case err != nil:
+			t.Fatalf("got %v, want an answer", err)
+		default:
+			return result
+		}
+	}
+	t.Fatal("learns without an end")
+	return nil
+}
+
+// outliving is a context that does not end with the test, which would tidy up what
+// a call leaves behind.
+func outliving(t *testing.T) context.Context { return context.WithoutCancel(t.Context()) }
+
+// fails is failure in a context that does not end.
+func (s *site) fails(t *testing.T, req *providers.Request) *providers.Error {
+	t.Helper()
+	return s.failure(outliving(t), t, req)
+}
+
+// failure makes a call that must fail, with a *providers.Error and nothing else,
+// in which the key is not to be found.
+func (s *site) failure(ctx context.Context, t *testing.T, req *providers.Request) *providers.Error {
+	t.Helper()
+	result, err := s.provider.Call(ctx, req)
+	var failed *providers.Error
+	if !errors.As(err, &failed) || result != nil {
+		t.Fatalf("got result %+v and error %v, want a *providers.Error alone", result, err)
+	}
+	if failed.Message == "" || !slices.Contains(providers.Classes, failed.Class) {
+		t.Errorf("got %#v, want a class and a message", failed)
+	}
+	if said := fmt.Sprintf("%v %s %s %v", failed, failed.Code, failed.Raw, failed.Err); strings.Contains(said, key) {
+		t.Errorf("the error tells the key: %s", said)
+	}
+	return failed
+}
+
+const (
+	key         = "sk-0123456789-secret"
+	instruction = "You are a judge who reads with care."
+	schemaText  = `{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":["a","b"]},"reason":{"type":"string"}},` +
+		`"required":["winner_doc_id","reason"],"additionalProperties":false}`
+	better = `"winner_doc_id":"a"`
+)
+
+// request asks which of two documents is the better one; it is a.
+func (d Dialect) request() *providers.Request {
+	question := strings.Join([]string{
+		"Which document is better?",
+		`<document id="a" fence="0badcafe">`, "A clean sentence stands here.", `</document fence="0badcafe">`,
+		`<document id="b" fence="0badcafe">`, "a uncleen sentense stand here", `</document fence="0badcafe">`,
+		"JSON schema: " + schemaText,
+	}, "\n")
+	return &providers.Request{
+		Key:      key,
+		Model:    d.Model,
+		Messages: []providers.Message{{Role: providers.System, Content: instruction}, {Role: providers.User, Content: question}},
+	}
+}
+
+// verdict is request, under a schema.
+func (d Dialect) verdict() *providers.Request {
+	req := d.request()
+	req.Schema = &providers.Schema{Name: "verdict", Schema: json.RawMessage(schemaText)}
+	return req
+}
