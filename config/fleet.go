@@ -35,7 +35,7 @@ type Fleet struct {
 // error is of type Problems.
 func LoadFleet(path string) (*Fleet, error) {
 	fleet := &Fleet{
-		Providers: catalog.BuiltIn(),
+		Providers: builtIn(),
 		Retry:     record.DefaultRetry,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,

@@ -52,9 +52,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:29: judges[1]: a second judge called simulator:careful, the first is in DIR/eval.yaml:2; give each judge a name of its own: {name: …, model: …}"},
 		{"no judges in list", docs + "judges: []\npairwise: {}\n", nil,
 			"eval.yaml:2:9: judges: no judges are given; add judges: [provider:model]"},
-		{"provider of a later version", docs + "judges: [openai:gpt-5-mini]\npairwise: {}\n", nil,
-			"eval.yaml:2:10: judges[0]: provider openai is not available in this version; " +
-				"reach it through an OpenAI-compatible endpoint: openai-chat, openrouter, or one of your own under providers"},
+		{"provider of a later version", docs + "judges: [openaidp:o4-mini-deep-research]\npairwise: {}\n", nil,
+			"eval.yaml:2:10: judges[0]: provider openaidp is not available in this version; ask another"},
 		{"override set by evalfleet", docs + "judges: [{model: simulator:careful, overrides: {messages: []}}]\npairwise: {}\n", nil,
 			"eval.yaml:2:49: judges[0].overrides.messages: evalfleet sets messages itself; leave it out"},
 		{"override out of range", docs + "judges: [{model: simulator:careful, overrides: {temperature: -1, seed: 12345678901234567890}}]\npairwise: {}\n", nil,
@@ -84,8 +83,8 @@ func TestProblems(t *testing.T) {
 		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
 			later("4:9: retry.max_retries") + "\n" +
 				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},
-		{"later dialect", minimal + "providers: {x: {dialect: responses, base_url: \"http://x/v1\"}}\n", nil,
-			"eval.yaml:4:26: providers.x.dialect: responses is not available in this version; use chat or generate"},
+		{"later dialect", minimal + "providers: {x: {dialect: ollama, base_url: \"http://x/v1\"}}\n", nil,
+			"eval.yaml:4:26: providers.x.dialect: ollama is not available in this version; use chat or responses or generate"},
 
 		{"no criteria", docs + judge + "single: {}\n", nil,
 			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},

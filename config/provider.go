@@ -12,11 +12,21 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// laterProviders are known by name and come with later versions.
-var laterProviders = []string{"openai", "openaidp", "anthropic", "ollama", "test"}
+// laterProviders are known by name and come with later versions: openaidp's
+// research runs in the background, which no worker waits for yet.
+var laterProviders = []string{"openaidp", "anthropic", "ollama"}
 
 // laterDialects come with later versions.
-var laterDialects = []string{"responses", "messages", "ollama"}
+var laterDialects = []string{"messages", "ollama"}
+
+// builtIn are the providers that this version can call without configuration.
+func builtIn() map[string]catalog.Entry {
+	known := catalog.BuiltIn()
+	for _, name := range laterProviders {
+		delete(known, name)
+	}
+	return known
+}
 
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
@@ -24,11 +34,11 @@ var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 // speak of built-in names: an evaluation that moved one to another address
 // would have its key sent there.
 func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverride bool) {
-	builtIn := catalog.BuiltIn()
+	ours := builtIn()
 	first := map[string]place{}
 	y.entries(v, func(name string, v value) {
 		canonical := catalog.Canonical(name)
-		base, isBuiltIn := builtIn[canonical]
+		base, isBuiltIn := ours[canonical]
 		before, twice := first[canonical]
 		first[canonical] = v.key
 		switch {
@@ -39,6 +49,8 @@ func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverrid
 				"%s is a provider that evalfleet knows", name)
 		case twice:
 			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
+		case slices.Contains(laterProviders, name):
+			y.unknownProvider(v.key, name, known)
 		case isBuiltIn:
 			known[canonical] = y.provider(v, base)
 		default:
@@ -61,7 +73,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 		"models":      func(v value) { e.Models = y.models(v) },
 	})
 	if e.Like != "" { // all but the key: that of one account is no other's
-		base = catalog.BuiltIn()[e.Like]
+		base = builtIn()[e.Like]
 	}
 	e.Dialect = cmp.Or(e.Dialect, base.Dialect, catalog.Chat)
 	if e.BaseURL == "" && e.Dialect == base.Dialect {
@@ -78,7 +90,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 func (y *yamlFile) like(v value, base catalog.Entry) string {
 	name := catalog.Canonical(y.text(v))
 	var hosted []string
-	for _, e := range catalog.BuiltIn() {
+	for _, e := range builtIn() {
 		if slices.Contains(catalog.Dialects, e.Dialect) {
 			hosted = append(hosted, e.Name)
 		}
@@ -144,7 +156,7 @@ func fixAddress(e catalog.Entry) string {
 // unknownProvider reports a provider that is not among known.
 func (f *findings) unknownProvider(at place, name string, known map[string]catalog.Entry) {
 	if slices.Contains(laterProviders, name) {
-		f.refuse(at, "reach it through an OpenAI-compatible endpoint: openai-chat, openrouter, or one of your own under providers",
+		f.refuse(at, "ask another",
 			"provider %s is not available in this version", name)
 		return
 	}

@@ -19,6 +19,7 @@ providers:
   azure-openai: {base_url: "https://mine.openai.azure.com/openai/v1"}
   gemini: {api_key_env: MY_GEMINI}
   openrouter: {json: object}
+  azure-2: {like: azure-openai, dialect: responses, base_url: "https://two.openai.azure.com/openai/v1"}
   second:
     like: openai-chat
     api_key_env: SECOND_KEY
@@ -33,6 +34,7 @@ concurrency: {per_provider: {gemini: {max_concurrency: 3}}}
 		{Name: "azure-openai", Dialect: catalog.Chat, BaseURL: "https://mine.openai.azure.com/openai/v1", KeyEnv: "AZURE_OPENAI_API_KEY"},
 		{Name: "google", Dialect: catalog.Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "MY_GEMINI"},
 		{Name: "openrouter", Dialect: catalog.Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", JSON: "object"},
+		{Name: "azure-2", Like: "azure-openai", Dialect: catalog.Responses, BaseURL: "https://two.openai.azure.com/openai/v1"},
 		{
 			Name: "second", Like: "openai-chat", Dialect: catalog.Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "SECOND_KEY",
 			Models: []catalog.Rule{ // the longest first

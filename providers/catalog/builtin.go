@@ -10,19 +10,24 @@ import (
 // The dialects.
 const (
 	Chat      = "chat"
+	Responses = "responses"
 	Generate  = "generate"
+	Test      = "test"      // no endpoint at all
 	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
 )
 
 // Dialects are those that an endpoint of a user's own may speak.
-var Dialects = []string{Chat, Generate}
+var Dialects = []string{Chat, Responses, Generate}
 
 // builtIn are the providers known without configuration.
 var builtIn = []Entry{
+	{Name: "openai", Dialect: Responses, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
+	{Name: "openaidp", Dialect: Responses, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"}, // deep research
 	{Name: "openai-chat", Dialect: Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
 	{Name: "azure-openai", Dialect: Chat, KeyEnv: "AZURE_OPENAI_API_KEY"}, // each resource has an address of its own
 	{Name: "openrouter", Dialect: Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
 	{Name: "google", Dialect: Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "GEMINI_API_KEY"},
+	{Name: "test", Dialect: Test},
 	{Name: "simulator", Dialect: Simulator},
 }
 
@@ -35,6 +40,7 @@ type peculiarity struct {
 
 // peculiarities are by the name of a built-in provider.
 var peculiarities = map[string]peculiarity{
+	"openai":       {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}}, // where dialect: chat is configured
 	"openai-chat":  {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}},
 	"azure-openai": {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}, keyHeader: "api-key"},
 	"openrouter":   {chat: chat.Flavour{Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true}},

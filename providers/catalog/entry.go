@@ -17,6 +17,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/generate"
+	"github.com/evalfleet/evalfleet/providers/responses"
+	"github.com/evalfleet/evalfleet/providers/test"
 )
 
 // Entry is where a model is asked: an endpoint, the dialect it speaks, and the
@@ -24,7 +26,7 @@ import (
 type Entry struct {
 	Name    string `json:"name"`
 	Like    string `json:"like,omitempty"`        // the built-in provider of which it is another account; empty: of none
-	Dialect string `json:"dialect"`               // one of Dialects, or Simulator
+	Dialect string `json:"dialect"`               // one of Dialects, Simulator or Test
 	BaseURL string `json:"base_url,omitempty"`    // stands before the dialect's paths
 	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, of models that Models says nothing else of
@@ -73,6 +75,8 @@ func (e Entry) Key(env func(name string) (value string, ok bool)) (string, error
 // Open makes the provider; it opens no connection. The entry has an address: that
 // of a Simulator in this process is the caller's to give. Share httpClient among
 // all providers.
+//
+// Providers of the dialect Responses implement providers.Background besides.
 func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	switch e.Dialect {
@@ -81,6 +85,12 @@ func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
 			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader,
 			Capabilities: e.Capabilities, Flavour: differs.chat,
 		})
+	case Responses:
+		return responses.New(responses.Config{
+			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+		})
+	case Test:
+		return test.Provider{}, nil
 	case Generate:
 		return generate.New(generate.Config{
 			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -9,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -31,10 +32,12 @@ func TestOpen(t *testing.T) {
 		"openai-chat":  {"/chat/completions", "Authorization: Bearer k", []string{"max_completion_tokens", "messages", "model", "reasoning_effort"}},
 		"azure-openai": {"/chat/completions", "Api-Key: k", []string{"max_completion_tokens", "messages", "model", "reasoning_effort"}},
 		"openrouter":   {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning"}},
+		"openai":       {"/responses", "Authorization: Bearer k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
+		"openaidp":     {"/responses", "Authorization: Bearer k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
 		"google":       {"/v1beta/models/m:generateContent", "X-Goog-Api-Key: k", []string{"contents", "generationConfig"}},
 		"simulator":    {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},
 		"mine":         {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},
-		"azure-2":      {"/chat/completions", "Api-Key: k", []string{"max_completion_tokens", "messages", "model", "reasoning_effort"}},
+		"azure-2":      {"/responses", "Api-Key: k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +46,7 @@ func TestOpen(t *testing.T) {
 				entry = Entry{Name: name, Dialect: Chat}
 			}
 			if name == "azure-2" {
-				entry.Like = "azure-openai"
+				entry.Like, entry.Dialect = "azure-openai", Responses
 			}
 			var got sent
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -65,7 +68,7 @@ func TestOpen(t *testing.T) {
 			if err == nil {
 				t.Error("an answer with status 418 is taken for a good one")
 			}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := gocmp.Diff(want, got); diff != "" {
 				t.Errorf("sent (-want +got):\n%s", diff)
 			}
 		})
@@ -108,11 +111,13 @@ func TestBuiltIn(t *testing.T) {
 		if e.Addressed() != (name != "azure-openai") {
 			t.Errorf("%s: addressed is %v", name, e.Addressed())
 		}
-		if e.BaseURL == "" {
-			e.BaseURL = "http://127.0.0.1:1"
-		}
-		if _, err := e.Open(client); err != nil {
+		e.BaseURL = cmp.Or(e.BaseURL, "http://127.0.0.1:1")
+		provider, err := e.Open(client)
+		if err != nil {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, ok := provider.(providers.Background); ok != (e.Dialect == Responses) {
+			t.Errorf("%s makes calls in the background: %v", name, ok)
 		}
 	}
 	for name := range peculiarities {

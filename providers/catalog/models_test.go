@@ -57,7 +57,7 @@ func (r Rule) validate() error {
 // it does, at any provider.
 func decides(above []Rule, rule Rule, model string) bool {
 	for _, e := range builtIn {
-		for _, e.Dialect = range append(Dialects, "responses", "messages", "ollama") {
+		for _, e.Dialect = range append(Dialects, "messages", "ollama") {
 			var facts Facts
 			for _, other := range above {
 				if other.isAbout(e, model) {
@@ -108,6 +108,24 @@ func TestCapabilities(t *testing.T) {
 				JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, Efforts: []string{"minimal", "low", "medium", "high"},
 				ContextWindow: 128000, MaxOutput: 16384,
 			},
+		},
+		{
+			BuiltIn()["openai"], "gpt-6-astra",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, JSONWithSearch: true, Search: "web_search", Reasoning: providers.ReasoningEffort,
+				Efforts: []string{"low", "medium", "high", "xhigh", "max"}, Sampling: providers.SamplingNever,
+			},
+		},
+		{
+			BuiltIn()["openaidp"], "o4-mini-deep-research",
+			providers.Capabilities{
+				JSON: providers.JSONNone, Search: "web_search_preview", Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
+				Sampling: providers.SamplingNever, ContextWindow: 200000, MaxOutput: 100000,
+			},
+		},
+		{ // which OpenAI does not serve in this dialect
+			BuiltIn()["openai"], "gpt-4o-search-preview",
+			providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, ContextWindow: 128000, MaxOutput: 16384},
 		},
 		{
 			BuiltIn()["google"], "gemini-2.5-pro",

@@ -1,0 +1,51 @@
+// Package test is the api "test" of experiment files: it answers every request
+// with the same sentence, or fails, without a network, a key or a cost.
+//
+// It judges nothing, so a judge of it gives no verdicts; package simulator has
+// judges. Unlike its model in the tool that the files come from it takes no
+// time to answer.
+package test
+
+import (
+	"context"
+	"math/rand/v2"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// What it says, word for word as the tool that the files come from.
+const (
+	Response = "This is a test response"
+	Failure  = "This is a test error which we should handle and return"
+)
+
+// raiseError is the request's parameter that decides which of the two it is.
+const raiseError = "raise_error"
+
+// Provider answers by itself. It is safe for concurrent use.
+type Provider struct{}
+
+// Call answers, or fails with class BadRequest, which is not retried: as the
+// parameter raise_error says, "True" or "False"; without either it fails one
+// call in five, by chance.
+func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, &providers.Error{Class: providers.ClassOf(err), Message: err.Error(), Err: err}
+	}
+	if fails(req.Extra[raiseError]) {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: Failure}
+	}
+	return &providers.Result{
+		Text: Response, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true}, Model: req.Model,
+	}, nil
+}
+
+func fails(asked any) bool {
+	switch asked {
+	case "True", true:
+		return true
+	case "False", false:
+		return false
+	}
+	return rand.IntN(5) == 0
+}
