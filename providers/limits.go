@@ -17,7 +17,7 @@ const (
 // LimitState is what a provider's headers say of one limit. It was true when the
 // provider took the request; since then, other calls may have used what remains.
 type LimitState struct {
-	Kind   LimitKind
+	Kind   LimitKind     // empty: not said
 	Period time.Duration // of the limit; 0: not said, most often a minute
 	Limit  int64         // 0: not said
 	// Remaining is what may still be used; -1: not said. Providers that reserve

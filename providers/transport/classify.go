@@ -32,7 +32,7 @@ func (a *Answer) classify(f failure) *providers.Error {
 	}
 	failed := a.fail(class, code, cmp.Or(f.message, http.StatusText(a.status), "an error without words"))
 	if class.Retryable() || class == providers.QuotaDaily {
-		failed.RetryAfter = f.retryAfter(class, a.Header, a.received)
+		failed.RetryAfter = f.retryAfter(class, a.Header, a.sent)
 	}
 	if class == providers.RateLimited || class == providers.QuotaDaily {
 		failed.Exceeded = cmp.Or(f.exceeded(), exhausted(failed.Limits))

@@ -50,12 +50,11 @@ func requestID(h http.Header) string {
 }
 
 // keep is what is worth keeping of a response's headers: everything about limits
-// (X-Ratelimit-…, Anthropic-Ratelimit-…, Ratelimit-…, Retry-After…) and the
-// request's id.
+// (ofLimit, Retry-After…) and the request's id.
 func keep(h http.Header) http.Header {
 	kept := http.Header{}
 	for name, values := range h {
-		if strings.Contains(name, "Ratelimit") || strings.HasPrefix(name, "Retry-After") {
+		if ofLimit(name) || strings.HasPrefix(name, "Retry-After") {
 			kept[name] = values
 		}
 	}

@@ -22,9 +22,9 @@ func (f failure) retryAfter(class providers.Class, h http.Header, now time.Time)
 	if class == providers.QuotaDaily && f.google {
 		return 0 // its RetryInfo speaks of the quota a minute
 	}
-	hint := milliseconds(h.Get("Retry-After-Ms"))
+	hint := wait(h.Get("Retry-After-Ms")+"ms", now)
 	if hint == 0 {
-		hint = secondsOrDate(h.Get("Retry-After"), now)
+		hint = wait(h.Get("Retry-After"), now)
 	}
 	if hint == 0 {
 		hint = f.retryDelay
@@ -38,6 +38,15 @@ func (f failure) retryAfter(class providers.Class, h http.Header, now time.Time)
 	return min(max(hint, 0), maxHint)
 }
 
+// sent is when a response was, by its own clock, which is what its dates and
+// reset times go by; ours where it does not say.
+func sent(h http.Header) time.Time {
+	if at, err := http.ParseTime(h.Get("Date")); err == nil {
+		return at
+	}
+	return time.Now()
+}
+
 // upstream is the headers that a gateway repeats in its body.
 func (f failure) upstream() http.Header {
 	h := http.Header{}
@@ -47,54 +56,49 @@ func (f failure) upstream() http.Header {
 	return h
 }
 
+// ofLimit reports whether a header speaks of a limit: x-ratelimit-…,
+// anthropic-ratelimit-…, ratelimit-…, Azure's x-rate-limit-….
+func ofLimit(name string) bool {
+	return strings.Contains(name, "Ratelimit") || strings.Contains(name, "Rate-Limit")
+}
+
 // latestReset is how long the slowest exhausted limit needs. A limit of which
 // something is left is not what refused the request.
 func latestReset(h http.Header, now time.Time) time.Duration {
 	latest := time.Duration(0)
 	for name := range h {
-		if !strings.Contains(name, "Ratelimit") || !strings.Contains(name, "Reset") {
+		if !ofLimit(name) || !strings.Contains(name, "Reset") {
 			continue
 		}
 		left := h.Get(strings.Replace(name, "Reset", "Remaining", 1))
 		if left == "" || left == "0" {
-			latest = max(latest, resetIn(h.Get(name), now))
+			latest = max(latest, wait(h.Get(name), now))
 		}
 	}
 	return latest
 }
 
-// resetIn reads a reset time as vendors write it: a Go duration ("6m0s"), whole
-// seconds, Unix seconds or milliseconds, or RFC 3339.
-func resetIn(value string, now time.Time) time.Duration {
+// wait reads how long to wait as vendors write it: seconds, a Go duration
+// ("6m0s"), Unix seconds or milliseconds, RFC 3339, or an HTTP date. What is
+// none of these, or negative, is 0.
+func wait(value string, now time.Time) time.Duration {
+	if value == "" {
+		return 0
+	}
+	if n, err := strconv.ParseFloat(value, 64); err == nil {
+		switch {
+		case n > 1e11:
+			return time.UnixMilli(int64(math.Min(n, 1e15))).Sub(now)
+		case n > 1e9:
+			return time.Unix(int64(n), 0).Sub(now)
+		}
+		return seconds(n)
+	}
 	if d, err := time.ParseDuration(value); err == nil {
-		return d
+		return max(d, 0)
 	}
 	if at, err := time.Parse(time.RFC3339, value); err == nil {
 		return at.Sub(now)
-	}
-	n, err := strconv.ParseFloat(value, 64)
-	switch {
-	case err != nil:
-		return 0
-	case n > 1e11:
-		return time.UnixMilli(int64(math.Min(n, 1e15))).Sub(now)
-	case n > 1e9:
-		return time.Unix(int64(n), 0).Sub(now)
-	}
-	return seconds(n)
-}
-
-func milliseconds(value string) time.Duration {
-	n, err := strconv.ParseFloat(value, 64)
-	if err != nil {
-		return 0
-	}
-	return seconds(n / 1000)
-}
-
-func secondsOrDate(value string, now time.Time) time.Duration {
-	if n, err := strconv.ParseFloat(value, 64); err == nil {
-		return seconds(n)
 	}
 	if at, err := http.ParseTime(value); err == nil {
 		return at.Sub(now)
@@ -110,16 +114,30 @@ func seconds(n float64) time.Duration {
 	return time.Duration(math.Min(n, maxHint.Seconds()) * float64(time.Second))
 }
 
-var said = regexp.MustCompile(`(?i)(?:try again|retry) (?:in|after) ((?:\d+(?:\.\d+)?(?:ms|h|m|s))+|\d+(?:\.\d+)?)\b`)
+var (
+	said        = regexp.MustCompile(`(?i)(?:try again|retry) (?:in|after) (?:((?:\d+(?:\.\d+)?(?:ms|h|m|s))+)\b|(\d+(?:\.\d+)?)\s*(second|sec|minute|min|hour|day)?)`)
+	replenished = regexp.MustCompile(`(?i)replenished in (?:(\d+)\.)?(\d+):(\d\d):(\d\d)`)
+)
 
-// saidDelay reads "Please try again in 1m2.5s" and "retry after 20 seconds".
+// saidDelay reads "Please try again in 1m2.5s", "retry after 20 seconds", "try
+// again in 5 minutes" and "Quota will be replenished in 10.12:00:00" (days).
 func saidDelay(message string) time.Duration {
-	match := said.FindStringSubmatch(message)
+	if match := said.FindStringSubmatch(message); match != nil {
+		if match[1] != "" {
+			return wait(match[1], time.Time{})
+		}
+		n, _ := strconv.ParseFloat(match[2], 64)
+		unit := map[string]float64{"min": 60, "minute": 60, "hour": 3600, "day": 86400}[strings.ToLower(match[3])]
+		return seconds(n * max(unit, 1))
+	}
+	match := replenished.FindStringSubmatch(message)
 	if match == nil {
 		return 0
 	}
-	if d, err := time.ParseDuration(match[1]); err == nil {
-		return d
+	total := 0.0
+	for i, unit := range []float64{86400, 3600, 60, 1} {
+		n, _ := strconv.ParseFloat(match[i+1], 64)
+		total += n * unit
 	}
-	return secondsOrDate(match[1], time.Time{})
+	return seconds(total)
 }

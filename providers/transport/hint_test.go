@@ -24,7 +24,10 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 		{name: "date", header: map[string]string{"retry-after": "Fri, 02 Jan 2026 12:01:30 GMT"}, want: 90 * time.Second},
 		{name: "date gone by", header: map[string]string{"retry-after": "Fri, 02 Jan 2026 11:00:00 GMT"}},
 		{name: "milliseconds come first", header: map[string]string{"retry-after-ms": "1500", "retry-after": "2"}, want: 1500 * time.Millisecond},
+		{name: "a Go duration", header: map[string]string{"retry-after": "1m2.5s"}, want: 62500 * time.Millisecond},
+		{name: "RFC 3339", header: map[string]string{"retry-after": "2026-01-02T12:00:30Z"}, want: 30 * time.Second},
 		{name: "negative", header: map[string]string{"retry-after": "-1"}},
+		{name: "negative duration", header: map[string]string{"retry-after": "-5s"}},
 		{name: "not a number", header: map[string]string{"retry-after": "NaN"}},
 		{name: "words", header: map[string]string{"retry-after": "soon"}},
 		{name: "beyond a day", header: map[string]string{"retry-after": "1e300"}, want: 24 * time.Hour},
@@ -40,6 +43,7 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 		{name: "reset without what remains", header: map[string]string{"x-ratelimit-reset-requests": "3s"}, want: 3 * time.Second},
 		{name: "azure's integer seconds", header: map[string]string{"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "14"}, want: 14 * time.Second},
 		{name: "azure's -1", header: map[string]string{"x-ratelimit-remaining-requests": "-1", "x-ratelimit-reset-requests": "-1"}},
+		{name: "azure, where nothing else says it", header: map[string]string{"x-rate-limit-reset-tokens": "55"}, want: 55 * time.Second},
 		{name: "anthropic's time", header: map[string]string{"anthropic-ratelimit-requests-remaining": "0", "anthropic-ratelimit-requests-reset": "2026-01-02T12:00:05Z"}, want: 5 * time.Second},
 		{name: "openrouter's Unix milliseconds", header: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1767355204000"}, want: 4 * time.Second},
 		{name: "Unix seconds", header: map[string]string{"x-ratelimit-remaining": "0", "x-ratelimit-reset": "1767355204"}, want: 4 * time.Second},
@@ -54,6 +58,9 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 			want: 34070 * time.Millisecond,
 		},
 		{name: "in the message", body: `{"error":{"message":"Rate limit reached. Please try again in 1m12.5s. Visit the site."}}`, want: 72500 * time.Millisecond},
+		{name: "in minutes", body: `{"error":{"message":"Too many requests. Please retry after 5 minutes."}}`, want: 5 * time.Minute},
+		{name: "in minutes, short", body: `{"error":{"message":"Try again in 2min"}}`, want: 2 * time.Minute},
+		{name: "a gateway's quota", body: `{"message":"Out of call volume quota. Quota will be replenished in 03:23:11."}`, want: 3*time.Hour + 23*time.Minute + 11*time.Second},
 		{name: "in azure's message", body: `{"error":{"message":"Please retry after 20 seconds."}}`, want: 20 * time.Second},
 		{name: "explicit before resets", header: map[string]string{"retry-after": "1", "x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}, want: time.Second},
 		{name: "resets do not speak of an overload", class: providers.Overloaded, header: map[string]string{"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "6m0s"}},
@@ -74,6 +81,21 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 	}
 }
 
+// Times are told by the provider's clock, which may be wrong by hours.
+func TestTimesGoByTheProvidersClock(t *testing.T) {
+	t.Parallel()
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Date", "Fri, 02 Jan 2026 12:00:00 GMT")
+		w.Header().Set("Retry-After", "Fri, 02 Jan 2026 12:00:09 GMT")
+		w.Header().Set("X-Ratelimit-Reset-Requests", "2026-01-02T12:00:07Z")
+		w.WriteHeader(http.StatusTooManyRequests)
+	})
+	failed := fails(t.Context(), t, newClient(t, server.URL))
+	if failed.RetryAfter != 9*time.Second || len(failed.Limits) != 1 || failed.Limits[0].Reset != 7*time.Second {
+		t.Errorf("got retry after %v and limits %+v, want 9s and a reset in 7s", failed.RetryAfter, failed.Limits)
+	}
+}
+
 func FuzzRetryAfter(f *testing.F) {
 	f.Add("7", "6m0s", "0", "try again in 3s")
 	f.Add("Fri, 02 Jan 2026 12:01:30 GMT", "-1", "-1", "retry after 99999999999999999999 seconds")
@@ -89,7 +111,7 @@ func FuzzRetryAfter(f *testing.F) {
 			t.Errorf("retry after: got %v, want 0 to %v", got, maxHint)
 		}
 		header.Set("X-Ratelimit-Limit-Requests", after)
-		for _, state := range (&Answer{Header: header, received: noon}).Limits() {
+		for _, state := range (&Answer{Header: header, sent: noon}).Limits() {
 			if state.Limit < 0 || state.Remaining < -1 || state.Reset < 0 || state.Reset > maxHint {
 				t.Errorf("limit: got %+v", state)
 			}
@@ -106,7 +128,7 @@ func FuzzFailure(f *testing.F) {
 		f.Add(429, []byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, status int, body []byte) {
-		answer := &Answer{Body: body, Header: http.Header{}, status: status, key: "sk-secret", received: noon}
+		answer := &Answer{Body: body, Header: http.Header{}, status: status, key: "sk-secret", sent: noon}
 		failed := answer.Failure()
 		if failed.Class == "" || failed.Message == "" {
 			t.Errorf("failure of %q: got class %q and message %q, want both", body, failed.Class, failed.Message)

@@ -4,81 +4,96 @@ import (
 	"math"
 	"net/http"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// headerKinds are the names of limits in headers.
-var headerKinds = []struct {
-	name string
-	kind providers.LimitKind
-}{
-	{"Requests", providers.LimitRequests},
-	{"Tokens", providers.LimitTokens},
-	{"Input-Tokens", providers.LimitInputTokens},
-	{"Output-Tokens", providers.LimitOutputTokens},
+// headerLimit is a limit of which up to three headers speak.
+type headerLimit struct {
+	kind                    providers.LimitKind
+	period                  time.Duration
+	limit, remaining, reset string
 }
 
-// headerPeriods follow a kind where a vendor (Cerebras) limits several.
-var headerPeriods = []struct {
-	suffix string
-	period time.Duration
-}{
-	{"", 0}, {"-Second", time.Second}, {"-Minute", time.Minute}, {"-Hour", time.Hour}, {"-Day", 24 * time.Hour},
-}
-
-// Limits are what the answer's headers say of limits, in OpenAI's style
-// (x-ratelimit-limit-requests) or Anthropic's (anthropic-ratelimit-requests-limit).
-func (a *Answer) Limits() []providers.LimitState {
-	var states []providers.LimitState
-	for _, kind := range headerKinds {
-		for _, period := range headerPeriods {
+// headerLimits are those that vendors are known to name.
+var headerLimits = func() []headerLimit {
+	limits := []headerLimit{
+		{"", 0, "X-Ratelimit-Limit", "X-Ratelimit-Remaining", "X-Ratelimit-Reset"},                                                                 // OpenRouter, Together
+		{providers.LimitRequests, time.Minute, "X-Ratelimit-Limit-Req-Minute", "X-Ratelimit-Remaining-Req-Minute", "X-Ratelimit-Reset-Req-Minute"}, // Mistral
+	}
+	periods := []struct {
+		suffix string
+		period time.Duration
+	}{
+		{"", 0}, {"-Second", time.Second}, {"-Minute", time.Minute}, {"-Hour", time.Hour}, {"-Day", 24 * time.Hour},
+	}
+	for _, kind := range []struct {
+		name string
+		kind providers.LimitKind
+	}{
+		{"Requests", providers.LimitRequests},
+		{"Tokens", providers.LimitTokens},
+		{"Input-Tokens", providers.LimitInputTokens},
+		{"Output-Tokens", providers.LimitOutputTokens},
+	} {
+		for _, period := range periods { // OpenAI; with a period Cerebras
 			name := kind.name + period.suffix
-			states = a.addLimit(states, kind.kind, period.period, "X-Ratelimit-Limit-"+name, "X-Ratelimit-Remaining-"+name, "X-Ratelimit-Reset-"+name)
+			limits = append(limits, headerLimit{kind.kind, period.period, "X-Ratelimit-Limit-" + name, "X-Ratelimit-Remaining-" + name, "X-Ratelimit-Reset-" + name})
 		}
 		name := "Anthropic-Ratelimit-" + kind.name
-		states = a.addLimit(states, kind.kind, 0, name+"-Limit", name+"-Remaining", name+"-Reset")
+		limits = append(limits, headerLimit{kind.kind, 0, name + "-Limit", name + "-Remaining", name + "-Reset"})
+	}
+	return limits
+}()
+
+// Limits are what the answer's headers say of limits.
+func (a *Answer) Limits() []providers.LimitState {
+	var states []providers.LimitState
+	for _, l := range headerLimits {
+		state := providers.LimitState{
+			Kind:      l.kind,
+			Period:    l.period,
+			Limit:     max(whole(a.Header, l.limit), 0),
+			Remaining: whole(a.Header, l.remaining),
+			Reset:     min(max(wait(a.Header.Get(l.reset), a.sent), 0), maxHint),
+		}
+		if state.Limit > 0 || state.Remaining >= 0 || state.Reset > 0 {
+			states = append(states, state)
+		}
 	}
 	return states
-}
-
-func (a *Answer) addLimit(states []providers.LimitState, kind providers.LimitKind, period time.Duration, limit, remaining, reset string) []providers.LimitState {
-	state := providers.LimitState{
-		Kind:      kind,
-		Period:    period,
-		Limit:     max(whole(a.Header, limit), 0),
-		Remaining: whole(a.Header, remaining),
-		Reset:     min(max(resetIn(a.Header.Get(reset), a.received), 0), maxHint),
-	}
-	if state.Limit == 0 && state.Remaining < 0 && state.Reset == 0 {
-		return states
-	}
-	return append(states, state)
 }
 
 // whole is a header's number, without its fraction; -1 where it has none, or one
 // below 0 (Azure sends -1 for unknown).
 func whole(h http.Header, name string) int64 {
-	n, err := strconv.ParseFloat(h.Get(name), 64)
+	value := h.Get(name)
+	if value == "" {
+		return -1
+	}
+	n, err := strconv.ParseFloat(value, 64)
 	if err != nil || !(n >= 0) {
 		return -1
 	}
 	return int64(math.Min(n, math.MaxInt32*1e6)) // within what int64 and float64 both hold
 }
 
-// exhausted is the kind of the only limit of which nothing is left.
-func exhausted(states []providers.LimitState) (kind providers.LimitKind) {
+// exhausted is the kind of the limits of which nothing is left, where it is one
+// and said.
+func exhausted(states []providers.LimitState) providers.LimitKind {
+	var kinds []providers.LimitKind
 	for _, state := range states {
-		if state.Remaining == 0 {
-			if kind != "" && kind != state.Kind {
-				return ""
-			}
-			kind = state.Kind
+		if state.Remaining == 0 && !slices.Contains(kinds, state.Kind) {
+			kinds = append(kinds, state.Kind)
 		}
 	}
-	return kind
+	if len(kinds) != 1 {
+		return ""
+	}
+	return kinds[0]
 }
 
 // exceeded is the kind of limit that the body names: by a code of its own

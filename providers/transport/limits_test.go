@@ -78,6 +78,58 @@ func TestLimitsInHeaders(t *testing.T) {
 				x-ratelimit-reset-tokens: 14`,
 			want: []providers.LimitState{{Kind: providers.LimitTokens, Limit: 150_000, Remaining: 149_700, Reset: 14 * time.Second}},
 		},
+		{ // https://github.com/openai/openai-dotnet/issues/838
+			name: "azure, which knows nothing",
+			header: `x-ratelimit-limit-tokens: -1
+				x-ratelimit-remaining-tokens: -1
+				x-ratelimit-reset-tokens: 0`,
+		},
+		{ // https://github.com/whoz-oss/coday/issues/110
+			name: "anthropic, its input used up",
+			header: `anthropic-ratelimit-input-tokens-limit: 200000
+				anthropic-ratelimit-input-tokens-remaining: 0
+				anthropic-ratelimit-input-tokens-reset: 2026-01-02T12:01:03Z
+				anthropic-ratelimit-requests-limit: 4000
+				anthropic-ratelimit-requests-remaining: 4000
+				anthropic-ratelimit-requests-reset: 2026-01-02T12:00:00Z
+				retry-after: 16`,
+			want: []providers.LimitState{
+				{Kind: providers.LimitRequests, Limit: 4000, Remaining: 4000},
+				{Kind: providers.LimitInputTokens, Limit: 200_000, Reset: 63 * time.Second},
+			},
+		},
+		{ // https://console.groq.com/docs/rate-limits
+			name: "groq",
+			header: `retry-after: 2
+				x-ratelimit-limit-requests: 14400
+				x-ratelimit-limit-tokens: 18000
+				x-ratelimit-remaining-requests: 14370
+				x-ratelimit-remaining-tokens: 17997
+				x-ratelimit-reset-requests: 2m59.56s
+				x-ratelimit-reset-tokens: 7.66s`,
+			want: []providers.LimitState{
+				{Kind: providers.LimitRequests, Limit: 14_400, Remaining: 14_370, Reset: 179_560 * time.Millisecond},
+				{Kind: providers.LimitTokens, Limit: 18_000, Remaining: 17_997, Reset: 7660 * time.Millisecond},
+			},
+		},
+		{
+			name: "openrouter, in Unix milliseconds and without a kind",
+			header: `X-RateLimit-Limit: 50
+				X-RateLimit-Remaining: 0
+				X-RateLimit-Reset: 1767398400000`,
+			want: []providers.LimitState{{Limit: 50, Reset: 12 * time.Hour}},
+		},
+		{
+			name: "mistral",
+			header: `x-ratelimit-limit-req-minute: 60
+				x-ratelimit-remaining-req-minute: 59
+				x-ratelimit-limit-tokens-minute: 500000
+				x-ratelimit-remaining-tokens-minute: 499900`,
+			want: []providers.LimitState{
+				{Kind: providers.LimitRequests, Period: time.Minute, Limit: 60, Remaining: 59},
+				{Kind: providers.LimitTokens, Period: time.Minute, Limit: 500_000, Remaining: 499_900},
+			},
+		},
 		{
 			name: "cerebras",
 			header: `x-ratelimit-limit-requests-day: 14400
@@ -110,7 +162,7 @@ func TestLimitsInHeaders(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			answer := &Answer{Header: wire(t, test.header), received: noon}
+			answer := &Answer{Header: wire(t, test.header), sent: noon}
 			if diff := cmp.Diff(test.want, answer.Limits()); diff != "" {
 				t.Errorf("limits (-want +got):\n%s", diff)
 			}
@@ -153,13 +205,14 @@ func TestFailuresNameTheLimit(t *testing.T) {
 		{name: "openrouter", body: `{"error":{"code":429,"message":"Rate limit exceeded: free-models-per-min. "}}`, want: providers.LimitRequests},
 		{name: "by the one limit that is used up", header: "anthropic-ratelimit-requests-remaining: 3\nanthropic-ratelimit-output-tokens-remaining: 0", body: anthropic("slow"), want: providers.LimitOutputTokens},
 		{name: "by one of two used up: unknown", header: "x-ratelimit-remaining-requests: 0\nx-ratelimit-remaining-tokens: 0", body: anthropic("slow")},
+		{name: "by one of two used up, of which one has no kind: unknown", header: "x-ratelimit-remaining: 0\nx-ratelimit-remaining-tokens: 0", body: anthropic("slow")},
 		{name: "words before headers", header: "x-ratelimit-remaining-requests: 0", body: openAI("tokens", "tokens per min"), want: providers.LimitTokens},
 		{name: "unknown", body: `{"error":{"message":"Too Many Requests"}}`},
 		{name: "no limit at all", body: `{"error":{"message":"The requests per minute are high","code":"slow_down"}}`, class: providers.Overloaded},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			answer := &Answer{Body: []byte(test.body), Header: wire(t, test.header), status: http.StatusTooManyRequests, received: noon}
+			answer := &Answer{Body: []byte(test.body), Header: wire(t, test.header), status: http.StatusTooManyRequests, sent: noon}
 			if test.class == "" {
 				test.class = providers.RateLimited
 			}

@@ -40,9 +40,9 @@ type Answer struct {
 	Header    http.Header // rate limits and request id only
 	RequestID string
 
-	status   int
-	key      string
-	received time.Time
+	status int
+	key    string
+	sent   time.Time // by the provider's clock
 }
 
 // Do makes exactly one attempt and blocks until the whole answer is read or ctx
@@ -89,7 +89,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		RequestID: requestID(resp.Header),
 		status:    resp.StatusCode,
 		key:       p.Key,
-		received:  time.Now(),
+		sent:      sent(resp.Header),
 	}
 	ok := resp.StatusCode/100 == 2
 	limit := MaxErrorBytes
