@@ -137,7 +137,7 @@ func TestFailures(t *testing.T) {
 		{name: "an end not foreseen", status: 200, body: `{"candidates":[{"content":{"parts":[{"text":"Half"}]},"finishReason":"AIza-secret-key"}]}`, class: providers.Transient, billed: true},
 		{name: "a web page", status: 200, body: `<html>Welcome</html>`, class: providers.Transient, billed: true},
 		{name: "cut JSON", status: 200, body: `{"candidates":[{"content":{"parts":[{"te`, class: providers.Transient, billed: true},
-		{name: "an error with status 200", status: 200, body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED"}}`, class: providers.RateLimited},
+		{name: "an error with status 200", status: 200, body: `{"error":{"code":429,"message":"quota","status":"RESOURCE_EXHAUSTED"}}`, class: providers.RateLimited, billed: true},
 
 		{name: "a minute's quota", status: 429, body: `{"error":{"code":429,"message":"You exceeded your current quota, please check your plan and billing details.","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerMinutePerProjectPerModel"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34.07s"}]}}`, class: providers.RateLimited, after: 34070 * time.Millisecond},
 		{name: "a day's quota", status: 429, body: `{"error":{"code":429,"message":"You exceeded your current quota","status":"RESOURCE_EXHAUSTED","details":[{"@type":"type.googleapis.com/google.rpc.QuotaFailure","violations":[{"quotaId":"GenerateRequestsPerDayPerProjectPerModel-FreeTier"}]},{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"34s"}]}}`, class: providers.QuotaDaily},

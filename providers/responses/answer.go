@@ -65,9 +65,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	finish := providers.FinishStop
 	switch {
 	case r.Error != nil:
-		failed := answer.FailureIn(*r.Error)
-		failed.MayBeBilled = failed.MayBeBilled || r.Usage.normalised().Output > 0
-		return nil, failed
+		return nil, answer.FailureIn(*r.Error)
 	case r.Status == statusCancelled:
 		return nil, answer.Fail(providers.Cancelled, "the response was cancelled at the provider")
 	case r.Status == statusIncomplete && r.IncompleteDetails.Reason == "content_filter":

@@ -158,13 +158,13 @@ func TestFailures(t *testing.T) {
 		billed bool
 	}{
 		// The codes are those of the API's reference.
-		{"rate limit after 200", 200, "7", `{"id":"resp_1","status":"failed","error":{"code":"rate_limit_exceeded","message":"Rate limit reached"},"output":[],"usage":null}`, providers.RateLimited, "rate_limit_exceeded", 7 * time.Second, false},
+		{"rate limit after 200", 200, "7", `{"id":"resp_1","status":"failed","error":{"code":"rate_limit_exceeded","message":"Rate limit reached"},"output":[],"usage":null}`, providers.RateLimited, "rate_limit_exceeded", 7 * time.Second, true},
 		{"rate limit in the midst of it", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"rate_limit_exceeded","message":"Rate limit reached. Please try again in 1.5s."},"output":[],"usage":{"input_tokens":900,"output_tokens":40}}`, providers.RateLimited, "rate_limit_exceeded", 1500 * time.Millisecond, true},
 		{"server error after 200", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"The model failed"}}`, providers.Transient, "server_error", 0, true},
-		{"policy after 200", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"invalid_prompt","message":"Invalid prompt: flagged"}}`, providers.Refused, "invalid_prompt", 0, false},
+		{"policy after 200", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"invalid_prompt","message":"Invalid prompt: flagged"}}`, providers.Refused, "invalid_prompt", 0, true},
 		{"failed without an error", 200, "", `{"id":"resp_1","status":"failed","error":null}`, providers.Transient, "", 0, true},
 		{"cancelled", 200, "", `{"id":"resp_1","status":"cancelled"}`, providers.Cancelled, "", 0, true},
-		{"a gateway's error after 200", 200, "", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, "", 0, false},
+		{"a gateway's error after 200", 200, "", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, "", 0, true},
 		{"not ended", 200, "", `{"id":"resp_1","status":"in_progress","output":[]}`, providers.Transient, "", 0, true},
 		{"an unknown status", 200, "", `{"id":"resp_1","status":"sleeping","output":[]}`, providers.Transient, "", 0, true},
 		{"a web page", 200, "", `<html>Welcome</html>`, providers.Transient, "", 0, true},

@@ -138,8 +138,7 @@ func TestPoll(t *testing.T) {
 		},
 		{name: "incomplete", state: `{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},` + text + `}`, done: true, want: providers.Result{Text: `{"a":1}`, Finish: providers.FinishTruncated}},
 		{name: "filtered", state: `{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[]}`, done: true, want: providers.Result{Finish: providers.FinishRefused}},
-		{name: "failed", state: `{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}`, done: true, class: providers.RateLimited},
-		{name: "failed after much", state: `{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"},"usage":{"output_tokens":7}}`, done: true, class: providers.RateLimited, billed: true},
+		{name: "failed", state: `{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}`, done: true, class: providers.RateLimited, billed: true},
 		{name: "cancelled", state: `{"status":"cancelled"}`, done: true, class: providers.Cancelled, billed: true},
 		{name: "unknown to the provider", state: `404 {"error":{"message":"Response with id 'resp_1' not found.","type":"invalid_request_error","param":"id","code":null}}`, done: true, class: providers.Lost, billed: true},
 		// What fails here is the question.
@@ -216,7 +215,7 @@ func TestSubmissionsThatFail(t *testing.T) {
 	}{
 		{"without an id", `{"status":"queued"}`, providers.Transient, true},
 		{"cut JSON", `{"id":"re`, providers.Transient, true},
-		{"a gateway's error", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, false},
+		{"a gateway's error", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, true},
 	} {
 		provider := endpoint(t, Config{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, test.answer) })
 		id, err := provider.Submit(t.Context(), request())

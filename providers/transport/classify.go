@@ -30,45 +30,49 @@ func (a *Answer) classify(f failure) *providers.Error {
 	if len(f.codes) > 0 {
 		code = f.codes[0]
 	}
-	failed := a.fail(class, code, cmp.Or(f.message, http.StatusText(a.status), "an error without words"))
+	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without words"))
+	// The class comes before any header: what another attempt cannot help has no hint.
 	if class.Retryable() || class == providers.QuotaDaily {
 		failed.RetryAfter = f.retryAfter(class, a.Header, a.sent)
 	}
 	if class == providers.RateLimited || class == providers.QuotaDaily {
-		failed.Exceeded = cmp.Or(f.exceeded(), exhausted(failed.Limits))
+		failed.Exceeded = cmp.Or(f.exceeded(class), exhausted(failed.Limits))
 	}
 	return failed
 }
 
-// class follows the table of failures; where two rules match, the order decides.
-// status is 0 where neither the response nor its body has one.
+// class follows the table of docs/errors.md; where two rules match, the order
+// decides. status is 0 where neither the response nor its body has one. What a
+// gateway's upstream says of accounts is not about ours: such rules read the
+// message alone.
 func (f failure) class(status int, header http.Header) providers.Class {
 	switch {
 	case status == http.StatusRequestEntityTooLarge, f.tooLong():
 		return providers.ContextLength
 	case status == http.StatusPaymentRequired && header.Get("Retry-After") != "":
 		return providers.RateLimited
-	case status == http.StatusPaymentRequired, f.has("enforced_spend_limit_reached"):
+	case status == http.StatusPaymentRequired, f.has("enforced_spend_limit_reached"), f.google && noQuota.MatchString(f.message):
 		return providers.QuotaBilling
 	case f.daily():
 		return providers.QuotaDaily
 	case f.unpaid(): // not told by "check your plan and billing", which Google says of a quota a minute
 		return providers.QuotaBilling
-	case status == 529, status == http.StatusServiceUnavailable,
-		f.has("overloaded_error", "overloaded", "slow_down", "model_capacity_exhausted", "unavailable"):
+	case f.overloaded(status):
 		return providers.Overloaded
 	case status == http.StatusTooManyRequests,
 		f.has("rate_limit_exceeded", "rate_limit_error", "too_many_requests", "resource_exhausted"):
 		return providers.RateLimited
-	case f.flagged, f.has("content_filter", "content_policy_violation", "responsibleaipolicyviolation", "invalid_prompt", "data_inspection_failed"):
+	case f.refused():
 		return providers.Refused
-	case f.has("model_not_found", "model_not_available"), invalidModel.MatchString(f.message): // also with 400 and 403
+	case f.noModel(): // also with 400 and 403
 		return providers.ModelUnavailable
-	case status == http.StatusUnauthorized, status == http.StatusForbidden,
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, noPlace.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:
 		return providers.ModelUnavailable
+	case status == 0 && f.has("invalid_request_error"):
+		return providers.BadRequest
 	case status == http.StatusRequestTimeout, status == http.StatusConflict, status >= 500, status == 0:
 		return providers.Transient
 	}
@@ -77,11 +81,11 @@ func (f failure) class(status int, header http.Header) providers.Class {
 
 func (f failure) tooLong() bool {
 	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length") ||
-		tooLong.MatchString(f.message)
+		tooLong.MatchString(f.words())
 }
 
-// daily is a quota that only a new day (Google) or many minutes (a bucket of a
-// day's size) refill.
+// daily is a quota that only a new day (Google), days (a gateway) or many minutes
+// (a bucket of a day's size) refill.
 func (f failure) daily() bool {
 	for _, quota := range f.quotas {
 		if strings.Contains(quota, "PerDay") {
@@ -92,25 +96,56 @@ func (f failure) daily() bool {
 }
 
 func (f failure) unpaid() bool {
-	for _, code := range f.codes {
-		if strings.HasSuffix(code, "_spend_limit_exceeded") {
-			return true
-		}
-	}
-	return f.has("insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "billing_not_active", "billing_hard_limit_reached") ||
+	return f.hasPart("_spend_limit_exceeded") ||
+		f.has("insufficient_quota", "credit_balance_exhausted", "organization_usage_limit_exceeded", "billing_error",
+			"billing_not_active", "billing_hard_limit_reached", "billing_disabled", "budget_exceeded") ||
 		unpaid.MatchString(f.message)
+}
+
+// overloaded: the provider has too little for everybody, whatever this account
+// asked. Its words count only where the status leaves it open.
+func (f failure) overloaded(status int) bool {
+	open := status == 0 || status == http.StatusTooManyRequests || status >= 500
+	return status == 529 || status == http.StatusServiceUnavailable ||
+		f.has("overloaded_error", "overloaded", "server_is_overloaded", "service_unavailable_error", "slow_down",
+			"model_capacity_exhausted", "unavailable") ||
+		open && busy.MatchString(f.words())
+}
+
+func (f failure) refused() bool {
+	return f.flagged || f.hasPart("_policy") ||
+		f.has("content_filter", "responsibleaipolicyviolation", "invalid_prompt", "data_inspection_failed") ||
+		refused.MatchString(f.words())
+}
+
+func (f failure) noModel() bool {
+	return f.has("model_not_found", "model_not_available", "invalid_model", "model_decommissioned") || noModel.MatchString(f.message)
 }
 
 // What endpoints say that have no code for it.
 var (
-	tooLong = regexp.MustCompile(`(?i)maximum context length` +
-		`|context length is only` +
+	tooLong = regexp.MustCompile(`(?i)maximum (?:context|prompt) length` +
+		`|context length (?:is|of) only` +
 		`|exceeds? (?:the |this model's |available )*context (?:window|length|size|limit)` +
 		`|prompt is too long` +
+		`|input is too long` +
 		`|input token count .{0,40}exceeds the maximum number of tokens` +
 		`|greater than the context length` +
+		`|n_keep .{0,20}>= n_ctx` +
+		`|tokens \+ .max_new_tokens. must be <=` +
+		`|max_tokens must be at least 1, got -` + // vLLM: what the prompt left of the window
 		`|request too large for`)
-	perDay       = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b`)
-	unpaid       = regexp.MustCompile(`(?i)reached your specified api usage limits|credit balance is too low|insufficient balance`)
-	invalidModel = regexp.MustCompile(`(?i)is not a valid model id`)
+	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
+	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota`)
+	unpaid  = regexp.MustCompile(`(?i)reached your specified api usage limits` +
+		`|credit balance is too low` +
+		`|insufficient balance` +
+		`|used all available credits` +
+		`|doesn't have any credits` +
+		`|(?:extra usage is|usage credits are) required` +
+		`|budget has been exceeded`)
+	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
+	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk`)
+	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
+	noPlace = regexp.MustCompile(`(?i)user location is not supported`)
 )

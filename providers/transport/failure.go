@@ -1,9 +1,12 @@
 package transport
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"html"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,26 +15,29 @@ import (
 // failure is what the body of a failed request says, whichever of the vendors'
 // shapes it has.
 type failure struct {
-	codes      []string // code, type, status and reasons, lower case, the most specific first
-	message    string
+	codes      []string          // code, type, status and reasons, the most specific first
+	message    string            // one line
+	upstream   string            // what OpenRouter repeats of the model's own endpoint, one line
 	status     int               // a status given in the body; 0: none
 	flagged    bool              // a moderation service objected to the prompt
 	google     bool              // has Google's typed details
 	quotas     []string          // Google's quota ids
-	retryDelay time.Duration     // Google's RetryInfo
-	headers    map[string]string // OpenRouter repeats the upstream's headers in the body
+	retryDelay time.Duration     // Google's RetryInfo, Cloudflare's retry_after
+	headers    map[string]string // the upstream's, which OpenRouter repeats, too
 }
 
 // errorObject is the union of the vendors' error objects. Fields whose JSON type
 // differs among them are read loosely.
 type errorObject struct {
-	Message  json.RawMessage `json:"message"`
-	Code     json.RawMessage `json:"code"`
-	Type     json.RawMessage `json:"type"`
-	Status   json.RawMessage `json:"status"`
-	Param    json.RawMessage `json:"param"`
-	Details  json.RawMessage `json:"details"`
-	Metadata struct {
+	Message    json.RawMessage `json:"message"`
+	Detail     json.RawMessage `json:"detail"` // FastAPI, RFC 9457
+	Code       json.RawMessage `json:"code"`
+	Type       json.RawMessage `json:"type"`
+	Status     json.RawMessage `json:"status"`
+	Param      json.RawMessage `json:"param"`
+	Details    json.RawMessage `json:"details"`
+	RetryAfter json.RawMessage `json:"retry_after"` // seconds
+	Metadata   struct {
 		Raw     json.RawMessage   `json:"raw"`
 		Reasons []string          `json:"reasons"`
 		Headers map[string]string `json:"headers"`
@@ -41,35 +47,35 @@ type errorObject struct {
 	} `json:"innererror"` // Azure
 }
 
-// parseFailure reads {"error": {…}}, {"error": "…"}, [{"error": {…}}],
-// {"message": …, "code": …}, {"detail": …} and plain text.
+// parseFailure reads {"error": {…}}, {"error": "…", "code": …}, [{"error": {…}}],
+// {"message": …, "code": …}, {"detail": …}, a web page and plain text.
 func parseFailure(body []byte) failure {
-	trimmed := bytes.TrimSpace(body)
-	var list []json.RawMessage
-	if json.Unmarshal(trimmed, &list) == nil && len(list) > 0 {
-		trimmed = list[0]
-	}
+	outer := first(body)
 	var envelope struct {
-		Error  *json.RawMessage `json:"error"`
-		Detail *json.RawMessage `json:"detail"`
+		Error *json.RawMessage `json:"error"`
 	}
-	if json.Unmarshal(trimmed, &envelope) != nil {
-		return failure{message: excerpt(string(body))}
+	if json.Unmarshal(outer, &envelope) != nil {
+		return failure{message: oneLine(pageTitle(string(body)))}
 	}
-	inner := trimmed
-	switch {
-	case envelope.Error != nil:
-		inner = *envelope.Error
-	case envelope.Detail != nil:
-		return failure{message: excerpt(detail(*envelope.Detail))}
+	f := parseError(outer)
+	if envelope.Error == nil {
+		return f
 	}
-	return parseError(inner)
+	inner := parseError(*envelope.Error)
+	if len(inner.codes) == 0 { // xAI's code stands beside its error
+		inner.codes = f.codes
+	}
+	inner.message = cmp.Or(inner.message, f.message)
+	inner.status = cmp.Or(inner.status, f.status)
+	inner.retryDelay = max(inner.retryDelay, f.retryDelay)
+	return inner
 }
 
-// parseError reads an error object, or an error that is only text.
+// parseError reads an error object, a list of them, or an error that is only text.
 func parseError(raw json.RawMessage) failure {
+	raw = first(raw)
 	if text := word(raw); text != "" {
-		return failure{message: excerpt(text)}
+		return failure{message: oneLine(text)}
 	}
 	var object errorObject
 	// A field of an unforeseen type costs that field, not the rest.
@@ -77,11 +83,22 @@ func parseError(raw json.RawMessage) failure {
 	return object.failure()
 }
 
+// first is the first element where raw is a list.
+func first(raw json.RawMessage) json.RawMessage {
+	var list []json.RawMessage
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		return list[0]
+	}
+	return raw
+}
+
 func (o errorObject) failure() failure {
 	f := failure{
-		message: word(o.Message),
-		flagged: len(o.Metadata.Reasons) > 0,
-		headers: o.Metadata.Headers,
+		message:    cmp.Or(detail(o.Message), detail(o.Detail)),
+		flagged:    len(o.Metadata.Reasons) > 0,
+		upstream:   oneLine(word(o.Metadata.Raw)),
+		headers:    o.Metadata.Headers,
+		retryDelay: wait(word(o.RetryAfter), time.Time{}),
 	}
 	f.addCode(o.InnerError.Code)
 	for _, raw := range []json.RawMessage{o.Code, o.Type, o.Status} {
@@ -98,17 +115,14 @@ func (o errorObject) failure() failure {
 	if param := word(o.Param); param != "" && !strings.Contains(f.message, param) {
 		f.message += " (" + param + ")"
 	}
-	if raw := word(o.Metadata.Raw); raw != "" {
-		// OpenRouter's own message is only "Provider returned error".
-		f.message += ": " + raw
-	}
-	f.message = excerpt(f.message)
+	f.message = oneLine(f.message)
 	return f
 }
 
+// addCode takes all but the address of a problem's description (RFC 9457).
 func (f *failure) addCode(code string) {
-	if code != "" {
-		f.codes = append(f.codes, strings.ToLower(code))
+	if code != "" && !strings.Contains(code, "://") {
+		f.codes = append(f.codes, code)
 	}
 }
 
@@ -144,21 +158,35 @@ func (f *failure) addDetails(raw json.RawMessage) {
 	}
 }
 
-// has reports whether any of the codes is among those given.
-func (f failure) has(codes ...string) bool {
-	for _, have := range f.codes {
-		for _, want := range codes {
-			if have == want {
-				return true
-			}
-		}
-	}
-	return false
+// words are all that was said. OpenRouter's own message is often no more than
+// "Provider returned error".
+func (f failure) words() string {
+	return strings.Trim(f.message+": "+f.upstream, ": ")
 }
 
-// detail is FastAPI's {"detail": …}: text, or a list with the place and words of
-// each problem. What it repeats of the input is left out.
+// has reports whether any of the codes is among those given, in lower case.
+func (f failure) has(codes ...string) bool {
+	return slices.ContainsFunc(f.codes, func(have string) bool {
+		return slices.Contains(codes, strings.ToLower(have))
+	})
+}
+
+// hasPart reports whether a part of any code is the one given, in lower case.
+func (f failure) hasPart(part string) bool {
+	return slices.ContainsFunc(f.codes, func(have string) bool {
+		return strings.Contains(strings.ToLower(have), part)
+	})
+}
+
+// detail is a text, or FastAPI's list with the place and words of each problem,
+// which Mistral puts into an object. What it repeats of the input is left out.
 func detail(raw json.RawMessage) string {
+	var object struct {
+		Detail json.RawMessage `json:"detail"`
+	}
+	if json.Unmarshal(raw, &object) == nil {
+		raw = object.Detail
+	}
 	var problems []struct {
 		Loc []any  `json:"loc"`
 		Msg string `json:"msg"`
@@ -190,10 +218,24 @@ func word(raw json.RawMessage) string {
 	return ""
 }
 
-// excerpt keeps a message readable in a log line or a table.
+var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
+
+// pageTitle is the title of a proxy's web page, and all of what is no web page.
+func pageTitle(text string) string {
+	if match := title.FindStringSubmatch(text); match != nil {
+		return cmp.Or(html.UnescapeString(match[1]), text)
+	}
+	return text
+}
+
+// oneLine keeps a message readable in a log line or a table.
+func oneLine(text string) string {
+	return strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
+}
+
+// excerpt is as much of a text as a log line bears.
 func excerpt(text string) string {
 	const most = 2000
-	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}

@@ -30,10 +30,10 @@ func (f failure) retryAfter(class providers.Class, h http.Header, now time.Time)
 		hint = f.retryDelay
 	}
 	if hint == 0 {
-		hint = saidDelay(f.message)
+		hint = saidDelay(f.words())
 	}
 	if hint == 0 && (class == providers.RateLimited || class == providers.QuotaDaily) {
-		hint = max(latestReset(h, now), latestReset(f.upstream(), now))
+		hint = max(latestReset(h, now), latestReset(f.upstreamHeader(), now))
 	}
 	return min(max(hint, 0), maxHint)
 }
@@ -47,8 +47,8 @@ func sent(h http.Header) time.Time {
 	return time.Now()
 }
 
-// upstream is the headers that a gateway repeats in its body.
-func (f failure) upstream() http.Header {
+// upstreamHeader is the headers that a gateway repeats in its body.
+func (f failure) upstreamHeader() http.Header {
 	h := http.Header{}
 	for name, value := range f.headers {
 		h.Set(name, value)

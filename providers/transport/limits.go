@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -98,7 +99,7 @@ func exhausted(states []providers.LimitState) providers.LimitKind {
 
 // exceeded is the kind of limit that the body names: by a code of its own
 // (OpenAI's type, Cerebras' code), by Google's quota ids or in words.
-func (f failure) exceeded() providers.LimitKind {
+func (f failure) exceeded(class providers.Class) providers.LimitKind {
 	for _, code := range f.codes {
 		switch code {
 		case "requests", "request_quota_exceeded":
@@ -113,7 +114,10 @@ func (f failure) exceeded() providers.LimitKind {
 			return providers.LimitConcurrency
 		}
 	}
-	for _, text := range append(f.quotas, f.message) {
+	for _, text := range append(f.quotas, f.words()) {
+		if class == providers.QuotaDaily && strings.Contains(text, "PerMinute") {
+			continue // met too, but not what closed the day
+		}
 		for _, named := range namedLimits {
 			if named.words.MatchString(text) {
 				return named.kind
@@ -132,6 +136,6 @@ var namedLimits = []struct {
 	{providers.LimitConcurrency, regexp.MustCompile(`(?i)concurren|parallel requests`)},
 	{providers.LimitInputTokens, regexp.MustCompile(`(?i)input[ _]?tokens?`)},
 	{providers.LimitOutputTokens, regexp.MustCompile(`(?i)output[ _]?tokens?`)},
-	{providers.LimitTokens, regexp.MustCompile(`(?i)tokens?[ _]?(?:per|rate)|per[- ]minute tokens|request tokens|token quota|\bTP[MHD]\b`)},
-	{providers.LimitRequests, regexp.MustCompile(`(?i)requests?[ _]?(?:per|rate)|call rate|_requests\b|models?-per-(?:day|min)|\bRP[SMHD]\b`)},
+	{providers.LimitTokens, regexp.MustCompile(`(?i)tokens?[ _]?(?:per|rate)|per[- ]minute tokens|request tokens|token quota|too many tokens|\bTP[MHD]\b`)},
+	{providers.LimitRequests, regexp.MustCompile(`(?i)(?:requests?|queries)[ _]?(?:per|rate)|call (?:rate|volume)|_requests\b|models?-per-(?:day|min)|\bRP[SMHD]\b`)},
 }

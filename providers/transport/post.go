@@ -132,9 +132,9 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 	return &providers.Error{
 		Class:       class,
 		Status:      a.status,
-		Code:        strike(code, a.key),
-		Message:     strike(message, a.key),
-		MayBeBilled: mayBeBilled(class),
+		Code:        excerpt(strike(code, a.key)),
+		Message:     excerpt(strike(message, a.key)),
+		MayBeBilled: mayBeBilled(class, a.status),
 		RequestID:   a.RequestID,
 		Limits:      a.Limits(),
 		Raw:         []byte(strike(string(a.Body[:min(len(a.Body), MaxErrorBytes)]), a.key)),
@@ -142,9 +142,10 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 }
 
 // mayBeBilled: a provider does not charge for what it refused, but may for what
-// got lost on the way back.
-func mayBeBilled(class providers.Class) bool {
-	return class == providers.Transient || class == providers.Timeout || class == providers.Cancelled
+// got lost on the way back, and for what it began to work on before it failed: it
+// had answered that all was well.
+func mayBeBilled(class providers.Class, status int) bool {
+	return status/100 == 2 || class == providers.Transient
 }
 
 // interrupted is the error of a request to which no whole answer came.
