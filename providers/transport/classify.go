@@ -141,6 +141,7 @@ var (
 		`|credit balance is too low` +
 		`|insufficient balance` +
 		`|used all available credits` +
+		`|credits are depleted` +
 		`|doesn't have any credits` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
