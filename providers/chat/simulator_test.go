@@ -56,6 +56,7 @@ func TestConformance(t *testing.T) {
 		},
 		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone},
 		KeyHeader:    "Authorization",
+		Extra:        map[string]any{"user": providertest.Mark, "model": "another", "messages": "none", "stream": true},
 	})
 }
 

@@ -33,6 +33,9 @@ type Dialect struct {
 	// needs them is not tested.
 	Capabilities providers.Capabilities
 	KeyHeader    string // the header of the key
+	// Extra is a Request.Extra of fields that the dialect writes itself, which must
+	// win nothing, and of a further one with the value Mark, which must arrive.
+	Extra map[string]any
 	// WithoutLimits: answers have no headers about limits.
 	WithoutLimits bool
 	// WithoutHints: failures do not say when to come back.
@@ -260,6 +263,9 @@ func (s *site) failure(ctx context.Context, t *testing.T, req *providers.Request
 	}
 	return failed
 }
+
+// Mark is the value of a field that is to be passed through.
+const Mark = "passed through"
 
 const (
 	key         = "sk-0123456789-secret"
