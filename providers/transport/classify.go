@@ -66,7 +66,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.Refused
 	case f.noModel(): // also with 400 and 403
 		return providers.ModelUnavailable
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, noPlace.MatchString(f.message),
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:
@@ -137,16 +137,17 @@ var (
 		`|request too large for`)
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
 	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota`)
-	unpaid  = regexp.MustCompile(`(?i)reached your specified api usage limits` +
+	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
 		`|credit balance is too low` +
 		`|insufficient balance` +
 		`|used all available credits` +
 		`|credits are depleted` +
 		`|doesn't have any credits` +
+		`|credits are depleted` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
 	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
-	noPlace = regexp.MustCompile(`(?i)user location is not supported`)
+	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled`)
 )
