@@ -33,7 +33,7 @@ func (a *Answer) classify(f failure) *providers.Error {
 	failed := a.fail(class, code, cmp.Or(f.words(), http.StatusText(a.status), "an error without words"))
 	// The class comes before any header: what another attempt cannot help has no hint.
 	if class.Retryable() || class == providers.QuotaDaily {
-		failed.RetryAfter = f.retryAfter(class, a.Header, a.sent)
+		failed.RetryAfter = f.comeBack(class, a.Header, a.sent)
 	}
 	if class == providers.RateLimited || class == providers.QuotaDaily {
 		failed.Exceeded = cmp.Or(f.exceeded(class), exhausted(failed.Limits))

@@ -22,7 +22,8 @@ type failure struct {
 	flagged    bool              // a moderation service objected to the prompt
 	google     bool              // has Google's typed details
 	quotas     []string          // Google's quota ids
-	retryDelay time.Duration     // Google's RetryInfo, Cloudflare's retry_after
+	retryDelay time.Duration     // Google's RetryInfo
+	retryAfter string            // Cloudflare's, read as the header is
 	headers    map[string]string // the upstream's, which OpenRouter repeats, too
 }
 
@@ -36,7 +37,7 @@ type errorObject struct {
 	Status     json.RawMessage `json:"status"`
 	Param      json.RawMessage `json:"param"`
 	Details    json.RawMessage `json:"details"`
-	RetryAfter json.RawMessage `json:"retry_after"` // seconds
+	RetryAfter json.RawMessage `json:"retry_after"`
 	Metadata   struct {
 		Raw     json.RawMessage   `json:"raw"`
 		Reasons []string          `json:"reasons"`
@@ -67,7 +68,7 @@ func parseFailure(body []byte) failure {
 	}
 	inner.message = cmp.Or(inner.message, f.message)
 	inner.status = cmp.Or(inner.status, f.status)
-	inner.retryDelay = max(inner.retryDelay, f.retryDelay)
+	inner.retryAfter = cmp.Or(inner.retryAfter, f.retryAfter)
 	return inner
 }
 
@@ -98,7 +99,7 @@ func (o errorObject) failure() failure {
 		flagged:    len(o.Metadata.Reasons) > 0,
 		upstream:   oneLine(word(o.Metadata.Raw)),
 		headers:    o.Metadata.Headers,
-		retryDelay: wait(word(o.RetryAfter), time.Time{}),
+		retryAfter: word(o.RetryAfter),
 	}
 	f.addCode(o.InnerError.Code)
 	for _, raw := range []json.RawMessage{o.Code, o.Type, o.Status} {

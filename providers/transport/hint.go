@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"math"
 	"net/http"
 	"regexp"
@@ -14,11 +15,11 @@ import (
 // maxHint bounds what is believed of a hint. No quota resets later.
 const maxHint = 24 * time.Hour
 
-// retryAfter is the provider's hint when to come back; 0 if it gave none. What
+// comeBack is the provider's hint when to come back; 0 if it gave none. What
 // was said of this request (Retry-After, the body, the message) comes before the
 // reset times of limits, which tell when a bucket is full again and so are only
 // asked where a limit was met and nothing better is known.
-func (f failure) retryAfter(class providers.Class, h http.Header, now time.Time) time.Duration {
+func (f failure) comeBack(class providers.Class, h http.Header, now time.Time) time.Duration {
 	if class == providers.QuotaDaily && f.google {
 		return 0 // its RetryInfo speaks of the quota a minute
 	}
@@ -27,7 +28,7 @@ func (f failure) retryAfter(class providers.Class, h http.Header, now time.Time)
 		hint = wait(h.Get("Retry-After"), now)
 	}
 	if hint == 0 {
-		hint = f.retryDelay
+		hint = cmp.Or(f.retryDelay, wait(f.retryAfter, now))
 	}
 	if hint == 0 {
 		hint = saidDelay(f.words())

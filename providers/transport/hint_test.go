@@ -62,6 +62,7 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 		{name: "in minutes, short", body: `{"error":{"message":"Try again in 2min"}}`, want: 2 * time.Minute},
 		{name: "a gateway's quota", body: `{"message":"Out of call volume quota. Quota will be replenished in 03:23:11."}`, want: 3*time.Hour + 23*time.Minute + 11*time.Second},
 		{name: "cloudflare's retry_after", body: `{"title":"Error 522: Connection timed out","status":522,"retry_after":120}`, want: 2 * time.Minute},
+		{name: "retry_after as a time", body: `{"error":{"message":"slow","retry_after":"2026-01-02T12:00:40Z"}}`, want: 40 * time.Second},
 		{name: "retry_after beside the error", body: `{"error":"slow","retry_after":"7"}`, want: 7 * time.Second},
 		{name: "retry_after in the error", body: `{"error":{"message":"slow","retry_after":1.5}}`, want: 1500 * time.Millisecond},
 		{name: "in azure's message", body: `{"error":{"message":"Please retry after 20 seconds."}}`, want: 20 * time.Second},
@@ -77,7 +78,7 @@ func TestRetryAfterReadsEveryVendorsFormat(t *testing.T) {
 			for name, value := range test.header {
 				header.Set(name, value)
 			}
-			if got := parseFailure([]byte(test.body)).retryAfter(class, keep(header), noon); got != test.want {
+			if got := parseFailure([]byte(test.body)).comeBack(class, keep(header), noon); got != test.want {
 				t.Errorf("retry after: got %v, want %v", got, test.want)
 			}
 		})
