@@ -143,7 +143,6 @@ var (
 		`|used all available credits` +
 		`|credits are depleted` +
 		`|doesn't have any credits` +
-		`|credits are depleted` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
