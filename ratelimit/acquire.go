@@ -31,6 +31,9 @@ type Request struct {
 	// Input and Output are the tokens that limits of tokens reserve for the
 	// call: what the provider will charge for it, or an upper bound.
 	Input, Output int64
+	// Cost is the most that the call may cost, in nano-USD, which budgets reserve
+	// for it.
+	Cost int64
 }
 
 // counts is how long a lease counts that is not renewed; 0: for a lease's time.
@@ -41,15 +44,23 @@ func (r Request) counts() time.Duration {
 	return r.LatestEnd
 }
 
+func (r Request) reserves() Used { return Used{r.Input, r.Output, r.Cost} }
+
 // Refusal is the error of a call that would have to wait longer than its
-// MaxWait. It is an answer, not a failure.
+// MaxWait, or that a budget leaves no room for. It is an answer, not a failure.
 type Refusal struct {
 	Wait     time.Duration // until the call could start, exactly
 	Limit    string        // ID of the limit
 	Cooldown bool          // it is no limit, but a cooldown
+	// Exhausted: it is a budget that the call does not fit into, and no call is in
+	// flight that could leave it more. Only a higher budget admits the call.
+	Exhausted bool
 }
 
 func (r *Refusal) Error() string {
+	if r.Exhausted {
+		return fmt.Sprintf("limit %s leaves no room for the call", r.Limit)
+	}
 	return fmt.Sprintf("limit %s admits the call in %s", r.Limit, r.Wait.Round(time.Millisecond))
 }
 
@@ -87,8 +98,8 @@ func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
 	switch {
 	case r.ID == "":
 		return nil, errors.New("acquire lease: the call has no id")
-	case r.Input < 0 || r.Output < 0:
-		return nil, fmt.Errorf("acquire lease: %d and %d tokens reserved, want 0 or more", r.Input, r.Output)
+	case r.Input < 0 || r.Output < 0 || r.Cost < 0:
+		return nil, fmt.Errorf("acquire lease: %d and %d tokens and %d nano-USD reserved, want 0 or more", r.Input, r.Output, r.Cost)
 	}
 	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}
 	l.mu.Lock()

@@ -133,6 +133,11 @@ func (b *batch) keys(l *Limiter) []string {
 	for _, r := range b.rules {
 		keys = append(keys, r.state, r.waiters)
 	}
+	for _, r := range b.rules {
+		if r.way == byBudget {
+			keys = append(keys, r.money)
+		}
+	}
 	return keys
 }
 
@@ -155,7 +160,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 	}
 	for _, r := range b.releases {
 		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start,
-			r.input, r.output, r.moreInput, r.moreOutput)
+			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost)
 		of(r.rules)
 		args = append(args, 2*len(r.remaining))
 		for _, left := range r.remaining {
@@ -171,7 +176,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		}
 		args = append(args, len(g.calls))
 		for _, c := range g.calls {
-			args = append(args, c.ID, c.Input, c.Output, c.counts().Microseconds())
+			args = append(args, c.ID, c.Input, c.Output, c.Cost, c.counts().Microseconds())
 		}
 	}
 	return args

@@ -11,25 +11,32 @@ import (
 type audit struct {
 	flights []*flight
 	unsure  map[string]int64 // quotas that were told something, by limit, with the time
+	spent   map[string]int64 // what budgets were told
 }
 
 // flight is a call that was admitted.
 type flight struct {
-	id            string
-	worker        *mate
-	rules         []*rule
-	start, at     int64 // at: when it was granted
-	until         int64 // when its lease ends unless renewed
-	counts        int64 // µs that it may run although its worker is gone
-	sure          bool  // Redis was told of it, and has not been flushed since
-	input, output int64 // as the provider counts them, as far as is known
+	id        string
+	worker    *mate
+	rules     []*rule
+	start, at int64 // at: when it was granted
+	until     int64 // when its lease ends unless renewed
+	counts    int64 // µs that it may run although its worker is gone
+	sure      bool  // Redis was told of it, and has not been flushed since
+	reserved  int64 // of budgets
+	forgotten bool  // by a budget
+	used      Used  // as the provider counts it, as far as is known
 
 	release          *release // what its worker sent
 	released, unused bool     // and Redis has
 	kept             int64    // until when the provider may still count it
 }
 
-func newAudit() *audit { return &audit{unsure: map[string]int64{}} }
+func (u Used) plus(other Used) Used {
+	return Used{u.Input + other.Input, u.Output + other.Output, u.Cost + other.Cost}
+}
+
+func newAudit() *audit { return &audit{unsure: map[string]int64{}, spent: map[string]int64{}} }
 
 // latestEnd is when the call has ended by itself.
 func (f *flight) latestEnd(now int64) int64 {
@@ -57,7 +64,7 @@ func (f *flight) end(r *release, now int64) {
 		f.kept = min(now+r.keep.Microseconds(), max(f.until, f.start+f.counts))
 		return
 	}
-	f.input, f.output = f.input+r.moreInput, f.output+r.moreOutput
+	f.used = f.used.plus(r.more)
 }
 
 // forget: Redis is flushed. It cannot know the calls of those who do not tell it
@@ -65,9 +72,18 @@ func (f *flight) end(r *release, now int64) {
 func (a *audit) forget() {
 	for _, f := range a.flights {
 		f.sure = false
+		clear(a.spent)
 		if f.worker.name == backgroundCalls {
 			f.until = 0
 		}
+	}
+}
+
+// forgets: a budget begins anew.
+func (a *audit) forgets(budget string) {
+	delete(a.spent, budget)
+	for _, f := range a.flights {
+		f.forgotten = f.forgotten || holds(f.rules, budget)
 	}
 }
 
@@ -88,6 +104,8 @@ func (a *audit) admitted(f *flight, now int64) error {
 			err = a.bucket(r, now)
 		case r.way == byQuota:
 			err = a.quota(r, now)
+		case r.way == byBudget:
+			err = a.budget(r, f)
 		}
 		if err != nil {
 			return fmt.Errorf("a provider would see too much when %s starts: %w", f.id, err)
@@ -135,7 +153,7 @@ func (a *audit) window(r *rule, f *flight) error {
 	return nil
 }
 
-func (f *flight) units(r *rule) int64 { return r.units(f.input, f.output) }
+func (f *flight) units(r *rule) int64 { return r.units(f.used) }
 
 // bucket: a server that refills a unit an interval and holds a burst never runs
 // dry.
@@ -166,6 +184,21 @@ func (a *audit) quota(r *rule, now int64) error {
 	}
 	if n > r.Max {
 		return fmt.Errorf("%s: %d calls since its reset, want at most %d", r.id, n, r.Max)
+	}
+	return nil
+}
+
+// budget: what was spent before, what calls cost that have ended, and what the
+// others may cost is within it. A call of unknown fate has cost what it may.
+func (a *audit) budget(r *rule, f *flight) error {
+	sum := a.spent[r.id]
+	for _, o := range a.flights {
+		if holds(o.rules, r.id) && o.sure && !o.forgotten && !o.unused {
+			sum += min(o.used.Cost, o.reserved)
+		}
+	}
+	if f.reserved > 0 && sum > r.Max {
+		return fmt.Errorf("%s: %d spent and reserved, want at most %d", r.id, sum, r.Max)
 	}
 	return nil
 }

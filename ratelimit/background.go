@@ -20,6 +20,7 @@ type background struct {
 	Start  int64   `json:"start"` // on Redis's clock, µs
 	Input  int64   `json:"input,omitempty"`
 	Output int64   `json:"output,omitempty"`
+	Cost   int64   `json:"cost,omitempty"` // nano-USD
 }
 
 // Background hands the lease over to a call that goes on at the provider by
@@ -36,11 +37,11 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	if lost != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, lost)
 	}
-	known := background{Start: e.startMicros, Input: e.input, Output: e.output}
+	known := background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
 	keys := []string{l.keys.ledger(l.cfg.Worker), l.keys.ledger(backgroundCalls), l.keys.background()}
 	for _, r := range e.rules {
 		known.Limits = append(known.Limits, r.Limit)
-		if r.way == byLeases {
+		if r.leased() {
 			keys = append(keys, r.state)
 		}
 	}
@@ -66,9 +67,9 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 }
 
 // EndBackground ends the lease of a background call, from any process, and says
-// how many tokens it used; below 0: unknown, and what was reserved stays. It is
+// what it used, as Settle does; nil: unknown, and what was reserved stays. It is
 // no error when the call has ended before.
-func (l *Limiter) EndBackground(ctx context.Context, call string, input, output int64) error {
+func (l *Limiter) EndBackground(ctx context.Context, call string, used *Used) error {
 	text, err := l.client.HGet(ctx, l.keys.background(), call).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil
@@ -80,9 +81,9 @@ func (l *Limiter) EndBackground(ctx context.Context, call string, input, output 
 	if err := json.Unmarshal(text, &known); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
-	r := &release{id: call, start: known.Start, input: known.Input, output: known.Output}
-	if input >= 0 && output >= 0 {
-		r.moreInput, r.moreOutput = input-known.Input, output-known.Output
+	r := &release{id: call, start: known.Start, reserved: Used{known.Input, known.Output, known.Cost}}
+	if used != nil {
+		r.more = used.minus(r.reserved)
 	}
 	for _, limit := range known.Limits {
 		r.rules = append(r.rules, newRule(l.keys, limit.ID(), limit))

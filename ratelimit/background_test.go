@@ -47,7 +47,7 @@ func TestBackgroundCallsKeepTheirSlots(t *testing.T) {
 			t.Errorf("%d leases and %d tokens in use a while after the process ended, want 2 and 400", leases, tokens)
 		}
 		for range 2 {
-			if err := b.EndBackground(t.Context(), "resp_1", 40, 10); err != nil {
+			if err := b.EndBackground(t.Context(), "resp_1", &Used{Input: 40, Output: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -37,7 +37,7 @@ func (h *history) allOrNone(s *sentBatch, o outcome) error {
 			admitted := n < len(o.groups[i].grants)
 			checks = append(checks, check{c.ID, "ledger", admitted, pipe.ZScore(ctx, h.keys.ledger(s.by.name), c.ID)})
 			for _, r := range g.gate.rules {
-				if r.way == byLeases {
+				if r.leased() {
 					checks = append(checks, check{c.ID, r.id, admitted, pipe.ZScore(ctx, r.state, c.ID)})
 				}
 			}
@@ -111,6 +111,9 @@ func (h *history) remembers() ([]string, error) {
 		switch r.way {
 		case byLeases:
 			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
+		case byBudget:
+			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
+			hashes[id] = pipe.HGetAll(ctx, r.money)
 		case byRate:
 			rates[id] = pipe.Get(ctx, r.state)
 		default:
@@ -174,6 +177,13 @@ func (h *history) remembers() ([]string, error) {
 			if total != 0 {
 				fact("window %s counts %d more in all than in its slots", id, total)
 			}
+		case byBudget:
+			for _, z := range leases[id].Val() {
+				fact("lease of %s %s %d", id, z.Member, int64(z.Score))
+			}
+			if fields := hashes[id].Val(); fields["used"] != "" {
+				fact("budget %s %s told %t", id, fields["used"], fields["told"] != "")
+			}
 		case byQuota:
 			fields := hashes[id].Val()
 			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > now {
@@ -231,6 +241,13 @@ func (h *history) modelRemembers() []string {
 				if units != 0 && slot >= floorDiv(m.now-r.span, r.slot) {
 					fact("window %s slot %d %d", id, slot, units)
 				}
+			}
+		case byBudget:
+			for call, end := range a.leases.ends {
+				fact("lease of %s %s %d", id, call, end)
+			}
+			if a.spending {
+				fact("budget %s %d told %t", id, a.spent, a.toldSpent)
 			}
 		case byQuota:
 			if a.reset > m.now {

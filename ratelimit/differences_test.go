@@ -69,7 +69,7 @@ func (h *teller) end(id string, change func(*release)) {
 	h.t.Helper()
 	f := h.workers[0].flightOf(id)
 	b := &batch{}
-	r := &release{id: id, rules: f.rules, start: f.start, input: f.input, output: f.output}
+	r := &release{id: id, rules: f.rules, start: f.start, reserved: f.used}
 	change(r)
 	b.end([]*release{r})
 	h.must(h.send(h.message(h.workers[0], b, 0)))
@@ -150,7 +150,7 @@ func TestHistories(t *testing.T) {
 			h.limit(Limit{Kind: Tokens, Max: 1000, Period: time.Second, Burst: 100})
 			h.ask(0, tokensCall("a", 100))
 			h.wait(5 * time.Second)
-			h.end("a", func(r *release) { r.moreInput = 5900 })
+			h.end("a", func(r *release) { r.more.Input = 5900 })
 			return h.ask(0, tokensCall("b", 100))
 		}, 0, time.Second},
 		{"a short window with as much jitter as there may be", func(h *teller) (int, time.Duration) {

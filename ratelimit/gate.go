@@ -120,7 +120,7 @@ func (g *gate) refused(by *rule, now time.Time, wait, known time.Duration) {
 // waitOf is the known wait of the call that n others of the line precede; 0:
 // unknown.
 func (g *gate) waitOf(n int, now time.Time) time.Duration {
-	if g.bound == nil || g.bound.way == byLeases {
+	if g.bound == nil || g.bound.leased() {
 		return 0
 	}
 	return g.start.Sub(now) + g.bound.wait(n)

@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -72,28 +73,18 @@ func (l *Limiter) renew(ctx context.Context) error {
 // epoch. It returns the epoch in force.
 func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) (inForce string, err error) {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker)}
-	args := []any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, len(leases)}
-	indices := map[string]int{}
+	var renewed renewalArgs
 	// From before the script: Redis counts from later.
 	began := time.Now()
 	for _, e := range leases {
-		var of []any
-		for _, rule := range e.rules {
-			if rule.way != byLeases {
-				continue
-			}
-			if indices[rule.state] == 0 {
-				keys = append(keys, rule.state)
-				indices[rule.state] = len(keys) - 3
-			}
-			of = append(of, indices[rule.state])
-		}
 		var counts time.Duration
 		if e.counts > 0 {
 			counts = max(0, e.latestEnd.Sub(began))
 		}
-		args = append(append(args, e.id, counts.Microseconds(), len(of)), of...)
+		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
+	keys = append(append(keys, renewed.sets...), renewed.moneys...)
+	args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, len(leases), len(renewed.sets)}, renewed.leases...)
 	reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
 	if err != nil {
 		return "", fmt.Errorf("renew leases: %w", err)
@@ -123,6 +114,38 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 		}
 	}
 	return inForce, nil
+}
+
+// renewalArgs are what the renew script is told of leases.
+type renewalArgs struct {
+	sets, moneys []string // keys
+	leases       []any    // arguments
+}
+
+// add adds a lease that ends after counts when it is not renewed (0: after a
+// lease's time), and reserves a cost of budgets.
+func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost int64) {
+	var sets, moneys []any
+	for _, rule := range rules {
+		if rule.leased() {
+			sets = append(sets, indexIn(&r.sets, rule.state))
+		}
+		if rule.way == byBudget {
+			moneys = append(moneys, indexIn(&r.sets, rule.state), indexIn(&r.moneys, rule.money))
+		}
+	}
+	r.leases = append(append(r.leases, id, counts.Microseconds(), len(sets)), sets...)
+	r.leases = append(append(append(r.leases, len(moneys)/2), moneys...), cost)
+}
+
+// indexIn is the index of a key in a list, from 1, to which it is added once.
+func indexIn(keys *[]string, key string) int {
+	i := slices.Index(*keys, key)
+	if i < 0 {
+		i = len(*keys)
+		*keys = append(*keys, key)
+	}
+	return i + 1
 }
 
 // watch fences the worker when its heartbeat lapsed, and loses leases that

@@ -102,7 +102,9 @@ func (h *history) someLimits(holder string) []Limit {
 		}
 	}
 	for range 1 + h.n(3) {
-		switch h.n(8) {
+		switch h.n(9) {
+		case 8:
+			add(Limit{Scope: scope, Kind: Cost, Max: pick[int64](h.dice, 300, 2000, 9000)})
 		case 0, 1:
 			add(Limit{Scope: scope, Kind: Concurrency, Max: int64(1 + h.n(6))})
 		case 2:
@@ -263,6 +265,11 @@ func (h *history) timePasses() error {
 func (h *history) pass(passes time.Duration) error {
 	h.note("%s pass", passes)
 	h.model.advance(passes.Microseconds())
+	for _, budget := range h.budgets() {
+		if !h.model.account(budget.id).spending { // for a month
+			h.audit.forgets(budget.id)
+		}
+	}
 	if err := h.set(time.UnixMicro(h.model.now), passes); err != nil {
 		return err
 	}
@@ -424,7 +431,17 @@ func (h *history) register() error {
 	case !h.once(4):
 		text = limitsJSON(h.someLimits(holder))
 	}
-	return h.pins(holder, text)
+	if err := h.pins(holder, text); err != nil {
+		return err
+	}
+	for _, budget := range h.budgets() {
+		if !h.model.account(budget.id).toldSpent && h.n(4) > 0 {
+			if err := h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 func (h *history) pins(holder, text string) error {
@@ -490,6 +507,9 @@ func (h *history) forgets() error {
 		quota, who, units := pick(h.dice, quotas...), pick(h.dice, "ev-a", "ev-b"), int64(h.n(8))
 		return h.tells(who, quota, units)
 	}
+	if budgets := h.budgets(); len(budgets) > 0 && h.once(2) {
+		return h.spent(pick(h.dice, budgets...))
+	}
 	w := pick(h.dice, append(slices.Clone(h.workers), h.dead...)...)
 	itself := h.once(4)
 	keys := []string{h.keys.alive()}
@@ -502,6 +522,40 @@ func (h *history) forgets() error {
 	got, err := h.stage.run(forgetScript, keys, w.name, flag(itself)).Int64()
 	if err == nil && (got == 1) != want {
 		err = fmt.Errorf("forget answers %d, want %t", got, want)
+	}
+	return err
+}
+
+func (h *history) budgets() (budgets []*rule) {
+	for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+		if h.limits[id].way == byBudget {
+			budgets = append(budgets, h.limits[id])
+		}
+	}
+	return budgets
+}
+
+// spent tells a budget what was spent of it before, or has it forgotten.
+func (h *history) spent(budget *rule) error {
+	inFlight := func(end int64) bool { return end > h.model.now }
+	if h.once(8) && !slices.ContainsFunc(slices.Collect(maps.Values(h.model.account(budget.id).leases.ends)), inFlight) {
+		h.note("%s is forgotten", budget.id)
+		h.model.forgetSpent(budget.id)
+		h.audit.forgets(budget.id)
+		return h.client.Del(context.Background(), budget.money, budget.state).Err()
+	}
+	return h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100, 1500))
+}
+
+func (h *history) tellSpent(budget *rule, nano int64) error {
+	h.note("%s had spent %d", budget.id, nano)
+	if !h.model.account(budget.id).toldSpent {
+		h.audit.spent[budget.id] += nano
+	}
+	want := h.model.tellSpent(budget.id, nano)
+	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive()}, nano, h.keys.wake("")).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("spent answers %d, want %d", got, want)
 	}
 	return err
 }

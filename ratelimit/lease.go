@@ -17,8 +17,8 @@ type Lease struct {
 	boundBy string
 	waited  time.Duration
 
-	input, output int64         // tokens reserved
-	counts        time.Duration // how long it counts when not renewed; 0: a lease's time
+	reserved Used
+	counts   time.Duration // how long it counts when not renewed; 0: a lease's time
 
 	start       time.Time // when the call may start, on our clock
 	startMicros int64     // the same on Redis's
@@ -26,13 +26,20 @@ type Lease struct {
 	latestEnd   time.Time // zero: none
 
 	// Guarded by Limiter.mu.
-	until    time.Time // when it is taken to have ended unless renewed
-	lost     error
-	release  *release
-	onLosing []func(error)
-	// Tokens used beyond those reserved, below 0 when it used less.
-	moreInput, moreOutput int64
-	remaining             []remaining
+	until     time.Time // when it is taken to have ended unless renewed
+	lost      error
+	release   *release
+	onLosing  []func(error)
+	more      Used // used beyond what was reserved, below 0 when it used less
+	remaining []remaining
+}
+
+// Used is what a call reserves, or used, under limits of units: tokens, and
+// nano-USD.
+type Used struct{ Input, Output, Cost int64 }
+
+func (u Used) minus(other Used) Used {
+	return Used{u.Input - other.Input, u.Output - other.Output, u.Cost - other.Cost}
 }
 
 // remaining is what a provider said is left of a limit.
@@ -98,16 +105,19 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Settle says how many tokens the call really used, before its release. What it
-// used beyond what was reserved becomes a debt. What was reserved in excess goes
-// back to windows, unless the provider charges what was reserved; a bucket gives
-// nothing back, because what the call left in it may have been lost since, when
-// the bucket was full. A call that is not settled keeps what it reserved.
-func (e *Lease) Settle(input, output int64) {
+// Settle says what the call really used, before its release. What it used beyond
+// what was reserved becomes a debt. What was reserved in excess goes back to
+// budgets, and to windows unless the provider charges what was reserved; a bucket
+// gives nothing back, because what the call left in it may have been lost since,
+// when the bucket was full. A call that is not settled keeps what it reserved.
+func (e *Lease) Settle(used Used) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
-	e.moreInput, e.moreOutput = input-e.input, output-e.output
+	e.more = used.minus(e.reserved)
 }
+
+// Reserved is what limits of units hold for the call until it is settled.
+func (e *Lease) Reserved() Used { return e.reserved }
 
 // Observe notes what the provider's headers say is left of a minute's calls or
 // tokens, before the lease's release: when that is less than this limiter would
@@ -150,8 +160,7 @@ func (e *Lease) end(r release) *release {
 	l.mu.Lock()
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
-		r.start, r.input, r.output = e.startMicros, e.input, e.output
-		r.moreInput, r.moreOutput, r.remaining = e.moreInput, e.moreOutput, e.remaining
+		r.start, r.reserved, r.more, r.remaining = e.startMicros, e.reserved, e.more, e.remaining
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -163,21 +172,20 @@ func (e *Lease) end(r release) *release {
 
 // release is the end of a lease, on its way to Redis.
 type release struct {
-	id      string
-	rules   []*rule
-	keep    time.Duration
-	unused  bool          // its call never was
-	start   int64         // on Redis's clock
-	written chan struct{} // closed when Redis has it
-	// Tokens reserved, and used beyond that.
-	input, output, moreInput, moreOutput int64
-	remaining                            []remaining
+	id             string
+	rules          []*rule
+	keep           time.Duration
+	unused         bool          // its call never was
+	start          int64         // on Redis's clock
+	written        chan struct{} // closed when Redis has it
+	reserved, more Used          // more: used beyond what was reserved
+	remaining      []remaining
 }
 
 // counts reports whether the release changes what a limit has left.
 func (r *release) counts() bool {
-	return r.unused || r.moreInput != 0 || r.moreOutput != 0 || len(r.remaining) > 0 ||
-		slices.ContainsFunc(r.rules, func(rule *rule) bool { return rule.way == byLeases || rule.way == byWindow })
+	return r.unused || r.more != Used{} || len(r.remaining) > 0 ||
+		slices.ContainsFunc(r.rules, func(rule *rule) bool { return rule.leased() || rule.way == byWindow })
 }
 
 // confirm waits until a release is written, and writes it itself when the pump

@@ -7,7 +7,7 @@ import (
 
 // LeastTime is how long a limit that nobody has used takes, at best, from the
 // start of the first of calls, now, to the start of the last. It is 0 for what
-// may start at once and for limits of calls in flight, and ends at the longest
+// may start at once, for limits of calls in flight and for budgets, and ends at the longest
 // time.Duration.
 //
 // Requests begin with the burst, and then start one in each interval to which
@@ -16,7 +16,7 @@ import (
 // it has passed; from a bucket they come at its rate. A quota takes the midnights
 // of its zone.
 func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
-	if l.Kind == Concurrency || calls < 1 || l.Max < 1 {
+	if l.Kind == Concurrency || l.Kind == Cost || calls < 1 || l.Max < 1 {
 		return 0
 	}
 	r := newRule(keys{}, "", l)

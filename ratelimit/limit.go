@@ -16,6 +16,7 @@ const (
 	Tokens       Kind = "tokens"        // input and output of calls started a period
 	InputTokens  Kind = "input_tokens"  // their input alone
 	OutputTokens Kind = "output_tokens" // their output alone
+	Cost         Kind = "cost"          // money, in nano-USD, of all calls together: a budget
 )
 
 // tokens reports whether a limit of the kind counts tokens.
@@ -44,8 +45,8 @@ func (s Scope) Matches(call Scope) bool {
 type Limit struct {
 	Scope
 	Kind Kind `json:"kind"`
-	// Max is the bound: calls in flight for Concurrency, else calls or tokens per
-	// Period or day. At least 1.
+	// Max is the bound: calls in flight for Concurrency, nano-USD for Cost, else
+	// calls or tokens per Period or day. At least 1.
 	Max int64 `json:"max"`
 	// Period of a rate; fractional rates are a longer Period (0.2 a second is
 	// 1 per 5 s).
@@ -103,7 +104,7 @@ func (l Limit) ID() string {
 	}
 	id += string(l.Kind)
 	switch {
-	case l.Kind == Concurrency:
+	case l.Kind == Concurrency || l.Kind == Cost:
 	case l.Resets != "":
 		id += "/day"
 	default:
@@ -141,6 +142,8 @@ func (l Limit) String() string {
 		return where + ": begins no call (paused or cancelled)"
 	case l.Kind == Concurrency:
 		return fmt.Sprintf("%s: %d in flight", where, l.Max)
+	case l.Kind == Cost:
+		return fmt.Sprintf("%s: budget of %s", where, Dollars(l.Max))
 	case l.Resets != "":
 		return fmt.Sprintf("%s: %d %s a day (%s)", where, l.Max, what, l.Resets)
 	}

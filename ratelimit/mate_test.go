@@ -39,29 +39,26 @@ func (h *history) renews(w *mate) error {
 			flights = append(flights, f)
 		}
 	}
-	args := []any{w.name, h.model.lease, w.epoch, len(flights)}
-	indices := map[string]int{}
+	var told renewalArgs
 	var renewals []renewal
 	for _, f := range flights {
-		r := renewal{id: f.id}
+		r := renewal{id: f.id, cost: f.reserved}
 		if f.counts > 0 {
 			r.counts = max(0, f.latestEnd(now)-now)
 		}
-		var of []any
 		for _, rule := range f.rules {
-			if rule.way != byLeases {
-				continue
+			if rule.leased() {
+				r.limits = append(r.limits, rule.id)
 			}
-			r.limits = append(r.limits, rule.id)
-			if indices[rule.state] == 0 {
-				keys = append(keys, rule.state)
-				indices[rule.state] = len(keys) - 3
+			if rule.way == byBudget {
+				r.budgets = append(r.budgets, rule.id)
 			}
-			of = append(of, indices[rule.state])
 		}
-		args = append(append(args, r.id, r.counts, len(of)), of...)
+		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
 		renewals = append(renewals, r)
 	}
+	keys = append(append(keys, told.sets...), told.moneys...)
+	args := append([]any{w.name, h.model.lease, w.epoch, len(flights), len(told.sets)}, told.leases...)
 	h.note("%s renews %d leases of %q", w.name, len(renewals), w.epoch)
 	epoch, lost := h.model.renew(w.name, w.epoch, renewals)
 	reply, err := h.stage.run(renewScript, keys, args...).Slice()
@@ -103,7 +100,7 @@ func (h *history) goesOn(w *mate) error {
 	keys := []string{h.keys.ledger(w.name), h.keys.ledger(backgroundCalls), h.keys.background()}
 	var limits []string
 	for _, r := range f.rules {
-		if r.way == byLeases {
+		if r.leased() {
 			keys, limits = append(keys, r.state), append(limits, r.id)
 		}
 	}
@@ -200,11 +197,11 @@ func (h *history) message(w *mate, b *batch, ahead time.Duration) *sentBatch {
 
 func (h *history) call(w *mate, scope Scope) *call {
 	if f := pick(h.dice, append(slices.Clone(w.flights), nil)...); f != nil && f.release == nil && h.once(12) {
-		return &call{Request: Request{ID: f.id, Call: scope, Input: f.input, Output: f.output}}
+		return &call{Request: Request{ID: f.id, Call: scope, Input: f.used.Input, Output: f.used.Output, Cost: f.used.Cost}}
 	}
 	h.calls++
 	c := &call{Request: Request{ID: fmt.Sprintf("c%d", h.calls), Call: scope,
-		Input: pick[int64](h.dice, 0, 1, 10, 40, 100, 300, 990, 5000), Output: pick[int64](h.dice, 0, 5, 70, 500)}}
+		Input: pick[int64](h.dice, 0, 1, 10, 40, 100, 300, 990, 5000), Output: pick[int64](h.dice, 0, 5, 70, 500), Cost: pick[int64](h.dice, 0, 1, 90, 400, 2500)}}
 	if h.once(6) {
 		c.LatestEnd, c.Hold = pick(h.dice, 3*time.Second, 30*time.Second, 3*time.Hour), true
 	}
@@ -225,7 +222,7 @@ func (h *history) releases(w *mate) (releases []*release) {
 			releases = append(releases, f.release)
 			continue
 		}
-		r := &release{id: f.id, rules: f.rules, start: f.start, input: f.input, output: f.output}
+		r := &release{id: f.id, rules: f.rules, start: f.start, reserved: f.used}
 		kind := h.n(6)
 		if f.start > h.model.now && !h.once(3) {
 			kind = 1
@@ -238,9 +235,9 @@ func (h *history) releases(w *mate) (releases []*release) {
 				r.unused = true
 			}
 		case 3:
-			r.moreInput, r.moreOutput = -f.input/int64(1+h.n(3)), -f.output/2
+			r.more = Used{-f.used.Input / int64(1+h.n(3)), -f.used.Output / 2, -f.used.Cost / int64(1+h.n(3))}
 		case 4:
-			r.moreInput, r.moreOutput = pick[int64](h.dice, 1, 300, 9000), int64(h.n(40))
+			r.more = Used{pick[int64](h.dice, 1, 300, 9000), int64(h.n(40)), pick[int64](h.dice, 0, 1, 700)}
 		}
 		for _, rule := range f.rules {
 			if h.once(4) && (rule.way == byRate || rule.way == byWindow) {
@@ -321,13 +318,13 @@ func (h *history) noteBatch(s *sentBatch, first bool) {
 		text = fmt.Sprintf("%s's script arrives again:", s.by.name)
 	}
 	for _, r := range s.b.releases {
-		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %d+%d)", r.id,
-			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.moreInput, r.moreOutput)
+		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v)", r.id,
+			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more)
 	}
 	for _, g := range s.b.groups {
 		text += " ask"
 		for _, c := range g.calls {
-			text += fmt.Sprintf(" %s %d+%d", c.ID, c.Input, c.Output)
+			text += fmt.Sprintf(" %s %v", c.ID, c.reserves())
 		}
 		text += " under"
 		for _, r := range g.gate.rules {
@@ -384,7 +381,7 @@ func (h *history) use(s *sentBatch, o outcome) error {
 				continue
 			}
 			f := &flight{
-				id: c.ID, worker: s.by, rules: g.gate.rules, input: c.Input, output: c.Output,
+				id: c.ID, worker: s.by, rules: g.gate.rules, used: c.reserves(), reserved: c.Cost,
 				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true,
 			}
 			f.until = f.start + h.model.lease*4/5
@@ -426,7 +423,7 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 	}
 	charges := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
-			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota")
+			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget")
 		})
 	}
 	if d := difference(charges(after), charges(before)); d != "" {

@@ -126,7 +126,9 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 		delete(ledger.ends, r.id)
 	}
 	for _, l := range limits {
-		if l.way == byLeases {
+		settles := held
+		if l.leased() {
+			settles = false
 			if keep > 0 {
 				l.leases.cut(r.id, a.now+keep)
 				if l.shortens == 0 || keep < l.shortens {
@@ -135,8 +137,10 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 			} else if _, has := l.leases.ends[r.id]; has {
 				delete(l.leases.ends, r.id)
 				l.ended++
+				settles = l.way == byBudget
 			}
-		} else if held {
+		}
+		if settles {
 			a.settle(l, r)
 		}
 	}
@@ -172,10 +176,10 @@ func (l *leases) cut(id string, end int64) {
 // settle charges a limit of units for what the call used beyond what was
 // reserved, or gives back the rest: all when it never started.
 func (a *admission) settle(l *limitSeen, r *release) {
-	reserved := l.units(r.input, r.output)
+	reserved := l.units(r.reserved)
 	var more int64
-	if l.Kind.tokens() {
-		more = l.units(r.moreInput, r.moreOutput)
+	if l.Kind.tokens() || l.Kind == Cost {
+		more = l.units(r.more)
 		if l.Charged || l.way == byRate {
 			more = max(0, more)
 		}
@@ -192,6 +196,10 @@ func (a *admission) settle(l *limitSeen, r *release) {
 	case l.way == byWindow:
 		l.count(r.start, more)
 		l.opened = l.opened || more < 0
+	case l.way == byBudget:
+		if l.spending {
+			l.spend(a.now, max(-l.spent, more))
+		}
 	default:
 		began, reset, known := a.quota(l)
 		if known && r.start >= began {
@@ -222,14 +230,16 @@ func (a *admission) settleRate(l *limitSeen, r *release, reserved, more int64) {
 }
 
 // units is what a call costs under a limit.
-func (r *rule) units(input, output int64) int64 {
+func (r *rule) units(u Used) int64 {
 	switch r.Kind {
 	case InputTokens:
-		return input
+		return u.Input
 	case OutputTokens:
-		return output
+		return u.Output
 	case Tokens:
-		return input + output
+		return u.Input + u.Output
+	case Cost:
+		return u.Cost
 	}
 	return 1
 }
@@ -261,6 +271,11 @@ func (a *admission) ask(g *groupSeen, c *call) {
 		g.refuse(forgotten, a.blind-a.now, a.blind-a.now)
 		return
 	}
+	for _, l := range g.limits {
+		if l.way == byBudget && !a.affords(l, g, c.Cost) {
+			return
+		}
+	}
 	if name, wait := a.cooling(g); wait > 0 {
 		g.refuse(&rule{id: cooldownID(name), way: byCooldown}, wait, wait)
 		return
@@ -270,10 +285,10 @@ func (a *admission) ask(g *groupSeen, c *call) {
 	var start, wait float64
 	var startBy, waitBy *limitSeen
 	for _, l := range g.limits {
-		if l.way == byLeases {
+		if l.leased() {
 			continue
 		}
-		own, turn := a.startUnder(l, g, l.units(c.Input, c.Output))
+		own, turn := a.startUnder(l, g, l.units(c.reserves()))
 		// A day's units are those of the day: nothing of it starts ahead.
 		if (turn > float64(horizon.Microseconds()) || l.way == byQuota) && turn > wait {
 			wait, waitBy = turn, l
@@ -302,8 +317,8 @@ func (a *admission) ask(g *groupSeen, c *call) {
 			continue
 		}
 		again := patience.Microseconds()
-		if l.free <= 0 && len(l.leases.ends) > 0 {
-			again = min(again, max(1, slices.Min(slices.Collect(maps.Values(l.leases.ends)))-a.now))
+		if l.free <= 0 {
+			again = l.leases.firstEnds(a.now)
 		}
 		l.refused = true
 		g.refuse(l.rule, again, 0)
@@ -312,19 +327,60 @@ func (a *admission) ask(g *groupSeen, c *call) {
 	a.take(g, c, int64(start), startBy)
 }
 
+// firstEnds is the time until the first lease may end, no more than patience.
+func (l *leases) firstEnds(now int64) int64 {
+	first := patience.Microseconds()
+	for _, end := range l.ends {
+		first = min(first, max(1, end-now))
+	}
+	return first
+}
+
+// affords says whether a budget has room for a cost. Calls in flight may cost less
+// than they reserve, so that there is hope while there are any.
+func (a *admission) affords(l *limitSeen, g *groupSeen, cost int64) bool {
+	switch {
+	case !l.toldSpent:
+		l.refused = true
+		g.refuse(l.rule, a.lease, 0)
+		return false
+	case cost == 0 || l.spent+cost <= l.Max:
+		return true
+	}
+	maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end <= a.now })
+	if len(l.leases.ends) == 0 {
+		g.waiting, g.bound, g.wait = true, l.rule, micros(-1)
+		return false
+	}
+	l.refused = true
+	g.refuse(l.rule, l.leases.firstEnds(a.now), 0)
+	return false
+}
+
+// spend counts money, or takes back what was counted.
+func (a *account) spend(now, nano int64) {
+	a.spending = true
+	a.spent += nano
+	a.moneyEnds = now + month
+}
+
 // take gives a call a lease and charges all its limits.
 func (a *admission) take(g *groupSeen, c *call, start int64, startBy *limitSeen) {
 	end := a.now + start + a.lease
 	for _, l := range g.limits {
-		units := l.units(c.Input, c.Output)
-		switch l.way {
-		case byLeases:
+		units := l.units(c.reserves())
+		if l.leased() {
 			counts := end
 			if c.counts() > 0 {
 				counts = a.now + start + c.counts().Microseconds()
 			}
 			l.leases.put(c.ID, counts)
 			l.leases.last(a.now, max(a.lease+horizon.Microseconds(), counts-a.now))
+		}
+		switch l.way {
+		case byBudget:
+			l.spend(a.now, units)
+		case byLeases:
 			l.free, l.mine, l.ended = l.free-1, l.mine-1, l.ended-1
 			l.tail = l.tail || l.tookTurn
 		case byRate:
@@ -555,6 +611,10 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 		}
 	case byWindow:
 		if l.opened || left {
+			a.call(l, 0)
+		}
+	case byBudget:
+		if l.ended > 0 || left {
 			a.call(l, 0)
 		}
 	case byLeases:

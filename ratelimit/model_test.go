@@ -33,15 +33,20 @@ type model struct {
 
 // account is what Redis remembers of a limit.
 type account struct {
-	leases   leases
-	arrival  int64           // of a rate: the theoretical arrival time (TAT)
-	idle     int64           // and when it is forgotten
-	slots    map[int64]int64 // of a window: units
-	used     int64           // of a quota
-	reset    int64           // and until when it counts
-	told     map[string]int64
-	line     []waiter // in order
-	lineEnds int64    // when it is forgotten
+	leases  leases
+	arrival int64           // of a rate: the theoretical arrival time (TAT)
+	idle    int64           // and when it is forgotten
+	slots   map[int64]int64 // of a window: units
+	used    int64           // of a quota
+	reset   int64           // and until when it counts
+	told    map[string]int64
+	// Of a budget: nano-USD spent and reserved, whether there is a number at all,
+	// whether it was told what was spent before, and when all that is forgotten.
+	spent               int64
+	spending, toldSpent bool
+	moneyEnds           int64
+	line                []waiter // in order
+	lineEnds            int64    // when it is forgotten
 }
 
 // leases are the ends of leases, by call.
@@ -64,6 +69,7 @@ type cooldown struct {
 const (
 	second = 1_000_000
 	hour   = 3600 * second
+	month  = 720 * hour
 
 	// A rate that lay idle so long while somebody stood in its line was not
 	// wanted by him.
@@ -104,6 +110,9 @@ func (m *model) advance(micros int64) {
 		}
 		if a.lineEnds <= m.now {
 			a.line = nil
+		}
+		if a.moneyEnds <= m.now {
+			a.spent, a.spending, a.toldSpent = 0, false, false
 		}
 	}
 	if m.cooldownsForgotten <= m.now {
@@ -234,6 +243,22 @@ func (m *model) seed(quota *rule, who string, units int64) int64 {
 	return a.used
 }
 
+func (m *model) tellSpent(budget string, nano int64) int64 {
+	a := m.account(budget)
+	if !a.toldSpent {
+		a.spend(m.now, nano)
+		a.toldSpent = true
+		m.changed()
+	}
+	return a.spent
+}
+
+func (m *model) forgetSpent(budget string) {
+	a := m.account(budget)
+	a.spent, a.spending, a.toldSpent = 0, false, false
+	clear(a.leases.ends)
+}
+
 func (m *model) forget(worker string, itself bool, limits []string) bool {
 	if !itself && m.lives(worker) {
 		return false
@@ -248,8 +273,11 @@ func (m *model) forget(worker string, itself bool, limits []string) bool {
 // lease that a worker renews.
 type renewal struct {
 	id     string
-	counts int64 // µs until it ends by itself; 0: when it is not renewed
-	limits []string
+	counts int64    // µs until it ends by itself; 0: when it is not renewed
+	limits []string // that keep a set of leases
+	// The budgets among them, and what is reserved of each.
+	budgets []string
+	cost    int64
 }
 
 func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string, lost []int64) {
@@ -264,6 +292,11 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 		if !known && !relearns {
 			lost = append(lost, int64(i+1))
 			continue
+		}
+		for _, id := range r.budgets {
+			if _, reserved := m.account(id).leases.ends[r.id]; !reserved {
+				m.account(id).spend(m.now, r.cost)
+			}
 		}
 		ledger.put(r.id, m.now+m.lease)
 		ledger.last(m.now, m.lease)

@@ -74,7 +74,7 @@ func scaled(n int64, part, whole time.Duration) int64 {
 // cannot have, get the first by name.
 func tightest(limits []Limit) Limit {
 	best := limits[0]
-	if best.Kind == Concurrency || best.Resets != "" {
+	if best.Kind == Concurrency || best.Kind == Cost || best.Resets != "" {
 		for _, l := range limits[1:] {
 			best.Max, best.Resets = min(best.Max, l.Max), min(best.Resets, l.Resets)
 		}

@@ -199,7 +199,7 @@ func (p *pump) undo(c *call) {
 		c.unclear = false
 		p.releases = append(p.releases, &release{
 			id: c.ID, rules: c.gate.rules, unused: true,
-			input: c.Input, output: c.Output, written: make(chan struct{}),
+			reserved: c.reserves(), written: make(chan struct{}),
 		})
 	}
 }
@@ -208,7 +208,7 @@ func (p *pump) undo(c *call) {
 // lease may free it.
 func (p *pump) hurry(rules []*rule) {
 	for _, g := range p.gates {
-		if g.bound != nil && (g.bound.way == byLeases || g.bound.way == byWindow) && holds(rules, g.bound.id) {
+		if g.bound != nil && (g.bound.leased() || g.bound.way == byWindow) && holds(rules, g.bound.id) {
 			g.due = time.Time{}
 		}
 	}
@@ -469,6 +469,10 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 	if o.bound == nil {
 		return
 	}
+	if o.wait < 0 {
+		p.exhaust(g, o.bound)
+		return
+	}
 	g.refused(o.bound, now, o.wait, o.known)
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch {
 		p.toldEpoch = p.registry.epoch
@@ -486,7 +490,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 	g.last = p.admissions
 	e := &Lease{
 		limiter: p.Limiter, id: c.ID, call: c.Call, rules: g.rules,
-		input: c.Input, output: c.Output, counts: c.counts(),
+		reserved: c.reserves(), counts: c.counts(),
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
 		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(),
@@ -525,7 +529,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 func leastJitter(rules []*rule) time.Duration {
 	var least time.Duration
 	for _, r := range rules {
-		if r.way != byLeases && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
+		if !r.leased() && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
 			least = r.Jitter
 		}
 	}
@@ -544,6 +548,14 @@ func (p *pump) refuse(g *gate, now time.Time) {
 		refusal := &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
 		g.remove(c)
 		p.decide(c, answer{err: refusal})
+	}
+}
+
+// exhaust sends away the calls of a gate that a budget leaves no room for.
+func (p *pump) exhaust(g *gate, budget *rule) {
+	for _, c := range g.first(g.calls.Len()) {
+		g.remove(c)
+		p.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
 	}
 }
 

@@ -11,6 +11,7 @@ type rule struct {
 	id      string
 	holders []string // sorted
 	state   string   // key of what the limit counts
+	money   string   // of a budget: key of what is spent and reserved
 	waiters string   // key of the workers that wait for it
 	way     way
 	// Of a rate: microseconds a unit, and units. Requests have whole intervals.
@@ -29,10 +30,14 @@ const (
 	byRate   way = "r" // the generic cell rate algorithm
 	byWindow way = "w" // units in slots of a sliding window
 	byQuota  way = "d" // units until a reset
+	byBudget way = "b" // money, reserved by a set of leases and spent
 	// No limits, but calls wait for them too.
 	byMemory   way = "memory"   // until Redis knows every lease again
 	byCooldown way = "cooldown" // a scope that is held back
 )
+
+// leased reports whether the limit keeps a set of the leases under it.
+func (r *rule) leased() bool { return r.way == byLeases || r.way == byBudget }
 
 // windowSlots is how many slots a window has. A slot that is only partly in the
 // window counts in full, so of each window a slot's share is not used:
@@ -53,6 +58,8 @@ func newRule(k keys, id string, limit Limit) *rule {
 	switch {
 	case limit.Kind == Concurrency:
 		r.way, r.state = byLeases, k.leases(id)
+	case limit.Kind == Cost:
+		r.way, r.state, r.money = byBudget, k.leases(id), k.money(id)
 	case limit.Resets != "":
 		r.way, r.state = byQuota, k.quota(id)
 		zone, err := time.LoadLocation(limit.Resets)
@@ -82,12 +89,12 @@ func newRule(k keys, id string, limit Limit) *rule {
 // numbers are what the admission script is told of a limit: its way, five
 // numbers, and what a call costs. now is the worker's own clock.
 func (r *rule) numbers(now time.Time) []any {
-	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3}[r.Kind]
+	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3, Cost: 4}[r.Kind]
 	if r.Charged {
 		column = -column
 	}
 	switch r.way {
-	case byLeases:
+	case byLeases, byBudget:
 		return []any{string(r.way), r.Max, 0, 0, 0, 0, column}
 	case byRate:
 		return []any{string(r.way), r.interval, r.burst, 0, 0, 0, column}

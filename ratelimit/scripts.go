@@ -22,6 +22,8 @@ var (
 	holdText string
 	//go:embed lua/seed.lua
 	seedText string
+	//go:embed lua/spent.lua
+	spentText string
 	//go:embed lua/background.lua
 	backgroundText string
 
@@ -32,6 +34,7 @@ var (
 	beginScript      = redis.NewScript(beginText)
 	holdScript       = redis.NewScript(holdText)
 	seedScript       = redis.NewScript(seedText)
+	spentScript      = redis.NewScript(spentText)
 	backgroundScript = redis.NewScript(backgroundText)
 )
 

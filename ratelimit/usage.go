@@ -70,7 +70,11 @@ type Usage struct {
 	// started in the window, above Allowed where calls used more than they
 	// reserved; of a quota, calls since the last reset, or Max when Redis does
 	// not remember them.
-	InUse   int
+	InUse int
+	// Spent is, of a budget, the nano-USD that are spent and reserved; Closed: it is
+	// not known, and no call is admitted. InUse are leases then, too.
+	Spent   int64
+	Closed  bool
 	Allowed int64         // of what InUse counts: Max, or a window's part of it; 0 for a rate
 	Waiting int           // live workers with calls that wait for it
 	Wait    time.Duration // of a rate: until it admits the next call; of a quota: until its reset
@@ -78,6 +82,9 @@ type Usage struct {
 
 // Binds reports whether calls wait for this limit now.
 func (u Usage) Binds() bool {
+	if u.Limit.Kind == Cost {
+		return u.Waiting > 0
+	}
 	if u.Limit.Kind == Concurrency || u.Limit.Resets != "" {
 		return u.Waiting > 0 && int64(u.InUse) >= u.Limit.Max
 	}
@@ -113,6 +120,9 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 		switch r.way {
 		case byLeases:
 			leases[i] = pipe.ZCount(ctx, r.state, after, "+inf")
+		case byBudget:
+			leases[i] = pipe.ZCount(ctx, r.state, after, "+inf")
+			counts[i] = pipe.HGetAll(ctx, r.money)
 		case byRate:
 			arrivals[i] = pipe.Get(ctx, r.state)
 		default:
@@ -134,6 +144,11 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 		switch r.way {
 		case byLeases:
 			u.InUse, u.Allowed = int(leases[i].Val()), r.Max
+		case byBudget:
+			fields := counts[i].Val()
+			u.InUse, u.Allowed = int(leases[i].Val()), r.Max
+			u.Spent, _ = strconv.ParseInt(fields["used"], 10, 64)
+			u.Closed = fields["told"] == ""
 		case byRate:
 			if seconds, err := arrivals[i].Float64(); err == nil {
 				u.Wait = r.freeIn(int64(now), seconds)

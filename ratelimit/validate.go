@@ -10,6 +10,7 @@ import (
 // what Redis's Lua counts in.
 const (
 	greatestMax    = 1_000_000_000
+	greatestMoney  = 1_000_000 * Dollar
 	greatestPeriod = 31 * 24 * time.Hour
 	greatestWindow = 24 * time.Hour
 	greatestRefill = 366 * 24 * time.Hour
@@ -23,11 +24,15 @@ func (l Limit) Validate() error {
 	wrong := func(format string, args ...any) {
 		problems = append(problems, fmt.Errorf("limit %s: "+format, append([]any{l.ID()}, args...)...))
 	}
-	if l.Max < 1 || l.Max > greatestMax {
-		wrong("max %d is not between 1 and %d", l.Max, greatestMax)
+	greatest := int64(greatestMax)
+	if l.Kind == Cost {
+		greatest = greatestMoney
+	}
+	if l.Max < 1 || l.Max > greatest {
+		wrong("max %d is not between 1 and %d", l.Max, greatest)
 	}
 	switch l.Kind {
-	case Concurrency:
+	case Concurrency, Cost:
 		return errors.Join(problems...)
 	case Requests, Tokens, InputTokens, OutputTokens:
 	default:

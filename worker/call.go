@@ -142,13 +142,13 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *provi
 	case err == nil:
 		said = result.Limits
 		if result.Usage.Reported {
-			lease.Settle(result.Usage.Input, result.Usage.Output)
+			lease.Settle(ratelimit.Used{Input: result.Usage.Input, Output: result.Usage.Output})
 			r.tokens.settled(r.judge.Target(), request, result.Usage)
 		}
 	case errors.As(err, &failed):
 		said = failed.Limits
 		if !failed.MayBeBilled {
-			lease.Settle(0, 0)
+			lease.Settle(ratelimit.Used{})
 		}
 		if tooMany(failed) {
 			r.holdBack(ctx, lease, failed)

@@ -44,7 +44,7 @@ func TestLimitsOfTokensAndDays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lease.Settle(150, 600)
+		lease.Settle(ratelimit.Used{Input: 150, Output: 600})
 		if err := lease.Release(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -7,6 +7,7 @@
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
 --       then for each limit: its state and its waiters
+--       then for each budget: its money
 -- ARGV  1 version of the registry that the limits were read at; "" when only
 --         leases end
 --       2 worker  3 prefix of the wake channels
@@ -18,28 +19,30 @@
 --           w  window: units, span that is counted, slot (both µs), 0, 0
 --           d  quota: units, the last two resets and the next two (µs), by the
 --              worker's clock
---         what a call costs (0: one unit, 1: its input, 2: its output, 3: both;
---         below 0 when nothing of it is given back),
+--           b  budget: greatest sum of what is spent and reserved, 0, 0, 0, 0
+--         what a call costs (0: one unit, 1: its input, 2: its output, 3: both,
+--         4: its money; below 0 when nothing of it is given back),
 --         leases that the worker holds beside those that end here, who else of
 --         the worker waits for it (0: nobody, 1: calls, 2: calls that have waited
 --         long), 1 when it was woken, 1 when the worker keeps its place in the
 --         line although no call waits
 --       for each lease that ends: id, µs to keep it, 1 when it was never used,
---         its start (µs), input and output that it was admitted with, input and
---         output that it used beyond them (below 0: less), n, n indices of its
+--         its start (µs), input, output and money that it was admitted with, the
+--         same that it used beyond them (below 0: less), n, n indices of its
 --         limits, 2m, m times the index of a limit and what its provider says is
 --         left of it
 --       for each group: 1 when its first call has waited long, n, n indices of
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
---         id, input, output, µs that it counts without renewals (0: a lease)
+--         id, input, output, money, µs that it counts without renewals (0: a lease)
 -- Reply {-1} when the registry has another version: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker stands among its waiters
---       for each group: number admitted, µs until it should ask again, exact µs
---         until its next call could start (0: unknown), what refused it (index of
---         a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
---         cooldown), then for each admitted call: µs from now to its start, index
---         of the limit that set the start (0: none)
+--       for each group: number admitted, µs until it should ask again (-1: never,
+--         unless the budget that refused it is raised), exact µs until its next
+--         call could start (0: unknown), what refused it (index of a limit, 0:
+--         nothing, -1: leases may be unknown, -1-k: its k-th cooldown), then for
+--         each admitted call: µs from now to its start, index of the limit that
+--         set the start (0: none)
 --
 -- Twice is once: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again.
@@ -54,6 +57,7 @@ local TURN = 5000000          -- µs for which a worker may keep a slot that oth
                               -- and after which a waiter for a window goes first
 local PROBE = 1000000         -- µs that the one call after a cooldown is alone
 local EPOCH = 1483228800      -- s, 2017: where redis_rate's times begin
+local MONTH = 720 * HOUR      -- that a budget's money outlives its last change
 
 -- The registry also says since when Redis remembers (µs, 0: always), and until
 -- when leases may be unknown to it.
@@ -78,7 +82,7 @@ local function list(read)
   return all
 end
 
-local limits = {}
+local limits, moneys = {}, 4 + 2 * tonumber(ARGV[8])
 for i = 1, tonumber(ARGV[8]) do
   local limit = {state = KEYS[3 + 2 * i], waiters = KEYS[4 + 2 * i], ended = 0}
   limit.kind = argument()
@@ -90,14 +94,21 @@ for i = 1, tonumber(ARGV[8]) do
   local others = number()
   limit.waits, limit.aged = others > 0, others == 2
   limit.woken, limit.stays = argument() == '1', argument() == '1'
+  limit.leased = limit.kind == 'c' or limit.kind == 'b'
+  if limit.kind == 'b' then
+    moneys = moneys + 1
+    limit.money = KEYS[moneys]
+  end
   limits[i] = limit
 end
 
--- cost is what a call or a lease costs under a limit, given its input and output.
-local function cost(limit, input, output)
+-- cost is what a call or a lease costs under a limit, given its input, output and
+-- money.
+local function cost(limit, input, output, money)
   if limit.column == 0 then return 1 end
   if limit.column == 1 then return input end
   if limit.column == 2 then return output end
+  if limit.column == 4 then return money end
   return input + output
 end
 
@@ -270,6 +281,17 @@ local function quota_in(limit, units)
   return 0
 end
 
+-- budget reads what is spent and reserved. One of which nobody has told what was
+-- spent before Redis began to count is closed.
+local function budget(limit)
+  if limit.read then return end
+  limit.read = true
+  line(limit)
+  local saved = redis.call('HMGET', limit.money, 'used', 'told')
+  limit.known, limit.used = saved[1], tonumber(saved[1] or 0)
+  limit.closed = not saved[2]
+end
+
 -- tighten makes a limit give no more than its provider says is left of it.
 local function tighten(limit, left)
   if limit.kind == 'r' then
@@ -288,8 +310,8 @@ end
 
 for _ = 1, tonumber(ARGV[9]) do
   local id, keep, unused, start = argument(), number(), argument() == '1', number()
-  local input, output = number(), number()
-  local more_input, more_output = number(), number()
+  local input, output, money = number(), number(), number()
+  local more_input, more_output, more_money = number(), number(), number()
   local held
   if keep == 0 then
     held = redis.call('ZREM', ledger, id) == 1
@@ -298,17 +320,22 @@ for _ = 1, tonumber(ARGV[9]) do
   end
   for _, i in ipairs(list(number)) do
     local limit = limits[i]
-    if limit.kind == 'c' then
+    local settles = held
+    if limit.leased then
+      settles = false
       if keep == 0 then
-        limit.ended = limit.ended + redis.call('ZREM', limit.state, id)
+        local was = redis.call('ZREM', limit.state, id)
+        limit.ended = limit.ended + was
+        settles = limit.kind == 'b' and was == 1
       else
         redis.call('ZADD', limit.state, 'XX', 'LT', now + keep, id)
         limit.later = math.min(limit.later or keep, keep)
       end
-    elseif held then
-      local units = cost(limit, input, output)
+    end
+    if settles then
+      local units = cost(limit, input, output, money)
       local more = 0
-      if limit.column > 0 then more = cost(limit, more_input, more_output) end
+      if limit.column > 0 then more = cost(limit, more_input, more_output, more_money) end
       -- A bucket gives nothing back: what was not used may have been lost in a
       -- full bucket since, and only its history would tell.
       if limit.charged or limit.kind == 'r' then more = math.max(0, more) end
@@ -333,6 +360,12 @@ for _ = 1, tonumber(ARGV[9]) do
           window(limit)
           count(limit, start, more)
           limit.freed = limit.freed or more < 0
+        elseif more ~= 0 and limit.kind == 'b' then
+          budget(limit)
+          if limit.known then
+            limit.used = math.max(0, limit.used + more)
+            limit.changed = true
+          end
         elseif more ~= 0 then
           quota(limit)
           if not limit.closed and start >= limit.began then
@@ -355,7 +388,7 @@ for g = 1, tonumber(ARGV[10]) do
   local group = {aged = argument() == '1', admitted = {}, wait = 0, known = 0, bound = 0}
   group.of, group.cooldowns = list(number), list(argument)
   group.calls = list(function()
-    return {id = argument(), input = number(), output = number(), counts = number()}
+    return {id = argument(), input = number(), output = number(), money = number(), counts = number()}
   end)
   rounds = math.max(rounds, #group.calls)
   wanted = wanted + #group.calls
@@ -444,6 +477,33 @@ local function expected(limit, group, units)
   return own, own
 end
 
+-- retry is when to ask again for a lease: when the first that is held may end, or
+-- when whoever was called instead has not come.
+local function retry(limit)
+  local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
+  if not first[2] then return patience end
+  return math.min(patience, math.max(1, first[2] - now))
+end
+
+-- affords says whether a budget has room for a call, or refuses its group: until
+-- calls in flight have left it some, or for good when there are none.
+local function affords(group, i, call)
+  local limit = limits[i]
+  budget(limit)
+  if limit.closed then
+    refuse(group, i, lease, 0)
+    return false
+  end
+  if call.money == 0 or limit.used + call.money <= limit.max then return true end
+  redis.call('ZREMRANGEBYSCORE', limit.state, '-inf', now)
+  if redis.call('ZCARD', limit.state) > 0 then
+    refuse(group, i, retry(limit), 0)
+  else
+    group.bound, group.wait = i, -1
+  end
+  return false
+end
+
 -- admit takes one call in or refuses its group. Everything is asked before
 -- anything is written.
 local function admit(group, call)
@@ -456,6 +516,9 @@ local function admit(group, call)
     refuse(group, -1, blind - now, blind - now)
     return
   end
+  for _, i in ipairs(group.of) do
+    if limits[i].kind == 'b' and not affords(group, i, call) then return end
+  end
   local cool, cooldown = cooling(group)
   if cool > 0 then
     refuse(group, -1 - cooldown, cool, cool)
@@ -466,7 +529,7 @@ local function admit(group, call)
   local wait, wait_bound = 0, 0
   for _, i in ipairs(group.of) do
     local limit = limits[i]
-    if limit.kind ~= 'c' then
+    if not limit.leased then
       local own, turn = expected(limit, group, cost(limit, call.input, call.output))
       -- What a quota lets start after its reset would be counted before it.
       if (turn > horizon or limit.kind == 'd') and turn > wait then wait, wait_bound = turn, i end
@@ -486,12 +549,7 @@ local function admit(group, call)
     local limit = limits[i]
     if limit.kind == 'c' then
       if limit.mine <= 0 and not keeps(limit, group) then
-        local again = patience
-        if limit.free <= 0 then
-          local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
-          if first[2] then again = math.min(again, math.max(1, first[2] - now)) end
-        end
-        refuse(group, i, again, 0)
+        refuse(group, i, limit.free <= 0 and retry(limit) or patience, 0)
         return
       end
     end
@@ -500,11 +558,13 @@ local function admit(group, call)
   expiry = now + start + lease
   for _, i in ipairs(group.of) do
     local limit = limits[i]
-    local units = cost(limit, call.input, call.output)
-    if limit.kind == 'c' then
+    local units = cost(limit, call.input, call.output, call.money)
+    if limit.leased then
       local ends = call.counts > 0 and now + start + call.counts or expiry
       redis.call('ZADD', limit.state, ends, call.id)
       limit.latest = math.max(limit.latest or 0, ends, now + horizon + lease)
+    end
+    if limit.kind == 'c' then
       limit.free, limit.mine, limit.ended = limit.free - 1, limit.mine - 1, limit.ended - 1
       if limit.turn then limit.last = true end
     elseif limit.kind == 'r' then
@@ -557,13 +617,15 @@ end
 
 -- save writes what a limit has come to.
 local function save(limit)
-  if limit.kind == 'c' then
-    if limit.latest then
-      local life = math.ceil((limit.latest - now) / 1000) + HOUR
-      if redis.call('PTTL', limit.state) < life then redis.call('PEXPIRE', limit.state, life) end
-    end
-  elseif not limit.changed then
+  if limit.latest then
+    local life = math.ceil((limit.latest - now) / 1000) + HOUR
+    if redis.call('PTTL', limit.state) < life then redis.call('PEXPIRE', limit.state, life) end
+  end
+  if not limit.changed then
     return
+  elseif limit.kind == 'b' then
+    redis.call('HSET', limit.money, 'used', string.format('%d', limit.used))
+    redis.call('PEXPIRE', limit.money, MONTH)
   elseif limit.kind == 'r' then
     -- It outlives its use, because a call that ends later may leave a debt.
     local tat = limit.tat - EPOCH * 1000000
@@ -612,6 +674,8 @@ for _, limit in ipairs(limits) do
       end
     elseif limit.kind == 'w' then
       if limit.freed or (limit.place and not waits) then wake(limit, 0) end
+    elseif limit.kind == 'b' then
+      if limit.ended > 0 or (limit.place and not waits) then wake(limit, 0) end
     elseif limit.kind == 'c' then
       room(limit)
       if limit.free > 0 then

@@ -4,20 +4,22 @@
 -- unexpired: what others may have counted as free is never taken back. Only when
 -- Redis has lost its memory, and as long as nobody is admitted for that reason
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
--- does not know are taken as they are.
+-- does not know are taken as they are, and budgets reserve for them.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
---       concurrency limit
+--       concurrency limit and budget, then the money of each budget
 -- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
---       4 number of leases
+--       4 number of leases  5 of sets of leases
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
---       n indices of its limits
+--       n indices of its sets, m, m times the index of a budget's set and of its
+--       money, what it reserves of each (nano-USD)
 -- Reply the epoch in force, then the indices of the leases that are lost
 --
 -- Twice is once: the second time renews again.
 
 local me, lease, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local HOUR = 3600000 -- ms that keys outlive their use
+local MONTH = 720 * HOUR -- that a budget's money outlives its last change
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -32,16 +34,29 @@ local function holds(key, id)
 end
 
 local reply, longest = {known[1] or ''}, {}
-local at = 4
+local sets = tonumber(ARGV[5])
+local at = 5
 for l = 1, tonumber(ARGV[4]) do
   local id, counts, n = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local keys = {}
   for i = 1, n do keys[i] = KEYS[3 + tonumber(ARGV[at + 3 + i])] end
   at = at + 3 + n
+  local moneys = {}
+  for i = 1, tonumber(ARGV[at + 1]) do
+    local set, key = ARGV[at + 2 * i], ARGV[at + 1 + 2 * i]
+    moneys[i] = {set = KEYS[3 + tonumber(set)], key = KEYS[3 + sets + tonumber(key)]}
+  end
+  at = at + 2 + 2 * #moneys
 
   local held = holds(KEYS[3], id)
   for _, key in ipairs(keys) do held = held and holds(key, id) end
   if held or forgotten then
+    for _, money in ipairs(moneys) do
+      if not redis.call('ZSCORE', money.set, id) then
+        redis.call('HINCRBY', money.key, 'used', ARGV[at])
+        redis.call('PEXPIRE', money.key, MONTH)
+      end
+    end
     redis.call('ZADD', KEYS[3], now + lease, id)
     for _, key in ipairs(keys) do
       redis.call('ZADD', key, 'GT', now + math.max(lease, counts), id)
@@ -51,7 +66,7 @@ for l = 1, tonumber(ARGV[4]) do
     table.insert(reply, l)
   end
 end
-for i = 3, #KEYS do
+for i = 3, 3 + sets do
   local life = math.ceil(math.max(lease, longest[KEYS[i]] or 0) / 1000) + HOUR
   if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life) end
 end

@@ -1,0 +1,197 @@
+package ratelimit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const costly = 1000 // nano-USD that a call of these tests may cost
+
+var evaluated = Scope{Provider: "openai", Model: "gpt-5", Evaluation: "ev-a"}
+
+func acquireCosting(t testing.TB, p *process, cost int64) (*Lease, error) {
+	return p.Acquire(t.Context(), Request{ID: newID(), Call: evaluated, Cost: cost})
+}
+
+// spends has callers call until the budget leaves no room, and returns what the
+// provider charged. Most calls cost less than they might.
+func spends(t *testing.T, callers int, processes ...*process) (charged int64) {
+	t.Helper()
+	var sum atomic.Int64
+	var group sync.WaitGroup
+	for i := range callers {
+		group.Go(func() {
+			for {
+				lease, err := acquireCosting(t, processes[i%len(processes)], costly)
+				if r := refusal(err); r != nil && r.Exhausted {
+					return
+				}
+				if err != nil {
+					t.Errorf("Acquire: %v", err)
+					return
+				}
+				time.Sleep(time.Millisecond)
+				cost := rand.Int64N(costly + 1)
+				if sum.Add(cost) > 200*costly {
+					t.Error("the budget never leaves no room")
+					return
+				}
+				lease.Settle(Used{Cost: cost})
+				mustRelease(t, lease)
+			}
+		})
+	}
+	group.Wait()
+	return sum.Load()
+}
+
+// What is spent never passes a budget, and comes nearer to it than one call may
+// cost; a higher one goes on.
+func TestBudget(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		a, b := start(t, connect(), "a"), start(t, connect(), "b")
+		var charged int64
+		for _, most := range []int64{37 * costly, 90 * costly} {
+			register(t, client, "ev-a", Budget("ev-a", most), inFlight(Scope{Provider: "openai"}, 10))
+			if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+				t.Fatal(err)
+			}
+			charged += spends(t, 16, a, b)
+			if charged > most || charged <= most-costly {
+				t.Errorf("charged %d of a budget of %d, want more than %d", charged, most, most-costly)
+			}
+		}
+		usage, err := tools(client).Usage(t.Context())
+		if err != nil || len(usage) != 2 || usage[0].Spent != charged || usage[0].Closed || usage[0].InUse != 0 {
+			t.Errorf("Usage = %+v, %v; want %d spent", usage, err, charged)
+		}
+	})
+}
+
+// Nobody knows what was spent before Redis began to count: nothing is admitted
+// until it is told, once.
+func TestBudgetIsClosedUntilItIsTold(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		p := start(t, connect(), "a")
+		register(t, client, "ev-a", Budget("ev-a", 10*costly))
+		admitted := make(chan *Lease, 1)
+		go func() {
+			lease, err := acquireCosting(t, p, costly)
+			if err != nil {
+				t.Errorf("Acquire: %v", err)
+			}
+			admitted <- lease
+		}()
+		select {
+		case <-admitted:
+			t.Error("a call was admitted before anybody told what was spent")
+		case <-time.After(300 * time.Millisecond):
+		}
+		for range 2 { // told again, it has been counted
+			if err := tools(client).TellSpent(t.Context(), "ev-a", 8*costly); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mustRelease(t, <-admitted) // not settled: it has cost what it may
+		lease, err := acquireCosting(t, p, costly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lease.Settle(Used{Cost: costly})
+		mustRelease(t, lease)
+		if _, err := acquireCosting(t, p, 1); refusal(err) == nil || !refusal(err).Exhausted {
+			t.Errorf("Acquire beyond the budget = %v, want a refusal for good", err)
+		}
+		if _, err := acquireCosting(t, p, 0); err != nil {
+			t.Errorf("Acquire of a free call: %v", err)
+		}
+	})
+}
+
+// A call that does not fit waits while calls in flight may leave it room.
+func TestBudgetWaitsForCallsInFlight(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		a, b := start(t, connect(), "a"), start(t, connect(), "b")
+		register(t, client, "ev-a", Budget("ev-a", costly))
+		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+			t.Fatal(err)
+		}
+		first, err := acquireCosting(t, a, costly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for _, p := range []*process{a, b} {
+			group.Go(func() {
+				lease, err := acquireCosting(t, p, costly/4)
+				if err != nil {
+					t.Errorf("Acquire behind a call that cost little: %v", err)
+					return
+				}
+				mustRelease(t, lease)
+			})
+		}
+		eventually(t, "both wait", func() bool {
+			usage, err := tools(client).Usage(t.Context())
+			return err == nil && usage[0].Waiting == 2
+		})
+		began := time.Now()
+		first.Settle(Used{Cost: costly / 2})
+		mustRelease(t, first)
+		group.Wait()
+		if took := time.Since(began); took > patience-100*time.Millisecond {
+			t.Errorf("admitted after %s, want to be called at once", took)
+		}
+	})
+}
+
+// Calls in flight across a loss of memory are reserved for again.
+func TestBudgetAcrossAFlush(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		client := connect()
+		p := start(t, connect(), "a", short)
+		register(t, client, "ev-a", Budget("ev-a", 10*costly))
+		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+			t.Fatal(err)
+		}
+		lease, err := acquireCosting(t, p, costly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := client.FlushAll(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		register(t, client, "ev-a", Budget("ev-a", 10*costly))
+		for range 2 {
+			if err := p.renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := tools(client).TellSpent(t.Context(), "ev-a", 2*costly); err != nil {
+			t.Fatal(err)
+		}
+		spent := func(want int64) {
+			t.Helper()
+			usage, err := tools(client).Usage(t.Context())
+			if err != nil || len(usage) != 1 || usage[0].Spent != want {
+				t.Errorf("Usage = %+v, %v; want %d spent", usage, err, want)
+			}
+		}
+		spent(3 * costly)
+		lease.Settle(Used{Cost: costly / 2})
+		mustRelease(t, lease)
+		spent(5 * costly / 2)
+		if done, err := tools(client).ForgetSpent(t.Context(), "ev-a"); !done || err != nil {
+			t.Errorf("ForgetSpent = %t, %v", done, err)
+		}
+		spent(0)
+	})
+}
