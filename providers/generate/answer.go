@@ -60,15 +60,16 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Malformed(errors.New("no candidates"))
 	}
 	c := r.Candidates[0]
-	if err := c.finish(result); err != nil {
-		return nil, answer.Malformed(err)
+	if broken := c.finish(result); broken != "" {
+		return nil, answer.Fail(providers.Transient, broken)
 	}
 	result.Grounding = c.Grounding.evidence()
 	return result, nil
 }
 
-// finish takes over the candidate's text and why it ended.
-func (c *candidate) finish(result *providers.Result) error {
+// finish takes over the candidate's text and why it ended. broken is what is wrong
+// with one that another attempt may answer better; empty: nothing.
+func (c *candidate) finish(result *providers.Result) (broken string) {
 	var text, thoughts strings.Builder
 	for _, part := range c.Content.Parts {
 		if part.Thought {
@@ -81,7 +82,7 @@ func (c *candidate) finish(result *providers.Result) error {
 	switch c.FinishReason {
 	case "STOP", "":
 		if result.Text == "" {
-			return errors.New("no text, and no reason for it") // seen of Gemini; another attempt has one
+			return "the answer has no text, and no reason for it"
 		}
 		result.Finish = providers.FinishStop
 	case "MAX_TOKENS", "CONTINUATION":
@@ -89,12 +90,10 @@ func (c *candidate) finish(result *providers.Result) error {
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
 		result.Finish = providers.FinishRefused
 		result.Text = cmp.Or(result.Text, c.FinishMessage, "the answer was stopped: "+c.FinishReason)
-	case "MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE", "OTHER":
-		return errors.New("the answer broke off: " + c.FinishReason)
-	default: // there is but one good end
-		return errors.New("the answer broke off for a reason that is not known here")
+	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER, …: there is but one good end
+		return strings.TrimSpace("the answer broke off: " + c.FinishReason + " " + c.FinishMessage)
 	}
-	return nil
+	return ""
 }
 
 type groundingMetadata struct {
@@ -136,7 +135,7 @@ type usage struct {
 	reported bool
 }
 
-// UnmarshalJSON never fails: usage of another form is none.
+// UnmarshalJSON never fails: usage of another form is not reported.
 func (u *usage) UnmarshalJSON(raw []byte) error {
 	type fields usage
 	u.reported = json.Unmarshal(raw, (*fields)(u)) == nil

@@ -35,7 +35,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	if req.MaxOutputTokens > 0 {
 		config["maxOutputTokens"] = req.MaxOutputTokens // thoughts count, too
 	}
-	if req.Schema != nil && format != providers.JSONNone {
+	if format != providers.JSONNone {
 		config["responseMimeType"] = "application/json"
 		if format == providers.JSONSchema {
 			config["responseJsonSchema"] = req.Schema.Schema
@@ -104,7 +104,7 @@ func addThinking(config object, req *providers.Request, caps providers.Capabilit
 		} else if effort != "" {
 			effort, refused = "", true
 		}
-	case req.ReasoningEffort == "" && req.Reason:
+	case req.Reason && (req.ReasoningEffort == "" || refused):
 		thinking["thinkingBudget"] = -1
 	case effort != "":
 		thinking["thinkingBudget"] = budgets[effort]

@@ -58,11 +58,15 @@ func New(config Config) (*Provider, error) {
 // an answer that it stops for what stands in it are Results with FinishRefused.
 // Google cannot be made to search: the prompt has to ask for it.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
-	caps := p.config.Capabilities(req.Model)
+	model := strings.TrimPrefix(req.Model, "models/") // Google's own form of names
+	caps := p.config.Capabilities(model)
 	if err := caps.Check(req); err != nil {
 		return nil, err
 	}
-	format := p.formats.Of(req.Model, caps.JSON)
+	format := providers.JSONNone
+	if req.Schema != nil {
+		format = p.formats.Of(model, caps.JSON)
+	}
 	body, dropped, err := encode(req, caps, format)
 	if err != nil {
 		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
@@ -71,9 +75,9 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, err
 	}
-	answer, err := p.client.Do(ctx, transport.Post{Path: path(req.Model), Header: header, Key: req.Key, Body: body, Ready: req.Ready})
+	answer, err := p.client.Do(ctx, transport.Post{Path: path(model), Header: header, Key: req.Key, Body: body, Ready: req.Ready})
 	if err != nil {
-		return nil, p.formats.Learn(req.Model, caps.JSON, format, err)
+		return nil, p.formats.Learn(model, caps.JSON, format, err)
 	}
 	result, err := decode(answer)
 	if err != nil {
@@ -84,8 +88,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	return result, nil
 }
 
-// path is the endpoint of a model. The name may have Google's "models/" in front;
-// whatever else stands in it cannot lead elsewhere.
+// path is the endpoint of a model, whose name cannot lead elsewhere.
 func path(model string) string {
-	return "v1beta/models/" + url.PathEscape(strings.TrimPrefix(model, "models/")) + ":generateContent"
+	return "v1beta/models/" + url.PathEscape(model) + ":generateContent"
 }

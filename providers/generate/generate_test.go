@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -133,6 +134,13 @@ func TestRequestOnTheWire(t *testing.T) {
 
 		{"no thinking", budget, effort("none"), `{` + contents + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":0}},` + system + `}`, nil},
 		{"no thinking, of one that always thinks", providers.Capabilities{Reasoning: providers.ReasoningBudget, Efforts: []string{"low", "high"}}, effort("none"), `{` + contents + `,` + system + `}`, []string{"reasoning_effort"}},
+		{
+			"no thinking, shown, of one that always thinks",
+			providers.Capabilities{Reasoning: providers.ReasoningBudget, Efforts: []string{"low", "high"}},
+			with(func(r *providers.Request) { r.ReasoningEffort, r.Reason = "none", true }),
+			`{` + contents + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":-1}},` + system + `}`,
+			[]string{"reasoning_effort"},
+		},
 		{"much thinking", budget, effort("max"), `{` + contents + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":24576}},` + system + `}`, nil},
 		{"as much thinking as it likes, shown", budget, reason, `{` + contents + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true,"thinkingBudget":-1}},` + system + `}`, nil},
 		{"an unknown model is to think", providers.Capabilities{}, effort("high"), `{` + contents + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":24576}},` + system + `}`, nil},
@@ -177,6 +185,12 @@ func TestWhereRequestsGo(t *testing.T) {
 			uri, header = r.Method+" "+r.RequestURI, r.Header
 			_, _ = io.WriteString(w, good)
 		})
+		provider.config.Capabilities = func(model string) providers.Capabilities {
+			if strings.HasPrefix(model, "models/") {
+				t.Errorf("capabilities of %q were asked for, want the name alone", model)
+			}
+			return providers.Capabilities{}
+		}
 		if _, err := provider.Call(t.Context(), with(func(r *providers.Request) { r.Model = model })); err != nil {
 			t.Fatal(err)
 		}
