@@ -55,7 +55,7 @@ func (f *Formats) Learn(model string, known, asked providers.JSON, err error) er
 }
 
 var (
-	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
+	aboutFormat = regexp.MustCompile(`(?i)response[_ ]format|text\.format|output_format|output_config(?:\.format|: extra)|json[_ ](?:schema|object|mode)|structured[_ ]outputs?|guided[_ ](?:json|decoding)|grammar`)
 	// What a gateway says when no upstream of the model takes all that was asked.
 	unrouted = regexp.MustCompile(`(?i)no endpoints found that can handle the requested parameters`)
 )

@@ -65,6 +65,9 @@ func TestWhatTeachesAFormat(t *testing.T) {
 		{"no json_schema", providers.JSONAuto, providers.JSONSchema, refusedFormat(), true},
 		{"no grammar", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "Grammar error: unimplemented keys"}, true},
 		{"no text.format", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "Invalid parameter: not supported with this model. (text.format)"}, true},
+		// https://github.com/anthropics/anthropic-sdk-csharp/issues/132
+		{"no output_config", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "output_config: Extra inputs are not permitted"}, true},
+		{"another part of output_config", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "output_config.effort: this model does not support it"}, false},
 		// https://openrouter.ai/docs/guides/routing/provider-selection
 		{"no upstream", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.ModelUnavailable, Message: "No endpoints found that can handle the requested parameters."}, true},
 		{"no model", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.ModelUnavailable, Message: "No endpoints found for json-object-7b."}, false},

@@ -1,0 +1,181 @@
+package messages
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+// message is what is read of an answer; all else stays in Result.Raw.
+type message struct {
+	Error       *json.RawMessage  `json:"error"` // gateways send errors with status 200
+	Content     []json.RawMessage `json:"content"`
+	StopReason  string            `json:"stop_reason"`
+	StopDetails struct {
+		Explanation string `json:"explanation"`
+	} `json:"stop_details"`
+	Container struct {
+		ID string `json:"id"`
+	} `json:"container"`
+	Usage *usage `json:"usage"`
+	Model string `json:"model"`
+}
+
+// turn is what was answered to one call, in one part or, after pauses, in several.
+type turn struct {
+	parts    int
+	content  []json.RawMessage // as received: it is sent back as it is
+	blocks   []block           // the same, read
+	usage    providers.Usage
+	searches int // that the usage counts
+	raw      []byte
+	last     message
+	answer   *transport.Answer // that the last was read from
+}
+
+// add reads one more answer; its error is a *providers.Error.
+func (t *turn) add(answer *transport.Answer) error {
+	var m message
+	if err := json.Unmarshal(answer.Body, &m); err != nil {
+		return answer.Malformed(err)
+	}
+	if m.Error != nil {
+		return answer.Failure()
+	}
+	for _, raw := range m.Content {
+		var b block
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return answer.Malformed(err)
+		}
+		t.blocks = append(t.blocks, b)
+	}
+	t.content = append(t.content, m.Content...)
+	if t.parts > 0 {
+		t.raw = append(t.raw, '\n')
+	}
+	if t.raw = append(t.raw, answer.Body...); len(t.raw) > transport.MaxAnswerBytes {
+		return answer.Malformed(fmt.Errorf("longer than %d bytes in %d parts", transport.MaxAnswerBytes, t.parts+1))
+	}
+	t.usage = m.Usage.addTo(t.usage, t.parts == 0)
+	t.searches += m.Usage.searches()
+	t.parts++
+	t.last, t.answer = m, answer
+	return nil
+}
+
+func (t *turn) paused() bool { return t.last.StopReason == "pause_turn" }
+
+// resume is the body that has the model go on where it paused: the same, and what
+// it said so far.
+func (t *turn) resume(body object, req *providers.Request) object {
+	_, turns := split(req.Messages)
+	body = maps.Clone(body)
+	body["messages"] = append(turns, object{"role": "assistant", "content": t.content})
+	if id := t.last.Container.ID; id != "" {
+		body["container"] = id // in which newer searches run their filters
+	}
+	return body
+}
+
+// result is what the whole turn comes to; its error is a *providers.Error.
+func (t *turn) result() (*providers.Result, error) {
+	text, thoughts := t.texts()
+	result := &providers.Result{
+		Text:      text,
+		Reasoning: thoughts,
+		Grounding: t.grounding(),
+		Usage:     t.usage,
+		Model:     t.last.Model,
+		RequestID: t.answer.RequestID,
+		Limits:    t.answer.Limits(),
+		Raw:       t.raw,
+	}
+	switch t.last.StopReason {
+	case "max_tokens", "model_context_window_exceeded", "pause_turn":
+		result.Finish = providers.FinishTruncated
+	case "refusal":
+		result.Finish = providers.FinishRefused
+		result.Text = cmp.Or(text, t.last.StopDetails.Explanation, "the model refused")
+	case "tool_use":
+		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that nobody runs")
+	default: // end_turn, stop_sequence
+		if text == "" {
+			return nil, t.answer.Fail(providers.Transient, "the answer has no text, and no reason for it")
+		}
+		result.Finish = providers.FinishStop
+	}
+	return result, nil
+}
+
+// texts are the text and what is shown of the thoughts. An answer that cites is cut
+// into a block for each citation; where anything but text stands between two, a
+// line is left out.
+func (t *turn) texts() (text, thoughts string) {
+	var said, thought strings.Builder
+	apart := false
+	for _, b := range t.blocks {
+		switch b.Type {
+		case "text":
+			if apart && said.Len() > 0 {
+				said.WriteString("\n\n")
+			}
+			said.WriteString(b.Text)
+			apart = false
+		case "thinking":
+			thought.WriteString(b.Thinking)
+			apart = true
+		default:
+			apart = true
+		}
+	}
+	return said.String(), thought.String()
+}
+
+type usage struct {
+	Input         transport.Count `json:"input_tokens"` // without those of the cache
+	CacheRead     transport.Count `json:"cache_read_input_tokens"`
+	CacheCreation transport.Count `json:"cache_creation_input_tokens"`
+	Output        transport.Count `json:"output_tokens"` // thinking is among them
+	OutputDetails struct {
+		Thinking transport.Count `json:"thinking_tokens"`
+	} `json:"output_tokens_details"`
+	ServerTools struct {
+		Searches transport.Count `json:"web_search_requests"`
+	} `json:"server_tool_use"`
+
+	reported bool
+}
+
+// UnmarshalJSON never fails: usage of another form is not reported.
+func (u *usage) UnmarshalJSON(raw []byte) error {
+	type fields usage
+	u.reported = json.Unmarshal(raw, (*fields)(u)) == nil
+	return nil
+}
+
+// addTo adds the usage of one part; what one of them does not report is not
+// reported.
+func (u *usage) addTo(sum providers.Usage, first bool) providers.Usage {
+	if u == nil {
+		sum.Reported = false
+		return sum
+	}
+	sum.Reported = u.reported && (first || sum.Reported)
+	sum.Input += int64(u.Input + u.CacheRead + u.CacheCreation)
+	sum.Output += int64(u.Output)
+	sum.Cached += int64(u.CacheRead)
+	sum.Reasoning += int64(u.OutputDetails.Thinking)
+	return sum
+}
+
+func (u *usage) searches() int {
+	if u == nil {
+		return 0
+	}
+	return int(u.ServerTools.Searches)
+}

@@ -1,0 +1,140 @@
+package messages
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+type object = map[string]any
+
+const (
+	// defaultMaxTokens is sent where neither the request nor what is known of the
+	// model bounds the output; the dialect requires a bound, and every model takes
+	// this one.
+	defaultMaxTokens = 4096
+	// mostSearches bounds what one request may search for.
+	mostSearches = 5
+)
+
+// compose is the body, and the fields of the request that the model does not take.
+// The request's own fields win over Extra's, also inside of output_config; encoded,
+// keys are sorted, so that the same request is the same bytes.
+func compose(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
+	body = make(object, len(req.Extra)+8)
+	maps.Copy(body, req.Extra)
+	delete(body, "stream") // the answer is read as one JSON object
+	body["model"] = req.Model
+	body["max_tokens"] = maxTokens(req, caps)
+	system, turns := split(req.Messages)
+	if system != "" {
+		body["system"] = system
+	}
+	body["messages"] = turns
+	if req.Search {
+		body["tools"] = []any{object{"type": caps.Search, "name": searchTool, "max_uses": mostSearches}}
+	}
+
+	output := object{}
+	if given, ok := req.Extra["output_config"].(object); ok {
+		maps.Copy(output, given)
+	}
+	if format == providers.JSONSchema { // the dialect has no other way
+		output["format"] = object{"type": "json_schema", "schema": req.Schema.Schema}
+	}
+	thinks, refused := addThinking(body, output, req, caps)
+	if refused {
+		dropped = append(dropped, "reasoning_effort")
+	}
+	if req.Temperature != nil {
+		if !thinks && caps.TakesTemperature(false) { // beside thinking no model takes one
+			body["temperature"] = *req.Temperature
+		} else {
+			delete(body, "temperature")
+			dropped = append(dropped, "temperature")
+		}
+	}
+	if len(output) > 0 {
+		body["output_config"] = output
+	}
+	return body, dropped
+}
+
+func maxTokens(req *providers.Request, caps providers.Capabilities) int {
+	return cmp.Or(req.MaxOutputTokens, caps.MaxOutput, defaultMaxTokens)
+}
+
+// split sets what the system says apart from the turns.
+func split(messages []providers.Message) (system string, turns []any) {
+	var said []string
+	turns = []any{}
+	for _, m := range messages {
+		if m.Role == providers.System {
+			said = append(said, m.Content)
+		} else {
+			turns = append(turns, m)
+		}
+	}
+	return strings.Join(said, "\n\n"), turns
+}
+
+// budgets are the tokens of thinking for the efforts, of models that take a number.
+var budgets = map[string]int{"minimal": 1024, "low": 4096, "medium": 8192, "high": 16384, "xhigh": 32768, "max": 32768}
+
+// leastBudget is the least that the dialect takes.
+const leastBudget = 1024
+
+// words are the efforts of models that decide themselves how much to think; the
+// others of providers.Efforts have none.
+var words = []string{"low", "medium", "high", "xhigh", "max"}
+
+// addThinking asks for the request's effort in the way of the model, of which, when
+// nothing is known, it is supposed that it decides itself how much to think, as all
+// newer ones do.
+func addThinking(body, output object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
+	effort, refused := caps.Effort(req)
+	switch {
+	case caps.Reasoning == providers.ReasoningNone:
+		return false, refused
+	case effort == "none":
+		body["thinking"] = object{"type": "disabled"}
+		return false, false
+	case caps.Reasoning == providers.ReasoningBudget:
+		return addBudget(body, req, caps, effort, refused)
+	}
+	if effort = req.ReasoningEffort; effort != "" && (refused || !slices.Contains(words, effort)) {
+		effort, refused = "", true
+	}
+	if effort == "" && !req.Reason {
+		return false, refused
+	}
+	thinking := object{"type": "adaptive"}
+	if req.Reason {
+		thinking["display"] = "summarized" // some models hide it otherwise
+	}
+	body["thinking"] = thinking
+	if effort != "" {
+		output["effort"] = effort
+	}
+	return true, refused
+}
+
+// addBudget leaves at least a fifth of max_tokens, of which thinking is a part, to
+// the answer. Where that is less than the least budget, the model does not think.
+func addBudget(body object, req *providers.Request, caps providers.Capabilities, effort string, refused bool) (bool, bool) {
+	if effort == "" && req.Reason {
+		effort = "medium"
+	}
+	if effort == "" {
+		return false, refused
+	}
+	budget := min(budgets[effort], maxTokens(req, caps)*4/5)
+	if budget < leastBudget {
+		return false, refused || req.ReasoningEffort != ""
+	}
+	body["thinking"] = object{"type": "enabled", "budget_tokens": budget}
+	return true, refused
+}
