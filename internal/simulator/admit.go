@@ -122,7 +122,11 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 func (s *Simulator) leave(c *call, ended outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
+	s.end(time.Now(), c, ended)
+}
+
+// end is leave for who has the lock.
+func (s *Simulator) end(now time.Time, c *call, ended outcome) {
 	for _, scope := range [2]*scope{s.all, s.models[c.req.model]} {
 		scope.leave(now, c, ended)
 	}

@@ -55,9 +55,11 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 	return req, nil
 }
 
-// head tells the limits as OpenAI does; those of input and output tokens, which
-// it has not, in the same manner.
-func (chat) head(h http.Header, c *call) {
+func (chat) head(h http.Header, c *call) { openaiHead(h, c) }
+
+// openaiHead tells the limits as OpenAI does; those of input and output tokens,
+// which it has not, in the same manner.
+func openaiHead(h http.Header, c *call) {
 	h.Set("X-Request-Id", c.id("req_"))
 	for _, state := range c.told {
 		suffix := strings.ReplaceAll(string(state.counted), "_", "-")
@@ -67,7 +69,9 @@ func (chat) head(h http.Header, c *call) {
 	}
 }
 
-func (chat) hint(h http.Header, how Hint, wait time.Duration) {
+func (chat) hint(h http.Header, how Hint, wait time.Duration) { openaiHint(h, how, wait) }
+
+func openaiHint(h http.Header, how Hint, wait time.Duration) {
 	h.Set("Retry-After", roundedUp(wait, time.Second))
 	if how != HintSeconds {
 		h.Set("Retry-After-Ms", roundedUp(wait, time.Millisecond))
@@ -93,6 +97,8 @@ func (chat) answer(c *call) any {
 	switch c.plan.finish {
 	case truncated, overflowing:
 		finish = "length"
+	case filtered:
+		finish = "content_filter"
 	case refused:
 		said["content"], said["refusal"] = nil, c.plan.text
 	}
@@ -121,6 +127,7 @@ var chatWords = map[Failure]words{
 	RateLimited:      {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down."},
 	QuotaDaily:       {429, "requests", "rate_limit_exceeded", "Rate limit reached for %s in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down."},
 	QuotaBilling:     {429, "insufficient_quota", "insufficient_quota", "You exceeded your current quota, please check your plan and billing details."},
+	SpendLimit:       {429, "insufficient_quota", "project_spend_limit_exceeded", "This project has reached its monthly spend limit."},
 	Overloaded:       {503, "overloaded_error", "", "The engine is currently overloaded, please try again later."},
 	ServerError:      {500, "server_error", "", "The server had an error while processing your request. Sorry about that!"},
 	FailedIn200:      {200, "server_error", "", "The server had an error while processing your request. Sorry about that!"},

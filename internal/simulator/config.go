@@ -79,9 +79,11 @@ type Behaviour struct {
 	CutRate        float64 `json:"cut_rate,omitempty"`        // share of answers cut off in the middle of the body
 	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text that is not what was asked
 	RefuseRate     float64 `json:"refuse_rate,omitempty"`     // share of answers that decline
+	FilterRate     float64 `json:"filter_rate,omitempty"`     // share of answers that a filter takes away
 	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as if the request's bound were there
 	UngroundedRate float64 `json:"ungrounded_rate,omitempty"` // share of answers without a search where one was offered
 	UnreasonedRate float64 `json:"unreasoned_rate,omitempty"` // share of answers without reasoning
+	LoseRate       float64 `json:"lose_rate,omitempty"`       // share of background jobs that nothing is known of when they are asked for
 	WithoutSchemas bool    `json:"without_schemas,omitempty"` // a JSON schema is answered 400
 	// SearchWithJSON is how search and JSON go together; empty: as in the dialect,
 	// which refuses them for Gemini before 3 and else allows them.
@@ -177,8 +179,8 @@ func (b Behaviour) validate(where string) error {
 		value float64
 	}{
 		{"fail_rate", b.FailRate}, {"hang_rate", b.HangRate}, {"cut_rate", b.CutRate}, {"malformed_rate", b.MalformedRate},
-		{"throttle_rate", b.ThrottleRate}, {"refuse_rate", b.RefuseRate}, {"truncate_rate", b.TruncateRate},
-		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate}, {"cached_share", b.CachedShare},
+		{"throttle_rate", b.ThrottleRate}, {"refuse_rate", b.RefuseRate}, {"filter_rate", b.FilterRate}, {"truncate_rate", b.TruncateRate},
+		{"ungrounded_rate", b.UngroundedRate}, {"unreasoned_rate", b.UnreasonedRate}, {"cached_share", b.CachedShare}, {"lose_rate", b.LoseRate},
 	} {
 		if !(share.value >= 0 && share.value <= 1) {
 			problems = append(problems, fmt.Errorf("%s%s: %v: want 0 to 1", where, share.name, share.value))

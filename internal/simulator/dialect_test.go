@@ -35,6 +35,17 @@ var tongues = map[string]tongue{
 			return at(body, "choices", 0, "message", "content").(string)
 		},
 	},
+	"responses": {
+		path: responsesPath, key: "Authorization", prefix: "Bearer ",
+		body: func(model, system, user string, schema json.RawMessage) map[string]any {
+			body := map[string]any{"model": model, "instructions": system, "input": []message{{"user", user}}}
+			if schema != nil {
+				body["text"] = map[string]any{"format": map[string]any{"type": "json_schema", "name": "verdict", "schema": schema}}
+			}
+			return body
+		},
+		text: func(body map[string]any) string { return at(body, "output", 0, "content", 0, "text").(string) },
+	},
 	"messages": {
 		path: messagesPath, header: []string{"Anthropic-Version", "2023-06-01"}, key: "X-Api-Key",
 		body: func(model, system, user string, schema json.RawMessage) map[string]any {

@@ -17,6 +17,7 @@ const (
 	ServerError      Failure = "server_error"
 	QuotaDaily       Failure = "quota_daily"   // of a day's requests
 	QuotaBilling     Failure = "quota_billing" // nothing is left to pay with
+	SpendLimit       Failure = "spend_limit"   // as much is spent as may be
 	ContextLength    Failure = "context_length"
 	Refused          Failure = "refused" // the prompt, before any answer
 	Auth             Failure = "auth"
@@ -28,7 +29,7 @@ const (
 )
 
 var failures = []Failure{
-	RateLimited, Overloaded, ServerError, QuotaDaily, QuotaBilling, ContextLength, Refused,
+	RateLimited, Overloaded, ServerError, QuotaDaily, QuotaBilling, SpendLimit, ContextLength, Refused,
 	Auth, ModelUnavailable, BadRequest, FailedIn200, Garbage, Loading,
 }
 

@@ -27,6 +27,7 @@ func TestChatFailures(t *testing.T) {
 		RateLimited:      {429, fmt.Sprintf(form, "Rate limit reached for careful in organization org-simulated on requests per min (RPM): Limit 60, Used 60, Requested 1. Please slow down.", "requests", `"rate_limit_exceeded"`)},
 		QuotaDaily:       {429, fmt.Sprintf(form, "Rate limit reached for careful in organization org-simulated on requests per day (RPD): Limit 200, Used 200, Requested 1. Please slow down.", "requests", `"rate_limit_exceeded"`)},
 		QuotaBilling:     {429, fmt.Sprintf(form, "You exceeded your current quota, please check your plan and billing details.", "insufficient_quota", `"insufficient_quota"`)},
+		SpendLimit:       {429, fmt.Sprintf(form, "This project has reached its monthly spend limit.", "insufficient_quota", `"project_spend_limit_exceeded"`)},
 		Overloaded:       {503, fmt.Sprintf(form, "The engine is currently overloaded, please try again later.", "overloaded_error", "null")},
 		ServerError:      {500, fmt.Sprintf(form, "The server had an error while processing your request. Sorry about that!", "server_error", "null")},
 		FailedIn200:      {200, fmt.Sprintf(form, "The server had an error while processing your request. Sorry about that!", "server_error", "null")},

@@ -189,6 +189,8 @@ func (generate) answer(c *call) any {
 	case truncated, overflowing:
 		candidate["finishReason"] = "MAX_TOKENS"
 	case refused:
+		candidate = map[string]any{"finishReason": "PROHIBITED_CONTENT", "index": 0}
+	case filtered:
 		candidate = map[string]any{"finishReason": "SAFETY", "index": 0}
 	}
 	if c.plan.found != nil {

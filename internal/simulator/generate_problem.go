@@ -12,6 +12,7 @@ var generateWords = map[Failure]words{
 	RateLimited:      {429, "RESOURCE_EXHAUSTED", "", overQuota},
 	QuotaDaily:       {429, "RESOURCE_EXHAUSTED", "", overQuota},
 	QuotaBilling:     {429, "RESOURCE_EXHAUSTED", "", "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project and billing."},
+	SpendLimit:       {429, "RESOURCE_EXHAUSTED", "", "Your project has exceeded its monthly spending cap. Please go to AI Studio at https://ai.studio/spend to manage your project spend cap."},
 	Overloaded:       {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
 	Loading:          {503, "UNAVAILABLE", "", "The model is overloaded. Please try again later."},
 	ServerError:      {500, "INTERNAL", "", "An internal error has occurred. Please retry."},

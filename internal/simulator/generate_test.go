@@ -23,6 +23,7 @@ func TestGenerateOnTheWire(t *testing.T) {
 		"mute":          {Behaviour: &Behaviour{SearchWithJSON: SearchIgnored}},
 		"lazy":          {Behaviour: &Behaviour{UngroundedRate: 1, UnreasonedRate: 1}},
 		"prim":          {Behaviour: &Behaviour{RefuseRate: 1}},
+		"filtered":      {Behaviour: &Behaviour{FilterRate: 1}},
 		"short":         {Behaviour: &Behaviour{TruncateRate: 1}},
 		"plain":         {Behaviour: &Behaviour{WithoutSchemas: true}},
 		"small":         {Behaviour: &Behaviour{ContextWindow: 7}},
@@ -79,7 +80,11 @@ func TestGenerateOnTheWire(t *testing.T) {
 		"no evidence and no effort": {"lazy", `{` + asked + searching + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`, 200, plain("lazy", "STOP", saying, 29)},
 		"declined": {
 			"prim", `{` + asked + `}`, 200,
-			`{"candidates":[{"finishReason":"SAFETY","index":0}],"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":10,"totalTokenCount":18},"modelVersion":"prim"}`,
+			`{"candidates":[{"finishReason":"PROHIBITED_CONTENT","index":0}],"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":10,"totalTokenCount":18},"modelVersion":"prim"}`,
+		},
+		"filtered": {
+			"filtered", `{` + asked + `}`, 200,
+			`{"candidates":[{"finishReason":"SAFETY","index":0}],"usageMetadata":{"promptTokenCount":8,"totalTokenCount":8},"modelVersion":"filtered"}`,
 		},
 		"truncated": {"short", `{` + asked + `}`, 200, plain("short", "MAX_TOKENS", `"This is a simulated answer. I was shown 2 words and 0 do"`, 14)},
 
@@ -131,6 +136,7 @@ func TestGenerateFailures(t *testing.T) {
 		QuotaDaily: {429, strings.ReplaceAll(
 			tell(429, "RESOURCE_EXHAUSTED", overQuota, quota("GenerateRequestsPerDayPerProjectPerModel")).body, `"34s"`, `"34.074824224s"`)},
 		QuotaBilling:  tell(429, "RESOURCE_EXHAUSTED", "Your prepayment credits are depleted. Please go to AI Studio at https://ai.studio/projects to manage your project and billing."),
+		SpendLimit:    tell(429, "RESOURCE_EXHAUSTED", "Your project has exceeded its monthly spending cap. Please go to AI Studio at https://ai.studio/spend to manage your project spend cap."),
 		Overloaded:    tell(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
 		Loading:       tell(503, "UNAVAILABLE", "The model is overloaded. Please try again later."),
 		ServerError:   tell(500, "INTERNAL", "An internal error has occurred. Please retry."),

@@ -196,7 +196,7 @@ func (messages) hint(h http.Header, _ Hint, wait time.Duration) {
 func (messages) key(h http.Header) (name, key string) { return "X-Api-Key", h.Get("X-Api-Key") }
 
 var stopReasons = map[finish]string{
-	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal", paused: "pause_turn",
+	stopped: "end_turn", truncated: "max_tokens", overflowing: "model_context_window_exceeded", refused: "refusal", filtered: "refusal", paused: "pause_turn",
 }
 
 // answer counts the cached input beside the rest.
@@ -239,11 +239,8 @@ func (c *call) blocks() []any {
 		}
 		blocks = append(blocks, map[string]any{"type": "thinking", "thinking": thinking, "signature": signature(thinking)})
 	}
-	if c.plan.finish == refused {
-		return blocks
-	}
 	text := c.plan.text
-	if c.req.search {
+	if c.req.search && c.plan.finish != refused && c.plan.finish != filtered {
 		blocks = append(blocks, c.searchBlocks()...)
 	}
 	switch half := strings.LastIndexByte(text[:len(text)/2], ' ') + 1; {

@@ -7,7 +7,7 @@ var messagesWords = map[Failure]words{
 	RateLimited:      {429, "rate_limit_error", "", "This request would exceed your organization's rate limit of 50 requests per minute."},
 	QuotaDaily:       {429, "rate_limit_error", "", "Number of requests has exceeded your daily rate limit."},
 	QuotaBilling:     {400, "invalid_request_error", "", "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing to upgrade or purchase credits."},
-	spendLimit:       {429, "rate_limit_error", "enforced_spend_limit_reached", "Your organization has reached its monthly spend limit."},
+	SpendLimit:       {429, "rate_limit_error", "enforced_spend_limit_reached", "Your organization has reached its monthly spend limit."},
 	Overloaded:       {529, "overloaded_error", "", "Overloaded"},
 	Loading:          {529, "overloaded_error", "", "Overloaded"},
 	ServerError:      {500, "api_error", "", "Internal server error"},
@@ -22,13 +22,7 @@ var messagesWords = map[Failure]words{
 	searchAndJSON:    {400, "invalid_request_error", "", "output_config.format: citations are not supported with structured outputs"},
 }
 
-// spendLimit is the form of QuotaBilling for every second prompt.
-const spendLimit Failure = "spend limit"
-
 func (messages) problem(c *call, p problem) (status int, body any) {
-	if p.failure == QuotaBilling && c.draw("billing") < 0.5 {
-		p.failure = spendLimit
-	}
 	said := messagesWords[p.failure]
 	object := map[string]any{"type": said.kind, "message": said.say(c, p)}
 	if said.code != "" {

@@ -37,8 +37,9 @@ const (
 	stopped     finish = iota
 	truncated          // by the request's bound
 	overflowing        // out of the model's context window
-	refused
-	paused // in the middle of a search, to be asked to go on
+	refused            // in words of the model
+	filtered           // by the provider, without words
+	paused             // in the middle of a search, to be asked to go on
 )
 
 const (
@@ -71,6 +72,8 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 		p.finish, text = paused, ""
 	case c.draw("refuse") < b.RefuseRate:
 		p.finish, text, p.found = refused, declined, nil
+	case c.draw("filter") < b.FilterRate:
+		p.finish, text, p.found = filtered, "", nil
 	}
 	p.text = text
 	if share := int(b.CachedShare * float64(c.req.inputTokens())); c.taken > 1 {

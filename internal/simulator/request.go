@@ -30,6 +30,9 @@ type request struct {
 	window   int    // tokens that input and output may have together, asked for; 0: the model's own
 	pausable bool   // a search may end a turn, to be asked to go on
 	paused   int    // turns of this conversation that ended so
+	// background has the call go on without its client; see job.
+	background bool
+	responses  *responsesRequest // as it was asked, in that dialect
 	// exclusive is how the model takes search beside JSON unless its Behaviour
 	// says something else.
 	exclusive SearchWithJSON

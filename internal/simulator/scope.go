@@ -25,6 +25,7 @@ type counts struct {
 	first, last                                         time.Time     // arrivals
 	used                                                spending      // by calls that have ended
 	other                                               int64         // requests of another client that were admitted
+	submitted, polled                                   int64         // background jobs, and questions about them
 }
 
 // promptCount counts the arrivals of one prompt, and those that were taken.

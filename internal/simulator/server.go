@@ -40,6 +40,7 @@ func Listen(addr string, config Config) (*Server, error) {
 
 // Close stops listening and ends every call in flight.
 func (s *Server) Close() error {
+	s.stopJobs()
 	err := s.http.Close() // hanging calls would never let a graceful shutdown end
 	if served := <-s.done; !errors.Is(served, http.ErrServerClosed) {
 		err = errors.Join(err, served)

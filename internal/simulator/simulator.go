@@ -39,6 +39,7 @@ type Simulator struct {
 	arrivals arrivals
 	keys     KeyCounts
 	lastKey  lastKey
+	jobs     jobs
 }
 
 // New makes an endpoint of a valid Config (see Config.Validate). Beside the
@@ -53,6 +54,7 @@ func New(config Config) *Simulator {
 		all:      newScope(config.Limits, now),
 		models:   map[string]*scope{},
 		arrivals: arrivals{keep: config.KeepArrivals},
+		jobs:     jobs{byID: map[string]*job{}},
 	}
 	for name := range judges {
 		s.addModel(name)
@@ -61,6 +63,9 @@ func New(config Config) *Simulator {
 		s.addModel(name)
 	}
 	s.speak("POST /v1/chat/completions", chat{})
+	s.speak("POST /v1/responses", responses{})
+	s.mux.HandleFunc("GET /v1/responses/{id}", s.poll)
+	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.cancel)
 	s.speak("POST /v1/messages", messages{})
 	s.speak("POST /v1beta/models/{call}", generate{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
@@ -115,6 +120,10 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	d.head(w.Header(), c)
 	if refused != nil {
 		fail(d, w.Header(), c, refused.problem(b.RetryAfter.at(c.draw("retry after")))).send(w)
+		return
+	}
+	if c.isJob() {
+		s.submit(w, r, c)
 		return
 	}
 	answer := c.reply(r.Context(), d, w.Header())

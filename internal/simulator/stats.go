@@ -38,7 +38,12 @@ type Counts struct {
 	// in flight, or "throttled".
 	RejectedBy    map[string]int64 `json:"rejected_by,omitempty"`
 	OtherRequests int64            `json:"other_requests,omitempty"` // admitted, of another client
-	Limits        []LimitCounts    `json:"limits,omitempty"`
+	// Submitted are background jobs that were begun; they are in flight until they
+	// end. Polled are questions about them, cancellations among them, which count
+	// towards no limit.
+	Submitted int64         `json:"submitted,omitempty"`
+	Polled    int64         `json:"polled,omitempty"`
+	Limits    []LimitCounts `json:"limits,omitempty"`
 }
 
 // LimitCounts are those of one rate, in the order requests, tokens,
@@ -88,6 +93,8 @@ func (s *scope) snapshot(now time.Time) Counts {
 		InputTokens:     int64(s.counts.used.input),
 		OutputTokens:    int64(s.counts.used.output),
 		OtherRequests:   s.counts.other,
+		Submitted:       s.counts.submitted,
+		Polled:          s.counts.polled,
 		RejectedBy:      maps.Clone(s.counts.rejectedBy),
 	}
 	for _, l := range s.limits {
