@@ -1,0 +1,21 @@
+package messages
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
+)
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	providertest.Run(t, providertest.Dialect{
+		New: func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
+			return New(Config{BaseURL: url, HTTPClient: client, Capabilities: caps})
+		},
+		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Search: "web_search_20250305", Reasoning: providers.ReasoningAdaptive},
+		KeyHeader:    "X-Api-Key",
+		Extra:        map[string]any{"metadata": map[string]any{"user_id": providertest.Mark}, "messages": "none", "system": "none"},
+	})
+}
