@@ -57,6 +57,13 @@ var tongues = map[string]tongue{
 		},
 		text: func(body map[string]any) string { return at(body, "content", 0, "text").(string) },
 	},
+	"ollama": {
+		path: ollamaPath, key: "Authorization", prefix: "Bearer ",
+		body: func(model, system, user string, schema json.RawMessage) map[string]any {
+			return map[string]any{"model": model, "messages": []message{{"system", system}, {"user", user}}, "format": schema, "stream": false}
+		},
+		text: func(body map[string]any) string { return at(body, "message", "content").(string) },
+	},
 	"generate": {
 		path: "/v1beta/models/%s:generateContent", key: "X-Goog-Api-Key",
 		body: func(_, system, user string, schema json.RawMessage) map[string]any {

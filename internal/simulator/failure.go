@@ -89,8 +89,8 @@ const day = 24 * time.Hour
 const wreck = "<!doctype html>\n<title>One moment, please</title>\n<p>You will be with us shortly.</p>\n"
 
 // words are how a dialect tells a failure. The message of one about too much
-// input has two numbers, what there was and what there may be; another may have
-// the model.
+// input may have two numbers, what there was and what there may be; another the
+// model.
 type words struct {
 	status     int
 	kind, code string // the latter may be empty
@@ -103,7 +103,7 @@ func (w words) say(c *call, p problem) string {
 	switch {
 	case p.message != "":
 		return p.message
-	case p.failure == ContextLength:
+	case p.failure == ContextLength && strings.Contains(w.message, "%"):
 		has, most := c.excess()
 		return fmt.Sprintf(w.message, has, most)
 	case strings.Contains(w.message, "%s"):

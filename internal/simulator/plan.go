@@ -93,6 +93,8 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 func (c *call) impossible() Failure {
 	b := c.behaviour
 	switch {
+	case len(c.req.messages) == 0: // where a dialect takes that
+		return Loading
 	case b.WithoutSchemas && c.req.schema != "":
 		return withoutSchema
 	case c.req.search && c.req.json && c.together() == SearchRefused:
@@ -116,7 +118,12 @@ func (c *call) excess() (has, most int) {
 }
 
 // window is that of the model for this request; 0: without an end.
-func (c *call) window() int { return cmp.Or(c.req.window, c.behaviour.ContextWindow) }
+func (c *call) window() int {
+	if own := c.behaviour.ContextWindow; own > 0 && c.req.window > 0 {
+		return min(own, c.req.window)
+	}
+	return max(c.req.window, c.behaviour.ContextWindow)
+}
 
 // reason has the plan use tokens for the text and for what comes before it.
 func (p *plan) reason(c *call) {

@@ -67,6 +67,7 @@ func New(config Config) *Simulator {
 	s.mux.HandleFunc("GET /v1/responses/{id}", s.poll)
 	s.mux.HandleFunc("POST /v1/responses/{id}/cancel", s.cancel)
 	s.speak("POST /v1/messages", messages{})
+	s.speak("POST /api/chat", ollama{})
 	s.speak("POST /v1beta/models/{call}", generate{})
 	s.mux.HandleFunc("GET /stats", func(w http.ResponseWriter, _ *http.Request) {
 		reply{status: http.StatusOK, body: []byte(encode(s.Stats()))}.send(w)

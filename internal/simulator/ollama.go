@@ -1,0 +1,140 @@
+package simulator
+
+import (
+	"cmp"
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ollama is the dialect of Ollama's own interface.
+type ollama struct{}
+
+// contextTokens are what Ollama gives a prompt that asks for no more.
+const contextTokens = 4096
+
+// ollamaRequest has what is looked at; Ollama passes over the rest.
+type ollamaRequest struct {
+	Model    string          `json:"model"`
+	Messages []message       `json:"messages"`
+	Format   json.RawMessage `json:"format"`
+	Think    any             `json:"think"`  // whether, or how hard
+	Stream   *bool           `json:"stream"` // nil: as if true
+	Truncate *bool           `json:"truncate"`
+	Shift    *bool           `json:"shift"`
+	Options  struct {
+		NumPredict int `json:"num_predict"`
+		NumCtx     int `json:"num_ctx"`
+	} `json:"options"`
+}
+
+func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
+	var asked ollamaRequest
+	err := json.Unmarshal(body, &asked)
+	format := strings.TrimSpace(string(asked.Format))
+	req := &request{
+		model:    asked.Model,
+		messages: asked.Messages,
+		bound:    max(asked.Options.NumPredict, 0),
+		json:     format != "" && format != "null" && format != `""`,
+		reason:   asked.Think != nil && asked.Think != false,
+		shown:    true,
+	}
+	if strings.HasPrefix(format, "{") {
+		req.schema = format
+	}
+	asked.fit(req)
+	switch {
+	case err != nil:
+		return req, err
+	case asked.Model == "":
+		return req, complain("model is required")
+	case asked.Stream == nil || *asked.Stream:
+		return req, complain("the simulator does not stream, which is what Ollama does unless stream is false")
+	case req.json && req.schema == "" && format != `"json"`:
+		return req, complain("invalid format: %s; expected \"json\" or a valid JSON Schema object", format)
+	}
+	return req, nil
+}
+
+// fit has a conversation fit into the context. What does not is forgotten without
+// a word, the oldest first, unless the request forbids it.
+func (r *ollamaRequest) fit(req *request) {
+	window := cmp.Or(r.Options.NumCtx, contextTokens)
+	over := req.inputTokens() > window
+	if keep := r.Truncate != nil && !*r.Truncate; over && keep || !over && r.Shift != nil && !*r.Shift {
+		req.window = window
+		return
+	}
+	for len(req.messages) > 1 && req.inputTokens() > window {
+		oldest := slices.IndexFunc(req.messages[:len(req.messages)-1], func(m message) bool { return m.Role != "system" })
+		req.messages = slices.Delete(slices.Clone(req.messages), max(oldest, 0), max(oldest, 0)+1)
+	}
+	if over := 4 * (req.inputTokens() - window); over > 0 {
+		last := &req.messages[len(req.messages)-1]
+		last.Content = strings.ToValidUTF8(last.Content[min(over, len(last.Content)):], "")
+	}
+}
+
+// head: Ollama tells nothing of limits.
+func (ollama) head(http.Header, *call) {}
+
+// hint: nor when to come back.
+func (ollama) hint(http.Header, Hint, time.Duration) {}
+
+func (ollama) key(h http.Header) (name, key string) { return bearer(h) }
+
+// answer counts of the prompt what is not cached, and leaves counts of 0 out.
+func (ollama) answer(c *call) any {
+	took := time.Since(c.admitted)
+	said := map[string]string{"role": "assistant", "content": c.plan.text}
+	if c.plan.thoughts != "" {
+		said["thinking"] = c.plan.thoughts
+	}
+	body := c.ollamaBody(said, "stop")
+	if c.plan.finish == truncated || c.plan.finish == overflowing {
+		body["done_reason"] = "length"
+	}
+	body["total_duration"], body["eval_duration"] = took, took
+	if read := c.spends.input - c.plan.cached; read > 0 {
+		body["prompt_eval_count"] = read
+	}
+	if c.spends.output > 0 {
+		body["eval_count"] = c.spends.output
+	}
+	return body
+}
+
+func (c *call) ollamaBody(said map[string]string, reason string) map[string]any {
+	return map[string]any{
+		"model": c.req.model, "created_at": time.Now().UTC().Format(time.RFC3339Nano),
+		"message": said, "done": true, "done_reason": reason,
+	}
+}
+
+var ollamaWords = map[Failure]words{
+	RateLimited:      {429, "", "", "too many requests"},
+	QuotaDaily:       {429, "", "", "you've reached your daily usage limit, please try again tomorrow"},
+	QuotaBilling:     {402, "", "", "payment required"},
+	SpendLimit:       {402, "", "", "payment required"},
+	Overloaded:       {503, "", "", "server busy, please try again.  maximum pending requests exceeded"},
+	ServerError:      {500, "", "", "llama runner process has terminated: exit status 2"},
+	FailedIn200:      {200, "", "", "an error was encountered while running the model: unexpected EOF"},
+	ContextLength:    {400, "", "", "the input length exceeds the context length"},
+	Auth:             {401, "", "", "unauthorized"},
+	keyMissing:       {401, "", "", "unauthorized"},
+	ModelUnavailable: {404, "", "", "model '%s' not found"},
+	BadRequest:       {400, "", "", "invalid options: temperature"},
+	Refused:          {400, "", "", "this request is refused"},
+	withoutSchema:    {400, "", "", "invalid format: a JSON Schema object is not supported by this model"},
+}
+
+func (ollama) problem(c *call, p problem) (status int, body any) {
+	if p.failure == Loading {
+		return http.StatusOK, c.ollamaBody(map[string]string{"role": "assistant", "content": ""}, "load")
+	}
+	said := ollamaWords[p.failure]
+	return cmp.Or(p.status, said.status), map[string]string{"error": said.say(c, p)}
+}
