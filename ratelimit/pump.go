@@ -172,18 +172,6 @@ func (p *pump) place(c *call) {
 	g.gather()
 }
 
-// follow has a line that was empty wait for a full limit for which another line
-// of this worker waits, without asking: its place is kept for every call.
-func (p *pump) follow(g *gate, now time.Time) {
-	for _, other := range p.gates {
-		if other.bound != nil && other.bound.way == byLeases && other.due.After(now) &&
-			p.lines[other.bound.id] != nil && holds(g.rules, other.bound.id) {
-			g.bound, g.due = other.bound, other.due
-			return
-		}
-	}
-}
-
 // discard takes a call that was withdrawn out of its line.
 func (p *pump) discard(c *call) {
 	if c.gate == nil {
@@ -202,20 +190,6 @@ func (p *pump) undo(c *call) {
 			reserved: c.reserves(), written: make(chan struct{}),
 		})
 	}
-}
-
-// hurry makes the calls due that wait for one of these limits, when the end of a
-// lease may free it.
-func (p *pump) hurry(rules []*rule) {
-	for _, g := range p.gates {
-		if g.bound != nil && (g.bound.leased() || g.bound.way == byWindow) && holds(rules, g.bound.id) {
-			g.due = time.Time{}
-		}
-	}
-}
-
-func holds(rules []*rule, id string) bool {
-	return slices.ContainsFunc(rules, func(r *rule) bool { return r.id == id })
 }
 
 // load reads the registry and puts every waiting call into its line anew.
@@ -275,8 +249,8 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 			}
 			if !g.lingers.After(now) {
 				g.open()
-			} else if next.IsZero() || g.lingers.Before(next) {
-				next = g.lingers
+			} else {
+				next = sooner(next, g.lingers)
 			}
 			continue
 		}
@@ -287,9 +261,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 		if g.bound == nil {
 			riding = append(riding, g)
 		}
-		if next.IsZero() || g.due.Before(next) {
-			next = g.due
-		}
+		next = sooner(next, g.due)
 	}
 	if len(due) > 0 || len(p.releases) > 0 && !now.Before(p.releaseBy) {
 		due = append(due, riding...)
@@ -297,8 +269,8 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	b := &batch{}
 	if len(due) > 0 || !now.Before(p.releaseBy) {
 		b.end(p.releases[:min(len(p.releases), releasesPerScript)])
-	} else if len(p.releases) > 0 && (next.IsZero() || p.releaseBy.Before(next)) {
-		next = p.releaseBy
+	} else if len(p.releases) > 0 {
+		next = sooner(next, p.releaseBy)
 	}
 	// While releases are left over none may be overtaken by a call of its id.
 	if len(due) == 0 || len(b.releases) == len(p.releases) {
@@ -308,8 +280,16 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	if b.empty() {
 		return nil, next
 	}
-	p.describe(b)
+	p.describe(b, now)
 	return b, time.Time{}
+}
+
+// sooner is the earlier of two times, the zero time being never.
+func sooner(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // ask puts the first calls of the gates that are due into the batch. The one
@@ -327,64 +307,8 @@ func (p *pump) ask(b *batch, due []*gate, now time.Time) {
 	}
 }
 
-// leaveLines adds the limits for which no call waits here any more: this worker
-// leaves their lines, and the next is called in its place.
-func (p *pump) leaveLines(b *batch) {
-	for _, of := range []map[string]*rule{p.lines, p.woken} {
-		for id, r := range of {
-			if !p.standsFor(id) {
-				b.touch(r)
-			}
-		}
-	}
-}
-
-// waitsFor says whether a call of a gate that b does not ask for waits for a
-// limit.
-func (p *pump) waitsFor(id string, b *batch) bool {
-	for _, g := range p.gates {
-		if g.calls.Len() > 0 && g.standsFor(id) && !b.asksFor(g) {
-			return true
-		}
-	}
-	return false
-}
-
-// standsFor says whether a line of this worker, empty or not, stands before a
-// limit.
-func (p *pump) standsFor(id string) bool {
-	for _, g := range p.gates {
-		if g.standsFor(id) {
-			return true
-		}
-	}
-	return false
-}
-
-// keepsFor says whether this worker is to keep its place before a limit though no
-// call may be left that waits for it.
-func (p *pump) keepsFor(id string, b *batch) bool {
-	for _, g := range p.gates {
-		if g.standsFor(id) && (g.calls.Len() == 0 || b.asksFor(g)) {
-			return true
-		}
-	}
-	return false
-}
-
-// agedFor says whether a call has waited long for a limit.
-func (p *pump) agedFor(id string) bool {
-	now := time.Now()
-	for _, g := range p.gates {
-		if g.standsFor(id) && g.aged(now) {
-			return true
-		}
-	}
-	return false
-}
-
 // describe fills in what the script wants to know about each limit.
-func (p *pump) describe(b *batch) {
+func (p *pump) describe(b *batch, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range b.rules {
@@ -394,10 +318,12 @@ func (p *pump) describe(b *batch) {
 			r.rule = p.registry.byID[r.id]
 		}
 		r.held = p.held[r.id]
-		r.waits = p.waitsFor(r.id, b)
-		r.aged = r.waits && p.agedFor(r.id)
 		r.woken = p.woken[r.id] != nil
-		r.stays = r.way == byLeases && p.keepsFor(r.id, b)
+		// Calls that b does not ask for wait on, whatever it comes to.
+		r.waits = p.anyBefore(r.id, func(g *gate) bool { return g.calls.Len() > 0 && !b.asksFor(g) })
+		r.aged = r.waits && p.anyBefore(r.id, func(g *gate) bool { return g.aged(now) })
+		// The place is kept though no call may be left that waits for it.
+		r.stays = r.way == byLeases && p.anyBefore(r.id, func(g *gate) bool { return g.calls.Len() == 0 || b.asksFor(g) })
 	}
 }
 
@@ -434,20 +360,6 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.spread(g, o.groups[i], o.now, sent, now)
 	}
 	return nil
-}
-
-// stay notes for empty lines before a limit whether their place was kept: what
-// fell free meanwhile went to others, or the next call need not wait.
-func (p *pump) stay(id string, kept bool, now time.Time) {
-	for _, g := range p.gates {
-		switch {
-		case g.calls.Len() > 0 || !g.standsFor(id):
-		case kept:
-			g.due = now.Add(patience)
-		default:
-			g.open()
-		}
-	}
 }
 
 // spread tells the calls of a gate what became of them.
