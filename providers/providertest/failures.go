@@ -33,7 +33,7 @@ func failures(t *testing.T, d Dialect) {
 		{simulator.Auth, []providers.Class{providers.Auth}, false, false},
 		{simulator.ModelUnavailable, []providers.Class{providers.ModelUnavailable}, false, false},
 		{simulator.BadRequest, []providers.Class{providers.BadRequest}, false, false},
-		{simulator.FailedIn200, []providers.Class{providers.Transient}, false, true},
+		{simulator.FailedIn200, []providers.Class{providers.Transient, providers.RateLimited}, false, true},
 		{simulator.Garbage, []providers.Class{providers.Transient}, false, true},
 		{simulator.Loading, []providers.Class{providers.Overloaded, providers.Transient}, false, false},
 	} {

@@ -88,6 +88,8 @@ func Run(t *testing.T, d Dialect) {
 type site struct {
 	*simulator.Simulator
 	provider providers.Provider
+	url      string
+	client   *http.Client
 	arrived  chan struct{} // one for each request, as it arrives
 
 	mu       sync.Mutex
@@ -121,14 +123,20 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(s.receive))
 	server.Config.ConnState = s.count
 	server.Start()
-	client := transport.NewClient(16)
+	s.url, s.client = server.URL, transport.NewClient(16)
 	t.Cleanup(func() {
-		client.CloseIdleConnections()
+		s.client.CloseIdleConnections()
 		s.waitForNoConnection(t)
 		server.Close()
 	})
-	var err error
-	s.provider, err = d.New(server.URL, client, func(model string) providers.Capabilities {
+	s.provider = s.make(t, d)
+	return s
+}
+
+// make is a new provider for the site.
+func (s *site) make(t *testing.T, d Dialect) providers.Provider {
+	t.Helper()
+	provider, err := d.New(s.url, s.client, func(model string) providers.Capabilities {
 		if model != d.Model {
 			t.Errorf("the capabilities of %q are asked, want %q", model, d.Model)
 		}
@@ -137,7 +145,7 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return provider
 }
 
 func (s *site) receive(w http.ResponseWriter, r *http.Request) {
