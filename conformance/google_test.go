@@ -186,14 +186,15 @@ func TestGooglesSDKReadsSimulatedAnswers(t *testing.T) {
 			settings: &genai.GenerateContentConfig{Tools: []*genai.Tool{{GoogleSearch: &genai.GoogleSearch{}}}},
 		},
 		"truncated": {text: prompt, settings: &genai.GenerateContentConfig{MaxOutputTokens: 4}, finish: genai.FinishReasonMaxTokens, contains: "This is"},
-		"refused":   {text: prompt, behaviour: simulator.Behaviour{RefuseRate: 1}, finish: genai.FinishReasonSafety},
+		"refused":   {text: prompt, behaviour: simulator.Behaviour{RefuseRate: 1}, finish: genai.FinishReasonProhibitedContent},
+		"filtered":  {text: prompt, behaviour: simulator.Behaviour{FilterRate: 1}, finish: genai.FinishReasonSafety},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			client := httpClient(t)
 			kept := &keeping{through: client.Transport}
 			client.Transport = kept
-			server := simulated(t, simulator.Config{Behaviour: test.behaviour})
+			server := simulated(t, simulator.Config{Keys: []string{key}, Behaviour: test.behaviour})
 			answer, err := googleThrough(t, server.URL, client).GenerateContent(t.Context(), "careful", genai.Text(test.text), test.settings)
 			if err != nil {
 				t.Fatal(err)
@@ -210,7 +211,7 @@ func TestGooglesSDKReadsSimulatedAnswers(t *testing.T) {
 			if shown != test.thoughts || usage.ThoughtsTokenCount > 0 != test.thoughts {
 				t.Errorf("got %s, want thoughts: %v", kept.body, test.thoughts)
 			}
-			if usage.PromptTokenCount == 0 || usage.CandidatesTokenCount == 0 || usage.ToolUsePromptTokenCount > 0 != test.searches ||
+			if usage.PromptTokenCount == 0 || usage.CandidatesTokenCount == 0 && test.contains != "" || usage.ToolUsePromptTokenCount > 0 != test.searches ||
 				usage.TotalTokenCount != usage.PromptTokenCount+usage.CandidatesTokenCount+usage.ThoughtsTokenCount+usage.ToolUsePromptTokenCount {
 				t.Errorf("usage: got %s", kept.body)
 			}

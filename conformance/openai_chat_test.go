@@ -163,11 +163,13 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			text: prompt, finish: "length", contains: "This is",
 			params: func(p *openai.ChatCompletionNewParams) { p.MaxCompletionTokens = openai.Int(4) },
 		},
-		"refused": {text: prompt, behaviour: simulator.Behaviour{RefuseRate: 1}, finish: "stop", contains: "cannot help", refused: true},
+		"refused":  {text: prompt, behaviour: simulator.Behaviour{RefuseRate: 1}, finish: "stop", contains: "cannot help", refused: true},
+		"filtered": {text: prompt, behaviour: simulator.Behaviour{FilterRate: 1}, finish: "content_filter"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			server := simulated(t, simulator.Config{
+				Keys:      []string{key},
 				Behaviour: test.behaviour,
 				Limits:    simulator.Limits{Requests: simulator.Rates{{N: 10, Window: time.Minute}}},
 			})
@@ -181,7 +183,7 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			faithful(t, completion)
+			faithful(t, completion, nil)
 			if len(completion.Choices) != 1 || completion.Model != "careful" {
 				t.Fatalf("got %s", completion.RawJSON())
 			}
@@ -193,7 +195,7 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			if choice.FinishReason != test.finish || !strings.Contains(said, test.contains) || silent != "" {
 				t.Errorf("got %s, want %q said and %q", completion.RawJSON(), test.contains, test.finish)
 			}
-			if usage.PromptTokens == 0 || usage.CompletionTokens == 0 || usage.TotalTokens != usage.PromptTokens+usage.CompletionTokens ||
+			if usage.PromptTokens == 0 || usage.CompletionTokens == 0 && test.contains != "" || usage.TotalTokens != usage.PromptTokens+usage.CompletionTokens ||
 				usage.CompletionTokensDetails.ReasoningTokens > 0 != test.reasoning {
 				t.Errorf("usage: got %s", usage.RawJSON())
 			}
@@ -300,9 +302,12 @@ func openaiFailed(t *testing.T, err error, want openai.Error) http.Header {
 	if !errors.As(err, &got) {
 		t.Fatalf("got %v, want an API error", err)
 	}
-	faithful(t, got)
+	faithful(t, got, nil)
 	if got.StatusCode != want.StatusCode || got.Type != want.Type || got.Code != want.Code || !strings.Contains(got.Message, want.Message) {
 		t.Errorf("got %d %s, want %d, type %q, code %q and %q in the message", got.StatusCode, got.RawJSON(), want.StatusCode, want.Type, want.Code, want.Message)
+	}
+	if got.Response.Header.Get("X-Request-Id") == "" {
+		t.Error("no request id")
 	}
 	return got.Response.Header
 }

@@ -20,7 +20,8 @@ import (
 const key = "sk-test-key"
 
 // wire is a request taken apart: "path", "query.…", "header.…" and, for each value
-// in the JSON body, "body." and the way to it ("body.messages.0.role").
+// in the JSON body, "body." and the way to it ("body.messages.0.role"). A text
+// stands for a list of one block of text, as in every dialect that has such blocks.
 type wire map[string]any
 
 func wireOf(r *http.Request) (wire, error) {
@@ -55,6 +56,10 @@ func (w wire) add(place string, value any) {
 			w.add(place+"."+name, inner)
 		}
 	case []any:
+		if text, ok := onlyText(v); ok {
+			w[place] = text
+			return
+		}
 		if len(v) == 0 {
 			w[place] = "[]"
 		}
@@ -64,6 +69,15 @@ func (w wire) add(place string, value any) {
 	default:
 		w[place] = v
 	}
+}
+
+// onlyText is the text of a list of one block of text.
+func onlyText(list []any) (text any, ok bool) {
+	if len(list) != 1 {
+		return nil, false
+	}
+	block, _ := list[0].(map[string]any)
+	return block["text"], len(block) == 2 && block["type"] == "text"
 }
 
 // take removes the values in places that match a pattern of path.Match.
@@ -144,6 +158,16 @@ func sameRequests(t *testing.T, answers []string, sdk, ours func(url string) err
 // reasons say why the two sides differ, by the places in which they do (patterns
 // of path.Match, by which * stands for anything).
 type reasons map[string]string
+
+// about reports whether there is a reason for a place.
+func (r reasons) about(place string) bool {
+	for pattern := range r {
+		if ok, _ := path.Match(pattern, place); ok {
+			return true
+		}
+	}
+	return false
+}
 
 // with are these and others.
 func (r reasons) with(others reasons) reasons {

@@ -210,11 +210,17 @@ func (messages) answer(c *call) any {
 		"cache_creation_input_tokens": c.plan.cachedNow,
 		"cache_read_input_tokens":     c.plan.cached,
 		"output_tokens":               c.spends.output,
-		"server_tool_use":             map[string]int{"web_search_requests": searches},
+		"cache_creation":              map[string]int{"ephemeral_5m_input_tokens": c.plan.cachedNow, "ephemeral_1h_input_tokens": 0},
+		"server_tool_use":             map[string]int{"web_search_requests": searches, "web_fetch_requests": 0},
 		"service_tier":                "standard",
+		"inference_geo":               "global",
 	}
 	if c.plan.reasoning > 0 {
 		usage["output_tokens_details"] = map[string]int{"thinking_tokens": c.plan.reasoning}
+	}
+	var details any
+	if stopReasons[c.plan.finish] == "refusal" {
+		details = map[string]any{"type": "refusal", "category": nil, "explanation": nil}
 	}
 	return map[string]any{
 		"id":            c.id("msg_"),
@@ -224,6 +230,7 @@ func (messages) answer(c *call) any {
 		"content":       c.blocks(),
 		"stop_reason":   stopReasons[c.plan.finish],
 		"stop_sequence": nil,
+		"stop_details":  details,
 		"usage":         usage,
 	}
 }
@@ -277,9 +284,9 @@ func (c *call) searchBlocks() []any {
 	default:
 		return nil
 	}
-	id := c.id("srvtoolu_")
+	id, model := c.id("srvtoolu_"), map[string]string{"type": "direct"} // and not a program that it wrote
 	return []any{
-		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}},
-		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result},
+		map[string]any{"type": "server_tool_use", "id": id, "name": "web_search", "input": map[string]string{"query": c.req.topic()}, "caller": model},
+		map[string]any{"type": "web_search_tool_result", "tool_use_id": id, "content": result, "caller": model},
 	}
 }

@@ -16,8 +16,8 @@ const (
 	// firstHalf and secondHalf are the two blocks of an answer that cites.
 	firstHalf  = `"This is a simulated answer. I was shown 2 words and 0 "`
 	secondHalf = `"documents, and no verdict was asked that I know how to give."`
-	searched   = `{"type":"server_tool_use","id":"srvtoolu","name":"web_search","input":{"query":"Say something."}},
-		{"type":"web_search_tool_result","tool_use_id":"srvtoolu","content":[
+	searched   = `{"type":"server_tool_use","id":"srvtoolu","name":"web_search","input":{"query":"Say something."},"caller":{"type":"direct"}},
+		{"type":"web_search_tool_result","tool_use_id":"srvtoolu","caller":{"type":"direct"},"content":[
 		{"type":"web_search_result","url":"https://library.example/78f8044a78b0e79f","title":"A page of the library","encrypted_content":"sealed","page_age":null},
 		{"type":"web_search_result","url":"https://gazette.example/d89a7e7d5254b73f","title":"A page of the gazette","encrypted_content":"sealed","page_age":null}]}`
 	citations = `{"type":"web_search_result_location","url":"https://library.example/78f8044a78b0e79f","title":"A page of the library","encrypted_index":"sealed","cited_text":"This page is made up, as everything that the simulator finds."},
@@ -62,10 +62,14 @@ func TestMessagesOnTheWire(t *testing.T) {
 	const (
 		asked     = `"messages":[{"role":"user","content":"Say something."}]`
 		searching = `,"tools":[{"type":"web_search_20250305","name":"web_search","max_uses":3}]`
-		form      = `{"type":"message","role":"assistant","model":%q,"content":[%s],"stop_reason":%q,"stop_sequence":null,
-			"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":0,"output_tokens":%d%s,"server_tool_use":{"web_search_requests":%d},"service_tier":"standard"}}`
+		form      = `{"type":"message","role":"assistant","model":%q,"content":[%s],"stop_reason":%q,"stop_sequence":null,"stop_details":null,
+			"usage":{"input_tokens":%d,"cache_creation_input_tokens":%d,"cache_read_input_tokens":0,"output_tokens":%d%s,"server_tool_use":{"web_search_requests":%d,"web_fetch_requests":0},
+			"cache_creation":{"ephemeral_5m_input_tokens":%[5]d,"ephemeral_1h_input_tokens":0},"service_tier":"standard","inference_geo":"global"}}`
 	)
 	text := func(text string) string { return `{"type":"text","text":` + text + `}` }
+	refusal := func(answer string) string {
+		return strings.Replace(answer, `"stop_details":null`, `"stop_details":{"type":"refusal","category":null,"explanation":null}`, 1)
+	}
 	wrong := func(message string) string {
 		return fmt.Sprintf(`{"type":"error","error":{"type":"invalid_request_error","message":%q}}`, message)
 	}
@@ -92,8 +96,8 @@ func TestMessagesOnTheWire(t *testing.T) {
 			`{"model":"careful","max_tokens":100,` + asked + searching + `}`, 200,
 			fmt.Sprintf(form, "careful", searched+`,`+text(firstHalf)+`,{"type":"text","text":`+secondHalf+`,"citations":[`+citations+`]}`, "end_turn", 50, 0, 29, "", 1),
 		},
-		"declined":          {`{"model":"prim","max_tokens":100,` + asked + `}`, 200, fmt.Sprintf(form, "prim", text(`"I'm sorry, but I cannot help with that."`), "refusal", 8, 0, 10, "", 0)},
-		"filtered":          {`{"model":"filtered","max_tokens":100,` + asked + `}`, 200, fmt.Sprintf(form, "filtered", "", "refusal", 8, 0, 0, "", 0)},
+		"declined":          {`{"model":"prim","max_tokens":100,` + asked + `}`, 200, refusal(fmt.Sprintf(form, "prim", text(`"I'm sorry, but I cannot help with that."`), "refusal", 8, 0, 10, "", 0))},
+		"filtered":          {`{"model":"filtered","max_tokens":100,` + asked + `}`, 200, refusal(fmt.Sprintf(form, "filtered", "", "refusal", 8, 0, 0, "", 0))},
 		"cut by its bound":  {`{"model":"careful","max_tokens":3,` + asked + `}`, 200, fmt.Sprintf(form, "careful", text(`"This is a si"`), "max_tokens", 8, 0, 3, "", 0)},
 		"out of the window": {`{"model":"small","max_tokens":100,` + asked + `}`, 200, fmt.Sprintf(form, "small", text(`"This is a simula"`), "model_context_window_exceeded", 8, 0, 4, "", 0)},
 

@@ -109,6 +109,7 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	req, err := receive(d, w, r)
 	b := s.behaviour(req.model)
 	stray := &call{req: req, behaviour: b}
+	d.head(w.Header(), stray)
 	if wrong := s.checkKey(d, r.Header); wrong != "" {
 		fail(d, w.Header(), stray, problem{failure: wrong}).send(w)
 		return
