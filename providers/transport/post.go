@@ -29,12 +29,13 @@ type Post struct {
 	Method string       // "POST" when empty
 	Path   string       // below the base URL; what is no part of the path stands in it escaped
 	Header http.Header  // the dialect's own, with the key in it
-	Key    string       // struck out of every error, should the other side repeat it
+	Key    string       // struck out of whatever the other side says
 	Body   []byte       // JSON; empty: none is sent
 	Ready  func() error // as in providers.Request
 }
 
-// Answer is a whole response with a 2xx status.
+// Answer is a whole response with a 2xx status. The key of its request is struck
+// out of it, should the other side have repeated it.
 type Answer struct {
 	Body      []byte
 	Header    http.Header // rate limits and request id only
@@ -86,7 +87,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	defer resp.Body.Close()
 	answer := &Answer{
 		Header:    keep(resp.Header),
-		RequestID: requestID(resp.Header),
+		RequestID: strike(requestID(resp.Header), p.Key),
 		status:    resp.StatusCode,
 		key:       p.Key,
 		sent:      sent(resp.Header),
@@ -99,6 +100,9 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	tooLong := len(answer.Body) > limit
 	answer.Body = answer.Body[:min(len(answer.Body), limit)]
+	if p.Key != "" && bytes.Contains(answer.Body, []byte(p.Key)) {
+		answer.Body = []byte(strike(string(answer.Body), p.Key))
+	}
 	switch {
 	case err != nil && (ok || ctx.Err() != nil):
 		failed := interrupted(ctx, err, true, p.Key)
@@ -127,7 +131,8 @@ func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 	return a.fail(class, "", message)
 }
 
-// fail is an error about this answer, with the key struck out of it.
+// fail is an error about this answer, with the key struck out of it: what was
+// decoded out of a body may have the key that the body spells otherwise.
 func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
 	return &providers.Error{
 		Class:       class,

@@ -169,6 +169,17 @@ func TestDoNeverShowsTheKey(t *testing.T) {
 	if failed.Message != "Incorrect API key provided: [key]" {
 		t.Errorf("message: got %q", failed.Message)
 	}
+	parrot := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", r.Header.Get("Authorization"))
+		fmt.Fprintf(w, `{"you sent":%q}`, r.Header.Get("Authorization"))
+	})
+	answer, err := newClient(t, parrot.URL).Do(t.Context(), post())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.RequestID != "Bearer [key]" || string(answer.Body) != `{"you sent":"Bearer [key]"}` {
+		t.Errorf("a good answer: got %q of request %q, want neither with the key", answer.Body, answer.RequestID)
+	}
 	nowhere := "http://127.0.0.1:1/v1?token=" + key
 	if failed := fails(t.Context(), t, newClient(t, nowhere)); strings.Contains(failed.Error(), "token") {
 		t.Errorf("the error repeats the URL: %v", failed)
