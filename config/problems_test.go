@@ -84,7 +84,7 @@ func TestProblems(t *testing.T) {
 			later("4:9: retry.max_retries") + "\n" +
 				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},
 		{"later dialect", minimal + "providers: {x: {dialect: ollama, base_url: \"http://x/v1\"}}\n", nil,
-			"eval.yaml:4:26: providers.x.dialect: ollama is not available in this version; use chat or responses or generate"},
+			"eval.yaml:4:26: providers.x.dialect: ollama is not available in this version; use chat or responses or messages or generate"},
 
 		{"no criteria", docs + judge + "single: {}\n", nil,
 			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},

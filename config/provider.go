@@ -14,10 +14,10 @@ import (
 
 // laterProviders are known by name and come with later versions: openaidp's
 // research runs in the background, which no worker waits for yet.
-var laterProviders = []string{"openaidp", "anthropic", "ollama"}
+var laterProviders = []string{"openaidp", "ollama"}
 
 // laterDialects come with later versions.
-var laterDialects = []string{"messages", "ollama"}
+var laterDialects = []string{"ollama"}
 
 // builtIn are the providers that this version can call without configuration.
 func builtIn() map[string]catalog.Entry {

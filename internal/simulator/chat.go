@@ -85,8 +85,11 @@ func roundedUp(d, unit time.Duration) string {
 
 func (chat) key(h http.Header) (name, key string) { return bearer(h) }
 
-// bearer is the key of an Authorization header.
+// bearer is the key of an Authorization header, or of Azure's own.
 func bearer(h http.Header) (name, key string) {
+	if key := h.Get("Api-Key"); key != "" {
+		return "Api-Key", key
+	}
 	key, _ = strings.CutPrefix(h.Get("Authorization"), "Bearer ")
 	return "Authorization", key
 }

@@ -11,13 +11,14 @@ import (
 const (
 	Chat      = "chat"
 	Responses = "responses"
+	Messages  = "messages"
 	Generate  = "generate"
 	Test      = "test"      // no endpoint at all
 	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
 )
 
 // Dialects are those that an endpoint of a user's own may speak.
-var Dialects = []string{Chat, Responses, Generate}
+var Dialects = []string{Chat, Responses, Messages, Generate}
 
 // builtIn are the providers known without configuration.
 var builtIn = []Entry{
@@ -26,6 +27,7 @@ var builtIn = []Entry{
 	{Name: "openai-chat", Dialect: Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "OPENAI_API_KEY"},
 	{Name: "azure-openai", Dialect: Chat, KeyEnv: "AZURE_OPENAI_API_KEY"}, // each resource has an address of its own
 	{Name: "openrouter", Dialect: Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
+	{Name: "anthropic", Dialect: Messages, BaseURL: "https://api.anthropic.com", KeyEnv: "ANTHROPIC_API_KEY"},
 	{Name: "google", Dialect: Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "GEMINI_API_KEY"},
 	{Name: "test", Dialect: Test},
 	{Name: "simulator", Dialect: Simulator},

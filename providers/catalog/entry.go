@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/generate"
+	"github.com/evalfleet/evalfleet/providers/messages"
 	"github.com/evalfleet/evalfleet/providers/responses"
 	"github.com/evalfleet/evalfleet/providers/test"
 )
@@ -89,12 +90,16 @@ func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
 		return responses.New(responses.Config{
 			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
 		})
-	case Test:
-		return test.Provider{}, nil
+	case Messages:
+		return messages.New(messages.Config{
+			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+		})
 	case Generate:
 		return generate.New(generate.Config{
 			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
 		})
+	case Test:
+		return test.Provider{}, nil
 	}
 	return nil, fmt.Errorf("no dialect is called %s", e.Dialect)
 }

@@ -34,6 +34,7 @@ func TestOpen(t *testing.T) {
 		"openrouter":   {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning"}},
 		"openai":       {"/responses", "Authorization: Bearer k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
 		"openaidp":     {"/responses", "Authorization: Bearer k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
+		"anthropic":    {"/v1/messages", "X-Api-Key: k", []string{"max_tokens", "messages", "model", "output_config", "thinking"}},
 		"google":       {"/v1beta/models/m:generateContent", "X-Goog-Api-Key: k", []string{"contents", "generationConfig"}},
 		"simulator":    {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},
 		"mine":         {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},

@@ -57,7 +57,7 @@ func (r Rule) validate() error {
 // it does, at any provider.
 func decides(above []Rule, rule Rule, model string) bool {
 	for _, e := range builtIn {
-		for _, e.Dialect = range append(Dialects, "messages", "ollama") {
+		for _, e.Dialect = range append(Dialects, "ollama") {
 			var facts Facts
 			for _, other := range above {
 				if other.isAbout(e, model) {
@@ -126,6 +126,21 @@ func TestCapabilities(t *testing.T) {
 		{ // which OpenAI does not serve in this dialect
 			BuiltIn()["openai"], "gpt-4o-search-preview",
 			providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, ContextWindow: 128000, MaxOutput: 16384},
+		},
+		{
+			BuiltIn()["anthropic"], "claude-opus-5-5",
+			providers.Capabilities{
+				JSON: providers.JSONSchema, Search: "web_search_20250305", Reasoning: providers.ReasoningAdaptive,
+				Efforts: []string{"low", "medium", "high", "xhigh", "max"}, Sampling: providers.SamplingNever,
+				ContextWindow: 1000000, MaxOutput: 128000,
+			},
+		},
+		{
+			BuiltIn()["anthropic"], "claude-sonnet-4-20250514",
+			providers.Capabilities{
+				JSON: providers.JSONNone, Search: "web_search_20250305", Reasoning: providers.ReasoningBudget,
+				Sampling: providers.SamplingWithoutReasoning, ContextWindow: 200000, MaxOutput: 64000,
+			},
 		},
 		{
 			BuiltIn()["google"], "gemini-2.5-pro",
