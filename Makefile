@@ -59,7 +59,7 @@ fleet: redis ## the fleet tests at the whole size of what they prove (about 10 m
 .PHONY: fuzz
 fuzz: redis ## ten minutes each: the limiter's scripts against its model, failures, each dialect's answers
 	go test -run '^$$' -fuzz FuzzAdmission -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./ratelimit
-	for p in transport chat generate responses; do go test -run '^$$' -fuzz . -fuzztime 10m -timeout 20m ./providers/$$p || exit 1; done
+	for p in $$(grep -l '^func Fuzz' providers/*/*_test.go | xargs -n1 dirname | sort -u); do go test -run '^$$' -fuzz . -fuzztime 10m -timeout 20m ./$$p || exit 1; done
 
 .PHONY: bench
 bench: redis ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
