@@ -28,6 +28,8 @@ type draft struct {
 	known    map[string]catalog.Entry
 	judgesAt []place
 	own      concurrency
+
+	searches, reasons bool // answers must show that their model did
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -104,8 +106,8 @@ func (s *draft) read(y *yamlFile, root value) {
 		"retry":       func(v value) { y.retry(v, &s.settings.Retry) },
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":   func(v value) { s.ownProviders(y, v) },
-		"grounding":   func(v value) { y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
-		"reasoning":   func(v value) { y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)}) },
+		"grounding":   func(v value) { s.searches = y.required(v) },
+		"reasoning":   func(v value) { s.reasons = y.required(v) },
 		"cache":       y.laterUnless("false"),
 		"panel":       y.later,
 		"jsonify":     y.later,
@@ -141,6 +143,14 @@ func (s *draft) read(y *yamlFile, root value) {
 	if s.asked.Single == nil && pairwise == nil {
 		s.refuse(s.top, "add single or pairwise", "nothing is asked about the documents")
 	}
+}
+
+// required reports whether evidence is asked for, which this version does not look
+// for.
+func (y *yamlFile) required(v value) bool {
+	word, _ := scalar(v.node)
+	y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)})
+	return word == string(eval.Required)
 }
 
 func (s *draft) ownProviders(y *yamlFile, v value) {

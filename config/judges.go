@@ -8,6 +8,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
@@ -75,6 +76,8 @@ func (s *draft) checkJudges() {
 			s.unknownProvider(at, judge.Provider, s.known)
 		case !e.Addressed() && !s.options.ForFleet:
 			s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
+		default:
+			s.checkEvidence(at, judge, e.Capabilities(judge.Model))
 		}
 		if before, ok := first[judge.Name]; ok {
 			s.refuse(at, "give each judge a name of its own: {name: …, model: …}",
@@ -82,6 +85,17 @@ func (s *draft) checkJudges() {
 			continue
 		}
 		first[judge.Name] = at
+	}
+}
+
+// checkEvidence refuses a judge that can never show what is required of it.
+func (s *draft) checkEvidence(at place, judge eval.Judge, can providers.Capabilities) {
+	if s.searches && can.Search == "" {
+		s.refuse(at, "set grounding: off, ask another, or name its search under providers."+judge.Provider+".models",
+			"no web search of %s is known", judge.Target())
+	}
+	if s.reasons && can.Reasoning == providers.ReasoningNone {
+		s.refuse(at, "set reasoning: off, or ask another", "%s does not reason", judge.Target())
 	}
 }
 
@@ -97,7 +111,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 	check := map[string]func(value) any{
 		"temperature":           func(v value) any { return y.number(v, 0, "a number, at least 0") },
 		"max_completion_tokens": func(v value) any { return float64(y.integer(v, 1, math.MaxInt32)) },
-		"reasoning_effort":      func(v value) any { return y.text(v) },
+		"reasoning_effort":      func(v value) any { return y.oneOf(v, providers.Efforts, nil) },
 	}
 	reserved := map[string]bool{"model": true, "messages": true, "stream": true, "n": true, "response_format": true}
 	y.entries(v, func(key string, v value) {

@@ -64,10 +64,19 @@ func TestProblems(t *testing.T) {
 			later("4:1: panel", "5:1: jsonify", "6:1: fallback", "7:1: budget") + "\n" +
 				"eval.yaml:8:1: cache: not available in this version; leave it out, or say false\n" + later("9:1: votes", "10:1: runs")},
 		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
-			"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2 or {file: pairs.csv}\n" +
+			"eval.yaml:2:10: judges[0]: no web search of simulator:careful is known; set grounding: off, ask another, or name its search under providers.simulator.models\n" +
+				"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2 or {file: pairs.csv}\n" +
 				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0\n" +
 				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+		{"evidence of judges that cannot give it", docs + "judges: [openai-chat:gpt-4.1, openai:gpt-5-mini, openai-chat:gpt-5-mini]\npairwise: {}\ngrounding: required\nreasoning: required\n", nil,
+			"eval.yaml:2:10: judges[0]: no web search of openai-chat:gpt-4.1 is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
+				"eval.yaml:2:10: judges[0]: openai-chat:gpt-4.1 does not reason; set reasoning: off, or ask another\n" +
+				"eval.yaml:2:50: judges[2]: no web search of openai-chat:gpt-5-mini is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
+				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
+				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
+			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: \"hihg\" stands here; want none, minimal, low, medium, high, xhigh, max"},
 		{"later pairs", docs + judge + "pairwise: {pairs: {baseline: a.md}}\n", nil, later("3:20: pairwise.pairs.baseline")},
 		{"limits of tokens and days", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n" +
 			"      tokens_per_minute: 0\n      input_tokens_per_minute: 30\n      window: sliding:1s\n      requests_per_day: 2000000000\n      day_resets: Mars/Phobos\n", nil,

@@ -283,4 +283,3 @@ func everyFile(t *testing.T, dir, but string) map[string]string {
 	}
 	return files
 }
-
