@@ -1,13 +1,10 @@
 package simulator
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -25,10 +22,28 @@ type chatRequest struct {
 	MaxCompletionTokens int  `json:"max_completion_tokens"`
 	Stream              bool `json:"stream"`
 	ResponseFormat      struct {
+		Type       string `json:"type"`
 		JSONSchema struct {
 			Schema json.RawMessage `json:"schema"`
 		} `json:"json_schema"`
 	} `json:"response_format"`
+	ReasoningEffort string `json:"reasoning_effort"`
+	Reasoning       *struct {
+		Effort  string `json:"effort"`
+		Exclude bool   `json:"exclude"`
+	} `json:"reasoning"` // OpenRouter's
+	WebSearchOptions *struct{} `json:"web_search_options"`
+	Tools            []struct {
+		Type string `json:"type"`
+	} `json:"tools"`
+}
+
+// reasons tells whether reasoning is asked, in either form.
+func (r chatRequest) reasons() bool {
+	if r.Reasoning != nil {
+		return r.Reasoning.Effort != "none"
+	}
+	return r.ReasoningEffort != "" && r.ReasoningEffort != "none"
 }
 
 func (chat) parse(_ *http.Request, body []byte) (*request, error) {
@@ -40,6 +55,13 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 		model:  asked.Model,
 		schema: string(asked.ResponseFormat.JSONSchema.Schema),
 		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens),
+		json:   strings.HasPrefix(asked.ResponseFormat.Type, "json"),
+		reason: asked.reasons(),
+		shown:  asked.Reasoning == nil || !asked.Reasoning.Exclude,
+		search: asked.WebSearchOptions != nil,
+	}
+	for _, tool := range asked.Tools {
+		req.search = req.search || tool.Type == "openrouter:web_search"
 	}
 	for _, m := range asked.Messages {
 		req.messages = append(req.messages, message{m.Role, string(m.Content)})
@@ -57,31 +79,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 
 func (chat) head(h http.Header, c *call) { openaiHead(h, c) }
 
-// openaiHead tells the limits as OpenAI does; those of input and output tokens,
-// which it has not, in the same manner.
-func openaiHead(h http.Header, c *call) {
-	h.Set("X-Request-Id", c.id("req_"))
-	for _, state := range c.told {
-		suffix := strings.ReplaceAll(string(state.counted), "_", "-")
-		h.Set("X-Ratelimit-Limit-"+suffix, strconv.Itoa(state.max))
-		h.Set("X-Ratelimit-Remaining-"+suffix, strconv.Itoa(state.left))
-		h.Set("X-Ratelimit-Reset-"+suffix, state.reset.String())
-	}
-}
-
-func (chat) hint(h http.Header, how Hint, wait time.Duration) { openaiHint(h, how, wait) }
-
-func openaiHint(h http.Header, how Hint, wait time.Duration) {
-	h.Set("Retry-After", roundedUp(wait, time.Second))
-	if how != HintSeconds {
-		h.Set("Retry-After-Ms", roundedUp(wait, time.Millisecond))
-	}
-}
-
-// roundedUp is a whole number of units.
-func roundedUp(d, unit time.Duration) string {
-	return strconv.FormatFloat(math.Ceil(float64(d)/float64(unit)), 'f', 0, 64)
-}
+func (chat) hint(h http.Header, c *call, p problem) { openaiHint(h, c, p) }
 
 func (chat) key(h http.Header) (name, key string) { return bearer(h) }
 
@@ -96,14 +94,17 @@ func bearer(h http.Header) (name, key string) {
 
 func (chat) answer(c *call) any {
 	said := map[string]any{"role": "assistant", "content": c.plan.text, "refusal": nil}
-	finish := "stop"
+	choice := map[string]any{"index": 0, "message": said, "logprobs": nil, "finish_reason": "stop"}
 	switch c.plan.finish {
 	case truncated, overflowing:
-		finish = "length"
+		choice["finish_reason"] = "length"
 	case filtered:
-		finish = "content_filter"
+		choice["finish_reason"] = "content_filter"
 	case refused:
 		said["content"], said["refusal"] = nil, c.plan.text
+	}
+	if c.plan.found != nil {
+		said["annotations"] = c.plan.chatCitations()
 	}
 	usage := map[string]any{
 		"prompt_tokens":     c.spends.input,
@@ -116,14 +117,27 @@ func (chat) answer(c *call) any {
 	if c.plan.reasoning > 0 {
 		usage["completion_tokens_details"] = map[string]int{"reasoning_tokens": c.plan.reasoning}
 	}
-	return map[string]any{
+	body := map[string]any{
 		"id":      c.id("chatcmpl-"),
 		"object":  "chat.completion",
 		"created": time.Now().Unix(),
 		"model":   c.req.model,
-		"choices": []any{map[string]any{"index": 0, "message": said, "logprobs": nil, "finish_reason": finish}},
+		"choices": []any{choice},
 		"usage":   usage,
 	}
+	c.addManners(body, choice, said, usage)
+	return body
+}
+
+// chatCitations are those of the Responses API, one level deeper.
+func (p plan) chatCitations() []any {
+	citations := p.urlCitations()
+	for i, citation := range citations {
+		fields := citation.(map[string]any)
+		delete(fields, "type")
+		citations[i] = map[string]any{"type": "url_citation", "url_citation": fields}
+	}
+	return citations
 }
 
 var chatWords = map[Failure]words{
@@ -146,18 +160,3 @@ var chatWords = map[Failure]words{
 }
 
 func (chat) problem(c *call, p problem) (status int, body any) { return openaiProblem(c, p) }
-
-// openaiProblem is an error as both of OpenAI's dialects have it.
-func openaiProblem(c *call, p problem) (status int, body any) {
-	said := chatWords[p.failure]
-	object := map[string]any{"message": said.say(c, p), "type": said.kind, "param": nil, "code": nil}
-	switch {
-	case p.status != 0 && p.failure == RateLimited: // asked for by its status
-		object["type"] = "rate_limit_error"
-	case p.counted != "":
-		object["type"], object["code"] = p.counted, said.code
-	case said.code != "":
-		object["code"] = said.code
-	}
-	return cmp.Or(p.status, said.status), map[string]any{"error": object}
-}

@@ -100,9 +100,10 @@ type Behaviour struct {
 	ThrottleEvery   int     `json:"throttle_every,omitempty"`  // one in so many requests; 0: none
 	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all, from a time after the start to another
 
-	RetryAfter          Span `json:"retry_after,omitzero"`            // hint with every 429 and failure; 0: the time until there is room, where it is known
-	Hints               Hint `json:"hints,omitempty"`                 // how the hint is sent
-	WithoutLimitHeaders bool `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
+	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint with every 429 and failure; 0: the time until there is room, where it is known
+	Vendor              Vendor `json:"vendor,omitempty"`                // whose manners are used in OpenAI's dialects; empty: OpenAI's
+	Hints               Hint   `json:"hints,omitempty"`                 // how the hint is sent
+	WithoutLimitHeaders bool   `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
 }
 
 // SearchWithJSON is how a model takes a request for search and JSON at once.
@@ -218,6 +219,9 @@ func (b Behaviour) validate(where string) error {
 	}
 	if b.FailAs != "" && b.FailStatus != 0 {
 		problems = append(problems, fmt.Errorf("%sfail_as and fail_status: want one of them", where))
+	}
+	if !slices.Contains(vendors, b.Vendor) {
+		problems = append(problems, fmt.Errorf("%svendor: %q: want openai, azure, openrouter or compatible", where, b.Vendor))
 	}
 	switch b.Hints {
 	case "", HintBoth, HintSeconds, HintNone:

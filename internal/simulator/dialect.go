@@ -3,7 +3,6 @@ package simulator
 import (
 	"fmt"
 	"net/http"
-	"time"
 )
 
 // dialect is how clients are spoken with: everything that differs between
@@ -14,8 +13,9 @@ type dialect interface {
 	parse(r *http.Request, body []byte) (*request, error)
 	// head sets the headers that answers of every kind have.
 	head(h http.Header, c *call)
-	// hint sets the headers that say when to come back, if there are any.
-	hint(h http.Header, how Hint, wait time.Duration)
+	// hint sets the headers that say when to come back, p.wait from now, if the
+	// dialect has any.
+	hint(h http.Header, c *call, p problem)
 	// key is the header that proves who asks, and what it says of it; empty: none.
 	key(h http.Header) (name, key string)
 	// answer is the body of what is planned.

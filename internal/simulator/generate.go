@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"time"
 )
 
 // generate is Gemini's generateContent.
@@ -160,7 +159,7 @@ func (r generateRequest) problem() error {
 func (generate) head(http.Header, *call) {}
 
 // hint: Google hints in the body.
-func (generate) hint(http.Header, Hint, time.Duration) {}
+func (generate) hint(http.Header, *call, problem) {}
 
 func (generate) key(h http.Header) (name, key string) {
 	return "X-Goog-Api-Key", h.Get("X-Goog-Api-Key")

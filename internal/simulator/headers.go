@@ -1,6 +1,12 @@
 package simulator
 
-import "time"
+import (
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
 
 // limitState is what the rate-limit headers say of one quantity: the state of
 // the limit of which least is left.
@@ -29,4 +35,17 @@ func tightest(scopes [2]*scope, now time.Time) (states []limitState) {
 		}
 	}
 	return states
+}
+
+// limitHead sets the three headers that OpenAI and others have of a limit.
+func limitHead(h http.Header, counted quantity, most, left int, reset string) {
+	suffix := strings.ReplaceAll(string(counted), "_", "-")
+	h.Set("X-Ratelimit-Limit-"+suffix, strconv.Itoa(most))
+	h.Set("X-Ratelimit-Remaining-"+suffix, strconv.Itoa(left))
+	h.Set("X-Ratelimit-Reset-"+suffix, reset)
+}
+
+// roundedUp is a whole number of units.
+func roundedUp(d, unit time.Duration) string {
+	return strconv.FormatFloat(math.Ceil(float64(d)/float64(unit)), 'f', 0, 64)
 }

@@ -189,8 +189,8 @@ func (messages) head(h http.Header, c *call) {
 	}
 }
 
-func (messages) hint(h http.Header, _ Hint, wait time.Duration) {
-	h.Set("Retry-After", roundedUp(wait, time.Second))
+func (messages) hint(h http.Header, _ *call, p problem) {
+	h.Set("Retry-After", roundedUp(p.wait, time.Second))
 }
 
 func (messages) key(h http.Header) (name, key string) { return "X-Api-Key", h.Get("X-Api-Key") }

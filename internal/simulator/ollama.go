@@ -82,7 +82,7 @@ func (r *ollamaRequest) fit(req *request) {
 func (ollama) head(http.Header, *call) {}
 
 // hint: nor when to come back.
-func (ollama) hint(http.Header, Hint, time.Duration) {}
+func (ollama) hint(http.Header, *call, problem) {}
 
 func (ollama) key(h http.Header) (name, key string) { return bearer(h) }
 

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 )
 
 // responses is OpenAI's Responses dialect.
@@ -171,7 +170,7 @@ func (r *responsesRequest) has(types ...string) bool {
 
 func (responses) head(h http.Header, c *call) { openaiHead(h, c) }
 
-func (responses) hint(h http.Header, how Hint, wait time.Duration) { openaiHint(h, how, wait) }
+func (responses) hint(h http.Header, c *call, p problem) { openaiHint(h, c, p) }
 
 func (responses) key(h http.Header) (name, key string) { return bearer(h) }
 

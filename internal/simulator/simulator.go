@@ -182,7 +182,7 @@ func fail(d dialect, h http.Header, c *call, p problem) reply {
 		p.wait = 0
 	}
 	if p.wait > 0 {
-		d.hint(h, c.behaviour.Hints, p.wait)
+		d.hint(h, c, p)
 	}
 	status, body := d.problem(c, p)
 	return reply{status: status, body: []byte(encode(body)), outcome: failed}

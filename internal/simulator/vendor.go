@@ -1,0 +1,241 @@
+package simulator
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// Vendor is whose manners a model has where several speak OpenAI's dialects.
+type Vendor string
+
+// The vendors. Those of Compatible are vLLM's, and LM Studio's where it fails
+// with status 200.
+const (
+	OpenAI     Vendor = "openai" // the default
+	Azure      Vendor = "azure"
+	OpenRouter Vendor = "openrouter"
+	Compatible Vendor = "compatible"
+)
+
+var vendors = []Vendor{"", OpenAI, Azure, OpenRouter, Compatible}
+
+// vendorWords are those in which a vendor differs from OpenAI.
+var vendorWords = map[Vendor]map[Failure]words{
+	Azure: {
+		Refused:          {400, "", "content_filter", "The response was filtered due to the prompt triggering Azure OpenAI's content management policy. Please modify your prompt and retry."},
+		Auth:             {401, "", "401", "Access denied due to invalid subscription key or wrong API endpoint."},
+		keyMissing:       {401, "", "401", "Access denied due to missing subscription key."},
+		ModelUnavailable: {404, "", "DeploymentNotFound", "The API deployment for this resource does not exist."},
+	},
+	OpenRouter: {
+		RateLimited:      {429, "", "", "Provider returned error"},
+		QuotaDaily:       {429, "", "", "Rate limit exceeded: free-models-per-day. Add 10 credits to unlock 1000 free model requests per day"},
+		QuotaBilling:     {402, "", "", "Insufficient credits. Add more using https://openrouter.ai/settings/credits"},
+		SpendLimit:       {403, "", "", "Key limit exceeded (total limit). Manage it using https://openrouter.ai/settings/keys"},
+		Overloaded:       {503, "", "", "Provider returned error"},
+		Loading:          {503, "", "", "Provider returned error"},
+		ServerError:      {502, "", "", "Provider returned error"},
+		FailedIn200:      {200, "", "", "Provider returned error"},
+		ContextLength:    {400, "", "", "This endpoint's maximum context length is %[2]d tokens. However, you requested about %[1]d tokens. Please reduce the length of either one."},
+		Refused:          {403, "", "", "Your input was flagged by moderation."},
+		Auth:             {401, "", "", "User not found."},
+		keyMissing:       {401, "", "", "No auth credentials found"},
+		ModelUnavailable: {404, "", "", "No endpoints found for %s."},
+	},
+	Compatible: {
+		FailedIn200:      {200, "", "", "Model unloaded."},
+		ContextLength:    {400, "", "", "This model's maximum context length is %[2]d tokens. However, your request has %[1]d input tokens. Please reduce the length of the input messages."},
+		ModelUnavailable: {404, "", "", "The model `%s` does not exist."},
+		Auth:             {401, "", "", "Unauthorized"},
+		keyMissing:       {401, "", "", "Unauthorized"},
+	},
+}
+
+// wording is a vendor's own of a failure, or OpenAI's.
+func wording(v Vendor, f Failure) words {
+	if own, ok := vendorWords[v][f]; ok {
+		return own
+	}
+	return chatWords[f]
+}
+
+// openaiProblem is an error in both of OpenAI's dialects, in the vendor's form.
+func openaiProblem(c *call, p problem) (status int, body any) {
+	vendor := c.behaviour.Vendor
+	said := wording(vendor, p.failure)
+	status, message := cmp.Or(p.status, said.status), said.say(c, p)
+	object := map[string]any{"message": message}
+	switch vendor {
+	case Azure:
+		azureError(object, p, said)
+	case OpenRouter:
+		openrouterError(object, c, p, status)
+	case Compatible:
+		if p.failure == FailedIn200 || p.failure == Auth || p.failure == keyMissing {
+			return status, map[string]any{"error": message}
+		}
+		object["type"], object["param"], object["code"] = compatibleTypes[status], nil, status
+	default:
+		openaiError(object, p, said)
+	}
+	return status, map[string]any{"error": object}
+}
+
+func openaiError(object map[string]any, p problem, said words) {
+	object["type"], object["param"], object["code"] = said.kind, nil, nil
+	switch {
+	case p.status != 0 && p.failure == RateLimited: // asked for by its status
+		object["type"] = "rate_limit_error"
+	case p.counted != "":
+		object["type"], object["code"] = p.counted, said.code
+	case said.code != "":
+		object["code"] = said.code
+	}
+}
+
+// azureError says of limits when to come back, in words.
+func azureError(object map[string]any, p problem, said words) {
+	switch {
+	case p.failure == RateLimited, p.failure == QuotaDaily:
+		limit, wait := "call rate limit", p.wait
+		if p.counted == allTokens || p.counted == inputTokens || p.counted == outputTokens {
+			limit = "token rate limit"
+		}
+		if p.failure == QuotaDaily {
+			wait = day
+		}
+		object["code"] = "429"
+		object["message"] = fmt.Sprintf("Requests to the ChatCompletions_Create Operation under Azure OpenAI API version 2024-10-21 have exceeded %s of your current OpenAI S0 pricing tier. Please retry after %s seconds.", limit, roundedUp(wait, time.Second))
+	case p.failure == Refused:
+		object["type"], object["param"], object["code"], object["status"] = nil, "prompt", said.code, said.status
+		object["innererror"] = map[string]any{
+			"code":                  "ResponsibleAIPolicyViolation",
+			"content_filter_result": map[string]any{"hate": map[string]any{"filtered": true, "severity": "high"}},
+		}
+	case said.kind == "":
+		object["code"] = said.code
+	default:
+		openaiError(object, p, said)
+	}
+}
+
+// openrouterError has a number for a code, and tells what is behind it.
+func openrouterError(object map[string]any, c *call, p problem, status int) {
+	object["code"] = status
+	switch {
+	case p.failure == FailedIn200:
+		object["code"] = http.StatusBadGateway
+		fallthrough
+	case object["message"] == "Provider returned error":
+		object["metadata"] = map[string]any{"provider_name": "Simulated", "raw": c.req.model + " is temporarily in trouble upstream. Please retry shortly."}
+	case p.failure == Refused:
+		object["metadata"] = map[string]any{"reasons": []string{"violence"}, "flagged_input": "…", "provider_name": "Simulated", "model_slug": c.req.model}
+	default:
+		if headers := openrouterLimit(c, p); headers != nil {
+			object["metadata"] = map[string]any{"headers": headers}
+		}
+	}
+}
+
+// openrouterLimit is what stands in headers and is repeated in the body; nil
+// where no limit was met, or nothing is known of its end.
+func openrouterLimit(c *call, p problem) map[string]string {
+	if p.counted == "" || p.wait == 0 {
+		return nil
+	}
+	limit := 20
+	for _, state := range c.told {
+		if state.counted == requestCount {
+			limit = state.max
+		}
+	}
+	return map[string]string{
+		"X-RateLimit-Limit":     strconv.Itoa(limit),
+		"X-RateLimit-Remaining": "0",
+		"X-RateLimit-Reset":     strconv.FormatInt(time.Now().Add(p.wait).UnixMilli(), 10),
+	}
+}
+
+var compatibleTypes = map[int]string{
+	400: "BadRequestError", 404: "NotFoundError", 429: "RateLimitError", 500: "InternalServerError", 503: "ServiceUnavailableError",
+}
+
+// openaiHead tells the limits as the vendor does. OpenAI has none on input and
+// output tokens; they are told in the same manner.
+func openaiHead(h http.Header, c *call) {
+	h.Set("X-Request-Id", c.id("req_"))
+	switch c.behaviour.Vendor {
+	case OpenRouter, Compatible: // nothing
+	case Azure:
+		azureHead(h, c)
+	default:
+		for _, state := range c.told {
+			limitHead(h, state.counted, state.max, state.left, state.reset.String())
+		}
+	}
+}
+
+// azureHead has both limits always, -1 for one that is not known, and in the
+// Responses API knows none.
+func azureHead(h http.Header, c *call) {
+	h.Set("Apim-Request-Id", c.id(""))
+	if c.behaviour.WithoutLimitHeaders {
+		return
+	}
+	for _, counted := range []quantity{requestCount, allTokens} {
+		limitHead(h, counted, -1, -1, "0")
+	}
+	if c.req.responses != nil {
+		return
+	}
+	for _, state := range c.told {
+		limitHead(h, state.counted, state.max, state.left, roundedUp(state.reset, time.Second))
+	}
+}
+
+// openaiHint sends what the vendor hints.
+func openaiHint(h http.Header, c *call, p problem) {
+	vendor := c.behaviour.Vendor
+	if vendor == Compatible || vendor == Azure && c.req.responses != nil {
+		return
+	}
+	h.Set("Retry-After", roundedUp(p.wait, time.Second))
+	switch {
+	case vendor == OpenRouter:
+		for name, value := range openrouterLimit(c, p) {
+			h.Set(name, value)
+		}
+	case c.behaviour.Hints != HintSeconds:
+		h.Set("Retry-After-Ms", roundedUp(p.wait, time.Millisecond))
+	}
+}
+
+// addManners adds to a completion what the vendor has beside OpenAI's.
+func (c *call) addManners(body, choice, said, usage map[string]any) {
+	switch c.behaviour.Vendor {
+	case Azure:
+		verdict := map[string]any{"hate": map[string]any{"filtered": c.plan.finish == filtered, "severity": "safe"}}
+		choice["content_filter_results"] = verdict
+		body["prompt_filter_results"] = []any{map[string]any{"prompt_index": 0, "content_filter_results": map[string]any{}}}
+	case OpenRouter:
+		body["id"], body["provider"] = c.id("gen-"), "Simulated"
+		choice["native_finish_reason"] = choice["finish_reason"]
+		usage["cost"] = c.dollars()
+		if c.plan.thoughts != "" && c.req.shown {
+			said["reasoning"] = c.plan.thoughts
+			said["reasoning_details"] = []any{map[string]any{"type": "reasoning.text", "text": c.plan.thoughts, "format": "unknown", "index": 0}}
+		}
+	case Compatible:
+		delete(usage, "completion_tokens_details") // vLLM counts no reasoning apart
+		if c.plan.thoughts != "" {
+			said["reasoning_content"] = c.plan.thoughts
+		}
+	}
+}
+
+// dollars are what a call costs: 1 for a million input tokens, 4 for a million of
+// output.
+func (c *call) dollars() float64 { return float64(c.spends.input+4*c.spends.output) / 1e6 }
