@@ -142,6 +142,7 @@ var (
 		`|insufficient balance` +
 		`|used all available credits` +
 		`|credits are depleted` +
+		`|exceeded its monthly spending cap` +
 		`|doesn't have any credits` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
