@@ -16,6 +16,6 @@ func TestConformance(t *testing.T) {
 		},
 		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Search: "web_search_20250305", Reasoning: providers.ReasoningAdaptive},
 		KeyHeader:    "X-Api-Key",
-		Extra:        map[string]any{"metadata": map[string]any{"user_id": providertest.Mark}, "messages": "none", "system": "none"},
+		Extra:        map[string]any{"service_tier": providertest.Mark, "model": "another", "messages": "none", "system": "none", "stream": true},
 	})
 }

@@ -65,7 +65,7 @@ func (s *site) wait(t *testing.T, id string) (result *providers.Result, under in
 			return result, under, err
 		}
 		if err != nil || result != nil {
-			t.Fatalf("while it was under way: got %+v, %v, want nothing", result, err)
+			t.Fatalf("while it was under way: got %s, %v, want nothing", brief(result), err)
 		}
 		under++
 	}
@@ -90,11 +90,11 @@ func submission(t *testing.T, d Dialect) {
 	used := s.waitForEnd(t)
 	if under == 0 || !strings.Contains(result.Text, better) || result.Finish != providers.FinishStop ||
 		result.Usage.Input != used.InputTokens || result.Usage.Output != used.OutputTokens || result.Grounding.Evident() != req.Search {
-		t.Errorf("after %d polls: got %+v, want %d and %d tokens, evidence: %v", under, result, used.InputTokens, used.OutputTokens, req.Search)
+		t.Errorf("after %d polls: got %s, want %d and %d tokens, evidence: %v", under, brief(result), used.InputTokens, used.OutputTokens, req.Search)
 	}
 	s.provider = s.make(t, d)
 	if again, done, err := s.background(t).Poll(outliving(t), key, id); err != nil || !done || again.Text != result.Text {
-		t.Errorf("asked elsewhere: got %+v, %v, %v, want the same", again, done, err)
+		t.Errorf("asked elsewhere: got %s, %v, %v, want the same", brief(again), done, err)
 	}
 	if used.Submitted != 1 {
 		t.Errorf("got %d jobs, want 1", used.Submitted)
@@ -109,7 +109,7 @@ func ends(t *testing.T, d Dialect) {
 	} {
 		s := d.start(t, simulator.Config{Behaviour: behaviour})
 		if result, _, err := s.wait(t, s.submit(t, d.request())); err != nil || result.Finish != want {
-			t.Errorf("got %+v, %v, want %s", result, err, want)
+			t.Errorf("got %s, %v, want %s", brief(result), err, want)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func failedJob(t *testing.T, d Dialect) {
 	_, _, err := s.wait(t, s.submit(t, d.request()))
 	var failed *providers.Error
 	if !errors.As(err, &failed) || !failed.Class.Retryable() || !failed.MayBeBilled {
-		t.Errorf("got %+v, want a failure that another attempt may mend, may be billed", err)
+		t.Errorf("got %s, want a failure that another attempt may mend, may be billed", told(err))
 	}
 }
 
@@ -135,7 +135,7 @@ func lostJob(t *testing.T, d Dialect) {
 		result, done, err := s.background(t).Poll(outliving(t), key, id)
 		var failed *providers.Error
 		if !errors.As(err, &failed) || failed.Class != providers.Lost || !failed.MayBeBilled || !done || result != nil {
-			t.Errorf("%s: got %+v, %v, %+v, want it to be done as %s, may be billed", name, result, done, err, providers.Lost)
+			t.Errorf("%s: got %s, %v, %s, want it to be done as %s, may be billed", name, brief(result), done, told(err), providers.Lost)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func cancellation(t *testing.T, d Dialect) {
 		t.Errorf("after its end: got %v", err)
 	}
 	if got, done, err := s.background(t).Poll(outliving(t), key, id); err != nil || !done || got.Text != want.Text {
-		t.Errorf("after its end: got %+v, %v, %v, want its result", got, done, err)
+		t.Errorf("after its end: got %s, %v, %v, want its result", brief(got), done, err)
 	}
 	if err := s.background(t).Cancel(outliving(t), key, id+"0"); err != nil {
 		t.Errorf("of a job that is not there: got %v", err)
@@ -190,7 +190,7 @@ func failedSubmissions(t *testing.T, d Dialect) {
 		id, err := s.background(t).Submit(outliving(t), d.request())
 		var failed *providers.Error
 		if !errors.As(err, &failed) || failed.Class != test.class || failed.MayBeBilled != test.billed || id != "" {
-			t.Errorf("got %q, %+v, want %s, may be billed: %v", id, err, test.class, test.billed)
+			t.Errorf("got %q, %s, want %s, may be billed: %v", id, told(err), test.class, test.billed)
 		}
 	}
 	s := d.start(t, simulator.Config{})
@@ -217,7 +217,7 @@ func questions(t *testing.T, d Dialect) {
 		result, done, err := ask()
 		var failed *providers.Error
 		if !errors.As(err, &failed) || failed.Class != want || failed.MayBeBilled || done || result != nil {
-			t.Errorf("got %+v, %v, %+v, want %s, unbilled, and the job not done", result, done, err, want)
+			t.Errorf("got %s, %v, %s, want %s, unbilled, and the job not done", brief(result), done, told(err), want)
 		}
 	}
 	if err := s.background(t).Cancel(outliving(t), "sk-another", id); providers.ClassOf(err) != providers.Auth {

@@ -29,6 +29,7 @@ func failures(t *testing.T, d Dialect) {
 		{simulator.ServerError, []providers.Class{providers.Transient}, false, true},
 		{simulator.QuotaDaily, []providers.Class{providers.QuotaDaily}, false, false},
 		{simulator.QuotaBilling, []providers.Class{providers.QuotaBilling}, false, false},
+		{simulator.SpendLimit, []providers.Class{providers.QuotaBilling}, false, false},
 		{simulator.ContextLength, []providers.Class{providers.ContextLength}, false, false},
 		{simulator.Auth, []providers.Class{providers.Auth}, false, false},
 		{simulator.ModelUnavailable, []providers.Class{providers.ModelUnavailable}, false, false},
@@ -49,7 +50,7 @@ func failures(t *testing.T, d Dialect) {
 				failed := s.fails(t, d.request())
 				billed := test.billed || failed.Class == providers.Transient
 				if !slices.Contains(test.classes, failed.Class) || failed.MayBeBilled != billed || failed.Status == 0 || len(failed.Raw) == 0 {
-					t.Errorf("got %+v, want one of %v, may be billed: %v", failed, test.classes, billed)
+					t.Errorf("got %s, want one of %v, may be billed: %v", told(failed), test.classes, billed)
 				}
 				if test.hinted && !d.WithoutHints && failed.RetryAfter != hint {
 					t.Errorf("retry after: got %v, want %v", failed.RetryAfter, hint)
@@ -68,7 +69,7 @@ func failures(t *testing.T, d Dialect) {
 		s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{FailRate: 1, FailAs: simulator.Refused}})
 		result, err := s.provider.Call(t.Context(), d.request())
 		if refused := err == nil && result.Finish == providers.FinishRefused || err != nil && providers.ClassOf(err) == providers.Refused; !refused {
-			t.Errorf("got %+v, %v, want a refusal", result, err)
+			t.Errorf("got %s, %v, want a refusal", brief(result), err)
 		}
 	})
 }
@@ -81,7 +82,7 @@ func notReady(t *testing.T, d Dialect) {
 	req.Ready = func() error { return gone }
 	failed := s.fails(t, req)
 	if requests, _ := s.calls(); !errors.Is(failed, gone) || failed.MayBeBilled || requests != 0 {
-		t.Errorf("got %+v and %d requests, want %v, unbilled, and none", failed, requests, gone)
+		t.Errorf("got %s and %d requests, want %v, unbilled, and none", told(failed), requests, gone)
 	}
 	asked := 0
 	req.Ready = func() error { asked++; return nil }
@@ -102,7 +103,7 @@ func cancelled(t *testing.T, d Dialect) {
 	}()
 	failed := s.failure(ctx, t, d.request())
 	if failed.Class != providers.Cancelled || !failed.MayBeBilled || !errors.Is(failed, enough) {
-		t.Errorf("got %+v, want %s because of %q, may be billed", failed, providers.Cancelled, enough)
+		t.Errorf("got %s, want %s because of %q, may be billed", told(failed), providers.Cancelled, enough)
 	}
 	if all := s.waitForEnd(t); all.Abandoned != 1 {
 		t.Errorf("abandoned: got %d, want 1", all.Abandoned)
@@ -142,7 +143,7 @@ func outOfTime(t *testing.T, d Dialect) {
 		}()
 		failed := s.failure(ctx, t, d.request())
 		if failed.Class != providers.Timeout || !failed.MayBeBilled || !errors.Is(failed, context.DeadlineExceeded) {
-			t.Errorf("%s: got %+v, want %s, may be billed", name, failed, providers.Timeout)
+			t.Errorf("%s: got %s, want %s, may be billed", name, told(failed), providers.Timeout)
 		}
 		if all := s.waitForEnd(t); all.Abandoned != 1 {
 			t.Errorf("%s: abandoned: got %d, want 1", name, all.Abandoned)
@@ -155,7 +156,7 @@ func cutBody(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{CutRate: 1}})
 	failed := s.fails(t, d.request())
 	if requests, _ := s.calls(); failed.Class != providers.Transient || !failed.MayBeBilled || requests != 1 {
-		t.Errorf("got %+v after %d requests, want %s, may be billed, after 1", failed, requests, providers.Transient)
+		t.Errorf("got %s after %d requests, want %s, may be billed, after 1", told(failed), requests, providers.Transient)
 	}
 }
 
@@ -180,7 +181,7 @@ func keys(t *testing.T, d Dialect) {
 	for _, other := range []string{"", "sk-another"} {
 		req.Key = other
 		if failed := s.fails(t, req); failed.Class != providers.Auth || failed.MayBeBilled {
-			t.Errorf("with key %q: got %+v, want %s, unbilled", other, failed, providers.Auth)
+			t.Errorf("with key %q: got %s, want %s, unbilled", other, told(failed), providers.Auth)
 		}
 	}
 }

@@ -106,7 +106,7 @@ type received struct {
 }
 
 // patience is how long a test waits for what must happen at once.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // start serves a simulator and makes d's provider for it. When the test ends, its
 // connections must be gone as soon as idle ones are closed.
@@ -261,15 +261,35 @@ func (s *site) failure(ctx context.Context, t *testing.T, req *providers.Request
 	result, err := s.provider.Call(ctx, req)
 	var failed *providers.Error
 	if !errors.As(err, &failed) || result != nil {
-		t.Fatalf("got result %+v and error %v, want a *providers.Error alone", result, err)
+		t.Fatalf("got %s and error %v, want a *providers.Error alone", brief(result), err)
 	}
 	if failed.Message == "" || !slices.Contains(providers.Classes, failed.Class) {
-		t.Errorf("got %#v, want a class and a message", failed)
+		t.Errorf("got class %q and message %q, want one of the classes and words", failed.Class, failed.Message)
 	}
 	if said := fmt.Sprintf("%v %s %s %v", failed, failed.Code, failed.Raw, failed.Err); strings.Contains(said, key) {
 		t.Errorf("the error tells the key: %s", said)
 	}
 	return failed
+}
+
+// brief is a result without its body, for messages.
+func brief(result *providers.Result) string {
+	if result == nil {
+		return "no result"
+	}
+	said := *result
+	said.Raw = nil
+	text := fmt.Sprintf("%+v", said)
+	return text[:min(len(text), 1000)]
+}
+
+// told is an error with what its text leaves out, for messages.
+func told(err error) string {
+	var failed *providers.Error
+	if !errors.As(err, &failed) {
+		return fmt.Sprint(err)
+	}
+	return fmt.Sprintf("%v, may be billed: %v", failed, failed.MayBeBilled)
 }
 
 // Mark is the value of a field that is to be passed through.
