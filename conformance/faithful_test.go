@@ -10,24 +10,24 @@ import (
 // faithful fails for everything in which an answer is not what its SDK's
 // specification says: a field that is required and missing, one of another type,
 // one that the SDK does not know. decoded is a type of the OpenAI or the Anthropic
-// SDK; these say of each field what came. absent are the reasons why some that are
-// required may be missing.
-func faithful(t *testing.T, decoded any, absent reasons) {
+// SDK; these say of each field what came. except has the reasons why some places
+// may be otherwise.
+func faithful(t *testing.T, decoded any, except reasons) {
 	t.Helper()
-	for _, problem := range unfaithful("answer", reflect.ValueOf(decoded)) {
-		if !absent.about(strings.TrimSuffix(problem, missing)) {
-			t.Error(problem)
+	for _, p := range unfaithful("answer", reflect.ValueOf(decoded)) {
+		if !except.about(p.place) {
+			t.Errorf("%s %s", p.place, p.is)
 		}
 	}
 }
 
-// missing ends the problem of a field that is required and not there.
-const missing = " is missing"
+// problem is what is wrong in a place of an answer.
+type problem struct{ place, is string }
 
-func unfaithful(place string, v reflect.Value) (problems []string) {
+func unfaithful(place string, v reflect.Value) (problems []problem) {
 	for v.Kind() == reflect.Pointer || v.Kind() == reflect.Interface {
 		if v.IsNil() {
-			return []string{place + " is of a kind that the SDK does not know"}
+			return []problem{{place, "is of a kind that the SDK does not know"}}
 		}
 		v = v.Elem()
 	}
@@ -49,7 +49,7 @@ func unfaithful(place string, v reflect.Value) (problems []string) {
 	}
 	if extra := came.FieldByName("ExtraFields"); extra.IsValid() {
 		for _, name := range extra.MapKeys() {
-			problems = append(problems, fmt.Sprintf("%s.%s is not known", place, name))
+			problems = append(problems, problem{fmt.Sprintf("%s.%s", place, name), "is not known"})
 		}
 	}
 	for i := range v.NumField() {
@@ -58,7 +58,7 @@ func unfaithful(place string, v reflect.Value) (problems []string) {
 	return problems
 }
 
-func unfaithfulField(place string, field reflect.StructField, value, came reflect.Value) []string {
+func unfaithfulField(place string, field reflect.StructField, value, came reflect.Value) []problem {
 	meta := came.FieldByName(field.Name)
 	if !meta.IsValid() {
 		return nil
@@ -73,15 +73,15 @@ func unfaithfulField(place string, field reflect.StructField, value, came reflec
 	switch raw := what.Raw(); {
 	case raw == "":
 		if fixed || strings.Contains(field.Tag.Get("api"), "required") {
-			return []string{place + missing}
+			return []problem{{place, "is missing"}}
 		}
 		return nil
 	case raw == "null":
 		return nil
 	case !what.Valid() || !fits(field.Type.Kind(), raw): // the SDKs read "1" as a number
-		return []string{fmt.Sprintf("%s is %s, which is not a %s", place, raw, field.Type)}
+		return []problem{{place, fmt.Sprintf("is %s, which is not a %s", raw, field.Type)}}
 	case fixed && value.String() != constant:
-		return []string{fmt.Sprintf("%s is %q, want %q", place, value, constant)}
+		return []problem{{place, fmt.Sprintf("is %q, want %q", value, constant)}}
 	}
 	return unfaithful(place, value)
 }

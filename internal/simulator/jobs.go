@@ -106,6 +106,7 @@ func (s *Simulator) cancel(w http.ResponseWriter, r *http.Request) {
 // jobOf is the job that a request is about; nil: none, which has been told.
 func (s *Simulator) jobOf(w http.ResponseWriter, r *http.Request) *job {
 	d, stray, id := responses{}, &call{req: &request{}}, r.PathValue("id")
+	d.head(w.Header(), stray)
 	if wrong := s.checkKey(d, r.Header); wrong != "" {
 		fail(d, w.Header(), stray, problem{failure: wrong}).send(w)
 		return nil
