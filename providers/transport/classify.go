@@ -144,6 +144,7 @@ var (
 		`|credits are depleted` +
 		`|exceeded its monthly spending cap` +
 		`|doesn't have any credits` +
+		`|key limit exceeded` +
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
