@@ -50,14 +50,37 @@ func verdictRequest() *providers.Request {
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	providertest.Run(t, providertest.Dialect{
-		New: func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
-			return New(Config{BaseURL: url + "/v1", HTTPClient: client, Capabilities: caps})
-		},
-		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone},
+	common := providertest.Dialect{
+		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Search: "web_search_options", Reasoning: providers.ReasoningEffort},
 		KeyHeader:    "Authorization",
 		Extra:        map[string]any{"user": providertest.Mark, "model": "another", "messages": "none", "stream": true},
-	})
+	}
+	openai, azure, gateway, local := common, common, common, common
+	openai.Vendor = simulator.OpenAI
+	openai.New = at(Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}})
+	azure.Vendor, azure.KeyHeader = simulator.Azure, "Api-Key"
+	azure.Unknown = []simulator.Failure{simulator.QuotaDaily}
+	azure.New = at(Config{KeyHeader: "api-key", Flavour: Flavour{MaxTokensField: "max_completion_tokens"}})
+	gateway.Vendor, gateway.WithoutLimits = simulator.OpenRouter, true
+	gateway.Capabilities.Search = "openrouter:web_search"
+	gateway.New = at(Config{Flavour: Flavour{Effort: EffortObject, Search: SearchTool, RequireParameters: true}})
+	local.Vendor, local.WithoutLimits, local.WithoutHints = simulator.Compatible, true, true
+	local.Unknown = []simulator.Failure{simulator.QuotaDaily, simulator.QuotaBilling, simulator.SpendLimit, simulator.Refused} // nobody pays
+	local.New = at(Config{})
+	for _, dialect := range []providertest.Dialect{openai, azure, gateway, local} {
+		t.Run(string(dialect.Vendor), func(t *testing.T) {
+			t.Parallel()
+			providertest.Run(t, dialect)
+		})
+	}
+}
+
+// at makes the provider of an endpoint.
+func at(config Config) func(string, *http.Client, providers.CapabilitiesOf) (providers.Provider, error) {
+	return func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
+		config.BaseURL, config.HTTPClient, config.Capabilities = url+"/v1", client, caps
+		return New(config)
+	}
 }
 
 // TestLimitsThatWereMetAreNamed has the simulator tell of its limits in OpenAI's

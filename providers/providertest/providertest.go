@@ -29,6 +29,8 @@ type Dialect struct {
 	New func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error)
 	// Model is the name of a model that the simulator knows; "careful" when empty.
 	Model string
+	// Vendor is whose manners the simulator has, where several speak the dialect.
+	Vendor simulator.Vendor
 	// Capabilities are the model's. Without Search, or with ReasoningNone, what
 	// needs them is not tested.
 	Capabilities providers.Capabilities
@@ -112,6 +114,7 @@ const patience = time.Minute
 // connections must be gone as soon as idle ones are closed.
 func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	t.Helper()
+	config.Vendor = d.Vendor
 	if err := config.Validate(); err != nil {
 		t.Fatal(err)
 	}

@@ -4,26 +4,37 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	dialect := providertest.Dialect{
-		New: func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
-			return New(Config{BaseURL: url + "/v1", HTTPClient: client, Capabilities: caps})
-		},
+	openai := providertest.Dialect{
+		New:          at(Config{}),
+		Vendor:       simulator.OpenAI,
 		Capabilities: providers.Capabilities{JSON: providers.JSONSchema, Search: "web_search", Reasoning: providers.ReasoningEffort},
 		KeyHeader:    "Authorization",
 		Extra:        map[string]any{"user": providertest.Mark, "model": "another", "input": "none", "stream": true, "background": true, "store": true},
 	}
-	t.Run("calls", func(t *testing.T) {
-		t.Parallel()
-		providertest.Run(t, dialect)
-	})
-	t.Run("jobs", func(t *testing.T) {
-		t.Parallel()
-		providertest.RunBackground(t, dialect)
-	})
+	azure := openai
+	azure.New, azure.Vendor, azure.KeyHeader = at(Config{KeyHeader: "api-key"}), simulator.Azure, "Api-Key"
+	azure.WithoutLimits, azure.WithoutHints = true, true
+	azure.Unknown = []simulator.Failure{simulator.QuotaDaily}
+	for _, dialect := range []providertest.Dialect{openai, azure} {
+		t.Run(string(dialect.Vendor), func(t *testing.T) {
+			t.Parallel()
+			providertest.Run(t, dialect)
+			providertest.RunBackground(t, dialect)
+		})
+	}
+}
+
+// at makes the provider of an endpoint.
+func at(config Config) func(string, *http.Client, providers.CapabilitiesOf) (providers.Provider, error) {
+	return func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
+		config.BaseURL, config.HTTPClient, config.Capabilities = url+"/v1", client, caps
+		return New(config)
+	}
 }
