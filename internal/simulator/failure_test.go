@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -117,14 +118,24 @@ func TestAnswersOfAnyLength(t *testing.T) {
 // leaves another in the middle.
 func TestABodyTrickles(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{
-		Behaviour: Behaviour{Trickle: Span{100 * time.Millisecond, 100 * time.Millisecond}},
-		Models:    map[string]Model{"endless": {Behaviour: &Behaviour{Trickle: Span{time.Hour, time.Hour}}}},
-	})
-	began := time.Now()
-	if c := s.mustAsk(t, prompt("careful", "x")); c.text == "" || time.Since(began) < 80*time.Millisecond {
-		t.Errorf("got %+v after %v", c, time.Since(began))
+	models := map[string]Model{"endless": {Behaviour: &Behaviour{Trickle: Span{time.Hour, time.Hour}}}}
+	for i := range 20 { // bodies of every length
+		models[strings.Repeat("m", i+1)] = Model{}
 	}
+	s := start(t, Config{
+		Behaviour: Behaviour{Trickle: Span{400 * time.Millisecond, 400 * time.Millisecond}},
+		Models:    models,
+	})
+	var wg sync.WaitGroup
+	for i := range 20 {
+		wg.Go(func() {
+			began := time.Now()
+			if c, err := s.ask(t.Context(), prompt(strings.Repeat("m", i+1), "x")); err != nil || c.text == "" || time.Since(began) < 400*time.Millisecond {
+				t.Errorf("got %+v, %v after %v", c, err, time.Since(began))
+			}
+		})
+	}
+	wg.Wait()
 	resp, err := client.Post(s.URL+chatPath, "application/json", strings.NewReader(encode(prompt("endless", "x"))))
 	if err != nil {
 		t.Fatal(err)

@@ -33,21 +33,23 @@ const pieces = 20
 func (r reply) begin(ctx context.Context, w http.ResponseWriter, withheld int) error {
 	r.head(w)
 	rest := r.body[:len(r.body)-withheld]
-	if r.trickle > 0 {
-		drop := time.NewTicker(max(r.trickle/pieces, 1))
-		defer drop.Stop()
-		for size := max(1, len(r.body)/pieces); len(rest) > size; rest = rest[size:] {
-			if err := write(w, rest[:size]); err != nil {
-				return err
-			}
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-drop.C:
-			}
+	if r.trickle == 0 {
+		return write(w, rest)
+	}
+	began, size := time.Now(), (len(rest)+pieces-1)/pieces
+	for i := range pieces {
+		piece := rest[:min(size, len(rest))]
+		rest = rest[len(piece):]
+		if err := write(w, piece); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Until(began.Add(r.trickle / pieces * time.Duration(i+1)))):
 		}
 	}
-	return write(w, rest)
+	return nil
 }
 
 func (r reply) head(w http.ResponseWriter) {
