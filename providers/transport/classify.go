@@ -136,7 +136,7 @@ var (
 		`|max_tokens must be at least 1, got -` + // vLLM: what the prompt left of the window
 		`|request too large for`)
 	noQuota = regexp.MustCompile(`(?i)\blimit: 0(?:[,\s]|$)`)
-	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|\byour daily rate limit\b`)
+	perDay  = regexp.MustCompile(`(?i)free-models-per-day|\b(?:requests|tokens) per day\b|out of call volume quota|\byour daily rate limit\b|\b(?:session|daily|weekly|monthly) usage limit\b`)
 	unpaid  = regexp.MustCompile(`(?i)reached your specified (?:workspace )?api usage limits` +
 		`|credit balance is too low` +
 		`|insufficient balance` +
