@@ -1,0 +1,56 @@
+package ollama
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/transport"
+)
+
+// response is what is read of an answer; all else stays in Result.Raw.
+type response struct {
+	Error   *json.RawMessage `json:"error"`
+	Model   string           `json:"model"`
+	Message struct {
+		Content  string `json:"content"`
+		Thinking string `json:"thinking"`
+	} `json:"message"`
+	Done       bool            `json:"done"`
+	DoneReason string          `json:"done_reason"`
+	Prompt     transport.Count `json:"prompt_eval_count"`
+	Output     transport.Count `json:"eval_count"` // thoughts are among it
+}
+
+// decode turns a whole answer into a result; its error is a *providers.Error.
+func decode(answer *transport.Answer) (*providers.Result, error) {
+	var r response
+	if err := json.Unmarshal(answer.Body, &r); err != nil {
+		return nil, answer.Malformed(err)
+	}
+	if r.Error != nil {
+		return nil, answer.Failure()
+	}
+	result := &providers.Result{
+		Text:      r.Message.Content,
+		Reasoning: r.Message.Thinking,
+		// Counts of 0 are left out; older servers do not count a prompt that they
+		// remember.
+		Usage:     providers.Usage{Reported: r.Prompt > 0, Input: int64(r.Prompt), Output: int64(r.Output)},
+		Model:     r.Model,
+		RequestID: answer.RequestID,
+		Limits:    answer.Limits(),
+		Raw:       answer.Body,
+	}
+	switch {
+	case !r.Done:
+		return nil, answer.Fail(providers.Transient, "the answer broke off")
+	case r.DoneReason == "length":
+		result.Finish = providers.FinishTruncated
+	case result.Text == "": // load and unload are reasons, too: nothing was generated
+		return nil, answer.Fail(providers.Transient, fmt.Sprintf("the answer has no text; the server's reason is %q", r.DoneReason))
+	default: // stop; older servers say nothing
+		result.Finish = providers.FinishStop
+	}
+	return result, nil
+}

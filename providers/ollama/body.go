@@ -1,0 +1,111 @@
+package ollama
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+type object = map[string]any
+
+// encode builds the body and names the fields of the request that the model does
+// not take. The request's own fields win over Extra's, also inside of options; keys
+// are sorted, so that the same request is the same bytes.
+//
+// The server is told not to cut a prompt that does not fit, nor to forget it while
+// it answers, which it does in silence otherwise. Extra may say otherwise.
+func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
+	body := make(object, len(req.Extra)+8)
+	body["truncate"], body["shift"] = false, false
+	maps.Copy(body, req.Extra)
+	body["stream"] = false // the answer is read as one JSON object
+	body["model"] = req.Model
+	body["messages"] = req.Messages
+	switch format {
+	case providers.JSONSchema:
+		body["format"] = req.Schema.Schema
+	case providers.JSONObject:
+		body["format"] = "json"
+	}
+	options := object{"num_ctx": window(req, caps)}
+	if given, ok := req.Extra["options"].(object); ok {
+		maps.Copy(options, given)
+	}
+	if req.MaxOutputTokens > 0 {
+		options["num_predict"] = req.MaxOutputTokens // thoughts count, too
+	}
+	think, refused := thinking(req, caps)
+	if think != nil {
+		body["think"] = think
+	}
+	if refused {
+		dropped = append(dropped, "reasoning_effort")
+	}
+	if req.Temperature != nil {
+		if caps.TakesTemperature(think != false) {
+			options["temperature"] = *req.Temperature
+		} else {
+			delete(options, "temperature")
+			dropped = append(dropped, "temperature")
+		}
+	}
+	body["options"] = options
+	raw, err = json.Marshal(body)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode request: %w", err)
+	}
+	return raw, dropped, nil
+}
+
+const (
+	// leastWindow is what a server without much memory has by default.
+	leastWindow = 4096
+	// unboundedRoom is kept for an answer that nothing bounds.
+	unboundedRoom = 4096
+	// roleTokens is the most that a template puts around a message.
+	roleTokens = 16
+)
+
+// window is the context, in tokens, that the request needs: its prompt, a token for
+// every three bytes, which is above what all but hashes come to, and its answer.
+// The server's default may be as small as 4,096 whatever the model could do. A
+// change has it load the model anew, so there are few sizes, each twice the one
+// before, up to the model's own.
+func window(req *providers.Request, caps providers.Capabilities) int {
+	need := cmp.Or(req.MaxOutputTokens, unboundedRoom)
+	for _, m := range req.Messages {
+		need += len(m.Content)/3 + roleTokens
+	}
+	size := leastWindow
+	for size < need {
+		size *= 2
+	}
+	if caps.ContextWindow > 0 {
+		size = min(size, caps.ContextWindow)
+	}
+	return size
+}
+
+// levels are the words of models that are told how much to think.
+var levels = []string{"low", "medium", "high"}
+
+// thinking is whether the model thinks, or how much; nil: as it does by default.
+// refused: the request's effort was left out, or only that there is one was said.
+func thinking(req *providers.Request, caps providers.Capabilities) (think any, refused bool) {
+	effort, refused := caps.Effort(req)
+	switch {
+	case caps.Reasoning == providers.ReasoningNone:
+		return nil, refused
+	case effort == "none":
+		return false, false
+	case caps.Reasoning == providers.ReasoningEffort && slices.Contains(levels, effort):
+		return effort, refused
+	case req.Reason, effort != "" && caps.Reasoning != providers.ReasoningEffort:
+		return true, req.ReasoningEffort != ""
+	}
+	return nil, refused || effort != ""
+}
