@@ -78,8 +78,9 @@ func TestConformance(t *testing.T) {
 // at makes the provider of an endpoint.
 func at(config Config) func(string, *http.Client, providers.CapabilitiesOf) (providers.Provider, error) {
 	return func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error) {
-		config.BaseURL, config.HTTPClient, config.Capabilities = url+"/v1", client, caps
-		return New(config)
+		own := config // the tests that make providers are parallel
+		own.BaseURL, own.HTTPClient, own.Capabilities = url+"/v1", client, caps
+		return New(own)
 	}
 }
 
