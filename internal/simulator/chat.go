@@ -54,7 +54,7 @@ func (chat) parse(_ *http.Request, body []byte) (*request, error) {
 	req := &request{
 		model:  asked.Model,
 		schema: string(asked.ResponseFormat.JSONSchema.Schema),
-		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens),
+		bound:  max(asked.MaxTokens, asked.MaxCompletionTokens, 0),
 		json:   strings.HasPrefix(asked.ResponseFormat.Type, "json"),
 		reason: asked.reasons(),
 		shown:  asked.Reasoning == nil || !asked.Reasoning.Exclude,

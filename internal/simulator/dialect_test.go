@@ -1,8 +1,13 @@
 package simulator
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -181,4 +186,97 @@ func TestEveryDialectKeepsLimitsAndKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestEveryDialectIsSpoilt(t *testing.T) {
+	t.Parallel()
+	for name, in := range tongues {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, Config{Models: map[string]Model{
+				"hanging":   {Behaviour: &Behaviour{HangRate: 1}},
+				"cut":       {Behaviour: &Behaviour{CutRate: 1}},
+				"garbage":   {Behaviour: &Behaviour{FailRate: 1, FailAs: Garbage}},
+				"failing":   {Behaviour: &Behaviour{FailRate: 1, FailStatus: 503}},
+				"malformed": {Behaviour: &Behaviour{MalformedRate: 1}},
+				"huge":      {Behaviour: &Behaviour{AnswerBytes: 10 << 20}},
+			}})
+			ask := func(ctx context.Context, model string) (int, []byte, error) {
+				messages := pair(document{"a", prose}, document{"b", flawedProse})
+				path := strings.Replace(in.path, "%s", model, 1)
+				body := encode(in.body(model, messages[0].Content, messages[1].Content, nil))
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL+path, strings.NewReader(body))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := 0; i < len(in.header); i += 2 {
+					req.Header.Set(in.header[i], in.header[i+1])
+				}
+				resp, err := client.Do(req)
+				if err != nil {
+					return 0, nil, err
+				}
+				defer resp.Body.Close()
+				answer, err := io.ReadAll(resp.Body)
+				return resp.StatusCode, answer, err
+			}
+			ctx, leave := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer leave()
+			if _, _, err := ask(ctx, "hanging"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("hanging: got %v", err)
+			}
+			if _, _, err := ask(t.Context(), "cut"); !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Errorf("cut: got %v", err)
+			}
+			if status, body, err := ask(t.Context(), "garbage"); err != nil || status != 200 || json.Valid(body) {
+				t.Errorf("garbage: got %d %q, %v", status, body, err)
+			}
+			if status, body, err := ask(t.Context(), "failing"); err != nil || status != 503 || !json.Valid(body) {
+				t.Errorf("failing: got %d %q, %v", status, body, err)
+			}
+			if status, body, err := ask(t.Context(), "huge"); err != nil || status != 200 || len(body) < 10<<20 || !json.Valid(body) {
+				t.Errorf("huge: got %d and %d bytes, %v", status, len(body), err)
+			}
+			_, body, err := ask(t.Context(), "malformed")
+			var v pairVerdict
+			if text := in.text(decoded(t, string(body))); err != nil || json.Unmarshal([]byte(text), &v) == nil && v.Winner == "a" && v.Reason != "" {
+				t.Errorf("malformed: got %s, %v", body, err)
+			}
+			s.until(t, "all at their end", func(c Counts) bool {
+				return c.InFlight == 0 && c.Abandoned == 1 && c.Cut == 1 && c.Failed == 2 && c.Answered == 2
+			})
+		})
+	}
+}
+
+// FuzzDialects has no request bring a dialect down.
+func FuzzDialects(f *testing.F) {
+	f.Add(`{"model":"careful","max_tokens":5,"stream":false,"messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"thinking":{"type":"adaptive"}}`, true)
+	f.Add(`{"model":"careful","input":[{"role":"user","content":"JSON"}],"background":true,"reasoning":{"summary":"auto"},"tools":[{"type":"web_search"}]}`, false)
+	f.Add(`{"contents":[{"role":"model","parts":[{"text":"x"}]}],"tools":[{"googleSearch":{}}],"generationConfig":{"thinkingConfig":{"thinkingBudget":0}}}`, false)
+	f.Add(`{"model":"careful","max_tokens":-5,"messages":[{"role":"user","content":"x"}]}`, true)
+	f.Add(`{"model":"careful","stream":false,"options":{"num_ctx":-1,"num_predict":-2}}`, true)
+	paths := []string{chatPath, responsesPath, messagesPath, generatePath, ollamaPath}
+	simulators := []*Simulator{
+		New(Config{Behaviour: Behaviour{RefuseRate: 0.2, FilterRate: 0.2, TruncateRate: 0.3, UngroundedRate: 0.5, CachedShare: 0.7}}),
+		New(Config{Behaviour: Behaviour{FailRate: 0.5, FailAs: FailedIn200, Pauses: 1, ContextWindow: 50, Vendor: OpenRouter}}),
+	}
+	f.Fuzz(func(t *testing.T, body string, second bool) {
+		s := simulators[0]
+		if second {
+			s = simulators[1]
+		}
+		for _, path := range paths {
+			req := httptest.NewRequestWithContext(t.Context(), http.MethodPost, path, strings.NewReader(body))
+			req.Header.Set(version[0], version[1])
+			w := httptest.NewRecorder()
+			s.ServeHTTP(w, req)
+			if !json.Valid(w.Body.Bytes()) {
+				t.Errorf("%s: got %q", path, w.Body)
+			}
+		}
+		if all := s.Stats().All; all.InputTokens < 0 || all.OutputTokens < 0 || all.InFlight > int(all.Submitted) {
+			t.Errorf("counted: got %+v", all)
+		}
+	})
 }

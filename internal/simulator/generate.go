@@ -147,6 +147,8 @@ func (r generateRequest) problem() error {
 	switch thinking := config.ThinkingConfig; {
 	case thinking != nil && thinking.ThinkingBudget != nil && thinking.ThinkingLevel != "":
 		return complaint("You can only set only one of thinking budget and thinking level.")
+	case config.MaxOutputTokens < 0:
+		return complaint("max_output_tokens must be positive.")
 	case len(config.ResponseSchema) > 0 && len(config.ResponseJSONSchema) > 0:
 		return complaint("Only one of response_schema and response_json_schema can be set.")
 	case schemas && config.ResponseMIMEType != "application/json":

@@ -62,7 +62,10 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 // fit has a conversation fit into the context. What does not is forgotten without
 // a word, the oldest first, unless the request forbids it.
 func (r *ollamaRequest) fit(req *request) {
-	window := cmp.Or(r.Options.NumCtx, contextTokens)
+	window := r.Options.NumCtx
+	if window < 1 {
+		window = contextTokens
+	}
 	over := req.inputTokens() > window
 	if keep := r.Truncate != nil && !*r.Truncate; over && keep || !over && r.Shift != nil && !*r.Shift {
 		req.window = window
