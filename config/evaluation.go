@@ -30,6 +30,8 @@ type draft struct {
 	own      concurrency
 
 	searches, reasons bool // answers must show that their model did
+	prices            map[string]record.Price
+	budget            money
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -47,6 +49,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		dir:     dir,
 		asked:   eval.Evaluation{Name: name, Again: o.Again, JSON: eval.JSONAuto},
 		texts:   map[string]string{},
+		prices:  map[string]record.Price{},
 		known:   maps.Clone(fleet.Providers),
 		settings: record.Settings{
 			Priority: 1,
@@ -112,7 +115,8 @@ func (s *draft) read(y *yamlFile, root value) {
 		"panel":       y.later,
 		"jsonify":     y.later,
 		"fallback":    y.later,
-		"budget":      y.later,
+		"budget":      func(v value) { s.budget = y.budget(v) },
+		"prices":      func(v value) { y.prices(v, s.prices) },
 		"votes":       y.later,
 		"runs":        y.later,
 		"model":       y.later,
@@ -170,6 +174,7 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
+	s.priceJudges()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()
 	switch mode := s.options.JSON; mode {
@@ -196,6 +201,9 @@ func (s *draft) finish() (*Submission, error) {
 		}, at: own.at})
 	}
 	s.settings.Limits = s.combine(limits, s.top.file)
+	if s.budget.nano > 0 {
+		s.settings.Limits = append(s.settings.Limits, ratelimit.Budget(string(s.asked.ID()), s.budget.nano))
+	}
 	s.settings.Hold = s.fleet.Hold || s.own.hold
 	if s.fleet.Hold && s.own.free != (place{}) {
 		s.warn(s.own.free, "leave it out", "the fleet's settings say hold, which holds for every evaluation")

@@ -24,6 +24,8 @@ type Fleet struct {
 	Lease time.Duration
 	// Hold is as record.Settings.Hold, for every evaluation.
 	Hold bool
+	// Prices are rows by "provider:model", or by a prefix of it and a star.
+	Prices map[string]record.Price
 	// Warnings do not stop anything.
 	Warnings []Problem
 
@@ -39,6 +41,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		Retry:     record.DefaultRetry,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,
+		Prices:    map[string]record.Price{},
 	}
 	if path == "" {
 		return fleet, nil
@@ -57,7 +60,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		"providers":   func(v value) { y.providers(v, fleet.Providers, true) },
 		"concurrency": func(v value) { c = y.concurrency(v) },
 		"retry":       func(v value) { y.retry(v, &fleet.Retry) },
-		"prices":      y.later,
+		"prices":      func(v value) { y.prices(v, fleet.Prices) },
 		"sink":        y.later,
 	})
 	found.knownScopes(c, fleet.Providers)

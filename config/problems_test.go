@@ -21,7 +21,7 @@ func TestProblems(t *testing.T) {
 		{"unknown key far from any", minimal + "pairwise_: {}\nzzzzzzzzzz: 1\n", nil,
 			"eval.yaml:4:1: pairwise_: unknown key; did you mean pairwise?\n" +
 				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: budget, cache, concurrency, documents, enforce_web_search, fallback, grounding, " +
-				"json, jsonify, judges, llm_api, model, name, pairwise, panel, priority, provider, providers, reasoning, retries, …"},
+				"json, jsonify, judges, llm_api, model, name, pairwise, panel, prices, priority, provider, providers, reasoning, …"},
 		{"nested unknown key", docs + judge + "pairwise: {trails: 2}\n", nil,
 			"eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
 		{"key twice", minimal + "pairwise: {ties: true}\n", nil,
@@ -60,9 +60,13 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\njsonify: {}\nfallback: {}\nbudget: {usd: 1}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
-			later("4:1: panel", "5:1: jsonify", "6:1: fallback", "7:1: budget") + "\n" +
-				"eval.yaml:8:1: cache: not available in this version; leave it out, or say false\n" + later("9:1: votes", "10:1: runs")},
+		{"later keys", minimal + "panel: {}\njsonify: {}\nfallback: {}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
+			later("4:1: panel", "5:1: jsonify", "6:1: fallback") + "\n" +
+				"eval.yaml:7:1: cache: not available in this version; leave it out, or say false\n" + later("8:1: votes", "9:1: runs")},
+		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
+			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
+		{"a budget of nothing", minimal + "budget: {usd: 0}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", nil,
+			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
 		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
 			"eval.yaml:2:10: judges[0]: no web search of simulator:careful is known; set grounding: off, ask another, or name its search under providers.simulator.models\n" +
 				"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2 or {file: pairs.csv}\n" +

@@ -73,6 +73,7 @@ type Limits interface {
 	Unregister(ctx context.Context, holder string) error
 	Close(ctx context.Context, evaluation string) error
 	Open(ctx context.Context, evaluation string) error
+	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
 }
 
 // Submit stores an evaluation and pushes the first window of its runs. The same

@@ -15,7 +15,13 @@ import (
 // from the moment it returns; those in flight end and are recorded. It returns
 // the status afterwards: paused, or done or cancelled.
 func (q *Enqueuer) Pause(ctx context.Context, id eval.ID) (record.Status, error) {
-	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id) })
+	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id, "") })
+}
+
+// Stop is a Pause by the fleet itself, and why is the record's Stopped. Resume, or
+// the submission with other settings, ends it.
+func (q *Enqueuer) Stop(ctx context.Context, id eval.ID, why string) (record.Status, error) {
+	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Pause(ctx, id, why) })
 }
 
 // Cancel ends every run of an evaluation that has not ended: as after Pause no
@@ -167,6 +173,9 @@ func queueOf(phase record.Phase, p *plan.Plan, index int) string {
 // whether there are workers, which see to that.
 func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	if err := q.Store.Delete(ctx, id); err != nil || alive {
+		return err
+	}
+	if _, err := q.Limits.ForgetSpent(ctx, string(id)); err != nil {
 		return err
 	}
 	return unpin(ctx, q.Store, q.Limits, id)

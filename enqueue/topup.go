@@ -242,6 +242,10 @@ func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
 	case time.Since(since) < unpinAfter:
 		return nil
 	}
+	// Its calls in flight still count; the next tick asks again.
+	if done, err := t.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
+		return err
+	}
 	if err := unpin(ctx, t.store, t.limits, id); err != nil {
 		return err
 	}

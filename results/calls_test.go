@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -29,5 +30,43 @@ func testCallsBegun(t *testing.T, url string) {
 	}
 	if last, err := sink.LastCall(ctx); !last.Equal(epoch.Add(2*time.Hour)) || err != nil {
 		t.Errorf("LastCall = %v, %v; want %v", last, err, epoch.Add(2*time.Hour))
+	}
+}
+
+// What a call may have cost stands for a cost that is not known, and a call of
+// which nothing is known is never 0.
+func testSpent(t *testing.T, url string) {
+	ctx := context.Background()
+	sink, e := openSink(t, url)
+	if nano, unknown, err := sink.Spent(ctx, e.ID); nano != 0 || unknown != 0 || err != nil {
+		t.Errorf("Spent without calls = %d, %d, %v; want nothing", nano, unknown, err)
+	}
+	usd := func(f float64) *float64 { return &f }
+	price := &record.Price{Input: 0.25, CachedInput: usd(0.025), Output: 2}
+	calls := []record.Call{
+		call(1, 0, 0, 1, func(c *record.Call) { c.Usage.CostUSD, c.Price = usd(0.1), price }),
+		call(1, 0, 0, 2, func(c *record.Call) { c.Usage.CostUSD = usd(0.000000201) }),
+		call(1, 0, 0, 3, func(c *record.Call) { c.Class, c.MaybeBill, c.MostUSD = "timeout", true, usd(0.2) }),
+		call(1, 0, 0, 4, func(c *record.Call) { c.Class = "rate_limited" }),
+		call(1, 0, 0, 5, func(c *record.Call) { c.Class, c.MaybeBill = "timeout", true }),
+		call(1, 0, 0, 6, func(*record.Call) {}),
+	}
+	for i := range calls[3:] {
+		calls[3+i].Usage.CostUSD = nil
+	}
+	mustAppend(t, sink, e.ID, record.Entry{Calls: calls})
+	nano, unknown, err := sink.Spent(ctx, e.ID)
+	if nano != 300_000_201 || unknown != 2 || err != nil {
+		t.Errorf("Spent = %d, %d unknown, %v; want 300000201, 2 unknown", nano, unknown, err)
+	}
+	var got []record.Call
+	for c, err := range sink.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: calls[0].Phase, Index: calls[0].Index}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c)
+	}
+	if diff := cmp.Diff(calls, got); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }

@@ -43,6 +43,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"pace":                     testPace,
 		"median latency":           testMedianLatency,
 		"calls begun":              testCallsBegun,
+		"spent":                    testSpent,
 		"two writers":              testTwoWriters,
 		"reading while written to": testReadWhileWritten,
 		"opened at once":           testOpenedAtOnce,

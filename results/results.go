@@ -105,6 +105,10 @@ type Reader interface {
 	// CallsBegun counts the calls of every evaluation that began from one time on
 	// and before another, by "provider:model".
 	CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error)
+	// Spent sums what the calls of an evaluation have cost, in nano-USD: where that
+	// is not known, what they may have cost at most. unknown are those, possibly
+	// charged, of which not even that is known.
+	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
 	// LastCall is when the last call of any evaluation began; the zero time when
 	// none did.
 	LastCall(ctx context.Context) (time.Time, error)

@@ -79,6 +79,8 @@ CREATE TABLE calls (
   cached_tokens    INTEGER,
   reasoning_tokens INTEGER,
   cost_usd         REAL,
+  most_usd         REAL, -- what the call may have cost, where its cost is not known
+  price            TEXT, -- JSON, by which the cost was computed
   text             TEXT    NOT NULL,
   finish           TEXT    NOT NULL,
   worker           TEXT    NOT NULL,

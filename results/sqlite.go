@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	schemaVersion = 1          // PRAGMA user_version
+	schemaVersion = 2          // PRAGMA user_version
 	applicationID = 0x65766c66 // PRAGMA application_id: "evlf"
 	busyTimeout   = 5 * time.Second
 	readers       = 4 // connections for reading
@@ -183,6 +183,8 @@ func inspect(ctx context.Context, db rowQuerier, path string) (fileState, error)
 		return 0, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
 	case version > schemaVersion:
 		return 0, unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", path, version, schemaVersion)}
+	case version < schemaVersion:
+		return 0, unfit{fmt.Errorf("open results database %s: it has version %d, this program needs %d: use the older evalfleet that wrote it, or name another file", path, version, schemaVersion)}
 	}
 	return ours, nil
 }

@@ -239,6 +239,18 @@ func (r *reader) CallsBegun(ctx context.Context, from, to time.Time) (map[string
 	return begun, nil
 }
 
+// Spent sums what the calls of an evaluation have cost.
+func (r *reader) Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error) {
+	err = r.db.QueryRowContext(ctx, `
+SELECT coalesce(sum(CAST(round(coalesce(cost_usd, most_usd, 0) * 1e9) AS INTEGER)), 0),
+  coalesce(sum(cost_usd IS NULL AND most_usd IS NULL AND (class = '' OR may_be_billed)), 0)
+FROM calls WHERE evaluation = ?`, string(id)).Scan(&nano, &unknown)
+	if err != nil {
+		return 0, 0, explain("read", r.path, err)
+	}
+	return nano, unknown, nil
+}
+
 // LastCall is when the last call began.
 func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 	var last stamp

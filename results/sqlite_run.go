@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"iter"
 	"math"
 	"time"
@@ -14,7 +15,7 @@ import (
 const (
 	selectCalls = `
 SELECT id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, bound_by, status, class,
-  error, may_be_billed, request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, text,
+  error, may_be_billed, request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text,
   finish, worker
 FROM calls WHERE evaluation = ? AND phase = ? AND index_ = ? ORDER BY asked_at, started_at, id`
 
@@ -57,9 +58,13 @@ func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Cal
 	return rows(ctx, r, func(row *sql.Rows, c *record.Call) error {
 		var asked, started, ended stamp
 		var input, output, cached, reasoning sql.NullInt64
+		var price sql.NullString
 		err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
 			&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
-			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.Text, &c.Finish, &c.Worker)
+			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish, &c.Worker)
+		if err == nil && price.Valid {
+			err = json.Unmarshal([]byte(price.String), &c.Price)
+		}
 		c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
 		c.Usage.Reported = input.Valid
 		c.Usage.Input, c.Usage.Output = input.Int64, output.Int64

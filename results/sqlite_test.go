@@ -47,9 +47,16 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 2")
+				run(t, path, "PRAGMA user_version = 3")
 			},
-			want: []string{"version 2", "this program knows 1", "newer evalfleet"},
+			want: []string{"version 3", "this program knows 2", "newer evalfleet"},
+		},
+		"an older version": {
+			make: func(t *testing.T, path string) {
+				openAndClose(t, path)
+				run(t, path, "PRAGMA user_version = 1")
+			},
+			want: []string{"version 1", "this program needs 2", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
@@ -239,7 +246,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "1",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "2",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

@@ -239,6 +239,10 @@ func used(u ratelimit.Usage) (words string, share int) {
 	switch {
 	case u.Limit.Kind == ratelimit.Concurrency && u.Allowed == 0:
 		return fmt.Sprintf("%d in flight", u.InUse), 100
+	case u.Limit.Kind == ratelimit.Cost && u.Closed:
+		return "unknown of " + ratelimit.Dollars(u.Allowed), 100
+	case u.Limit.Kind == ratelimit.Cost:
+		return ratelimit.Dollars(u.Spent) + " of " + ratelimit.Dollars(u.Allowed), int(min(100, 100*u.Spent/u.Allowed))
 	case u.Allowed > 0:
 		words = fmt.Sprintf("%d of %d", u.InUse, u.Allowed)
 		if u.Limit.Window.Length > 0 {

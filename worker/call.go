@@ -62,7 +62,8 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	cancel()
 	letGo()
 
-	r.settle(ctx, lease, request, result, err)
+	cost := r.price(&call, lease.Reserved().Cost, result, err)
+	r.settle(ctx, lease, request, result, cost, err)
 	release(lease, err)
 	r.slots.Release(1)
 	r.move(resting)
@@ -84,13 +85,14 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
 	input, output := r.tokens.reserve(call.Model, request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
+	cost := r.mostCost(request)
 	longest := inPlace
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
 			MaxWait: longest, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
-			Input: input, Output: output,
+			Input: input, Output: output, Cost: cost,
 		})
 		if err == nil {
 			r.budget.admitted(r.queue, lease.BoundBy() != "")
@@ -108,11 +110,14 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 		var refusal *ratelimit.Refusal
 		// All runs of a queue keep the same limits: another would wait as long.
 		// Only a cooldown may be of one model among several.
-		if errors.As(err, &refusal) && !refusal.Cooldown {
+		if errors.As(err, &refusal) && !refusal.Cooldown && !refusal.Exhausted {
 			longest = 0
 			continue
 		}
 		r.slots.Release(1)
+		if refusal != nil && refusal.Exhausted {
+			return nil, r.outOfBudget(ctx)
+		}
 		if refusal != nil {
 			return nil, r.goBack(refusal.Wait, "limit "+refusal.Limit)
 		}
@@ -134,26 +139,32 @@ func (r *run) interrupted(ctx context.Context, err error) error {
 }
 
 // settle tells the limits what a call used and what the provider said of them.
-// What is not known stays as it was reserved.
-func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *providers.Request, result *providers.Result, err error) {
+// What is not known stays as it was reserved; cost is in nano-USD, below 0 when it
+// is not known.
+func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *providers.Request, result *providers.Result, cost int64, err error) {
+	used := lease.Reserved()
+	if cost >= 0 {
+		used.Cost = cost
+	}
 	var said []providers.LimitState
 	var failed *providers.Error
 	switch {
 	case err == nil:
 		said = result.Limits
 		if result.Usage.Reported {
-			lease.Settle(ratelimit.Used{Input: result.Usage.Input, Output: result.Usage.Output})
+			used.Input, used.Output = result.Usage.Input, result.Usage.Output
 			r.tokens.settled(r.judge.Target(), request, result.Usage)
 		}
 	case errors.As(err, &failed):
 		said = failed.Limits
 		if !failed.MayBeBilled {
-			lease.Settle(ratelimit.Used{})
+			used = ratelimit.Used{}
 		}
 		if tooMany(failed) {
 			r.holdBack(ctx, lease, failed)
 		}
 	}
+	lease.Settle(used)
 	for _, state := range said {
 		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
 			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)

@@ -62,14 +62,17 @@ func (h *halts) held() []eval.ID {
 	return slices.Collect(maps.Keys(h.of))
 }
 
-// end halts an evaluation. Runs pulled later are checked anew.
-func (h *halts) end(id eval.ID) {
+// end halts an evaluation, and says whether runs of it were held that nobody had
+// halted. Runs pulled later are checked anew.
+func (h *halts) end(id eval.ID) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if with := h.of[id]; with != nil {
+	with := h.of[id]
+	if with != nil {
 		with.end()
 		delete(h.of, id)
 	}
+	return with != nil
 }
 
 // look halts those of ids that do not go on. Runs pulled later are checked anew.

@@ -57,7 +57,7 @@ func TestPauseStopsAndResumeGoesOn(t *testing.T) {
 	}
 	b.reach(20)
 	before, _ := b.provider.count()
-	if status, err := b.store.Pause(t.Context(), b.id); err != nil || status != record.StatusPaused {
+	if status, err := b.store.Pause(t.Context(), b.id, ""); err != nil || status != record.StatusPaused {
 		t.Fatalf("Pause = %s, %v", status, err)
 	}
 	b.wantQuiet("pause")
@@ -87,7 +87,7 @@ func TestPauseEndsWaitsInPlace(t *testing.T) {
 	b.submit(2)
 	defer b.start(b.config())()
 	b.reach(2)
-	if _, err := b.store.Pause(t.Context(), b.id); err != nil {
+	if _, err := b.store.Pause(t.Context(), b.id, ""); err != nil {
 		t.Fatal(err)
 	}
 	asked := time.Now()

@@ -67,6 +67,23 @@ func (t *tokens) reserve(model string, request *providers.Request, charged bool)
 	return input, min(output, learnt)
 }
 
+// bound returns tokens that a request does not pass, for what must not be passed:
+// input always, output where the request bounds it, or else what was ever seen
+// and assumed.
+func (t *tokens) bound(model string, request *providers.Request) (input, output int64) {
+	input, output = sizeOf(request), int64(request.MaxOutputTokens)
+	if output > 0 {
+		return input, output
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	output = assumedOutput
+	if s := t.of[model]; s != nil {
+		output = max(output, int64(math.Ceil(slices.Max(s.output))))
+	}
+	return input, output
+}
+
 // settled notes what a call really used.
 func (t *tokens) settled(model string, request *providers.Request, used providers.Usage) {
 	t.mu.Lock()

@@ -52,6 +52,7 @@ type drain struct {
 	client  redis.UniversalClient
 	store   *store.Store
 	retry   func(enqueue.Recorded) bool // failed runs that a submission makes again; nil: none
+	again   string                      // the command that submits the evaluation once more
 	dir     string                      // of the output folder; empty: each evaluation's default one
 	stdout  io.Writer
 	console *console
@@ -110,7 +111,7 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 // ends or the evaluation is complete.
 func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	if only != "" {
-		err := d.followOne(ctx, only)
+		err := d.followOne(ctx, only, false)
 		if errors.Is(err, store.ErrNoEvaluation) {
 			return unknownEvaluation(ctx, d.store, only)
 		}
@@ -137,7 +138,7 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 			}
 			followed[id] = true
 			group.Go(func() error {
-				err := d.followOne(ctx, id)
+				err := d.followOne(ctx, id, false)
 				if err == nil || errors.Is(err, errCancelled) {
 					mu.Lock()
 					ended[id] = true
@@ -164,7 +165,9 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	}
 }
 
-func (d *drain) followOne(ctx context.Context, id eval.ID) error {
+// followOne drains one evaluation until it is complete or cancelled, or, when
+// stops, has stopped by itself.
+func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 	r, sink, out, err := d.open(ctx, id)
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 	showing, stop := context.WithCancel(ctx)
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
-	end := &ending{store: d.store, id: id, watch: watch}
+	end := &ending{store: d.store, id: id, watch: watch, stops: stops}
 	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: d.log}).
 		Follow(ctx, end.reached)
 	stop()
@@ -199,6 +202,11 @@ func (d *drain) followOne(ctx context.Context, id eval.ID) error {
 			return withCode(exitUnreachable, err)
 		}
 		return end.cancellation("they are in " + out.dir)
+	case end.stopped != "":
+		if r, err = d.store.Evaluation(ctx, id); err != nil { // its budget may be another by now
+			return withCode(exitUnreachable, err)
+		}
+		return end.outOfBudget(ctx, r.Settings, sink, d.again)
 	}
 	return d.finish(ctx, r, sink)
 }

@@ -230,7 +230,8 @@ func isLater(value ast.Expr) bool {
 
 var (
 	limitPath    = regexp.MustCompile(`^concurrency\.per_provider\.[^.]+\.(models\.[^.]+\.)?`)
-	namedPath    = regexp.MustCompile(`^(concurrency\.per_provider|providers|(providers\.<name>\.)?models)\.[^.]+$`)
+	namedPath    = regexp.MustCompile(`^(concurrency\.per_provider|providers|prices|(providers\.<name>\.)?models)\.[^.]+$`)
+	pricePath    = regexp.MustCompile(`^prices\.[^.]+\.`)
 	providerPath = regexp.MustCompile(`^providers\.[^.]+\.(models\.[^.]+\.)?`)
 )
 
@@ -262,6 +263,7 @@ func starterPaths(t *testing.T, name string) []string {
 			}
 			return "providers.<name>."
 		})
+		path = pricePath.ReplaceAllString(path, "prices.<model>.")
 		if path != "" && !strings.HasSuffix(path, "[]") && !namedPath.MatchString(path) {
 			paths = append(paths, path)
 		}

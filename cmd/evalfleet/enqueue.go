@@ -78,8 +78,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	if c.Bool(waitFlag) {
+		d.again = p.again(c)
 		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
-		if cancelled != nil && !errors.Is(cancelled, errCancelled) {
+		if cancelled != nil && !isEnding(cancelled) {
 			return goOnWith(cancelled, p.again(c))
 		}
 		if err := cmp.Or(cancelled, d.conclude(c.Context, receipt.ID, on)); err != nil {
@@ -117,6 +118,9 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 		if err != nil {
 			return enqueue.Receipt{}, sinkError(err)
 		}
+		if _, err := spentBefore(ctx, r.ID, s.Settings, recorded); err != nil {
+			return enqueue.Receipt{}, err
+		}
 		for _, phase := range counts {
 			lost = lost || phase.Succeeded+phase.Failed > 0
 		}
@@ -126,8 +130,11 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 		submission.Settle = settleTime
 	}
 	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
+	if err == nil && receipt.Created && lost && s.Settings.Budget() > 0 {
+		err = d.once(ctx, r.ID) // what Redis was told again counts for the budget
+	}
 	if err == nil {
-		err = reseed(ctx, limits, r.ID, recorded)
+		err = errors.Join(reseed(ctx, limits, r.ID, recorded), tellSpent(ctx, limits, r.ID, s.Settings, recorded))
 	}
 	return receipt, withCode(exitUnreachable, err)
 }
@@ -135,7 +142,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 // stay collects until the evaluation is complete.
 func (d *drain) stay(ctx context.Context, s *config.Submission, sinkURL string, id eval.ID) error {
 	return followResubmitting(ctx, d.log, id,
-		func(ctx context.Context) error { return d.followOne(ctx, id) },
+		func(ctx context.Context) error { return d.followOne(ctx, id, true) },
 		func(ctx context.Context) error { _, err := d.submit(ctx, s, sinkURL, true); return err })
 }
 

@@ -140,6 +140,7 @@ type arrivals struct {
 	MaxInFlight     int            `json:"max_in_flight"`
 	InFlightSeconds float64        `json:"in_flight_seconds"` // integrated over time
 	Retaken         int            `json:"prompts_retaken"`   // prompts called more than once
+	OutputTokens    int64          `json:"output_tokens"`
 	Limits          []struct {
 		Limit   string `json:"limit"`
 		Busiest int    `json:"busiest"` // most in one window

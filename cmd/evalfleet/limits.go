@@ -69,11 +69,12 @@ type limitView struct {
 	ID       string         `json:"limit"`
 	Words    string         `json:"words"`
 	Kind     ratelimit.Kind `json:"kind"`
-	Allowed  int64          `json:"allowed"`             // in flight, per period, or per day
+	Allowed  int64          `json:"allowed"`             // in flight, per period, or per day; of a budget nano-USD
 	PeriodS  float64        `json:"period_s,omitempty"`  // of a rate
 	Resets   string         `json:"resets,omitempty"`    // of a quota: the time zone at whose midnight its day ends
 	ResetsAt *time.Time     `json:"resets_at,omitempty"` // that midnight
 	InUse    *int           `json:"in_use,omitempty"`    // calls in flight, tokens in the window, or calls of the day
+	SpentUSD *float64       `json:"spent_usd,omitempty"` // of a budget: spent and reserved; null: unknown
 	Debt     int64          `json:"debt,omitempty"`      // in use above what is allowed
 	Ready    *int           `json:"ready,omitempty"`     // of a rate: calls that may start at once
 	Waiting  int            `json:"waiting_workers"`     //
@@ -183,6 +184,11 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 			of.ResetsAt = &at
 		}
 		switch {
+		case u.Limit.Kind == ratelimit.Cost:
+			of.Debt = max(0, u.Spent-of.Allowed)
+			if spent := usd(u.Spent); !u.Closed {
+				of.SpentUSD = &spent
+			}
 		case !bucket && int64(u.InUse) < of.Allowed:
 			of.NextS = new(float64)
 		case bucket || u.Limit.Resets != "":

@@ -40,6 +40,11 @@ func limitsText(view limitsView, now time.Time) string {
 			inUse = fmt.Sprint(*l.InUse)
 		}
 		switch {
+		case l.Kind == ratelimit.Cost:
+			inUse, allowed = "unknown", ratelimit.Dollars(l.Allowed)
+			if l.SpentUSD != nil {
+				inUse = dollars(*l.SpentUSD)
+			}
 		case l.PeriodS > 0:
 			allowed += "/" + shortDuration(seconds(l.PeriodS))
 		case l.Resets != "":
@@ -61,7 +66,7 @@ func limitsText(view limitsView, now time.Time) string {
 			words = strings.TrimSuffix(words, " ("+l.Resets+")")
 		}
 		line(oneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
-		if l.Debt > 0 {
+		if l.Debt > 0 && l.Kind != ratelimit.Cost {
 			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", thousands(l.Debt))))
 		}
 		if l.ResetsAt != nil {

@@ -79,7 +79,7 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
 	}
-	j.resumeWith = resumeWith(c, j.dir)
+	j.resumeWith, j.again = resumeWith(c, j.dir), p.again(c)
 	if c.Bool(retryFailedFlag) {
 		j.retry = everyFailed
 	}
@@ -100,6 +100,7 @@ type job struct {
 	failOn     failOn
 	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none
 	resumeWith string                      // the command that goes on after an interruption
+	again      string                      // the command that submits the evaluation once more
 
 	stdout  io.Writer
 	console *console
@@ -179,7 +180,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
 	settings.Client, settings.Events = client, both(settings.Events, events.write)
 	cancelled := j.work(ctx, settings, sink, rest, r)
-	if cancelled != nil && !errors.Is(cancelled, errCancelled) {
+	if cancelled != nil && !isEnding(cancelled) {
 		return cancelled
 	}
 	return cmp.Or(cancelled, conclude(context.WithoutCancel(ctx), conclusion{
@@ -194,6 +195,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
+	var collector *results.Collector
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
@@ -202,7 +204,15 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if err != nil {
 			return receipt, err
 		}
-		return receipt, reseed(ctx, limits, r.ID, sink)
+		if settle > 0 { // what Redis was told again counts for the budget
+			if _, err := collector.Drain(ctx); err != nil {
+				return receipt, err
+			}
+		}
+		return receipt, errors.Join(reseed(ctx, limits, r.ID, sink), tellSpent(ctx, limits, r.ID, j.submission.Settings, sink))
+	}
+	if _, err := spentBefore(ctx, r.ID, j.submission.Settings, sink); err != nil {
+		return err
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
@@ -240,8 +250,8 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return worker.Run(working, settings)
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
-	end := &ending{store: s, id: receipt.ID, watch: watch}
-	collector := results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: j.log})
+	end := &ending{store: s, id: receipt.ID, watch: watch, stops: true}
+	collector = results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
 		err := followResubmitting(collecting, j.log, receipt.ID,
@@ -276,6 +286,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			return sinkError(err)
 		}
 		return end.cancellation("the rest can be done with: " + j.resumeWith)
+	}
+	if end.stopped != "" {
+		return end.outOfBudget(ctx, j.submission.Settings, sink, j.again)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
 }

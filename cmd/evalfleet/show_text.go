@@ -188,6 +188,8 @@ func usageText(c record.Call) string {
 		return fmt.Sprintf("%d tokens in, %d out, $%.6f", c.Usage.Input, c.Usage.Output, *c.Usage.CostUSD)
 	case c.Usage.Reported:
 		return fmt.Sprintf("%d tokens in, %d out, cost unknown", c.Usage.Input, c.Usage.Output)
+	case charged && c.MostUSD != nil:
+		return "possibly charged, at most " + dollars(*c.MostUSD)
 	case charged:
 		return "possibly charged, tokens and cost unknown"
 	}

@@ -67,6 +67,8 @@ type standing struct {
 	Uncollected int64          `json:"uncollected"`
 	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
 	Used        *usedStanding  `json:"used,omitempty"`            // likewise
+	// Budget is how far it is spent; absent without one.
+	Budget *budgetStanding `json:"budget,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the one that
 	// most calls waited for.
 	BoundBy []string        `json:"bound_by,omitempty"`
@@ -189,6 +191,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 		}
 		line := inRecord(r, all[id])
 		line.Workers = &alive
+		line.Budget = budgetOf(r, usage)
 		if line.Status == record.StatusActive {
 			kept, err := s.judges.keep(ctx, d, id)
 			if err != nil {
@@ -321,6 +324,9 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 				of.Cancelled = phase.Runs - phase.Succeeded - phase.Failed
 			}
 			line.Phases = append(line.Phases, of)
+		}
+		if e, err := reader.Evaluation(ctx, of.ID); err == nil {
+			line.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: e.Settings}, nil)
 		}
 		s.addSink(ctx, &line, "", now)
 		list = append(list, line)

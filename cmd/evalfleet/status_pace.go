@@ -43,6 +43,9 @@ func (s *status) addSink(ctx context.Context, line *standing, url string, now ti
 		s.sinks[line.Evaluation] = read
 	}
 	line.Classes, line.Used = numbers.classes, &numbers.used
+	if line.Budget != nil && line.Budget.SpentUSD == nil && numbers.used.Unpriced == 0 {
+		line.Budget.SpentUSD = numbers.used.CostUSD
+	}
 	if !line.pacing() && numbers.bound != "" {
 		line.BoundBy = []string{numbers.bound}
 	}

@@ -32,6 +32,9 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	if u := s.Used; u != nil && u.Calls > 0 {
 		out.WriteString(detail(u.text()))
 	}
+	if s.Budget != nil {
+		out.WriteString(detail(s.Budget.text()))
+	}
 	if len(s.Classes) > 0 {
 		out.WriteString(detail("failed: " + classes(s.Classes)))
 	}

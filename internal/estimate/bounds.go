@@ -67,6 +67,9 @@ func bounds(q Question, asked []demand) []Bound {
 		total += d.calls
 	}
 	for _, l := range q.Settings.Limits {
+		if l.Kind == ratelimit.Cost {
+			continue // it takes no time
+		}
 		covered, tokens := 0, int64(0)
 		for i, judge := range q.Evaluation.Judges {
 			if l.Matches(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Evaluation: id}) {

@@ -80,8 +80,10 @@ type Call struct {
 	Error      string          `json:"error,omitempty"`
 	MaybeBill  bool            `json:"may_be_billed,omitempty"` // failed, but possibly charged
 	RequestID  string          `json:"request_id,omitempty"`
-	Usage      providers.Usage `json:"usage"`
-	Text       string          `json:"text,omitempty"` // the answer
+	Usage      providers.Usage `json:"usage"`              // its cost by Price, unless the provider reported it
+	Price      *Price          `json:"price,omitempty"`    // by which the cost was computed
+	MostUSD    *float64        `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
+	Text       string          `json:"text,omitempty"`     // the answer
 	Finish     string          `json:"finish,omitempty"`
 	Worker     string          `json:"worker"`
 	Generation int             `json:"generation"`

@@ -21,12 +21,17 @@ const (
 	StatusDone      Status = "done" // every run of every phase has ended
 )
 
+// StoppedByBudget is an evaluation's Stopped whose budget leaves no room for
+// another call.
+const StoppedByBudget = "budget"
+
 // Evaluation is an evaluation's record: what stands beside its plan. Its
 // Settings say how it is carried out and take no part in its identity.
 type Evaluation struct {
 	ID       eval.ID
 	Name     string
 	Status   Status
+	Stopped  string // why the fleet paused it itself, StoppedByBudget; empty: it did not
 	Created  time.Time
 	Sink     string // random id of the sink that may drain it; empty until one does
 	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
@@ -49,7 +54,10 @@ type Phase struct {
 type Settings struct {
 	Priority int               `json:"priority"` // share of a queue against other evaluations; at least 1
 	Limits   []ratelimit.Limit `json:"limits"`   // pinned while the evaluation is active
-	Retry    Retry             `json:"retry"`
+	// Prices of the judges' models, by "provider:model". One that is not here is
+	// unknown, and not 0.
+	Prices map[string]Price `json:"prices,omitempty"`
+	Retry  Retry            `json:"retry"`
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
@@ -62,6 +70,16 @@ type Settings struct {
 	// end, since the provider may still be at it; otherwise it is free as soon as
 	// it is not renewed (abandoned_calls: hold and free).
 	Hold bool `json:"hold_abandoned,omitempty"`
+}
+
+// Budget is the bound on what the evaluation's calls cost, in nano-USD; 0: none.
+func (s Settings) Budget() int64 {
+	for _, limit := range s.Limits {
+		if limit.Kind == ratelimit.Cost {
+			return limit.Max
+		}
+	}
+	return 0
 }
 
 // Retry says when a failed call is made again and how long to wait before:

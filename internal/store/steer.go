@@ -36,9 +36,10 @@ var (
 )
 
 // Pause keeps runs of an active evaluation from being begun, and returns its
-// status afterwards, which is another one where there was nothing to pause.
-func (s *Store) Pause(ctx context.Context, id eval.ID) (record.Status, error) {
-	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)})
+// status afterwards, which is another one where there was nothing to pause. why is
+// the record's Stopped.
+func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Status, error) {
+	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)}, why)
 }
 
 // Resume lets a paused evaluation go on once it is activated, and returns its

@@ -67,7 +67,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 			want [2]any
 		}{
 			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}) }, [2]any{nil, nil}},
-			{"pause", status(s.Pause), [2]any{record.StatusPaused, record.StatusPaused}},
+			{"pause", func() (any, error) { return s.Pause(ctx, r.ID, record.StoppedByBudget) }, [2]any{record.StatusPaused, record.StatusPaused}},
 			{"resume", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
 			{"retry", func() (any, error) { return s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}}) }, [2]any{1, 0}},
 			{"cancel", func() (any, error) { return s.Cancel(ctx, r) }, [2]any{record.StatusCancelled, record.StatusCancelled}},
@@ -100,7 +100,7 @@ func TestResumePushesAnew(t *testing.T) {
 		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Pause(ctx, r.ID); err != nil {
+		if _, err := s.Pause(ctx, r.ID, ""); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Resume(ctx, r.ID); err != nil {
@@ -242,12 +242,15 @@ func TestCancelCountsWhatHadNotEnded(t *testing.T) {
 		if standing.Total(eval.StateSucceeded) != 1 || standing.Total(eval.StateCancelled) != 1 {
 			t.Errorf("after the cancellation: %+v; want 1 succeeded, 1 cancelled", standing)
 		}
-		for what, steer := range map[string]func(context.Context, eval.ID) (record.Status, error){"Pause": s.Pause, "Resume": s.Resume} {
+		for what, steer := range map[string]func(context.Context, eval.ID) (record.Status, error){
+			"Pause":  func(ctx context.Context, id eval.ID) (record.Status, error) { return s.Pause(ctx, id, "") },
+			"Resume": s.Resume,
+		} {
 			if status, err := steer(ctx, r.ID); err != nil || status != record.StatusCancelled {
 				t.Errorf("%s afterwards = %s, %v; want cancelled", what, status, err)
 			}
 		}
-		if _, err := s.Pause(ctx, "ev-missing"); !errors.Is(err, ErrNoEvaluation) {
+		if _, err := s.Pause(ctx, "ev-missing", ""); !errors.Is(err, ErrNoEvaluation) {
 			t.Errorf("Pause of a missing one: %v; want ErrNoEvaluation", err)
 		}
 	})

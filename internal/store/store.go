@@ -125,6 +125,7 @@ const (
 	fieldName     = "name"
 	fieldCreated  = "created"
 	fieldStatus   = "status"
+	fieldStopped  = "stopped"
 	fieldSettings = "settings"
 	fieldPhases   = "phases"
 	fieldSink     = "sink"
@@ -311,7 +312,7 @@ func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error
 		return record.Evaluation{}, fmt.Errorf("record of %s: created: %w", id, err)
 	}
 	r := record.Evaluation{
-		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]),
+		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
 	if err := json.Unmarshal([]byte(values[fieldSettings]), &r.Settings); err != nil {

@@ -10,7 +10,7 @@ local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "done" and status ~= "paused" then
   return 0
 end
-redis.call("HSET", KEYS[1], "status", "active", "settings", ARGV[1], "phases", ARGV[2])
+redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
 redis.call("DEL", KEYS[2])
 for i = 1, #KEYS do
   redis.call("PERSIST", KEYS[i])

@@ -13,6 +13,6 @@ end
 if status ~= "paused" then
   return status
 end
-redis.call("HSET", KEYS[1], "status", "active")
+redis.call("HSET", KEYS[1], "status", "active", "stopped", "")
 redis.call("DEL", KEYS[2])
 return "active"

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestPriceOf(t *testing.T) {
+	t.Parallel()
+	rows := map[string]record.Price{
+		"a:gpt":      {Input: 1},
+		"a:gpt-*":    {Input: 2},
+		"a:gpt-mini": {Input: 3},
+		"a:gpt-5*":   {Input: 4},
+	}
+	for target, want := range map[string]float64{
+		"a:gpt": 1, "a:gpt-mini": 3, "a:gpt-mini-2025": 2, "a:gpt-5-mini": 4, "a:gpt4": 0, "b:gpt": 0, "a:gp": 0,
+	} {
+		p, ok := priceOf(rows, target)
+		if p.Input != want || ok != (want > 0) {
+			t.Errorf("price of %s: %v, %t; want %v", target, p.Input, ok, want)
+		}
+	}
+}
+
+// The evaluation's rows stand over the fleet's, and its budget is a limit of its
+// own.
+func TestBudget(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"a.md": "a", "b.md": "b",
+		"fleet.yaml": "prices: {\"simulator:*\": {input: 9, output: 9}, \"simulator:average\": {input: 0.25, cached_input: 0.025, output: 2, search: 10}}\n",
+		"eval.yaml": `documents: ["*.md"]
+judges: [simulator:careful, {model: simulator:average, overrides: {max_completion_tokens: 5}}]
+pairwise: {pairs: all}
+prices: {"simulator:care*": {input: 1, output: 2}}
+budget: {usd: 0.37}
+`,
+	})
+	fleet, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cached := 0.025
+	want := map[string]record.Price{
+		"simulator:careful": {Input: 1, Output: 2},
+		"simulator:average": {Input: 0.25, CachedInput: &cached, Output: 2, Search: 10},
+	}
+	if diff := cmp.Diff(want, s.Settings.Prices); diff != "" {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+	if got, want := s.Settings.Budget(), int64(37*ratelimit.Dollar/100); got != want {
+		t.Errorf("budget %d, want %d", got, want)
+	}
+	if len(s.Warnings) != 1 || !strings.HasSuffix(s.Warnings[0].Message, "those of simulator:careful") {
+		t.Errorf("warnings %v, want one about the length of careful's answers", s.Warnings)
+	}
+}

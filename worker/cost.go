@@ -1,0 +1,69 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// unknownCost is what a call cost of which nobody knows.
+const unknownCost = -1
+
+// mostCost is what a request may cost, in nano-USD: its tokens' bound at its
+// model's price, and 0 where that is not known. Budgets reserve it: what is learnt
+// to be enough for most calls is not enough for what must never be passed.
+func (r *run) mostCost(request *providers.Request) int64 {
+	price, ok := r.evaluation.record.Settings.Prices[r.judge.Target()]
+	if !ok {
+		return 0
+	}
+	return price.Bound(r.tokens.bound(r.judge.Target(), request))
+}
+
+// price says what a call cost, in nano-USD or unknownCost, and notes it in the
+// call and its result: what the provider reported, else what was used at the
+// model's price. most is what was reserved for it.
+func (r *run) price(call *record.Call, most int64, result *providers.Result, err error) int64 {
+	price, priced := r.evaluation.record.Settings.Prices[r.judge.Target()]
+	var failed *providers.Error
+	switch {
+	case err != nil && errors.As(err, &failed) && !failed.MayBeBilled:
+		return 0
+	case err == nil && result.Usage.CostUSD != nil && *result.Usage.CostUSD >= 0:
+		return int64(math.Ceil(*result.Usage.CostUSD * ratelimit.Dollar))
+	case err == nil && result.Usage.Reported && priced:
+		cost := price.Cost(result.Usage, result.Grounding.Searches)
+		call.Price, result.Usage.CostUSD = &price, dollars(cost)
+		return cost
+	case priced:
+		call.Price, call.MostUSD = &price, dollars(most)
+	}
+	return unknownCost
+}
+
+func dollars(nano int64) *float64 {
+	usd := float64(nano) / ratelimit.Dollar
+	return &usd
+}
+
+// outOfBudget stops the run's evaluation, whose budget leaves no room for another
+// call, and gives the run back.
+func (r *run) outOfBudget(ctx context.Context) error {
+	id := r.task.Evaluation
+	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
+	if _, err := stop.Stop(ctx, id, record.StoppedByBudget); err != nil {
+		r.logger().Debug().Err(err).Msg("evaluation is not stopped; trying again")
+		return r.goBack(time.Second, "the budget leaves no room")
+	}
+	if r.halts.end(id) {
+		r.log.Warn().Str("evaluation", string(id)).Str("budget", ratelimit.Dollars(r.evaluation.record.Settings.Budget())).
+			Msg("the budget leaves no room for another call: the evaluation stops")
+	}
+	return r.goBack(0, "the budget leaves no room")
+}
