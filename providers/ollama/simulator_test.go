@@ -17,9 +17,9 @@ func TestConformance(t *testing.T) {
 		},
 		Capabilities:  providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort},
 		KeyHeader:     "Authorization",
-		Extra:         map[string]any{"keep_alive": providertest.Mark, "messages": "none", "format": "json"},
-		WithoutLimits: true, // Ollama has none
+		Extra:         map[string]any{"keep_alive": providertest.Mark, "model": "another", "messages": "none", "stream": true},
+		WithoutLimits: true,
 		WithoutHints:  true,
-		Unknown:       []simulator.Failure{simulator.Refused},
+		Unknown:       []simulator.Failure{simulator.Refused}, // a model may decline, in its text alone
 	})
 }
