@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -132,6 +133,7 @@ func (s *session) run(ctx context.Context) error {
 	parts.Go(func() error { s.discover(s.stopping); return nil })
 	parts.Go(func() error { s.listen(s.stopping); return nil })
 	parts.Go(func() error { s.recoverDead(s.stopping); return nil })
+	parts.Go(func() error { s.offer(s.stopping); return nil })
 
 	fenced := false
 	var broken error
@@ -322,6 +324,25 @@ func (s *session) serves(queue, provider string) bool {
 		return false
 	}
 	return Serves(s.cfg.Queues, queue)
+}
+
+// offerEvery is how often a worker says which providers it can call; what it said
+// holds three times as long.
+const offerEvery = 10 * time.Second
+
+// offer lets those who enqueue know which providers are called here.
+func (s *session) offer(ctx context.Context) {
+	names := slices.Sorted(maps.Keys(s.cfg.Endpoints))
+	for {
+		if err := s.store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
+			s.log.Debug().Err(err).Msg("nobody knows which providers can be called here; trying again")
+		}
+		select {
+		case <-time.After(offerEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // serve starts a queue's service, once. Each queue has a server of its own,

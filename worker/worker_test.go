@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,6 +40,25 @@ func TestEveryRunOnceUnderALimitByManyWorkers(t *testing.T) {
 		t.Errorf("%d calls recorded, want %d", len(recorded), b.runs)
 	}
 	b.waitFor("the evaluation is done", func(s store.Standing) bool { return s.Status == record.StatusDone })
+}
+
+func TestWorkersSayWhichProvidersTheyCanCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: after(0, firstWins)})
+	stop := b.start(b.config())
+	defer stop()
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		offered, err := b.store.Offered(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Equal(offered, []string{"p"}) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %q, want p", offered)
+		}
+	}
 }
 
 func TestIdenticalTextsAreATieWithoutACall(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -77,6 +78,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		verb = "already in Redis, resumed"
 	}
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
+	d.warnUnserved(c.Context, submission)
 	if c.Bool(waitFlag) {
 		d.again = p.again(c)
 		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
@@ -89,6 +91,26 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
 	return err
+}
+
+// warnUnserved names the judges' providers that no worker says it can call: for
+// want of a worker, an address or a key. Their runs wait for one.
+func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
+	offered, err := d.store.Offered(ctx)
+	if err != nil {
+		d.log.Warn().Err(err).Msg("it is not known whether a worker can call the judges")
+		return
+	}
+	var unserved []string
+	for _, judge := range s.Evaluation.Judges {
+		if !slices.Contains(offered, judge.Provider) && !slices.Contains(unserved, judge.Provider) {
+			unserved = append(unserved, judge.Provider)
+		}
+	}
+	if len(unserved) > 0 {
+		fmt.Fprintf(d.console, "no worker is up that can call %s: runs wait for one that has the key, and the address where it is not built in\n",
+			strings.Join(unserved, " or "))
+	}
 }
 
 // settleTime is how long workers have, after Redis lost an evaluation, to record

@@ -6,11 +6,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
@@ -106,6 +109,38 @@ pairwise: {ties: true}
 	for _, e := range all {
 		if diff := cmp.Diff(want, results[e.Name]); diff != "" {
 			t.Errorf("%s judges otherwise than the simulator (-simulator +%s):\n%s", e.Name, e.Name, diff)
+		}
+	}
+}
+
+// Whoever enqueues is told of judges that no worker can call; another's offer is
+// enough.
+func TestEnqueueWarnsOfJudgesThatNobodyCanCall(t *testing.T) {
+	t.Parallel()
+	redis := redistest.NewTCP(t)
+	dir := tree(t, map[string]string{
+		"docs/a.md": "A.", "docs/b.md": "B.",
+		"eval.yaml": "documents: [docs/*.md]\njudges: [openai:m, simulator:careful, {name: again, model: \"openai:m\"}]\npairwise: {}\n",
+	})
+	const warning = "no worker is up that can call "
+	for _, step := range []struct {
+		offered []string
+		until   time.Duration
+		want    string
+	}{
+		{nil, 0, warning + "openai or simulator: runs wait"},
+		{[]string{"openai", "simulator"}, -time.Minute, warning + "openai or simulator: "},
+		{[]string{"simulator", "google"}, time.Minute, warning + "openai: runs wait"},
+		{[]string{"openai"}, time.Minute, ""},
+	} {
+		if len(step.offered) > 0 {
+			if err := store.New(redis.Client(), "").Offer(t.Context(), step.offered, time.Now().Add(step.until)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code, _, stderr := evalfleet(t, nil, "enqueue", filepath.Join(dir, "eval.yaml"), "--redis", redis.URL(), "--out-dir", filepath.Join(dir, "out"))
+		if code != 0 || !strings.Contains(stderr, step.want) || step.want == "" && strings.Contains(stderr, warning) {
+			t.Errorf("offered %q: ended with %d, want %q:\n%s", step.offered, code, step.want, stderr)
 		}
 	}
 }

@@ -33,6 +33,10 @@ func (k Keys) Active() string { return k.Namespace + ":active" }
 // evaluations that changed, are announced.
 func (k Keys) Announce() string { return k.Namespace + ":announce" }
 
+// Offers is the sorted set of the providers that workers can call, by the time
+// until which one said so, in Unix seconds.
+func (k Keys) Offers() string { return k.Namespace + ":offers" }
+
 // TopUpLock is held for seconds by the process that tops queues up.
 func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 

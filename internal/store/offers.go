@@ -1,0 +1,39 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Offer says that somebody can call providers until a time, by the caller's clock.
+// It only ever lengthens what others said.
+func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) error {
+	offers := make([]redis.Z, len(providers))
+	for i, name := range providers {
+		offers[i] = redis.Z{Score: float64(until.Unix()), Member: name}
+	}
+	key := s.keys.Offers()
+	_, err := s.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		p.ZAddArgs(ctx, key, redis.ZAddArgs{GT: true, Members: offers})
+		p.ExpireAt(ctx, key, until)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("say which providers can be called: %w", err)
+	}
+	return nil
+}
+
+// Offered lists the providers that somebody can call now.
+func (s *Store) Offered(ctx context.Context) ([]string, error) {
+	now := strconv.FormatInt(time.Now().Unix(), 10)
+	names, err := s.client.ZRangeByScore(ctx, s.keys.Offers(), &redis.ZRangeBy{Min: now, Max: "+inf"}).Result()
+	if err != nil {
+		return nil, fmt.Errorf("ask which providers can be called: %w", err)
+	}
+	return names, nil
+}
