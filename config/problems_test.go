@@ -96,8 +96,8 @@ func TestProblems(t *testing.T) {
 		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
 			later("4:9: retry.max_retries") + "\n" +
 				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},
-		{"later dialect", minimal + "providers: {x: {dialect: ollama, base_url: \"http://x/v1\"}}\n", nil,
-			"eval.yaml:4:26: providers.x.dialect: ollama is not available in this version; use chat or responses or messages or generate"},
+		{"unknown dialect", minimal + "providers: {x: {dialect: mesages, base_url: \"http://x/v1\"}}\n", nil,
+			"eval.yaml:4:26: providers.x.dialect: \"mesages\" stands here; want chat, responses, messages, generate, ollama"},
 
 		{"no criteria", docs + judge + "single: {}\n", nil,
 			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},

@@ -14,10 +14,7 @@ import (
 
 // laterProviders are known by name and come with later versions: openaidp's
 // research runs in the background, which no worker waits for yet.
-var laterProviders = []string{"openaidp", "ollama"}
-
-// laterDialects come with later versions.
-var laterDialects = []string{"ollama"}
+var laterProviders = []string{"openaidp"}
 
 // builtIn are the providers that this version can call without configuration.
 func builtIn() map[string]catalog.Entry {
@@ -65,7 +62,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 	e.Dialect, e.BaseURL = "", ""
 	y.mapping(v, keys{
 		"like":        func(v value) { e.Like = y.like(v, base) },
-		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects, laterDialects) },
+		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects, nil) },
 		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
 		"api_key_env": func(v value) { e.KeyEnv = y.text(v) },
 		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}, nil) },

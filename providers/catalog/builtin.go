@@ -13,12 +13,13 @@ const (
 	Responses = "responses"
 	Messages  = "messages"
 	Generate  = "generate"
+	Ollama    = "ollama"
 	Test      = "test"      // no endpoint at all
 	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
 )
 
 // Dialects are those that an endpoint of a user's own may speak.
-var Dialects = []string{Chat, Responses, Messages, Generate}
+var Dialects = []string{Chat, Responses, Messages, Generate, Ollama}
 
 // builtIn are the providers known without configuration.
 var builtIn = []Entry{
@@ -29,6 +30,7 @@ var builtIn = []Entry{
 	{Name: "openrouter", Dialect: Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY"},
 	{Name: "anthropic", Dialect: Messages, BaseURL: "https://api.anthropic.com", KeyEnv: "ANTHROPIC_API_KEY"},
 	{Name: "google", Dialect: Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "GEMINI_API_KEY"},
+	{Name: "ollama", Dialect: Ollama, BaseURL: "http://127.0.0.1:11434"},
 	{Name: "test", Dialect: Test},
 	{Name: "simulator", Dialect: Simulator},
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/generate"
 	"github.com/evalfleet/evalfleet/providers/messages"
+	"github.com/evalfleet/evalfleet/providers/ollama"
 	"github.com/evalfleet/evalfleet/providers/responses"
 	"github.com/evalfleet/evalfleet/providers/test"
 )
@@ -96,6 +97,10 @@ func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
 		})
 	case Generate:
 		return generate.New(generate.Config{
+			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+		})
+	case Ollama:
+		return ollama.New(ollama.Config{
 			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
 		})
 	case Test:

@@ -36,6 +36,7 @@ func TestOpen(t *testing.T) {
 		"openaidp":     {"/responses", "Authorization: Bearer k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},
 		"anthropic":    {"/v1/messages", "X-Api-Key: k", []string{"max_tokens", "messages", "model", "output_config", "thinking"}},
 		"google":       {"/v1beta/models/m:generateContent", "X-Goog-Api-Key: k", []string{"contents", "generationConfig"}},
+		"ollama":       {"/api/chat", "Authorization: Bearer k", []string{"messages", "model", "options", "shift", "stream", "think", "truncate"}},
 		"simulator":    {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},
 		"mine":         {"/chat/completions", "Authorization: Bearer k", []string{"max_tokens", "messages", "model", "reasoning_effort"}},
 		"azure-2":      {"/responses", "Api-Key: k", []string{"input", "max_output_tokens", "model", "reasoning", "store", "truncation"}},

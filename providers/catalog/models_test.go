@@ -37,6 +37,16 @@ func TestModelsFile(t *testing.T) {
 }
 
 func (r Rule) validate() error {
+	for _, name := range r.Providers {
+		if _, ok := BuiltIn()[name]; !ok {
+			return fmt.Errorf("no provider is called %s", name)
+		}
+	}
+	for _, dialect := range r.Dialects {
+		if !slices.Contains(Dialects, dialect) {
+			return fmt.Errorf("no dialect is called %s", dialect)
+		}
+	}
 	for word, words := range map[string][]string{r.JSON: JSONWords, r.Reasoning: ReasoningWords, r.Sampling: SamplingWords} {
 		if word != "" && !slices.Contains(words, word) {
 			return fmt.Errorf("%q is none of %q", word, words)
@@ -57,7 +67,7 @@ func (r Rule) validate() error {
 // it does, at any provider.
 func decides(above []Rule, rule Rule, model string) bool {
 	for _, e := range builtIn {
-		for _, e.Dialect = range append(Dialects, "ollama") {
+		for _, e.Dialect = range Dialects {
 			var facts Facts
 			for _, other := range above {
 				if other.isAbout(e, model) {
@@ -142,6 +152,7 @@ func TestCapabilities(t *testing.T) {
 				Sampling: providers.SamplingWithoutReasoning, ContextWindow: 200000, MaxOutput: 64000,
 			},
 		},
+		{BuiltIn()["ollama"], "llama3.3", providers.Capabilities{JSON: providers.JSONSchema}},
 		{
 			BuiltIn()["google"], "gemini-2.5-pro",
 			providers.Capabilities{
