@@ -119,7 +119,11 @@ func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut i
 	text.table(e)
 	text.line("")
 	text.assumptions(e, tokensOut)
-	text.line("cost      unknown (no prices yet)")
+	if e.CostUSD == nil {
+		text.line("cost      unknown: not every judge has a price")
+	} else {
+		text.line("cost      %s", dollars(*e.CostUSD))
+	}
 	text.duration(e, source)
 	text.savings(e)
 	_, err := text.WriteTo(to)

@@ -2,7 +2,7 @@
 // to: runs, calls, tokens, and the shortest time that its limits allow.
 //
 // It is arithmetic on the plan, the texts and the settings. It calls nobody and
-// reads no clock or file, knows no prices, takes every limit as unused at the
+// reads no clock or file, takes every limit as unused at the
 // start, and does not guess at failures: retries and repairs come on top of
 // everything that it says.
 package estimate
@@ -14,6 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // Question is what an estimate is made of.
@@ -38,7 +40,8 @@ type Estimate struct {
 	Total Part   `json:"total"`
 	// Prompts is how many prompts were built to count input tokens.
 	Prompts int `json:"prompts_sampled"`
-	// CostUSD is null as long as no prices are known: unknown is not 0.
+	// CostUSD is what the calls cost by the prices in the settings; null when the
+	// price of any that are made is unknown, which is not 0.
 	CostUSD *float64 `json:"cost_usd"`
 	// Seconds is the shortest possible duration, Latency the time assumed of one
 	// call in it.
@@ -103,6 +106,7 @@ func Of(q Question) (Estimate, error) {
 			estimate.Total = estimate.Total.plus(part)
 		}
 	}
+	estimate.CostUSD = cost(q, estimate.Parts)
 	estimate.Bounds = bounds(q, asked)
 	if len(estimate.Bounds) > 0 {
 		estimate.Seconds = estimate.Bounds[0].Seconds
@@ -111,6 +115,22 @@ func Of(q Question) (Estimate, error) {
 	}
 	estimate.Savings = savings(e, estimate)
 	return estimate, nil
+}
+
+// cost is what the calls of parts cost, which come phase by phase with a part for
+// each judge.
+func cost(q Question, parts []Part) *float64 {
+	var nano int64
+	for i, part := range parts {
+		judge := q.Evaluation.Judges[i%len(q.Evaluation.Judges)]
+		price, ok := q.Settings.Prices[judge.Target()]
+		if part.Calls > 0 && !ok {
+			return nil
+		}
+		nano += price.Cost(providers.Usage{Input: part.Input, Output: part.Output}, 0)
+	}
+	usd := float64(nano) / ratelimit.Dollar
+	return &usd
 }
 
 func (p Part) plus(other Part) Part {

@@ -257,3 +257,26 @@ func TestNothingToCall(t *testing.T) {
 		t.Errorf("two identical documents: got %+v", made)
 	}
 }
+
+// A price that is missing makes the whole cost unknown.
+func TestCost(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y")
+	q.Settings.Prices = map[string]record.Price{"one:m": {Input: 1, Output: 2}}
+	if made := mustEstimate(t, q); made.CostUSD != nil {
+		t.Errorf("cost without the price of a judge: %v, want none", *made.CostUSD)
+	}
+	q.Settings.Prices["two:m"] = record.Price{Output: 10}
+	made := mustEstimate(t, q)
+	want := 0.0
+	for _, part := range made.Parts {
+		if part.Judge == "a" {
+			want += float64(part.Input)*1e-6 + float64(part.Output)*2e-6
+		} else {
+			want += float64(part.Output) * 10e-6
+		}
+	}
+	if made.CostUSD == nil || math.Abs(*made.CostUSD-want) > 1e-9 {
+		t.Errorf("cost %v, want %v", made.CostUSD, want)
+	}
+}
