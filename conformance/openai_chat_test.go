@@ -145,6 +145,7 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 		contains  string // in the text, or in the refusal
 		reasoning bool
 		refused   bool
+		cites     bool
 	}{
 		"prose": {text: prompt, finish: "stop", contains: "simulated answer"},
 		"system and user": {
@@ -159,6 +160,12 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			params: func(p *openai.ChatCompletionNewParams) { p.ResponseFormat = chatSchema() },
 		},
 		"reasoning": {text: prompt, behaviour: simulator.Behaviour{AnswerTokens: simulator.Range{Min: 300, Max: 300}}, finish: "stop", contains: "simulated", reasoning: true},
+		"search": {
+			text: prompt, finish: "stop", contains: "simulated", cites: true,
+			params: func(p *openai.ChatCompletionNewParams) {
+				p.WebSearchOptions.SearchContextSize = "medium"
+			},
+		},
 		"truncated": {
 			text: prompt, finish: "length", contains: "This is",
 			params: func(p *openai.ChatCompletionNewParams) { p.MaxCompletionTokens = openai.Int(4) },
@@ -198,6 +205,9 @@ func TestOpenAIsSDKReadsSimulatedCompletions(t *testing.T) {
 			if usage.PromptTokens == 0 || usage.CompletionTokens == 0 && test.contains != "" || usage.TotalTokens != usage.PromptTokens+usage.CompletionTokens ||
 				usage.CompletionTokensDetails.ReasoningTokens > 0 != test.reasoning {
 				t.Errorf("usage: got %s", usage.RawJSON())
+			}
+			if cited := choice.Message.Annotations; len(cited) > 0 != test.cites || test.cites && (cited[0].URLCitation.URL == "" || cited[0].URLCitation.EndIndex > int64(len(said))) {
+				t.Errorf("citations: got %s", completion.RawJSON())
 			}
 			for header, want := range map[string]string{"Limit": "10", "Remaining": "9"} {
 				if got := response.Header.Get("X-Ratelimit-" + header + "-Requests"); got != want {
