@@ -132,6 +132,29 @@ func TestBuiltIn(t *testing.T) {
 	}
 }
 
+// An entry comes back from resume.json as it went in.
+func TestEntryAsJSON(t *testing.T) {
+	t.Parallel()
+	no := false
+	want := Entry{
+		Name: "second", Like: "openai", Dialect: Responses, BaseURL: "http://h/v1", KeyEnv: "K", JSON: "object", Charges: Used,
+		Models: []Rule{{Models: []string{"gpt-"}, Facts: Facts{
+			JSON: "auto", JSONWithSearch: &no, Search: NoSearch, Reasoning: "effort", Efforts: []string{"low"}, Sampling: "always", ContextWindow: 10, MaxOutput: 1,
+		}}},
+	}
+	raw, err := json.Marshal(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got Entry
+	if err := json.Unmarshal(raw, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestKey(t *testing.T) {
 	t.Parallel()
 	env := func(name string) (string, bool) {
