@@ -156,6 +156,35 @@ func TestEveryDialectJudgesAndCountsTheSame(t *testing.T) {
 	}
 }
 
+// TestBlocksOfATurnDoNotRunTogether has each document in a block of its own,
+// without an end of line.
+func TestBlocksOfATurnDoNotRunTogether(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	text := strings.TrimSpace(pair(document{"a", prose}, document{"b", flawedProse})[1].Content)
+	first, second, ok := strings.Cut(text, "\n\n<document id=\"b\"")
+	if !ok {
+		t.Fatalf("got %q", text)
+	}
+	type block struct {
+		Type string `json:"type,omitempty"`
+		Text string `json:"text"`
+	}
+	blocks := func(kind string) []block { return []block{{kind, first}, {kind, "<document id=\"b\"" + second}} }
+	for name, body := range map[string]map[string]any{
+		"chat":      {"model": "careful", "messages": []any{map[string]any{"role": "user", "content": blocks("text")}}},
+		"responses": {"model": "careful", "input": []any{map[string]any{"role": "user", "content": blocks("input_text")}}},
+		"messages":  {"model": "careful", "max_tokens": 500, "messages": []any{map[string]any{"role": "user", "content": blocks("text")}}},
+		"generate":  {"contents": []any{map[string]any{"parts": blocks("")}}},
+	} {
+		in := tongues[name]
+		got := s.post(t, strings.Replace(in.path, "%s", "careful", 1), encode(body), in.header...)
+		if got.status != 200 || !strings.Contains(in.text(got.body), `"winner_doc_id":"a"`) {
+			t.Errorf("%s: got %+v", name, got)
+		}
+	}
+}
+
 func TestEveryDialectKeepsLimitsAndKeys(t *testing.T) {
 	t.Parallel()
 	for name, in := range tongues {

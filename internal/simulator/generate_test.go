@@ -19,7 +19,7 @@ const (
 func TestGenerateOnTheWire(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Models: map[string]Model{
-		"gemini-3-pro":  {},
+		"gemini-3-pro": {}, "gemini-2.5-flash": {},
 		"mute":          {Behaviour: &Behaviour{SearchWithJSON: SearchIgnored}},
 		"lazy":          {Behaviour: &Behaviour{UngroundedRate: 1, UnreasonedRate: 1}},
 		"prim":          {Behaviour: &Behaviour{RefuseRate: 1}},
@@ -89,6 +89,7 @@ func TestGenerateOnTheWire(t *testing.T) {
 		"truncated": {"short", `{` + asked + `}`, 200, plain("short", "MAX_TOKENS", `"This is a simulated answer. I was shown 2 words and 0 do"`, 14)},
 
 		"search and JSON":               {"careful", `{` + asked + searching + json + `}`, 400, wrong("Tool use with a response mime type: 'application/json' is unsupported")},
+		"search and JSON before 3":      {"gemini-2.5-flash", `{` + asked + searching + json + `}`, 400, wrong("Tool use with a response mime type: 'application/json' is unsupported")},
 		"search and JSON, where asked":  {"gemini-3-wary", `{` + asked + searching + json + `}`, 400, wrong("Tool use with a response mime type: 'application/json' is unsupported")},
 		"level and budget":              {"careful", `{` + asked + `,"generationConfig":{"thinkingConfig":{"thinkingBudget":5,"thinkingLevel":"LOW"}}}`, 400, wrong("You can only set only one of thinking budget and thinking level.")},
 		"no contents":                   {"careful", `{}`, 400, wrong("* GenerateContentRequest.contents: contents is not specified")},
