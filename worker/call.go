@@ -51,6 +51,7 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 		return nil, err
 	}
 	r.move(flying)
+	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
 	r.emit(Event{Event: EventAcquired})
 
 	held, letGo := lease.Context(ctx)
@@ -63,6 +64,9 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	letGo()
 
 	cost := r.price(&call, lease.Reserved().Cost, result, err)
+	if cost >= 0 {
+		r.cfg.Spending(Spending{r.task.Evaluation, cost - lease.Reserved().Cost})
+	}
 	r.settle(ctx, lease, request, result, cost, err)
 	release(lease, err)
 	r.slots.Release(1)

@@ -19,6 +19,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
@@ -52,6 +53,9 @@ type Config struct {
 	// Calls is told of every call that was made, when it has ended. It must not
 	// block. nil: nobody.
 	Calls func(record.Call)
+	// Spending is told what calls may cost before they are sent, and how much less
+	// they have cost when that is known. It must not block for long. nil: nobody.
+	Spending func(Spending)
 	// Probe looks into the worker while it runs. nil: nobody looks.
 	Probe *Probe
 	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
@@ -60,6 +64,12 @@ type Config struct {
 	// Stopping is told, once ctx has ended, how many calls are in flight and how
 	// long they may go on. nil: nobody.
 	Stopping func(inFlight int, grace time.Duration)
+}
+
+// Spending is by how much what an evaluation has spent and reserved has grown.
+type Spending struct {
+	Evaluation eval.ID
+	Nano       int64 // nano-USD
 }
 
 // Endpoint is a provider with the key it is called with.
@@ -72,6 +82,9 @@ func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
 	if c.Calls == nil {
 		c.Calls = func(record.Call) {}
+	}
+	if c.Spending == nil {
+		c.Spending = func(Spending) {}
 	}
 	c.Probe = cmp.Or(c.Probe, &Probe{})
 	if c.Stopping == nil {

@@ -28,8 +28,9 @@ func spentBefore(ctx context.Context, id eval.ID, s record.Settings, sink result
 	return spent, nil
 }
 
-// tellSpent opens an evaluation's budget: Redis counts on from what the sink has.
-func tellSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader) error {
+// tellSpent opens an evaluation's budget: Redis counts on from what the sink has,
+// and from what is known at least.
+func tellSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64) error {
 	if s.Budget() == 0 {
 		return nil
 	}
@@ -37,7 +38,7 @@ func tellSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s rec
 	if err != nil {
 		return err
 	}
-	return limits.TellSpent(ctx, string(id), spent)
+	return limits.TellSpent(ctx, string(id), max(spent, least))
 }
 
 // budgetStanding is how far an evaluation's budget is spent.

@@ -156,7 +156,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 		err = d.once(ctx, r.ID) // what Redis was told again counts for the budget
 	}
 	if err == nil {
-		err = errors.Join(reseed(ctx, limits, r.ID, recorded), tellSpent(ctx, limits, r.ID, s.Settings, recorded))
+		err = errors.Join(reseed(ctx, limits, r.ID, recorded), tellSpent(ctx, limits, r.ID, s.Settings, recorded, 0))
 	}
 	return receipt, withCode(exitUnreachable, err)
 }

@@ -21,6 +21,7 @@ const (
 	outRoot    = "evalfleet-out"
 	sinkFile   = "results.db"
 	restFile   = "results.rest"
+	spentFile  = "budget.spent"
 	eventsFile = "events.jsonl"
 	reportFile = "report.html"
 	lockFile   = ".lock"

@@ -179,7 +179,19 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
 	settings.Client, settings.Events = client, both(settings.Events, events.write)
-	cancelled := j.work(ctx, settings, sink, rest, r)
+	before, err := spentBefore(ctx, id, j.submission.Settings, sink)
+	if err != nil {
+		return err
+	}
+	if rest != nil && j.submission.Settings.Budget() > 0 {
+		spending, openErr := openSpent(out.path(spentFile), id, before)
+		if openErr != nil {
+			return withCode(exitUnreachable, openErr)
+		}
+		defer func() { err = errors.Join(withCode(exitUnreachable, spending.Close()), err) }()
+		settings.Spending, before = spending.note, spending.spent()
+	}
+	cancelled := j.work(ctx, settings, sink, rest, r, before)
 	if cancelled != nil && !isEnding(cancelled) {
 		return cancelled
 	}
@@ -190,7 +202,8 @@ func (j *job) run(ctx context.Context) (err error) {
 
 // work submits the evaluation, works on it and drains it until every run is in
 // the sink.
-func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation) error {
+// work's before is what was spent of a budget, in nano-USD.
+func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, before int64) error {
 	client := settings.Client
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
@@ -209,10 +222,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 				return receipt, err
 			}
 		}
-		return receipt, errors.Join(reseed(ctx, limits, r.ID, sink), tellSpent(ctx, limits, r.ID, j.submission.Settings, sink))
-	}
-	if _, err := spentBefore(ctx, r.ID, j.submission.Settings, sink); err != nil {
-		return err
+		return receipt, errors.Join(reseed(ctx, limits, r.ID, sink), tellSpent(ctx, limits, r.ID, j.submission.Settings, sink, before))
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// spentLog keeps in an output folder what a run with a Redis of its own has spent
+// of its budget and reserved, written before each call is sent: what a run that
+// was killed had in flight may have been charged, and stands in no results store.
+type spentLog struct {
+	mu   sync.Mutex // guards the rest
+	file *os.File
+	id   eval.ID
+	nano int64
+	err  error // the first failure
+}
+
+// openSpent opens the log of an evaluation that has spent so much by its results
+// store, or more by the log of the run before.
+func openSpent(path string, id eval.ID, recorded int64) (*spentLog, error) {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open what was spent: %w", err)
+	}
+	l := &spentLog{file: file, id: id, nano: recorded}
+	text, err := io.ReadAll(file)
+	if err != nil {
+		_ = file.Close()
+		return nil, fmt.Errorf("read what was spent: %w", err)
+	}
+	var of string
+	var before int64
+	if n, _ := fmt.Sscanf(string(text), "%s %d", &of, &before); n == 2 && of == string(id) {
+		l.nano = max(l.nano, before)
+	}
+	l.note(worker.Spending{})
+	return l, l.err
+}
+
+// note writes down what is spent and reserved now. It survives the process; the
+// line keeps its length, so that a full disk has room for it.
+func (l *spentLog) note(s worker.Spending) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.nano += s.Nano
+	_, err := l.file.WriteAt(fmt.Appendf(nil, "%s %020d\n", l.id, l.nano), 0)
+	if l.err == nil {
+		l.err = err
+	}
+}
+
+func (l *spentLog) spent() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.nano
+}
+
+// Close reports the first failure to write.
+func (l *spentLog) Close() error { return errors.Join(l.err, l.file.Close()) }
