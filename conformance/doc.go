@@ -6,4 +6,5 @@
 // program's.
 //
 // What the SDKs accept is not what the live services do: nothing here calls one.
+// A newer version of an SDK that fails here tells what its provider has changed.
 package conformance

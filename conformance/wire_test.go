@@ -100,7 +100,7 @@ type recorder struct {
 	*httptest.Server
 	answers []string
 
-	mu   sync.Mutex
+	mu   sync.Mutex // guards sent
 	sent []wire
 }
 
