@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestFleetWorkerIsSmall: one worker with 1,000 calls in flight holds at most
+// 150 MB, and of the calls nothing is left afterwards: no goroutine, and no
+// connection or other descriptor once idle ones have had their minute.
+func TestFleetWorkerIsSmall(t *testing.T) {
+	t.Parallel()
+	inFlight, call, documents, while := 100, 2*time.Second, 25, 6*time.Second
+	if *fullFleet {
+		inFlight, call, documents, while = 1000, 20*time.Second, 72, time.Minute
+	}
+	f := newFleetWith(t, "--latency", call.String())
+	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", f.provider+"/v1"))
+	f.documents(documents)
+	f.runs = documents * (documents - 1)
+	f.file = f.evaluation("pairs", "simulator:careful", inFlight, inFlight)
+	metrics := freeAddress(t)
+	launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", metrics, "--slots", strconv.Itoa(inFlight))
+	enqueue := f.enqueueAndWait()
+
+	first := f.until("all slots are in use", time.Minute, func(s seen) bool { return s.All.InFlight == inFlight })
+	calling := worn(t, metrics)
+	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+		calling = calling.most(worn(t, metrics))
+	}
+	last := f.stats()
+	busy := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds()
+	if code := enqueue.wait(5 * time.Minute); code != 0 {
+		t.Fatalf("enqueue --wait ended with %d", code)
+	}
+	f.wantRowsOnce()
+	if !*fullFleet {
+		f.simulator.signal(syscall.SIGKILL) // whose idle connections would stay a minute
+	}
+	after := worn(t, metrics)
+	for end := time.Now().Add(90 * time.Second); after.left() && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		after = worn(t, metrics)
+	}
+	t.Logf("%.0f of %d calls in flight for %s: at most %+v; afterwards %+v", busy, inFlight, while, calling, after)
+	if busy < float64(inFlight)*9/10 {
+		t.Errorf("%.0f calls in flight on average, want about %d: the worker was not busy all the while", busy, inFlight)
+	}
+	if calling.descriptors < inFlight || calling.goroutines < inFlight {
+		t.Errorf("%+v with %d calls in flight: that cannot be", calling, inFlight)
+	}
+	if calling.megabytes > 150 {
+		t.Errorf("%.0f MB resident, want at most 150", calling.megabytes)
+	}
+	if after.left() {
+		t.Errorf("left behind: %+v", after)
+	}
+}
+
+// wear is what a process holds.
+type wear struct {
+	megabytes               float64
+	goroutines, descriptors int
+}
+
+// left reports whether more is held than a worker with nothing to do has: its
+// connections to Redis, and what serves a queue.
+func (w wear) left() bool { return w.goroutines > 80 || w.descriptors > 40 }
+
+func (w wear) most(other wear) wear {
+	return wear{max(w.megabytes, other.megabytes), max(w.goroutines, other.goroutines), max(w.descriptors, other.descriptors)}
+}
+
+// worn asks a worker's metrics.
+func worn(t *testing.T, address string) wear {
+	t.Helper()
+	said := scrape(t, address)
+	gauge := func(name string) float64 {
+		found := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(said)
+		if found == nil {
+			t.Fatalf("no metric %s", name)
+		}
+		n, err := strconv.ParseFloat(found[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	return wear{gauge("process_resident_memory_bytes") / 1e6, int(gauge("go_goroutines")), int(gauge("process_open_fds"))}
+}
