@@ -104,6 +104,9 @@ func TestBadInputs(t *testing.T) {
 		{"flag by environment", "run good.yaml", nil, "EVALFLEET_SLOTS=x", 2, `EVALFLEET_SLOTS: "x" stands here, want a whole number`},
 		{"no key", "run eval.yaml", file(docsKey + "judges: [openai-chat:gpt-5-mini]\n" + pairsKey), "", 2,
 			"provider openai-chat needs a key: set OPENAI_API_KEY in the environment or in .env"},
+		{"no keys", "run eval.yaml", file(docsKey + "judges: [openai:gpt-5-mini, anthropic:claude-opus-4-5]\n" + pairsKey), "", 2,
+			"provider anthropic needs a key: set ANTHROPIC_API_KEY in the environment or in .env\n" +
+				"evalfleet: auth: provider openai needs a key: set OPENAI_API_KEY in the environment or in .env\n"},
 		{".env that cannot be read", "run good.yaml", map[string]string{".env": "A=1\nwhat is this\n"}, "", 2,
 			".env:2: this line cannot be read; want NAME=value, one a line; quote values with spaces"},
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/config"
@@ -21,35 +22,45 @@ type endpoints struct {
 	simulator *simulator.Server // in this process, if one was needed
 }
 
-// openEndpoints makes those of known that pick chooses, with their keys. A
-// simulator without an address is started in this process.
+// openEndpoints makes those of known that pick chooses, with their keys; what is
+// amiss with any of them is told at once. A simulator without an address is
+// started in this process.
 func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
 	e := &endpoints{byName: map[string]worker.Endpoint{}}
-	client := transport.NewClient(slots)
-	for name, p := range known {
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		p := known[name]
 		key, keyErr := p.Key(env)
-		if err := pick(p, keyErr); errors.Is(err, errNotPicked) {
+		switch err := pick(p, keyErr); {
+		case errors.Is(err, errNotPicked):
 			if keyErr != nil && p.Addressed() {
 				e.keyless = append(e.keyless, p.KeyEnv)
 			}
-			continue
-		} else if err != nil {
-			return nil, errors.Join(err, e.Close())
+		case err != nil:
+			problems = append(problems, err)
+		default:
+			e.byName[name] = worker.Endpoint{Key: key}
 		}
-		if p.BaseURL == "" {
-			var err error
+	}
+	if err := errors.Join(problems...); err != nil {
+		return nil, err
+	}
+	slices.Sort(e.keyless)
+	e.keyless = slices.Compact(e.keyless)
+	client := transport.NewClient(slots)
+	for name, picked := range e.byName {
+		p := known[name]
+		var err error
+		if p.BaseURL == "" && p.Dialect == catalog.Simulator {
 			if p.BaseURL, err = e.startSimulator(); err != nil {
 				return nil, err
 			}
 		}
-		provider, err := p.Open(client)
-		if err != nil {
+		if picked.Provider, err = p.Open(client); err != nil {
 			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
-		e.byName[name] = worker.Endpoint{Provider: provider, Key: key}
+		e.byName[name] = picked
 	}
-	slices.Sort(e.keyless)
-	e.keyless = slices.Compact(e.keyless)
 	return e, nil
 }
 
