@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -57,6 +58,11 @@ type drain struct {
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger
+}
+
+// limiter reads and registers limits; it admits no call.
+func (d *drain) limiter() *ratelimit.Limiter {
+	return ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
 }
 
 // collect drains one evaluation, or every one that Redis knows.

@@ -20,7 +20,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -120,7 +119,7 @@ const settleTime = 3 * time.Second
 // submit stores the evaluation, with what its sink may have recorded before. lost:
 // Redis knew it.
 func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string, lost bool) (enqueue.Receipt, error) {
-	limits := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
+	limits := d.limiter()
 	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL, Retry: d.retry}
 	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {

@@ -143,7 +143,7 @@ func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (
 			}
 		}
 	}
-	limiter := ratelimit.New(redis.client, ratelimit.Config{Namespace: redis.store.Keys().Namespace})
+	limiter := redis.limiter()
 	usage, err := limiter.Usage(ctx)
 	if err != nil {
 		return limitsView{}, withCode(exitUnreachable, err)

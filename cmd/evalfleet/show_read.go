@@ -17,7 +17,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -227,7 +226,7 @@ func (f *runSource) held(ctx context.Context, queue string, task *shownTask) err
 	if err != nil || worker == "" {
 		return err
 	}
-	limiter := ratelimit.New(f.redis.client, ratelimit.Config{Namespace: f.redis.store.Keys().Namespace})
+	limiter := f.redis.limiter()
 	alive, err := limiter.Alive(ctx)
 	if err != nil {
 		return err

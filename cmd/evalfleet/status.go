@@ -167,7 +167,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	limiter := ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace})
+	limiter := d.limiter()
 	usage, err := limiter.Usage(ctx)
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
