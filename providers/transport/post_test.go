@@ -186,6 +186,25 @@ func TestDoNeverShowsTheKey(t *testing.T) {
 	}
 }
 
+// A word that a server of one's own is given as its key stands in answers by
+// chance, here in the names of their fields.
+func TestAWordForAKeyChangesNoAnswer(t *testing.T) {
+	t.Parallel()
+	const body = `{"usage":{"prompt_tokens":7},"error":null}`
+	server := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
+	for _, word := range []string{"k", "token", "prompt_toke"} {
+		request := post()
+		request.Key = word
+		answer, err := newClient(t, server.URL).Do(t.Context(), request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(answer.Body) != body {
+			t.Errorf("key %q: got %s", word, answer.Body)
+		}
+	}
+}
+
 func TestConnectionRefusedIsNotBilled(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
