@@ -15,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
+	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
 // openaiOptions are those of a client below url + "/v1". Services are made
@@ -91,14 +92,14 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 				p.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{OfJSONObject: &shared.ResponseFormatJSONObjectParam{}}
 			},
 			ours:   providers.Request{Schema: verdictSchema()},
-			config: chat.Config{Capabilities: known(providers.Capabilities{JSON: providers.JSONObject})},
+			config: chat.Config{Config: transport.Config{Capabilities: known(providers.Capabilities{JSON: providers.JSONObject})}},
 		},
 		"search": {
 			sdk: func(p *openai.ChatCompletionNewParams) {
 				p.WebSearchOptions = openai.ChatCompletionNewParamsWebSearchOptions{SearchContextSize: "medium"}
 			},
 			ours:   providers.Request{Search: true},
-			config: chat.Config{Capabilities: known(providers.Capabilities{Search: "web_search_options"})},
+			config: chat.Config{Config: transport.Config{Capabilities: known(providers.Capabilities{Search: "web_search_options"})}},
 			differ: reasons{"body.web_search_options*": "the SDK leaves out an empty object, so medium stands there; it is the default"},
 		},
 		"named": {

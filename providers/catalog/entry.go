@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/ollama"
 	"github.com/evalfleet/evalfleet/providers/responses"
 	"github.com/evalfleet/evalfleet/providers/test"
+	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
 // Entry is where a model is asked: an endpoint, the dialect it speaks, and the
@@ -81,28 +82,20 @@ func (e Entry) Key(env func(name string) (value string, ok bool)) (string, error
 // Providers of the dialect Responses implement providers.Background besides.
 func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
+	at := transport.Config{
+		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+	}
 	switch e.Dialect {
 	case Chat, Simulator:
-		return chat.New(chat.Config{
-			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader,
-			Capabilities: e.Capabilities, Flavour: differs.chat,
-		})
+		return chat.New(chat.Config{Config: at, Flavour: differs.chat})
 	case Responses:
-		return responses.New(responses.Config{
-			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
-		})
+		return responses.New(at)
 	case Messages:
-		return messages.New(messages.Config{
-			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
-		})
+		return messages.New(at)
 	case Generate:
-		return generate.New(generate.Config{
-			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
-		})
+		return generate.New(at)
 	case Ollama:
-		return ollama.New(ollama.Config{
-			BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
-		})
+		return ollama.New(at)
 	case Test:
 		return test.Provider{}, nil
 	}

@@ -1,8 +1,6 @@
 package chat
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -11,8 +9,8 @@ import (
 // encode builds the body and names the fields of the request that the model does
 // not take. The request's own fields win over Extra's; keys are sorted, so that
 // the same request is the same bytes.
-func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
-	body := make(map[string]any, len(req.Extra)+8)
+func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body map[string]any, dropped []string) {
+	body = make(map[string]any, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
 	delete(body, "stream") // the answer is read as one JSON object
 	body["model"] = req.Model
@@ -41,11 +39,7 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 	if req.Search {
 		f.addSearch(body, caps.Search)
 	}
-	raw, err = json.Marshal(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode request: %w", err)
-	}
-	return raw, dropped, nil
+	return body, dropped
 }
 
 // addReasoning asks for the effort in the endpoint's style and returns it.

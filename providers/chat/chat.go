@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"net/http"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -18,18 +17,10 @@ import (
 
 // Config describes one endpoint.
 type Config struct {
-	// BaseURL stands before /chat/completions, for example
-	// "http://127.0.0.1:8000/v1". Required; a query is kept.
-	BaseURL string
-	// HTTPClient's connections are used; its redirect policy and timeout are
-	// not. Share one of transport.NewClient's. Required.
-	HTTPClient *http.Client
-	// KeyHeader is the header of the key: "Authorization" when empty, in which it
-	// stands behind "Bearer"; Azure has "api-key".
-	KeyHeader string
-	// Capabilities knows the endpoint's models; nil: nothing is known of any.
-	// Capabilities.Search is a name of Flavour.Search's kind.
-	Capabilities providers.CapabilitiesOf
+	// Config's BaseURL stands before /chat/completions, for example
+	// "http://127.0.0.1:8000/v1"; its KeyHeader is "Authorization" when empty,
+	// Azure has "api-key"; Capabilities.Search is a name of Flavour.Search's kind.
+	transport.Config
 	// Flavour is in what the endpoint's requests differ from others'.
 	Flavour Flavour
 }
@@ -71,38 +62,34 @@ const (
 // Provider calls one endpoint in the chat dialect. It is safe for concurrent
 // use.
 type Provider struct {
-	config  Config
-	client  *transport.Client
-	formats transport.Formats
+	endpoint *transport.Endpoint
+	flavour  Flavour
 }
 
 // New checks the configuration; it opens no connection.
 func New(config Config) (*Provider, error) {
-	client, err := transport.New(config.HTTPClient, config.BaseURL)
+	endpoint, err := transport.Open(config.Config, "")
 	if err != nil {
 		return nil, err
 	}
-	if err := config.validate(); err != nil {
+	if err := config.Flavour.validate(); err != nil {
 		return nil, err
 	}
 	config.Flavour.MaxTokensField = cmp.Or(config.Flavour.MaxTokensField, "max_tokens")
-	if config.Capabilities == nil {
-		config.Capabilities = func(string) providers.Capabilities { return providers.Capabilities{} }
-	}
-	return &Provider{config: config, client: client}, nil
+	return &Provider{endpoint, config.Flavour}, nil
 }
 
-func (c Config) validate() error {
-	switch c.Flavour.Effort {
+func (f Flavour) validate() error {
+	switch f.Effort {
 	case EffortField, EffortObject, EffortAbsent:
 	default:
-		return fmt.Errorf("effort style %q: want none, object or absent", string(c.Flavour.Effort))
+		return fmt.Errorf("effort style %q: want none, object or absent", string(f.Effort))
 	}
-	switch c.Flavour.Search {
+	switch f.Search {
 	case SearchField, SearchTool:
 		return nil
 	}
-	return fmt.Errorf("search style %q: want none or tool", string(c.Flavour.Search))
+	return fmt.Errorf("search style %q: want none or tool", string(f.Search))
 }
 
 // Call makes one attempt; see providers.Provider. A refusal in a good answer is
@@ -111,31 +98,18 @@ func (c Config) validate() error {
 // the error is providers.ErrAgain and the next way is used from then on for that
 // model. Whether a model searches that may is up to the model.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
-	caps := p.config.Capabilities(req.Model)
-	if err := caps.Check(req); err != nil {
-		return nil, err
-	}
-	format := providers.JSONNone
-	if req.Schema != nil {
-		format = p.formats.Of(req.Model, caps.JSON)
-	}
-	body, dropped, err := p.config.Flavour.encode(req, caps, format)
-	if err != nil {
-		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
-	}
-	header, err := transport.Header(req, p.config.KeyHeader)
+	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
 		return nil, err
 	}
-	answer, err := p.client.Do(ctx, transport.Post{Path: "chat/completions", Header: header, Key: req.Key, Body: body, Ready: req.Ready})
+	body, dropped := p.flavour.encode(req, x.Capabilities, x.Format)
+	answer, err := x.Post(ctx, "chat/completions", body)
 	if err != nil {
-		return nil, p.formats.Learn(req.Model, caps.JSON, format, err)
+		return nil, x.Learn(err)
 	}
 	result, err := decode(answer)
 	if err != nil {
 		return nil, err
 	}
-	result.JSON = transport.JSONText(req, result.Text)
-	result.Dropped = dropped
-	return result, nil
+	return x.Finish(result, dropped), nil
 }

@@ -64,7 +64,7 @@ func TestRequestOnTheWire(t *testing.T) {
 			`{"max_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low",` + schema + `,"seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 		{
-			"openai's field, prompt alone", Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}, Capabilities: takes(providers.JSONNone)}, full,
+			"openai's field, prompt alone", Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}, Config: transport.Config{Capabilities: takes(providers.JSONNone)}}, full,
 			`{"max_completion_tokens":500,` + messages + `"model":"m1","reasoning_effort":"low","seed":7,"temperature":0}`, "Bearer sk-secret-key",
 		},
 	} {
@@ -198,7 +198,7 @@ func TestRequestsThatCannotBeSent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			provider := endpoint(t, Config{Capabilities: caps}, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
+			provider := endpoint(t, Config{Config: transport.Config{Capabilities: caps}}, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
 			req := request()
 			test.change(req)
 			_, err := provider.Call(t.Context(), req)
@@ -275,7 +275,7 @@ func TestAnUnknownEndpointIsLearntByModel(t *testing.T) {
 func TestAFixedWayIsNotChanged(t *testing.T) {
 	t.Parallel()
 	handler, seen := asks("json_schema")
-	provider := endpoint(t, Config{Capabilities: takes(providers.JSONSchema)}, handler)
+	provider := endpoint(t, Config{Config: transport.Config{Capabilities: takes(providers.JSONSchema)}}, handler)
 	for range 2 {
 		_, err := provider.Call(t.Context(), structured("m1"))
 		if errors.Is(err, providers.ErrAgain) || providers.ClassOf(err) != providers.BadRequest {
@@ -289,10 +289,11 @@ func TestAFixedWayIsNotChanged(t *testing.T) {
 
 func TestNewRefusesBadConfig(t *testing.T) {
 	t.Parallel()
+	at := transport.Config{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1"}
 	for _, config := range []Config{
-		{HTTPClient: http.DefaultClient},
-		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Effort: "some"}},
-		{HTTPClient: http.DefaultClient, BaseURL: "http://h/v1", Flavour: Flavour{Search: "deep"}},
+		{Config: transport.Config{HTTPClient: http.DefaultClient}},
+		{Config: at, Flavour: Flavour{Effort: "some"}},
+		{Config: at, Flavour: Flavour{Search: "deep"}},
 	} {
 		if _, err := New(config); err == nil {
 			t.Errorf("New(%+v): got no error", config)

@@ -27,7 +27,7 @@ func simulated(t *testing.T, config simulator.Config) *Provider {
 	})
 	httpClient := transport.NewClient(4)
 	t.Cleanup(httpClient.CloseIdleConnections)
-	provider, err := New(Config{BaseURL: server.URL + "/v1", HTTPClient: httpClient})
+	provider, err := New(Config{Config: transport.Config{BaseURL: server.URL + "/v1", HTTPClient: httpClient}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func TestConformance(t *testing.T) {
 	openai.New = at(Config{Flavour: Flavour{MaxTokensField: "max_completion_tokens"}})
 	azure.Vendor, azure.KeyHeader = simulator.Azure, "Api-Key"
 	azure.Unknown = []simulator.Failure{simulator.QuotaDaily}
-	azure.New = at(Config{KeyHeader: "api-key", Flavour: Flavour{MaxTokensField: "max_completion_tokens"}})
+	azure.New = at(Config{Config: transport.Config{KeyHeader: "api-key"}, Flavour: Flavour{MaxTokensField: "max_completion_tokens"}})
 	gateway.Vendor, gateway.WithoutLimits = simulator.OpenRouter, true
 	gateway.Capabilities.Search = "openrouter:web_search"
 	gateway.New = at(Config{Flavour: Flavour{Effort: EffortObject, Search: SearchTool, RequireParameters: true}})

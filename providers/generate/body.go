@@ -1,8 +1,6 @@
 package generate
 
 import (
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -15,8 +13,8 @@ type object = map[string]any
 // encode builds the body and names the fields of the request that the model does
 // not take. The request's own fields win over Extra's, also inside of
 // generationConfig; keys are sorted, so that the same request is the same bytes.
-func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
-	body := make(object, len(req.Extra)+4)
+func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
+	body = make(object, len(req.Extra)+4)
 	maps.Copy(body, req.Extra)
 	delete(body, "generationConfig") // put together below
 	system, contents := turns(req.Messages)
@@ -56,11 +54,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	if len(config) > 0 {
 		body["generationConfig"] = config
 	}
-	raw, err = json.Marshal(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode request: %w", err)
-	}
-	return raw, dropped, nil
+	return body, dropped
 }
 
 // turns are the messages in Google's form: what the system says stands apart, and

@@ -20,11 +20,16 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // endpoint is a Provider for a server with the given handler.
 func endpoint(t testing.TB, caps providers.Capabilities, handler http.HandlerFunc) *Provider {
 	t.Helper()
+	return knowing(t, func(string) providers.Capabilities { return caps }, handler)
+}
+
+func knowing(t testing.TB, caps providers.CapabilitiesOf, handler http.HandlerFunc) *Provider {
+	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
 	httpClient := transport.NewClient(8)
 	t.Cleanup(httpClient.CloseIdleConnections)
-	provider, err := New(Config{BaseURL: server.URL, HTTPClient: httpClient, Capabilities: func(string) providers.Capabilities { return caps }})
+	provider, err := New(Config{BaseURL: server.URL, HTTPClient: httpClient, Capabilities: caps})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,16 +186,15 @@ func TestWhereRequestsGo(t *testing.T) {
 	} {
 		var uri string
 		var header http.Header
-		provider := endpoint(t, providers.Capabilities{}, func(w http.ResponseWriter, r *http.Request) {
-			uri, header = r.Method+" "+r.RequestURI, r.Header
-			_, _ = io.WriteString(w, good)
-		})
-		provider.config.Capabilities = func(model string) providers.Capabilities {
+		provider := knowing(t, func(model string) providers.Capabilities {
 			if strings.HasPrefix(model, "models/") {
 				t.Errorf("capabilities of %q were asked for, want the name alone", model)
 			}
 			return providers.Capabilities{}
-		}
+		}, func(w http.ResponseWriter, r *http.Request) {
+			uri, header = r.Method+" "+r.RequestURI, r.Header
+			_, _ = io.WriteString(w, good)
+		})
 		if _, err := provider.Call(t.Context(), with(func(r *providers.Request) { r.Model = model })); err != nil {
 			t.Fatal(err)
 		}

@@ -7,10 +7,7 @@ package messages
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net/http"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -24,43 +21,22 @@ const version = "2023-06-01"
 // its tools.
 const mostPauses = 8
 
-// Config describes one endpoint.
-type Config struct {
-	// BaseURL stands before /v1/messages, for example "https://api.anthropic.com".
-	// Required; a query is kept.
-	BaseURL string
-	// HTTPClient's connections are used; its redirect policy and timeout are
-	// not. Share one of transport.NewClient's. Required.
-	HTTPClient *http.Client
-	// KeyHeader is the header of the key: "x-api-key" when empty. In
-	// "Authorization" it stands behind "Bearer".
-	KeyHeader string
-	// Capabilities knows the endpoint's models; nil: nothing is known of any.
-	// Capabilities.Search is the type of a tool, "web_search_20250305".
-	Capabilities providers.CapabilitiesOf
-}
+// Config describes one endpoint. BaseURL stands before /v1/messages, for example
+// "https://api.anthropic.com"; KeyHeader is "x-api-key" when empty;
+// Capabilities.Search is the type of a tool, "web_search_20250305".
+type Config = transport.Config
 
 // Provider calls one endpoint in the messages dialect. It is safe for concurrent
 // use.
-type Provider struct {
-	config  Config
-	client  *transport.Client
-	formats transport.Formats
-}
+type Provider struct{ endpoint *transport.Endpoint }
 
 // New checks the configuration; it opens no connection.
 func New(config Config) (*Provider, error) {
-	client, err := transport.New(config.HTTPClient, config.BaseURL)
+	endpoint, err := transport.Open(config, "X-Api-Key")
 	if err != nil {
 		return nil, err
 	}
-	if config.KeyHeader == "" {
-		config.KeyHeader = "X-Api-Key"
-	}
-	if config.Capabilities == nil {
-		config.Capabilities = func(string) providers.Capabilities { return providers.Capabilities{} }
-	}
-	return &Provider{config: config, client: client}, nil
+	return &Provider{endpoint}, nil
 }
 
 // Call makes one attempt; see providers.Provider. A turn that is paused takes a
@@ -69,28 +45,20 @@ func New(config Config) (*Provider, error) {
 // those before it may be billed. The prompt has to ask for a search: models that
 // think cannot be made to.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
-	caps := p.config.Capabilities(req.Model)
-	if err := caps.Check(req); err != nil {
-		return nil, err
-	}
-	header, err := transport.Header(req, p.config.KeyHeader)
+	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
 		return nil, err
 	}
-	header.Set("Anthropic-Version", version)
-	format := providers.JSONNone
-	if req.Schema != nil {
-		format = p.formats.Of(req.Model, caps.JSON)
-	}
-	body, dropped := compose(req, caps, format)
+	x.Header.Set("Anthropic-Version", version)
+	body, dropped := compose(req, x.Capabilities, x.Format)
 	var t turn
 	for {
-		if err := p.part(ctx, req, header, body, &t); err != nil {
+		if err := t.part(ctx, x, body); err != nil {
 			var failed *providers.Error
 			if errors.As(err, &failed) && t.parts > 0 {
 				failed.MayBeBilled = true
 			}
-			return nil, p.formats.Learn(req.Model, caps.JSON, format, err)
+			return nil, x.Learn(err)
 		}
 		if !t.paused() || t.parts > mostPauses {
 			break
@@ -101,19 +69,12 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	if err != nil {
 		return nil, err
 	}
-	result.JSON = transport.JSONText(req, result.Text)
-	result.Dropped = dropped
-	return result, nil
+	return x.Finish(result, dropped), nil
 }
 
 // part makes one request and adds its answer to the turn.
-func (p *Provider) part(ctx context.Context, req *providers.Request, header http.Header, body object, t *turn) error {
-	raw, err := json.Marshal(body)
-	if err != nil {
-		err = fmt.Errorf("encode request: %w", err)
-		return &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
-	}
-	answer, err := p.client.Do(ctx, transport.Post{Path: "v1/messages", Header: header, Key: req.Key, Body: raw, Ready: req.Ready})
+func (t *turn) part(ctx context.Context, x *transport.Exchange, body object) error {
+	answer, err := x.Post(ctx, "v1/messages", body)
 	if err != nil {
 		return err
 	}

@@ -2,8 +2,6 @@ package ollama
 
 import (
 	"cmp"
-	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -18,8 +16,8 @@ type object = map[string]any
 //
 // The server is told not to cut a prompt that does not fit, nor to forget it while
 // it answers, which it does in silence otherwise. Extra may say otherwise.
-func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (raw []byte, dropped []string, err error) {
-	body := make(object, len(req.Extra)+8)
+func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
+	body = make(object, len(req.Extra)+8)
 	body["truncate"], body["shift"] = false, false
 	maps.Copy(body, req.Extra)
 	body["stream"] = false // the answer is read as one JSON object
@@ -54,11 +52,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 		}
 	}
 	body["options"] = options
-	raw, err = json.Marshal(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode request: %w", err)
-	}
-	return raw, dropped, nil
+	return body, dropped
 }
 
 const (

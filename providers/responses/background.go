@@ -20,7 +20,11 @@ var errNoID = errors.New("no response id")
 // "max_tool_calls" in Request.Extra. What the model does not take of the request
 // is left out and named nowhere. It learns as Call does.
 func (p *Provider) Submit(ctx context.Context, req *providers.Request) (responseID string, err error) {
-	answer, _, err := p.create(ctx, req, true)
+	x, err := p.endpoint.Begin(req, req.Model)
+	if err != nil {
+		return "", err
+	}
+	answer, _, err := p.create(ctx, req, x, true)
 	if err != nil {
 		return "", err
 	}
@@ -87,11 +91,7 @@ func (p *Provider) job(ctx context.Context, method, key, responseID, verb string
 	if strings.Trim(responseID, ".") == "" { // dots would lead elsewhere
 		return nil, &providers.Error{Class: providers.BadRequest, Message: errNoID.Error(), Err: errNoID}
 	}
-	header, err := transport.Header(&providers.Request{Key: key}, p.keyHeader)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := p.client.Do(ctx, transport.Post{Method: method, Path: "responses/" + url.PathEscape(responseID) + verb, Header: header, Key: key})
+	answer, err := p.endpoint.Ask(ctx, method, "responses/"+url.PathEscape(responseID)+verb, key)
 	return answer, unbilled(err)
 }
 

@@ -1,9 +1,7 @@
 package responses
 
 import (
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"sync"
@@ -21,8 +19,8 @@ type way struct {
 // encode builds the body and names the fields of the request that the model does
 // not take. The request's own fields win over Extra's; keys are sorted, so that
 // the same request is the same bytes.
-func (w way) encode(req *providers.Request, caps providers.Capabilities) (raw []byte, dropped []string, err error) {
-	body := make(map[string]any, len(req.Extra)+12)
+func (w way) encode(req *providers.Request, caps providers.Capabilities) (body map[string]any, dropped []string) {
+	body = make(map[string]any, len(req.Extra)+12)
 	maps.Copy(body, req.Extra)
 	delete(body, "stream") // the answer is read as one JSON object
 	delete(body, "background")
@@ -56,11 +54,7 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (raw []
 	}
 	w.addFormat(body, req.Schema)
 	w.addSearch(body, req, caps.Search)
-	raw, err = json.Marshal(body)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode request: %w", err)
-	}
-	return raw, dropped, nil
+	return body, dropped
 }
 
 // addMessages makes instructions of the system messages that begin the request;

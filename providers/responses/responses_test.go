@@ -308,7 +308,11 @@ func TestOtherBadRequestsTeachNothing(t *testing.T) {
 	if _, err := provider.Call(t.Context(), req); providers.ClassOf(err) != providers.BadRequest || errors.Is(err, providers.ErrAgain) {
 		t.Errorf("got %v, want a bad request and no ErrAgain", err)
 	}
-	if provider.bare.is("m1") || provider.formats.Of("m1", providers.JSONAuto) != providers.JSONSchema {
+	x, err := provider.endpoint.Begin(req, "m1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if provider.bare.is("m1") || x.Format != providers.JSONSchema {
 		t.Error("something was learnt")
 	}
 }

@@ -8,17 +8,17 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Formats knows in which way each model of an endpoint takes a schema; models
+// formats knows in which way each model of an endpoint takes a schema; models
 // differ behind a gateway. The zero value knows nothing yet. It is safe for
 // concurrent use.
-type Formats struct {
+type formats struct {
 	mu      sync.Mutex
 	learned map[string]providers.JSON // by model; absent: providers.JSONSchema
 }
 
-// Of is the way in which model is asked now. known is what is known of it from
+// of is the way in which model is asked now. known is what is known of it from
 // elsewhere; only providers.JSONAuto is found out.
-func (f *Formats) Of(model string, known providers.JSON) providers.JSON {
+func (f *formats) of(model string, known providers.JSON) providers.JSON {
 	if known != providers.JSONAuto {
 		return known
 	}
@@ -27,17 +27,17 @@ func (f *Formats) Of(model string, known providers.JSON) providers.JSON {
 	return f.current(model)
 }
 
-func (f *Formats) current(model string) providers.JSON {
+func (f *formats) current(model string) providers.JSON {
 	if format, ok := f.learned[model]; ok {
 		return format
 	}
 	return providers.JSONSchema
 }
 
-// Learn takes err, the failure of a call whose schema was asked for in the given
+// learn takes err, the failure of a call whose schema was asked for in the given
 // way, and returns what the caller is told. Of many calls that fail together one
 // moves the model on and all are told to repeat.
-func (f *Formats) Learn(model string, known, asked providers.JSON, err error) error {
+func (f *formats) learn(model string, known, asked providers.JSON, err error) error {
 	var failed *providers.Error
 	if known != providers.JSONAuto || asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
 		return err

@@ -14,41 +14,41 @@ func refusedFormat() error {
 
 func TestFormatsAreLearntStepByStep(t *testing.T) {
 	t.Parallel()
-	var formats Formats
+	var formats formats
 	for _, step := range []struct{ asked, next providers.JSON }{
 		{providers.JSONSchema, providers.JSONObject},
 		{providers.JSONSchema, providers.JSONObject}, // an older call, refused late
 		{providers.JSONObject, providers.JSONNone},
 		{providers.JSONSchema, providers.JSONNone}, // older still
 	} {
-		if err := formats.Learn("m1", providers.JSONAuto, step.asked, refusedFormat()); !errors.Is(err, providers.ErrAgain) {
+		if err := formats.learn("m1", providers.JSONAuto, step.asked, refusedFormat()); !errors.Is(err, providers.ErrAgain) {
 			t.Errorf("%q refused: got %v, want ErrAgain", step.asked, err)
 		}
-		if got := formats.Of("m1", providers.JSONAuto); got != step.next {
+		if got := formats.of("m1", providers.JSONAuto); got != step.next {
 			t.Errorf("after %q was refused: got %q, want %q", step.asked, got, step.next)
 		}
 	}
-	if got := formats.Of("m2", providers.JSONAuto); got != providers.JSONSchema {
+	if got := formats.of("m2", providers.JSONAuto); got != providers.JSONSchema {
 		t.Errorf("another model: got %q, want %q", got, providers.JSONSchema)
 	}
-	if got := formats.Of("m1", providers.JSONObject); got != providers.JSONObject {
+	if got := formats.of("m1", providers.JSONObject); got != providers.JSONObject {
 		t.Errorf("a way that is known: got %q, want %q", got, providers.JSONObject)
 	}
 }
 
 func TestManyCallsLearnOneStepTogether(t *testing.T) {
 	t.Parallel()
-	var formats Formats
+	var formats formats
 	var wg sync.WaitGroup
 	for range 8 {
 		wg.Go(func() {
-			if err := formats.Learn("m1", providers.JSONAuto, providers.JSONSchema, refusedFormat()); !errors.Is(err, providers.ErrAgain) {
+			if err := formats.learn("m1", providers.JSONAuto, providers.JSONSchema, refusedFormat()); !errors.Is(err, providers.ErrAgain) {
 				t.Errorf("got %v, want ErrAgain", err)
 			}
 		})
 	}
 	wg.Wait()
-	if got := formats.Of("m1", providers.JSONAuto); got != providers.JSONObject {
+	if got := formats.of("m1", providers.JSONAuto); got != providers.JSONObject {
 		t.Errorf("got %q, want %q", got, providers.JSONObject)
 	}
 }
@@ -77,12 +77,12 @@ func TestWhatTeachesAFormat(t *testing.T) {
 		{"the way is known", providers.JSONSchema, providers.JSONSchema, refusedFormat(), false},
 		{"not a provider's error", providers.JSONAuto, providers.JSONSchema, errors.New("json_schema"), false},
 	} {
-		var formats Formats
-		err := formats.Learn("m1", test.known, test.asked, test.err)
+		var formats formats
+		err := formats.learn("m1", test.known, test.asked, test.err)
 		if got := errors.Is(err, providers.ErrAgain); got != test.again {
 			t.Errorf("%s: got %v, want ErrAgain: %v", test.name, err, test.again)
 		}
-		if got := formats.Of("m1", providers.JSONAuto) != providers.JSONSchema; got != test.again {
+		if got := formats.of("m1", providers.JSONAuto) != providers.JSONSchema; got != test.again {
 			t.Errorf("%s: learnt: got %v, want %v", test.name, got, test.again)
 		}
 	}

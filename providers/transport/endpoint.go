@@ -1,0 +1,111 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Config describes one endpoint, in whatever dialect.
+type Config struct {
+	// BaseURL stands before the dialect's own paths. Required; a query is kept.
+	BaseURL string
+	// HTTPClient's connections are used; its redirect policy and timeout are
+	// not. Share one of NewClient's. Required.
+	HTTPClient *http.Client
+	// KeyHeader is the header of the key; the dialect's own when empty. In
+	// "Authorization" it stands behind "Bearer".
+	KeyHeader string
+	// Capabilities knows the endpoint's models; nil: nothing is known of any.
+	Capabilities providers.CapabilitiesOf
+}
+
+// Endpoint is where a dialect's requests go, and what was learnt there of models.
+// It is safe for concurrent use.
+type Endpoint struct {
+	client       *Client
+	keyHeader    string
+	capabilities providers.CapabilitiesOf
+	formats      formats
+}
+
+// Open checks the configuration; it opens no connection. keyHeader is the
+// dialect's own header of the key.
+func Open(config Config, keyHeader string) (*Endpoint, error) {
+	client, err := New(config.HTTPClient, config.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	e := &Endpoint{client: client, keyHeader: cmp.Or(config.KeyHeader, keyHeader), capabilities: config.Capabilities}
+	if e.capabilities == nil {
+		e.capabilities = func(string) providers.Capabilities { return providers.Capabilities{} }
+	}
+	return e, nil
+}
+
+// Exchange is one call on its way.
+type Exchange struct {
+	Capabilities providers.Capabilities // of the model
+	Format       providers.JSON         // in which the schema is asked for; JSONNone where there is none
+	Header       http.Header            // of its requests; a dialect may add to it
+
+	endpoint *Endpoint
+	model    string
+	req      *providers.Request
+}
+
+// Begin prepares a call of a model. Its error, of a *providers.Error, is about what
+// the model cannot do or a key that cannot stand in a header; nothing was sent.
+func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
+	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model, req: req}
+	if err := x.Capabilities.Check(req); err != nil {
+		return nil, err
+	}
+	if req.Schema != nil {
+		x.Format = e.formats.of(model, x.Capabilities.JSON)
+	}
+	var err error
+	if x.Header, err = Header(req, e.keyHeader); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// Post sends body as JSON, keys sorted; see Client.Do. One that cannot be encoded
+// is a bad request.
+func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (*Answer, error) {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		err = fmt.Errorf("encode request: %w", err)
+		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
+	}
+	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.req.Key, Body: raw, Ready: x.req.Ready})
+}
+
+// Learn takes the error of a call and returns what the caller is told: where the
+// endpoint refuses the way in which the schema was asked for, providers.ErrAgain
+// is in its chain, and the model is asked otherwise from then on.
+func (x *Exchange) Learn(err error) error {
+	return x.endpoint.formats.learn(x.model, x.Capabilities.JSON, x.Format, err)
+}
+
+// Finish completes the result of a good answer. dropped are the fields of the
+// request that were not sent.
+func (x *Exchange) Finish(result *providers.Result, dropped []string) *providers.Result {
+	result.JSON = JSONText(x.req, result.Text)
+	result.Dropped = dropped
+	return result
+}
+
+// Ask makes a request without a body, about something that stands at the endpoint.
+func (e *Endpoint) Ask(ctx context.Context, method, path, key string) (*Answer, error) {
+	header, err := Header(&providers.Request{Key: key}, e.keyHeader)
+	if err != nil {
+		return nil, err
+	}
+	return e.client.Do(ctx, Post{Method: method, Path: path, Header: header, Key: key})
+}
