@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -171,23 +172,13 @@ func TestFailures(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{
+	providertest.Fuzz(f, []string{
 		`{"choices":[{"message":{"content":"B"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1,"completion_tokens":1e99}}`,
 		`{"choices":[{"message":{"content":[{"type":"text","text":"B"}],"refusal":"no"}}]}`,
 		`{"choices":[{"message":{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}],"reasoning":"x","annotations":[{"url_citation":{"url":"u","title":"t"}}]}}]}`,
 		`{"usage":{"server_tool_use":{"web_search_requests":3},"cost":0.1},"choices":[{"finish_reason":"length","message":{"content":null,"reasoning_content":"y"}}]}`,
 		`{"error":{"code":429}}`, `{"error":"x"}`, `{"choices":[{"error":null}]}`, `null`, `[]`, `{"usage":null}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		result, err := decode(&transport.Answer{Body: body})
-		var failed *providers.Error
-		switch {
-		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0 || result.Grounding.Searches < 0):
-			t.Errorf("result of %q: got %+v", body, result)
-		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", body, err, result)
-		}
+	}, func(_ *testing.T, body []byte) (*providers.Result, error) {
+		return decode(&transport.Answer{Body: body})
 	})
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -22,10 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // endpoint is a Provider for a server with the given handler.
 func endpoint(t testing.TB, config Config, handler http.HandlerFunc) *Provider {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	config.BaseURL, config.HTTPClient = server.URL+"/v1", transport.NewClient(8)
-	t.Cleanup(config.HTTPClient.CloseIdleConnections)
+	url, client := providertest.Serve(t, handler)
+	config.BaseURL, config.HTTPClient = url+"/v1", client
 	provider, err := New(config)
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"candidates":[{"content":{"parts":[{"text":"B."}],"role":"model"},"finishReason":"STOP","index":0}]}`
@@ -170,25 +171,15 @@ func TestFailures(t *testing.T) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	for _, seed := range []string{
+	var body []byte
+	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	providertest.Fuzz(f, []string{
 		good, `{"candidates":[{"content":{"parts":[{"text":"hm","thought":true}]},"finishReason":"MAX_TOKENS"}],"usageMetadata":{"promptTokenCount":1e99}}`,
 		`{"promptFeedback":{"blockReason":"SAFETY"}}`, `{"candidates":[{"finishReason":"OTHER"}]}`,
 		`{"candidates":[{"content":{"parts":[{"text":"B"}]},"groundingMetadata":{"webSearchQueries":["q",""],"groundingChunks":[{"web":{"uri":"u"}},{}]}}]}`,
 		`{"error":{"code":429}}`, `{"error":"x"}`, `null`, `[]`, `{"usageMetadata":null}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	var body []byte
-	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
-	f.Fuzz(func(t *testing.T, answer []byte) {
+	}, func(t *testing.T, answer []byte) (*providers.Result, error) {
 		body = answer
-		result, err := provider.Call(t.Context(), request())
-		var failed *providers.Error
-		switch {
-		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
-			t.Errorf("result of %q: got %+v", answer, result)
-		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", answer, err, result)
-		}
+		return provider.Call(t.Context(), request())
 	})
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/transport"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -25,11 +24,8 @@ func endpoint(t testing.TB, caps providers.Capabilities, handler http.HandlerFun
 
 func knowing(t testing.TB, caps providers.CapabilitiesOf, handler http.HandlerFunc) *Provider {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	httpClient := transport.NewClient(8)
-	t.Cleanup(httpClient.CloseIdleConnections)
-	provider, err := New(Config{BaseURL: server.URL, HTTPClient: httpClient, Capabilities: caps})
+	url, client := providertest.Serve(t, handler)
+	provider, err := New(Config{BaseURL: url, HTTPClient: client, Capabilities: caps})
 	if err != nil {
 		t.Fatal(err)
 	}

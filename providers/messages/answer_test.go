@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B."}],"stop_reason":"end_turn"}`
@@ -183,25 +184,15 @@ func TestFailures(t *testing.T) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	for _, seed := range []string{
+	var body []byte
+	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	providertest.Fuzz(f, []string{
 		good, `{"content":[{"type":"thinking","thinking":"hm"}],"stop_reason":"max_tokens","usage":{"input_tokens":1e99}}`,
 		`{"content":[],"stop_reason":"refusal"}`, `{"content":[{"type":"text","text":"B"}],"stop_reason":"pause_turn"}`,
 		`{"content":[{"type":"server_tool_use","id":"1","name":"web_search","input":{"query":"q"}},{"type":"web_search_tool_result","tool_use_id":"1","content":[{"url":"u"}]},{"type":"text","text":"B","citations":[{"url":"u"}]}],"stop_reason":"end_turn"}`,
 		`{"error":{"type":"overloaded_error"}}`, `{"error":"x"}`, `null`, `[]`, `{"usage":null,"content":[null]}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	var body []byte
-	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
-	f.Fuzz(func(t *testing.T, answer []byte) {
+	}, func(t *testing.T, answer []byte) (*providers.Result, error) {
 		body = answer
-		result, err := provider.Call(t.Context(), request())
-		var failed *providers.Error
-		switch {
-		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
-			t.Errorf("result of %q: got %+v", answer, result)
-		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", answer, err, result)
-		}
+		return provider.Call(t.Context(), request())
 	})
 }

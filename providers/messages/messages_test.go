@@ -4,14 +4,13 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/transport"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -19,11 +18,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // endpoint is a Provider for a server with the given handler.
 func endpoint(t testing.TB, caps providers.Capabilities, handler http.HandlerFunc) *Provider {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	httpClient := transport.NewClient(8)
-	t.Cleanup(httpClient.CloseIdleConnections)
-	provider, err := New(Config{BaseURL: server.URL, HTTPClient: httpClient, Capabilities: func(string) providers.Capabilities { return caps }})
+	url, client := providertest.Serve(t, handler)
+	provider, err := New(Config{BaseURL: url, HTTPClient: client, Capabilities: func(string) providers.Capabilities { return caps }})
 	if err != nil {
 		t.Fatal(err)
 	}

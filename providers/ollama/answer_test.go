@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"model":"qwen3:8b","message":{"role":"assistant","content":"B."},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":2}`
@@ -127,24 +128,14 @@ func TestFailures(t *testing.T) {
 }
 
 func FuzzAnswer(f *testing.F) {
-	for _, seed := range []string{
+	var body []byte
+	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
+	providertest.Fuzz(f, []string{
 		good, `{"message":{"content":"","thinking":"hm"},"done":true,"done_reason":"length","eval_count":1e99}`,
 		`{"done":true,"done_reason":"load"}`, `{"message":{"content":"B"},"done":false}`,
 		`{"error":{"message":"x"}}`, `{"error":"x"}`, `null`, `[]`, `{"message":null,"done":true}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	var body []byte
-	provider := endpoint(f, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
-	f.Fuzz(func(t *testing.T, answer []byte) {
+	}, func(t *testing.T, answer []byte) (*providers.Result, error) {
 		body = answer
-		result, err := provider.Call(t.Context(), request())
-		var failed *providers.Error
-		switch {
-		case err == nil && (result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
-			t.Errorf("result of %q: got %+v", answer, result)
-		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", answer, err, result)
-		}
+		return provider.Call(t.Context(), request())
 	})
 }

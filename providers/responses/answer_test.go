@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
@@ -208,29 +209,19 @@ func TestFailures(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	for _, seed := range []string{
+	providertest.Fuzz(f, []string{
 		done,
 		`{"status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}]}`,
 		`{"status":"completed","output":[{"type":"web_search_call","status":"completed","action":{"type":"search","queries":["q"],"sources":[{"type":"url","url":"u"}]}},{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]}]}`,
 		`{"output":[{"type":"message","phase":"commentary","content":[{"type":"output_text","text":"B","annotations":[{"type":"url_citation","url":"u","title":"t"}]}]}],"usage":{"input_tokens":1,"output_tokens":1e99,"cost":0.1}}`,
 		`{"status":"failed","error":{"code":"rate_limit_exceeded","message":"x"}}`, `{"status":"cancelled"}`, `{"status":"queued"}`,
 		`{"error":"x"}`, `null`, `[]`, `{"output":null}`, `{"output":[null]}`,
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
+	}, func(_ *testing.T, body []byte) (*providers.Result, error) {
 		answer := &transport.Answer{Body: body}
-		var result *providers.Result
 		r, err := decode(answer)
-		if err == nil {
-			result, err = r.result(answer)
+		if err != nil {
+			return nil, err
 		}
-		var failed *providers.Error
-		switch {
-		case err == nil && (result == nil || result.Finish == "" || result.Usage.Output < 0 || result.Usage.Input < 0):
-			t.Errorf("result of %q: got %+v", body, result)
-		case err != nil && (!errors.As(err, &failed) || failed.Class == "" || result != nil):
-			t.Errorf("error of %q: got %v and %+v, want a *providers.Error with a class, alone", body, err, result)
-		}
+		return r.result(answer)
 	})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -13,7 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/transport"
+	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -23,10 +22,8 @@ const done = `{"id":"resp_1","status":"completed","output":[{"type":"message","c
 // endpoint is a Provider for a server with the given handler.
 func endpoint(t testing.TB, config Config, handler http.HandlerFunc) *Provider {
 	t.Helper()
-	server := httptest.NewServer(handler)
-	t.Cleanup(server.Close)
-	config.BaseURL, config.HTTPClient = server.URL+"/v1", transport.NewClient(8)
-	t.Cleanup(config.HTTPClient.CloseIdleConnections)
+	url, client := providertest.Serve(t, handler)
+	config.BaseURL, config.HTTPClient = url+"/v1", client
 	provider, err := New(config)
 	if err != nil {
 		t.Fatal(err)
