@@ -1,0 +1,218 @@
+package ratelimit
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// begin begins an epoch.
+func (h *history) begin(memory int64) error {
+	h.epochs++
+	epoch := fmt.Sprintf("e%d", h.epochs)
+	h.note("epoch %s of %s begins, if any, with a memory of %d", epoch, h.run, memory)
+	h.model.begin(epoch, h.run, memory, h.model.lease)
+	return h.stage.run(beginScript, []string{h.keys.registry()}, epoch, h.run, memory, h.model.lease).Err()
+}
+
+// memoryGoes: Redis is flushed, or another server takes its place with all that
+// it knew, or an epoch is begun.
+func (h *history) memoryGoes() error {
+	switch h.n(3) {
+	case 0:
+		pinned := h.model.pinned
+		if err := h.flush(); err != nil {
+			return err
+		}
+		if h.once(4) {
+			return nil
+		}
+		// Those who need the limits pin them again.
+		for _, holder := range slices.Sorted(maps.Keys(pinned)) {
+			if err := h.pins(holder, pinned[holder]); err != nil {
+				return err
+			}
+		}
+	case 1:
+		h.run = fmt.Sprintf("server-%d", h.epochs)
+		return h.begin(0)
+	default:
+		memory := int64(0)
+		if h.once(2) { // whole seconds, as INFO tells
+			memory = (h.model.now - h.flushed) / second * second
+		}
+		return h.begin(memory)
+	}
+	return nil
+}
+
+func (h *history) flush() error {
+	h.note("flush")
+	if err := h.client.FlushAll(context.Background()).Err(); err != nil {
+		return err
+	}
+	h.model.flush()
+	h.audit.forget()
+	h.flushed = h.model.now
+	return h.set(time.UnixMicro(h.model.now), 0)
+}
+
+// register pins some limits, or takes some back.
+func (h *history) register() error {
+	holder := pick(h.dice, historyHolders...)
+	text := ""
+	switch {
+	case h.once(8):
+		holder = closedPrefix + pick(h.dice, "ev-a", "ev-b")
+		if h.once(2) {
+			text = limitsJSON([]Limit{{Scope: Scope{Evaluation: strings.TrimPrefix(holder, closedPrefix)}, Kind: Concurrency}})
+		}
+	case !h.once(4):
+		text = limitsJSON(h.someLimits(holder))
+	}
+	if err := h.pins(holder, text); err != nil {
+		return err
+	}
+	for _, budget := range h.budgets() {
+		if !h.model.account(budget.id).toldSpent && h.n(4) > 0 {
+			if err := h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (h *history) pins(holder, text string) error {
+	h.note("%s registers %s", holder, text)
+	h.model.register(holder, text)
+	err := h.stage.run(registerScript, []string{h.keys.registry(), h.keys.alive()}, holder, text, h.keys.wake("")).Err()
+	if err != nil {
+		return err
+	}
+	return h.knows()
+}
+
+func limitsJSON(limits []Limit) string {
+	text, err := json.Marshal(limits)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// knows notes the limits in force.
+func (h *history) knows() error {
+	var w mate
+	if err := h.loads(&w); err != nil {
+		return err
+	}
+	for id, r := range w.rules.byID {
+		h.limits[id] = r
+	}
+	return nil
+}
+
+// holdBack holds a scope back, as calls that were refused at the same time do.
+func (h *history) holdBack() error {
+	names := cooldownsOf(pick(h.dice, historyScopes...))
+	for range 1 + h.n(2) {
+		if err := h.holds(names[len(names)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (h *history) holds(name string) error {
+	wait := pick(h.dice, 0, 0, 700*time.Millisecond, time.Second, time.Minute).Microseconds()
+	h.note("%s is held back for %d", name, wait)
+	want := h.model.hold(name, wait)
+	got, err := h.stage.run(holdScript, []string{h.keys.cooldowns()}, name, wait).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("hold answers %d, want %d", got, want)
+	}
+	return err
+}
+
+func (h *history) forgets() error {
+	var quotas []*rule
+	for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+		if h.limits[id].way == byQuota {
+			quotas = append(quotas, h.limits[id])
+		}
+	}
+	if len(quotas) > 0 && h.once(2) {
+		quota, who, units := pick(h.dice, quotas...), pick(h.dice, "ev-a", "ev-b"), int64(h.n(8))
+		return h.tells(who, quota, units)
+	}
+	if budgets := h.budgets(); len(budgets) > 0 && h.once(2) {
+		return h.spent(pick(h.dice, budgets...))
+	}
+	w := pick(h.dice, append(slices.Clone(h.workers), h.dead...)...)
+	itself := h.once(4)
+	keys := []string{h.keys.alive()}
+	ids := slices.Sorted(maps.Keys(h.limits))
+	for _, id := range ids {
+		keys = append(keys, h.keys.waiters(id))
+	}
+	h.note("%s is forgotten (itself: %t)", w.name, itself)
+	want := h.model.forget(w.name, itself, ids)
+	got, err := h.stage.run(forgetScript, keys, w.name, flag(itself)).Int64()
+	if err == nil && (got == 1) != want {
+		err = fmt.Errorf("forget answers %d, want %t", got, want)
+	}
+	return err
+}
+
+func (h *history) budgets() (budgets []*rule) {
+	for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+		if h.limits[id].way == byBudget {
+			budgets = append(budgets, h.limits[id])
+		}
+	}
+	return budgets
+}
+
+// spent tells a budget what was spent of it before, or has it forgotten.
+func (h *history) spent(budget *rule) error {
+	inFlight := func(end int64) bool { return end > h.model.now }
+	if h.once(8) && !slices.ContainsFunc(slices.Collect(maps.Values(h.model.account(budget.id).leases.ends)), inFlight) {
+		h.note("%s is forgotten", budget.id)
+		h.model.forgetSpent(budget.id)
+		h.audit.forgets(budget.id)
+		return h.client.Del(context.Background(), budget.money, budget.state).Err()
+	}
+	return h.tellSpent(budget, pick[int64](h.dice, 0, 0, 100, 1500))
+}
+
+func (h *history) tellSpent(budget *rule, nano int64) error {
+	h.note("%s had spent %d", budget.id, nano)
+	if !h.model.account(budget.id).toldSpent {
+		h.audit.spent[budget.id] += nano
+	}
+	want := h.model.tellSpent(budget.id, nano)
+	got, err := h.stage.run(spentScript, []string{budget.money, h.keys.registry(), h.keys.alive()}, nano, h.keys.wake("")).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("spent answers %d, want %d", got, want)
+	}
+	return err
+}
+
+// tells tells a quota what was used of it.
+func (h *history) tells(who string, quota *rule, units int64) error {
+	_, next, _ := resets(time.UnixMicro(h.model.now), quota.zone)
+	h.note("%s tells %s: %d", who, quota.id, units)
+	h.audit.told(quota.id, h.model.now)
+	want := h.model.seed(quota, who, units)
+	got, err := h.stage.run(seedScript, []string{quota.state, h.keys.registry(), h.keys.alive()},
+		who, units, next.UnixMicro(), h.keys.wake("")).Int64()
+	if err == nil && got != want {
+		err = fmt.Errorf("seed answers %d, want %d", got, want)
+	}
+	return err
+}

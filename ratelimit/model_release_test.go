@@ -1,0 +1,116 @@
+package ratelimit
+
+// end ends a lease, or cuts it short, and settles what its call used.
+func (a *admission) end(r *release, limits []*limitSeen) {
+	ledger := a.heldBy(a.worker)
+	_, held := ledger.ends[r.id]
+	keep := r.keep.Microseconds()
+	if keep > 0 {
+		held = false // it is settled when it ends; this one never is
+		ledger.cut(r.id, a.now+keep)
+	} else {
+		delete(ledger.ends, r.id)
+	}
+	for _, l := range limits {
+		settles := held
+		if l.leased() {
+			settles = false
+			if keep > 0 {
+				l.leases.cut(r.id, a.now+keep)
+				if l.shortens == 0 || keep < l.shortens {
+					l.shortens = keep
+				}
+			} else if _, has := l.leases.ends[r.id]; has {
+				delete(l.leases.ends, r.id)
+				l.ended++
+				settles = l.way == byBudget
+			}
+		}
+		if settles {
+			a.settle(l, r)
+		}
+	}
+	for _, left := range r.remaining {
+		if held {
+			a.tighten(a.byID[left.rule.id], left.units)
+		}
+	}
+}
+
+// tighten makes a limit give no more than what its provider says is left: of a
+// rate, nothing that was saved up.
+func (a *admission) tighten(l *limitSeen, left int64) {
+	switch l.way {
+	case byRate:
+		a.look(l)
+		if empty := a.now + l.micros(float64(l.burst)); l.arrival < empty {
+			l.arrival, l.changed = empty, true
+		}
+	case byWindow:
+		total, _ := l.inWindow(a.now)
+		l.count(a.now, max(0, l.most-total-left))
+	}
+}
+
+// cut lets a lease end earlier.
+func (l *leases) cut(id string, end int64) {
+	if old, has := l.ends[id]; has {
+		l.ends[id] = min(old, end)
+	}
+}
+
+// settle charges a limit of units for what the call used beyond what was
+// reserved, or gives back the rest: all when it never started.
+func (a *admission) settle(l *limitSeen, r *release) {
+	reserved := l.units(r.reserved)
+	var more int64
+	if l.Kind.tokens() || l.Kind == Cost {
+		more = l.units(r.more)
+		if l.Charged || l.way == byRate {
+			more = max(0, more)
+		}
+	}
+	if l.way == byRate {
+		a.settleRate(l, r, reserved, more)
+		return
+	}
+	if r.unused {
+		more = -reserved
+	}
+	switch {
+	case more == 0:
+	case l.way == byWindow:
+		l.count(r.start, more)
+		l.opened = l.opened || more < 0
+	case l.way == byBudget:
+		if l.spending {
+			l.spend(a.now, max(-l.spent, more))
+		}
+	default:
+		began, reset, known := a.quota(l)
+		if known && r.start >= began {
+			l.used, l.reset = max(0, l.used+more), reset
+		}
+	}
+}
+
+// settleRate moves the arrival time. A start that never came is given back only
+// when nobody was admitted behind it: its arrival time is then still the one
+// that the rate has.
+func (a *admission) settleRate(l *limitSeen, r *release, reserved, more int64) {
+	if r.unused && r.start > a.now {
+		a.look(l)
+		beyond := max(0, reserved-l.burst)
+		if d := l.arrival - r.start - l.micros(float64(l.burst+beyond)); -2 < d && d < 2 {
+			l.arrival -= l.micros(float64(reserved))
+			l.changed = true
+		}
+		return
+	}
+	if more == 0 {
+		return
+	}
+	a.look(l)
+	l.arrival += l.micros(float64(more))
+	l.changed = true
+}
