@@ -159,7 +159,10 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	}
 	r = old
 	r.Settings = asked.Settings
-	if r.Phases, err = layOut(e, r, old.Phases[0].JudgeQueues); err != nil {
+	queuesOf := func(kind eval.Kind) []string {
+		return old.Phases[slices.IndexFunc(old.Phases, func(p record.Phase) bool { return p.Kind == kind })].JudgeQueues
+	}
+	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
 		return r, false, err
 	}
 	switch {
@@ -191,7 +194,8 @@ func encoded(r record.Evaluation) [2]string {
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
 	var err error
-	if r.Phases, err = layOut(e, r, JudgeQueues(id, e.Judges, settings.Limits)); err != nil {
+	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e.Asked(kind), settings.Limits) }
+	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
 		return record.Evaluation{}, nil, err
 	}
 	plans, err := Plans(e, r)
@@ -199,10 +203,10 @@ func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Eval
 }
 
 // layOut is the table of phases within the settings' limit.
-func layOut(e *eval.Evaluation, r record.Evaluation, judgeQueues []string) ([]record.Phase, error) {
+func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string) ([]record.Phase, error) {
 	r.Phases = nil
 	for _, kind := range plan.Phases(e) {
-		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: judgeQueues})
+		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: queuesOf(kind)})
 	}
 	plans, err := Plans(e, r)
 	if err != nil {
@@ -312,12 +316,13 @@ func restore(plans []*plan.Plan, phases []record.Phase, recorded iter.Seq2[Recor
 
 // task is the payload of one run, of generation 0.
 func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Run) record.Task {
-	documents := []string{e.Documents[run.First].ID}
+	shown := e.Shown(kind)
+	documents := []string{shown[run.First].ID}
 	if run.Second >= 0 {
-		documents = append(documents, e.Documents[run.Second].ID)
+		documents = append(documents, shown[run.Second].ID)
 	}
 	return record.Task{
 		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind,
-		Model: e.Judges[run.Judge].Target(), Documents: documents,
+		Model: e.Asked(kind)[run.Judge].Target(), Documents: documents,
 	}
 }

@@ -6,6 +6,8 @@
 // because two submissions that ask the same thing are the same evaluation.
 package eval
 
+import "slices"
+
 // PlanVersion is part of every evaluation's identity. It changes when the
 // meaning of a run's index changes, so that records made under another
 // numbering are never mistaken for this one's.
@@ -25,7 +27,10 @@ type Evaluation struct {
 	Judges      []Judge     `json:"judges"`
 	Single      *Single     `json:"single,omitempty"`
 	Pairwise    *Pairwise   `json:"pairwise,omitempty"`
+	Panel       *Panel      `json:"panel,omitempty"`
+	Runs        *Runs       `json:"runs,omitempty"`
 	JSON        JSONMode    `json:"json"`
+	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"`
 	Reasoning   Requirement `json:"reasoning,omitempty"`
 }
@@ -47,12 +52,52 @@ type Document struct {
 	Bytes     int    `json:"bytes"`     // length of its text
 }
 
-// Judge is a model, with settings, that gives verdicts.
+// Asked are those whom the runs of a kind ask: the judges, the agents of a panel,
+// or the models of listed runs. The evaluation must have the kind.
+func (e *Evaluation) Asked(kind Kind) []Judge {
+	switch kind {
+	case KindPanel:
+		return e.Panel.Agents
+	case KindRuns:
+		return e.Runs.Models
+	}
+	return e.Judges
+}
+
+// Everyone lists all who may be called for the evaluation as it is asked: judges,
+// agents, the models of listed runs, and who writes JSON after them (as a Judge
+// with Provider and Model alone).
+func (e *Evaluation) Everyone() []Judge {
+	everyone := slices.Clone(e.Judges)
+	if e.Panel != nil {
+		everyone = append(everyone, e.Panel.Agents...)
+	}
+	if e.Runs != nil {
+		everyone = append(everyone, e.Runs.Models...)
+	}
+	if e.Jsonify != nil {
+		everyone = append(everyone, Judge{Provider: e.Jsonify.Provider, Model: e.Jsonify.Model})
+	}
+	return everyone
+}
+
+// Shown are the documents that the runs of a kind show. The evaluation must have
+// the kind.
+func (e *Evaluation) Shown(kind Kind) []Document {
+	if kind == KindRuns {
+		return e.Runs.Files
+	}
+	return e.Documents
+}
+
+// Judge is a model, with settings, that gives verdicts; or an agent of a panel, or
+// who answers listed runs.
 type Judge struct {
 	Name      string         `json:"name"` // unique; "provider:model" by default
 	Provider  string         `json:"provider"`
 	Model     string         `json:"model"`
 	Overrides map[string]any `json:"overrides,omitempty"` // reasoning_effort, max_completion_tokens, temperature, …
+	Prompt    string         `json:"prompt,omitempty"`    // what an agent of a panel is told to be; empty for others
 }
 
 // Target is the judge's "provider:model".
@@ -65,6 +110,8 @@ type Kind string
 const (
 	KindSingle   Kind = "single"   // one document, a score for every criterion
 	KindPairwise Kind = "pairwise" // two documents of one item, which is better
+	KindPanel    Kind = "panel"    // one document, an agent's score on one dimension
+	KindRuns     Kind = "runs"     // instructions and an input, an answer in prose
 )
 
 // Single asks every judge for a score of every document on every criterion.
@@ -101,6 +148,45 @@ type Pairs struct {
 	Mode   PairMode `json:"mode"`
 	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
+}
+
+// Panel asks every agent for a score of every document on every dimension.
+type Panel struct {
+	Agents     []Judge     `json:"agents"`
+	Dimensions []Dimension `json:"dimensions"`
+	Scale      Scale       `json:"scale"`
+}
+
+// Dimension is one thing that the agents of a panel score.
+type Dimension struct {
+	ID          string `json:"id"` // unique
+	Name        string `json:"name,omitempty"`
+	Description string `json:"description,omitempty"`
+}
+
+// Runs are single runs, each with its own model and files. Their answers are
+// prose, and nothing of them is ranked.
+type Runs struct {
+	Models []Judge    `json:"models"` // each with its settings once
+	Files  []Document `json:"files"`  // each once, in the order in which they are named
+	List   []FileRun  `json:"list"`
+}
+
+// FileRun is one of Runs: its instructions, and what they are about.
+type FileRun struct {
+	ID    string `json:"id"`     // unique
+	Model int    `json:"model"`  // index into Runs.Models
+	FileA int    `json:"file_a"` // index into Runs.Files: the instructions
+	FileB int    `json:"file_b"` // index into Runs.Files: the input
+}
+
+// Jsonify is who turns prose into JSON where a model cannot do both at once, and
+// how.
+type Jsonify struct {
+	Provider        string   `json:"provider"`
+	Model           string   `json:"model"`
+	Temperature     *float64 `json:"temperature,omitempty"` // nil: the provider's default
+	MaxOutputTokens int      `json:"max_output_tokens,omitempty"`
 }
 
 // PairMode is a way of choosing pairs.

@@ -203,8 +203,8 @@ func (f *fleet) judgesOf(ctx context.Context, id eval.ID) ([]eval.Judge, error) 
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.judges[id] = e.Judges
-	return e.Judges, nil
+	f.judges[id] = e.Everyone()
+	return f.judges[id], nil
 }
 
 func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {

@@ -128,10 +128,11 @@ func (r *run) carryOut(ctx context.Context) error {
 		return asynq.RevokeTask
 	}
 	asked := r.evaluation.asked
-	r.judge = asked.Judges[r.place.Judge]
-	r.documents = []eval.Document{asked.Documents[r.place.First]}
+	r.judge = asked.Asked(r.task.Kind)[r.place.Judge]
+	shown := asked.Shown(r.task.Kind)
+	r.documents = []eval.Document{shown[r.place.First]}
 	if r.place.Second >= 0 {
-		r.documents = append(r.documents, asked.Documents[r.place.Second])
+		r.documents = append(r.documents, shown[r.place.Second])
 	}
 	r.emit(Event{Event: EventStarted})
 	if progress.Deaths >= record.MaxDeaths {

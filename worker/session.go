@@ -258,7 +258,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		s.mu.Unlock()
 		for _, phase := range e.record.Phases {
 			for i, queue := range phase.JudgeQueues {
-				judge := e.asked.Judges[i]
+				judge := e.asked.Asked(phase.Kind)[i]
 				if s.serves(queue, judge.Provider) {
 					call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Evaluation: string(id)}
 					wanted[queue] = max(wanted[queue], allowedInFlight(limits, call))

@@ -2,9 +2,11 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -69,21 +71,27 @@ type plannedRun struct {
 // and judge, then the second of each, and so on.
 func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 	var chosen []plannedRun
-	next := make([]int, len(e.Judges)*len(plans)) // index to look at, by judge and phase
-	for i := range next {
-		next[i] = i / len(plans)
+	type line struct{ phase, judge, next int } // next: the index to look at
+	var lines []line
+	for phase, p := range plans {
+		for judge := range e.Asked(p.Kind()) {
+			lines = append(lines, line{phase, judge, judge})
+		}
 	}
+	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.judge, b.judge) })
 	for found := true; found; {
 		found = false
-		for i := range next {
-			phase := i % len(plans)
-			for p := plans[phase]; next[i] < p.Runs(); {
-				run := p.Run(next[i])
-				next[i] += len(e.Judges)
-				if run.Second >= 0 && e.Documents[run.First].Hash == e.Documents[run.Second].Hash {
+		for i := range lines {
+			l := &lines[i]
+			p := plans[l.phase]
+			judges, shown := len(e.Asked(p.Kind())), e.Shown(p.Kind())
+			for l.next < p.Runs() {
+				run := p.Run(l.next)
+				l.next += judges
+				if p.Kind() == eval.KindPairwise && shown[run.First].Hash == shown[run.Second].Hash {
 					continue // a tie, of which no judge is asked
 				}
-				chosen, found = append(chosen, plannedRun{run, phase, p.Kind()}), true
+				chosen, found = append(chosen, plannedRun{run, l.phase, p.Kind()}), true
 				break
 			}
 			if len(chosen) == n {
@@ -101,10 +109,10 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	if err != nil {
 		return err
 	}
-	judge := e.Judges[run.Judge]
-	documents := e.Documents[run.First].ID
+	judge, shown := e.Asked(run.kind)[run.Judge], e.Shown(run.kind)
+	documents := shown[run.First].ID
 	if run.Second >= 0 {
-		documents += ", then " + e.Documents[run.Second].ID
+		documents += ", then " + shown[run.Second].ID
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
 	fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)

@@ -44,7 +44,7 @@ func (j *job) resumption() (resumption, error) {
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
 	}
-	for _, judge := range e.Judges {
+	for _, judge := range e.Everyone() {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
 	}
 	if j.sinkURL != "" {

@@ -119,7 +119,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := j.how.checkQueues(r, j.redisURL == ""); err != nil {
 		return err
 	}
-	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(e.Judges))
+	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(e.Everyone()))
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,8 @@ func (f *runSource) planned() (*shownRun, error) {
 	if f.id.Phase >= len(kinds) {
 		return nil, usageError("%s has no phase %d: its phases are 0 to %d", f.id.Evaluation, f.id.Phase, len(kinds)-1)
 	}
-	queues := enqueue.JudgeQueues(f.id.Evaluation, f.asked.Judges, f.settings.Limits)
+	asked := f.asked.Asked(kinds[f.id.Phase])
+	queues := enqueue.JudgeQueues(f.id.Evaluation, asked, f.settings.Limits)
 	if f.redis != nil {
 		queues = f.phases[f.id.Phase].JudgeQueues
 	}
@@ -80,7 +81,7 @@ func (f *runSource) planned() (*shownRun, error) {
 			f.id.Evaluation, f.id.Short(), f.id.Phase, whole.Kind(), f.id.Phase, f.id.Phase, whole.Runs()-1)
 	}
 	f.place = whole.Run(f.id.Index)
-	judge := f.asked.Judges[f.place.Judge]
+	judge := asked[f.place.Judge]
 	run := &shownRun{
 		ID: f.id.String(), Evaluation: f.id.Evaluation, Name: f.name, Kind: whole.Kind(), State: eval.StateNone.String(),
 		Judge: judge.Name, Model: judge.Target(), Overrides: judge.Overrides, Trial: f.place.Trial,
@@ -95,9 +96,10 @@ func (f *runSource) planned() (*shownRun, error) {
 }
 
 func (f *runSource) documents() []eval.Document {
-	documents := []eval.Document{f.asked.Documents[f.place.First]}
+	shown := f.asked.Shown(plan.Phases(f.asked)[f.id.Phase])
+	documents := []eval.Document{shown[f.place.First]}
 	if f.place.Second >= 0 {
-		documents = append(documents, f.asked.Documents[f.place.Second])
+		documents = append(documents, shown[f.place.Second])
 	}
 	return documents
 }

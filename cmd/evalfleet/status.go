@@ -228,7 +228,7 @@ func inRecord(r record.Evaluation, at store.Standing) standing {
 	return line
 }
 
-// judges remembers evaluations' judges: a plan is large and never changes.
+// judges remembers who is called for evaluations: a plan is large and never changes.
 type judges map[eval.ID][]eval.Judge
 
 // keep says which limits calls of an evaluation keep.
@@ -238,7 +238,7 @@ func (of judges) keep(ctx context.Context, d *drain, id eval.ID) (func(ratelimit
 		if err != nil {
 			return nil, err
 		}
-		of[id] = e.Judges
+		of[id] = e.Everyone()
 	}
 	return func(l ratelimit.Limit) bool {
 		return slices.ContainsFunc(of[id], func(j eval.Judge) bool {

@@ -42,7 +42,7 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 // Options say how a phase's runs are carried out. They never change what an
 // index means.
 type Options struct {
-	// JudgeQueues is the queue of each judge, by position in Evaluation.Judges.
+	// JudgeQueues is the queue of each judge, by position in Evaluation.Asked.
 	JudgeQueues []string
 	// Limit keeps only the runs with an index below it; 0 keeps all.
 	Limit int
@@ -60,8 +60,8 @@ type Plan struct {
 	queues queues
 }
 
-// Run is one unit of work. Documents and judges are positions in the
-// evaluation's lists.
+// Run is one unit of work. Its judge and documents are positions in
+// [eval.Evaluation.Asked] and [eval.Evaluation.Shown].
 type Run struct {
 	Index  int // in the phase
 	Judge  int
@@ -84,7 +84,8 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	if err := validate(e, phase, o); err != nil {
 		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 	}
-	p := &Plan{kind: Phases(e)[phase], judges: len(e.Judges)}
+	kind := Phases(e)[phase]
+	p := &Plan{kind: kind, judges: len(e.Asked(kind))}
 	switch p.kind {
 	case eval.KindSingle:
 		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials

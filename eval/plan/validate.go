@@ -19,7 +19,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	if phase < 0 || phase >= len(phases) {
 		return fmt.Errorf("the evaluation has %d phases, numbered from 0", len(phases))
 	}
-	problems := []error{validateJudges(e, o)}
+	problems := []error{validateJudges(e.Asked(phases[phase]), o)}
 	if o.Limit < 0 {
 		problems = append(problems, fmt.Errorf("limit is %d: want 0 (all runs) or more", o.Limit))
 	}
@@ -34,15 +34,15 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	return errors.Join(problems...)
 }
 
-func validateJudges(e *eval.Evaluation, o Options) error {
-	if len(e.Judges) == 0 {
+func validateJudges(judges []eval.Judge, o Options) error {
+	if len(judges) == 0 {
 		return errors.New("no judges")
 	}
-	if len(o.JudgeQueues) != len(e.Judges) {
-		return fmt.Errorf("%d judges have %d queues: want one for each judge", len(e.Judges), len(o.JudgeQueues))
+	if len(o.JudgeQueues) != len(judges) {
+		return fmt.Errorf("%d judges have %d queues: want one for each judge", len(judges), len(o.JudgeQueues))
 	}
 	if i := slices.Index(o.JudgeQueues, ""); i >= 0 {
-		return fmt.Errorf("judge %q has no queue", e.Judges[i].Name)
+		return fmt.Errorf("judge %q has no queue", judges[i].Name)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ type Phase struct {
 	// Queues says how many of the runs go through each queue.
 	Queues map[string]int `json:"queues"`
 	// JudgeQueues is the queue of each judge, by its position in
-	// eval.Evaluation.Judges.
+	// eval.Evaluation.Asked.
 	JudgeQueues []string `json:"judge_queues"`
 }
 
