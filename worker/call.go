@@ -22,43 +22,41 @@ const (
 // stands: the spread assumed between a grant and its arrival at the provider.
 const abandonedKeep = 500 * time.Millisecond
 
-func (r *run) endpoint() Endpoint { return r.cfg.Endpoints[r.judge.Provider] }
-
 // call makes one call under a lease and keeps its record. A call that failed
 // is a *providers.Error; any other error means that none was made.
-func (r *run) call(ctx context.Context, request *providers.Request, stage string) (*providers.Result, error) {
+func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
 	for {
-		result, err := r.callOnce(ctx, request, stage)
+		result, err := r.callOnce(ctx, s)
 		if !errors.Is(err, providers.ErrAgain) {
 			return result, err
 		}
 	}
 }
 
-func (r *run) callOnce(ctx context.Context, request *providers.Request, stage string) (*providers.Result, error) {
+func (r *run) callOnce(ctx context.Context, s step) (*providers.Result, error) {
 	r.made++
-	timeout := r.evaluation.record.Settings.Timeout(r.judge.Provider, r.judge.Model)
+	timeout := r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
 	call := record.Call{
 		ID:    fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made),
 		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
-		Stage: stage, Model: r.judge.Target(), Attempt: r.progress.Attempts + 1,
+		Stage: s.stage, Model: s.target.Target(), Attempt: r.progress.Attempts + 1,
 		Asked: time.Now().UTC(), Worker: r.id,
 	}
 	r.move(ready)
-	r.emit(Event{Event: EventQueueing})
-	lease, err := r.admit(ctx, &call, request, timeout)
+	r.emit(s.event(EventQueueing))
+	lease, err := r.admit(ctx, &call, s, timeout)
 	if err != nil {
 		return nil, err
 	}
 	r.move(flying)
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
-	r.emit(Event{Event: EventAcquired})
+	r.emit(s.event(EventAcquired))
 
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, timeout)
 	call.Started = time.Now().UTC()
-	request.IdempotencyID, request.Ready = call.ID, lease.Check
-	result, err := r.endpoint().Provider.Call(limited, request)
+	s.request.IdempotencyID, s.request.Ready = call.ID, lease.Check
+	result, err := r.cfg.Endpoints[s.target.Provider].Provider.Call(limited, s.request)
 	call.Ended = time.Now().UTC()
 	cancel()
 	letGo()
@@ -67,17 +65,17 @@ func (r *run) callOnce(ctx context.Context, request *providers.Request, stage st
 	if cost >= 0 {
 		r.cfg.Spending(Spending{r.task.Evaluation, cost - lease.Reserved().Cost})
 	}
-	r.settle(ctx, lease, request, result, cost, err)
+	r.settle(ctx, lease, s, result, cost, err)
 	release(lease, err)
 	r.slots.Release(1)
 	r.move(resting)
-	r.emit(Event{Event: EventReleased})
-	return result, r.note(call, result, err, timeout)
+	r.emit(s.event(EventReleased))
+	return result, r.note(s, call, result, err, timeout)
 }
 
 // admit takes a slot of this process and then a lease, which is checked at the
 // last moment: nothing is sent on one that is no longer ours.
-func (r *run) admit(ctx context.Context, call *record.Call, request *providers.Request, timeout time.Duration) (*ratelimit.Lease, error) {
+func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(r.stopping, cancel)()
@@ -85,11 +83,11 @@ func (r *run) admit(ctx context.Context, call *record.Call, request *providers.R
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, err)
 	}
-	scope := ratelimit.Scope{Provider: r.judge.Provider, Model: r.judge.Model, Evaluation: string(r.task.Evaluation)}
+	scope := ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model, Evaluation: string(r.task.Evaluation)}
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
-	input, output := r.tokens.reserve(call.Model, request,
+	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
-	cost := r.mostCost(request)
+	cost := r.mostCost(call.Model, s.request)
 	longest := inPlace
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
@@ -145,7 +143,7 @@ func (r *run) interrupted(ctx context.Context, err error) error {
 // settle tells the limits what a call used and what the provider said of them.
 // What is not known stays as it was reserved; cost is in nano-USD, below 0 when it
 // is not known.
-func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *providers.Request, result *providers.Result, cost int64, err error) {
+func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result *providers.Result, cost int64, err error) {
 	used := lease.Reserved()
 	if cost >= 0 {
 		used.Cost = cost
@@ -157,7 +155,7 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, request *provi
 		said = result.Limits
 		if result.Usage.Reported {
 			used.Input, used.Output = result.Usage.Input, result.Usage.Output
-			r.tokens.settled(r.judge.Target(), request, result.Usage)
+			r.tokens.settled(s.target.Target(), s.request, result.Usage)
 		}
 	case errors.As(err, &failed):
 		said = failed.Limits
@@ -207,10 +205,10 @@ func release(lease *ratelimit.Lease, err error) {
 }
 
 // note keeps a call's record and counts it as an attempt.
-func (r *run) note(call record.Call, result *providers.Result, err error, timeout time.Duration) error {
+func (r *run) note(s step, call record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
-		r.answered++
+		r.answers++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
 		r.keep(call)
@@ -234,7 +232,9 @@ func (r *run) note(call record.Call, result *providers.Result, err error, timeou
 	}
 	r.keep(call)
 	if call.Class == providers.Timeout {
-		r.emit(Event{Event: EventTimeout, TimeoutS: timeout.Seconds()})
+		e := s.event(EventTimeout)
+		e.TimeoutS = timeout.Seconds()
+		r.emit(e)
 		r.logger().Warn().Dur("timeout", timeout).Msg("call timed out")
 	}
 	return err

@@ -15,22 +15,22 @@ import (
 // unknownCost is what a call cost of which nobody knows.
 const unknownCost = -1
 
-// mostCost is what a request may cost, in nano-USD: its tokens' bound at its
+// mostCost is what a request to a "provider:model" may cost, in nano-USD: its tokens' bound at its
 // model's price, and 0 where that is not known. Budgets reserve it: what is learnt
 // to be enough for most calls is not enough for what must never be passed.
-func (r *run) mostCost(request *providers.Request) int64 {
-	price, ok := r.evaluation.record.Settings.Prices[r.judge.Target()]
+func (r *run) mostCost(model string, request *providers.Request) int64 {
+	price, ok := r.evaluation.record.Settings.Prices[model]
 	if !ok {
 		return 0
 	}
-	return price.Bound(r.tokens.bound(r.judge.Target(), request))
+	return price.Bound(r.tokens.bound(model, request))
 }
 
 // price says what a call cost, in nano-USD or unknownCost, and notes it in the
 // call and its result: what the provider reported, else what was used at the
 // model's price. most is what was reserved for it.
 func (r *run) price(call *record.Call, most int64, result *providers.Result, err error) int64 {
-	price, priced := r.evaluation.record.Settings.Prices[r.judge.Target()]
+	price, priced := r.evaluation.record.Settings.Prices[call.Model]
 	var failed *providers.Error
 	switch {
 	case err != nil && errors.As(err, &failed) && !failed.MayBeBilled:

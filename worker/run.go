@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"runtime"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/eval/prompt"
-	"github.com/evalfleet/evalfleet/eval/verdict"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
@@ -24,10 +21,6 @@ import (
 // inPlace is the longest delay that a run waits out with the worker; longer
 // ones it spends in its queue, so that others may be pulled meanwhile.
 const inPlace = 10 * time.Second
-
-// maxRepairs is how often a judge is asked to mend an answer that is no
-// verdict.
-const maxRepairs = 2
 
 // reasonIdentical is the reason of a tie between two identical texts.
 const reasonIdentical = "identical"
@@ -57,7 +50,7 @@ type run struct {
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
-	answered   int           // of which were answered
+	answers    int           // of which were answered
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
@@ -136,7 +129,7 @@ func (r *run) carryOut(ctx context.Context) error {
 	}
 	r.emit(Event{Event: EventStarted})
 	if progress.Deaths >= record.MaxDeaths {
-		return r.fail(providers.Lost, fmt.Sprintf("%d workers died with this run", progress.Deaths), 0)
+		return r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
 	}
 	if len(r.documents) == 2 && r.documents[0].Hash == r.documents[1].Hash {
 		return r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
@@ -148,152 +141,6 @@ func (r *run) carryOut(ctx context.Context) error {
 		r.progress.Started = time.Now()
 	}
 	return r.ask(ctx)
-}
-
-// ask asks the judge until there is a verdict or no more to be done.
-func (r *run) ask(ctx context.Context) error {
-	texts, err := r.evaluations.textsOf(ctx, r.task.Evaluation, r.documents...)
-	if err != nil {
-		return err
-	}
-	built, err := prompt.Build(r.evaluation.asked, r.task.Kind, r.place.First, r.place.Second, texts)
-	if err != nil {
-		return r.fail(providers.BadRequest, err.Error(), 0)
-	}
-	request := r.request(built)
-	stage := stageVerdict
-	for repairs := 0; ; {
-		result, err := r.call(ctx, request, stage)
-		if err != nil {
-			again, err := r.afterFailure(ctx, err)
-			if !again {
-				return err
-			}
-			continue
-		}
-		if result.Finish == providers.FinishRefused {
-			return r.fail(providers.Refused, "the model refused to judge", 200)
-		}
-		outcome, err := r.read(result)
-		if err == nil {
-			return r.succeed(outcome)
-		}
-		if repairs == maxRepairs {
-			return r.fail(providers.Malformed, err.Error(), 200)
-		}
-		repairs++
-		stage = stageRepair
-		request.Messages = append(messages(built.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
-	}
-}
-
-// request is the call that asks for the run's verdict.
-func (r *run) request(built prompt.Prompt) *providers.Request {
-	request := &providers.Request{
-		Key: r.endpoint().Key, Model: r.judge.Model, Messages: messages(built.Messages),
-	}
-	if r.evaluation.asked.JSON != eval.JSONFalse {
-		request.Schema = &providers.Schema{Name: built.SchemaName, Schema: built.Schema}
-	}
-	settings(request, r.judge.Overrides)
-	return request
-}
-
-// settings puts a judge's overrides into its calls: the common ones into their
-// fields, the rest into the body as they are.
-func settings(request *providers.Request, overrides map[string]any) {
-	for key, value := range overrides {
-		number, isNumber := asFloat(value)
-		text, isText := value.(string)
-		switch {
-		case key == "max_completion_tokens" && isNumber:
-			request.MaxOutputTokens = int(number)
-		case key == "temperature" && isNumber:
-			request.Temperature = &number
-		case key == "reasoning_effort" && isText:
-			request.ReasoningEffort = text
-		default:
-			if request.Extra == nil {
-				request.Extra = map[string]any{}
-			}
-			request.Extra[key] = value
-		}
-	}
-}
-
-func asFloat(value any) (float64, bool) {
-	switch n := value.(type) {
-	case float64:
-		return n, true
-	case int:
-		return float64(n), true
-	}
-	return 0, false
-}
-
-func messages(built []prompt.Message) []providers.Message {
-	out := make([]providers.Message, len(built))
-	for i, m := range built {
-		out[i] = providers.Message{Role: providers.Role(m.Role), Content: m.Content}
-	}
-	return out
-}
-
-// read takes the verdict out of an answer.
-func (r *run) read(result *providers.Result) (record.Run, error) {
-	asked := r.evaluation.asked
-	if r.task.Kind == eval.KindPairwise {
-		winner, reason, err := verdict.Pairwise(result.Text, r.documents[0].ID, r.documents[1].ID, asked.Pairwise.Ties)
-		return record.Run{Winner: winner, Reason: reason}, err
-	}
-	scores, err := verdict.Single(result.Text, asked.Single.Criteria, asked.Single.Scale)
-	outcome := record.Run{Scores: make([]record.Score, len(scores))}
-	for i, s := range scores {
-		outcome.Scores[i] = record.Score(s)
-	}
-	return outcome, err
-}
-
-// afterFailure decides what a failed call leads to: another one (again), or the
-// end of the run or of its stay here. It waits out short delays.
-func (r *run) afterFailure(ctx context.Context, failure error) (again bool, err error) {
-	var failed *providers.Error
-	if !errors.As(failure, &failed) {
-		return false, failure // no call was made: put back, stopped, Redis away
-	}
-	retry := r.evaluation.record.Settings.Retry
-	switch {
-	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
-		return false, ctx.Err()
-	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
-		return true, nil
-	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
-		return false, r.fail(failed.Class, failed.Message, failed.Status)
-	}
-	delay := failed.RetryAfter
-	if r.failures() > 0 {
-		delay = max(delay, backoff(retry, r.failures(), rand.Float64()))
-	}
-	r.emit(Event{Event: EventRetry, Attempt: r.progress.Attempts, StatusCode: &failed.Status, DelayS: delay.Seconds()})
-	if err := r.pause(ctx, delay, string(failed.Class)); err != nil {
-		return false, err
-	}
-	return true, nil
-}
-
-// failures is how many calls failed. Those that were answered, with a verdict
-// or without, are no reason to give up.
-func (r *run) failures() int { return r.progress.Attempts - r.answered }
-
-// backoff is the delay after the n-th call: min(initial·2^(n−1) + random·jitter,
-// max), random in [0, 1).
-func backoff(retry record.Retry, n int, random float64) time.Duration {
-	delay := retry.InitialDelay
-	for i := 1; i < n && delay < retry.MaxDelay; i++ {
-		delay *= 2
-	}
-	delay += time.Duration(random * float64(retry.Jitter))
-	return min(delay, retry.MaxDelay)
 }
 
 // pause waits a short delay in place and sends the run back for a long one, in
@@ -350,10 +197,10 @@ func (r *run) succeed(outcome record.Run) error {
 	return r.record(eval.StateSucceeded, outcome)
 }
 
-func (r *run) fail(class providers.Class, message string, status int) error {
-	r.emit(Event{Event: EventFailed, Class: class, StatusCode: &status, ElapsedS: r.elapsed().Seconds()})
-	r.logger().Error().Str("class", string(class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + message)
-	return r.record(eval.StateFailed, record.Run{Class: class, Error: message})
+func (r *run) fail(why *gaveUp) error {
+	r.emit(Event{Event: EventFailed, Class: why.class, StatusCode: &why.status, ElapsedS: r.elapsed().Seconds()})
+	r.logger().Error().Str("class", string(why.class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + why.message)
+	return r.record(eval.StateFailed, record.Run{Class: why.class, Error: why.message})
 }
 
 func (r *run) elapsed() time.Duration {
@@ -381,9 +228,6 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	outcome.Started = r.progress.Started.UTC()
 	if r.progress.Started.IsZero() {
 		outcome.Started = outcome.Ended
-	}
-	if state == eval.StateSucceeded && outcome.Reason != reasonIdentical {
-		outcome.AnsweredBy = r.judge.Target()
 	}
 	encoded, err := store.Encode(r.task.Evaluation, state, outcome, r.calls)
 	if err != nil {
@@ -425,7 +269,9 @@ func (r *run) emit(e Event) {
 	}
 	e.Time = time.Now().UTC()
 	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.RunID().Short(), r.id
-	e.Provider, e.Model = r.judge.Provider, r.judge.Model
+	if e.Model == "" { // of no single call
+		e.Provider, e.Model = r.judge.Provider, r.judge.Model
+	}
 	r.cfg.Events(e)
 }
 

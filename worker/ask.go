@@ -1,0 +1,105 @@
+package worker
+
+import (
+	"context"
+	"errors"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// maxRepairs is how often a model is asked to mend an answer that cannot be used.
+const maxRepairs = 2
+
+// ask asks for the run's answer and records what comes of it.
+func (r *run) ask(ctx context.Context) error {
+	q, err := r.question(ctx)
+	var outcome record.Run
+	if err == nil {
+		outcome, err = r.askOne(ctx, r.judge, q)
+	}
+	var over *gaveUp
+	switch {
+	case errors.As(err, &over):
+		return r.fail(over)
+	case err != nil:
+		return err
+	}
+	return r.succeed(outcome)
+}
+
+// askOne asks one model until its answer can be used. Its errors are those of
+// answered.
+func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record.Run, error) {
+	s := step{target, stageVerdict, r.request(target, q)}
+	for repairs := 0; ; repairs++ {
+		result, err := r.answered(ctx, s)
+		if err != nil {
+			return record.Run{}, err
+		}
+		outcome, err := q.read(result.Text)
+		if err == nil {
+			outcome.AnsweredBy = target.Target()
+			return outcome, nil
+		}
+		if repairs == maxRepairs {
+			return record.Run{}, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
+		}
+		s.stage = stageRepair
+		s.request.Messages = append(messages(q.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
+	}
+}
+
+// request is the call that asks a model a question.
+func (r *run) request(target eval.Judge, q question) *providers.Request {
+	request := &providers.Request{
+		Key: r.cfg.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
+	}
+	if r.evaluation.asked.JSON != eval.JSONFalse && q.Schema != nil {
+		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema}
+	}
+	settings(request, target.Overrides)
+	return request
+}
+
+// settings puts a judge's overrides into its calls: the common ones into their
+// fields, the rest into the body as they are.
+func settings(request *providers.Request, overrides map[string]any) {
+	for key, value := range overrides {
+		number, isNumber := asFloat(value)
+		text, isText := value.(string)
+		switch {
+		case key == "max_completion_tokens" && isNumber:
+			request.MaxOutputTokens = int(number)
+		case key == "temperature" && isNumber:
+			request.Temperature = &number
+		case key == "reasoning_effort" && isText:
+			request.ReasoningEffort = text
+		default:
+			if request.Extra == nil {
+				request.Extra = map[string]any{}
+			}
+			request.Extra[key] = value
+		}
+	}
+}
+
+func asFloat(value any) (float64, bool) {
+	switch n := value.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}
+
+func messages(built []prompt.Message) []providers.Message {
+	out := make([]providers.Message, len(built))
+	for i, m := range built {
+		out[i] = providers.Message{Role: providers.Role(m.Role), Content: m.Content}
+	}
+	return out
+}

@@ -1,0 +1,59 @@
+package worker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// question is what a run asks, whoever is asked.
+type question struct {
+	prompt.Prompt
+	// read takes the outcome out of an answer. Its error tells the model that gave
+	// the answer what is wrong with it.
+	read func(text string) (record.Run, error)
+}
+
+// question is the run's, by its kind. Its error is a *gaveUp when the run cannot be
+// asked at all.
+func (r *run) question(ctx context.Context) (question, error) {
+	asked := r.evaluation.asked
+	texts, err := r.evaluations.textsOf(ctx, r.task.Evaluation, r.documents...)
+	if err != nil {
+		return question{}, err
+	}
+	built, err := prompt.Build(asked, r.task.Kind, r.place.First, r.place.Second, texts)
+	if err != nil {
+		return question{}, &gaveUp{class: providers.BadRequest, message: err.Error()}
+	}
+	q := question{Prompt: built}
+	switch r.task.Kind {
+	case eval.KindPairwise:
+		q.read = r.readPairwise
+	case eval.KindSingle:
+		q.read = r.readSingle
+	default:
+		return question{}, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
+	}
+	return q, nil
+}
+
+func (r *run) readPairwise(text string) (record.Run, error) {
+	winner, reason, err := verdict.Pairwise(text, r.documents[0].ID, r.documents[1].ID, r.evaluation.asked.Pairwise.Ties)
+	return record.Run{Winner: winner, Reason: reason}, err
+}
+
+func (r *run) readSingle(text string) (record.Run, error) {
+	asked := r.evaluation.asked.Single
+	scores, err := verdict.Single(text, asked.Criteria, asked.Scale)
+	outcome := record.Run{Scores: make([]record.Score, len(scores))}
+	for i, s := range scores {
+		outcome.Scores[i] = record.Score(s)
+	}
+	return outcome, err
+}

@@ -1,0 +1,96 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// step is one answer wanted of one model, for which any number of calls may be
+// made.
+type step struct {
+	target  eval.Judge // who is called
+	stage   string     // what for
+	request *providers.Request
+}
+
+// event is one about a call of the step.
+func (s step) event(name string) Event {
+	return Event{Event: name, Provider: s.target.Provider, Model: s.target.Model}
+}
+
+// gaveUp says that what was wanted will not come: of this model, by this way, or
+// at all. It is how a run fails, and not how it is interrupted.
+type gaveUp struct {
+	class   providers.Class
+	message string
+	status  int // HTTP status of the last call; 0: none was answered
+}
+
+func (g *gaveUp) Error() string { return fmt.Sprintf("%s: %s", g.class, g.message) }
+
+// answered makes calls until one is answered. Its error is a *gaveUp when no more
+// are to be made, and another one when the run is interrupted.
+func (r *run) answered(ctx context.Context, s step) (*providers.Result, error) {
+	for {
+		result, err := r.call(ctx, s)
+		if err != nil {
+			if err = r.afterFailure(ctx, s, err); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		if result.Finish == providers.FinishRefused {
+			return nil, &gaveUp{class: providers.Refused, message: "the model refused to answer", status: 200}
+		}
+		return result, nil
+	}
+}
+
+// afterFailure decides what a failed call leads to: another one (nil), or the end
+// of them. It waits out short delays.
+func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
+	var failed *providers.Error
+	if !errors.As(failure, &failed) {
+		return failure // no call was made: put back, stopped, Redis away
+	}
+	retry := r.evaluation.record.Settings.Retry
+	switch {
+	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
+		return ctx.Err()
+	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
+		return nil
+	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
+		return &gaveUp{failed.Class, failed.Message, failed.Status}
+	}
+	delay := failed.RetryAfter
+	if r.failures() > 0 {
+		delay = max(delay, backoff(retry, r.failures(), rand.Float64()))
+	}
+	e := s.event(EventRetry)
+	e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, delay.Seconds()
+	r.emit(e)
+	return r.pause(ctx, delay, string(failed.Class))
+}
+
+// failures is how many calls failed. Those that were answered, with a verdict
+// or without, are no reason to give up.
+func (r *run) failures() int { return r.progress.Attempts - r.answers }
+
+// backoff is the delay after the n-th call: min(initial·2^(n−1) + random·jitter,
+// max), random in [0, 1).
+func backoff(retry record.Retry, n int, random float64) time.Duration {
+	delay := retry.InitialDelay
+	for i := 1; i < n && delay < retry.MaxDelay; i++ {
+		delay *= 2
+	}
+	delay += time.Duration(random * float64(retry.Jitter))
+	return min(delay, retry.MaxDelay)
+}
