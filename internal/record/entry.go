@@ -27,20 +27,23 @@ type Run struct {
 	Index      int       `json:"index"`
 	Generation int       `json:"generation"`
 	Kind       eval.Kind `json:"kind"`
-	State      string    `json:"state"` // eval.State.String
+	Name       string    `json:"name,omitempty"` // a listed run's own id
+	State      string    `json:"state"`          // eval.State.String
 	Queue      string    `json:"queue"`
 
 	Judge      string   `json:"judge"`
 	Model      string   `json:"model"`                 // provider:model asked
 	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty without an answer
 	Item       string   `json:"item"`
-	Documents  []string `json:"documents"`  // one, or two with the one shown first first
+	Documents  []string `json:"documents"`  // one, or two with the one shown first first; of a listed run its instructions and its input
 	Candidates []string `json:"candidates"` // of Documents
 	Trial      int      `json:"trial"`      // from 1
 
 	Winner string  `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
 	Reason string  `json:"reason,omitempty"` // pairwise: the judge's; "identical" when no judge was asked
 	Scores []Score `json:"scores,omitempty"` // single
+	Answer string  `json:"answer,omitempty"` // of a listed run: its text as it came
+	Finish string  `json:"finish,omitempty"` // of a listed run: why the answer ends (providers.Finish)
 
 	Class    providers.Class `json:"class,omitempty"` // of the failure
 	Error    string          `json:"error,omitempty"`

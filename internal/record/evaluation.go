@@ -70,6 +70,12 @@ type Settings struct {
 	// end, since the provider may still be at it; otherwise it is free as soon as
 	// it is not renewed (abandoned_calls: hold and free).
 	Hold bool `json:"hold_abandoned,omitempty"`
+	// Outs are the patterns by which the answers of listed runs are named
+	// (eval.Runs.Output), by the runs' own ids: paths below the folder in which the
+	// exports are written. A run without one has its answer in the output folder.
+	// What a command line names with --out is not among them: a record that was made
+	// elsewhere never says where else on this machine to write.
+	Outs map[string]string `json:"outs,omitempty"`
 }
 
 // Budget is the bound on what the evaluation's calls cost, in nano-USD; 0: none.
