@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 func testCallsBegun(t *testing.T, url string) {
@@ -49,7 +50,10 @@ func testSpent(t *testing.T, url string) {
 		call(1, 0, 0, 3, func(c *record.Call) { c.Class, c.MaybeBill, c.MostUSD = "timeout", true, usd(0.2) }),
 		call(1, 0, 0, 4, func(c *record.Call) { c.Class = "rate_limited" }),
 		call(1, 0, 0, 5, func(c *record.Call) { c.Class, c.MaybeBill = "timeout", true }),
-		call(1, 0, 0, 6, func(*record.Call) {}),
+		call(1, 0, 0, 6, func(c *record.Call) {
+			c.Grounding = &providers.Grounding{Searches: 2, Queries: []string{"q"}, Sources: []providers.Source{{URL: "https://example.org", Title: "t"}}}
+			c.Reasoning = "first this, then that"
+		}),
 	}
 	for i := range calls[3:] {
 		calls[3+i].Usage.CostUSD = nil

@@ -83,6 +83,8 @@ CREATE TABLE calls (
   price            TEXT, -- JSON, by which the cost was computed
   text             TEXT    NOT NULL,
   finish           TEXT    NOT NULL,
+  grounding        TEXT, -- JSON, of searches that the answer shows
+  reasoning        TEXT    NOT NULL,
   worker           TEXT    NOT NULL,
   PRIMARY KEY (evaluation, id)
 );

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	schemaVersion = 2          // PRAGMA user_version
+	schemaVersion = 3          // PRAGMA user_version
 	applicationID = 0x65766c66 // PRAGMA application_id: "evlf"
 	busyTimeout   = 5 * time.Second
 	readers       = 4 // connections for reading

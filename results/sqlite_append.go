@@ -49,8 +49,9 @@ ON CONFLICT (evaluation, id, criterion) DO UPDATE SET score = excluded.score, re
 	insertCall = `
 INSERT INTO calls (evaluation, id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at,
   bound_by, status, class, error, may_be_billed, request_id,
-  input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish,
+  grounding, reasoning, worker)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, id) DO UPDATE SET
   phase = excluded.phase, index_ = excluded.index_, generation = excluded.generation, stage = excluded.stage,
   model = excluded.model, attempt = excluded.attempt, asked_at = excluded.asked_at,
@@ -59,7 +60,8 @@ ON CONFLICT (evaluation, id) DO UPDATE SET
   may_be_billed = excluded.may_be_billed, request_id = excluded.request_id,
   input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
   cached_tokens = excluded.cached_tokens, reasoning_tokens = excluded.reasoning_tokens,
-  cost_usd = excluded.cost_usd, most_usd = excluded.most_usd, price = excluded.price, text = excluded.text, finish = excluded.finish, worker = excluded.worker`
+  cost_usd = excluded.cost_usd, most_usd = excluded.most_usd, price = excluded.price, text = excluded.text,
+  finish = excluded.finish, grounding = excluded.grounding, reasoning = excluded.reasoning, worker = excluded.worker`
 )
 
 func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error) {
@@ -145,18 +147,28 @@ func (a *appender) putCall(ctx context.Context, c *record.Call) error {
 	if u := c.Usage; u.Reported {
 		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
 	}
-	var price any
-	if c.Price != nil {
-		raw, err := json.Marshal(c.Price)
-		if err != nil {
-			return err
-		}
-		price = string(raw)
+	price, err := optionalJSON(c.Price)
+	if err != nil {
+		return err
 	}
-	_, err := a.call.ExecContext(ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
+	grounding, err := optionalJSON(c.Grounding)
+	if err != nil {
+		return err
+	}
+	_, err = a.call.ExecContext(ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
-		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish, c.Worker)
+		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
+		grounding, c.Reasoning, c.Worker)
 	return err
+}
+
+// optionalJSON is a column's value: v as JSON, or NULL.
+func optionalJSON[T any](v *T) (any, error) {
+	if v == nil {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	raw, err := json.Marshal(v)
+	return string(raw), err
 }
 
 // pair is the first and second of one or two values.

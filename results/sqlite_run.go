@@ -16,7 +16,7 @@ const (
 	selectCalls = `
 SELECT id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, bound_by, status, class,
   error, may_be_billed, request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text,
-  finish, worker
+  finish, grounding, reasoning, worker
 FROM calls WHERE evaluation = ? AND phase = ? AND index_ = ? ORDER BY asked_at, started_at, id`
 
 	// unixepoch's fractions are whole milliseconds, as the columns are.
@@ -58,12 +58,16 @@ func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Cal
 	return rows(ctx, r, func(row *sql.Rows, c *record.Call) error {
 		var asked, started, ended stamp
 		var input, output, cached, reasoning sql.NullInt64
-		var price sql.NullString
+		var price, grounding sql.NullString
 		err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
 			&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
-			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish, &c.Worker)
+			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish,
+			&grounding, &c.Reasoning, &c.Worker)
 		if err == nil && price.Valid {
 			err = json.Unmarshal([]byte(price.String), &c.Price)
+		}
+		if err == nil && grounding.Valid {
+			err = json.Unmarshal([]byte(grounding.String), &c.Grounding)
 		}
 		c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
 		c.Usage.Reported = input.Valid

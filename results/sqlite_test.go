@@ -47,16 +47,16 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 3")
+				run(t, path, "PRAGMA user_version = 4")
 			},
-			want: []string{"version 3", "this program knows 2", "newer evalfleet"},
+			want: []string{"version 4", "this program knows 3", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 2", "older evalfleet"},
+			want: []string{"version 1", "this program needs 3", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
@@ -246,7 +246,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "2",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "3",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

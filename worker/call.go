@@ -211,6 +211,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 		r.answers++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
+		call.Evidence(result)
 		r.keep(call)
 		return nil
 	}

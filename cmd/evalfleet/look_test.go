@@ -194,7 +194,11 @@ func TestShowText(t *testing.T) {
 			}, Bound: "provider openai: 16 in flight"},
 			{Call: record.Call{
 				ID: "1.17.0-w7k2p9qa-2", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 2, Asked: at, Started: at, Ended: at.Add(time.Second),
-				Status: 200, RequestID: "req_1", Finish: "stop", Text: "I like a.md.", Usage: providers.Usage{Reported: true, Input: 900, Output: 5},
+				Status: 200, RequestID: "req_1", Finish: "stop", Text: "I like a.md.", Usage: providers.Usage{Reported: true, Input: 900, Output: 5, Reasoning: 3},
+				Grounding: &providers.Grounding{Searches: 1, Queries: []string{"who wrote\na.md"}, Sources: []providers.Source{
+					{URL: "https://example.org/a", Title: "A page\x1b[2J"}, {URL: "https://example.org/b"},
+				}},
+				Reasoning: "First a.md.\nThen b.md.",
 			}},
 			{Call: record.Call{
 				ID: "1.17.0-w7k2p9qa-3", Stage: "repair", Model: "openai:gpt-5-mini", Attempt: 3, Asked: at, Started: at.Add(20 * time.Millisecond),

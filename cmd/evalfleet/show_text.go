@@ -171,6 +171,7 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 	if c.Error != "" {
 		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
 	}
+	writeEvidence(out, c.Call)
 	if len(c.Turns) > 0 {
 		out.WriteString("  sent behind the prompt:\n")
 		writeTurns(out, c.Turns)
@@ -178,6 +179,26 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 	if c.Text != "" {
 		out.WriteString("  answer:\n")
 		writeText(out, c.Text)
+	}
+}
+
+// writeEvidence shows what an answer shows of searches and reasoning.
+func writeEvidence(out *strings.Builder, c record.Call) {
+	if g := c.Grounding; g != nil {
+		fmt.Fprintf(out, "  searches: %d\n", g.Searches)
+		for _, query := range g.Queries {
+			fmt.Fprintf(out, "    for %s\n", oneLine(query))
+		}
+		for _, source := range g.Sources {
+			fmt.Fprintf(out, "    %s\n", strings.TrimSpace("source "+oneLine(source.URL)+" "+oneLine(source.Title)))
+		}
+	}
+	if c.Usage.Reasoning > 0 {
+		fmt.Fprintf(out, "  reasoned: %s\n", plural(int(c.Usage.Reasoning), "token"))
+	}
+	if c.Reasoning != "" {
+		out.WriteString("  reasoning shown:\n")
+		writeText(out, c.Reasoning)
 	}
 }
 

@@ -1,0 +1,43 @@
+package record
+
+import (
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// What is kept of an answer's evidence: a call's record travels through Redis and
+// stands in the sink, for millions of calls.
+const (
+	keptQueries   = 20
+	keptSources   = 50
+	keptLine      = 2 << 10 // bytes of a query, an address or a title
+	keptReasoning = 16 << 10
+)
+
+// Evidence notes what an answer shows of searches and reasoning: the first 20
+// queries and 50 sources, each of their texts up to 2 KiB, and 16 KiB of the
+// reasoning. How often was searched is kept as it is.
+func (c *Call) Evidence(result *providers.Result) {
+	c.Reasoning = beginning(result.Reasoning, keptReasoning)
+	shown := result.Grounding
+	if !shown.Evident() {
+		return
+	}
+	kept := &providers.Grounding{Searches: shown.Searches}
+	for _, query := range shown.Queries[:min(len(shown.Queries), keptQueries)] {
+		kept.Queries = append(kept.Queries, beginning(query, keptLine))
+	}
+	for _, source := range shown.Sources[:min(len(shown.Sources), keptSources)] {
+		kept.Sources = append(kept.Sources, providers.Source{URL: beginning(source.URL, keptLine), Title: beginning(source.Title, keptLine)})
+	}
+	c.Grounding = kept
+}
+
+// beginning is a text's first n bytes, without half a character at their end.
+func beginning(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	return strings.ToValidUTF8(text[:n], "")
+}
