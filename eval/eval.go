@@ -31,8 +31,8 @@ type Evaluation struct {
 	Runs        *Runs       `json:"runs,omitempty"`
 	JSON        JSONMode    `json:"json"`
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
-	Grounding   Requirement `json:"grounding,omitempty"`
-	Reasoning   Requirement `json:"reasoning,omitempty"`
+	Grounding   Requirement `json:"grounding,omitempty"` // of a search; see Grounded
+	Reasoning   Requirement `json:"reasoning,omitempty"` // see Reasoned
 }
 
 // Item is the question that a group of documents answers. Documents without an
@@ -89,6 +89,21 @@ func (e *Evaluation) Shown(kind Kind) []Document {
 	}
 	return e.Documents
 }
+
+// Everything lists all documents whose texts the runs show: those that are judged,
+// and the files of listed runs.
+func (e *Evaluation) Everything() []Document {
+	if e.Runs == nil {
+		return e.Documents
+	}
+	return slices.Concat(e.Documents, e.Runs.Files)
+}
+
+// Grounded reports whether answers of a kind must show that their model searched.
+func (e *Evaluation) Grounded(kind Kind) bool { return e.Grounding.holds(kind) }
+
+// Reasoned reports whether answers of a kind must show that their model reasoned.
+func (e *Evaluation) Reasoned(kind Kind) bool { return e.Reasoning.holds(kind) }
 
 // Judge is a model, with settings, that gives verdicts; or an agent of a panel, or
 // who answers listed runs.
@@ -219,7 +234,8 @@ const (
 	JSONFalse JSONMode = "false"
 )
 
-// Requirement is "off" (or empty) or "required".
+// Requirement says whether answers must give evidence. Where it is empty, nothing
+// was said: listed runs must, as those who list them expect, and others need not.
 type Requirement string
 
 // The requirements.
@@ -227,6 +243,10 @@ const (
 	Off      Requirement = "off"
 	Required Requirement = "required"
 )
+
+func (r Requirement) holds(kind Kind) bool {
+	return r == Required || r == "" && kind == KindRuns
+}
 
 // State is where a run has come to.
 type State uint8

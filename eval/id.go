@@ -82,14 +82,21 @@ func (e *Evaluation) encode() []byte {
 
 // Normalize sorts items and documents by their ids and renumbers what refers to
 // them, so that the identity does not depend on the order in which files were
-// found. Judges keep their order.
+// found. Judges and listed runs keep their order. What is required of answers is
+// said in one way: what the kinds asked come to anyway.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
+	e.Grounding, e.Reasoning = e.said(e.Grounding), e.said(e.Reasoning)
 	items := rank(len(e.Items), func(a, b int) int { return cmp.Compare(e.Items[a].ID, e.Items[b].ID) })
 	e.Items = permute(e.Items, items)
 	newItem := invert(items)
 	for i := range e.Documents {
 		e.Documents[i].Item = newItem[e.Documents[i].Item]
+	}
+	if e.Runs != nil {
+		for i := range e.Runs.Files {
+			e.Runs.Files[i].Item = newItem[e.Runs.Files[i].Item]
+		}
 	}
 	docs := rank(len(e.Documents), func(a, b int) int {
 		x, y := e.Documents[a], e.Documents[b]
@@ -105,6 +112,18 @@ func (e *Evaluation) Normalize() {
 		listed[i] = [2]int{newDoc[pair[0]], newDoc[pair[1]]}
 	}
 	e.Pairwise.Pairs.Listed = listed
+}
+
+// said is a requirement in the one way in which this evaluation says it.
+func (e *Evaluation) said(r Requirement) Requirement {
+	judged := e.Single != nil || e.Pairwise != nil || e.Panel != nil
+	switch {
+	case e.Runs == nil && r == Off:
+		return ""
+	case e.Runs != nil && !judged && r == "":
+		return Required
+	}
+	return r
 }
 
 // rank returns the permutation that sorts n things: its k-th entry is the old

@@ -48,6 +48,22 @@ func essays() *eval.Evaluation {
 	return e
 }
 
+// withRuns lists a run besides, in the last item.
+func withRuns(change func(*eval.Evaluation)) func(*eval.Evaluation) {
+	return func(e *eval.Evaluation) {
+		e.Items = append(e.Items, eval.Item{})
+		e.Runs = &eval.Runs{
+			Models: []eval.Judge{{Name: "openai:gpt-5-mini", Provider: "openai", Model: "gpt-5-mini"}},
+			Files: []eval.Document{
+				{ID: "a.md", Item: len(e.Items) - 1, Candidate: "a.md", Hash: eval.TextHash("do")},
+				{ID: "b.md", Item: len(e.Items) - 1, Candidate: "b.md", Hash: eval.TextHash("it")},
+			},
+			List: []eval.FileRun{{ID: "r1", FileB: 1}},
+		}
+		change(e)
+	}
+}
+
 func normalized(change func(*eval.Evaluation)) *eval.Evaluation {
 	e := essays()
 	change(e)
@@ -116,6 +132,15 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 		"json":              func(e *eval.Evaluation) { e.JSON = eval.JSONFalse },
 		"grounding":         func(e *eval.Evaluation) { e.Grounding = eval.Required },
 		"reasoning":         func(e *eval.Evaluation) { e.Reasoning = eval.Required },
+
+		"runs":                   withRuns(func(*eval.Evaluation) {}),
+		"runs without grounding": withRuns(func(e *eval.Evaluation) { e.Grounding = eval.Off }),
+		"run id":                 withRuns(func(e *eval.Evaluation) { e.Runs.List[0].ID = "first" }),
+		"run model":              withRuns(func(e *eval.Evaluation) { e.Runs.Models[0].Model = "gpt-5" }),
+		"run setting":            withRuns(func(e *eval.Evaluation) { e.Runs.Models[0].Overrides = map[string]any{"seed": 1} }),
+		"run file":               withRuns(func(e *eval.Evaluation) { e.Runs.Files[1].Hash = eval.TextHash("else") }),
+		"run files":              withRuns(func(e *eval.Evaluation) { e.Runs.List[0].FileA, e.Runs.List[0].FileB = 1, 0 }),
+		"one run more":           withRuns(func(e *eval.Evaluation) { e.Runs.List = append(e.Runs.List, eval.FileRun{ID: "r2", FileB: 1}) }),
 	} {
 		id := normalized(change).ID()
 		if other, ok := seen[id]; ok {
@@ -196,6 +221,58 @@ func TestNormalizeForgetsTheOrderOfFiles(t *testing.T) {
 				t.Fatalf("seed %d: listed pair %d begins with %s, want %s", seed, i, a, b)
 			}
 		}
+	}
+}
+
+func TestNormalizeKeepsFilesInTheirItem(t *testing.T) {
+	t.Parallel()
+	e := normalized(withRuns(func(*eval.Evaluation) {}))
+	for _, file := range e.Runs.Files {
+		if id := e.Items[file.Item].ID; id != "" {
+			t.Errorf("file %s is of item %q, want the empty one", file.ID, id)
+		}
+	}
+}
+
+// Listed runs must show evidence unless the file says otherwise, judges only when
+// it asks for it; and what is said twice over is one evaluation.
+func TestWhatIsRequired(t *testing.T) {
+	t.Parallel()
+	none := func(*eval.Evaluation) {}
+	alone := withRuns(func(e *eval.Evaluation) { e.Single, e.Pairwise = nil, nil })
+	ids := map[string]eval.ID{}
+	for _, test := range []struct {
+		name         string
+		change       func(*eval.Evaluation)
+		said         eval.Requirement
+		judged, runs bool
+	}{
+		{"judged", none, "", false, true},
+		{"judged", none, eval.Off, false, false},
+		{"judged, required", none, eval.Required, true, true},
+		{"runs", alone, "", true, true},
+		{"runs", alone, eval.Required, true, true},
+		{"runs, off", alone, eval.Off, false, false},
+		{"both", withRuns(none), "", false, true},
+		{"both, off", withRuns(none), eval.Off, false, false},
+		{"both, required", withRuns(none), eval.Required, true, true},
+	} {
+		e := normalized(func(e *eval.Evaluation) {
+			test.change(e)
+			e.Grounding, e.Reasoning = test.said, test.said
+		})
+		if e.Single != nil && (e.Grounded(eval.KindPairwise) != test.judged || e.Reasoned(eval.KindSingle) != test.judged) {
+			t.Errorf("%s, said %q: judges must show evidence: got %t and %t, want %t", test.name, test.said,
+				e.Grounded(eval.KindPairwise), e.Reasoned(eval.KindSingle), test.judged)
+		}
+		if e.Runs != nil && (e.Grounded(eval.KindRuns) != test.runs || e.Reasoned(eval.KindRuns) != test.runs) {
+			t.Errorf("%s, said %q: runs must show evidence: got %t and %t, want %t", test.name, test.said,
+				e.Grounded(eval.KindRuns), e.Reasoned(eval.KindRuns), test.runs)
+		}
+		if before, ok := ids[test.name]; ok && before != e.ID() {
+			t.Errorf("%s, said %q: ID = %s, before %s", test.name, test.said, e.ID(), before)
+		}
+		ids[test.name] = e.ID()
 	}
 }
 

@@ -20,8 +20,8 @@ func TestMeaningOfIndexes(t *testing.T) {
 	t.Parallel()
 	var got strings.Builder
 	fmt.Fprintf(&got, "plan version %d\n", eval.PlanVersion)
-	write := func(title string, e *eval.Evaluation, phase int) {
-		p := mustPlan(t, e, phase, plan.Options{JudgeQueues: []string{"a", "b"}})
+	write := func(title string, e *eval.Evaluation, phase int, queues ...string) {
+		p := mustPlan(t, e, phase, plan.Options{JudgeQueues: append([]string{"a", "b"}, queues...)})
 		fmt.Fprintf(&got, "\n%s of %s: %d runs\nindex judge first second trial\n", title, e.ID(), p.Runs())
 		for i := range min(p.Runs(), 12) {
 			run := p.Run(i)
@@ -49,6 +49,7 @@ func TestMeaningOfIndexes(t *testing.T) {
 			write(fmt.Sprintf("pairwise, %s, %s", pairs.Mode, order), e, pairwise)
 		}
 	}
+	write("runs", listed(20), 0, "c")
 
 	const file = "testdata/runs.golden"
 	if *update {

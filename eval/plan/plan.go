@@ -7,10 +7,13 @@
 //
 //	single:   index = (document·trials + trial)·judges + judge
 //	pairwise: index = ((pair·orders + order)·trials + trial)·judges + judge
+//	runs:     index = position in the list
 //
 // Judges are innermost so that which queue a judge's runs go through is only a
 // matter of arithmetic, and neighbouring runs of every queue share documents.
-// What an index means is frozen by [eval.PlanVersion].
+// Listed runs have a model each and follow no such order; a plan keeps, beside the
+// list, four bytes a run that say which queue has it. What an index means is frozen
+// by [eval.PlanVersion].
 //
 // The package does not know which runs are already recorded, and pairs of
 // identical texts are runs like others: whether a judge is asked about them is
@@ -36,6 +39,9 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 	if e.Pairwise != nil {
 		kinds = append(kinds, eval.KindPairwise)
 	}
+	if e.Runs != nil {
+		kinds = append(kinds, eval.KindRuns)
+	}
 	return kinds
 }
 
@@ -52,6 +58,7 @@ type Options struct {
 // concurrent use, as long as nobody changes the evaluation that it was made of.
 type Plan struct {
 	kind   eval.Kind
+	list   []eval.FileRun // of listed runs; the next three are of the other kinds
 	cases  cases
 	trials int
 	judges int
@@ -65,8 +72,8 @@ type Plan struct {
 type Run struct {
 	Index  int // in the phase
 	Judge  int
-	First  int // the document shown first, or the only one
-	Second int // the document shown second; -1 where there is one only
+	First  int // the document shown first, or the only one, or the instructions
+	Second int // the document shown second, or the input; -1 where there is one only
 	Trial  int // from 1
 }
 
@@ -95,18 +102,29 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 			return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 		}
 		p.cases, p.trials = cases, e.Pairwise.Trials
+	case eval.KindRuns:
+		p.list = e.Runs.List
+		p.all = len(p.list)
+		p.runs = within(p.all, o.Limit)
+		p.queues = listedQueues(o.JudgeQueues, p.list[:p.runs])
+		return p, nil
 	}
 	all, ok := product(p.cases.count(), p.trials, p.judges)
 	if !ok {
 		return nil, fmt.Errorf("plan phase %d: %d × %d trials × %d judges are more runs than can be numbered",
 			phase, p.cases.count(), p.trials, p.judges)
 	}
-	p.all, p.runs = all, all
-	if o.Limit > 0 {
-		p.runs = min(all, o.Limit)
-	}
-	p.queues = newQueues(o.JudgeQueues, p.runs)
+	p.all, p.runs = all, within(all, o.Limit)
+	p.queues = dealtQueues(o.JudgeQueues, p.runs)
 	return p, nil
+}
+
+// within is what of all runs is within a limit, 0 being none.
+func within(all, limit int) int {
+	if limit > 0 {
+		return min(all, limit)
+	}
+	return all
 }
 
 // Kind is what the phase's runs ask.
@@ -114,6 +132,20 @@ func (p *Plan) Kind() eval.Kind { return p.kind }
 
 // Runs is the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }
+
+// AskedOf is the number of runs that ask one judge, by its position.
+func (p *Plan) AskedOf(judge int) int {
+	if p.list == nil {
+		return (p.runs - judge + p.judges - 1) / p.judges
+	}
+	n := 0
+	for _, run := range p.list[:p.runs] {
+		if run.Model == judge {
+			n++
+		}
+	}
+	return n
+}
 
 // Queues lists the queues that carry at least one run, sorted.
 func (p *Plan) Queues() []string { return slices.Clone(p.queues.names) }
@@ -136,6 +168,10 @@ func (p *Plan) At(queue string, i int) Run {
 func (p *Plan) Run(index int) Run {
 	if index < 0 || index >= p.all {
 		panic(fmt.Sprintf("plan: run %d of a phase of %d", index, p.all))
+	}
+	if p.list != nil {
+		run := p.list[index]
+		return Run{Index: index, Judge: run.Model, First: run.FileA, Second: run.FileB, Trial: 1}
 	}
 	rest, judge := index/p.judges, index%p.judges
 	first, second := p.cases.at(rest / p.trials)

@@ -1,19 +1,26 @@
 package plan
 
-import "slices"
+import (
+	"slices"
 
-// queues maps a queue's positions to the phase's indexes. Indexes are dealt to
-// the judges in turn, so every group of len(judges) neighbouring indexes holds
-// the same number of each queue's runs.
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// queues maps a queue's positions to the phase's indexes.
 type queues struct {
-	names  []string         // that carry at least one run, sorted
+	names  []string       // that carry at least one run, sorted
+	length map[string]int // runs of each queue
+
+	// Where indexes are dealt to the judges in turn, every group of len(judges)
+	// neighbouring indexes holds the same number of each queue's runs.
 	judges map[string][]int // of each queue, ascending
-	length map[string]int   // runs of each queue
 	all    int              // judges of all queues together
+
+	listed map[string][]int32 // indexes of each queue, of listed runs; nil: they are dealt
 }
 
-// newQueues deals the first runs indexes to the judges' queues.
-func newQueues(judgeQueues []string, runs int) queues {
+// dealtQueues deals the first runs indexes to the judges' queues.
+func dealtQueues(judgeQueues []string, runs int) queues {
 	q := queues{judges: map[string][]int{}, length: map[string]int{}, all: len(judgeQueues)}
 	whole, part := runs/q.all, runs%q.all
 	for judge, name := range judgeQueues {
@@ -34,8 +41,29 @@ func newQueues(judgeQueues []string, runs int) queues {
 	return q
 }
 
+// listedQueues puts each run into its model's queue.
+func listedQueues(modelQueues []string, runs []eval.FileRun) queues {
+	q := queues{listed: map[string][]int32{}, length: map[string]int{}}
+	for _, run := range runs {
+		q.length[modelQueues[run.Model]]++
+	}
+	for name, length := range q.length {
+		q.names = append(q.names, name)
+		q.listed[name] = make([]int32, 0, length)
+	}
+	for index, run := range runs {
+		name := modelQueues[run.Model]
+		q.listed[name] = append(q.listed[name], int32(index))
+	}
+	slices.Sort(q.names)
+	return q
+}
+
 // index is the phase's index of the queue's i-th run.
 func (q queues) index(name string, i int) int {
+	if q.listed != nil {
+		return int(q.listed[name][i])
+	}
 	judges := q.judges[name]
 	return i/len(judges)*q.all + judges[i%len(judges)]
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -22,6 +23,9 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	problems := []error{validateJudges(e.Asked(phases[phase]), o)}
 	if o.Limit < 0 {
 		problems = append(problems, fmt.Errorf("limit is %d: want 0 (all runs) or more", o.Limit))
+	}
+	if phases[phase] == eval.KindRuns {
+		return errors.Join(append(problems, validateRuns(e))...)
 	}
 	if err := validateDocuments(e); err != nil {
 		return errors.Join(append(problems, err)...) // what follows relies on sorted documents
@@ -65,6 +69,38 @@ func validateDocuments(e *eval.Evaluation) error {
 		case order > 0:
 			return fmt.Errorf("document %q stands before %q: documents are not sorted (Evaluation.Normalize)", before.ID, d.ID)
 		}
+	}
+	return nil
+}
+
+// maxListed is how many runs may be listed: their positions are kept in 32 bits.
+const maxListed = math.MaxInt32
+
+// validateRuns reports the first listed run that could not be carried out.
+func validateRuns(e *eval.Evaluation) error {
+	runs := e.Runs
+	switch {
+	case len(runs.List) == 0:
+		return errors.New("no runs are listed")
+	case len(runs.List) > maxListed:
+		return fmt.Errorf("%d runs are listed: at most %d can be numbered", len(runs.List), maxListed)
+	}
+	for _, file := range runs.Files {
+		if file.Item < 0 || file.Item >= len(e.Items) {
+			return fmt.Errorf("file %q belongs to item %d of %d", file.ID, file.Item, len(e.Items))
+		}
+	}
+	seen := make(map[string]bool, len(runs.List))
+	for _, run := range runs.List {
+		switch {
+		case seen[run.ID]:
+			return fmt.Errorf("two runs have the id %q", run.ID)
+		case run.Model < 0 || run.Model >= len(runs.Models):
+			return fmt.Errorf("run %q asks model %d of %d", run.ID, run.Model, len(runs.Models))
+		case min(run.FileA, run.FileB) < 0 || max(run.FileA, run.FileB) >= len(runs.Files):
+			return fmt.Errorf("run %q shows files %d and %d of %d", run.ID, run.FileA, run.FileB, len(runs.Files))
+		}
+		seen[run.ID] = true
 	}
 	return nil
 }
