@@ -51,6 +51,13 @@ func TestMeaningOfIndexes(t *testing.T) {
 	}
 	write("runs", listed(20), 0, "c")
 
+	p := mustPlan(t, panel(2, 2, 3), 0, plan.Options{JudgeQueues: []string{"a", "b"}})
+	fmt.Fprintf(&got, "\npanel: %d runs\nindex judge document dimension\n", p.Runs())
+	for i := range p.Runs() {
+		run := p.Run(i)
+		fmt.Fprintf(&got, "%d %d %d %d\n", run.Index, run.Judge, run.First, run.Dimension)
+	}
+
 	const file = "testdata/runs.golden"
 	if *update {
 		if err := os.WriteFile(file, []byte(got.String()), 0o644); err != nil {

@@ -7,6 +7,7 @@
 //
 //	single:   index = (document·trials + trial)·judges + judge
 //	pairwise: index = ((pair·orders + order)·trials + trial)·judges + judge
+//	panel:    index = (document·dimensions + dimension)·agents + agent
 //	runs:     index = position in the list
 //
 // Judges are innermost so that which queue a judge's runs go through is only a
@@ -39,6 +40,9 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 	if e.Pairwise != nil {
 		kinds = append(kinds, eval.KindPairwise)
 	}
+	if e.Panel != nil {
+		kinds = append(kinds, eval.KindPanel)
+	}
 	if e.Runs != nil {
 		kinds = append(kinds, eval.KindRuns)
 	}
@@ -57,14 +61,15 @@ type Options struct {
 // Plan is the indexed list of one phase's runs. It is immutable and safe for
 // concurrent use, as long as nobody changes the evaluation that it was made of.
 type Plan struct {
-	kind   eval.Kind
-	list   []eval.FileRun // of listed runs; the next three are of the other kinds
-	cases  cases
-	trials int
-	judges int
-	all    int // runs of the phase, whatever the limit
-	runs   int // runs within the limit
-	queues queues
+	kind       eval.Kind
+	list       []eval.FileRun // of listed runs; the next four are of the other kinds
+	cases      cases
+	trials     int
+	dimensions int // of a panel; 1 of the rest
+	judges     int
+	all        int // runs of the phase, whatever the limit
+	runs       int // runs within the limit
+	queues     queues
 }
 
 // Run is one unit of work. Its judge and documents are positions in
@@ -75,6 +80,8 @@ type Run struct {
 	First  int // the document shown first, or the only one, or the instructions
 	Second int // the document shown second, or the input; -1 where there is one only
 	Trial  int // from 1
+	// Dimension is, of a panel, a position in eval.Panel.Dimensions; else 0.
+	Dimension int
 }
 
 // cases enumerates what a phase asks of every judge in every trial.
@@ -92,7 +99,7 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 		return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 	}
 	kind := Phases(e)[phase]
-	p := &Plan{kind: kind, judges: len(e.Asked(kind))}
+	p := &Plan{kind: kind, dimensions: 1, judges: len(e.Asked(kind))}
 	switch p.kind {
 	case eval.KindSingle:
 		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials
@@ -102,6 +109,9 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 			return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 		}
 		p.cases, p.trials = cases, e.Pairwise.Trials
+	case eval.KindPanel:
+		p.dimensions = len(e.Panel.Dimensions)
+		p.cases, p.trials = sheets{len(e.Documents), p.dimensions}, 1
 	case eval.KindRuns:
 		p.list = e.Runs.List
 		p.all = len(p.list)
@@ -175,7 +185,10 @@ func (p *Plan) Run(index int) Run {
 	}
 	rest, judge := index/p.judges, index%p.judges
 	first, second := p.cases.at(rest / p.trials)
-	return Run{Index: index, Judge: judge, First: first, Second: second, Trial: rest%p.trials + 1}
+	return Run{
+		Index: index, Judge: judge, First: first, Second: second, Trial: rest%p.trials + 1,
+		Dimension: rest / p.trials % p.dimensions,
+	}
 }
 
 // product multiplies non-negative factors; ok is false when the result does not

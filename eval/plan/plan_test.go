@@ -59,7 +59,11 @@ func TestPhasesAreSingleThenPairwise(t *testing.T) {
 	if got, want := plan.Phases(e), []eval.Kind{eval.KindSingle, eval.KindPairwise}; !slices.Equal(got, want) {
 		t.Errorf("Phases = %v, want %v", got, want)
 	}
-	e.Single = nil
+	e.Panel = panel(1, 1, 1).Panel
+	if got, want := plan.Phases(e), []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPanel}; !slices.Equal(got, want) {
+		t.Errorf("Phases with a panel = %v, want %v", got, want)
+	}
+	e.Single, e.Panel = nil, nil
 	if got, want := plan.Phases(e), []eval.Kind{eval.KindPairwise}; !slices.Equal(got, want) {
 		t.Errorf("Phases without single = %v, want %v", got, want)
 	}

@@ -30,10 +30,13 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	if err := validateDocuments(e); err != nil {
 		return errors.Join(append(problems, err)...) // what follows relies on sorted documents
 	}
-	if phases[phase] == eval.KindSingle {
+	switch phases[phase] {
+	case eval.KindSingle:
 		problems = append(problems, validateTrials(e.Single.Trials))
-	} else {
+	case eval.KindPairwise:
 		problems = append(problems, validatePairwise(e))
+	case eval.KindPanel:
+		problems = append(problems, validatePanel(e.Panel))
 	}
 	return errors.Join(problems...)
 }
@@ -108,6 +111,21 @@ func validateRuns(e *eval.Evaluation) error {
 func validateTrials(trials int) error {
 	if trials < 1 {
 		return fmt.Errorf("trials is %d: want at least 1", trials)
+	}
+	return nil
+}
+
+// validatePanel reports the first dimension that is not one of its own.
+func validatePanel(p *eval.Panel) error {
+	if len(p.Dimensions) == 0 {
+		return errors.New("no dimensions")
+	}
+	seen := make(map[string]bool, len(p.Dimensions))
+	for _, d := range p.Dimensions {
+		if seen[d.ID] {
+			return fmt.Errorf("two dimensions have the id %q", d.ID)
+		}
+		seen[d.ID] = true
 	}
 	return nil
 }
