@@ -154,7 +154,10 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 	case err == nil:
 		said = result.Limits
 		if result.Usage.Reported {
-			used.Input, used.Output = result.Usage.Input, result.Usage.Output
+			used.Output = result.Usage.Output
+		}
+		if readReported(result.Usage) {
+			used.Input = result.Usage.Input
 			r.tokens.settled(s.target.Target(), s.request, result.Usage)
 		}
 	case errors.As(err, &failed):

@@ -15,9 +15,10 @@ import (
 // unknownCost is what a call cost of which nobody knows.
 const unknownCost = -1
 
-// mostCost is what a request to a "provider:model" may cost, in nano-USD: its tokens' bound at its
-// model's price, and 0 where that is not known. Budgets reserve it: what is learnt
-// to be enough for most calls is not enough for what must never be passed.
+// mostCost is what a request to a "provider:model" may cost, in nano-USD: its
+// tokens' bound at its model's price, and 0 where that is not known. Budgets
+// reserve it: what is learnt to be enough for most calls is not enough for what
+// must never be passed.
 func (r *run) mostCost(model string, request *providers.Request) int64 {
 	price, ok := r.evaluation.record.Settings.Prices[model]
 	if !ok {
@@ -37,7 +38,7 @@ func (r *run) price(call *record.Call, most int64, result *providers.Result, err
 		return 0
 	case err == nil && result.Usage.CostUSD != nil && *result.Usage.CostUSD >= 0:
 		return int64(math.Ceil(*result.Usage.CostUSD * ratelimit.Dollar))
-	case err == nil && result.Usage.Reported && priced:
+	case err == nil && readReported(result.Usage) && priced:
 		cost := price.Cost(result.Usage, result.Grounding.Searches)
 		call.Price, result.Usage.CostUSD = &price, dollars(cost)
 		return cost
@@ -46,6 +47,10 @@ func (r *run) price(call *record.Call, most int64, result *providers.Result, err
 	}
 	return unknownCost
 }
+
+// readReported reports whether it is known what a model read. No answer comes of
+// nothing: an input of 0 is one that the provider did not count.
+func readReported(used providers.Usage) bool { return used.Reported && used.Input > 0 }
 
 func dollars(nano int64) *float64 {
 	usd := float64(nano) / ratelimit.Dollar
