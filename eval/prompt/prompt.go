@@ -33,13 +33,17 @@ type Prompt struct {
 }
 
 // Build makes the prompt of a run of the given kind. first and second are
-// positions in e.Documents, first the one shown first; second is -1 for
-// eval.KindSingle. texts are the documents' texts by eval.Document.Hash.
+// positions in e.Shown(kind), first the one shown first; second is -1 for
+// eval.KindSingle. texts are the documents' texts by eval.Document.Hash. A listed
+// run (eval.KindRuns) is no question of ours: see [Listed].
 //
 // The same arguments always make the same prompt. Everything before the second
 // document is the same for all runs that show the same first document, so that
 // providers can reuse what they computed for it.
 func Build(e *eval.Evaluation, kind eval.Kind, first, second int, texts map[string]string) (Prompt, error) {
+	if kind == eval.KindRuns {
+		return Listed(e.Runs.Files[first], e.Runs.Files[second], texts)
+	}
 	template, err := parsed(kind, templateOf(e, kind))
 	if err != nil {
 		return Prompt{}, err
