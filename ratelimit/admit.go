@@ -146,12 +146,14 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 	args := []any{
 		b.version, l.cfg.Worker, l.keys.wake(""), l.cfg.Lease.Microseconds(),
 		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
-		len(b.rules), len(b.releases), len(b.groups),
+		len(b.rules), 0, len(b.groups), 0,
 	}
+	const limited, plain = 8, 10 // where the numbers of leases that end stand
 	for _, r := range b.rules {
 		args = append(args, r.numbers(now)...)
 		args = append(args, r.held, flag(r.waits)+flag(r.waits && r.aged), flag(r.woken), flag(r.stays))
 	}
+	before := len(args)
 	of := func(rules []*rule) {
 		args = append(args, len(rules))
 		for _, rule := range rules {
@@ -159,6 +161,16 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		}
 	}
 	for _, r := range b.releases {
+		if r.plain() {
+			args = append(args, r.id)
+		}
+	}
+	ended := len(args) - before
+	args[plain], args[limited] = ended, len(b.releases)-ended
+	for _, r := range b.releases {
+		if r.plain() {
+			continue
+		}
 		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start,
 			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost)
 		of(r.rules)
@@ -176,6 +188,10 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		}
 		args = append(args, len(g.calls))
 		for _, c := range g.calls {
+			if len(g.gate.rules) == 0 {
+				args = append(args, c.ID)
+				continue
+			}
 			args = append(args, c.ID, c.Input, c.Output, c.Cost, c.counts().Microseconds())
 		}
 	}

@@ -188,6 +188,12 @@ func (r *release) counts() bool {
 		slices.ContainsFunc(r.rules, func(rule *rule) bool { return rule.leased() || rule.way == byWindow })
 }
 
+// plain reports whether nothing but the worker's ledger knows the lease, which ends
+// now.
+func (r *release) plain() bool {
+	return len(r.rules) == 0 && r.keep == 0 && len(r.remaining) == 0
+}
+
 // confirm waits until a release is written, and writes it itself when the pump
 // has ended.
 func (l *Limiter) confirm(ctx context.Context, r *release) error {

@@ -80,9 +80,19 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 		a.wanted += int64(len(g.calls))
 		longest = max(longest, len(g.calls))
 	}
+	for _, g := range a.groups {
+		if len(g.limits) > 0 {
+			continue
+		}
+		for _, c := range g.calls {
+			if !g.waiting {
+				a.ask(g, c)
+			}
+		}
+	}
 	for n := range longest {
 		for _, g := range a.groups {
-			if !g.waiting && n < len(g.calls) {
+			if len(g.limits) > 0 && !g.waiting && n < len(g.calls) {
 				a.ask(g, g.calls[n])
 			}
 		}

@@ -2,8 +2,8 @@
 -- calls of it, in one step.
 --
 -- A call is admitted under all its limits or under none. Calls come in groups
--- that share a set of limits; the groups take turns, a group keeps its order,
--- and its first refusal ends it.
+-- that share a set of limits; those without any go first, the others take turns,
+-- a group keeps its order, and its first refusal ends it.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
 --       then for each limit: its state and its waiters
@@ -12,7 +12,8 @@
 --         leases end
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs
---       8 number of limits  9 of leases that end  10 of groups
+--       8 number of limits  9 of leases that end  10 of groups  11 of leases under
+--         no limit that end now
 --       for each limit: its kind and five numbers,
 --           c  leases: greatest number, 0, 0, 0, 0
 --           r  rate: µs a unit, burst (units), 0, 0, 0
@@ -26,14 +27,16 @@
 --         the worker waits for it (0: nobody, 1: calls, 2: calls that have waited
 --         long), 1 when it was woken, 1 when the worker keeps its place in the
 --         line although no call waits
---       for each lease that ends: id, µs to keep it, 1 when it was never used,
+--       for each lease under no limit that ends now: id
+--       for each other lease that ends: id, µs to keep it, 1 when it was never used,
 --         its start (µs), input, output and money that it was admitted with, the
 --         same that it used beyond them (below 0: less), n, n indices of its
 --         limits, 2m, m times the index of a limit and what its provider says is
 --         left of it
 --       for each group: 1 when its first call has waited long, n, n indices of
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
---         id, input, output, money, µs that it counts without renewals (0: a lease)
+--         id, and where it has limits input, output, money, µs that it counts
+--         without renewals (0: a lease)
 -- Reply {-1} when the registry has another version: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker stands among its waiters
@@ -70,7 +73,7 @@ local since, blind = tonumber(known[3] or 0), tonumber(known[4] or 0)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local at = 10
+local at = 11
 local function argument()
   at = at + 1
   return ARGV[at]
@@ -308,6 +311,11 @@ local function tighten(limit, left)
   end
 end
 
+local plain = tonumber(ARGV[11])
+if plain > 0 then
+  redis.call('ZREM', ledger, unpack(ARGV, at + 1, at + plain))
+  at = at + plain
+end
 for _ = 1, tonumber(ARGV[9]) do
   local id, keep, unused, start = argument(), number(), argument() == '1', number()
   local input, output, money = number(), number(), number()
@@ -387,9 +395,14 @@ wanted = 0
 for g = 1, tonumber(ARGV[10]) do
   local group = {aged = argument() == '1', admitted = {}, wait = 0, known = 0, bound = 0}
   group.of, group.cooldowns = list(number), list(argument)
-  group.calls = list(function()
-    return {id = argument(), input = number(), output = number(), money = number(), counts = number()}
-  end)
+  if #group.of == 0 then
+    group.ids, group.calls = list(argument), {}
+    wanted = wanted + #group.ids
+  else
+    group.calls = list(function()
+      return {id = argument(), input = number(), output = number(), money = number(), counts = number()}
+    end)
+  end
   rounds = math.max(rounds, #group.calls)
   wanted = wanted + #group.calls
   groups[g] = group
@@ -587,6 +600,33 @@ local function admit(group, call)
   admitted(group, start, start_bound)
 end
 
+-- admit_all takes in the calls of a group under no limit, which only cooldowns
+-- hold back: all of them, or after a cooldown one at a time.
+local function admit_all(group)
+  local scores = redis.call('ZMSCORE', ledger, unpack(group.ids))
+  local new, last = {}, now + lease
+  for i, id in ipairs(group.ids) do
+    local expiry = tonumber(scores[i] or 0)
+    if expiry <= now then
+      local wait, cooldown = blind - now, 0
+      if wait <= 0 then wait, cooldown = cooling(group) end
+      if wait > 0 then
+        refuse(group, -1 - cooldown, wait, wait)
+        break
+      end
+      probe(group, 0)
+      expiry = last
+      new[#new + 1] = last
+      new[#new + 1] = id
+    end
+    admitted(group, expiry - lease - now, 0)
+  end
+  if #new > 0 then redis.call('ZADD', ledger, unpack(new)) end
+end
+
+for _, group in ipairs(groups) do
+  if group.ids then admit_all(group) end
+end
 for round = 1, rounds do
   for _, group in ipairs(groups) do
     if group.bound == 0 and group.calls[round] then admit(group, group.calls[round]) end
