@@ -39,6 +39,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"counts and states":        testCounts,
 		"calls summed":             testCalls,
 		"one run":                  testOneRun,
+		"responses":                testResponses,
 		"waits by limit":           testWaits,
 		"pace":                     testPace,
 		"median latency":           testMedianLatency,

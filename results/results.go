@@ -84,7 +84,9 @@ type Reader interface {
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[PairwiseRow, error]
 	// SingleRows yields the scores by phase, index and criterion.
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow, error]
-	// Run returns one run with its verdict; found is false when it is not
+	// Responses yields the runs of eval.KindRuns, as Runs does, with their answers.
+	Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error]
+	// Run returns one run with its verdict or answer; found is false when it is not
 	// recorded.
 	Run(ctx context.Context, run eval.RunID) (row RunRow, found bool, err error)
 	// Calls yields the calls made for one run, in the order in which they were
@@ -155,7 +157,8 @@ type RunState struct {
 
 // RunRow is a run as it ended, and what all its calls together have used. Its
 // verdict (Winner, Reason, Scores) is set by Reader.Run alone; PairwiseRow and
-// SingleRow have it elsewhere.
+// SingleRow have it elsewhere. Its answer (Answer, Finish) is set by Reader.Run and
+// Reader.Responses.
 type RunRow struct {
 	record.Run
 	Used Usage

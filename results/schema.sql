@@ -1,4 +1,4 @@
--- The tables of docs/formats.md, version 1. Times are RFC 3339 with
+-- The tables of docs/formats.md, version 3. Times are RFC 3339 with
 -- milliseconds, UTC; a NULL is something that did not happen or is not known.
 
 CREATE TABLE sink (
@@ -35,6 +35,7 @@ CREATE TABLE runs (
   index_      INTEGER NOT NULL,
   generation  INTEGER NOT NULL,
   kind        TEXT    NOT NULL,
+  name        TEXT    NOT NULL, -- a listed run's own id
   state       TEXT    NOT NULL,
   queue       TEXT    NOT NULL,
   judge       TEXT    NOT NULL,
@@ -125,6 +126,20 @@ CREATE TABLE single_doc_results (
   answered_by TEXT    NOT NULL,
   candidate   TEXT    NOT NULL,
   PRIMARY KEY (evaluation, id, criterion)
+);
+
+CREATE TABLE responses (
+  evaluation  TEXT NOT NULL,
+  id          TEXT NOT NULL,
+  run_id      TEXT NOT NULL, -- the run's own
+  model       TEXT NOT NULL,
+  answered_by TEXT NOT NULL,
+  file_a      TEXT NOT NULL, -- the instructions
+  file_b      TEXT NOT NULL, -- the input
+  answer      TEXT NOT NULL,
+  finish      TEXT NOT NULL,
+  timestamp   TEXT,
+  PRIMARY KEY (evaluation, id)
 );
 
 CREATE TABLE events (

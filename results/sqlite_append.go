@@ -17,16 +17,18 @@ type appender struct {
 	clearSingle *sql.Stmt
 	pair        *sql.Stmt
 	single      *sql.Stmt
+	clearAnswer *sql.Stmt
+	answer      *sql.Stmt
 	call        *sql.Stmt
 }
 
 const (
 	insertRun = `
-INSERT INTO runs (evaluation, phase, index_, generation, kind, state, queue, judge, model, answered_by, item,
+INSERT INTO runs (evaluation, phase, index_, generation, kind, name, state, queue, judge, model, answered_by, item,
   doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, phase, index_) DO UPDATE SET
-  generation = excluded.generation, kind = excluded.kind, state = excluded.state, queue = excluded.queue,
+  generation = excluded.generation, kind = excluded.kind, name = excluded.name, state = excluded.state, queue = excluded.queue,
   judge = excluded.judge, model = excluded.model, answered_by = excluded.answered_by, item = excluded.item,
   doc_id_1 = excluded.doc_id_1, doc_id_2 = excluded.doc_id_2,
   candidate_1 = excluded.candidate_1, candidate_2 = excluded.candidate_2, trial = excluded.trial,
@@ -45,6 +47,10 @@ INSERT INTO single_doc_results (evaluation, id, doc_id, model, trial, criterion,
   item, judge, answered_by, candidate)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, id, criterion) DO UPDATE SET score = excluded.score, reason = excluded.reason`
+
+	insertAnswer = `
+INSERT INTO responses (evaluation, id, run_id, model, answered_by, file_a, file_b, answer, finish, timestamp)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	insertCall = `
 INSERT INTO calls (evaluation, id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at,
@@ -75,6 +81,8 @@ func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error)
 		{&a.clearSingle, "DELETE FROM single_doc_results WHERE evaluation = ? AND id = ?"},
 		{&a.pair, insertPair},
 		{&a.single, insertSingle},
+		{&a.clearAnswer, "DELETE FROM responses WHERE evaluation = ? AND id = ?"},
+		{&a.answer, insertAnswer},
 		{&a.call, insertCall},
 	} {
 		statement, err := tx.PrepareContext(ctx, prepare.query) //nolint:sqlclosecheck // closed with tx
@@ -100,12 +108,12 @@ func (a *appender) entry(ctx context.Context, e record.Entry) error {
 	return nil
 }
 
-// putRun stores the run and, when its row is new or gave way, its verdict in
+// putRun stores the run and, when its row is new or gave way, what came of it in
 // place of any earlier one.
 func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
-	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.State,
+	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.State,
 		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
 		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker)
 	if err != nil {
@@ -115,7 +123,7 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		return err
 	}
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle} {
+	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer} {
 		if _, err := clear.ExecContext(ctx, a.evaluation, id); err != nil {
 			return err
 		}
@@ -123,7 +131,11 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 	if r.State != eval.StateSucceeded.String() {
 		return nil
 	}
-	if r.Kind == eval.KindPairwise {
+	switch r.Kind {
+	case eval.KindRuns:
+		_, err := a.answer.ExecContext(ctx, a.evaluation, id, r.Name, r.Model, r.AnsweredBy, first, second, r.Answer, r.Finish, stamp{r.Ended})
+		return err
+	case eval.KindPairwise:
 		order := OrderForward
 		if first > second {
 			order = OrderReverse

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -25,12 +26,16 @@ func (u *Usage) fields() []any {
 // The queries below walk runs in the order of its key and look the rest up, so
 // that nothing is sorted and the first row comes at once.
 const (
-	selectRuns = `
-SELECT r.phase, r.index_, r.generation, r.kind, r.state, r.queue, r.judge, r.model, r.answered_by, r.item,
+	runColumns = `r.phase, r.index_, r.generation, r.kind, r.name, r.state, r.queue, r.judge, r.model, r.answered_by, r.item,
   r.doc_id_1, r.doc_id_2, r.candidate_1, r.candidate_2, r.trial, r.class, r.error, r.attempts,
-  r.started_at, r.ended_at, r.worker, ` + usageColumns + `
+  r.started_at, r.ended_at, r.worker, ` + usageColumns
+	fromRuns = `
 FROM runs r LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_
 WHERE `
+	selectRuns    = "SELECT " + runColumns + fromRuns
+	selectAnswers = "SELECT " + runColumns + `,
+  coalesce((SELECT answer FROM responses p WHERE p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_), ''),
+  coalesce((SELECT finish FROM responses p WHERE p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_), '')` + fromRuns
 	groupRuns = `
 GROUP BY r.evaluation, r.phase, r.index_ ORDER BY r.evaluation, r.phase, r.index_`
 
@@ -57,19 +62,27 @@ func (r *reader) Runs(ctx context.Context, id eval.ID, states ...eval.State) ite
 			args = append(args, state.String())
 		}
 	}
-	return rows(ctx, r, scanRun, selectRuns+where+groupRuns, args...)
+	return rows(ctx, r, func(row *sql.Rows, out *RunRow) error { return scanRun(row, out) }, selectRuns+where+groupRuns, args...)
 }
 
-func scanRun(row *sql.Rows, out *RunRow) error {
+// Responses yields the listed runs with their answers.
+func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error] {
+	return rows(ctx, r, scanAnswer, selectAnswers+"r.evaluation = ? AND r.kind = ?"+groupRuns, string(id), string(eval.KindRuns))
+}
+
+func scanAnswer(row *sql.Rows, out *RunRow) error { return scanRun(row, out, &out.Answer, &out.Finish) }
+
+// scanRun reads runColumns, and more columns where there are.
+func scanRun(row *sql.Rows, out *RunRow, more ...any) error {
 	var first, second, candidate1, candidate2 string
 	var started, ended stamp
-	err := row.Scan(append([]any{
-		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.State, &out.Queue, &out.Judge,
+	err := row.Scan(slices.Concat([]any{
+		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.Name, &out.State, &out.Queue, &out.Judge,
 		&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
 		(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
-	}, out.Used.fields()...)...)
+	}, out.Used.fields(), more)...)
 	out.Documents, out.Candidates = []string{first}, []string{candidate1}
-	if out.Kind == eval.KindPairwise {
+	if out.Kind == eval.KindPairwise || out.Kind == eval.KindRuns {
 		out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
 	}
 	out.Started, out.Ended = started.Time, ended.Time

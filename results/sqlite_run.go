@@ -32,7 +32,7 @@ GROUP BY phase ORDER BY phase`
 
 // Run is one run with its verdict.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
-	found, err := collect(rows(ctx, r, scanRun, selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
+	found, err := collect(rows(ctx, r, scanAnswer, selectAnswers+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
 		string(run.Evaluation), run.Phase, run.Index))
 	if err != nil || len(found) == 0 {
 		return RunRow{}, false, err

@@ -60,7 +60,7 @@ func (s *sqlite) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq
 		if err := noteCancelled(ctx, tx, e.ID, e.Cancelled); err != nil {
 			return err
 		}
-		return s.putTexts(ctx, tx, e.Plan.Documents, texts)
+		return s.putTexts(ctx, tx, e.Plan.Everything(), texts)
 	})
 }
 

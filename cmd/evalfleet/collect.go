@@ -227,9 +227,9 @@ func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, result
 	if err != nil {
 		return r, nil, nil, withCode(exitUnreachable, err)
 	}
-	hashes := make([]string, len(e.Documents))
-	for i, document := range e.Documents {
-		hashes[i] = document.Hash
+	var hashes []string
+	for _, document := range e.Everything() {
+		hashes = append(hashes, document.Hash)
 	}
 	texts, err := d.store.Documents(ctx, id, hashes...)
 	if err != nil {

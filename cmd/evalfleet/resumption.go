@@ -117,7 +117,7 @@ func (r resumption) submission(ctx context.Context, sink results.Reader) (*confi
 		return nil, sinkError(err)
 	}
 	texts := map[string]string{}
-	for _, document := range stored.Plan.Documents {
+	for _, document := range stored.Plan.Everything() {
 		if texts[document.Hash], err = sink.Text(ctx, document.Hash); err != nil {
 			return nil, sinkError(err)
 		}
