@@ -211,7 +211,7 @@ func release(lease *ratelimit.Lease, err error) {
 func (r *run) note(s step, call record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
-		r.answers++
+		r.progress.Answers++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
 		call.Evidence(result)

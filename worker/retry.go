@@ -82,7 +82,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 
 // failures is how many calls failed. Those that were answered, with a verdict
 // or without, are no reason to give up.
-func (r *run) failures() int { return r.progress.Attempts - r.answers }
+func (r *run) failures() int { return r.progress.Attempts - r.progress.Answers }
 
 // backoff is the delay after the n-th call: min(initial·2^(n−1) + random·jitter,
 // max), random in [0, 1).

@@ -50,7 +50,6 @@ type run struct {
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
-	answers    int           // of which were answered
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
@@ -171,17 +170,12 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 func (r *run) goBack(delay time.Duration, why string) error {
 	r.progress.NotBefore = time.Now().Add(delay)
 	err := r.life.persist(func(ctx context.Context) error {
-		if len(r.calls) > 0 {
-			if err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls); err != nil {
-				return err
-			}
-			r.calls = nil
-		}
-		return r.store.SaveProgress(ctx, r.task, r.progress)
+		return r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
 	})
 	if err != nil {
 		return err
 	}
+	r.calls = nil
 	return &putBack{delay: delay, why: why}
 }
 

@@ -116,11 +116,18 @@ func (s Settings) Timeout(provider, model string) time.Duration {
 // Fields of the state of a run in progress (Keys.Progress).
 const (
 	ProgressAttempts  = "attempts"   // calls made so far
+	ProgressAnswers   = "answers"    // of those answered, with what was wanted or without
 	ProgressCooled    = "cooled"     // of those refused, that are no attempts
 	ProgressDeaths    = "deaths"     // workers that died holding it
 	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
 	ProgressStarted   = "started"    // Unix milliseconds of the first call
+	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
+	ProgressAnswer    = "answer"     // the answer in prose, of which JSON is to be made
+	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
 )
+
+// MaxAnswer is how many bytes an answer may have that is kept in the progress.
+const MaxAnswer = 1 << 20
 
 // MaxDeaths is how many workers may die holding a run before it fails as lost.
 const MaxDeaths = 3

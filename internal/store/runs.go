@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // Verdict says whether a pulled task may go on, or why it is to be dropped.
@@ -28,11 +29,16 @@ const (
 
 // Progress is what outlived the workers that had a run before.
 type Progress struct {
-	Attempts  int       // calls made
-	Cooled    int       // calls that a provider refused as too many, and that are no attempts
-	Deaths    int       // workers that died holding it
-	NotBefore time.Time // zero: at once
-	Started   time.Time // of the first call; zero: none yet
+	Attempts  int             // calls made
+	Answers   int             // of which were answered, with what was wanted or without
+	Cooled    int             // calls that a provider refused as too many, and that are no attempts
+	Deaths    int             // workers that died holding it
+	NotBefore time.Time       // zero: at once
+	Started   time.Time       // of the first call; zero: none yet
+	Lacked    providers.Class // of the last answer without the evidence that is required; empty: none
+	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
+	// provider:model that gave it; empty: there is none.
+	Answer, AnswerBy string
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
@@ -106,6 +112,17 @@ func parseProgress(words []string) (Progress, error) {
 	var p Progress
 	for i := 0; i < len(words); i += 2 {
 		field, value := words[i], words[i+1]
+		switch field {
+		case record.ProgressLacked:
+			p.Lacked = providers.Class(value)
+			continue
+		case record.ProgressAnswer:
+			p.Answer = value
+			continue
+		case record.ProgressAnswerBy:
+			p.AnswerBy = value
+			continue
+		}
 		if strings.HasPrefix(field, "died:") {
 			continue
 		}
@@ -116,6 +133,8 @@ func parseProgress(words []string) (Progress, error) {
 		switch field {
 		case record.ProgressAttempts:
 			p.Attempts = int(n)
+		case record.ProgressAnswers:
+			p.Answers = int(n)
 		case record.ProgressCooled:
 			p.Cooled = int(n)
 		case record.ProgressDeaths:
@@ -129,23 +148,48 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress keeps attempts, refused calls, not-before and start of a task's run that goes
-// back to its queue; nothing when the run has ended meanwhile, or its evaluation
-// is gone. Deaths are counted by Died alone.
-func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress) error {
+// SaveProgress keeps the progress of a task's run that goes on, together with the
+// calls that were made for it. Of a run that has ended meanwhile, only the calls
+// are kept. ErrNoEvaluation when the evaluation was deleted. Deaths are counted by
+// Died alone.
+func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
 	id := t.RunID()
-	values := []any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.ProgressAttempts, p.Attempts, record.ProgressCooled, p.Cooled}
+	var raw []byte
+	if len(calls) > 0 {
+		var err error
+		if raw, err = json.Marshal(calls); err != nil {
+			return fmt.Errorf("encode calls of run %s: %w", id, err)
+		}
+	}
+	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.EntryVersion, raw}, p.fields()...)
+	keys := []string{
+		s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id), s.keys.Results(id.Evaluation),
+	}
+	answer, err := progressScript.Run(ctx, s.client, keys, values...).Int()
+	if err == nil && answer < 0 {
+		err = ErrNoEvaluation
+	}
+	if err != nil {
+		return fmt.Errorf("save progress of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// fields are those of the hash, and their values.
+func (p Progress) fields() []any {
+	values := []any{
+		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
+	}
 	if !p.NotBefore.IsZero() {
 		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
 	}
 	if !p.Started.IsZero() {
 		values = append(values, record.ProgressStarted, p.Started.UnixMilli())
 	}
-	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
-	if err := progressScript.Run(ctx, s.client, keys, values...).Err(); err != nil {
-		return fmt.Errorf("save progress of run %s: %w", id, err)
+	if p.AnswerBy != "" {
+		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
-	return nil
+	return values
 }
 
 // Died counts one more worker that died holding a task's run, once for each name

@@ -66,7 +66,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 			do   func() (any, error)
 			want [2]any
 		}{
-			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}) }, [2]any{nil, nil}},
+			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil) }, [2]any{nil, nil}},
 			{"pause", func() (any, error) { return s.Pause(ctx, r.ID, record.StoppedByBudget) }, [2]any{record.StatusPaused, record.StatusPaused}},
 			{"resume", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
 			{"retry", func() (any, error) { return s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}}) }, [2]any{1, 0}},
@@ -166,8 +166,8 @@ func TestLateOutcomesChangeNothing(t *testing.T) {
 					t.Errorf("late calls: %v; want %v", err, tt.fault)
 				}
 				late := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
-				if err := s.SaveProgress(ctx, late, Progress{Attempts: 7}); err != nil {
-					t.Error(err)
+				if err := s.SaveProgress(ctx, late, Progress{Attempts: 7}, calls); !errors.Is(err, tt.fault) {
+					t.Errorf("late progress: %v; want %v", err, tt.fault)
 				}
 				if _, err := s.Advance(ctx, r.ID, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
 					t.Error(err)
@@ -175,8 +175,8 @@ func TestLateOutcomesChangeNothing(t *testing.T) {
 				if diff := cmp.Diff(before, s.everything(t)); diff != "" {
 					t.Errorf("late outcomes changed something (-before +after):\n%s", diff)
 				}
-				if got := len(s.entries(t, r.ID)) - entries; got != 3*tt.calls {
-					t.Errorf("%d late entries are kept, want %d", got, 3*tt.calls)
+				if got := len(s.entries(t, r.ID)) - entries; got != 4*tt.calls {
+					t.Errorf("%d late entries are kept, want %d", got, 4*tt.calls)
 				}
 			})
 		})
@@ -264,7 +264,7 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 		ctx := t.Context()
 		r := create(t, s)
 		task := record.Task{Evaluation: r.ID, Index: 1, Kind: eval.KindPairwise}
-		if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}); err != nil {
+		if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
 			t.Fatal(err)
 		}
 		phases := s.client.HGet(ctx, s.keys.Record(r.ID), fieldPhases).Val()

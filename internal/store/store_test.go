@@ -189,8 +189,11 @@ func TestCheckDropsWhatMayNotRun(t *testing.T) {
 		if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(0, 0), nil); err != nil {
 			t.Fatal(err)
 		}
-		saved := Progress{Attempts: 2, NotBefore: time.UnixMilli(1767323045123), Started: time.UnixMilli(1767323040000)}
-		if err := s.SaveProgress(ctx, task(1, 0), saved); err != nil {
+		saved := Progress{
+			Attempts: 2, Answers: 1, Cooled: 3, NotBefore: time.UnixMilli(1767323045123), Started: time.UnixMilli(1767323040000),
+			Lacked: providers.Ungrounded, Answer: "10 lines\nof prose", AnswerBy: "google:gemini-2.5-pro",
+		}
+		if err := s.SaveProgress(ctx, task(1, 0), saved, nil); err != nil {
 			t.Fatal(err)
 		}
 		for _, tt := range []struct {
@@ -381,7 +384,7 @@ func TestTogether(t *testing.T) {
 		}
 
 		fresh := task(runs)
-		if err := s.SaveProgress(ctx, fresh, Progress{Attempts: 3}); err != nil {
+		if err := s.SaveProgress(ctx, fresh, Progress{Attempts: 3}, nil); err != nil {
 			t.Fatal(err)
 		}
 		for i := range 2 * runs {

@@ -1,20 +1,26 @@
--- progress: what must outlive the worker of a run that goes back to its queue.
+-- progress: what must outlive the worker of a run that goes on, and the calls that
+-- were made for it.
 --
--- KEYS[1] record   KEYS[2] states   KEYS[3] progress
+-- KEYS[1] record   KEYS[2] states   KEYS[3] progress   KEYS[4] results stream
 -- ARGV[1] offset of the run's byte   ARGV[2] generation
--- ARGV[3] seconds that the progress lives   ARGV[4…] field, value, …
--- Returns 1, or 0 when the run has ended, is of another generation, or its
--- evaluation is gone: a deleted key does not come back, and a retried run starts
--- without the attempts of those before.
--- Twice: it writes the same again.
+-- ARGV[3] seconds that the progress lives   ARGV[4] entry version
+-- ARGV[5] calls (JSON) or ""   ARGV[6…] field, value, …
+-- Returns 1; 0 when the run has ended, or is of another generation: a deleted key
+-- does not come back, and a retried run starts without the attempts of those
+-- before; -1 when the evaluation is gone, and nothing is kept.
+-- Twice: it writes the same again, and appends the calls again; they have ids, and
+-- the sink keeps each once.
 if redis.call("EXISTS", KEYS[1]) == 0 then
-  return 0
+  return -1
+end
+if ARGV[5] ~= "" then
+  redis.call("XADD", KEYS[4], "*", "v", ARGV[4], "calls", ARGV[5])
 end
 local byte = string.byte(redis.call("GETRANGE", KEYS[2], ARGV[1], ARGV[1])) or 0
 if byte ~= tonumber(ARGV[2]) * 4 then
   return 0
 end
-for i = 4, #ARGV, 2 do
+for i = 6, #ARGV, 2 do
   redis.call("HSET", KEYS[3], ARGV[i], ARGV[i + 1])
 end
 redis.call("EXPIRE", KEYS[3], ARGV[3])
