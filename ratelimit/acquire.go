@@ -20,6 +20,15 @@ type Request struct {
 	// rates, windows, quotas and cooldowns are known; that for a lease of
 	// another call never is. 0: as long as it takes.
 	MaxWait time.Duration
+	// Consent, when set, is asked before the call waits for what its limits demand
+	// of it alone: own is how long a rate, a window, a quota or a cooldown would
+	// have it wait if no other call stood before it, and first says that none does.
+	// The waits for other calls, in front or in flight, are no part of it, and
+	// neither are the moments (up to 50 ms) that a start is granted ahead. It is
+	// asked anew whenever the limits are. false: the call is refused, see
+	// Refusal.Declined. It must not block, and is not called after Acquire has
+	// returned.
+	Consent func(own time.Duration, first bool) bool
 	// LatestEnd is how long after its start the call has ended by itself, by
 	// its own deadline. A lease is not renewed past it, so that one that is
 	// never released comes back. 0: renewed until released.
@@ -52,6 +61,7 @@ type Refusal struct {
 	Wait     time.Duration // until the call could start, exactly
 	Limit    string        // ID of the limit
 	Cooldown bool          // it is no limit, but a cooldown
+	Declined bool          // the caller did not consent; Wait is then the call's own
 	// Exhausted: it is a budget that the call does not fit into, and no call is in
 	// flight that could leave it more. Only a higher budget admits the call.
 	Exhausted bool

@@ -98,6 +98,8 @@ type outcome struct {
 type groupOutcome struct {
 	grants      []grant
 	wait, known time.Duration
+	own         time.Duration // of known, what is not for others; 0: unknown
+	first       bool          // nobody else stands before the call that was refused
 	bound       *rule
 }
 
@@ -241,7 +243,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 	for _, g := range b.groups {
 		asked = g.gate
 		n := next()
-		answer := groupOutcome{wait: micros(), known: micros(), bound: limit()}
+		answer := groupOutcome{wait: micros(), known: micros(), own: micros(), first: next() == 1, bound: limit()}
 		if n > int64(len(g.calls)) || (n < int64(len(g.calls))) != (answer.bound != nil) {
 			return o, false
 		}

@@ -17,9 +17,11 @@ type gate struct {
 	lingers time.Time // while no call waits: until when bound holds
 	bound   *rule     // the limit that refused it last; nil: none since it was admitted
 	start   time.Time // when it could start, when bound is a rate
+	alone   time.Time // likewise, if nobody stood before it; not after now: unknown
 	ask     int       // how many calls the next script asks for
 	last    uint64    // when a call was admitted last, counted in admissions
 	limited int       // calls that have a MaxWait
+	asking  int       // calls that have a Consent
 
 	refusedBy   *rule  // the limit that refused last
 	refusedUpTo uint64 // the newest call that had to wait for it
@@ -38,6 +40,9 @@ func (g *gate) add(c *call) {
 	c.gate, c.element = g, g.calls.PushBack(c)
 	if c.MaxWait > 0 {
 		g.limited++
+	}
+	if c.Consent != nil {
+		g.asking++
 	}
 	if g.bound != nil {
 		g.refusedBy, g.refusedUpTo = g.bound, c.seq
@@ -71,6 +76,9 @@ func (g *gate) remove(c *call) {
 	if c.MaxWait > 0 {
 		g.limited--
 	}
+	if c.Consent != nil {
+		g.asking--
+	}
 	if g.calls.Len() == 0 {
 		g.open()
 	}
@@ -78,7 +86,7 @@ func (g *gate) remove(c *call) {
 
 // open notes that the line waits for no limit.
 func (g *gate) open() {
-	g.bound, g.due = nil, time.Time{}
+	g.bound, g.due, g.alone = nil, time.Time{}, time.Time{}
 }
 
 // standsFor says whether the line stands before a limit.
@@ -109,11 +117,10 @@ func (g *gate) admittedUpTo(n, asked int) {
 	}
 }
 
-// refused notes what the line waits for, and when to ask again. known is the
-// exact time until a start, 0 when there is none.
-func (g *gate) refused(by *rule, now time.Time, wait, known time.Duration) {
-	g.bound, g.due, g.start = by, now.Add(wait), now.Add(known)
-	g.refusedBy = by
+// refused notes what the line waits for, and when to ask again.
+func (g *gate) refused(o groupOutcome, now time.Time) {
+	g.bound, g.due, g.start, g.alone = o.bound, now.Add(o.wait), now.Add(o.known), now.Add(o.own)
+	g.refusedBy = o.bound
 	g.refusedUpTo = g.calls.Back().Value.(*call).seq
 }
 
@@ -124,6 +131,12 @@ func (g *gate) waitOf(n int, now time.Time) time.Duration {
 		return 0
 	}
 	return g.start.Sub(now) + g.bound.wait(n)
+}
+
+// refusal is the answer to a call that would have to wait too long for what bounds
+// the line.
+func (g *gate) refusal(wait time.Duration) *Refusal {
+	return &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
 }
 
 // agedAfter is how long a call waits before those that come later may not pass

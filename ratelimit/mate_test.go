@@ -353,7 +353,8 @@ func words(o outcome) string {
 			text += fmt.Sprintf(" in %d by %s", granted.start.Microseconds(), id(granted.bound))
 		}
 		if g.bound != nil {
-			text += fmt.Sprintf(", next asks in %d, exactly %d, for %s", g.wait.Microseconds(), g.known.Microseconds(), id(g.bound))
+			text += fmt.Sprintf(", next asks in %d, exactly %d, alone %d, first %t, for %s",
+				g.wait.Microseconds(), g.known.Microseconds(), g.own.Microseconds(), g.first, id(g.bound))
 		}
 	}
 	return text

@@ -141,17 +141,19 @@ func (a *admission) ask(g *groupSeen, c *call) {
 	}
 	if name, wait := a.cooling(g); wait > 0 {
 		g.refuse(&rule{id: cooldownID(name), way: byCooldown}, wait, wait)
+		g.own, g.first = micros(wait), true
 		return
 	}
 
 	// The time of the start, by all limits of units; it may be a little ahead.
-	var start, wait float64
+	var start, wait, alone float64
 	var startBy, waitBy *limitSeen
 	for _, l := range g.limits {
 		if l.leased() {
 			continue
 		}
-		own, turn := a.startUnder(l, g, l.units(c.reserves()))
+		own, turn, least := a.startUnder(l, g, l.units(c.reserves()))
+		alone = max(alone, least)
 		// A day's units are those of the day: nothing of it starts ahead.
 		if (turn > float64(horizon.Microseconds()) || l.way == byQuota) && turn > wait {
 			wait, waitBy = turn, l
@@ -167,6 +169,7 @@ func (a *admission) ask(g *groupSeen, c *call) {
 		}
 		waitBy.refused = true
 		g.refuse(waitBy.rule, int64(wait-early), int64(wait))
+		g.own, g.first = micros(int64(alone)), waitBy.ahead == 0
 		return
 	}
 

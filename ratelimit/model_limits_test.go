@@ -39,8 +39,9 @@ func floorDiv(a, b int64) int64 {
 }
 
 // startUnder is when a limit of units lets a call start, in µs from now, and
-// when it is worth asking, after those who stand before.
-func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, turn float64) {
+// when it is worth asking, after those who stand before; least is the time to the
+// start if nobody did.
+func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, turn, least float64) {
 	switch l.way {
 	case byRate:
 		a.look(l)
@@ -48,21 +49,23 @@ func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, tu
 		// While others wait a worker takes its part of what a horizon holds.
 		l.share = max(1, int64(math.Floor(float64(horizon.Microseconds())/each/float64(l.others+1))))
 		own := float64(l.freeAt(a.now, units) - a.now)
-		return own, own + float64(l.ahead)*float64(l.share)*each
+		return own, own + float64(l.ahead)*float64(l.share)*each, own
 	case byWindow:
-		own := a.windowOpens(l, units)
+		opens := a.windowOpens(l, units)
+		own := opens
 		// Small calls do not pass one that has waited long, here or elsewhere.
 		yields := l.waits && l.aged && !g.aged || l.ahead > 0 && l.frontWaits(a.now) > longWait
 		if own <= horizon.Microseconds() && yields {
 			own = patience.Microseconds()
 		}
-		return float64(own), float64(own)
+		return float64(own), float64(own), float64(opens)
 	default:
 		_, reset, known := a.quota(l)
 		if !known || l.used > 0 && l.used+units > l.Max {
-			return float64(reset - a.now), float64(reset - a.now)
+			left := float64(reset - a.now)
+			return left, left, left
 		}
-		return 0, 0
+		return 0, 0, 0
 	}
 }
 

@@ -43,8 +43,8 @@ func TestParseWake(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add([]byte{1, 1, 1, 0, 0, 0, 0, 0}, 1)
-	f.Add([]byte{1, 0, 0, 9, 9, 1}, 1)
+	f.Add([]byte{1, 1, 1, 0, 0, 0, 0, 0, 0, 0}, 1)
+	f.Add([]byte{1, 0, 0, 9, 9, 9, 1, 1}, 1)
 	f.Fuzz(func(t *testing.T, bytes []byte, calls int) {
 		b := &batch{}
 		b.ask(newGate([]*rule{{id: "r"}}), make([]*call, 1+int(uint(calls)%8)))

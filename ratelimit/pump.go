@@ -162,11 +162,15 @@ func (p *pump) place(c *call) {
 	}
 	now := time.Now()
 	if wait := g.waitOf(g.calls.Len(), now); c.MaxWait > 0 && wait > c.MaxWait {
-		p.decide(c, answer{err: &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}})
+		p.decide(c, answer{err: g.refusal(wait)})
 		return
 	}
 	if g.bound == nil && g.calls.Len() == 0 {
 		p.follow(g, now)
+	}
+	if g.bound != nil && !g.bound.Kind.tokens() && !p.consents(c, g, false, now) {
+		p.decide(c, answer{err: g.declined(now)})
+		return
 	}
 	g.add(c)
 	g.gather()
@@ -385,10 +389,13 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 		p.exhaust(g, o.bound)
 		return
 	}
-	g.refused(o.bound, now, o.wait, o.known)
+	g.refused(o, now)
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch {
 		p.toldEpoch = p.registry.epoch
 		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+	}
+	if g.asking > 0 {
+		p.seekConsent(g, o.first, now)
 	}
 	if o.known > 0 && g.limited > 0 {
 		p.refuse(g, now)
@@ -436,18 +443,6 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 	}
 }
 
-// leastJitter is the time that a call may take from its start until it is
-// written, by the rates that say one; 0: any.
-func leastJitter(rules []*rule) time.Duration {
-	var least time.Duration
-	for _, r := range rules {
-		if !r.leased() && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
-			least = r.Jitter
-		}
-	}
-	return least
-}
-
 // refuse sends away the calls of a gate that would wait longer than they may.
 func (p *pump) refuse(g *gate, now time.Time) {
 	stay := 0
@@ -457,7 +452,7 @@ func (p *pump) refuse(g *gate, now time.Time) {
 			stay++
 			continue
 		}
-		refusal := &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
+		refusal := g.refusal(wait)
 		g.remove(c)
 		p.decide(c, answer{err: refusal})
 	}

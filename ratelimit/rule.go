@@ -124,3 +124,15 @@ func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
 	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, zone) }
 	return midnight(0), midnight(1), midnight(2)
 }
+
+// leastJitter is the time that a call may take from its start until it is
+// written, by the rates that say one; 0: any.
+func leastJitter(rules []*rule) time.Duration {
+	var least time.Duration
+	for _, r := range rules {
+		if !r.leased() && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
+			least = r.Jitter
+		}
+	}
+	return least
+}

@@ -42,10 +42,11 @@
 --       for each limit: 1 when the worker stands among its waiters
 --       for each group: number admitted, µs until it should ask again (-1: never,
 --         unless the budget that refused it is raised), exact µs until its next
---         call could start (0: unknown), what refused it (index of a limit, 0:
---         nothing, -1: leases may be unknown, -1-k: its k-th cooldown), then for
---         each admitted call: µs from now to its start, index of the limit that
---         set the start (0: none)
+--         call could start (0: unknown), µs that it would have to wait though
+--         nobody stood before it (0: unknown), 1 when nobody does, what refused it
+--         (index of a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
+--         cooldown), then for each admitted call: µs from now to its start, index of
+--         the limit that set the start (0: none)
 --
 -- Twice is once: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again.
@@ -393,7 +394,7 @@ end
 local groups, rounds = {}, 0
 wanted = 0
 for g = 1, tonumber(ARGV[10]) do
-  local group = {aged = argument() == '1', admitted = {}, wait = 0, known = 0, bound = 0}
+  local group = {aged = argument() == '1', admitted = {}, wait = 0, known = 0, own = 0, first = 0, bound = 0}
   group.of, group.cooldowns = list(number), list(argument)
   if #group.of == 0 then
     group.ids, group.calls = list(argument), {}
@@ -465,7 +466,8 @@ local function probe(group, start)
 end
 
 -- expected is the time until a limit lets the group's next call start, and in
--- how many µs it is worth asking: those who stand before come first.
+-- how many µs it is worth asking: those who stand before come first. Where the
+-- former has those in it, too, the time without them is the third.
 local function expected(limit, group, units)
   if limit.kind == 'r' then
     pace(limit)
@@ -481,7 +483,7 @@ local function expected(limit, group, units)
     -- A large call is not passed for ever by small ones.
     local passed = limit.aged and not group.aged
     if own <= horizon and (passed or (limit.ahead > 0 and front_waits(limit) > TURN)) then
-      return patience, patience
+      return patience, patience, own
     end
   else
     quota(limit)
@@ -535,15 +537,17 @@ local function admit(group, call)
   local cool, cooldown = cooling(group)
   if cool > 0 then
     refuse(group, -1 - cooldown, cool, cool)
+    group.own, group.first = cool, 1
     return
   end
 
   local start, start_bound = 0, 0
-  local wait, wait_bound = 0, 0
+  local wait, wait_bound, alone = 0, 0, 0
   for _, i in ipairs(group.of) do
     local limit = limits[i]
     if not limit.leased then
-      local own, turn = expected(limit, group, cost(limit, call.input, call.output))
+      local own, turn, least = expected(limit, group, cost(limit, call.input, call.output))
+      alone = math.max(alone, least or own)
       -- What a quota lets start after its reset would be counted before it.
       if (turn > horizon or limit.kind == 'd') and turn > wait then wait, wait_bound = turn, i end
       if own > start then start, start_bound = own, i end
@@ -552,6 +556,7 @@ local function admit(group, call)
   if wait > 0 then
     local early = limits[wait_bound].kind == 'r' and lead or 0
     refuse(group, wait_bound, wait - early, wait)
+    group.own, group.first = alone, limits[wait_bound].ahead == 0 and 1 or 0
     return
   end
 
@@ -733,6 +738,8 @@ for _, group in ipairs(groups) do
   table.insert(reply, #group.admitted / 2)
   table.insert(reply, group.wait)
   table.insert(reply, group.known)
+  table.insert(reply, group.own)
+  table.insert(reply, group.first)
   table.insert(reply, group.bound)
   for _, value in ipairs(group.admitted) do table.insert(reply, value) end
 end

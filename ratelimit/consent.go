@@ -1,0 +1,44 @@
+package ratelimit
+
+import "time"
+
+// seekConsent sends away the calls of a gate that do not take the wait that its
+// limits demand. Where they demand the same of every call, those behind the first
+// are asked, too: none of them starts sooner.
+func (p *pump) seekConsent(g *gate, first bool, now time.Time) {
+	refusal := g.declined(now)
+	var gone []*call
+	for i, c := range g.first(g.calls.Len()) {
+		switch {
+		case i > 0 && g.bound.Kind.tokens() || p.consents(c, g, i == 0 && first, now):
+		case i == 0:
+			g.due = now // whoever is first then has not been asked as such
+			fallthrough
+		default:
+			gone = append(gone, c)
+		}
+	}
+	for _, c := range gone {
+		g.remove(c)
+		p.decide(c, answer{err: refusal})
+	}
+}
+
+// declined is the answer to a call that does not take its own wait.
+func (g *gate) declined(now time.Time) *Refusal {
+	r := g.refusal(g.alone.Sub(now))
+	r.Declined = true
+	return r
+}
+
+// consents says whether a call takes the wait that the limits of its gate demand of
+// it alone. first: nobody else stands before it.
+func (p *pump) consents(c *call, g *gate, first bool, now time.Time) bool {
+	own := g.alone.Sub(now)
+	if c.Consent == nil || own <= horizon {
+		return true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return c.withdrawn || c.Consent(own, first)
+}
