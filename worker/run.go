@@ -130,7 +130,7 @@ func (r *run) carryOut(ctx context.Context) error {
 	if progress.Deaths >= record.MaxDeaths {
 		return r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
 	}
-	if len(r.documents) == 2 && r.documents[0].Hash == r.documents[1].Hash {
+	if r.task.Kind == eval.KindPairwise && r.documents[0].Hash == r.documents[1].Hash {
 		return r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
 	}
 	if err := r.pause(ctx, time.Until(progress.NotBefore), "held back before"); err != nil {

@@ -75,7 +75,7 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 	var lines []line
 	for phase, p := range plans {
 		for judge := range e.Asked(p.Kind()) {
-			lines = append(lines, line{phase, judge, judge})
+			lines = append(lines, line{phase: phase, judge: judge})
 		}
 	}
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(a.judge, b.judge) })
@@ -84,12 +84,12 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 		for i := range lines {
 			l := &lines[i]
 			p := plans[l.phase]
-			judges, shown := len(e.Asked(p.Kind())), e.Shown(p.Kind())
+			shown := e.Shown(p.Kind())
 			for l.next < p.Runs() {
 				run := p.Run(l.next)
-				l.next += judges
-				if p.Kind() == eval.KindPairwise && shown[run.First].Hash == shown[run.Second].Hash {
-					continue // a tie, of which no judge is asked
+				l.next++
+				if run.Judge != l.judge || p.Kind() == eval.KindPairwise && shown[run.First].Hash == shown[run.Second].Hash {
+					continue // another judge's, or a tie, of which no judge is asked
 				}
 				chosen, found = append(chosen, plannedRun{run, l.phase, p.Kind()}), true
 				break
@@ -115,8 +115,12 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 		documents += ", then " + shown[run.Second].ID
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
-	fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)
-	fmt.Fprintf(to, "judge: %s (%s)\n", judge.Name, judge.Target())
+	if run.kind == eval.KindRuns {
+		fmt.Fprintf(to, "=== run %s: %s\nmodel: %s\n", id.Short(), e.Runs.List[run.Index].ID, judge.Target())
+	} else {
+		fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)
+		fmt.Fprintf(to, "judge: %s (%s)\n", judge.Name, judge.Target())
+	}
 	if len(judge.Overrides) > 0 {
 		overrides, err := json.Marshal(judge.Overrides)
 		if err != nil {
@@ -128,7 +132,7 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	for _, m := range built.Messages {
 		fmt.Fprintf(to, "\n--- %s\n%s\n", m.Role, strings.TrimRight(m.Content, "\n"))
 	}
-	if e.JSON != eval.JSONFalse {
+	if e.JSON != eval.JSONFalse && built.Schema != nil {
 		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
 	}
 	_, err = fmt.Fprintln(to)

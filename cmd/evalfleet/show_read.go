@@ -249,7 +249,7 @@ func timeOrNil(t time.Time) *time.Time {
 func (f *runSource) prompt(ctx context.Context, run *shownRun) error {
 	texts := map[string]string{}
 	documents := f.documents()
-	if len(documents) == 2 && documents[0].Hash == documents[1].Hash {
+	if run.Kind == eval.KindPairwise && documents[0].Hash == documents[1].Hash {
 		return nil
 	}
 	for _, d := range documents {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -20,19 +21,20 @@ type Bound struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// demand is what a judge is asked, over all phases.
+// demand is what a judge is asked in a phase.
 type demand struct {
+	judge         eval.Judge
 	calls         int
 	input, output int64
 	reserved      int64 // output that its answers might have; output where nothing bounds them
 }
 
-func (d demand) plus(p Part) demand {
+func newDemand(judge eval.Judge, p Part) demand {
 	reserved := p.Output
 	if p.OutputBound > 0 {
 		reserved = p.OutputBound
 	}
-	return demand{d.calls + p.Calls, d.input + p.Input, d.output + p.Output, d.reserved + reserved}
+	return demand{judge, p.Calls, p.Input, p.Output, reserved}
 }
 
 // tokens are those that a limit counts.
@@ -52,8 +54,7 @@ func (d demand) tokens(l ratelimit.Limit) int64 {
 	return 0
 }
 
-// bounds lists the limits that calls (by position of the judge) meet, the
-// slowest first. Phases are no barrier: their runs share the queues.
+// bounds lists the limits that the calls meet, the slowest first. Phases are no barrier: their runs share the queues.
 func bounds(q Question, asked []demand) []Bound {
 	id := string(q.Evaluation.ID())
 	all := []Bound{}
@@ -71,10 +72,10 @@ func bounds(q Question, asked []demand) []Bound {
 			continue // it takes no time
 		}
 		covered, tokens := 0, int64(0)
-		for i, judge := range q.Evaluation.Judges {
-			if l.Matches(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Evaluation: id}) {
-				covered += asked[i].calls
-				tokens += asked[i].tokens(l)
+		for _, d := range asked {
+			if l.Matches(ratelimit.Scope{Provider: d.judge.Provider, Model: d.judge.Model, Evaluation: id}) {
+				covered += d.calls
+				tokens += d.tokens(l)
 			}
 		}
 		least := saturated(l.LeastTime(q.Now, int64(covered), tokens), q.Latency)

@@ -88,7 +88,7 @@ func Of(q Question) (Estimate, error) {
 	if len(q.Plans) > 1 {
 		perPhase /= len(q.Plans)
 	}
-	asked := make([]demand, len(e.Judges))
+	var asked []demand // beside estimate.Parts
 	for _, p := range q.Plans {
 		prompts, err := samplePrompts(q, p, perPhase)
 		if err != nil {
@@ -96,17 +96,17 @@ func Of(q Question) (Estimate, error) {
 		}
 		estimate.Prompts += prompts.count
 		identical := identicalByJudge(e, p)
-		for i, judge := range e.Judges {
-			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: runsOf(p, i, len(e.Judges)), Identical: identical[i]}
+		for i, judge := range e.Asked(p.Kind()) {
+			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: p.AskedOf(i), Identical: identical[i]}
 			part.Calls = part.Runs - part.Identical
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
-			asked[i] = asked[i].plus(part)
+			asked = append(asked, newDemand(judge, part))
 			estimate.Parts = append(estimate.Parts, part)
 			estimate.Total = estimate.Total.plus(part)
 		}
 	}
-	estimate.CostUSD = cost(q, estimate.Parts)
+	estimate.CostUSD = cost(q, asked)
 	estimate.Bounds = bounds(q, asked)
 	if len(estimate.Bounds) > 0 {
 		estimate.Seconds = estimate.Bounds[0].Seconds
@@ -117,17 +117,15 @@ func Of(q Question) (Estimate, error) {
 	return estimate, nil
 }
 
-// cost is what the calls of parts cost, which come phase by phase with a part for
-// each judge.
-func cost(q Question, parts []Part) *float64 {
+// cost is what the calls cost that are asked for; nil where a price is not known.
+func cost(q Question, asked []demand) *float64 {
 	var nano int64
-	for i, part := range parts {
-		judge := q.Evaluation.Judges[i%len(q.Evaluation.Judges)]
-		price, ok := q.Settings.Prices[judge.Target()]
-		if part.Calls > 0 && !ok {
+	for _, d := range asked {
+		price, ok := q.Settings.Prices[d.judge.Target()]
+		if d.calls > 0 && !ok {
 			return nil
 		}
-		nano += price.Cost(providers.Usage{Input: part.Input, Output: part.Output}, 0)
+		nano += price.Cost(providers.Usage{Input: d.input, Output: d.output}, 0)
 	}
 	usd := float64(nano) / ratelimit.Dollar
 	return &usd
@@ -144,20 +142,14 @@ func (p Part) plus(other Part) Part {
 	return total
 }
 
-// runsOf is how many runs of a plan are asked of the i-th judge: judges are
-// innermost in a run's index.
-func runsOf(p *plan.Plan, judge, judges int) int {
-	return (p.Runs() - judge + judges - 1) / judges
-}
-
 // identicalByJudge counts the runs on two equal texts, by position of the judge.
 func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
-	counts := make([]int, len(e.Judges))
+	counts := make([]int, len(e.Asked(p.Kind())))
 	if p.Kind() != eval.KindPairwise || !anyIdentical(e.Documents) {
 		return counts
 	}
 	for index := range p.Runs() {
-		if run := p.Run(index); same(e, run) {
+		if run := p.Run(index); same(e, p.Kind(), run) {
 			counts[run.Judge]++
 		}
 	}
@@ -183,8 +175,8 @@ func anyIdentical(documents []eval.Document) bool {
 }
 
 // same reports whether a run compares a text with itself.
-func same(e *eval.Evaluation, run plan.Run) bool {
-	return run.Second >= 0 && e.Documents[run.First].Hash == e.Documents[run.Second].Hash
+func same(e *eval.Evaluation, kind eval.Kind, run plan.Run) bool {
+	return kind == eval.KindPairwise && e.Documents[run.First].Hash == e.Documents[run.Second].Hash
 }
 
 // savings are the settings that ask less, with the calls left under each.

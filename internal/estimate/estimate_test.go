@@ -280,3 +280,46 @@ func TestCost(t *testing.T) {
 		t.Errorf("cost %v, want %v", made.CostUSD, want)
 	}
 }
+
+// Listed runs have models of their own beside the judges, and files of their own; two
+// files with one text are a call all the same.
+func TestListedRuns(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "x")
+	e := q.Evaluation
+	e.Runs = &eval.Runs{
+		Models: []eval.Judge{
+			{Name: "three:m", Provider: "three", Model: "m"},
+			{Name: "one:m", Provider: "one", Model: "m", Overrides: map[string]any{"max_completion_tokens": 700.0}},
+		},
+		Files: []eval.Document{{ID: "a.md", Hash: eval.TextHash("x")}, {ID: "b.md", Hash: eval.TextHash("x")}},
+		List:  []eval.FileRun{{ID: "r1", Model: 1, FileB: 1}, {ID: "r2", FileB: 1}, {ID: "r3", Model: 1, FileB: 1}},
+	}
+	q.Settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "one"}, Kind: ratelimit.Concurrency, Max: 1}}
+	q.Settings.Prices = map[string]record.Price{"one:m": {Output: 10}, "two:m": {}}
+	var err error
+	if _, q.Plans, err = enqueue.Plan(e.ID(), e, q.Settings); err != nil {
+		t.Fatal(err)
+	}
+	made := mustEstimate(t, q)
+	want := []estimate.Part{
+		{Kind: eval.KindRuns, Judge: "three:m", Runs: 1, Calls: 1, Input: 2, Output: estimate.TokensPerListedRun},
+		{Kind: eval.KindRuns, Judge: "one:m", Runs: 2, Calls: 2, Input: 3, Output: 1400, OutputBound: 1400},
+	}
+	if diff := cmp.Diff(want, made.Parts[4:]); diff != "" {
+		t.Errorf("parts of listed runs (-want +got):\n%s", diff)
+	}
+	// Of judge a, 2 singles and no call on the two equal texts; of the runs, 2.
+	if len(made.Bounds) != 1 || made.Bounds[0].Calls != 4 || made.Bounds[0].Seconds != 4 {
+		t.Errorf("bounds: got %+v, want 4 calls one after the other", made.Bounds)
+	}
+	if made.CostUSD != nil {
+		t.Errorf("cost without the price of a model: %v, want none", *made.CostUSD)
+	}
+	q.Settings.Prices["three:m"] = record.Price{Output: 1}
+	made = mustEstimate(t, q)
+	perJudge := 2 * 2 * float64(estimate.TokensPerCriterion) * 10 / 1e6
+	if want := perJudge + (1400*10+1000*1)/1e6; made.CostUSD == nil || math.Abs(*made.CostUSD-want) > 1e-9 {
+		t.Errorf("cost: got %v, want %v", made.CostUSD, want)
+	}
+}

@@ -16,10 +16,11 @@ const promptsSampled = 200
 const BytesPerToken = 3.2
 
 // Tokens of an answer where nobody says: a winner with one to three sentences of
-// reason, and the same for each criterion of a score.
+// reason, the same for each criterion of a score, and a page or two of prose.
 const (
 	TokensPerComparison = 90
 	TokensPerCriterion  = 70
+	TokensPerListedRun  = 1000
 )
 
 // prompts is what was learnt from the prompts that were built.
@@ -42,7 +43,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 	var found prompts
 	for i := range min(n, p.Runs()) {
 		run := p.Run(spread(i, n, p.Runs()))
-		if same(q.Evaluation, run) {
+		if same(q.Evaluation, p.Kind(), run) {
 			continue
 		}
 		built, err := prompt.Build(q.Evaluation, p.Kind(), run.First, run.Second, q.Texts)
@@ -76,9 +77,13 @@ func spread(i, n, runs int) int {
 func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, bound int64) {
 	each := q.TokensOut
 	if each == 0 {
-		each = TokensPerComparison
-		if kind == eval.KindSingle {
+		switch kind {
+		case eval.KindPairwise:
+			each = TokensPerComparison
+		case eval.KindSingle:
 			each = TokensPerCriterion * len(q.Evaluation.Single.Criteria)
+		case eval.KindRuns:
+			each = TokensPerListedRun
 		}
 	}
 	most, bounded := judge.Overrides["max_completion_tokens"].(float64)
