@@ -126,6 +126,13 @@ type Failure struct {
 	Examples []results.RunRow // at most failureExamples, the first by index
 }
 
+// ListedOnly reports whether the evaluation asks nothing but listed runs: there is
+// nothing to rank then.
+func (r *Report) ListedOnly() bool {
+	plan := r.Evaluation.Plan
+	return plan.Runs != nil && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
+}
+
 // ByScore reports whether candidates are ranked by their mean scores, because
 // there are no verdicts on pairs.
 func (r *Report) ByScore() bool { return r.Verdicts == 0 && r.Scored > 0 }

@@ -1,9 +1,7 @@
 package results
 
 import (
-	"bufio"
 	"context"
-	"crypto/rand"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -13,18 +11,18 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
 
 // Names of the exported files.
 const (
-	PairwiseFile = "pairwise_results.csv"
-	SingleFile   = "single_doc_results.csv"
-	EloFile      = "elo_summary.csv"
-	RankingFile  = "ranking.csv"
-	ManifestFile = "manifest.json"
+	PairwiseFile  = "pairwise_results.csv"
+	SingleFile    = "single_doc_results.csv"
+	ResponsesFile = "responses.jsonl"
+	EloFile       = "elo_summary.csv"
+	RankingFile   = "ranking.csv"
+	ManifestFile  = "manifest.json"
 )
 
 // RankingRow is a line of ranking.csv. A number that is not defined is NaN, a
@@ -50,15 +48,42 @@ type Rankings struct {
 	Ranking []RankingRow
 }
 
-// Export writes evaluation id's files into dir, which must exist, and returns
-// their paths: the results of the kinds that the evaluation has, the rankings
-// given, and the manifest. Each file is complete under its name or not there:
-// an earlier one is replaced in one step. The same results give the same bytes.
-func Export(ctx context.Context, dir string, r Reader, id eval.ID, rankings Rankings) (paths []string, err error) {
+// Place is where files are written.
+type Place struct {
+	// Dir is the output folder, which must exist.
+	Dir string
+	// Working is the folder below which listed runs name their answers' files; by
+	// default the process's own. They do not leave it, whatever they are called and
+	// wherever symbolic links lead.
+	Working string
+	// Out names the file of the only listed run's answer, anywhere, in place of what
+	// its settings say. It is what somebody at this machine has asked for.
+	Out string
+}
+
+// Exported are the paths of what was written.
+type Exported struct {
+	Files   []string // in the output folder
+	Answers []string // of listed runs that succeeded, in the order of their list
+}
+
+// Export writes evaluation id's files: answers of listed runs where they belong,
+// and into the output folder the results of the kinds that the evaluation has, the
+// rankings given, and the manifest. Each file is complete under its name or not
+// there: an earlier one is replaced in one step. The same results give the same
+// bytes. An answer that cannot be written keeps no other file from being written;
+// the error is then an *AnswerError.
+func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Rankings) (Exported, error) {
+	var done Exported
 	e, err := r.Evaluation(ctx, id)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
+	own := newAnswers(place, e)
+	if err := own.writeAll(ctx, r, id); err != nil {
+		return done, err
+	}
+	done.Answers = own.written
 	files := []struct {
 		name   string
 		wanted bool
@@ -70,25 +95,30 @@ func Export(ctx context.Context, dir string, r Reader, id eval.ID, rankings Rank
 		{SingleFile, e.Plan.Single != nil, func(w io.Writer) error {
 			return writeCSV(w, singleHeader, r.SingleRows(ctx, id), singleCells)
 		}},
+		{ResponsesFile, e.Plan.Runs != nil, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }},
 		{EloFile, rankings.Elo != nil, func(w io.Writer) error {
 			return writeCSV(w, eloHeader, all(rankings.Elo), eloCells)
 		}},
 		{RankingFile, rankings.Ranking != nil, func(w io.Writer) error {
 			return writeCSV(w, rankingHeader, all(rankings.Ranking), rankingCells)
 		}},
-		{ManifestFile, true, func(w io.Writer) error { return writeManifest(ctx, w, r, e) }},
+		{ManifestFile, true, func(w io.Writer) error { return writeManifest(ctx, w, r, e, own.paths) }},
 	}
+	root, err := os.OpenRoot(place.Dir)
+	if err != nil {
+		return done, fmt.Errorf("output folder: %w", err)
+	}
+	defer root.Close()
 	for _, file := range files {
 		if !file.wanted {
 			continue
 		}
-		path := filepath.Join(dir, file.name)
-		if err := writeFile(path, file.write); err != nil {
-			return paths, err
+		if err := WriteFile(root, file.name, file.write); err != nil {
+			return done, errors.Join(own.failed.orNil(), err)
 		}
-		paths = append(paths, path)
+		done.Files = append(done.Files, filepath.Join(place.Dir, file.name))
 	}
-	return paths, nil
+	return done, own.failed.orNil()
 }
 
 var (
@@ -173,53 +203,4 @@ func writeCSV[T any](w io.Writer, header []string, rows iter.Seq2[T, error], cel
 	}
 	out.Flush()
 	return out.Error()
-}
-
-// writeFile puts what write writes at path, on disk and complete, or leaves path
-// as it was.
-func writeFile(path string, write func(io.Writer) error) (err error) {
-	dir, name := filepath.Split(path)
-	temporary := filepath.Join(dir, "."+name+"."+rand.Text())
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // as the umask allows: results are shared
-	if err != nil {
-		return explainFile(path, err)
-	}
-	defer func() {
-		if err != nil {
-			_ = file.Close()
-			_ = os.Remove(temporary)
-			err = explainFile(path, err)
-		}
-	}()
-	buffered := bufio.NewWriterSize(file, 1<<16)
-	if err := write(buffered); err != nil {
-		return err
-	}
-	if err := buffered.Flush(); err != nil {
-		return err
-	}
-	if err := file.Sync(); err != nil {
-		return err
-	}
-	if err := file.Close(); err != nil {
-		return err
-	}
-	if err := os.Rename(temporary, path); err != nil {
-		return err
-	}
-	// The name, too, has to reach the disk. Not every system can sync a folder.
-	if folder, err := os.Open(filepath.Clean(dir)); err == nil {
-		_ = folder.Sync()
-		_ = folder.Close()
-	}
-	return nil
-}
-
-func explainFile(path string, err error) error {
-	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, full) {
-			return fmt.Errorf("write %s: %w: make room and export again: %w", path, ErrFull, err)
-		}
-	}
-	return fmt.Errorf("write %s: %w", path, err)
 }

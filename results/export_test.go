@@ -56,12 +56,12 @@ func TestExport(t *testing.T) {
 	sink, id, rankings := exported(t)
 	dir := t.TempDir()
 	for range 2 { // the second replaces the first
-		paths, err := Export(context.Background(), dir, sink, id, rankings)
+		done, err := Export(context.Background(), Place{Dir: dir}, sink, id, rankings)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var names []string
-		for _, path := range paths {
+		for _, path := range done.Files {
 			names = append(names, filepath.Base(path))
 		}
 		want := []string{PairwiseFile, SingleFile, EloFile, RankingFile, ManifestFile}
@@ -98,7 +98,7 @@ func TestExportRoundTrip(t *testing.T) {
 	t.Parallel()
 	sink, id, _ := exported(t)
 	dir := t.TempDir()
-	if _, err := Export(context.Background(), dir, sink, id, Rankings{}); err != nil {
+	if _, err := Export(context.Background(), Place{Dir: dir}, sink, id, Rankings{}); err != nil {
 		t.Fatal(err)
 	}
 	file, err := os.Open(filepath.Join(dir, PairwiseFile))
@@ -158,10 +158,10 @@ func TestExportOfNothing(t *testing.T) {
 	ctx := context.Background()
 	sink, e := openSink(t, newPath(t))
 	dir := t.TempDir()
-	if _, err := Export(ctx, dir, sink, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
+	if _, err := Export(ctx, Place{Dir: dir}, sink, "ev-aaaaaaaaaaaa", Rankings{}); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("unknown evaluation: got %v, want ErrNoEvaluation", err)
 	}
-	if _, err := Export(ctx, dir, sink, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
+	if _, err := Export(ctx, Place{Dir: dir}, sink, e.ID, Rankings{Elo: []EloRow{}}); err != nil {
 		t.Fatal(err)
 	}
 	raw, err := os.ReadFile(filepath.Join(dir, ManifestFile))
@@ -181,7 +181,12 @@ func TestExportLeavesNothingHalfDone(t *testing.T) {
 		t.Fatal(err)
 	}
 	broken := errors.New("no more rows")
-	err := writeFile(path, func(w io.Writer) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	err = WriteFile(root, "x.csv", func(w io.Writer) error {
 		if _, err := w.Write(bytes.Repeat([]byte("x"), 1<<20)); err != nil {
 			return err
 		}
@@ -207,7 +212,7 @@ func TestManifestHasTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := writeManifest(ctx, &out, sink, e); err != nil {
+	if err := writeManifest(ctx, &out, sink, e, nil); err != nil {
 		t.Fatal(err)
 	}
 	var manifest struct {

@@ -68,6 +68,7 @@ type manifestUsage struct {
 
 type manifestRun struct {
 	ID         string   `json:"id"`
+	RunID      string   `json:"run_id,omitempty"` // a listed run's own
 	Status     string   `json:"status"`
 	Class      string   `json:"class,omitempty"`
 	Error      string   `json:"error,omitempty"`
@@ -79,14 +80,16 @@ type manifestRun struct {
 	Trial      int      `json:"trial"`
 	Generation int      `json:"generation"`
 	Attempts   int      `json:"attempts"`
+	Path       string   `json:"path,omitempty"` // of a listed run's answer
 	Started    *string  `json:"started_at"`
 	Ended      *string  `json:"ended_at"`
 	manifestUsage
 }
 
 // writeManifest writes the head as one object, opened up so that the runs, of
-// which there may be millions, follow one on a line.
-func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation) error {
+// which there may be millions, follow one on a line. paths are those of answers, by
+// RunID.Short.
+func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, paths map[string]string) error {
 	head, err := manifest(ctx, r, e)
 	if err != nil {
 		return err
@@ -104,7 +107,9 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation) err
 		if err != nil {
 			return err
 		}
-		raw, err := json.Marshal(runOf(row))
+		run := runOf(row)
+		run.Path = paths[run.ID]
+		raw, err := json.Marshal(run)
 		if err != nil {
 			return err
 		}
@@ -152,7 +157,7 @@ func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error)
 
 func runOf(r RunRow) manifestRun {
 	return manifestRun{
-		ID: shortID(r.Phase, r.Index), Status: r.State, Class: string(r.Class), Error: r.Error,
+		ID: shortID(r.Phase, r.Index), RunID: r.Name, Status: r.State, Class: string(r.Class), Error: r.Error,
 		Judge: r.Judge, Model: r.Model, AnsweredBy: r.AnsweredBy, Item: r.Item, Documents: r.Documents,
 		Trial: r.Trial, Generation: r.Generation, Attempts: r.Attempts,
 		Started: optionalTime(r.Started), Ended: optionalTime(r.Ended), manifestUsage: usageOf(r.Used),

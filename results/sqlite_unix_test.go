@@ -84,12 +84,14 @@ func writeLimited() error {
 	}
 	target := filepath.Join(filepath.Dir(path), "ranking.csv")
 	long := []RankingRow{{Candidate: strings.Repeat("x", 300_000)}}
-	_, err = Export(ctx, filepath.Dir(path), sink, e.ID, Rankings{Ranking: long})
+	_, err = Export(ctx, Place{Dir: filepath.Dir(path)}, sink, e.ID, Rankings{Ranking: long})
 	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), target) {
 		return unexpected("export", err, "ErrFull naming the file")
 	}
-	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*ranking*")); len(left) != 0 {
-		return fmt.Errorf("the failed export left %v", left)
+	for _, pattern := range []string{"*ranking*", ".evalfleet-*"} {
+		if left, _ := filepath.Glob(filepath.Join(filepath.Dir(path), pattern)); len(left) != 0 {
+			return fmt.Errorf("the failed export left %v", left)
+		}
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &unlimited); err != nil {
 		return err
@@ -151,7 +153,7 @@ func readAsNobody() error {
 	if rows, err := collect(reader.PairwiseRows(ctx, e.ID)); len(rows) != 5 || err != nil {
 		return unexpected("reading", err, "5 rows")
 	}
-	if _, err := Export(ctx, filepath.Dir(path), reader, e.ID, Rankings{}); err == nil || !strings.Contains(err.Error(), PairwiseFile) {
+	if _, err := Export(ctx, Place{Dir: filepath.Dir(path)}, reader, e.ID, Rankings{}); err == nil || !strings.Contains(err.Error(), PairwiseFile) {
 		return unexpected("export", err, PairwiseFile+" cannot be written")
 	}
 	return nil

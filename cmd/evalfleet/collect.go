@@ -55,6 +55,7 @@ type drain struct {
 	retry   func(enqueue.Recorded) bool // failed runs that a submission makes again; nil: none
 	again   string                      // the command that submits the evaluation once more
 	dir     string                      // of the output folder; empty: each evaluation's default one
+	out     string                      // as in job
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger

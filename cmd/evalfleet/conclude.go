@@ -1,11 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/report"
@@ -23,36 +26,58 @@ const (
 
 // conclusion is what is done when an evaluation's results are complete.
 type conclusion struct {
-	reader results.Reader
-	id     eval.ID
-	dir    string
-	failOn failOn
-	stdout io.Writer
+	reader  results.Reader
+	id      eval.ID
+	place   results.Place
+	failOn  failOn
+	again   string // the command that writes the files once more, and asks nothing again
+	stdout  io.Writer
+	console io.Writer
 }
 
-// conclude ranks, writes every file of the output folder, prints the ranking,
-// and fails when runs did.
+// conclude ranks, writes every file, prints the ranking and the files' paths, and
+// fails when runs did. Of an evaluation of listed runs alone, stdout has the paths
+// of the answers and nothing else.
 func conclude(ctx context.Context, c conclusion) error {
 	r, err := report.Build(ctx, c.reader, c.id, report.Options{})
 	if err != nil {
 		return err
 	}
-	paths, err := results.Export(ctx, c.dir, c.reader, c.id, r.Rankings())
+	done, unwritten := results.Export(ctx, c.place, c.reader, c.id, r.Rankings())
+	unwritten = exportError(unwritten, c.again)
+	if codeOf(unwritten) == exitUnreachable {
+		return unwritten
+	}
+	page, err := writeReport(c.place.Dir, r)
 	if err != nil {
-		return withCode(exitUnreachable, err)
-	}
-	page := filepath.Join(c.dir, reportFile)
-	if err := writeReport(page, r); err != nil {
-		return withCode(exitUnreachable, err)
-	}
-	if err := r.WriteText(c.stdout, report.TextOptions{}); err != nil {
 		return err
 	}
-	fmt.Fprintln(c.stdout)
-	for _, path := range append(paths, page) {
+	text := c.stdout
+	if r.ListedOnly() {
+		text = c.console
+	}
+	if err := r.WriteText(text, report.TextOptions{}); err != nil {
+		return err
+	}
+	fmt.Fprintf(text, "\n%s\n", strings.Join(append(done.Files, page), "\n"))
+	for _, path := range done.Answers {
 		fmt.Fprintln(c.stdout, path)
 	}
-	return failedRuns(r.Phases, c.failOn)
+	return cmp.Or(unwritten, failedRuns(r.Phases, c.failOn))
+}
+
+// exportError is what files come to that could not be written. The results are safe
+// in the sink; an answer may only need another place.
+func exportError(err error, again string) error {
+	if err == nil {
+		return nil
+	}
+	code := exitUnreachable
+	var unwritten *results.AnswerError
+	if errors.As(err, &unwritten) {
+		code = folderCode(err)
+	}
+	return withCode(code, fmt.Errorf("%w\nthe results are safe; once this is mended, write the files with: %s", err, again))
 }
 
 // failedRuns is the error that failed runs amount to, if any.
@@ -68,26 +93,15 @@ func failedRuns(phases []results.PhaseCounts, on failOn) error {
 	return withCode(exitRunsFailed, fmt.Errorf("%d of %d runs failed", failed, ended))
 }
 
-// writeReport replaces the page in one step.
-func writeReport(path string, r *report.Report) error {
-	file, err := os.CreateTemp(filepath.Dir(path), ".report-*")
+// writeReport writes the page into an output folder and returns its path.
+func writeReport(dir string, r *report.Report) (path string, err error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return fmt.Errorf("write report: %w", err)
+		return "", withCode(folderCode(err), fmt.Errorf("write report: %w", err))
 	}
-	defer os.Remove(file.Name())
-	if err := r.WriteHTML(file); err != nil {
-		_ = file.Close()
-		return fmt.Errorf("write report: %w", err)
+	defer root.Close()
+	if err := results.WriteFile(root, reportFile, r.WriteHTML); err != nil {
+		return "", withCode(exitUnreachable, err)
 	}
-	if err := file.Chmod(0o644); err != nil {
-		_ = file.Close()
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := file.Close(); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	if err := os.Rename(file.Name(), path); err != nil {
-		return fmt.Errorf("write report: %w", err)
-	}
-	return nil
+	return filepath.Join(dir, reportFile), nil
 }

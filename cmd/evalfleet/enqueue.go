@@ -210,7 +210,7 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	}
 	defer out.Close()
 	defer sink.Close()
-	return conclude(ctx, conclusion{reader: sink, id: id, dir: out.dir, failOn: on, stdout: d.stdout})
+	return conclude(ctx, conclusion{reader: sink, id: id, place: results.Place{Dir: out.dir, Out: d.out}, failOn: on, again: d.again, stdout: d.stdout, console: d.console})
 }
 
 // openDrain connects to the fleet's Redis.

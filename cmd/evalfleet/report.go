@@ -73,13 +73,15 @@ func (p *process) report(c *cli.Context, argument string) error {
 	}
 	var paths []string
 	if slices.Contains(formats, formatCSV) {
-		if paths, err = results.Export(c.Context, dir, reader, id, r.Rankings()); err != nil {
-			return err
+		done, err := results.Export(c.Context, results.Place{Dir: dir}, reader, id, r.Rankings())
+		if err != nil {
+			return exportError(err, p.again(c))
 		}
+		paths = append(done.Files, done.Answers...)
 	}
 	if slices.Contains(formats, formatHTML) {
-		page := filepath.Join(dir, reportFile)
-		if err := writeReport(page, r); err != nil {
+		page, err := writeReport(dir, r)
+		if err != nil {
 			return err
 		}
 		paths = append(paths, page)

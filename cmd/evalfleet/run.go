@@ -93,6 +93,7 @@ type job struct {
 	redisURL   string // empty: an embedded one
 	namespace  string
 	dir        string // output folder
+	out        string // file of the only listed run's answer, as --out names it; empty: as its settings say
 	sinkURL    string // empty: results.db in the folder
 	how        work
 	env        config.Lookup
@@ -196,7 +197,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		return cancelled
 	}
 	return cmp.Or(cancelled, conclude(context.WithoutCancel(ctx), conclusion{
-		reader: sink, id: id, dir: j.dir, failOn: j.failOn, stdout: j.stdout,
+		reader: sink, id: id, place: results.Place{Dir: j.dir, Out: j.out}, failOn: j.failOn, again: j.resumeWith, stdout: j.stdout, console: j.console,
 	}))
 }
 

@@ -1,0 +1,178 @@
+package results
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// AnswerError are the answers that could not be written each into its file. They
+// are in the sink and in ResponsesFile all the same.
+type AnswerError struct {
+	Runs []string // the runs' own ids
+	err  error    // why not, of the first few
+}
+
+func (e *AnswerError) Error() string {
+	more := ""
+	if n := len(e.Runs) - shownProblems; n > 0 {
+		more = fmt.Sprintf("\nand %d more", n)
+	}
+	return e.err.Error() + more
+}
+
+func (e *AnswerError) Unwrap() error { return e.err }
+
+// orNil is nil where there are none.
+func (e *AnswerError) orNil() error {
+	if len(e.Runs) == 0 {
+		return nil
+	}
+	return e
+}
+
+// shownProblems is how many answers that could not be written are told of.
+const shownProblems = 5
+
+// answers writes each listed run's answer into a file of its own.
+type answers struct {
+	place Place
+	runs  *eval.Runs
+	outs  map[string]string // patterns, by the runs' own ids
+
+	paths   map[string]string // of those written, by RunID.Short
+	written []string          // in the order of the list
+	of      map[string]string // the run whose answer is at a path
+	failed  AnswerError
+}
+
+func newAnswers(place Place, e Evaluation) *answers {
+	return &answers{place: place, runs: e.Plan.Runs, outs: e.Settings.Outs, paths: map[string]string{}, of: map[string]string{}}
+}
+
+// writeAll writes every answer that it can. Its error is that of the reader; those
+// of the files are in failed.
+func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
+	for row, err := range r.Responses(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if row.State != eval.StateSucceeded.String() {
+			continue
+		}
+		path, err := a.write(row)
+		if err != nil {
+			a.failed.Runs = append(a.failed.Runs, row.Name)
+			if len(a.failed.Runs) <= shownProblems {
+				a.failed.err = errors.Join(a.failed.err, fmt.Errorf("answer of run %s: %w", row.Name, err))
+			}
+			continue
+		}
+		a.paths[shortID(row.Phase, row.Index)] = path
+		a.written = append(a.written, path)
+	}
+	return nil
+}
+
+// write puts one answer into its file and returns the file's path.
+func (a *answers) write(row RunRow) (path string, err error) {
+	folder, name := a.at(row)
+	path = filepath.Join(folder, name)
+	if other, taken := a.of[path]; taken {
+		return "", fmt.Errorf("%s has the answer of run %s: give each its own out", path, other)
+	}
+	folder = cmp.Or(folder, ".")
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		return "", explainFile(path, err)
+	}
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return "", explainFile(path, err)
+	}
+	defer root.Close()
+	err = WriteFile(root, name, func(w io.Writer) error {
+		_, err := io.WriteString(w, row.Answer)
+		return err
+	})
+	if err != nil {
+		return "", err
+	}
+	a.of[path] = row.Name
+	return path, nil
+}
+
+// at is where a run's answer goes: below which folder, which it does not leave,
+// and under which name there.
+func (a *answers) at(row RunRow) (folder, name string) {
+	pattern := a.outs[row.Name]
+	switch {
+	case a.place.Out != "":
+		return filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), row.Index)))
+	case pattern != "":
+		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, row.Index))
+	default:
+		return a.place.Dir, a.runs.Output("", row.Index)
+	}
+}
+
+// response is a line of responses.jsonl.
+type response struct {
+	RunID      string  `json:"run_id"` // the run's own
+	ID         string  `json:"id"`
+	Status     string  `json:"status"`
+	Class      string  `json:"class,omitempty"`
+	Error      string  `json:"error,omitempty"`
+	Provider   string  `json:"provider"` // asked, likewise the model
+	Model      string  `json:"model"`
+	AnsweredBy string  `json:"answered_by,omitempty"` // provider:model
+	FileA      string  `json:"file_a"`
+	FileB      string  `json:"file_b"`
+	Answer     *string `json:"answer"` // null: it has none
+	Finish     string  `json:"finish,omitempty"`
+	Path       string  `json:"path,omitempty"` // of the answer's own file
+	Generation int     `json:"generation"`
+	Attempts   int     `json:"attempts"`
+	Started    *string `json:"started_at"`
+	Ended      *string `json:"ended_at"`
+	manifestUsage
+}
+
+// writeResponses writes a line for every listed run that has ended, in the order
+// of the list. paths are those of answers by RunID.Short.
+func writeResponses(ctx context.Context, w io.Writer, r Reader, id eval.ID, paths map[string]string) error {
+	lines := json.NewEncoder(w)
+	lines.SetEscapeHTML(false) // answers are to be read
+	for row, err := range r.Responses(ctx, id) {
+		if err != nil {
+			return err
+		}
+		if err := lines.Encode(responseOf(row, paths)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func responseOf(row RunRow, paths map[string]string) response {
+	short := shortID(row.Phase, row.Index)
+	provider, model, _ := strings.Cut(row.Model, ":")
+	instructions, input := pair(row.Documents)
+	line := response{
+		RunID: row.Name, ID: short, Status: row.State, Class: string(row.Class), Error: row.Error,
+		Provider: provider, Model: model, AnsweredBy: row.AnsweredBy, FileA: instructions, FileB: input,
+		Finish: row.Finish, Path: paths[short], Generation: row.Generation, Attempts: row.Attempts,
+		Started: optionalTime(row.Started), Ended: optionalTime(row.Ended), manifestUsage: usageOf(row.Used),
+	}
+	if row.State == eval.StateSucceeded.String() {
+		line.Answer = &row.Answer
+	}
+	return line
+}

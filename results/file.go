@@ -1,0 +1,71 @@
+package results
+
+import (
+	"bufio"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// WriteFile puts what write writes at name below root, on disk and complete, or
+// leaves what is there as it was. Folders on the way are made. The error names the
+// path; ErrFull when there is no room.
+func WriteFile(root *os.Root, name string, write func(io.Writer) error) error {
+	if err := writeFile(root, name, write); err != nil {
+		return explainFile(filepath.Join(root.Name(), name), err)
+	}
+	return nil
+}
+
+func writeFile(root *os.Root, name string, write func(io.Writer) error) (err error) {
+	dir := filepath.Dir(name)
+	if err := root.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	temporary := filepath.Join(dir, ".evalfleet-"+rand.Text())
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // as the umask allows: results are shared
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = file.Close()
+			_ = root.Remove(temporary)
+		}
+	}()
+	buffered := bufio.NewWriterSize(file, 1<<16)
+	if err := write(buffered); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := file.Close(); err != nil {
+		return err
+	}
+	if err := root.Rename(temporary, name); err != nil {
+		return err
+	}
+	// The name, too, has to reach the disk. Not every system can sync a folder.
+	if folder, err := root.Open(dir); err == nil {
+		_ = folder.Sync()
+		_ = folder.Close()
+	}
+	return nil
+}
+
+func explainFile(path string, err error) error {
+	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
+		if errors.Is(err, full) {
+			return fmt.Errorf("write %s: %w: make room and export again: %w", path, ErrFull, err)
+		}
+	}
+	return fmt.Errorf("write %s: %w", path, err)
+}
