@@ -17,6 +17,7 @@ type concurrency struct {
 	leaseAt  place
 	hold     bool         // abandoned_calls: hold
 	free     place        // abandoned_calls: free, where it was written
+	retry    *value       // its retry block
 	scopes   []scopePlace // every provider, model and group that is named
 }
 
@@ -72,7 +73,7 @@ func (y *yamlFile) concurrency(v value) concurrency {
 				c.free = v.place
 			}
 		},
-		"retry": y.later,
+		"retry": func(v value) { c.retry = &v },
 	})
 	if !enabled {
 		c.max = bound{1, enabledAt}

@@ -94,7 +94,7 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 // read takes the file's keys. Those that refer to others are kept until all are
 // known.
 func (s *draft) read(y *yamlFile, root value) {
-	var documents, judges, pairwise *value
+	var documents, judges, pairwise, retry *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
@@ -106,7 +106,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"pairwise":    keep(&pairwise),
 		"json":        func(v value) { s.asked.JSON = y.jsonMode(v) },
 		"concurrency": func(v value) { s.own = y.concurrency(v) },
-		"retry":       func(v value) { y.retry(v, &s.settings.Retry) },
+		"retry":       keep(&retry),
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":   func(v value) { s.ownProviders(y, v) },
 		"grounding":   func(v value) { s.searches = y.required(v) },
@@ -127,6 +127,7 @@ func (s *draft) read(y *yamlFile, root value) {
 
 		"enforce_web_search": y.later,
 	})
+	y.retries(s.own.retry, retry, &s.settings.Retry)
 	if s.own.lease > 0 && s.options.ForFleet {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}

@@ -56,13 +56,15 @@ func LoadFleet(path string) (*Fleet, error) {
 		return nil, found.problems
 	}
 	var c concurrency
+	var retry *value
 	y.mapping(root, keys{
 		"providers":   func(v value) { y.providers(v, fleet.Providers, true) },
 		"concurrency": func(v value) { c = y.concurrency(v) },
-		"retry":       func(v value) { y.retry(v, &fleet.Retry) },
+		"retry":       func(v value) { retry = &v },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
 		"sink":        y.later,
 	})
+	y.retries(c.retry, retry, &fleet.Retry)
 	found.knownScopes(c, fleet.Providers)
 	if err := found.err(); err != nil {
 		return nil, err

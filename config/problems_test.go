@@ -93,9 +93,12 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:61: concurrency.groups.g.day_resets: \"Local\" is no time zone; want an IANA name, for example \"UTC\" or \"America/Los_Angeles\""},
 		{"jitter of days", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 2, jitter: 48h}}}\n", nil,
 			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: limit provider/simulator/requests/1m0s: jitter 48h0m0s is not between 0 and 1h"},
-		{"later retry", minimal + "retry: {max_retries: 5, jitter: full}\n", nil,
-			later("4:9: retry.max_retries") + "\n" +
-				"eval.yaml:4:33: retry.jitter: jitter: full is not available in this version; give a time, for example 500ms"},
+		{"retry in two languages", minimal + "retry: {max_retries: 5,\n  max_attempts: 5, max_delay_ms: 1s, jitter: half}\n", nil,
+			"eval.yaml:5:3: retry.max_attempts: the same is set in line 4; leave one of them out\n" +
+				"eval.yaml:5:34: retry.max_delay_ms: \"1s\" stands here; want a whole number, at least 0\n" +
+				"eval.yaml:5:46: retry.jitter: \"half\" stands here; want a time with its unit, for example 1.5s"},
+		{"retry under concurrency", minimal + "concurrency: {retry: {max_retries: 0}}\n", nil,
+			"eval.yaml:4:36: concurrency.retry.max_retries: \"0\" stands here; want a whole number, at least 1"},
 		{"unknown dialect", minimal + "providers: {x: {dialect: mesages, base_url: \"http://x/v1\"}}\n", nil,
 			"eval.yaml:4:26: providers.x.dialect: \"mesages\" stands here; want chat, responses, messages, generate, ollama"},
 

@@ -8,23 +8,48 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// retry reads a retry block over what already holds.
+// retry reads a retry block over what already holds. Each setting has two names:
+// those of the bounded-concurrency specification, and those of file runs, whose
+// delays are milliseconds.
 func (y *yamlFile) retry(v value, r *record.Retry) {
-	y.mapping(v, keys{
-		"max_attempts":  func(v value) { r.MaxAttempts = y.integer(v, 1, math.MaxInt32) },
-		"initial_delay": func(v value) { r.InitialDelay = y.duration(v, 0) },
-		"max_delay":     func(v value) { r.MaxDelay = y.duration(v, 0) },
-		"jitter": func(v value) {
-			if word, _ := scalar(v.node); word == "full" || word == "none" {
-				y.refuse(v.place, "give a time, for example 500ms", "jitter: %s is not available in this version", word)
+	first := map[any]value{} // by what it sets
+	once := func(what any, read func(value)) func(value) {
+		return func(v value) {
+			if before, ok := first[what]; ok {
+				y.refuse(v.key, "leave one of them out", "the same is set in line %d", before.key.line)
 				return
 			}
-			r.Jitter = y.duration(v, 0)
+			first[what] = v
+			read(v)
+		}
+	}
+	calls := func(v value) { r.MaxAttempts = y.integer(v, 1, math.MaxInt32) }
+	y.mapping(v, keys{
+		"max_attempts":  once(&r.MaxAttempts, calls),
+		"max_retries":   once(&r.MaxAttempts, calls),
+		"initial_delay": once(&r.InitialDelay, func(v value) { r.InitialDelay = y.duration(v, 0) }),
+		"base_delay_ms": once(&r.InitialDelay, func(v value) { r.InitialDelay = y.milliseconds(v) }),
+		"max_delay":     once(&r.MaxDelay, func(v value) { r.MaxDelay = y.duration(v, 0) }),
+		"max_delay_ms":  once(&r.MaxDelay, func(v value) { r.MaxDelay = y.milliseconds(v) }),
+		"jitter": func(v value) {
+			switch word, _ := scalar(v.node); word {
+			case "full", "none":
+				r.Jitter, r.FullJitter = 0, word == "full"
+			default:
+				r.Jitter, r.FullJitter = y.duration(v, 0), false
+			}
 		},
-		"max_retries":   y.later,
-		"base_delay_ms": y.later,
-		"max_delay_ms":  y.later,
 	})
+}
+
+// retries reads the retry blocks of a file, the one under concurrency first: the
+// other is stronger.
+func (y *yamlFile) retries(weak, strong *value, r *record.Retry) {
+	for _, v := range []*value{weak, strong} {
+		if v != nil {
+			y.retry(*v, r)
+		}
+	}
 }
 
 // retryFromEnv lays the variables of the bounded-concurrency specification over

@@ -106,6 +106,11 @@ func (y *yamlFile) duration(v value, low time.Duration) time.Duration {
 	return low
 }
 
+// milliseconds reads a length of time given as a whole number of milliseconds.
+func (y *yamlFile) milliseconds(v value) time.Duration {
+	return time.Duration(y.integer(v, 0, math.MaxInt32)) * time.Millisecond
+}
+
 // seconds reads a length of time given as a number of seconds, above 0.
 func (y *yamlFile) seconds(v value) time.Duration {
 	if f, ok := number(v.node); ok {

@@ -56,7 +56,11 @@ func (r *Report) settings() []setting {
 	if how.Hold {
 		add("abandoned calls", "held until they must have ended")
 	}
-	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, how.Retry.Jitter)
+	jitter := how.Retry.Jitter.String()
+	if how.Retry.FullJitter {
+		jitter = "full"
+	}
+	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
 	for _, j := range plan.Judges {
 		add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
 	}

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -72,7 +70,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	}
 	delay := failed.RetryAfter
 	if r.failures() > 0 {
-		delay = max(delay, backoff(retry, r.failures(), rand.Float64()))
+		delay = max(delay, retry.Delay(r.failures(), rand.Float64()))
 	}
 	e := s.event(EventRetry)
 	e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, delay.Seconds()
@@ -83,14 +81,3 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 // failures is how many calls failed. Those that were answered, with a verdict
 // or without, are no reason to give up.
 func (r *run) failures() int { return r.progress.Attempts - r.progress.Answers }
-
-// backoff is the delay after the n-th call: min(initial·2^(n−1) + random·jitter,
-// max), random in [0, 1).
-func backoff(retry record.Retry, n int, random float64) time.Duration {
-	delay := retry.InitialDelay
-	for i := 1; i < n && delay < retry.MaxDelay; i++ {
-		delay *= 2
-	}
-	delay += time.Duration(random * float64(retry.Jitter))
-	return min(delay, retry.MaxDelay)
-}

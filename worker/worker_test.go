@@ -369,20 +369,3 @@ func TestNothingIsLostOrMadeTwiceWhenRedisRestarts(t *testing.T) {
 		t.Errorf("%d calls for %d runs: more than those in flight were made again", calls, b.runs)
 	}
 }
-
-func TestBackoff(t *testing.T) {
-	t.Parallel()
-	retry := record.Retry{InitialDelay: time.Second, MaxDelay: 10 * time.Second, Jitter: 500 * time.Millisecond}
-	for _, tt := range []struct {
-		n      int
-		random float64
-		want   time.Duration
-	}{
-		{1, 0, time.Second}, {1, 0.5, 1250 * time.Millisecond}, {2, 0, 2 * time.Second}, {4, 0, 8 * time.Second},
-		{5, 0, 10 * time.Second}, {5, 0.99, 10 * time.Second}, {60, 0, 10 * time.Second},
-	} {
-		if got := backoff(retry, tt.n, tt.random); got != tt.want {
-			t.Errorf("backoff after %d calls, random %.2f = %s, want %s", tt.n, tt.random, got, tt.want)
-		}
-	}
-}

@@ -88,13 +88,29 @@ func (s Settings) Budget() int64 {
 	return 0
 }
 
-// Retry says when a failed call is made again and how long to wait before:
-// min(InitialDelay·2^(n−1) + random(0, Jitter), MaxDelay) after the n-th call.
+// Retry says when a failed call is made again and how long to wait before.
 type Retry struct {
 	MaxAttempts  int           `json:"max_attempts"`  // calls in all; default 3
 	InitialDelay time.Duration `json:"initial_delay"` // default 1 s
 	MaxDelay     time.Duration `json:"max_delay"`     // default 60 s
 	Jitter       time.Duration `json:"jitter"`        // default 500 ms
+	// FullJitter has the wait lie anywhere between nothing and the delay, instead of
+	// up to Jitter above it.
+	FullJitter bool `json:"full_jitter,omitempty"`
+}
+
+// Delay is the wait after the n-th call: min(InitialDelay·2^(n−1) + random·Jitter,
+// MaxDelay), or with FullJitter random·min(InitialDelay·2^(n−1), MaxDelay). random
+// is in [0, 1).
+func (r Retry) Delay(n int, random float64) time.Duration {
+	delay := r.InitialDelay
+	for i := 1; i < n && delay < r.MaxDelay; i++ {
+		delay += min(delay, r.MaxDelay-delay)
+	}
+	if r.FullJitter {
+		return time.Duration(random * float64(min(delay, r.MaxDelay)))
+	}
+	return min(delay+time.Duration(random*float64(r.Jitter)), r.MaxDelay)
 }
 
 // DefaultRetry is what holds where nothing else is said.
