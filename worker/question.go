@@ -27,7 +27,7 @@ func (r *run) question(ctx context.Context) (question, error) {
 	if err != nil {
 		return question{}, err
 	}
-	built, err := prompt.Build(asked, r.task.Kind, r.place.First, r.place.Second, texts)
+	built, err := prompt.Build(asked, r.task.Kind, prompt.About{First: r.place.First, Second: r.place.Second}, texts)
 	if err != nil {
 		return question{}, &gaveUp{class: providers.BadRequest, message: err.Error()}
 	}

@@ -105,7 +105,7 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 // writePrompt writes one run's prompt and the settings that go with it.
 func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	e := s.Evaluation
-	built, err := prompt.Build(e, run.kind, run.First, run.Second, s.Texts)
+	built, err := prompt.Build(e, run.kind, prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, s.Texts)
 	if err != nil {
 		return err
 	}

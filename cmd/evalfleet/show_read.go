@@ -267,7 +267,7 @@ func (f *runSource) prompt(ctx context.Context, run *shownRun) error {
 		}
 		texts[d.Hash] = read[d.Hash]
 	}
-	built, err := prompt.Build(f.asked, run.Kind, f.place.First, f.place.Second, texts)
+	built, err := prompt.Build(f.asked, run.Kind, prompt.About{First: f.place.First, Second: f.place.Second, Judge: f.place.Judge, Dimensions: []int{f.place.Dimension}}, texts)
 	if err != nil {
 		return nil //nolint:nilerr // the run's own outcome says so
 	}

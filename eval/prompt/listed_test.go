@@ -32,7 +32,7 @@ func TestListedRunsAreSentAsTheyAre(t *testing.T) {
 			for _, text := range []string{test.instructions, test.input} {
 				texts[eval.TextHash(text)] = text
 			}
-			got, err := prompt.Build(e, eval.KindRuns, 1, 0, texts)
+			got, err := prompt.Build(e, eval.KindRuns, prompt.About{First: 1, Second: 0}, texts)
 			if err != nil {
 				t.Fatal(err)
 			}

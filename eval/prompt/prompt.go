@@ -32,25 +32,35 @@ type Prompt struct {
 	SchemaName string // letters and underscores
 }
 
-// Build makes the prompt of a run of the given kind. first and second are
-// positions in e.Shown(kind), first the one shown first; second is -1 for
-// eval.KindSingle. texts are the documents' texts by eval.Document.Hash. A listed
-// run (eval.KindRuns) is no question of ours: see [Listed].
+// About is what of an evaluation a prompt is about.
+type About struct {
+	First  int // position in e.Shown(kind) of what is shown first, or alone
+	Second int // likewise; -1 where one document is shown
+	// Of a panel: the agent's position in e.Panel.Agents, and those of the dimensions
+	// that it is asked for, at least one.
+	Judge      int
+	Dimensions []int
+}
+
+// Build makes the prompt of a run of the given kind. texts are the documents' texts
+// by eval.Document.Hash. A listed run (eval.KindRuns) is no question of ours: see
+// [Listed].
 //
 // The same arguments always make the same prompt. Everything before the second
-// document is the same for all runs that show the same first document, so that
-// providers can reuse what they computed for it.
-func Build(e *eval.Evaluation, kind eval.Kind, first, second int, texts map[string]string) (Prompt, error) {
+// document, or before the dimensions of a panel, is the same for all runs that show
+// the same first document (to the same agent), so that providers can reuse what they
+// computed for it.
+func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]string) (Prompt, error) {
 	if kind == eval.KindRuns {
-		return Listed(e.Runs.Files[first], e.Runs.Files[second], texts)
+		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts)
 	}
 	template, err := parsed(kind, templateOf(e, kind))
 	if err != nil {
 		return Prompt{}, err
 	}
-	shown := []eval.Document{e.Documents[first]}
+	shown := []eval.Document{e.Documents[about.First]}
 	if kind == eval.KindPairwise {
-		shown = append(shown, e.Documents[second])
+		shown = append(shown, e.Documents[about.Second])
 	}
 	question := e.Items[shown[0].Item].Question
 	data := []string{question}
@@ -71,9 +81,18 @@ func Build(e *eval.Evaluation, kind eval.Kind, first, second int, texts map[stri
 	case eval.KindSingle:
 		answer = singleAnswer(e.Single)
 		values["criteria"] = criteriaList(e.Single.Criteria)
-		values["scale"] = fmt.Sprintf("%d (worst) to %d (best)", e.Single.Scale.Min, e.Single.Scale.Max)
+		values["scale"] = scaleWords(e.Single.Scale)
 	case eval.KindPairwise:
 		answer = pairwiseAnswer(shown[0].ID, shown[1].ID, e.Pairwise.Ties)
+	case eval.KindPanel:
+		dimensions := make([]eval.Dimension, len(about.Dimensions))
+		for i, d := range about.Dimensions {
+			dimensions[i] = e.Panel.Dimensions[d]
+		}
+		answer = panelAnswer(dimensions, e.Panel.Scale)
+		values["agent"] = agentWords(e.Panel.Agents[about.Judge])
+		values["dimensions"] = dimensionsList(dimensions)
+		values["scale"] = scaleWords(e.Panel.Scale)
 	}
 	blocks := make([]string, len(shown))
 	for i, d := range shown {
@@ -116,10 +135,17 @@ func templateOf(e *eval.Evaluation, kind eval.Kind) string {
 func criteriaList(criteria []eval.Criterion) string {
 	lines := make([]string, len(criteria))
 	for i, c := range criteria {
-		lines[i] = "- " + c.Name
-		if c.Description != "" {
-			lines[i] += ": " + strings.ReplaceAll(strings.TrimSpace(c.Description), "\n", "\n  ")
-		}
+		lines[i] = described(c.Name, c.Description)
 	}
 	return strings.Join(lines, "\n")
 }
+
+// described is a line of a list: a name and what it means.
+func described(name, description string) string {
+	if description == "" {
+		return "- " + name
+	}
+	return "- " + name + ": " + strings.ReplaceAll(strings.TrimSpace(description), "\n", "\n  ")
+}
+
+func scaleWords(s eval.Scale) string { return fmt.Sprintf("%d (worst) to %d (best)", s.Min, s.Max) }

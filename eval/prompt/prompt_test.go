@@ -41,7 +41,7 @@ func answers(texts ...string) (*eval.Evaluation, map[string]string) {
 
 func mustBuild(t testing.TB, e *eval.Evaluation, kind eval.Kind, first, second int, texts map[string]string) prompt.Prompt {
 	t.Helper()
-	built, err := prompt.Build(e, kind, first, second, texts)
+	built, err := prompt.Build(e, kind, prompt.About{First: first, Second: second}, texts)
 	if err != nil {
 		t.Fatalf("Build: %v", err)
 	}
@@ -76,20 +76,26 @@ func TestPrompts(t *testing.T) {
 			e, texts := answers(first, second)
 			kind, one, two := change(e)
 			got := transcript(mustBuild(t, e, kind, one, two, texts))
-			file := "testdata/" + name + ".golden"
-			if *update {
-				if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if diff := cmp.Diff(string(want), got); diff != "" {
-				t.Errorf("prompt (-want +got):\n%s", diff)
-			}
+			wantGolden(t, name, got)
 		})
+	}
+}
+
+// wantGolden compares a prompt with the file that has its name.
+func wantGolden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name + ".golden"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("prompt (-want +got):\n%s", diff)
 	}
 }
 
@@ -274,7 +280,7 @@ func TestBuildRefuses(t *testing.T) {
 			t.Parallel()
 			e, texts := answers("one", "two")
 			test.change(e, texts)
-			_, err := prompt.Build(e, eval.KindPairwise, 0, 1, texts)
+			_, err := prompt.Build(e, eval.KindPairwise, prompt.About{First: 0, Second: 1}, texts)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("Build: %v, want an error with %q", err, test.want)
 			}
@@ -300,7 +306,7 @@ func FuzzDocumentsStandUnchanged(f *testing.F) {
 	f.Fuzz(func(t *testing.T, first, second, id, question string) {
 		e, texts := answers(first, second)
 		e.Documents[0].ID, e.Items[0].Question = id, question
-		built, err := prompt.Build(e, eval.KindPairwise, 0, 1, texts)
+		built, err := prompt.Build(e, eval.KindPairwise, prompt.About{First: 0, Second: 1}, texts)
 		if err != nil {
 			return
 		}

@@ -17,6 +17,8 @@ var (
 	pairwiseTemplate string
 	//go:embed single.md
 	singleTemplate string
+	//go:embed panel.md
+	panelTemplate string
 )
 
 // DefaultTemplate is the text of the built-in template of a kind. Placeholders
@@ -26,13 +28,18 @@ var (
 //	[[question]]       the item's question, fenced
 //	[[answer_format]]  the wanted answer and its schema; the end of the prompt where it is left out
 //	[[criteria]]       single: the criteria with their descriptions, as a list
-//	[[scale]]          single: "1 (worst) to 5 (best)"
+//	[[scale]]          single, panel: "1 (worst) to 5 (best)"
+//	[[agent]]          panel: what the agent is told to be
+//	[[dimensions]]     panel: what it is asked for, as a list
 //	[[user]]           ends the system message and begins the user's; without it, all is the user's
 //
 // Documents, question and answer format stand on lines of their own. Nothing else in a template is expanded.
 func DefaultTemplate(kind eval.Kind) string {
-	if kind == eval.KindSingle {
+	switch kind {
+	case eval.KindSingle:
 		return singleTemplate
+	case eval.KindPanel:
+		return panelTemplate
 	}
 	return pairwiseTemplate
 }
@@ -83,8 +90,11 @@ const userMark = "user"
 
 func placeholders(kind eval.Kind) []string {
 	names := []string{"documents", "question", "answer_format", userMark}
-	if kind == eval.KindSingle {
+	switch kind {
+	case eval.KindSingle:
 		names = append(names, "criteria", "scale")
+	case eval.KindPanel:
+		names = append(names, "agent", "dimensions", "scale")
 	}
 	return names
 }

@@ -101,7 +101,7 @@ func FuzzCheckTemplate(f *testing.F) {
 		e, texts := answers("one [[question]]", "two")
 		e.Pairwise.Template = text
 		err := prompt.CheckTemplate(eval.KindPairwise, text)
-		built, buildErr := prompt.Build(e, eval.KindPairwise, 0, 1, texts)
+		built, buildErr := prompt.Build(e, eval.KindPairwise, prompt.About{First: 0, Second: 1}, texts)
 		if text != "" && (err == nil) != (buildErr == nil) {
 			t.Fatalf("CheckTemplate: %v, Build: %v", err, buildErr)
 		}

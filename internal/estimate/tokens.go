@@ -46,7 +46,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		if same(q.Evaluation, p.Kind(), run) {
 			continue
 		}
-		built, err := prompt.Build(q.Evaluation, p.Kind(), run.First, run.Second, q.Texts)
+		built, err := prompt.Build(q.Evaluation, p.Kind(), prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts)
 		if err != nil {
 			return prompts{}, err
 		}

@@ -1,0 +1,65 @@
+package prompt
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// anyone is what an agent is told to be that has no prompt of its own.
+const anyone = "You are a careful and impartial judge."
+
+// agentWords are how an agent's prompt begins.
+func agentWords(agent eval.Judge) string {
+	if own := strings.TrimSpace(agent.Prompt); own != "" {
+		return own
+	}
+	return anyone
+}
+
+// dimensionsList names dimensions by the ids that answers use.
+func dimensionsList(dimensions []eval.Dimension) string {
+	lines := make([]string, len(dimensions))
+	for i, d := range dimensions {
+		name := d.ID
+		if d.Name != "" && d.Name != d.ID {
+			name += " (" + d.Name + ")"
+		}
+		lines[i] = described(name, d.Description)
+	}
+	return strings.Join(lines, "\n")
+}
+
+type opinions struct {
+	Evaluations array[object[opinion]] `json:"evaluations"`
+}
+
+type opinion struct {
+	CriterionID text    `json:"criterion_id"`
+	Score       integer `json:"score"`
+	Argument    text    `json:"argument"`
+}
+
+// panelAnswer asks for one dimension and for several in the same form.
+func panelAnswer(dimensions []eval.Dimension, scale eval.Scale) answerFormat {
+	ids := make([]string, len(dimensions))
+	quoted := make([]string, len(dimensions))
+	for i, d := range dimensions {
+		ids[i], quoted[i] = d.ID, quote(d.ID)
+	}
+	entry := newObject(opinion{
+		CriterionID: text{Type: "string", Enum: ids},
+		Score:       integer{Type: "integer", Minimum: scale.Min, Maximum: scale.Max},
+		Argument:    text{Type: "string"},
+	}, "criterion_id", "score", "argument")
+	return answerFormat{
+		name: "panel_verdict",
+		words: "- evaluations: one entry for each criterion_id, every one once: " + strings.Join(quoted, ", ") + ".\n" +
+			fmt.Sprintf("- score: a whole number from %d (worst) to %d (best).\n", scale.Min, scale.Max) +
+			"- argument: what decided the score, in one to three sentences; never empty.",
+		schema: encode(newObject(opinions{
+			Evaluations: array[object[opinion]]{Type: "array", Items: entry},
+		}, "evaluations")),
+	}
+}
