@@ -10,11 +10,12 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Score is what a judge gave a document on one criterion.
+// Score is what a judge gave a document on one criterion, or an agent of a panel on
+// one dimension.
 type Score struct {
-	Criterion string
+	Criterion string  // or the dimension's id
 	Score     float64 // a whole number on the scale
-	Reason    string  // never empty
+	Reason    string  // or the agent's argument; never empty
 }
 
 // Single reads the scores of one document: every criterion exactly once, each a
@@ -23,25 +24,39 @@ type Score struct {
 // else; "4/5" and 4.5 do not. The error is a *Problem that lists everything
 // wrong.
 func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, error) {
-	const key = "evaluations"
-	fields, err := answer(text, key)
-	if err != nil {
-		return nil, err
-	}
-	var entries []json.RawMessage
-	if err := json.Unmarshal(fields[key], &entries); err != nil || entries == nil { // null leaves it nil
-		return nil, problem("%s is %s; it must be an array with one object for each criterion", key, shorten(string(fields[key])))
-	}
 	names := make([]string, len(criteria))
 	for i, c := range criteria {
 		names[i] = c.Name
 	}
-	scores := make([]Score, len(criteria))
-	given := make([]int, len(criteria))
+	return sheet{criterion: "criterion", reason: "reason", names: names, scale: scale}.read(text)
+}
+
+// sheet is what scores are asked for, and how the fields of a score are called.
+type sheet struct {
+	criterion, reason string
+	names             []string // of the criteria
+	scale             eval.Scale
+}
+
+// listKey is the field of the answer that holds the scores.
+const listKey = "evaluations"
+
+// read reads a score of every criterion, in the order of the sheet.
+func (s sheet) read(text string) ([]Score, error) {
+	fields, err := answer(text, listKey)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := entriesOf(fields)
+	if err != nil {
+		return nil, err
+	}
+	scores := make([]Score, len(s.names))
+	given := make([]int, len(s.names))
 	var wrong []string
 	for i, raw := range entries {
-		score, err := scoreOf(raw, i, names, scale)
-		if at := slices.Index(names, score.Criterion); at >= 0 {
+		score, err := s.score(raw, i)
+		if at := slices.Index(s.names, score.Criterion); at >= 0 {
 			scores[at] = score
 			given[at]++
 		}
@@ -52,9 +67,9 @@ func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, 
 	for i, n := range given {
 		switch {
 		case n == 0:
-			wrong = append(wrong, "criterion "+quote(names[i])+" is missing")
+			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" is missing")
 		case n > 1:
-			wrong = append(wrong, "criterion "+quote(names[i])+" stands "+strconv.Itoa(n)+" times; want it once")
+			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" stands "+strconv.Itoa(n)+" times; want it once")
 		}
 	}
 	if len(wrong) > 0 {
@@ -63,30 +78,38 @@ func Single(text string, criteria []eval.Criterion, scale eval.Scale) ([]Score, 
 	return scores, nil
 }
 
-// scoreOf reads the i-th entry. Its criterion is set whenever it is a known one,
+func entriesOf(fields map[string]json.RawMessage) ([]json.RawMessage, error) {
+	var entries []json.RawMessage
+	if err := json.Unmarshal(fields[listKey], &entries); err != nil || entries == nil { // null leaves it nil
+		return nil, problem("%s is %s; it must be an array with one object for each criterion", listKey, shorten(string(fields[listKey])))
+	}
+	return entries, nil
+}
+
+// score reads the i-th entry. Its criterion is set whenever it is a known one,
 // also beside an error.
-func scoreOf(raw json.RawMessage, i int, names []string, scale eval.Scale) (Score, error) {
+func (s sheet) score(raw json.RawMessage, i int) (Score, error) {
 	fields, err := fieldsOf(raw)
 	if err != nil {
 		return Score{}, problem("entry %d of evaluations is %s: %v", i+1, shorten(string(raw)), err)
 	}
-	said, _ := stringOf(fields["criterion"])
+	said, _ := stringOf(fields[s.criterion])
 	name := strings.TrimSpace(said)
-	if slices.Contains(names, said) {
+	if slices.Contains(s.names, said) {
 		name = said
 	}
-	if !slices.Contains(names, name) {
-		return Score{}, problem("entry %d of evaluations has the criterion %s; it must be exactly one of %s",
-			i+1, shorten(orNothing(fields["criterion"])), quoteAll(names))
+	if !slices.Contains(s.names, name) {
+		return Score{}, problem("entry %d of evaluations has the %s %s; it must be exactly one of %s",
+			i+1, s.criterion, shorten(orNothing(fields[s.criterion])), quoteAll(s.names))
 	}
 	score := Score{Criterion: name}
 	value, ok := wholeNumber(fields["score"])
-	if !ok || value < float64(scale.Min) || value > float64(scale.Max) {
+	if !ok || value < float64(s.scale.Min) || value > float64(s.scale.Max) {
 		return score, problem("score of %s is %s; it must be a whole number from %d to %d",
-			quote(name), shorten(orNothing(fields["score"])), scale.Min, scale.Max)
+			quote(name), shorten(orNothing(fields["score"])), s.scale.Min, s.scale.Max)
 	}
 	score.Score = value
-	score.Reason, err = reasonOf(fields, " of "+quote(name))
+	score.Reason, err = reasonOf(fields, s.reason, " of "+quote(name))
 	return score, err
 }
 

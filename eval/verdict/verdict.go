@@ -54,7 +54,7 @@ func Pairwise(text, first, second string, ties bool) (winner, reason string, err
 	if !ok {
 		return "", "", problem("%s is %s; %s", key, shorten(quote(said)), want)
 	}
-	if reason, err = reasonOf(fields, ""); err != nil {
+	if reason, err = reasonOf(fields, "reason", ""); err != nil {
 		return "", "", err
 	}
 	return winner, reason, nil
@@ -75,18 +75,19 @@ func match(said string, allowed []string) (id string, ok bool) {
 	return found[0], true
 }
 
-// reasonOf reads the reason of an object; where names the object for messages.
-func reasonOf(fields map[string]json.RawMessage, where string) (string, error) {
-	raw, ok := fields["reason"]
+// reasonOf reads the reason of an object from the field that is called key; where
+// names the object for messages.
+func reasonOf(fields map[string]json.RawMessage, key, where string) (string, error) {
+	raw, ok := fields[key]
 	if !ok {
-		return "", problem("reason%s is missing; say what decided, in one to three sentences", where)
+		return "", problem("%s%s is missing; say what decided, in one to three sentences", key, where)
 	}
 	reason, ok := stringOf(raw)
 	if !ok {
-		return "", problem("reason%s is %s, not a string", where, shorten(string(raw)))
+		return "", problem("%s%s is %s, not a string", key, where, shorten(string(raw)))
 	}
 	if reason = strings.TrimSpace(reason); reason == "" {
-		return "", problem("reason%s is empty; say what decided, in one to three sentences", where)
+		return "", problem("%s%s is empty; say what decided, in one to three sentences", key, where)
 	}
 	return reason, nil
 }

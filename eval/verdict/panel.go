@@ -1,0 +1,106 @@
+package verdict
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Panel reads an agent's scores of one document, as Single does: every dimension
+// exactly once, in the order of dimensions. The error is a *Problem.
+func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score, error) {
+	return panelSheet(dimensions, scale).read(text)
+}
+
+// Batch takes what can be used of an answer to several dimensions: the scores of
+// those that stand in it exactly once and are right, in the order of dimensions.
+// corrupt is the text of everything else that was given: entries that fit nothing
+// asked, of a dimension that was given twice all of them, the end of a list that
+// breaks off, and an answer without a list as a whole. A dimension of which nothing
+// was said is in neither.
+func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
+	s := panelSheet(dimensions, scale)
+	entries, rest := entriesIn(text)
+	if rest != "" {
+		corrupt = append(corrupt, rest)
+	}
+	given := make([][]string, len(s.names)) // raw entries of each dimension
+	right := make([]Score, len(s.names))
+	for i, raw := range entries {
+		score, err := s.score(raw, i)
+		at := slices.Index(s.names, score.Criterion)
+		if at < 0 {
+			corrupt = append(corrupt, string(raw))
+			continue
+		}
+		if given[at] = append(given[at], string(raw)); err == nil {
+			right[at] = score
+		}
+	}
+	for at, raw := range given {
+		switch {
+		case len(raw) == 1 && right[at].Reason != "":
+			scores = append(scores, right[at])
+		default:
+			corrupt = append(corrupt, raw...)
+		}
+	}
+	return scores, corrupt
+}
+
+func panelSheet(dimensions []eval.Dimension, scale eval.Scale) sheet {
+	names := make([]string, len(dimensions))
+	for i, d := range dimensions {
+		names[i] = d.ID
+	}
+	return sheet{criterion: "criterion_id", reason: "argument", names: names, scale: scale}
+}
+
+// entriesIn finds the list of scores in an answer. rest is what of the answer is no
+// entry of it and should be: the broken end of a list that is not complete, or all
+// of an answer without one.
+func entriesIn(text string) (entries []json.RawMessage, rest string) {
+	fields, err := answer(text, listKey)
+	if err == nil {
+		if entries, err = entriesOf(fields); err == nil {
+			return entries, ""
+		}
+		return nil, text
+	}
+	visible, err := afterThinking(text)
+	if err != nil {
+		return nil, text
+	}
+	return brokenList(visible)
+}
+
+// brokenList reads the complete entries of a list that breaks off, such as that of
+// an answer which reached its bound.
+func brokenList(text string) (entries []json.RawMessage, rest string) {
+	_, list, found := strings.Cut(text, `"`+listKey+`"`)
+	if !found || strings.Contains(list, `"`+listKey+`"`) { // a draft and another: nothing says which is meant
+		return nil, text
+	}
+	list, found = strings.CutPrefix(strings.TrimLeft(list, " \t\r\n"), ":")
+	if !found {
+		return nil, text
+	}
+	decoder := json.NewDecoder(strings.NewReader(list))
+	if token, err := decoder.Token(); err != nil || token != json.Delim('[') {
+		return nil, text
+	}
+	for decoder.More() {
+		var entry json.RawMessage
+		before := decoder.InputOffset()
+		if err := decoder.Decode(&entry); err != nil {
+			return entries, strings.Trim(list[before:], ", \t\r\n")
+		}
+		entries = append(entries, entry)
+	}
+	if _, err := decoder.Token(); err == nil && strings.TrimSpace(list[decoder.InputOffset():]) != "" {
+		return nil, text // the list is whole: something else is wrong with the answer
+	}
+	return entries, ""
+}
