@@ -14,11 +14,24 @@ type answerFormat struct {
 	name   string
 	words  string
 	schema json.RawMessage
+	search bool // the answer must rest on a search
 }
 
 func (a answerFormat) text() string {
-	return "Answer with one JSON object and nothing before or after it:\n\n" + a.words +
+	return a.before() + "Answer with one JSON object and nothing before or after it:\n\n" + a.words +
 		"\n\nJSON schema: " + string(a.schema)
+}
+
+// prose asks for the same in words, of a model that is to write as it likes.
+func (a answerFormat) prose() string {
+	return a.before() + "Answer in prose. Say all of this in it, each under the name that stands before it:\n\n" + a.words
+}
+
+func (a answerFormat) before() string {
+	if !a.search {
+		return ""
+	}
+	return "Before you answer, search the web for what the texts claim, and take what you find into account.\n\n"
 }
 
 // object is the schema of an object of type P's properties. Properties are

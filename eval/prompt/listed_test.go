@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
@@ -37,7 +38,7 @@ func TestListedRunsAreSentAsTheyAre(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := prompt.Prompt{Messages: []prompt.Message{{Role: "user", Content: test.want}}}
-			if diff := cmp.Diff(want, got); diff != "" {
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(prompt.Prompt{})); diff != "" {
 				t.Errorf("prompt (-want +got):\n%s", diff)
 			}
 		})

@@ -30,6 +30,8 @@ type Prompt struct {
 	// for models without structured output.
 	Schema     json.RawMessage
 	SchemaName string // letters and underscores
+
+	form form
 }
 
 // About is what of an evaluation a prompt is about.
@@ -99,9 +101,13 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		blocks[i] = documentBlock(d.ID, data[1+i], data)
 	}
 	values["documents"] = strings.Join(blocks, "\n\n")
+	answer.search = e.Grounding == eval.Required
 	values["answer_format"] = answer.text()
 
-	return Prompt{Messages: template.render(values), Schema: answer.schema, SchemaName: answer.name}, nil
+	return Prompt{
+		Messages: template.render(values), Schema: answer.schema, SchemaName: answer.name,
+		form: form{template, values, answer},
+	}, nil
 }
 
 // Repair is what follows the prompt's messages when an answer was no verdict:

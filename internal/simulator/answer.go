@@ -3,56 +3,128 @@ package simulator
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
 const tie = "tie"
 
 // answer is what a model says to a conversation: a verdict on two documents,
-// scores of one, or a sentence of prose.
+// scores of one, both in JSON or in prose as it is asked; such prose written down
+// as JSON; or a sentence that says nothing.
 func answer(model string, messages []message, schema string) string {
 	j, ok := judges[model]
 	if !ok {
 		j = judges[defaultJudge]
 	}
-	documents, inPrompt := parsePrompt(messages)
+	s := parsePrompt(messages)
 	if schema == "" {
-		schema = inPrompt
+		schema = s.schema
 	}
-	a := parseSchema(schema)
+	a, say := parseSchema(schema), inJSON
+	if schema == "" {
+		a, say = s.inProse(), inProse
+	}
 	switch {
-	case a.winners != nil && len(documents) == 2:
-		return j.pairwise(model, documents[0], documents[1], a)
-	case a.criteria != nil && len(documents) == 1:
-		return j.single(model, documents[0], a)
+	case a.winners != nil && s.answer != nil:
+		return say(a, winnerSaid(*s.answer, a))
+	case a.criteria != nil && s.answer != nil:
+		return say(a, scoresSaid(*s.answer, a))
+	case a.winners != nil && len(s.documents) == 2:
+		return say(a, j.pairwise(model, s.documents[0], s.documents[1], a))
+	case a.criteria != nil && len(s.documents) == 1:
+		return say(a, j.single(model, s.documents[0], a))
 	}
 	words := 0
 	for _, m := range messages {
 		words += len(strings.Fields(m.Content))
 	}
-	return fmt.Sprintf("This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.", words, len(documents))
+	return fmt.Sprintf("This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.", words, len(s.documents))
 }
 
-func (j judge) pairwise(model string, first, second document, a asked) string {
+// said is what a judge says: of two documents the winner, of one a score by each
+// criterion.
+type said struct {
+	winner, reason string
+	scores         []score
+}
+
+type score struct {
+	criterion string
+	score     int
+	reason    string
+}
+
+func (j judge) pairwise(model string, first, second document, a asked) said {
 	v := j.compare(model, first.text, second.text, slices.Contains(a.winners, tie))
 	winner := tie
 	if v.winner >= 0 {
 		winner = [2]document{first, second}[v.winner].id
 	}
-	return encode(struct {
-		Winner string `json:"winner_doc_id"`
-		Reason string `json:"reason"`
-	}{winner, v.reason})
+	return said{winner: winner, reason: v.reason}
 }
 
-func (j judge) single(model string, d document, a asked) string {
-	evaluations := make([]map[string]any, len(a.criteria))
-	for i, criterion := range a.criteria {
-		score, reason := j.score(model, criterion, d.text, a.lowest, a.highest)
-		evaluations[i] = map[string]any{a.criterionField: criterion, "score": score, a.reasonField: reason}
+func (j judge) single(model string, d document, a asked) (s said) {
+	for _, criterion := range a.criteria {
+		points, reason := j.score(model, criterion, d.text, a.lowest, a.highest)
+		s.scores = append(s.scores, score{criterion, points, reason})
+	}
+	return s
+}
+
+func inJSON(a asked, s said) string {
+	if a.winners != nil {
+		return encode(struct {
+			Winner string `json:"winner_doc_id"`
+			Reason string `json:"reason"`
+		}{s.winner, s.reason})
+	}
+	evaluations := make([]map[string]any, len(s.scores))
+	for i, one := range s.scores {
+		evaluations[i] = map[string]any{a.criterionField: one.criterion, "score": one.score, a.reasonField: one.reason}
 	}
 	return encode(map[string]any{"evaluations": evaluations})
+}
+
+// inProse says it in lines that winnerSaid and scoresSaid read.
+func inProse(a asked, s said) string {
+	if a.winners != nil {
+		return fmt.Sprintf("I have read both documents to their end.\n\nwinner_doc_id: %s\nreason: %s", s.winner, s.reason)
+	}
+	lines := []string{"I have read the document to its end.", ""}
+	for _, one := range s.scores {
+		lines = append(lines, fmt.Sprintf("%s: %d, because: %s", encode(one.criterion), one.score, one.reason))
+	}
+	return strings.Join(lines, "\n")
+}
+
+var (
+	winnerIs = regexp.MustCompile(`(?m)^winner_doc_id: (.*)\nreason: (.*)$`)
+	scoreIs  = regexp.MustCompile(`(?m)^("(?:[^"\\]|\\.)*"): (-?[0-9]{1,9}), because: (.*)$`)
+)
+
+// winnerSaid takes a verdict over from prose. What is not there stays empty, but
+// for a winner, which a schema may demand.
+func winnerSaid(prose string, a asked) said {
+	if found := winnerIs.FindStringSubmatch(prose); found != nil && slices.Contains(a.winners, found[1]) {
+		return said{winner: found[1], reason: found[2]}
+	}
+	return said{winner: a.winners[0]}
+}
+
+func scoresSaid(prose string, a asked) (s said) {
+	for _, criterion := range a.criteria {
+		one := score{criterion: criterion, score: a.lowest}
+		for _, found := range scoreIs.FindAllStringSubmatch(prose, -1) {
+			if points, err := strconv.Atoi(found[2]); err == nil && found[1] == encode(criterion) {
+				one.score, one.reason = points, found[3]
+			}
+		}
+		s.scores = append(s.scores, one)
+	}
+	return s
 }
 
 func encode(v any) string {

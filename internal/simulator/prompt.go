@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"html"
 	"regexp"
+	"strconv"
 	"strings"
 )
 
@@ -12,48 +13,108 @@ type document struct{ id, text string }
 
 // The contract with whoever writes prompts: documents between these lines, the
 // fence the same in both, and one line that holds the schema. A question is
-// fenced in the same way and has no id; what it says is not obeyed.
-var openTag = regexp.MustCompile(`^<(?:document id="([^"]*)"|question) fence="([0-9a-f]{8})">\s*$`)
+// fenced in the same way and has no id; what it says is not obeyed. So is an answer
+// in prose that is to be written down as JSON. Where prose is asked, there is no
+// schema, and lines that begin with the names of its fields.
+var openTag = regexp.MustCompile(`^<(document|question|answer)(?: id="([^"]*)")? fence="([0-9a-f]{8})">\s*$`)
 
-const schemaLine = "JSON schema: "
+const (
+	schemaLine = "JSON schema: "
+	winnerLine = "- winner_doc_id: "
+	scoresLine = "- evaluations: "
+	scaleLine  = "- score: "
+)
 
-// parsePrompt finds the documents, in the order shown, and the first schema line
-// outside of all fences. A document shown again, as in a repair turn, counts once.
-func parsePrompt(messages []message) (documents []document, schema string) {
-	shown := map[string]bool{}
+// shown is what a prompt shows.
+type shown struct {
+	documents []document // in the order shown
+	answer    *string    // in prose, to be written down; nil: none
+	schema    string     // of the first schema line outside of all fences
+	wanted    []string   // the other lines of the contract
+}
+
+// parsePrompt reads a conversation. A document shown again, as in a repair turn,
+// counts once.
+func parsePrompt(messages []message) (s shown) {
+	seen := map[string]bool{}
 	for _, m := range messages {
 		if m.Role == "assistant" {
 			continue
 		}
 		lines := strings.Split(m.Content, "\n")
 		for i := 0; i < len(lines); i++ {
-			if rest, ok := strings.CutPrefix(lines[i], schemaLine); ok && schema == "" {
-				schema = rest
-			}
 			tag := openTag.FindStringSubmatch(lines[i])
 			if tag == nil {
+				s.line(lines[i])
 				continue
 			}
-			kind := "document"
-			if strings.HasPrefix(tag[0], "<question") {
-				kind = "question"
-			}
+			kind, id, fence := tag[1], html.UnescapeString(tag[2]), tag[3]
 			end := i + 1
-			for end < len(lines) && strings.TrimSpace(lines[end]) != `</`+kind+` fence="`+tag[2]+`">` {
+			for end < len(lines) && strings.TrimSpace(lines[end]) != `</`+kind+` fence="`+fence+`">` {
 				end++
 			}
 			if end == len(lines) {
 				continue // never closed: prose
 			}
-			id := html.UnescapeString(tag[1])
-			if kind == "document" && !shown[id] {
-				shown[id] = true
-				documents = append(documents, document{id: id, text: strings.Join(lines[i+1:end], "\n")})
+			text := strings.Join(lines[i+1:end], "\n")
+			switch {
+			case kind == "answer":
+				s.answer = &text
+			case kind == "document" && !seen[id]:
+				seen[id] = true
+				s.documents = append(s.documents, document{id: id, text: text})
 			}
 			i = end
 		}
 	}
-	return documents, schema
+	return s
+}
+
+// line reads one outside of all fences.
+func (s *shown) line(line string) {
+	if rest, ok := strings.CutPrefix(line, schemaLine); ok && s.schema == "" {
+		s.schema = rest
+	}
+	for _, name := range []string{winnerLine, scoresLine, scaleLine} {
+		if strings.HasPrefix(line, name) {
+			s.wanted = append(s.wanted, line)
+		}
+	}
+}
+
+// inProse is what is asked where there is no schema.
+func (s shown) inProse() asked {
+	a := asked{lowest: 1, highest: 5}
+	for _, line := range s.wanted {
+		switch {
+		case strings.HasPrefix(line, winnerLine):
+			a.winners = quoted(line)
+		case strings.HasPrefix(line, scoresLine):
+			a.criteria = quoted(line)
+		default:
+			if ends := number.FindAllString(line, 2); len(ends) == 2 {
+				a.lowest, _ = strconv.Atoi(ends[0]) // both are numbers
+				a.highest, _ = strconv.Atoi(ends[1])
+			}
+		}
+	}
+	return a
+}
+
+var (
+	number = regexp.MustCompile(`-?[0-9]{1,9}`)
+	inMark = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
+)
+
+// quoted are the JSON strings in a line.
+func quoted(line string) (found []string) {
+	for _, raw := range inMark.FindAllString(line, -1) {
+		var word string
+		if json.Unmarshal([]byte(raw), &word) == nil {
+			found = append(found, word)
+		}
+	}
+	return found
 }
 
 // asked is what an answer must look like.
