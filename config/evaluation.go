@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -30,7 +31,7 @@ type draft struct {
 	own      concurrency
 
 	searches, reasons bool // answers must show that their model did
-	prices            map[string]record.Price
+	prices            map[string]providers.Price
 	budget            money
 }
 
@@ -49,7 +50,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		dir:     dir,
 		asked:   eval.Evaluation{Name: name, Again: o.Again, JSON: eval.JSONAuto},
 		texts:   map[string]string{},
-		prices:  map[string]record.Price{},
+		prices:  map[string]providers.Price{},
 		known:   maps.Clone(fleet.Providers),
 		settings: record.Settings{
 			Priority: 1,
@@ -175,7 +176,7 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
-	s.priceJudges()
+	s.priceEveryone()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()
 	switch mode := s.options.JSON; mode {

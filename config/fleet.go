@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -25,7 +26,7 @@ type Fleet struct {
 	// Hold is as record.Settings.Hold, for every evaluation.
 	Hold bool
 	// Prices are rows by "provider:model", or by a prefix of it and a star.
-	Prices map[string]record.Price
+	Prices map[string]providers.Price
 	// Warnings do not stop anything.
 	Warnings []Problem
 
@@ -41,7 +42,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		Retry:     record.DefaultRetry,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,
-		Prices:    map[string]record.Price{},
+		Prices:    map[string]providers.Price{},
 	}
 	if path == "" {
 		return fleet, nil

@@ -6,9 +6,11 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -21,43 +23,68 @@ const (
 
 // prices reads rows of prices by "provider:model", which may end in a star for
 // every model whose name begins so.
-func (y *yamlFile) prices(v value, into map[string]record.Price) {
+func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 	y.entries(v, func(target string, v value) {
 		if _, _, err := eval.ParseTarget(target); err != nil {
 			y.refuse(v.key, `write "provider:model", or "provider:prefix*"`, "%q names no model", target)
 			return
 		}
-		var p record.Price
-		written := map[string]bool{}
-		amount := func(key string, into *float64) func(value) {
-			return func(v value) {
-				written[key] = true
-				if *into = y.number(v, 0, "a number of US dollars, at least 0"); *into > mostPrice {
-					y.refuse(v.place, fmt.Sprintf("want at most %d", mostPrice), "%v dollars", *into)
+		var p providers.Price
+		others := keys{
+			"search":      func(v value) { p.Search = y.dollars(v) },
+			"search_once": func(v value) { p.SearchOnce = y.boolean(v) },
+			"long": func(v value) {
+				p.Long = &providers.LongRates{}
+				written := false
+				y.rates(v, &p.Long.Rates, keys{
+					"above": func(v value) { p.Long.Above, written = int64(y.integer(v, 1, math.MaxInt32)), true },
+				})
+				if !written {
+					y.refuse(v.key, "add above, tokens of input", "nothing says how much input is long")
 				}
-			}
-		}
-		y.mapping(v, keys{
-			"input":  amount("input", &p.Input),
-			"output": amount("output", &p.Output),
-			"cached_input": func(v value) {
-				p.CachedInput = new(float64)
-				amount("cached_input", p.CachedInput)(v)
 			},
-			"search": amount("search", &p.Search),
-		})
-		for _, key := range []string{"input", "output"} {
-			if !written[key] {
-				y.refuse(v.key, "add "+key+", US dollars for a million tokens; 0 where they cost nothing", "%s is missing", key)
-			}
 		}
+		y.rates(v, &p.Rates, others)
 		into[target] = p
 	})
 }
 
+// rates reads the prices of tokens, and others beside them.
+func (y *yamlFile) rates(v value, into *providers.Rates, others keys) {
+	written := map[string]bool{}
+	must := func(key string, into *float64) func(value) {
+		return func(v value) { *into, written[key] = y.dollars(v), true }
+	}
+	may := func(into **float64) func(value) {
+		return func(v value) { *into = new(float64); **into = y.dollars(v) }
+	}
+	all := keys{
+		"input":        must("input", &into.Input),
+		"output":       must("output", &into.Output),
+		"cached_input": may(&into.CachedInput),
+		"cache_write":  may(&into.CacheWrite),
+	}
+	maps.Copy(all, others)
+	y.mapping(v, all)
+	for _, key := range []string{"input", "output"} {
+		if !written[key] {
+			y.refuse(v.key, "add "+key+", US dollars for a million tokens; 0 where they cost nothing", "%s is missing", key)
+		}
+	}
+}
+
+// dollars reads a price.
+func (y *yamlFile) dollars(v value) float64 {
+	usd := y.number(v, 0, "a number of US dollars, at least 0")
+	if usd > mostPrice {
+		y.refuse(v.place, fmt.Sprintf("want at most %d", mostPrice), "%v dollars", usd)
+	}
+	return usd
+}
+
 // priceOf is the row of a model: the one of its name, else that of the longest
 // prefix.
-func priceOf(rows map[string]record.Price, target string) (record.Price, bool) {
+func priceOf(rows map[string]providers.Price, target string) (providers.Price, bool) {
 	if p, ok := rows[target]; ok {
 		return p, true
 	}
@@ -93,25 +120,42 @@ type money struct {
 	at   place
 }
 
-// priceJudges puts the prices of the judges into the settings. A budget needs
-// them all: what a call costs would else be unknown, which is not 0.
-func (s *draft) priceJudges() {
-	rows := map[string]record.Price{}
-	maps.Copy(rows, s.fleet.Prices)
+// price is what a model costs: by what is written, the evaluation's rows over the
+// fleet's, else by the built-in table (listed).
+func (s *draft) price(provider, model string) (p providers.Price, known, listed bool) {
+	rows := maps.Clone(s.fleet.Prices)
 	maps.Copy(rows, s.prices)
-	prices := map[string]record.Price{}
+	if p, known = priceOf(rows, provider+":"+model); known {
+		return p, true, false
+	}
+	p, known = s.known[provider].Price(model, time.Now())
+	return p, known, known
+}
+
+// priceEveryone puts what everyone costs into the settings. A budget needs all of
+// it: what a call costs would else be unknown, which is not 0.
+func (s *draft) priceEveryone() {
+	prices := map[string]providers.Price{}
 	var unbounded []string
-	for i, judge := range s.asked.Judges {
-		target := judge.Target()
-		p, ok := priceOf(rows, target)
-		if ok {
+	for i, asked := range s.asked.Everyone() {
+		target := asked.Target()
+		p, known, listed := s.price(asked.Provider, asked.Model)
+		switch {
+		case known:
 			prices[target] = p
-		} else if s.budget.nano > 0 {
-			s.refuse(s.judgesAt[i], fmt.Sprintf(`add prices: {"%s": {input: …, output: …}}, US dollars for a million tokens, here or to --config`, target),
+		case s.budget.nano > 0:
+			at := s.budget.at
+			if i < len(s.judgesAt) {
+				at = s.judgesAt[i]
+			}
+			s.refuse(at, fmt.Sprintf(`add prices: {"%s": {input: …, output: …}}, US dollars for a million tokens, here or to --config`, target),
 				"the budget needs the price of %s", target)
 		}
-		if _, bounded := judge.Overrides["max_completion_tokens"]; !bounded && p.Output > 0 {
-			unbounded = append(unbounded, judge.Name)
+		if listed {
+			s.settings.PricesAsOf = catalog.PricesAsOf()
+		}
+		if _, bounded := asked.Overrides["max_completion_tokens"]; !bounded && asked.Name != "" && p.Output > 0 {
+			unbounded = append(unbounded, asked.Name)
 		}
 	}
 	if len(prices) > 0 {

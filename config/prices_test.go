@@ -4,20 +4,22 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 func TestPriceOf(t *testing.T) {
 	t.Parallel()
-	rows := map[string]record.Price{
-		"a:gpt":      {Input: 1},
-		"a:gpt-*":    {Input: 2},
-		"a:gpt-mini": {Input: 3},
-		"a:gpt-5*":   {Input: 4},
+	rows := map[string]providers.Price{
+		"a:gpt":      {Rates: providers.Rates{Input: 1}},
+		"a:gpt-*":    {Rates: providers.Rates{Input: 2}},
+		"a:gpt-mini": {Rates: providers.Rates{Input: 3}},
+		"a:gpt-5*":   {Rates: providers.Rates{Input: 4}},
 	}
 	for target, want := range map[string]float64{
 		"a:gpt": 1, "a:gpt-mini": 3, "a:gpt-mini-2025": 2, "a:gpt-5-mini": 4, "a:gpt4": 0, "b:gpt": 0, "a:gp": 0,
@@ -52,9 +54,9 @@ budget: {usd: 0.37}
 		t.Fatal(err)
 	}
 	cached := 0.025
-	want := map[string]record.Price{
-		"simulator:careful": {Input: 1, Output: 2},
-		"simulator:average": {Input: 0.25, CachedInput: &cached, Output: 2, Search: 10},
+	want := map[string]providers.Price{
+		"simulator:careful": {Rates: providers.Rates{Input: 1, Output: 2}},
+		"simulator:average": {Rates: providers.Rates{Input: 0.25, CachedInput: &cached, Output: 2}, Search: 10},
 	}
 	if diff := cmp.Diff(want, s.Settings.Prices); diff != "" {
 		t.Errorf("prices (-want +got):\n%s", diff)
@@ -64,5 +66,45 @@ budget: {usd: 0.37}
 	}
 	if len(s.Warnings) != 1 || !strings.HasSuffix(s.Warnings[0].Message, "those of simulator:careful") {
 		t.Errorf("warnings %v, want one about the length of careful's answers", s.Warnings)
+	}
+}
+
+// A judge without a row costs what the built-in table says, at its vendor's own
+// address; what is written is stronger, and what nobody knows stays unknown.
+func TestListedPrices(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"a.md": "a", "b.md": "b",
+		"fleet.yaml": "providers: {openai-chat: {base_url: \"http://127.0.0.1:1/v1\"}}\nprices: {\"anthropic:*\": {input: 9, output: 9}}\n",
+		"eval.yaml": `documents: ["*.md"]
+judges: [simulator:careful, openai:gpt-5-mini, openai-chat:gpt-5-mini, anthropic:claude-sonnet-5, google:gemini-2.5-pro]
+pairwise: {pairs: all}
+prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 35, search_once: true, long: {above: 200000, input: 4, output: 5}}}
+`,
+	})
+	fleet, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{Fleet: fleet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed, _ := catalog.BuiltIn()["openai"].Price("gpt-5-mini", time.Now())
+	write := 3.0
+	want := map[string]providers.Price{
+		"openai:gpt-5-mini":         listed,
+		"anthropic:claude-sonnet-5": {Rates: providers.Rates{Input: 9, Output: 9}},
+		"google:gemini-2.5-pro": {
+			Rates:  providers.Rates{Input: 1, Output: 2, CacheWrite: &write},
+			Long:   &providers.LongRates{Above: 200_000, Rates: providers.Rates{Input: 4, Output: 5}},
+			Search: 35, SearchOnce: true,
+		},
+	}
+	if diff := cmp.Diff(want, s.Settings.Prices); diff != "" || listed.Input == 0 {
+		t.Errorf("prices (-want +got):\n%s", diff)
+	}
+	if got := s.Settings.PricesAsOf; got != catalog.PricesAsOf() {
+		t.Errorf("prices as of %q, want %q", got, catalog.PricesAsOf())
 	}
 }

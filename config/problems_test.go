@@ -65,6 +65,9 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:7:1: cache: not available in this version; leave it out, or say false\n" + later("8:1: votes", "9:1: runs")},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
+		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
+			"eval.yaml:4:47: prices.simulator:*.long: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing\n" +
+				"eval.yaml:4:47: prices.simulator:*.long: nothing says how much input is long; add above, tokens of input"},
 		{"a budget of nothing", minimal + "budget: {usd: 0}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", nil,
 			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
 		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,

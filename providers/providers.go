@@ -59,6 +59,29 @@ type Request struct {
 	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one
 }
 
+// MaxToolCalls is the field of Request.Extra, and of bodies in the dialect
+// Responses, that bounds the searches of one request.
+const MaxToolCalls = "max_tool_calls"
+
+// DefaultSearches is how many searches one request may come to where Extra says
+// nothing else. Dialects whose endpoints can be told so tell them; of others it is
+// assumed.
+const DefaultSearches = 5
+
+// MostSearches is how many searches the request may come to.
+func (r *Request) MostSearches() int {
+	if !r.Search {
+		return 0
+	}
+	switch n := r.Extra[MaxToolCalls].(type) {
+	case float64:
+		return int(n)
+	case int:
+		return n
+	}
+	return DefaultSearches
+}
+
 // Efforts are the words of Request.ReasoningEffort, rising. A dialect that takes
 // a number of tokens instead says in its documentation which.
 var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
@@ -153,6 +176,7 @@ type Usage struct {
 	Input     int64    `json:"input"`
 	Output    int64    `json:"output"`
 	Cached    int64    `json:"cached,omitempty"`
+	Written   int64    `json:"written,omitempty"` // input that the provider charged for keeping in its cache
 	Reasoning int64    `json:"reasoning,omitempty"`
 	Tools     int64    `json:"tools,omitempty"`    // input that tools brought in, where it is counted apart
 	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it

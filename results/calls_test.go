@@ -43,7 +43,7 @@ func testSpent(t *testing.T, url string) {
 		t.Errorf("Spent without calls = %d, %d, %v; want nothing", nano, unknown, err)
 	}
 	usd := func(f float64) *float64 { return &f }
-	price := &record.Price{Input: 0.25, CachedInput: usd(0.025), Output: 2}
+	price := &providers.Price{Rates: providers.Rates{Input: 0.25, CachedInput: usd(0.025), Output: 2}}
 	calls := []record.Call{
 		call(1, 0, 0, 1, func(c *record.Call) { c.Usage.CostUSD, c.Price = usd(0.1), price }),
 		call(1, 0, 0, 2, func(c *record.Call) { c.Usage.CostUSD = usd(0.000000201) }),

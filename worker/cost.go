@@ -15,8 +15,8 @@ import (
 // unknownCost is what a call cost of which nobody knows.
 const unknownCost = -1
 
-// mostCost is what a request to a "provider:model" may cost, in nano-USD: its
-// tokens' bound at its model's price, and 0 where that is not known. Budgets
+// mostCost is what a request to a "provider:model" may cost, in nano-USD: the
+// bounds of its tokens and searches at its model's price, and 0 where that is not known. Budgets
 // reserve it: what is learnt to be enough for most calls is not enough for what
 // must never be passed.
 func (r *run) mostCost(model string, request *providers.Request) int64 {
@@ -24,7 +24,8 @@ func (r *run) mostCost(model string, request *providers.Request) int64 {
 	if !ok {
 		return 0
 	}
-	return price.Bound(r.tokens.bound(model, request))
+	input, output := r.tokens.bound(model, request)
+	return price.Bound(input, output, request.MostSearches())
 }
 
 // price says what a call cost, in nano-USD or unknownCost, and notes it in the

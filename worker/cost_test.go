@@ -25,7 +25,7 @@ func TestNothingIsReadForNothing(t *testing.T) {
 	output.Kind = ratelimit.OutputTokens
 	b.submit(2, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
 		s.Limits = []ratelimit.Limit{input, output}
-		s.Prices = map[string]record.Price{"p:m": {Input: 1, Output: 2}}
+		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
 	defer b.start(b.config())()
 	b.wait()

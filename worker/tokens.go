@@ -15,6 +15,9 @@ const (
 	messageTokens = 16
 	// assumedOutput is reserved where the request sets no bound on its output.
 	assumedOutput = 4096
+	// assumedFound is what one search brings into the input: what OpenAI charges for
+	// one of its small models, whatever is found.
+	assumedFound = 8000
 	// boundFor is how many calls of a model reserve the bound before what was
 	// seen is trusted.
 	boundFor = 20
@@ -68,18 +71,25 @@ func (t *tokens) reserve(model string, request *providers.Request, charged bool)
 }
 
 // bound returns tokens that a request does not pass, for what must not be passed:
-// input always, output where the request bounds it, or else what was ever seen
-// and assumed.
+// input where nothing is searched for, output where the request bounds it, or else
+// what was seen lately and assumed.
 func (t *tokens) bound(model string, request *providers.Request) (input, output int64) {
-	input, output = sizeOf(request), int64(request.MaxOutputTokens)
-	if output > 0 {
-		return input, output
-	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	output = assumedOutput
-	if s := t.of[model]; s != nil {
-		output = max(output, int64(math.Ceil(slices.Max(s.output))))
+	seen := t.of[model]
+	size := sizeOf(request)
+	input, output = size, int64(request.MaxOutputTokens)
+	if searches := int64(request.MostSearches()); searches > 0 {
+		input += searches * assumedFound
+		if seen != nil {
+			input = max(input, int64(math.Ceil(slices.Max(seen.perByte)*float64(size))))
+		}
+	}
+	if output == 0 {
+		output = assumedOutput
+		if seen != nil {
+			output = max(output, int64(math.Ceil(slices.Max(seen.output))))
+		}
 	}
 	return input, output
 }

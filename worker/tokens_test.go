@@ -56,3 +56,22 @@ func TestHighIsTheNearestRank(t *testing.T) {
 		}
 	}
 }
+
+func TestBoundOfASearch(t *testing.T) {
+	t.Parallel()
+	learnt := newTokens()
+	request := &providers.Request{Search: true, MaxOutputTokens: 7, Messages: []providers.Message{{Role: providers.User, Content: string(make([]byte, 968))}}}
+	want := func(what string, wantInput int64) {
+		t.Helper()
+		if input, output := learnt.bound("a:m", request); input != wantInput || output != 7 {
+			t.Errorf("bound of %s = %d, %d; want %d, 7", what, input, output, wantInput)
+		}
+	}
+	want("a search", 1000+providers.DefaultSearches*assumedFound)
+	request.Extra = map[string]any{providers.MaxToolCalls: 2.0}
+	want("two searches", 1000+2*assumedFound)
+	learnt.settled("a:m", request, providers.Usage{Input: 90_000, Output: 5})
+	want("a search, after one that found more", 90_000)
+	request.Search = false
+	want("no search", 1000)
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -262,11 +263,11 @@ func TestNothingToCall(t *testing.T) {
 func TestCost(t *testing.T) {
 	t.Parallel()
 	q := question(t, 0, "x", "y")
-	q.Settings.Prices = map[string]record.Price{"one:m": {Input: 1, Output: 2}}
+	q.Settings.Prices = map[string]providers.Price{"one:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	if made := mustEstimate(t, q); made.CostUSD != nil {
 		t.Errorf("cost without the price of a judge: %v, want none", *made.CostUSD)
 	}
-	q.Settings.Prices["two:m"] = record.Price{Output: 10}
+	q.Settings.Prices["two:m"] = providers.Price{Rates: providers.Rates{Output: 10}}
 	made := mustEstimate(t, q)
 	want := 0.0
 	for _, part := range made.Parts {
@@ -296,7 +297,7 @@ func TestListedRuns(t *testing.T) {
 		List:  []eval.FileRun{{ID: "r1", Model: 1, FileB: 1}, {ID: "r2", FileB: 1}, {ID: "r3", Model: 1, FileB: 1}},
 	}
 	q.Settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "one"}, Kind: ratelimit.Concurrency, Max: 1}}
-	q.Settings.Prices = map[string]record.Price{"one:m": {Output: 10}, "two:m": {}}
+	q.Settings.Prices = map[string]providers.Price{"one:m": {Rates: providers.Rates{Output: 10}}, "two:m": {}}
 	var err error
 	if _, q.Plans, err = enqueue.Plan(e.ID(), e, q.Settings); err != nil {
 		t.Fatal(err)
@@ -316,7 +317,7 @@ func TestListedRuns(t *testing.T) {
 	if made.CostUSD != nil {
 		t.Errorf("cost without the price of a model: %v, want none", *made.CostUSD)
 	}
-	q.Settings.Prices["three:m"] = record.Price{Output: 1}
+	q.Settings.Prices["three:m"] = providers.Price{Rates: providers.Rates{Output: 1}}
 	made = mustEstimate(t, q)
 	perJudge := 2 * 2 * float64(estimate.TokensPerCriterion) * 10 / 1e6
 	if want := perJudge + (1400*10+1000*1)/1e6; made.CostUSD == nil || math.Abs(*made.CostUSD-want) > 1e-9 {

@@ -68,26 +68,26 @@ func (r Run) RunID(id eval.ID) eval.RunID {
 // Call is one request to a provider as it ended, also when its run's result was
 // discarded: it was paid for.
 type Call struct {
-	ID        string          `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
-	Phase     int             `json:"phase"`
-	Index     int             `json:"index"`
-	Stage     string          `json:"stage"` // "verdict", "repair"
-	Model     string          `json:"model"` // provider:model called
-	Attempt   int             `json:"attempt"`
-	Asked     time.Time       `json:"asked"`   // admission asked for
-	Started   time.Time       `json:"started"` // request written
-	Ended     time.Time       `json:"ended"`
-	BoundBy   string          `json:"bound_by,omitempty"` // id of the limit that it waited for last
-	Status    int             `json:"status"`             // HTTP; 0 without a response
-	Class     providers.Class `json:"class,omitempty"`    // of the failure; empty: answered
-	Error     string          `json:"error,omitempty"`
-	MaybeBill bool            `json:"may_be_billed,omitempty"` // failed, but possibly charged
-	RequestID string          `json:"request_id,omitempty"`
-	Usage     providers.Usage `json:"usage"`              // its cost by Price, unless the provider reported it
-	Price     *Price          `json:"price,omitempty"`    // by which the cost was computed
-	MostUSD   *float64        `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
-	Text      string          `json:"text,omitempty"`     // the answer
-	Finish    string          `json:"finish,omitempty"`
+	ID        string           `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
+	Phase     int              `json:"phase"`
+	Index     int              `json:"index"`
+	Stage     string           `json:"stage"` // "verdict", "repair"
+	Model     string           `json:"model"` // provider:model called
+	Attempt   int              `json:"attempt"`
+	Asked     time.Time        `json:"asked"`   // admission asked for
+	Started   time.Time        `json:"started"` // request written
+	Ended     time.Time        `json:"ended"`
+	BoundBy   string           `json:"bound_by,omitempty"` // id of the limit that it waited for last
+	Status    int              `json:"status"`             // HTTP; 0 without a response
+	Class     providers.Class  `json:"class,omitempty"`    // of the failure; empty: answered
+	Error     string           `json:"error,omitempty"`
+	MaybeBill bool             `json:"may_be_billed,omitempty"` // failed, but possibly charged
+	RequestID string           `json:"request_id,omitempty"`
+	Usage     providers.Usage  `json:"usage"`              // its cost by Price, unless the provider reported it
+	Price     *providers.Price `json:"price,omitempty"`    // by which the cost was computed
+	MostUSD   *float64         `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
+	Text      string           `json:"text,omitempty"`     // the answer
+	Finish    string           `json:"finish,omitempty"`
 	// Evidence that the provider searched and the model reasoned, as far as the
 	// answer shows it and Evidence keeps it.
 	Grounding  *providers.Grounding `json:"grounding,omitempty"`

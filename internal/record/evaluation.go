@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -54,10 +55,13 @@ type Phase struct {
 type Settings struct {
 	Priority int               `json:"priority"` // share of a queue against other evaluations; at least 1
 	Limits   []ratelimit.Limit `json:"limits"`   // pinned while the evaluation is active
-	// Prices of the judges' models, by "provider:model". One that is not here is
-	// unknown, and not 0.
-	Prices map[string]Price `json:"prices,omitempty"`
-	Retry  Retry            `json:"retry"`
+	// Prices of all models that may be called, by "provider:model". One that is not
+	// here is unknown, and not 0.
+	Prices map[string]providers.Price `json:"prices,omitempty"`
+	// PricesAsOf is the day of the built-in table that some of Prices are from, as
+	// year-month-day; empty: all of them were written by somebody.
+	PricesAsOf string `json:"prices_as_of,omitempty"`
+	Retry      Retry  `json:"retry"`
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all

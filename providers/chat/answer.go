@@ -152,7 +152,8 @@ type usage struct {
 	CacheHit      transport.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
 	Cost          json.RawMessage `json:"cost"`                    // OpenRouter, USD
 	PromptDetails struct {
-		Cached transport.Count `json:"cached_tokens"`
+		Cached  transport.Count `json:"cached_tokens"`
+		Written transport.Count `json:"cache_write_tokens"`
 	} `json:"prompt_tokens_details"`
 	ServerTools struct {
 		Searches transport.Count `json:"web_search_requests"` // OpenRouter
@@ -191,6 +192,7 @@ func (u *usage) normalised() providers.Usage {
 		// xAI and Gemini leave reasoning out of the completion, not of the total.
 		Output:    int64(max(u.Completion, u.Total-u.Prompt)),
 		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit)),
+		Written:   int64(u.PromptDetails.Written),
 		Reasoning: int64(u.CompletionDetails.Reasoning),
 		CostUSD:   cost,
 	}

@@ -25,8 +25,8 @@ func TestGoodAnswers(t *testing.T) {
 	}{
 		{
 			name: "openai",
-			body: `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-5-mini-2025-08-07","choices":[{"index":0,"message":{"role":"assistant","content":"B.","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":900,"completion_tokens":240,"total_tokens":1140,"prompt_tokens_details":{"cached_tokens":512,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":192}},"service_tier":"default"}`,
-			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "gpt-5-mini-2025-08-07", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Reasoning: 192}},
+			body: `{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":"gpt-5-mini-2025-08-07","choices":[{"index":0,"message":{"role":"assistant","content":"B.","refusal":null,"annotations":[]},"logprobs":null,"finish_reason":"stop"}],"usage":{"prompt_tokens":900,"completion_tokens":240,"total_tokens":1140,"prompt_tokens_details":{"cached_tokens":512,"cache_write_tokens":300,"audio_tokens":0},"completion_tokens_details":{"reasoning_tokens":192}},"service_tier":"default"}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "gpt-5-mini-2025-08-07", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Written: 300, Reasoning: 192}},
 		},
 		{
 			name: "openai refuses",

@@ -169,6 +169,7 @@ func (u *usage) addTo(sum providers.Usage, first bool) providers.Usage {
 	sum.Input += int64(u.Input + u.CacheRead + u.CacheCreation)
 	sum.Output += int64(u.Output)
 	sum.Cached += int64(u.CacheRead)
+	sum.Written += int64(u.CacheCreation)
 	sum.Reasoning += int64(u.OutputDetails.Thinking)
 	return sum
 }

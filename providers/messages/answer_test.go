@@ -28,7 +28,7 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "input leaves the cache out, output has thinking in it",
 			body: `{"id":"msg_1","type":"message","role":"assistant","model":"claude-opus-4-6","content":[{"type":"thinking","thinking":"Weighing. ","signature":"Eo=="},{"type":"redacted_thinking","data":"Ab=="},{"type":"thinking","thinking":"Hm.","signature":"Ec=="},{"type":"text","text":"B.","citations":null}],"stop_reason":"end_turn","stop_sequence":null,"stop_details":null,"container":null,"usage":{"input_tokens":88,"cache_creation_input_tokens":300,"cache_read_input_tokens":512,"output_tokens":240,"output_tokens_details":{"thinking_tokens":192},"server_tool_use":null,"service_tier":"standard"}}`,
-			want: providers.Result{Text: "B.", Reasoning: "Weighing. Hm.", Finish: providers.FinishStop, Model: "claude-opus-4-6", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Reasoning: 192}},
+			want: providers.Result{Text: "B.", Reasoning: "Weighing. Hm.", Finish: providers.FinishStop, Model: "claude-opus-4-6", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Written: 300, Reasoning: 192}},
 		},
 		{
 			name: "a search", // https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool#response

@@ -228,7 +228,8 @@ type usage struct {
 	Output       transport.Count `json:"output_tokens"`
 	Cost         json.RawMessage `json:"cost"` // USD, of gateways
 	InputDetails struct {
-		Cached transport.Count `json:"cached_tokens"`
+		Cached  transport.Count `json:"cached_tokens"`
+		Written transport.Count `json:"cache_write_tokens"`
 	} `json:"input_tokens_details"`
 	OutputDetails struct {
 		Reasoning transport.Count `json:"reasoning_tokens"`
@@ -255,6 +256,7 @@ func (u *usage) normalised() providers.Usage {
 		Input:     int64(u.Input),
 		Output:    int64(u.Output),
 		Cached:    int64(u.InputDetails.Cached),
+		Written:   int64(u.InputDetails.Written),
 		Reasoning: int64(u.OutputDetails.Reasoning),
 		CostUSD:   cost,
 	}

@@ -26,8 +26,8 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			// https://developers.openai.com/api/reference/resources/responses/methods/create
 			name: "openai",
-			body: `{"id":"resp_67cc","object":"response","created_at":1741476542,"status":"completed","error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"model":"gpt-4.1-2025-04-14","output":[{"type":"message","id":"msg_67cc","status":"completed","role":"assistant","content":[{"type":"output_text","text":"B.","annotations":[]}]}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":true,"temperature":1.0,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":{"input_tokens":36,"input_tokens_details":{"cached_tokens":12,"cache_write_tokens":0},"output_tokens":87,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":123},"user":null,"metadata":{}}`,
-			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "gpt-4.1-2025-04-14", Usage: providers.Usage{Reported: true, Input: 36, Output: 87, Cached: 12}},
+			body: `{"id":"resp_67cc","object":"response","created_at":1741476542,"status":"completed","error":null,"incomplete_details":null,"instructions":null,"max_output_tokens":null,"model":"gpt-4.1-2025-04-14","output":[{"type":"message","id":"msg_67cc","status":"completed","role":"assistant","content":[{"type":"output_text","text":"B.","annotations":[]}]}],"parallel_tool_calls":true,"previous_response_id":null,"reasoning":{"effort":null,"summary":null},"store":true,"temperature":1.0,"text":{"format":{"type":"text"}},"tool_choice":"auto","tools":[],"top_p":1.0,"truncation":"disabled","usage":{"input_tokens":36,"input_tokens_details":{"cached_tokens":12,"cache_write_tokens":20},"output_tokens":87,"output_tokens_details":{"reasoning_tokens":0},"total_tokens":123},"user":null,"metadata":{}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "gpt-4.1-2025-04-14", Usage: providers.Usage{Reported: true, Input: 36, Output: 87, Cached: 12, Written: 20}},
 		},
 		{
 			// https://developers.openai.com/api/docs/guides/reasoning

@@ -1,0 +1,82 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed" // prices.yaml
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+//go:embed prices.yaml
+var pricesFile []byte
+
+// priceTable is the content of prices.yaml.
+type priceTable struct {
+	AsOf    string `json:"as_of"` // year-month-day, as all days here
+	Sources map[string]struct {
+		At string `json:"at"`
+		On string `json:"on"`
+	} `json:"sources"`
+	Prices []priceRow `json:"prices"`
+}
+
+// priceRow is what Models, and their dated versions, cost at Providers.
+type priceRow struct {
+	Providers []string `json:"providers"`
+	Models    []string `json:"models"`
+	Source    string   `json:"source"` // of Sources
+	From      string   `json:"from"`   // first day; empty: it holds already
+	Until     string   `json:"until"`  // last day; empty: none is known
+	providers.Price
+}
+
+// priced is read once, by whoever first asks what a model costs.
+var priced = sync.OnceValue(func() priceTable {
+	var t priceTable
+	raw, err := yaml.YAMLToJSON(pricesFile)
+	if err == nil {
+		decoder := json.NewDecoder(bytes.NewReader(raw))
+		decoder.DisallowUnknownFields()
+		err = decoder.Decode(&t)
+	}
+	if err != nil {
+		panic(fmt.Errorf("prices.yaml: %w", err))
+	}
+	return t
+})
+
+// PricesAsOf is the day of the table behind Price, as year-month-day.
+func PricesAsOf() string { return priced().AsOf }
+
+// Price is what a model costs on a day at the entry's endpoint, as far as the
+// built-in table knows. It is about the vendors' own addresses: what a gateway
+// charges is not known.
+func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
+	name := cmp.Or(e.Like, e.Name)
+	if vendor, ok := BuiltIn()[name]; !ok || e.BaseURL != vendor.BaseURL {
+		return providers.Price{}, false
+	}
+	for _, row := range priced().Prices {
+		if row.isAbout(name, model, day.UTC().Format(time.DateOnly)) {
+			return row.Price, true
+		}
+	}
+	return providers.Price{}, false
+}
+
+// dated is what stands behind the name of a version that the vendor has dated.
+var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
+
+func (r priceRow) isAbout(provider, model, day string) bool {
+	return slices.Contains(r.Providers, provider) && day >= r.From && (r.Until == "" || day <= r.Until) &&
+		(slices.Contains(r.Models, model) || slices.Contains(r.Models, dated.ReplaceAllString(model, "")))
+}

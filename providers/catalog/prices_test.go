@@ -1,0 +1,99 @@
+package catalog
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The file is data: what no decoder sees is checked here.
+func TestPricesFile(t *testing.T) {
+	t.Parallel()
+	table := priced()
+	day := func(what, text string) {
+		t.Helper()
+		if at, err := time.Parse(time.DateOnly, text); err != nil || at.After(time.Now()) {
+			t.Errorf("%s: %q, %v; want a day that has been", what, text, err)
+		}
+	}
+	day("as_of", table.AsOf)
+	used := map[string]bool{"openai-search": true}
+	for name, source := range table.Sources {
+		day("source "+name, source.On)
+		if !strings.HasPrefix(source.At, "https://") || source.On > table.AsOf {
+			t.Errorf("source %s is %+v, want an address and a day up to %s", name, source, table.AsOf)
+		}
+	}
+	for i, row := range table.Prices {
+		used[row.Source] = true
+		_, known := table.Sources[row.Source]
+		tiers := row.Long == nil || row.Long.Above > 0 && row.Long.Input > row.Input && row.Long.Output > row.Output
+		if !known || len(row.Models) == 0 || row.Input <= 0 || row.Output < row.Input || !tiers {
+			t.Errorf("row %d, %+v: want a source, models, and prices that rise", i+1, row)
+		}
+		if read := row.CachedInput; read != nil && *read >= row.Input {
+			t.Errorf("row %d, %v: cached input for %v is no cheaper than for %v", i+1, row.Models, *read, row.Input)
+		}
+		for _, name := range row.Providers {
+			if vendor, ok := BuiltIn()[name]; !ok || vendor.BaseURL == "" {
+				t.Errorf("row %d: no vendor is called %s", i+1, name)
+			}
+			for _, model := range row.Models {
+				shadowed := func(above priceRow) bool {
+					return slices.Contains(above.Providers, name) && slices.Contains(above.Models, model) && cmp.Or(above.Until, "9") >= cmp.Or(row.Until, "9") && above.From <= row.From
+				}
+				if slices.ContainsFunc(table.Prices[:i], shadowed) {
+					t.Errorf("row %d says nothing of %s:%s: a row above it does", i+1, name, model)
+				}
+			}
+		}
+	}
+	for name := range table.Sources {
+		if !used[name] {
+			t.Errorf("no row has its figures from %s", name)
+		}
+	}
+}
+
+func TestPriceOfAModel(t *testing.T) {
+	t.Parallel()
+	november := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	openai := BuiltIn()["openai"]
+	second, gateway := openai, openai
+	second.Name, second.Like = "second", "openai"
+	gateway.BaseURL = "http://127.0.0.1:4000/v1"
+	for _, tt := range []struct {
+		entry Entry
+		model string
+		day   time.Time
+		input float64 // 0: unknown
+	}{
+		{openai, "gpt-5-mini", november, 0.25},
+		{openai, "gpt-5-mini-2025-08-07", november, 0.25},
+		{openai, "gpt-5-2025-08-07", november, 1.25},
+		{openai, "gpt-5-mini-high", november, 0},
+		{openai, "gpt-5.7", november, 0},
+		{openai, "o3-deep-research", november, 10},
+		{second, "gpt-5-mini", november, 0.25},
+		{gateway, "gpt-5-mini", november, 0},
+		{BuiltIn()["openai-chat"], "gpt-4.1", november, 2},
+		{BuiltIn()["anthropic"], "claude-haiku-4-5-20251001", november, 1},
+		{BuiltIn()["google"], "gemini-3.8-flash", november, 0.75},
+		{BuiltIn()["google"], "gemini-3.8-flash", november.AddDate(0, 2, 0), 1.5},
+		{BuiltIn()["anthropic"], "gpt-5-mini", november, 0},
+		{BuiltIn()["azure-openai"], "gpt-5-mini", november, 0},
+		{BuiltIn()["simulator"], "careful", november, 0},
+		{BuiltIn()["test"], "any", november, 0},
+		{Entry{Name: "local", Dialect: Chat}, "gpt-5-mini", november, 0},
+	} {
+		price, ok := tt.entry.Price(tt.model, tt.day)
+		if price.Input != tt.input || ok != (tt.input > 0) {
+			t.Errorf("%s:%s on %s costs %v, known: %t; want %v", tt.entry.Name, tt.model, tt.day.Format(time.DateOnly), price.Input, ok, tt.input)
+		}
+	}
+	if price, _ := BuiltIn()["google"].Price("gemini-2.5-pro", november); price.Long == nil || price.Long.Above != 200_000 || !price.SearchOnce {
+		t.Errorf("gemini-2.5-pro costs %+v, want what long calls cost, and searches once a call", price)
+	}
+}
