@@ -106,6 +106,7 @@ func TestTheResponsesDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 				p.Tools = responseSearch()
 				p.ToolChoice.OfToolChoiceMode = openai.Opt(responses.ToolChoiceOptionsRequired)
 				p.Include = []responses.ResponseIncludable{responses.ResponseIncludableWebSearchCallActionSources}
+				p.MaxToolCalls = openai.Int(providers.DefaultSearches)
 			},
 			ours:  providers.Request{Search: true},
 			known: providers.Capabilities{Search: "web_search"},

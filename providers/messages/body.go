@@ -16,8 +16,6 @@ const (
 	// model bounds the output; the dialect requires a bound, and every model takes
 	// this one.
 	defaultMaxTokens = 4096
-	// mostSearches bounds what one request may search for.
-	mostSearches = 5
 )
 
 // compose is the body, and the fields of the request that the model does not take.
@@ -26,7 +24,8 @@ const (
 func compose(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
-	delete(body, "stream") // the answer is read as one JSON object
+	delete(body, "stream")               // the answer is read as one JSON object
+	delete(body, providers.MaxToolCalls) // the tool has it
 	body["model"] = req.Model
 	body["max_tokens"] = maxTokens(req, caps)
 	system, turns := split(req.Messages)
@@ -35,7 +34,7 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	}
 	body["messages"] = turns
 	if req.Search {
-		body["tools"] = []any{object{"type": caps.Search, "name": searchTool, "max_uses": mostSearches}}
+		body["tools"] = []any{object{"type": caps.Search, "name": searchTool, "max_uses": req.MostSearches()}}
 	}
 
 	output := object{}

@@ -91,6 +91,9 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 	body["tools"] = []any{map[string]any{"type": tool}}
 	if !w.bare {
 		body["tool_choice"] = "required"
+		if !w.background { // a job searches as long as it takes
+			body[providers.MaxToolCalls] = req.MostSearches()
+		}
 		body["include"] = []string{"web_search_call.action.sources"}
 	}
 }
@@ -121,7 +124,7 @@ func (b *bare) is(model string) bool {
 	return b.models[model]
 }
 
-var aboutEvidence = regexp.MustCompile(`(?i)reasoning[. ]summar|tool[_ ]choice|'include'|\(include\b|action\.sources`)
+var aboutEvidence = regexp.MustCompile(`(?i)reasoning[. ]summar|tool[_ ]choice|max_tool_calls|'include'|\(include\b|action\.sources`)
 
 // learn takes the failure of a call that was not bare; true: it is
 // providers.ErrAgain now, because the next one will be.
