@@ -124,12 +124,18 @@ const (
 // All tallies must be over the same n candidates; n may be 0, and candidates that
 // were never compared make components of their own with ability 0.
 func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
+	_, fit, _, err := fitted(n, judges, options)
+	return fit, err
+}
+
+// fitted is BradleyTerry, with the model and where its maximum lies.
+func fitted(n int, judges []*Tally, options Options) (*model, *Fit, solution, error) {
 	if n > MaxCandidates {
-		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
+		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
 	}
 	for k, t := range judges {
 		if t.candidates != n {
-			return nil, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
+			return nil, nil, solution{}, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
 		}
 	}
 	m := newModel(n, judges, options)
@@ -152,16 +158,16 @@ func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
 		}
 	}
 
-	best, infinite, err := m.maximise()
+	best, infinite, err := m.maximise(m.start())
 	for err == nil && infinite != nil { // at most once a judge: a prior ends it
 		m.regulariseJudges(infinite, fit, ridge)
-		best, infinite, err = m.maximise()
+		best, infinite, err = m.maximise(m.start())
 	}
 	if err != nil {
-		return nil, fmt.Errorf("rank %d candidates: %w", n, err)
+		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w", n, err)
 	}
 	fit.take(m, best)
-	return fit, nil
+	return m, fit, best, nil
 }
 
 func newModel(n int, judges []*Tally, options Options) *model {

@@ -16,10 +16,10 @@ type solution struct {
 
 func (s solution) se(k int) float64 { return math.Sqrt(max(s.covariance.At(k, k), 0)) }
 
-// maximise finds the maximum by Newton's method. infinite are the judges whose
+// maximise finds the maximum by Newton's method, beginning at from, which it uses. infinite are the judges whose
 // order effect or tie propensity has none; the solution then means nothing.
-func (m *model) maximise() (s solution, infinite []int, err error) {
-	s.x = m.start()
+func (m *model) maximise(from []float64) (s solution, infinite []int, err error) {
+	s.x = from
 	if m.size == 0 {
 		return s, nil, nil
 	}

@@ -4,8 +4,8 @@
 //
 // It is pure mathematics over small integers: candidates are 0 … n−1, judges
 // are positions in a slice, and nobody's name appears. It reads nothing, keeps
-// no verdicts (only counts), draws no random numbers, and gives the same digits
-// for the same input in any order. Which verdicts count is the caller's choice:
+// no verdicts (only counts, but for the resampling of Bootstrap, which draws from
+// the seed it is given), and gives the same digits for the same input in any order. Which verdicts count is the caller's choice:
 // a failed run is not a comparison, and there is no way to say it here.
 package rank
 
