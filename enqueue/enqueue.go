@@ -321,8 +321,12 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 	if run.Second >= 0 {
 		documents = append(documents, shown[run.Second].ID)
 	}
+	name := ""
+	if kind == eval.KindRuns {
+		name = e.Runs.List[run.Index].ID
+	}
 	return record.Task{
-		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind,
+		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind, Name: name,
 		Model: e.Asked(kind)[run.Judge].Target(), Documents: documents,
 	}
 }

@@ -42,13 +42,18 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record
 		outcome, err := q.read(result.Text)
 		if err == nil {
 			outcome.AnsweredBy = target.Target()
+			if r.task.Kind == eval.KindRuns {
+				outcome.Finish = string(result.Finish)
+			}
 			return outcome, nil
 		}
 		if repairs == maxRepairs {
 			return record.Run{}, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
 		}
 		s.stage = stageRepair
-		s.request.Messages = append(messages(q.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
+		if r.task.Kind != eval.KindRuns { // its prompt is not ours to add to: it is asked once more
+			s.request.Messages = append(messages(q.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
+		}
 	}
 }
 

@@ -24,7 +24,7 @@ type Event struct {
 	Time       time.Time       `json:"time"`
 	Event      string          `json:"event"`
 	Evaluation eval.ID         `json:"evaluation"`
-	RunID      string          `json:"run_id"` // "<phase>.<index>"
+	RunID      string          `json:"run_id"` // record.Task.Shown
 	Provider   string          `json:"provider"`
 	Model      string          `json:"model"`
 	Worker     string          `json:"worker"`

@@ -36,10 +36,11 @@ type summary struct {
 	Winner   string         `json:"winner,omitempty"`
 	Reason   string         `json:"reason,omitempty"`
 	Scores   []record.Score `json:"scores,omitempty"`
+	Answer   string         `json:"answer,omitempty"`
 	Attempts int            `json:"attempts"`
 }
 
-// summaryRunes is how much of a reason stands in a summary; the sink has it all.
+// summaryRunes is how much of a reason or an answer stands in a summary; the sink has it all.
 const summaryRunes = 300
 
 // leave ends the task of a run that was recorded, so that people find it in
@@ -52,7 +53,7 @@ func (r *run) leave(result *asynq.ResultWriter) error {
 	if !r.evaluation.record.Keeps(r.task.Index) {
 		return nil
 	}
-	short := summary{Winner: r.ended.Winner, Reason: shorten(r.ended.Reason), Attempts: r.ended.Attempts}
+	short := summary{Winner: r.ended.Winner, Reason: shorten(r.ended.Reason), Answer: shorten(r.ended.Answer), Attempts: r.ended.Attempts}
 	for _, score := range r.ended.Scores {
 		score.Reason = shorten(score.Reason)
 		short.Scores = append(short.Scores, score)

@@ -2,7 +2,9 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
@@ -37,6 +39,8 @@ func (r *run) question(ctx context.Context) (question, error) {
 		q.read = r.readPairwise
 	case eval.KindSingle:
 		q.read = r.readSingle
+	case eval.KindRuns:
+		q.read = readListed
 	default:
 		return question{}, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
 	}
@@ -56,4 +60,12 @@ func (r *run) readSingle(text string) (record.Run, error) {
 		outcome.Scores[i] = record.Score(s)
 	}
 	return outcome, err
+}
+
+// readListed takes the answer of a listed run as it is.
+func readListed(text string) (record.Run, error) {
+	if strings.TrimSpace(text) == "" {
+		return record.Run{}, errors.New("the answer is empty")
+	}
+	return record.Run{Answer: text}, nil
 }

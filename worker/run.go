@@ -210,7 +210,7 @@ func (r *run) elapsed() time.Duration {
 func (r *run) record(state eval.State, outcome record.Run) error {
 	r.move(resting)
 	outcome.Phase, outcome.Index, outcome.Generation = r.task.Phase, r.task.Index, r.task.Generation
-	outcome.Kind, outcome.Queue = r.task.Kind, r.queue
+	outcome.Kind, outcome.Queue, outcome.Name = r.task.Kind, r.queue, r.task.Name
 	outcome.Judge, outcome.Model = r.judge.Name, r.judge.Target()
 	outcome.Item, outcome.Trial = r.evaluation.asked.Items[r.documents[0].Item].ID, r.place.Trial
 	for _, d := range r.documents {
@@ -252,7 +252,7 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 
 // logger is made where there is something to say, which for most runs is never.
 func (r *run) logger() *zerolog.Logger {
-	log := r.log.With().Str("evaluation", string(r.task.Evaluation)).Str("run_id", r.task.RunID().Short()).Logger()
+	log := r.log.With().Str("evaluation", string(r.task.Evaluation)).Str("run_id", r.task.Shown()).Logger()
 	return &log
 }
 
@@ -262,7 +262,7 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.Time = time.Now().UTC()
-	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.RunID().Short(), r.id
+	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.Shown(), r.id
 	if e.Model == "" { // of no single call
 		e.Provider, e.Model = r.judge.Provider, r.judge.Model
 	}

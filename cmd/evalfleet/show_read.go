@@ -152,7 +152,7 @@ func (f *runSource) addCalls(run *shownRun, calls []record.Call) {
 	answer := ""
 	for _, call := range calls {
 		shown := shownCall{Call: call, Bound: bounds[call.BoundBy]}
-		if call.Stage == "repair" {
+		if call.Stage == "repair" && run.Kind != eval.KindRuns { // a listed run is asked the same again
 			for _, m := range prompt.Repair(answer, f.problem(run.Kind, answer)) {
 				shown.Turns = append(shown.Turns, shownTurn{m.Role, m.Content})
 			}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -21,7 +22,8 @@ type Task struct {
 	Index      int       `json:"index"`
 	Generation int       `json:"generation"`
 	Kind       eval.Kind `json:"kind"`
-	Model      string    `json:"model"` // provider:model
+	Name       string    `json:"name,omitempty"` // a listed run's own id
+	Model      string    `json:"model"`          // provider:model
 	Documents  []string  `json:"documents"`
 }
 
@@ -29,6 +31,10 @@ type Task struct {
 func (t Task) RunID() eval.RunID {
 	return eval.RunID{Evaluation: t.Evaluation, Phase: t.Phase, Index: t.Index}
 }
+
+// Shown is the run's id where its evaluation is clear: a listed run's own, else
+// "<phase>.<index>".
+func (t Task) Shown() string { return cmp.Or(t.Name, t.RunID().Short()) }
 
 // ID is the asynq task id: "<evaluation>.<phase>.<index>.<generation>".
 func (t Task) ID() string {
