@@ -11,6 +11,7 @@
 package config
 
 import (
+	"io"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -37,6 +38,15 @@ type Options struct {
 	Again string
 	// Limit is --limit N; 0: all runs.
 	Limit int
+	// Listed are runs that are listed outside of the evaluation file. The zero value
+	// has none.
+	Listed Listed
+	// Provider and Model are --provider and --model: whom listed runs ask that name
+	// nobody. Empty: not given.
+	Provider, Model string
+	// Batch is --batch: runs are made at once although the evaluation file says
+	// enabled: false.
+	Batch bool
 	// ForFleet says that workers elsewhere will make the calls: providers and
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
@@ -58,10 +68,25 @@ type Submission struct {
 	// Lease is how long a call's lease holds without renewal, for whoever makes
 	// the calls in this process.
 	Lease time.Duration
+	// Out is the absolute path, or the pattern of it, of the answer of Options.Listed's
+	// pair; empty: none was given.
+	Out string
 	// Warnings do not stop the evaluation.
 	Warnings []Problem
 	// Dir is the folder of the evaluation file.
 	Dir string
+}
+
+// Listed are runs that are listed outside of an evaluation file, in one of three
+// ways.
+type Listed struct {
+	// File is --runs-config: a YAML file with a list of runs, or with the keys runs,
+	// provider and model.
+	File string
+	// JSON is what --runs-stdin reads: an array of runs. nil: it was not given.
+	JSON io.Reader
+	// FileA, FileB and Out are --file-a, --file-b and --out: one run.
+	FileA, FileB, Out string
 }
 
 // DefaultLease is how long a lease holds without renewal where nothing else is

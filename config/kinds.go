@@ -136,19 +136,14 @@ func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 	if name == "" {
 		return ""
 	}
-	before := len(s.problems)
-	text, ok := s.readText(s.beside(name), maxText)
+	text, ok := s.textAt(v.place, s.beside(name))
 	if !ok {
-		for i := range s.problems[before:] { // the place to mend is here
-			p := &s.problems[before+i]
-			*p = v.problem(p.Fix, "%s: %s", p.File, p.Message)
-		}
 		return ""
 	}
-	if err := prompt.CheckTemplate(kind, string(text)); err != nil {
+	if err := prompt.CheckTemplate(kind, text); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			y.refuse(v.place, "", "%s: %s", s.beside(name), strings.TrimSpace(line))
 		}
 	}
-	return string(text)
+	return text
 }

@@ -3,8 +3,10 @@ package eval
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -56,6 +58,9 @@ func (r *Runs) Output(pattern string, i int) string {
 	}
 	return strings.Join(names, "/")
 }
+
+// Placeholders are those that Output replaces, sorted.
+func Placeholders() []string { return slices.Sorted(maps.Keys(placeholders)) }
 
 // UnknownPlaceholders are those of a pattern that Output leaves standing.
 func UnknownPlaceholders(pattern string) []string {

@@ -36,6 +36,9 @@ func TestModelsFile(t *testing.T) {
 	}
 }
 
+// allDialects are those that rules may speak of.
+var allDialects = slices.Concat(Dialects, []string{Test, Simulator})
+
 func (r Rule) validate() error {
 	for _, name := range r.Providers {
 		if _, ok := BuiltIn()[name]; !ok {
@@ -43,7 +46,7 @@ func (r Rule) validate() error {
 		}
 	}
 	for _, dialect := range r.Dialects {
-		if !slices.Contains(Dialects, dialect) {
+		if !slices.Contains(allDialects, dialect) {
 			return fmt.Errorf("no dialect is called %s", dialect)
 		}
 	}
@@ -67,7 +70,7 @@ func (r Rule) validate() error {
 // it does, at any provider.
 func decides(above []Rule, rule Rule, model string) bool {
 	for _, e := range builtIn {
-		for _, e.Dialect = range Dialects {
+		for _, e.Dialect = range allDialects {
 			var facts Facts
 			for _, other := range above {
 				if other.isAbout(e, model) {
@@ -98,6 +101,7 @@ func TestCapabilities(t *testing.T) {
 	}{
 		{Entry{Name: "local", Dialect: Chat}, "gpt-5", providers.Capabilities{}},
 		{BuiltIn()["openai-chat"], "a-model-to-come", providers.Capabilities{}},
+		{BuiltIn()["simulator"], "careful", providers.Capabilities{Search: "web_search_options", Reasoning: providers.ReasoningEffort}},
 		{
 			BuiltIn()["openai-chat"], "gpt-5-mini",
 			providers.Capabilities{

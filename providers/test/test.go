@@ -27,7 +27,7 @@ type Provider struct{}
 
 // Call answers, or fails with class BadRequest, which is not retried: as the
 // parameter raise_error says, "True" or "False"; without either it fails one
-// call in five, by chance.
+// call in five, by chance. A search or reasoning that is asked for shows.
 func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &providers.Error{Class: providers.ClassOf(err), Message: err.Error(), Err: err}
@@ -35,9 +35,16 @@ func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Re
 	if fails(req.Extra[raiseError]) {
 		return nil, &providers.Error{Class: providers.BadRequest, Message: Failure}
 	}
-	return &providers.Result{
+	result := &providers.Result{
 		Text: Response, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true}, Model: req.Model,
-	}, nil
+	}
+	if req.Search {
+		result.Grounding.Queries = []string{Response}
+	}
+	if req.Reason {
+		result.Reasoning = Response
+	}
+	return result, nil
 }
 
 func fails(asked any) bool {

@@ -49,3 +49,18 @@ func TestCall(t *testing.T) {
 		}
 	}
 }
+
+// Evidence is there exactly where it is asked for.
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	for _, asked := range []bool{false, true} {
+		req := &providers.Request{Search: asked, Reason: asked, Extra: map[string]any{"raise_error": false}}
+		result, err := Provider{}.Call(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if result.Grounding.Evident() != asked || (result.Reasoning != "") != asked {
+			t.Errorf("asked %t: got searches %+v and reasoning %q", asked, result.Grounding, result.Reasoning)
+		}
+	}
+}
