@@ -71,7 +71,12 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 }
 
 // beside is a path of the evaluation file, which is relative to it.
-func (s *draft) beside(path string) string { return inFolder(s.dir, path) }
+func (s *draft) beside(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(s.dir, filepath.FromSlash(path))
+}
 
 // read takes every line in. Empty lines are skipped.
 func (a *answers) read(path string, from io.Reader) {
