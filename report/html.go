@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -53,6 +54,7 @@ type page struct {
 	NoReason int // ranked candidates beyond reasonCandidates
 	Calls    []callView
 	CallSum  callView
+	Budget   string
 	Settings []setting
 	Method   []string
 }
@@ -111,6 +113,7 @@ func (r *Report) page() *page {
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),
 		Judges:   r.judgeView(),
+		Budget:   r.budget(),
 		Settings: r.settings(),
 		Method:   r.method(),
 	}
@@ -162,13 +165,13 @@ func (r *Report) tiles() []tile {
 	return append(tiles,
 		tile{"Runs", count(succeeded), fmt.Sprintf("of %s; %s failed", count(planned), count(failed))},
 		tile{"Tokens", shortTokens(u.Input+u.Output, u.Unreported > 0), counted(u.Calls, "call")},
-		tile{"Cost", cost(u), costHint(u.Unpriced)},
+		tile{"Cost", cost(u), r.costHint(u.Unpriced)},
 	)
 }
 
-func costHint(unpriced int) string {
+func (r *Report) costHint(unpriced int) string {
 	if unpriced == 0 {
-		return "as reported"
+		return cmp.Or(r.priceTable(), "as reported")
 	}
 	return counted(unpriced, "call") + " without a price"
 }

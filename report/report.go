@@ -27,6 +27,7 @@ type Source interface {
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
+	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
 }
 
 // Options of Build. The zero value is Davidson's ties, without fallback verdicts.
@@ -43,7 +44,10 @@ type Report struct {
 	Options    Options
 	Phases     []results.PhaseCounts
 	Calls      []results.CallTotal
-	Criteria   []string // in the order of the plan
+	// Spent is what calls cost, in nano-USD, with what those may have cost at most
+	// whose cost is not known.
+	Spent    int64
+	Criteria []string // in the order of the plan
 
 	// First and Last are when the first and the last verdict were given; zero
 	// without one.
@@ -150,6 +154,9 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		return nil, wrap(err)
 	}
 	if r.Calls, err = source.CallTotals(ctx, id); err != nil {
+		return nil, wrap(err)
+	}
+	if r.Spent, _, err = source.Spent(ctx, id); err != nil {
 		return nil, wrap(err)
 	}
 	b := newBuilder(r)

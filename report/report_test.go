@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -358,5 +359,29 @@ func TestTooMany(t *testing.T) {
 	}
 	if page := pageOf(t, r); !strings.Contains(page, "ranked by win rate") || strings.Contains(page, "ability ± SE") {
 		t.Error("the page does not say that it ranks by win rate, or shows abilities")
+	}
+}
+
+// A budget's line says what is spent for certain, and what else may have to be paid;
+// prices from the built-in table have its day.
+func TestBudgetAndPrices(t *testing.T) {
+	t.Parallel()
+	m := typical()
+	plain := built(t, m, Options{})
+	for what, text := range map[string]string{"text": textOf(t, plain, TextOptions{}), "page": pageOf(t, plain)} {
+		if strings.Contains(text, "udget") || strings.Contains(text, "list prices") {
+			t.Errorf("the %s speaks of a budget or a table that there is not:\n%s", what, text)
+		}
+	}
+	known := plain.total().CostUSD
+	m.spent = int64(math.Round(known*ratelimit.Dollar)) + 20_000_000
+	m.evaluation.Settings.PricesAsOf = "2026-11-22"
+	m.evaluation.Settings.Limits = append(m.evaluation.Settings.Limits, ratelimit.Budget(string(m.evaluation.ID), 2*ratelimit.Dollar))
+	r := built(t, m, Options{})
+	want := fmt.Sprintf("$2.00: %s spent, $0.020000 reserved for calls of unknown cost", ratelimit.Dollars(m.spent-20_000_000))
+	for what, text := range map[string]string{"text": textOf(t, r, TextOptions{}), "page": pageOf(t, r)} {
+		if !strings.Contains(text, want) || !strings.Contains(text, "list prices of 2026-11-22") {
+			t.Errorf("the %s lacks %q or the day of the prices:\n%s", what, want, text)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -51,7 +52,15 @@ func (r *Report) settings() []setting {
 		add("reasoning", "%s", plan.Reasoning)
 	}
 	for _, limit := range how.Limits {
-		add("limit", "%s", limit)
+		if limit.Kind != ratelimit.Cost {
+			add("limit", "%s", limit)
+		}
+	}
+	if budget := r.budget(); budget != "" {
+		add("budget", "%s", budget)
+	}
+	if table := r.priceTable(); table != "" {
+		add("prices", "what nobody wrote down: %s", table)
 	}
 	if how.Hold {
 		add("abandoned calls", "held until they must have ended")

@@ -25,6 +25,7 @@ type memory struct {
 	pairwise   []results.PairwiseRow
 	singles    []results.SingleRow
 	calls      []results.CallTotal
+	spent      int64
 	broken     error // yielded after the pairwise rows
 }
 
@@ -40,6 +41,10 @@ func (m *memory) Counts(context.Context, eval.ID) ([]results.PhaseCounts, error)
 
 func (m *memory) CallTotals(context.Context, eval.ID) ([]results.CallTotal, error) {
 	return m.calls, nil
+}
+
+func (m *memory) Spent(context.Context, eval.ID) (int64, int, error) {
+	return m.spent, 0, nil
 }
 
 func (m *memory) Runs(_ context.Context, _ eval.ID, states ...eval.State) iter.Seq2[results.RunRow, error] {

@@ -204,7 +204,22 @@ func (r *Report) writeTotals(out *textWriter) {
 	out.blank()
 	out.line("Runs    " + runs)
 	out.line("Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + counted(u.Calls, "call"))
-	out.line("Cost    " + cost(u) + costGap(u))
+	out.line("Cost    " + cost(u) + costGap(u) + r.atPrices())
+	if len(r.Calls) > 1 {
+		for _, c := range r.Calls {
+			out.line(fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), counted(c.Usage.Calls, "call")))
+		}
+	}
+	if budget := r.budget(); budget != "" {
+		out.line("Budget  " + budget)
+	}
+}
+
+func (r *Report) atPrices() string {
+	if table := r.priceTable(); table != "" {
+		return ", " + table + " where none were written"
+	}
+	return ""
 }
 
 // costGap says why a cost is not known.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -136,21 +137,34 @@ func cost(u results.Usage) string {
 	}
 }
 
+// budget is how far the evaluation's budget is spent: what calls cost, what may have
+// to be paid for those of which that is not known, and the bound on both. Empty
+// without a budget.
+func (r *Report) budget() string {
+	budget := r.Evaluation.Settings.Budget()
+	if budget == 0 {
+		return ""
+	}
+	known := int64(math.Round(r.total().CostUSD * ratelimit.Dollar))
+	return fmt.Sprintf("%s: %s spent, %s reserved for calls of unknown cost",
+		ratelimit.Dollars(budget), ratelimit.Dollars(known), ratelimit.Dollars(max(0, r.Spent-known)))
+}
+
+// priceTable says how much of the prices the built-in table knew, and when.
+func (r *Report) priceTable() string {
+	if day := r.Evaluation.Settings.PricesAsOf; day != "" {
+		return "list prices of " + day
+	}
+	return ""
+}
+
 // total is what all calls together used.
 func (r *Report) total() results.Usage {
 	var sum results.Usage
 	for _, c := range r.Calls {
-		sum = addUsage(sum, c.Usage)
+		sum = sum.Plus(c.Usage)
 	}
 	return sum
-}
-
-func addUsage(a, b results.Usage) results.Usage {
-	return results.Usage{
-		Calls: a.Calls + b.Calls, Input: a.Input + b.Input, Output: a.Output + b.Output,
-		Cached: a.Cached + b.Cached, Reasoning: a.Reasoning + b.Reasoning, Unreported: a.Unreported + b.Unreported,
-		CostUSD: a.CostUSD + b.CostUSD, Unpriced: a.Unpriced + b.Unpriced,
-	}
 }
 
 // runs are the runs of all phases.

@@ -149,7 +149,7 @@ func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error)
 	var sum Usage
 	for _, c := range calls {
 		head.Calls = append(head.Calls, manifestCalls{c.Model, c.Stage, usageOf(c.Usage), c.Errors})
-		sum = sum.plus(c.Usage)
+		sum = sum.Plus(c.Usage)
 	}
 	head.Totals.manifestUsage = usageOf(sum)
 	return head, nil

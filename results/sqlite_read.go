@@ -190,7 +190,7 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 			totals = append(totals, CallTotal{Model: g.model, Stage: g.stage, Errors: map[string]int{}})
 		}
 		total := &totals[len(totals)-1]
-		total.Usage = total.plus(g.used)
+		total.Usage = total.Plus(g.used)
 		if g.class != "" {
 			total.Errors[g.class] += g.used.Calls
 		}
@@ -260,7 +260,8 @@ func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 	return last.Time, nil
 }
 
-func (u Usage) plus(v Usage) Usage {
+// Plus is what both have used.
+func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		Calls: u.Calls + v.Calls, Input: u.Input + v.Input, Output: u.Output + v.Output,
 		Cached: u.Cached + v.Cached, Reasoning: u.Reasoning + v.Reasoning, Unreported: u.Unreported + v.Unreported,

@@ -77,7 +77,11 @@ func TestStatusText(t *testing.T) {
 	ended.Status, ended.Uncollected, ended.Workers, ended.Queues = record.StatusDone, 0, nil, nil
 	ended.BoundBy = []string{"provider openai: 16 in flight, 83 % of calls"}
 	ended.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 1104, RatePerS: ptr(0.04)}}
-	ended.Used = &usedStanding{Calls: 1104, Input: 9, Output: 8, CostUSD: ptr(1.5)}
+	verdicts := usedStanding{Calls: 1004, Input: 8, Output: 7, CostUSD: ptr(1.25)}
+	repairs := usedStanding{Calls: 100, Input: 1, Output: 1, Unpriced: 100}
+	ended.Used = &usedStanding{Calls: 1104, Input: 9, Output: 8, CostUSD: ptr(1.25), Unpriced: 100, Stages: []stageStanding{
+		{"openai:gpt-5-mini", "verdict", verdicts}, {"p:" + longName, "repair", repairs},
+	}}
 	ended.Classes = nil
 	cancelled := ended
 	cancelled.Status, cancelled.Used, cancelled.BoundBy = record.StatusCancelled, nil, nil

@@ -95,6 +95,15 @@ type usedStanding struct {
 	Unreported int      `json:"calls_without_tokens"` // possibly charged, nobody said how much
 	CostUSD    *float64 `json:"cost_usd"`             // null: unknown; else of the calls that have a price
 	Unpriced   int      `json:"calls_without_price"`
+	// Stages are the same by model and stage.
+	Stages []stageStanding `json:"by_stage,omitempty"`
+}
+
+// stageStanding is what the calls of one model in one stage have used.
+type stageStanding struct {
+	Model string `json:"model"`
+	Stage string `json:"stage"`
+	usedStanding
 }
 
 type queueStanding struct {

@@ -89,20 +89,23 @@ func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*s
 }
 
 func usedBy(totals []results.CallTotal) usedStanding {
-	var used usedStanding
-	var cost float64
+	var all results.Usage
+	var stages []stageStanding
 	for _, t := range totals {
-		used.Calls += t.Calls
-		used.Input += t.Input
-		used.Output += t.Output
-		used.Unreported += t.Unreported
-		used.Unpriced += t.Unpriced
-		cost += t.CostUSD
+		all = all.Plus(t.Usage)
+		stages = append(stages, stageStanding{t.Model, t.Stage, used(t.Usage)})
 	}
-	if used.Calls > 0 && (used.Unpriced == 0 || cost > 0) {
-		used.CostUSD = &cost
+	sum := used(all)
+	sum.Stages = stages
+	return sum
+}
+
+func used(u results.Usage) usedStanding {
+	s := usedStanding{Calls: u.Calls, Input: u.Input, Output: u.Output, Unreported: u.Unreported, Unpriced: u.Unpriced}
+	if u.Calls > 0 && (u.Unpriced == 0 || u.CostUSD > 0) {
+		s.CostUSD = &u.CostUSD
 	}
-	return used
+	return s
 }
 
 // mostWaited says which limit held most calls back, when most were.

@@ -31,6 +31,11 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	}
 	if u := s.Used; u != nil && u.Calls > 0 {
 		out.WriteString(detail(u.text()))
+		if len(u.Stages) > 1 {
+			for _, stage := range u.Stages {
+				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", clipMiddle(oneLine(stage.Model), 40), stage.Stage, stage.text())))
+			}
+		}
 	}
 	if s.Budget != nil {
 		out.WriteString(detail(s.Budget.text()))
