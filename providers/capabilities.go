@@ -47,6 +47,17 @@ func (c Capabilities) Check(req *Request) error {
 	return nil
 }
 
+// TwoCalls reports whether the JSON of an answer takes a call of its own, of another
+// model: beside a search where one call cannot do both, or always where the model
+// has no structured output. Without always, a model that has none and does not
+// search is asked for JSON by the prompt alone.
+func (c Capabilities) TwoCalls(search, always bool) bool {
+	if search && !c.JSONWithSearch {
+		return true
+	}
+	return c.JSON == JSONNone && (search || always)
+}
+
 // Effort is the effort to send for req; empty: none. A request that asks for
 // reasoning and not for how much gets "medium" of a model that is told how much, or
 // the least that it takes, since some do not reason by default. refused: the

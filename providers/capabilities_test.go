@@ -28,6 +28,30 @@ func TestCheck(t *testing.T) {
 	}
 }
 
+func TestTwoCalls(t *testing.T) {
+	t.Parallel()
+	both := Capabilities{JSON: JSONSchema, JSONWithSearch: true, Search: "s"}
+	exclusive := Capabilities{JSON: JSONSchema, Search: "s"}
+	none := Capabilities{JSON: JSONNone, Search: "s"}
+	noneBeside := Capabilities{JSON: JSONNone, JSONWithSearch: true, Search: "s"}
+	for _, test := range []struct {
+		name string
+		caps Capabilities
+		want [4]bool // without a search: asked, always; with one: asked, always
+	}{
+		{"both in one call", both, [4]bool{false, false, false, false}},
+		{"not both in one call", exclusive, [4]bool{false, false, true, true}},
+		{"no structured output", none, [4]bool{false, true, true, true}},
+		{"none, also beside a search", noneBeside, [4]bool{false, true, true, true}},
+		{"nothing is known", Capabilities{}, [4]bool{false, false, true, true}},
+	} {
+		got := [4]bool{test.caps.TwoCalls(false, false), test.caps.TwoCalls(false, true), test.caps.TwoCalls(true, false), test.caps.TwoCalls(true, true)}
+		if got != test.want {
+			t.Errorf("%s: got %v, want %v", test.name, got, test.want)
+		}
+	}
+}
+
 func TestEffort(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

@@ -215,7 +215,7 @@ var Classes = []Class{
 // Retryable reports whether another attempt of the same call may succeed.
 func (c Class) Retryable() bool {
 	switch c {
-	case RateLimited, Overloaded, Transient, Timeout:
+	case RateLimited, Overloaded, Transient, Timeout, Ungrounded, Unreasoned:
 		return true
 	}
 	return false

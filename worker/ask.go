@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
@@ -34,6 +35,13 @@ func (r *run) ask(ctx context.Context) error {
 // answered.
 func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record.Run, error) {
 	s := step{target, stageVerdict, r.request(target, q)}
+	if r.inTwo(s) {
+		var err error
+		if s, err = r.firstOfTwo(ctx, s, q); err != nil {
+			return record.Run{}, err
+		}
+	}
+	asked := s.request.Messages
 	for repairs := 0; ; repairs++ {
 		result, err := r.answered(ctx, s)
 		if err != nil {
@@ -52,17 +60,19 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record
 		}
 		s.stage = stageRepair
 		if r.task.Kind != eval.KindRuns { // its prompt is not ours to add to: it is asked once more
-			s.request.Messages = append(messages(q.Messages), messages(prompt.Repair(result.Text, err.Error()))...)
+			s.request.Messages = append(slices.Clip(asked), messages(prompt.Repair(result.Text, err.Error()))...)
 		}
 	}
 }
 
 // request is the call that asks a model a question.
 func (r *run) request(target eval.Judge, q question) *providers.Request {
+	asked := r.evaluation.asked
 	request := &providers.Request{
 		Key: r.cfg.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
+		Search: asked.Grounded(r.task.Kind), Reason: asked.Reasoned(r.task.Kind),
 	}
-	if r.evaluation.asked.JSON != eval.JSONFalse && q.Schema != nil {
+	if asked.JSON != eval.JSONFalse && q.Schema != nil {
 		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema}
 	}
 	settings(request, target.Overrides)

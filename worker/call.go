@@ -14,8 +14,10 @@ import (
 
 // What a call is made for.
 const (
-	stageVerdict = "verdict"
-	stageRepair  = "repair"
+	stageVerdict  = "verdict"  // the whole of it
+	stageGrounded = "grounded" // the verdict in prose
+	stageJSON     = "json"     // and its JSON
+	stageRepair   = "repair"   // of an answer that was no verdict
 )
 
 // abandonedKeep is how much longer the lease of a call that was given up
@@ -211,10 +213,16 @@ func release(lease *ratelimit.Lease, err error) {
 func (r *run) note(s step, call record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
-		r.progress.Answers++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
 		call.Evidence(result)
+		if lacking := r.lacking(s, result); lacking != nil {
+			r.progress.Lacked = lacking.Class
+			call.Class, call.Error, call.MaybeBill = lacking.Class, lacking.Message, true
+			r.keep(call)
+			return lacking
+		}
+		r.progress.Answers++
 		r.keep(call)
 		return nil
 	}

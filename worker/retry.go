@@ -37,7 +37,10 @@ func (g *gaveUp) Error() string { return fmt.Sprintf("%s: %s", g.class, g.messag
 // answered makes calls until one is answered. Its error is a *gaveUp when no more
 // are to be made, and another one when the run is interrupted.
 func (r *run) answered(ctx context.Context, s step) (*providers.Result, error) {
+	asked := s.request.Messages
+	defer func() { s.request.Messages = asked }()
 	for {
+		s.request.Messages = r.insist(s, asked)
 		result, err := r.call(ctx, s)
 		if err != nil {
 			if err = r.afterFailure(ctx, s, err); err != nil {
@@ -69,7 +72,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		return &gaveUp{failed.Class, failed.Message, failed.Status}
 	}
 	delay := failed.RetryAfter
-	if r.failures() > 0 {
+	if r.failures() > 0 && failed.Class != providers.Ungrounded && failed.Class != providers.Unreasoned {
 		delay = max(delay, retry.Delay(r.failures(), rand.Float64()))
 	}
 	e := s.event(EventRetry)

@@ -76,6 +76,8 @@ type Spending struct {
 type Endpoint struct {
 	Provider providers.Provider
 	Key      string
+	// Capabilities know what models can do there; nil: nothing is known.
+	Capabilities providers.CapabilitiesOf
 }
 
 func (c Config) withDefaults() Config {

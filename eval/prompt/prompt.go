@@ -101,7 +101,7 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		blocks[i] = documentBlock(d.ID, data[1+i], data)
 	}
 	values["documents"] = strings.Join(blocks, "\n\n")
-	answer.search = e.Grounding == eval.Required
+	answer.search = e.Grounded(kind)
 	values["answer_format"] = answer.text()
 
 	return Prompt{

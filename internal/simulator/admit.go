@@ -104,7 +104,7 @@ func (s *Simulator) admit(req *request, text string, b Behaviour) (*call, *refus
 			scope.take(now, c)
 		}
 	}
-	arrival := Arrival{At: now, Model: req.model, InputTokens: c.spends.input, OutputTokens: c.spends.output}
+	arrival := Arrival{At: now, Model: req.model, InputTokens: c.spends.input, OutputTokens: c.spends.output, Search: req.search, JSON: req.json}
 	if refused == nil {
 		times.taken++
 		c.admitted = now

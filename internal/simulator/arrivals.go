@@ -8,7 +8,9 @@ type Arrival struct {
 	Model        string    `json:"model"`
 	RejectedBy   string    `json:"rejected_by,omitempty"` // as in Counts; empty: it was admitted
 	InputTokens  int       `json:"input_tokens"`
-	OutputTokens int       `json:"output_tokens"` // of its answer, also where none is sent
+	OutputTokens int       `json:"output_tokens"`    // of its answer, also where none is sent
+	Search       bool      `json:"search,omitempty"` // a search was offered
+	JSON         bool      `json:"json,omitempty"`   // JSON was asked, with or without a schema, and not by the prompt alone
 }
 
 // arrivals is a ring of the latest.
