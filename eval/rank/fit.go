@@ -1,9 +1,11 @@
 package rank
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -54,6 +56,11 @@ type Fit struct {
 	Abilities  []float64
 	Components []Component
 	Judges     []JudgeEffect // in the order of the tallies
+
+	// Length is the log-odds that a standard deviation more of length brings, of
+	// WithLength alone; only where HasLength is set.
+	Length, LengthSE float64
+	HasLength        bool
 
 	// LogLikelihood leaves out the binomial coefficients.
 	LogLikelihood float64
@@ -138,8 +145,17 @@ func fitted(n int, judges []*Tally, options Options) (*model, *Fit, solution, er
 			return nil, nil, solution{}, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
 		}
 	}
-	m := newModel(n, judges, options)
-	parts, component := components(n, m.rows)
+	m := newModel(n, len(judges), rowsOf(judges), options)
+	fit, best, err := m.fit(Records(n, judges), options)
+	if err != nil {
+		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w", n, err)
+	}
+	return m, fit, best, nil
+}
+
+// fit finds the maximum, with priors where there would be none.
+func (m *model) fit(records []Record, options Options) (*Fit, solution, error) {
+	parts, component := components(m.candidates, m.rows)
 	m.setComponents(parts, component)
 
 	ridge := options.Ridge
@@ -148,9 +164,9 @@ func fitted(n int, judges []*Tally, options Options) (*model, *Fit, solution, er
 	}
 	fit := &Fit{
 		Components: parts,
-		Judges:     make([]JudgeEffect, len(judges)),
+		Judges:     make([]JudgeEffect, len(m.order)),
 		component:  component,
-		records:    Records(n, judges),
+		records:    records,
 	}
 	for k := range parts {
 		if parts[k].Separable {
@@ -164,27 +180,43 @@ func fitted(n int, judges []*Tally, options Options) (*model, *Fit, solution, er
 		best, infinite, err = m.maximise(m.start())
 	}
 	if err != nil {
-		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w", n, err)
+		return nil, solution{}, err
 	}
 	fit.take(m, best)
-	return m, fit, best, nil
+	return fit, best, nil
 }
 
-func newModel(n int, judges []*Tally, options Options) *model {
-	m := &model{candidates: n, order: make([]int, len(judges)), tie: make([]int, len(judges)), size: n}
-	hasTies := make([]bool, len(judges))
+// rowsOf are the tallies' rows, judge after judge.
+func rowsOf(judges []*Tally) []row {
+	var rows []row
 	for k, t := range judges {
-		start := len(m.rows)
 		for pair, c := range t.Cells() {
-			r := row{pair.First, pair.Second, k, float64(c.FirstWins), float64(c.SecondWins), float64(c.Ties)}
-			if options.Ties == HalfWins {
-				r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
-			}
-			hasTies[k] = hasTies[k] || r.ties > 0
-			m.rows = append(m.rows, r)
+			rows = append(rows, row{
+				first: pair.First, second: pair.Second, judge: k,
+				wins: float64(c.FirstWins), losses: float64(c.SecondWins), ties: float64(c.Ties),
+			})
 		}
+	}
+	return rows
+}
+
+// newModel is the model of rows that are sorted by judge.
+func newModel(n, judges int, rows []row, options Options) *model {
+	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, size: n}
+	hasTies, measured := make([]bool, judges), false
+	for i := range rows {
+		r := &rows[i]
+		if options.Ties == HalfWins {
+			r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
+		}
+		hasTies[r.judge] = hasTies[r.judge] || r.ties > 0
+		measured = measured || r.longer != 0
+	}
+	for k := range judges {
+		start, _ := slices.BinarySearchFunc(rows, k, func(r row, k int) int { return cmp.Compare(r.judge, k) })
+		end, _ := slices.BinarySearchFunc(rows, k+1, func(r row, k int) int { return cmp.Compare(r.judge, k) })
 		m.order[k] = -1
-		if options.OrderEffect && tellsOrder(n, m.rows[start:]) {
+		if options.OrderEffect && tellsOrder(n, rows[start:end]) {
 			m.order[k] = m.size
 			m.size++
 		}
@@ -195,6 +227,10 @@ func newModel(n int, judges []*Tally, options Options) *model {
 			m.tie[k] = m.size
 			m.size++
 		}
+	}
+	if measured {
+		m.length = m.size
+		m.size++
 	}
 	m.ridge = make([]float64, m.size)
 	return m
@@ -248,6 +284,9 @@ func (fit *Fit) take(m *model, s solution) {
 		if position := m.tie[k]; position >= 0 {
 			e.LogNu, e.LogNuSE, e.HasNu = s.x[position], s.se(position), true
 		}
+	}
+	if m.length >= 0 {
+		fit.Length, fit.LengthSE, fit.HasLength = s.x[m.length], s.se(m.length), true
 	}
 	for _, r := range m.rows {
 		fit.DegreesOfFreedom++

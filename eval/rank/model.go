@@ -10,19 +10,22 @@ import (
 type row struct {
 	first, second, judge int
 	wins, losses, ties   float64 // of first; halves where ties count so
+	longer               float64 // how much longer the text shown first is, as LengthEffect has it
 }
 
 func (r row) total() float64 { return r.wins + r.losses + r.ties }
 
 // model is the likelihood of all rows as a function of one vector: an ability for
-// every candidate, then the judges' order effects, then their logarithms of ν.
+// every candidate, then the judges' order effects, then their logarithms of ν, then
+// the effect γ of length.
 //
-// With d = λ_first − λ_second + δ_judge and θ = ln ν_judge, the three outcomes
+// With d = λ_first − λ_second + δ_judge + γ·longer and θ = ln ν_judge, the three outcomes
 // have weights exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry.
 type model struct {
 	rows       []row
 	candidates int
 	order, tie []int // position of a judge's parameter in the vector; −1: none
+	length     int   // position of the effect of length; −1: none
 	size       int
 	ridge      []float64 // precision of a normal prior at 0, for each parameter
 	component  []int     // of each candidate
@@ -47,6 +50,9 @@ func (m *model) predictors(x []float64, r row) (half, theta float64) {
 	d := x[r.first] - x[r.second]
 	if k := m.order[r.judge]; k >= 0 {
 		d += x[k]
+	}
+	if m.length >= 0 {
+		d += x[m.length] * r.longer
 	}
 	theta = math.Inf(-1)
 	if k := m.tie[r.judge]; k >= 0 {
@@ -112,6 +118,18 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 			*at(r.second, l) -= cross
 			if k >= 0 {
 				*at(k, l) += cross
+			}
+			if m.length >= 0 {
+				*at(l, m.length) += cross * r.longer
+			}
+		}
+		if m.length >= 0 {
+			gradient[m.length] += slope * r.longer
+			*at(m.length, m.length) += curve * r.longer * r.longer
+			*at(r.first, m.length) += curve * r.longer
+			*at(r.second, m.length) -= curve * r.longer
+			if k >= 0 {
+				*at(k, m.length) += curve * r.longer
 			}
 		}
 	}
