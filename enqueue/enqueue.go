@@ -64,6 +64,7 @@ type Enqueuer struct {
 	Store  *store.Store
 	Limits Limits
 	Log    zerolog.Logger
+	Queued func(task record.Task, at time.Time) // as in TopUp
 }
 
 // Limits is the registry of limits: an evaluation's are pinned from before its

@@ -24,8 +24,10 @@ const pushAtOnce = 100
 // push sends tasks of runs that have not ended to queue, many in a script. A task
 // that is in the queue already, and not ended, is left as it is. It may be
 // repeated. keeps says which tasks asynq keeps for a while after they succeeded.
-func push(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool) error {
-	refused, err := send(ctx, client, queue, tasks, keeps)
+// queued, unless it is nil, hears of each task that this call has put there; of the
+// tasks of one range, whoever pushes it again at the same time hears of the others.
+func push(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
+	refused, err := send(ctx, client, queue, tasks, keeps, queued)
 	if err != nil || len(refused) == 0 {
 		return err
 	}
@@ -33,7 +35,7 @@ func push(ctx context.Context, client redis.UniversalClient, queue string, tasks
 	if err != nil || len(removed) == 0 {
 		return err
 	}
-	_, err = send(ctx, client, queue, removed, keeps)
+	_, err = send(ctx, client, queue, removed, keeps, queued)
 	return err
 }
 
@@ -41,7 +43,7 @@ func push(ctx context.Context, client redis.UniversalClient, queue string, tasks
 //
 // asynq has no batch enqueue, so its own client runs over a recorder that keeps
 // what it would send; encoding and script stay asynq's.
-func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool) (refused []record.Task, err error) {
+func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) (refused []record.Task, err error) {
 	if len(tasks) == 0 {
 		return nil, nil
 	}
@@ -63,8 +65,11 @@ func send(ctx context.Context, client redis.UniversalClient, queue string, tasks
 			return nil, fmt.Errorf("push %d tasks to queue %s: %w", n, queue, err)
 		}
 		for i, made := range answers {
-			if made == int64(0) {
+			switch {
+			case made == int64(0):
 				refused = append(refused, tasks[i])
+			case queued != nil:
+				queued(tasks[i])
 			}
 		}
 		tasks, recorder.calls = tasks[n:], recorder.calls[n:]

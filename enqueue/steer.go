@@ -84,7 +84,9 @@ func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
 	if err := q.Store.Activate(ctx, id); err != nil {
 		return err
 	}
-	return NewTopUp(q.Store, q.Limits, q.Log).Tick(ctx)
+	topUp := NewTopUp(q.Store, q.Limits, q.Log)
+	topUp.Queued = q.Queued
+	return topUp.Tick(ctx)
 }
 
 // Retried says what became of failed runs.

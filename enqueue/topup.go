@@ -55,6 +55,10 @@ const undrainedBound = 256 << 20
 // may run one: a short lock lets one of them work and saves the others the
 // trouble, and nothing is lost or pushed wrongly when two work at once.
 type TopUp struct {
+	// Queued is told of each task that this process has put into its queue, and
+	// when. It must not block. nil: nobody.
+	Queued func(task record.Task, at time.Time)
+
 	store   *store.Store
 	limits  Limits
 	log     zerolog.Logger
@@ -445,7 +449,12 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 				tasks = append(tasks, next)
 			}
 		}
-		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps); err != nil {
+		var queued func(record.Task)
+		if t.Queued != nil {
+			at := time.Now() // a worker may begin a run before the answer is here
+			queued = func(task record.Task) { t.Queued(task, at) }
+		}
+		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps, queued); err != nil {
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0

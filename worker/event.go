@@ -1,14 +1,17 @@
 package worker
 
 import (
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
 // Names of events.
 const (
+	EventQueued    = "queued"    // a run was put into its queue
 	EventStarted   = "started"   // a pulled run begins
 	EventQueueing  = "queueing"  // a call waits for admission, however shortly
 	EventAcquired  = "acquired"  // it has its lease
@@ -27,11 +30,19 @@ type Event struct {
 	RunID      string          `json:"run_id"` // record.Task.Shown
 	Provider   string          `json:"provider"`
 	Model      string          `json:"model"`
-	Worker     string          `json:"worker"`
+	Worker     string          `json:"worker,omitempty"` // none where a submission has queued the run
 	Attempt    int             `json:"attempt,omitempty"`
 	StatusCode *int            `json:"status_code,omitempty"` // 0 without a response
 	DelayS     float64         `json:"delay_s,omitempty"`
 	TimeoutS   float64         `json:"timeout_s,omitempty"`
 	ElapsedS   float64         `json:"elapsed_s,omitempty"`
 	Class      providers.Class `json:"class,omitempty"`
+}
+
+// Queued is the event of a run that was put into its queue.
+func Queued(t record.Task, at time.Time) Event {
+	provider, model, _ := strings.Cut(t.Model, ":")
+	return Event{
+		Time: at.UTC(), Event: EventQueued, Evaluation: t.Evaluation, RunID: t.Shown(), Provider: provider, Model: model,
+	}
 }

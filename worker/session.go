@@ -130,6 +130,13 @@ func (s *session) run(ctx context.Context) error {
 
 	var parts errgroup.Group
 	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
+	if s.cfg.Events != nil {
+		topUp.Queued = func(t record.Task, at time.Time) {
+			e := Queued(t, at)
+			e.Worker = s.id
+			s.cfg.Events(e)
+		}
+	}
 	parts.Go(func() error { return topUp.Run(s.stopping) })
 	parts.Go(func() error { s.discover(s.stopping); return nil })
 	parts.Go(func() error { s.listen(s.stopping); return nil })

@@ -208,7 +208,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	client := settings.Client
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
-	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log}
+	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log, Queued: func(t record.Task, at time.Time) { settings.Events(worker.Queued(t, at)) }}
 	var collector *results.Collector
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
