@@ -212,7 +212,7 @@ func (h *history) modelRemembers() []string {
 		fact("registry %s %s", holder, text)
 	}
 	for name, c := range m.cooldowns {
-		fact("cooldown %s %d %s %d", name, c.ends, map[bool]string{false: "cool", true: "probe"}[c.probe], c.step)
+		fact("cooldown %s %d %s %d", name, c.ends, c.word, c.step)
 	}
 	for worker, end := range m.heartbeats {
 		if end > m.now {

@@ -15,12 +15,25 @@ import (
 // was refused, the others. Only the scope's Provider, Model and Group count.
 // Calls in flight go on. Of several cooldowns the latest end holds.
 func (l *Limiter) HoldBack(ctx context.Context, scope Scope, wait time.Duration) error {
+	return l.holdBack(ctx, scope, wait, "cool")
+}
+
+// Park is HoldBack for wait, which is known, because a day's quota is used up:
+// Cooldowns tells the two apart.
+func (l *Limiter) Park(ctx context.Context, scope Scope, wait time.Duration) error {
+	return l.holdBack(ctx, scope, max(wait, time.Microsecond), parkedWord)
+}
+
+// parkedWord marks a cooldown that Park began.
+const parkedWord = "parked"
+
+func (l *Limiter) holdBack(ctx context.Context, scope Scope, wait time.Duration, word string) error {
 	names := cooldownsOf(scope)
 	if len(names) == 0 {
 		return fmt.Errorf("hold back calls: the scope has no provider and no group")
 	}
 	name := names[len(names)-1] // the narrowest
-	if err := holdScript.Run(ctx, l.client, []string{l.keys.cooldowns()}, name, max(0, wait).Microseconds()).Err(); err != nil {
+	if err := holdScript.Run(ctx, l.client, []string{l.keys.cooldowns()}, name, max(0, wait).Microseconds(), word).Err(); err != nil {
 		return fmt.Errorf("hold back %s: %w", name, err)
 	}
 	return nil
@@ -67,9 +80,10 @@ func cooldownID(name string) string { return name + "/cooldown" }
 
 // Cooldown is a scope that is held back.
 type Cooldown struct {
-	ID    string        // "provider/openai/model/gpt-5/cooldown"
-	Wait  time.Duration // until calls may start
-	Probe bool          // one call was let through, and others wait for what becomes of it
+	ID     string        // "provider/openai/model/gpt-5/cooldown"
+	Wait   time.Duration // until calls may start
+	Probe  bool          // one call was let through, and others wait for what becomes of it
+	Parked bool          // a day's quota is used up
 }
 
 // Cooldowns lists what is held back now.
@@ -91,7 +105,7 @@ func parseCooldowns(now int64, fields map[string]string) []Cooldown {
 			continue
 		}
 		cooldowns = append(cooldowns, Cooldown{
-			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe",
+			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe", Parked: state == parkedWord,
 		})
 	}
 	slices.SortFunc(cooldowns, func(a, b Cooldown) int { return strings.Compare(a.ID, b.ID) })

@@ -97,6 +97,27 @@ func TestCooldownsGrowAndNeverShrink(t *testing.T) {
 		if got := wait(); got != time.Minute {
 			t.Errorf("cooldown of %s, want the longest, 1m0s", got)
 		}
+		parked := func() bool {
+			cooldowns, err := tools(client).Cooldowns(t.Context())
+			if err != nil || len(cooldowns) != 1 {
+				t.Fatalf("Cooldowns = %v, %v; want one", cooldowns, err)
+			}
+			return cooldowns[0].Parked
+		}
+		for _, c := range []struct {
+			park, hold time.Duration
+			want       bool
+		}{{time.Second, 0, false}, {time.Hour, time.Minute, true}, {0, 2 * time.Hour, false}} {
+			if c.park > 0 {
+				if err := l.Park(t.Context(), openai, c.park); err != nil {
+					t.Fatal(err)
+				}
+			}
+			hold(c.hold)
+			if got := parked(); got != c.want {
+				t.Errorf("parked for %s and held back for %s: parked = %t, want %t", c.park, c.hold, got, c.want)
+			}
+		}
 		if err := l.HoldBack(context.Background(), Scope{Evaluation: "ev-a"}, 0); err == nil {
 			t.Error("HoldBack of an evaluation = nil, want an error")
 		}

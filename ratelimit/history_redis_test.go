@@ -130,9 +130,13 @@ func (h *history) holdBack() error {
 
 func (h *history) holds(name string) error {
 	wait := pick(h.dice, 0, 0, 700*time.Millisecond, time.Second, time.Minute).Microseconds()
-	h.note("%s is held back for %d", name, wait)
-	want := h.model.hold(name, wait)
-	got, err := h.stage.run(holdScript, []string{h.keys.cooldowns()}, name, wait).Int64()
+	word := "cool"
+	if wait > 0 && h.once(4) {
+		word = parkedWord
+	}
+	h.note("%s is held back for %d: %s", name, wait, word)
+	want := h.model.hold(name, wait, word)
+	got, err := h.stage.run(holdScript, []string{h.keys.cooldowns()}, name, wait, word).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("hold answers %d, want %d", got, want)
 	}

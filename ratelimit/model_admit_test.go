@@ -298,10 +298,10 @@ func (a *admission) afterCooldown(g *groupSeen, start int64) {
 		c, was := a.cooldowns[name]
 		switch {
 		case !was:
-		case c.probe:
+		case c.word == "probe":
 			delete(a.cooldowns, name)
 		default:
-			a.cooldowns[name] = cooldown{ends: a.now + start + aloneFor, probe: true, step: c.step}
+			a.cooldowns[name] = cooldown{ends: a.now + start + aloneFor, word: "probe", step: c.step}
 		}
 	}
 }

@@ -61,9 +61,9 @@ type waiter struct {
 }
 
 type cooldown struct {
-	ends  int64
-	probe bool  // one call was let through
-	step  int64 // the length of the last one that came without a time
+	ends int64
+	word string // "probe": one call was let through
+	step int64  // the length of the last one that came without a time
 }
 
 const (
@@ -206,24 +206,25 @@ func (m *model) begin(epoch, run string, memory, unknown int64) {
 	m.blind = m.since + unknown
 }
 
-func (m *model) hold(name string, wait int64) int64 {
+func (m *model) hold(name string, wait int64, word string) int64 {
 	c := m.cooldowns[name]
+	probes := c.word == "probe"
 	if wait == 0 {
-		if c.probe {
+		if probes {
 			c.step = min(60*second, 2*max(c.step, second))
 		} else if c.ends <= m.now {
 			c.step = second
 		}
 		wait = c.step
 	}
-	if !c.probe {
-		wait = max(wait, c.ends-m.now)
+	if left := c.ends - m.now; !probes && left > wait {
+		wait, word = left, c.word
 	}
 	left := max(0, m.cooldownsForgotten-m.now) / 1000 * 1000
 	if len(m.cooldowns) == 0 {
 		left = 0 // an empty hash is none
 	}
-	m.cooldowns[name] = cooldown{ends: m.now + wait, step: c.step}
+	m.cooldowns[name] = cooldown{ends: m.now + wait, word: word, step: c.step}
 	m.cooldownsForgotten = m.now + max(left, millis(wait)+hour)
 	return wait
 }

@@ -2,11 +2,12 @@
 --
 -- KEYS  1 cooldowns
 -- ARGV  1 name of the cooldown  2 µs, 0 when nobody said how long
+--       3 "cool", or "parked" when a day's quota is used up
 -- Reply µs until calls may start again
 --
 -- Without a time it is a second, and twice as long each time that the first call
 -- after a cooldown was refused too, up to a minute. Of several cooldowns of one
--- scope the latest end holds. Twice is once: it never adds up.
+-- scope the latest end holds, with its word. Twice is once: it never adds up.
 
 local SECOND = 1000000
 local time = redis.call('TIME')
@@ -24,7 +25,10 @@ if wait == 0 then
   end
   wait = step
 end
-if probing ~= 'probe' then wait = math.max(wait, ends - now) end
-redis.call('HSET', KEYS[1], ARGV[1], string.format('%d cool %d', now + wait, step))
+local word = ARGV[3]
+if probing ~= 'probe' and ends - now > wait then
+  wait, word = ends - now, probing
+end
+redis.call('HSET', KEYS[1], ARGV[1], string.format('%d %s %d', now + wait, word, step))
 redis.call('PEXPIRE', KEYS[1], math.max(redis.call('PTTL', KEYS[1]), math.ceil(wait / 1000) + 3600000))
 return wait
