@@ -72,8 +72,9 @@ type Enqueuer struct {
 type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
-	Close(ctx context.Context, evaluation string) error
-	Open(ctx context.Context, evaluation string) error
+	Close(ctx context.Context, of ratelimit.Scope) error
+	Open(ctx context.Context, of ratelimit.Scope) error
+	OpenAll(ctx context.Context, evaluation string) error
 	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
 }
 
@@ -165,6 +166,11 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	}
 	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
 		return r, false, err
+	}
+	if old.Status == record.StatusActive && len(old.Paused) > 0 {
+		if _, err := q.Store.Resume(ctx, r.ID); err != nil {
+			return r, false, err
+		}
 	}
 	switch {
 	case old.Status == record.StatusCancelled:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -46,20 +47,30 @@ func (p *pinned) Unregister(_ context.Context, holder string) error {
 	return nil
 }
 
-func (p *pinned) Close(ctx context.Context, evaluation string) error {
-	return p.Register(ctx, "closed/"+evaluation, nil)
+func (p *pinned) Close(ctx context.Context, of ratelimit.Scope) error {
+	return p.Register(ctx, "closed/"+of.Evaluation+"/"+of.Provider, nil)
 }
 
-func (p *pinned) Open(ctx context.Context, evaluation string) error {
-	return p.Unregister(ctx, "closed/"+evaluation)
+func (p *pinned) Open(ctx context.Context, of ratelimit.Scope) error {
+	return p.Unregister(ctx, "closed/"+of.Evaluation+"/"+of.Provider)
+}
+
+func (p *pinned) OpenAll(_ context.Context, evaluation string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.DeleteFunc(p.of, func(holder string, _ []ratelimit.Limit) bool {
+		return strings.HasPrefix(holder, "closed/"+evaluation+"/")
+	})
+	return nil
 }
 
 func (p *pinned) ForgetSpent(context.Context, string) (bool, error) { return true, nil }
 
-func (p *pinned) closed(evaluation string) bool {
+// closed reports whether an evaluation is, or a provider for it.
+func (p *pinned) closed(evaluation, provider string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	_, ok := p.of["closed/"+evaluation]
+	_, ok := p.of["closed/"+evaluation+"/"+provider]
 	return ok
 }
 

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // Pause keeps calls of an active evaluation from being begun, in every process
@@ -38,14 +40,41 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 // halt closes an evaluation's limits before its status is changed, and opens
 // them where it does not stop after all.
 func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.Status, error)) (record.Status, error) {
-	if err := q.Limits.Close(ctx, string(id)); err != nil {
+	whole := ratelimit.Scope{Evaluation: string(id)}
+	if err := q.Limits.Close(ctx, whole); err != nil {
 		return "", err
 	}
 	status, err := change()
 	if err != nil || status != record.StatusPaused && status != record.StatusCancelled {
-		err = errors.Join(err, q.Limits.Open(context.WithoutCancel(ctx), string(id)))
+		err = errors.Join(err, q.Limits.Open(context.WithoutCancel(ctx), whole))
 	}
 	return status, err
+}
+
+// PauseProvider keeps calls of a provider from being begun for an active
+// evaluation, in every process from the moment it returns, until the evaluation is
+// resumed or submitted again; those in flight end and are recorded. first is true
+// for one of all who do it: the one who is to tell.
+//
+// The record goes first: killed in between, the provider's tasks are dropped, and
+// whoever meets the failure in a call that waited closes the limits.
+func (q *Enqueuer) PauseProvider(ctx context.Context, id eval.ID, provider string, why record.Pause) (first bool, err error) {
+	paused, first, err := q.Store.PauseProvider(ctx, id, provider, why)
+	if err == nil && paused {
+		err = q.Limits.Close(ctx, ratelimit.Scope{Evaluation: string(id), Provider: provider})
+	}
+	return first, err
+}
+
+// PausedQueue reports whether the runs of a phase's queue are of a provider that is
+// paused: the runs of one evaluation that share a queue share a provider.
+func PausedQueue(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) bool {
+	i := slices.Index(phase.JudgeQueues, queue)
+	if len(paused) == 0 || i < 0 {
+		return false
+	}
+	_, is := paused[e.Asked(phase.Kind)[i].Provider]
+	return is
 }
 
 // open lets calls of an evaluation begin that is not paused.
@@ -54,11 +83,11 @@ func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
 	if err != nil || r.Status == record.StatusPaused {
 		return err
 	}
-	return q.Limits.Open(ctx, string(id))
+	return q.Limits.OpenAll(ctx, string(id))
 }
 
-// Resume lets a paused evaluation go on and pushes what it lacks. It returns the
-// status afterwards: active, or done or cancelled, which do not go on.
+// Resume lets a paused evaluation go on, and an active one with its paused
+// providers, and pushes what it lacks. It returns the status afterwards: active, or done or cancelled, which do not go on.
 func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {
@@ -73,7 +102,7 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 	if err != nil || status != record.StatusActive {
 		return status, err
 	}
-	if err := q.Limits.Open(ctx, string(id)); err != nil {
+	if err := q.Limits.OpenAll(ctx, string(id)); err != nil {
 		return status, err
 	}
 	return status, q.start(ctx, id)
@@ -189,7 +218,7 @@ func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error
 	if err := limits.Unregister(ctx, string(id)); err != nil {
 		return fmt.Errorf("unpin limits of %s: %w", id, err)
 	}
-	if err := limits.Open(ctx, string(id)); err != nil {
+	if err := limits.OpenAll(ctx, string(id)); err != nil {
 		return err
 	}
 	return s.Deactivate(ctx, id)

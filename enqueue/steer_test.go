@@ -113,14 +113,14 @@ func TestSubmissionResumesWhatIsPausedAndNotWhatIsCancelled(t *testing.T) {
 			t.Fatalf("Pause = %s, %v; want paused", status, err)
 		}
 	}
-	if !b.limits.closed(string(receipt.ID)) {
+	if !b.limits.closed(string(receipt.ID), "") {
 		t.Error("calls of a paused evaluation are admitted")
 	}
 	if done := b.pull("p", 10); len(done) != 0 {
 		t.Fatalf("%d runs of a paused evaluation were carried out", len(done))
 	}
 	b.submit(s)
-	if b.limits.closed(string(receipt.ID)) {
+	if b.limits.closed(string(receipt.ID), "") {
 		t.Error("calls of an evaluation that goes on are not admitted")
 	}
 	if done := b.pull("p", 3); len(done) != 3 {
@@ -131,7 +131,7 @@ func TestSubmissionResumesWhatIsPausedAndNotWhatIsCancelled(t *testing.T) {
 			t.Fatalf("Cancel = %s, %v; want cancelled", status, err)
 		}
 	}
-	if !b.limits.closed(string(receipt.ID)) {
+	if !b.limits.closed(string(receipt.ID), "") {
 		t.Error("calls of a cancelled evaluation are admitted")
 	}
 	if status, err := b.enqueuer(b.store).Pause(t.Context(), receipt.ID); err != nil || status != record.StatusCancelled {

@@ -218,6 +218,9 @@ func (t *TopUp) Tick(ctx context.Context) error {
 		}
 		for phase, p := range k.plans {
 			for _, queue := range p.Queues() {
+				if PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
+					continue
+				}
 				shares[queue] = append(shares[queue], &share{
 					known: k, phase: phase, length: p.Len(queue),
 					cursor: standing.Pushed(phase, queue), ended: standing.Ended(phase, queue),

@@ -17,7 +17,7 @@ func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 		go func() { waits <- mustAcquire(t, a, newID(), openai) }()
 		eventually(t, "a call waits", func() bool { return a.Waiting() == 1 })
 		for range 2 {
-			if err := a.Close(t.Context(), "ev-a"); err != nil {
+			if err := a.Close(t.Context(), Scope{Evaluation: "ev-a"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -29,10 +29,58 @@ func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 			t.Fatal("a call of a closed evaluation was admitted")
 		case <-time.After(2 * patience):
 		}
-		if err := a.Open(t.Context(), "ev-a"); err != nil {
+		if err := a.Open(t.Context(), Scope{Evaluation: "ev-a"}); err != nil {
 			t.Fatal(err)
 		}
 		mustRelease(t, <-waits)
+	})
+}
+
+// A provider that is closed for an evaluation begins no call of it; its other
+// providers, and other evaluations' calls of the same one, go on.
+func TestClosedProviderBeginsNoCallOfTheEvaluation(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		a := start(t, connect(), "a")
+		scope := func(evaluation, provider string) Scope {
+			return Scope{Provider: provider, Model: "m", Evaluation: evaluation}
+		}
+		for _, evaluation := range []string{"ev-a", "ev-a2"} { // a holder is not found by how it begins
+			if err := a.Close(t.Context(), Scope{Evaluation: evaluation, Provider: "openai"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		waits := func(call Scope) chan *Lease {
+			admitted := make(chan *Lease, 1)
+			before := a.Waiting()
+			go func() { admitted <- mustAcquire(t, a, newID(), call) }()
+			eventually(t, "a call waits", func() bool { return a.Waiting() > before })
+			return admitted
+		}
+		closed, other := waits(scope("ev-a", "openai")), waits(scope("ev-a2", "openai"))
+		for _, call := range []Scope{scope("ev-a", "google"), scope("ev-b", "openai")} {
+			mustRelease(t, mustAcquire(t, a, newID(), call))
+		}
+		if err := a.Open(t.Context(), Scope{Evaluation: "ev-a"}); err != nil { // the evaluation is, and its provider not
+			t.Fatal(err)
+		}
+		select {
+		case <-closed:
+			t.Fatal("a call of a closed provider was admitted")
+		case <-time.After(2 * patience):
+		}
+		if err := a.OpenAll(t.Context(), "ev-a"); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, <-closed)
+		select {
+		case <-other:
+			t.Fatal("opening an evaluation opened another, whose id begins with its")
+		case <-time.After(2 * patience):
+		}
+		if err := a.OpenAll(t.Context(), "ev-a2"); err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, <-other)
 	})
 }
 

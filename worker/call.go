@@ -167,6 +167,9 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 		if !failed.MayBeBilled {
 			used = ratelimit.Used{}
 		}
+		if r.stopsAll(s, failed) { // before its lease lets another call begin
+			r.pauseProvider(record.Pause{Class: failed.Class, Message: failed.Message})
+		}
 		if tooMany(failed) {
 			r.holdBack(ctx, lease, failed)
 		}
@@ -234,6 +237,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 	var failed *providers.Error
 	switch errors.As(err, &failed); {
 	case errors.Is(err, ratelimit.ErrLost): // ended with its lease, not by the provider
+	case failed != nil && r.stopsAll(s, failed): // it says nothing of the run
 	case failed != nil && tooMany(failed) && r.progress.Cooled < maxCooled:
 		r.progress.Cooled++
 	default:

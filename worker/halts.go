@@ -2,44 +2,50 @@ package worker
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"sync"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
 // halts end the waits of runs whose evaluation was paused, cancelled or deleted
-// after their task was checked. A call in flight is left to end by itself. It is
-// safe for concurrent use.
+// after their task was checked, or whose provider was paused for it. A call in
+// flight is left to end by itself. It is safe for concurrent use.
 type halts struct {
 	store *store.Store
 
 	mu sync.Mutex // guards of and the halts in it; not held while Redis is asked
-	of map[eval.ID]*halt
+	of map[haltKey]*halt
 }
 
-// halt is what the runs of one evaluation that this worker holds wait with.
+// haltKey is whose runs a halt is for.
+type haltKey struct {
+	evaluation eval.ID
+	provider   string
+}
+
+// halt is what the runs of one evaluation and provider that this worker holds wait
+// with.
 type halt struct {
 	ctx  context.Context
 	end  context.CancelFunc
 	runs int
 }
 
-func newHalts(s *store.Store) *halts { return &halts{store: s, of: map[eval.ID]*halt{}} }
+func newHalts(s *store.Store) *halts { return &halts{store: s, of: map[haltKey]*halt{}} }
 
 // enter returns a context that ends when the evaluation may begin no more
-// calls. leave must be called when the run is over.
-func (h *halts) enter(id eval.ID) (halted context.Context, leave func()) {
+// calls of the provider. leave must be called when the run is over.
+func (h *halts) enter(id eval.ID, provider string) (halted context.Context, leave func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	with := h.of[id]
+	key := haltKey{id, provider}
+	with := h.of[key]
 	if with == nil {
 		with = &halt{}
 		with.ctx, with.end = context.WithCancel(context.Background()) // of no single task
-		h.of[id] = with
+		h.of[key] = with
 	}
 	with.runs++
 	return with.ctx, func() {
@@ -49,8 +55,8 @@ func (h *halts) enter(id eval.ID) (halted context.Context, leave func()) {
 			return
 		}
 		with.end()
-		if h.of[id] == with {
-			delete(h.of, id)
+		if h.of[key] == with {
+			delete(h.of, key)
 		}
 	}
 }
@@ -59,38 +65,48 @@ func (h *halts) enter(id eval.ID) (halted context.Context, leave func()) {
 func (h *halts) held() []eval.ID {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Collect(maps.Keys(h.of))
+	var ids []eval.ID
+	for key := range h.of {
+		if !slices.Contains(ids, key.evaluation) {
+			ids = append(ids, key.evaluation)
+		}
+	}
+	return ids
 }
 
 // end halts an evaluation, and says whether runs of it were held that nobody had
 // halted. Runs pulled later are checked anew.
 func (h *halts) end(id eval.ID) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	with := h.of[id]
-	if with != nil {
-		with.end()
-		delete(h.of, id)
-	}
-	return with != nil
+	return h.endThose(func(key haltKey) bool { return key.evaluation == id })
 }
 
-// look halts those of ids that do not go on. Runs pulled later are checked anew.
-func (h *halts) look(ctx context.Context, ids ...eval.ID) error {
+func (h *halts) endThose(which func(haltKey) bool) (any bool) {
 	h.mu.Lock()
-	ids = slices.DeleteFunc(ids, func(id eval.ID) bool { return h.of[id] == nil })
-	h.mu.Unlock()
+	defer h.mu.Unlock()
+	for key, with := range h.of {
+		if which(key) {
+			with.end()
+			delete(h.of, key)
+			any = true
+		}
+	}
+	return any
+}
+
+// look halts what of ids does not go on. Runs pulled later are checked anew.
+func (h *halts) look(ctx context.Context, ids ...eval.ID) error {
+	held := h.held()
+	ids = slices.DeleteFunc(ids, func(id eval.ID) bool { return !slices.Contains(held, id) })
 	if len(ids) == 0 {
 		return nil
 	}
-	statuses, err := h.store.Statuses(ctx, ids)
+	going, err := h.store.Going(ctx, ids)
 	if err != nil {
 		return err
 	}
-	for _, id := range ids {
-		if status := statuses[id]; status != record.StatusActive && status != record.StatusDone {
-			h.end(id)
-		}
-	}
+	h.endThose(func(key haltKey) bool {
+		of, asked := going[key.evaluation]
+		return asked && !of.Begins(key.provider)
+	})
 	return nil
 }

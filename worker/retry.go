@@ -68,6 +68,8 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		return ctx.Err()
 	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
 		return nil
+	case r.stopsAll(s, failed):
+		return r.goBack(0, "its provider is paused")
 	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
 		return &gaveUp{failed.Class, failed.Message, failed.Status}
 	}

@@ -72,7 +72,7 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 	}
 	r.task = task
 	var out func()
-	r.halted, out = s.halts.enter(task.Evaluation) // before the check: a pause after it is then noticed
+	r.halted, out = s.halts.enter(task.Evaluation, task.Provider()) // before the check: a pause after it is then noticed
 	defer out()
 	err = r.carryOut(ctx)
 	var back *putBack
@@ -227,9 +227,9 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	if err != nil {
 		return err
 	}
-	var recorded bool
+	var done store.Recorded
 	err = r.life.persist(func(ctx context.Context) (err error) {
-		recorded, err = r.store.Put(ctx, encoded)
+		done, err = r.store.Put(ctx, encoded)
 		return err
 	})
 	keep := keptOutcome{Outcome: encoded, created: r.evaluation.record.Created}
@@ -244,7 +244,10 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	r.life.kept.put(keep)
 	outcome.State = state.String()
 	r.calls, r.ended = nil, outcome
-	if recorded && state == eval.StateSucceeded {
+	if done.Streak >= record.MaxStreak {
+		r.pauseProvider(record.Pause{Class: outcome.Class, Message: outcome.Error, Runs: done.Streak})
+	}
+	if done.Once && state == eval.StateSucceeded {
 		r.emit(Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()})
 	}
 	return nil

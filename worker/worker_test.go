@@ -114,7 +114,7 @@ func TestFailuresAreTriedAgainAndGivenUp(t *testing.T) {
 	}{
 		{"two failures", failing(2, providers.Transient), "", 3},
 		{"three failures", failing(3, providers.Overloaded), providers.Overloaded, 3},
-		{"no use in trying", failing(1, providers.Auth), providers.Auth, 1},
+		{"no use in trying", failing(1, providers.ModelUnavailable), providers.ModelUnavailable, 1},
 		{"repaired", prose(2), "", 3},
 		{"not repaired", prose(3), providers.Malformed, 3},
 		{"a failure after answers", func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {

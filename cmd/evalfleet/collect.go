@@ -209,11 +209,11 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 			return withCode(exitUnreachable, err)
 		}
 		return end.cancellation("they are in " + out.dir)
-	case end.stopped != "":
+	case end.reachedEarly():
 		if r, err = d.store.Evaluation(ctx, id); err != nil { // its budget may be another by now
 			return withCode(exitUnreachable, err)
 		}
-		return end.outOfBudget(ctx, r.Settings, sink, d.again)
+		return end.stop(ctx, r.Settings, sink, d.again, d.again)
 	}
 	return d.finish(ctx, r, sink)
 }

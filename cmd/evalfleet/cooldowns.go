@@ -1,7 +1,9 @@
 package main
 
 import (
+	"fmt"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -10,18 +12,23 @@ import (
 // that is known here.
 func waitedFor(id string) string {
 	if scope, ok := cooldownScope(id); ok {
-		switch {
-		case scope.Group != "":
-			return "group " + scope.Group + ": cooldown"
-		case scope.Model != "":
-			return "model " + scope.Provider + ":" + scope.Model + ": cooldown"
-		}
-		return "provider " + scope.Provider + ": cooldown"
+		return whose(scope) + ": cooldown"
 	}
 	if id == "redis/memory" {
 		return "Redis: may have forgotten calls in flight"
 	}
 	return id
+}
+
+// whose names the scope of a cooldown.
+func whose(scope ratelimit.Scope) string {
+	switch {
+	case scope.Group != "":
+		return "group " + scope.Group
+	case scope.Model != "":
+		return "model " + scope.Provider + ":" + scope.Model
+	}
+	return "provider " + scope.Provider
 }
 
 // cooldownScope is whose calls a cooldown holds back, by its ID, such as
@@ -46,6 +53,21 @@ type cooldownView struct {
 	Words string  `json:"words"`
 	NextS float64 `json:"next_s"` // until calls may start
 	Probe bool    `json:"probe"`  // one call was let through, and the others wait for what becomes of it
+	// Parked: a day's quota is used up, and the calls wait until it is reset.
+	Parked bool `json:"parked,omitempty"`
+}
+
+// text is the view in a line of its own.
+func (v cooldownView) text(now time.Time) string {
+	if !v.Parked {
+		return v.Words
+	}
+	return v.Words + " " + untilText(now, seconds(v.NextS))
+}
+
+// untilText is when a wait is over: "until 08:00 (in 5h0m)".
+func untilText(now time.Time, wait time.Duration) string {
+	return fmt.Sprintf("until %s (in %s)", now.Add(wait).Format("15:04"), shortDuration(wait))
 }
 
 // cooldownViews are those cooldowns that calls keep which keep a limit of the
@@ -54,7 +76,11 @@ func cooldownViews(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []
 	var views []cooldownView
 	for _, c := range all {
 		if scope, ok := cooldownScope(c.ID); ok && kept(ratelimit.Limit{Scope: scope}) {
-			views = append(views, cooldownView{c.ID, waitedFor(c.ID), c.Wait.Seconds(), c.Probe})
+			words := waitedFor(c.ID)
+			if c.Parked {
+				words = whose(scope) + ": parked"
+			}
+			views = append(views, cooldownView{c.ID, words, c.Wait.Seconds(), c.Probe, c.Parked})
 		}
 	}
 	return views

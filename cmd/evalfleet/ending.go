@@ -4,9 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -32,8 +37,15 @@ type ending struct {
 	asked     time.Time
 	stops     bool // also when the fleet has stopped it
 	cancelled bool
-	stopped   string // record.Evaluation.Stopped, once all that ended before is in the sink
+	// Once all that ended before is in the sink: record.Evaluation.Stopped, and the
+	// paused providers when nothing but their runs is left.
+	stopped string
+	paused  map[string]record.Pause
+	asks    *eval.Evaluation // see plan
 }
+
+// reachedEarly reports whether it ended before all its runs had.
+func (e *ending) reachedEarly() bool { return e.stopped != "" || len(e.paused) > 0 }
 
 // askEvery is how often Redis is asked while results are missing.
 const askEvery = time.Second
@@ -49,26 +61,131 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 		return false, nil
 	}
 	e.asked = time.Now()
-	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
+	ended, err := e.look(ctx)
 	if outage.Is(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
+	return e.cancelled || e.reachedEarly() || complete && ended >= e.watch.total, err
+}
+
+// look asks Redis how the evaluation stands, and returns how many of its runs have
+// ended.
+func (e *ending) look(ctx context.Context) (ended int, err error) {
+	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
 	if err != nil {
-		return false, err
+		return 0, err
 	}
 	standing := standings[e.id]
 	e.cancelled = standing.Status == record.StatusCancelled
-	if e.stops && standing.Status == record.StatusPaused && standing.Waiting == 0 {
-		r, err := e.store.Evaluation(ctx, e.id)
-		if err != nil {
-			return false, err
+	if e.stops && standing.Waiting == 0 {
+		if err := e.lookStopped(ctx, standing); err != nil {
+			return 0, err
 		}
-		e.stopped = r.Stopped
 	}
 	// A run that is made again has a row of its failure in the sink, and none in
 	// Redis's counts.
-	ended := standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed)
-	return e.cancelled || e.stopped != "" || complete && ended >= e.watch.total, nil
+	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookParked(ctx)
+}
+
+// lookStopped notes why nothing more comes of an evaluation that is not complete.
+func (e *ending) lookStopped(ctx context.Context, standing store.Standing) error {
+	switch {
+	case standing.Status == record.StatusPaused:
+		r, err := e.store.Evaluation(ctx, e.id)
+		if err != nil {
+			return err
+		}
+		e.stopped = r.Stopped
+	case standing.Status == record.StatusActive && len(standing.Paused) > 0:
+		only, err := e.onlyPaused(ctx, standing)
+		if err != nil || !only {
+			return err
+		}
+		e.paused = standing.Paused
+	}
+	return nil
+}
+
+// onlyPaused reports whether every run that has not ended is of a paused provider,
+// no worker holds one of those any more, and what the last ones came to is in the
+// sink.
+func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool, error) {
+	asks, err := e.plan(ctx)
+	if err != nil {
+		return false, err
+	}
+	r, err := e.store.Evaluation(ctx, e.id)
+	if err != nil {
+		return false, err
+	}
+	left := false
+	for i, phase := range r.Phases {
+		for queue, runs := range phase.Queues {
+			if standing.Ended(i, queue) >= runs {
+				continue
+			}
+			left = true
+			if !enqueue.PausedQueue(asks, phase, queue, standing.Paused) {
+				return false, nil
+			}
+			if n, err := gate.ActiveOf(ctx, e.store.Client(), queue, string(e.id)+"."); err != nil || n > 0 {
+				return false, err
+			}
+		}
+	}
+	if !left {
+		return false, nil
+	}
+	standings, err := e.store.Standings(ctx, []eval.ID{e.id}) // they may have ended since
+	return err == nil && standings[e.id].Waiting == 0, err
+}
+
+// plan is what the evaluation asks.
+func (e *ending) plan(ctx context.Context) (*eval.Evaluation, error) {
+	var err error
+	if e.asks == nil {
+		e.asks, err = e.store.Plan(ctx, e.id)
+	}
+	return e.asks, err
+}
+
+// lookParked has the progress line say which of the evaluation's providers have
+// used up a day's quota.
+func (e *ending) lookParked(ctx context.Context) error {
+	limits := ratelimit.New(e.store.Client(), ratelimit.Config{Namespace: e.store.Keys().Namespace})
+	cooldowns, err := limits.Cooldowns(ctx)
+	if err != nil {
+		return err
+	}
+	cooldowns = slices.DeleteFunc(cooldowns, func(c ratelimit.Cooldown) bool { return !c.Parked })
+	var words []string
+	if len(cooldowns) > 0 {
+		asks, err := e.plan(ctx)
+		if err != nil {
+			return err
+		}
+		for _, c := range cooldownViews(cooldowns, keptBy(asks.Everyone(), e.id)) {
+			words = append(words, c.text(time.Now()))
+		}
+	}
+	e.watch.parkedBy(strings.Join(words, "; "))
+	return nil
+}
+
+// stop is the error that an evaluation ends with which reachedEarly. sink has its
+// results; raised is the command that submits it with a higher budget, goOn the one
+// that goes on with it.
+func (e *ending) stop(ctx context.Context, s record.Settings, sink results.Reader, raised, goOn string) error {
+	if e.stopped != "" {
+		return e.outOfBudget(ctx, s, sink, raised)
+	}
+	var why []string
+	for _, provider := range slices.Sorted(maps.Keys(e.paused)) {
+		p := e.paused[provider]
+		why = append(why, fmt.Sprintf("provider %s is paused, %s; %s", provider, p, p.Remedy()))
+	}
+	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs are recorded; go on with: %s",
+		errStopped, strings.Join(why, "; "), e.watch.ended(), e.watch.total, goOn))
 }
 
 // outOfBudget is the error that an evaluation ends with whose budget leaves no room

@@ -82,6 +82,9 @@ func limitsText(view limitsView, now time.Time) string {
 	for _, c := range view.Cooldowns {
 		line(oneLine(c.Words), "-", "-", "-", nextText(seconds(c.NextS)), "binds")
 		after := "asked too much, says the provider; then one call starts, and the others if it is not refused"
+		if c.Parked {
+			after = "a day's quota is used up, says the provider: parked " + untilText(now, seconds(c.NextS))
+		}
 		if c.Probe {
 			after = "one call has started since the provider said that it is asked too much; the others wait for it"
 		}

@@ -40,6 +40,7 @@ type progress struct {
 	marks  []mark   // of the last rateOver
 	bound  []string // limit that each of the last calls waited for, "" for none
 	waits  string   // why nothing can be known of the pace; empty: it is known
+	parked string   // providers that wait for the next day, in words
 }
 
 // mark is how many runs had ended at a time.
@@ -140,6 +141,13 @@ func (p *progress) waiting(why error) {
 	}
 }
 
+// parkedBy notes which providers wait for the next day, in words; empty: none.
+func (p *progress) parkedBy(words string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.parked = words
+}
+
 // complete reports whether every run is in the sink.
 func (p *progress) complete(ctx context.Context) (bool, error) {
 	if p.ended() < p.total {
@@ -184,6 +192,9 @@ func (p *progress) line() string {
 	}
 	if p.waits != "" {
 		return strings.Join(append(parts, p.waits), " · ")
+	}
+	if p.parked != "" {
+		parts = append(parts, p.parked)
 	}
 	first, last := p.marks[0], p.marks[len(p.marks)-1]
 	if elapsed := time.Since(first.at).Seconds(); last.done > first.done && elapsed > 0 {

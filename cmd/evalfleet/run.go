@@ -289,6 +289,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	case err != nil:
 		return withCode(exitUnreachable, fmt.Errorf("%w\n%s", err, standing))
 	}
+	if end.reachedEarly() {
+		return end.stop(ctx, j.submission.Settings, sink, j.again, j.resumeWith)
+	}
 	if err := s.Expire(ctx, r); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
 	}
@@ -297,9 +300,6 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			return sinkError(err)
 		}
 		return end.cancellation("the rest can be done with: " + j.resumeWith)
-	}
-	if end.stopped != "" {
-		return end.outOfBudget(ctx, j.submission.Settings, sink, j.again)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
 }

@@ -69,6 +69,8 @@ type standing struct {
 	Used        *usedStanding  `json:"used,omitempty"`            // likewise
 	// Budget is how far it is spent; absent without one.
 	Budget *budgetStanding `json:"budget,omitempty"`
+	// Paused are the providers that the fleet paused for it, until it is resumed.
+	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the one that
 	// most calls waited for.
 	BoundBy []string        `json:"bound_by,omitempty"`
@@ -206,7 +208,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 			if err != nil {
 				return nil, withCode(exitUnreachable, err)
 			}
-			line.BoundBy = binding(usage, cooldowns, kept)
+			line.BoundBy = binding(usage, cooldowns, kept, now)
 		}
 		if line.underWay() {
 			if line.Queues, err = queuesOf(d, r.Phases); err != nil {
@@ -224,7 +226,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 
 // inRecord is how far an evaluation is by its record in Redis.
 func inRecord(r record.Evaluation, at store.Standing) standing {
-	line := standing{Evaluation: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Uncollected: at.Waiting}
+	line := standing{Evaluation: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Uncollected: at.Waiting, Paused: at.Paused}
 	for i, phase := range r.Phases {
 		of := phaseStanding{Kind: phase.Kind, Runs: phase.Runs}
 		for queue := range phase.Queues {
@@ -249,19 +251,24 @@ func (of judges) keep(ctx context.Context, d *drain, id eval.ID) (func(ratelimit
 		}
 		of[id] = e.Everyone()
 	}
+	return keptBy(of[id], id), nil
+}
+
+// keptBy says which limits calls of an evaluation's judges keep.
+func keptBy(judges []eval.Judge, id eval.ID) func(ratelimit.Limit) bool {
 	return func(l ratelimit.Limit) bool {
-		return slices.ContainsFunc(of[id], func(j eval.Judge) bool {
+		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
 			return l.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
 		})
-	}, nil
+	}
 }
 
 // binding is the cooldowns and limits among those kept that calls wait for,
 // whoever's calls do.
-func binding(usage []ratelimit.Usage, cooldowns []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []string {
+func binding(usage []ratelimit.Usage, cooldowns []ratelimit.Cooldown, kept func(ratelimit.Limit) bool, now time.Time) []string {
 	var words []string
 	for _, c := range cooldownViews(cooldowns, kept) {
-		words = append(words, c.Words)
+		words = append(words, c.text(now))
 	}
 	for _, u := range usage {
 		if kept(u.Limit) && u.Binds() {

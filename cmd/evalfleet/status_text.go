@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -39,6 +40,11 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	}
 	if s.Budget != nil {
 		out.WriteString(detail(s.Budget.text()))
+	}
+	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
+		p := s.Paused[provider]
+		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
+		out.WriteString(detail(p.Remedy() + "; then `evalfleet resume` goes on"))
 	}
 	if len(s.Classes) > 0 {
 		out.WriteString(detail("failed: " + classes(s.Classes)))

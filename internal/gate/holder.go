@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -35,4 +36,20 @@ func Active(ctx context.Context, client redis.UniversalClient, queue string) (in
 		return 0, fmt.Errorf("count the active tasks of %s: %w", queue, err)
 	}
 	return int(n), nil
+}
+
+// ActiveOf is how many tasks of queue are held by workers whose id begins with
+// prefix.
+func ActiveOf(ctx context.Context, client redis.UniversalClient, queue, prefix string) (int, error) {
+	ids, err := client.LRange(ctx, keysOf(queue).active, 0, -1).Result()
+	if err != nil {
+		return 0, fmt.Errorf("list the active tasks of %s: %w", queue, err)
+	}
+	n := 0
+	for _, id := range ids {
+		if strings.HasPrefix(id, prefix) {
+			n++
+		}
+	}
+	return n, nil
 }

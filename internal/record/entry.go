@@ -60,6 +60,18 @@ type Score struct {
 	Reason    string  `json:"reason"`
 }
 
+// Streak is what the outcome does to the streaks of failures: it adds one of class
+// to that of provider, or ends it where class is empty. No provider: nothing.
+func (r Run) Streak() (provider string, class providers.Class) {
+	switch {
+	case r.Class == "":
+		return providerOf(r.AnsweredBy), ""
+	case Streaks(r.Class):
+		return providerOf(r.Model), r.Class
+	}
+	return "", ""
+}
+
 // RunID is the run's identifier within evaluation id.
 func (r Run) RunID(id eval.ID) eval.RunID {
 	return eval.RunID{Evaluation: id, Phase: r.Phase, Index: r.Index}

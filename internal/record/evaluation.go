@@ -1,6 +1,7 @@
 package record
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -29,15 +30,68 @@ const StoppedByBudget = "budget"
 // Evaluation is an evaluation's record: what stands beside its plan. Its
 // Settings say how it is carried out and take no part in its identity.
 type Evaluation struct {
-	ID       eval.ID
-	Name     string
-	Status   Status
-	Stopped  string // why the fleet paused it itself, StoppedByBudget; empty: it did not
+	ID      eval.ID
+	Name    string
+	Status  Status
+	Stopped string // why the fleet paused it itself, StoppedByBudget; empty: it did not
+	// Paused are the providers that the fleet paused for the evaluation: none of
+	// their calls is begun, and their runs wait until it is resumed.
+	Paused   map[string]Pause
 	Created  time.Time
 	Sink     string // random id of the sink that may drain it; empty until one does
 	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
 	Settings Settings
 	Phases   []Phase
+}
+
+// Pause is why a provider was paused for an evaluation.
+type Pause struct {
+	Class   providers.Class `json:"class"`
+	Message string          `json:"message"` // the provider's words
+	// Runs is how many runs failed so in a row; 0: one failure is enough.
+	Runs int       `json:"runs,omitempty"`
+	At   time.Time `json:"at"`
+}
+
+// Remedy says what a person has to do before the provider is asked again.
+func (p Pause) Remedy() string {
+	switch {
+	case p.Runs > 0:
+		return "see to what made them fail; `evalfleet retry` repeats those"
+	case p.Class == providers.Auth:
+		return "give the workers a key that it takes, or the permission that it asks for"
+	case p.Class == providers.QuotaBilling:
+		return "pay, or raise the spend limit"
+	}
+	return "see to what made it fail"
+}
+
+// String is what happened, in words.
+func (p Pause) String() string {
+	if p.Runs > 0 {
+		return fmt.Sprintf("%d runs in a row failed with %s: %s", p.Runs, p.Class, p.Message)
+	}
+	return fmt.Sprintf("%s: %s", p.Class, p.Message)
+}
+
+// MaxStreak is how many different runs of a provider may fail alike in a row before
+// it is paused for their evaluation.
+const MaxStreak = 20
+
+// PausesProvider reports whether a failure of a class is one that every further
+// call of the provider would meet, until a person has done something about it.
+func PausesProvider(class providers.Class) bool {
+	return class == providers.Auth || class == providers.QuotaBilling
+}
+
+// Streaks reports whether runs that fail with a class make a streak: whether the
+// next ones may be expected to fail so too, for a reason that is not theirs.
+func Streaks(class providers.Class) bool {
+	switch class {
+	case providers.Malformed, providers.Refused, providers.Cancelled, providers.Lost:
+		return false
+	}
+	return true
 }
 
 // Phase is one indexed plan of runs.

@@ -27,6 +27,15 @@ type Task struct {
 	Documents  []string  `json:"documents"`
 }
 
+// Provider is that of the model that is asked.
+func (t Task) Provider() string { return providerOf(t.Model) }
+
+// providerOf is the provider of a "provider:model".
+func providerOf(target string) string {
+	provider, _, _ := strings.Cut(target, ":")
+	return provider
+}
+
 // RunID is the run that the task carries.
 func (t Task) RunID() eval.RunID {
 	return eval.RunID{Evaluation: t.Evaluation, Phase: t.Phase, Index: t.Index}

@@ -22,7 +22,7 @@ type Verdict string
 const (
 	VerdictRun       Verdict = "run"
 	VerdictGone      Verdict = "gone"      // Redis has no record of the evaluation
-	VerdictPaused    Verdict = "paused"    // pushed again when it goes on
+	VerdictPaused    Verdict = "paused"    // or its provider is: pushed again when it goes on
 	VerdictCancelled Verdict = "cancelled" //
 	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
 )
@@ -68,7 +68,7 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 		for _, i := range of {
 			t := tasks[i]
 			keys = append(keys, s.keys.States(id, t.Phase, t.Index), s.keys.Progress(t.RunID()))
-			args = append(args, t.Index%record.ChunkRuns, t.Generation)
+			args = append(args, t.Index%record.ChunkRuns, t.Generation, t.Provider())
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
@@ -214,7 +214,8 @@ func (s *Store) Record(ctx context.Context, evaluation eval.ID, state eval.State
 	if err != nil {
 		return false, err
 	}
-	return s.Put(ctx, o)
+	done, err := s.Put(ctx, o)
+	return done.Once, err
 }
 
 // Outcome is what Encode made of a run's outcome.
@@ -223,12 +224,15 @@ type Outcome struct {
 	generation int
 	state      eval.State
 	queue      string
+	provider   string // whose streak of failures it goes on or ends; empty: nobody's
+	class      providers.Class
 	run, calls []byte
 }
 
 // Encode makes an Outcome, which may be put any number of times.
 func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (o Outcome, err error) {
 	o = Outcome{id: run.RunID(evaluation), generation: run.Generation, state: state, queue: run.Queue}
+	o.provider, o.class = run.Streak()
 	run.State = state.String()
 	if o.run, err = json.Marshal(run); err != nil {
 		return o, fmt.Errorf("encode run %s: %w", o.id, err)
@@ -247,21 +251,29 @@ func (o Outcome) Run() eval.RunID { return o.id }
 // Size is about how many bytes the outcome takes.
 func (o Outcome) Size() int { return len(o.run) + len(o.calls) + 200 }
 
+// Recorded says what became of an outcome.
+type Recorded struct {
+	Once bool // false: the run had ended already
+	// Streak is how many different runs of the provider have failed like this one in
+	// a row; 0 when it did not fail, or in a way that makes no streak.
+	Streak int
+}
+
 // Put is Record of an outcome that was encoded.
-func (s *Store) Put(ctx context.Context, o Outcome) (recorded bool, err error) {
+func (s *Store) Put(ctx context.Context, o Outcome) (Recorded, error) {
 	answer, err := s.records.Do(ctx, o)
 	if err == nil {
-		recorded, err = answer.recorded, answer.err
+		err = answer.err
 	}
 	if err != nil {
-		return false, fmt.Errorf("record run %s: %w", o.id, err)
+		return Recorded{}, fmt.Errorf("record run %s: %w", o.id, err)
 	}
-	return recorded, nil
+	return answer.Recorded, nil
 }
 
 type recorded struct {
-	recorded bool
-	err      error
+	Recorded
+	err error
 }
 
 // recordBytes is about how much one script records: Redis does nothing else
@@ -295,7 +307,7 @@ func (s *Store) sendRecordsOf(id eval.ID, outcomes []Outcome, positions []int, a
 		keys = append(keys, s.keys.States(id, o.id.Phase, o.id.Index), s.keys.Progress(o.id))
 		args = append(args, o.id.Index%record.ChunkRuns, o.generation, int(o.state),
 			record.CountField(o.id.Phase, o.state, o.queue), record.CountField(o.id.Phase, eval.StateFailed, o.queue),
-			o.run, o.calls)
+			o.provider, string(o.class), o.run, o.calls)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 	defer cancel()
@@ -310,7 +322,7 @@ func (s *Store) sendRecordsOf(id eval.ID, outcomes []Outcome, positions []int, a
 		case reply[n] < 0:
 			answers[i].err = ErrNoEvaluation
 		default:
-			answers[i].recorded = reply[n] == 1
+			answers[i].Once, answers[i].Streak = reply[n] > 0, int(max(0, reply[n]-1))
 		}
 	}
 }
@@ -382,91 +394,6 @@ func (s *Store) Advance(ctx context.Context, id eval.ID, phase int, queue string
 		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, ErrNoEvaluation)
 	}
 	return answer == 1, nil
-}
-
-// Standing is how far an evaluation has come.
-type Standing struct {
-	Status  record.Status
-	Cursors map[string]int // by record.CursorField
-	Counts  map[string]int // by record.CountField
-	Waiting int64          // entries of the results stream that no sink has yet
-}
-
-// Pushed is the number of positions of a phase's queue that have been pushed.
-func (s Standing) Pushed(phase int, queue string) int {
-	return s.Cursors[record.CursorField(phase, queue)]
-}
-
-// Ended is the number of runs of a phase's queue that have ended.
-func (s Standing) Ended(phase int, queue string) int {
-	n := 0
-	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
-		n += s.Counts[record.CountField(phase, state, queue)]
-	}
-	return n
-}
-
-// Total is the number of runs in a state over all queues and phases.
-func (s Standing) Total(state eval.State) int {
-	n := 0
-	for field, count := range s.Counts {
-		if parts := strings.SplitN(field, "|", 3); len(parts) == 3 && parts[1] == state.String() {
-			n += count
-		}
-	}
-	return n
-}
-
-// Standings reads how far evaluations have come. One that has no record has an
-// empty Status.
-func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
-	standings := make(map[eval.ID]Standing, len(ids))
-	for _, id := range ids {
-		keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
-		answer, err := standingScript.RunRO(ctx, s.client, keys).StringSlice()
-		if err != nil {
-			return nil, fmt.Errorf("read standing of %s: %w", id, err)
-		}
-		if standings[id], err = parseStanding(answer); err != nil {
-			return nil, fmt.Errorf("standing of %s: %w", id, err)
-		}
-	}
-	return standings, nil
-}
-
-func parseStanding(answer []string) (standing Standing, err error) {
-	if len(answer) < 3 {
-		return standing, fmt.Errorf("%d words in the answer", len(answer))
-	}
-	standing.Status = record.Status(answer[0])
-	if standing.Waiting, err = strconv.ParseInt(answer[1], 10, 64); err != nil {
-		return standing, fmt.Errorf("length of the results: %w", err)
-	}
-	words, rest := answer[2], answer[3:]
-	n, err := strconv.Atoi(words)
-	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
-		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))
-	}
-	if standing.Cursors, err = parseNumbers(rest[:n]); err != nil {
-		return standing, fmt.Errorf("cursors: %w", err)
-	}
-	if standing.Counts, err = parseNumbers(rest[n:]); err != nil {
-		return standing, fmt.Errorf("counts: %w", err)
-	}
-	return standing, nil
-}
-
-// parseNumbers reads field, value, field, value, ….
-func parseNumbers(words []string) (map[string]int, error) {
-	numbers := make(map[string]int, len(words)/2)
-	for i := 0; i < len(words); i += 2 {
-		n, err := strconv.Atoi(words[i+1])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", words[i], err)
-		}
-		numbers[words[i]] = n
-	}
-	return numbers, nil
 }
 
 // States reads the state bytes of a phase's runs from the first index to the

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,6 +20,8 @@ var ErrCancelled = errors.New("the evaluation was cancelled")
 var (
 	//go:embed lua/pause.lua
 	pauseSource string
+	//go:embed lua/pause_provider.lua
+	pauseProviderSource string
 	//go:embed lua/resume.lua
 	resumeSource string
 	//go:embed lua/cancel.lua
@@ -28,11 +31,12 @@ var (
 	//go:embed lua/delete.lua
 	deleteSource string
 
-	pauseScript  = redis.NewScript(pauseSource)
-	resumeScript = redis.NewScript(resumeSource)
-	cancelScript = redis.NewScript(cancelSource)
-	retryScript  = redis.NewScript(retrySource)
-	deleteScript = redis.NewScript(deleteSource)
+	pauseScript         = redis.NewScript(pauseSource)
+	pauseProviderScript = redis.NewScript(pauseProviderSource)
+	resumeScript        = redis.NewScript(resumeSource)
+	cancelScript        = redis.NewScript(cancelSource)
+	retryScript         = redis.NewScript(retrySource)
+	deleteScript        = redis.NewScript(deleteSource)
 )
 
 // Pause keeps runs of an active evaluation from being begun, and returns its
@@ -42,8 +46,30 @@ func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Statu
 	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)}, why)
 }
 
-// Resume lets a paused evaluation go on once it is activated, and returns its
-// status afterwards.
+// PauseProvider keeps runs of a provider from being begun for an active
+// evaluation. paused is false when the evaluation is not active, and first when it
+// was paused already.
+func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, why record.Pause) (paused, first bool, err error) {
+	text, err := json.Marshal(why)
+	if err != nil {
+		return false, false, fmt.Errorf("pause %s of %s: %w", provider, id, err)
+	}
+	answer, err := pauseProviderScript.Run(ctx, s.client, []string{s.keys.Record(id)}, provider, text).Int()
+	switch {
+	case err != nil:
+	case answer < 0:
+		err = ErrNoEvaluation
+	case answer > 0:
+		err = s.announce(ctx, "evaluation "+string(id))
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("pause %s of %s: %w", provider, id, err)
+	}
+	return answer > 0, answer == 2, nil
+}
+
+// Resume lets a paused evaluation go on once it is activated, and an active one
+// with the providers that were paused. It returns the status afterwards.
 func (s *Store) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)})
 }
@@ -168,23 +194,38 @@ func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 
 var globUnsafe = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
-// Statuses reads the status of evaluations; that of one without a record is
-// empty.
-func (s *Store) Statuses(ctx context.Context, ids []eval.ID) (map[eval.ID]record.Status, error) {
-	asked := make([]*redis.StringCmd, len(ids))
+// Going says what of an evaluation goes on.
+type Going struct {
+	Status record.Status           // empty: it has no record
+	Paused map[string]record.Pause // providers
+}
+
+// Begins reports whether runs of a provider may be begun.
+func (g Going) Begins(provider string) bool {
+	_, paused := g.Paused[provider]
+	return (g.Status == record.StatusActive || g.Status == record.StatusDone) && !paused
+}
+
+// Going reads what of evaluations goes on.
+func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, error) {
+	asked := make([]*redis.SliceCmd, len(ids))
 	pipe := s.client.Pipeline()
 	for i, id := range ids {
-		asked[i] = pipe.HGet(ctx, s.keys.Record(id), fieldStatus)
+		asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldStatus, fieldPaused)
 	}
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("read statuses: %w", err)
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read what goes on: %w", err)
 	}
-	statuses := make(map[eval.ID]record.Status, len(ids))
+	going := make(map[eval.ID]Going, len(ids))
 	for i, id := range ids {
-		if err := asked[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
-			return nil, fmt.Errorf("read status of %s: %w", id, err)
+		values := asked[i].Val()
+		status, _ := values[0].(string)
+		text, _ := values[1].(string)
+		paused, err := parsePauses(text)
+		if err != nil {
+			return nil, fmt.Errorf("read what goes on of %s: %w", id, err)
 		}
-		statuses[id] = record.Status(asked[i].Val())
+		going[id] = Going{record.Status(status), paused}
 	}
-	return statuses, nil
+	return going, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // everything is all that Redis holds, by key.
@@ -69,6 +70,11 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 			{"progress", func() (any, error) { return nil, s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil) }, [2]any{nil, nil}},
 			{"pause", func() (any, error) { return s.Pause(ctx, r.ID, record.StoppedByBudget) }, [2]any{record.StatusPaused, record.StatusPaused}},
 			{"resume", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
+			{"pause a provider", func() (any, error) {
+				paused, first, err := s.PauseProvider(ctx, r.ID, "p", record.Pause{Class: providers.Auth})
+				return [2]bool{paused, first}, err
+			}, [2]any{[2]bool{true, true}, [2]bool{true, false}}},
+			{"resume it", status(s.Resume), [2]any{record.StatusActive, record.StatusActive}},
 			{"retry", func() (any, error) { return s.Retry(ctx, r, 0, []Failed{{Index: 1, Queue: queue}}) }, [2]any{1, 0}},
 			{"cancel", func() (any, error) { return s.Cancel(ctx, r) }, [2]any{record.StatusCancelled, record.StatusCancelled}},
 			{"delete", func() (any, error) { return nil, s.Delete(ctx, r.ID) }, [2]any{nil, nil}},

@@ -126,6 +126,7 @@ const (
 	fieldCreated  = "created"
 	fieldStatus   = "status"
 	fieldStopped  = "stopped"
+	fieldPaused   = "paused"
 	fieldSettings = "settings"
 	fieldPhases   = "phases"
 	fieldSink     = "sink"
@@ -315,6 +316,9 @@ func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
+	if r.Paused, err = parsePauses(values[fieldPaused]); err != nil {
+		return record.Evaluation{}, fmt.Errorf("record of %s: %w", id, err)
+	}
 	if err := json.Unmarshal([]byte(values[fieldSettings]), &r.Settings); err != nil {
 		return record.Evaluation{}, fmt.Errorf("record of %s: settings: %w", id, err)
 	}
@@ -322,6 +326,17 @@ func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error
 		return record.Evaluation{}, fmt.Errorf("record of %s: phases: %w", id, err)
 	}
 	return r, nil
+}
+
+// parsePauses reads the record's field of that name; empty: no provider is paused.
+func parsePauses(text string) (pauses map[string]record.Pause, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(text), &pauses); err != nil {
+		return nil, fmt.Errorf("paused providers: %w", err)
+	}
+	return pauses, nil
 }
 
 // Plan reads what an evaluation asks.

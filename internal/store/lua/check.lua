@@ -1,26 +1,29 @@
 -- check: whether pulled tasks of one evaluation may still do anything.
 --
 -- KEYS[1] record, then for each task: states, progress of its run
--- ARGV for each task: offset of the run's byte, generation of the task
+-- ARGV for each task: offset of the run's byte, generation of the task, its
+-- provider
 -- Returns for each task: verdict, n, then n words of the progress hash: field,
 -- value, … The verdict is "run", or why the task is to be dropped: "gone" (no
--- record), "paused", "cancelled", "ended" (the run has ended, or the task is of
--- another generation).
+-- record), "paused" (the evaluation, or the provider for it), "cancelled", "ended"
+-- (the run has ended, or the task is of another generation).
 -- Twice: it only reads.
-local status = redis.call("HGET", KEYS[1], "status")
+local known = redis.call("HMGET", KEYS[1], "status", "paused")
+local status, pauses = known[1], known[2] and cjson.decode(known[2]) or {}
 local drop = not status and "gone" or (status == "paused" or status == "cancelled") and status
 
 -- The bytes of all runs are read at once, and few have progress.
 local bytes, progress, some = {}, {}, false
 if not drop then
-  for i = 1, #ARGV, 2 do
-    local offset, chunk = tonumber(ARGV[i]), bytes[KEYS[i + 1]]
+  for i = 1, #ARGV, 3 do
+    local at = 2 + (i - 1) / 3 * 2
+    local offset, chunk = tonumber(ARGV[i]), bytes[KEYS[at]]
     if not chunk then
-      bytes[KEYS[i + 1]] = { first = offset, last = offset }
+      bytes[KEYS[at]] = { first = offset, last = offset }
     else
       chunk.first, chunk.last = math.min(chunk.first, offset), math.max(chunk.last, offset)
     end
-    progress[#progress + 1] = KEYS[i + 2]
+    progress[#progress + 1] = KEYS[at + 1]
   end
   for key, chunk in pairs(bytes) do
     chunk.states = redis.call("GETRANGE", key, chunk.first, chunk.last)
@@ -29,17 +32,21 @@ if not drop then
 end
 
 local answer = {}
-for i = 1, #ARGV, 2 do
+for i = 1, #ARGV, 3 do
+  local at = 2 + (i - 1) / 3 * 2
   local verdict, words = drop, {}
+  if not verdict and pauses[ARGV[i + 2]] then
+    verdict = "paused"
+  end
   if not verdict then
-    local chunk = bytes[KEYS[i + 1]]
+    local chunk = bytes[KEYS[at]]
     local byte = string.byte(chunk.states, ARGV[i] - chunk.first + 1) or 0
     if byte ~= ARGV[i + 1] * 4 then
       verdict = "ended"
     else
       verdict = "run"
       if some then
-        words = redis.call("HGETALL", KEYS[i + 2])
+        words = redis.call("HGETALL", KEYS[at + 1])
       end
     end
   end

@@ -5,21 +5,24 @@
 -- states, progress
 -- ARGV[1] entry version, then for each run: offset of its byte, generation,
 -- state (1 succeeded, 2 failed, 3 cancelled), count field of that state, count
--- field of failed, run (JSON), calls (JSON) or ""
--- Returns for each run 1 recorded, 0 discarded (the run had ended, the generation
--- is not the run's, or the evaluation was cancelled), -1 when the evaluation is
--- gone (nothing is kept).
+-- field of failed, provider whose streak of failures it ends or goes on, or "",
+-- class of the failure, or "" where it ends it, run (JSON), calls (JSON) or ""
+-- Returns for each run 1 recorded, 1 + n where it is the n-th of its provider that
+-- failed so in a row, 0 discarded (the run had ended, the generation is not the
+-- run's, or the evaluation was cancelled), -1 when the evaluation is gone (nothing
+-- is kept).
 -- Twice: the second time the run has ended, so that only the calls are appended
 -- again; they have ids, and the sink keeps each once. The same holds for a run
 -- that comes twice in one call.
-local status = redis.call("HGET", KEYS[1], "status")
+local known = redis.call("HMGET", KEYS[1], "status", "streaks")
+local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
 local answer, counts, over = {}, {}, {}
 
 -- The bytes of all runs are read at once.
 local bytes = {}
 if status then
-  for i = 2, #ARGV, 7 do
-    local key = KEYS[4 + (i - 2) / 7 * 2]
+  for i = 2, #ARGV, 9 do
+    local key = KEYS[4 + (i - 2) / 9 * 2]
     local offset, chunk = tonumber(ARGV[i]), bytes[key]
     if not chunk then
       bytes[key] = { first = offset, last = offset, written = {} }
@@ -32,10 +35,25 @@ if status then
   end
 end
 
-for i = 2, #ARGV, 7 do
-  local at = 4 + (i - 2) / 7 * 2
+-- strike counts a failure of a provider, or ends its streak, and returns how many
+-- there are in a row.
+local function strike(provider, class)
+  local streak = streaks[provider]
+  if class == "" then
+    if streak then
+      streaks[provider], struck = nil, true
+    end
+    return 0
+  end
+  local n = streak and streak[1] == class and streak[2] + 1 or 1
+  streaks[provider], struck = { class, n }, true
+  return n
+end
+
+for i = 2, #ARGV, 9 do
+  local at = 4 + (i - 2) / 9 * 2
   local offset, base, state = tonumber(ARGV[i]), ARGV[i + 1] * 4, tonumber(ARGV[i + 2])
-  local run, calls = ARGV[i + 5], ARGV[i + 6]
+  local provider, class, run, calls = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
   local result = -1
   if status then
     local chunk = bytes[KEYS[at]]
@@ -55,6 +73,9 @@ for i = 2, #ARGV, 7 do
         counts[ARGV[i + 4]] = (counts[ARGV[i + 4]] or 0) - 1
       end
       over[#over + 1] = KEYS[at + 1]
+      if provider ~= "" then
+        result = 1 + strike(provider, class)
+      end
       if calls ~= "" then
         redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "run", run, "calls", calls)
       else
@@ -66,6 +87,13 @@ for i = 2, #ARGV, 7 do
 end
 for field, n in pairs(counts) do
   redis.call("HINCRBY", KEYS[2], field, n)
+end
+if struck then
+  if next(streaks) then
+    redis.call("HSET", KEYS[1], "streaks", cjson.encode(streaks))
+  else
+    redis.call("HDEL", KEYS[1], "streaks")
+  end
 end
 if #over > 0 then
   redis.call("DEL", unpack(over))

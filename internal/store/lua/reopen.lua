@@ -11,6 +11,7 @@ if status ~= "done" and status ~= "paused" then
   return 0
 end
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
+redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
 for i = 1, #KEYS do
   redis.call("PERSIST", KEYS[i])

@@ -5,8 +5,8 @@
 -- ARGV for each run: its offset, the generation that failed, the count field of
 -- failed in its queue
 -- Returns how many runs are to be made again, -1 when the evaluation is gone,
--- -2 when it was cancelled. A done evaluation becomes active, its keys last
--- again, and cursors start anew, so that the runs are pushed.
+-- -2 when it was cancelled. A done evaluation becomes active with no provider
+-- paused, its keys last again, and cursors start anew, so that the runs are pushed.
 -- Twice: a run that is not failed in that generation any more is passed over.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
@@ -27,6 +27,7 @@ end
 if moved > 0 then
   if status == "done" then
     redis.call("HSET", KEYS[1], "status", "active")
+    redis.call("HDEL", KEYS[1], "paused", "streaks")
   end
   redis.call("DEL", KEYS[4])
   for i = 1, #KEYS do

@@ -1,12 +1,15 @@
 -- standing: how far an evaluation has come, in one command.
 --
 -- KEYS[1] record   KEYS[2] cursors   KEYS[3] counts   KEYS[4] results stream
--- Returns {status or "", length of the stream, number of words of the cursors,
--- field, value, … of the cursors, field, value, … of the counts}.
+-- Returns {status or "", paused providers (JSON) or "", length of the stream,
+-- number of words of the cursors, field, value, … of the cursors, field, value, …
+-- of the counts}.
 -- Twice: it only reads.
 local cursors = redis.call("HGETALL", KEYS[2])
+local known = redis.call("HMGET", KEYS[1], "status", "paused")
 local answer = {
-  redis.call("HGET", KEYS[1], "status") or "",
+  known[1] or "",
+  known[2] or "",
   string.format("%d", redis.call("XLEN", KEYS[4])),
   string.format("%d", #cursors),
 }

@@ -1,0 +1,139 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+// keyed is a simulator that takes one key, two accounts on it, and an evaluation
+// of 132 runs on each.
+const (
+	keyedRuns     = 132
+	keyedInFlight = 4
+)
+
+func newKeyed(t *testing.T) *fleet {
+	t.Helper()
+	f := &fleet{t: t, dir: t.TempDir()}
+	f.write("simulator.json", `{"keys": ["right"], "latency": "20ms"}`)
+	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--settings", "simulator.json")
+	f.provider = f.address()
+	f.documents(12)
+	f.write("fleet.yaml", fmt.Sprintf(`providers:
+  locked: {base_url: "%[1]s/v1", api_key_env: LOCKED_KEY}
+  open: {base_url: "%[1]s/v1", api_key_env: OPEN_KEY}
+`, f.provider))
+	f.file = f.write("evaluation.yaml", fmt.Sprintf(`name: keyed
+documents: ["docs/*.md"]
+judges: ["locked:careful", "open:average"]
+pairwise: {pairs: all, order: both}
+concurrency: {max_concurrency: 16, per_provider: {locked: {max_concurrency: %d}}}
+`, keyedInFlight))
+	return f
+}
+
+func (f *fleet) keys(locked string) {
+	f.write(".env", "LOCKED_KEY="+locked+"\nOPEN_KEY=right\n")
+}
+
+// keyCounts is what the simulator saw of keys.
+func (f *fleet) keyCounts() simulator.KeyCounts {
+	f.t.Helper()
+	answer, err := http.Get(f.provider + "/stats")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	var stats simulator.Stats
+	if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
+		f.t.Fatal(err)
+	}
+	return stats.Keys
+}
+
+// wantPaused wants that a command ended because the provider with the wrong key is
+// paused, that no more calls had that key than were in flight at once, and that the
+// other provider's runs are all done.
+func (f *fleet) wantPaused(p *program, goOn string) {
+	f.t.Helper()
+	if code := p.wait(60 * time.Second); code != int(exitRunsFailed) {
+		f.t.Fatalf("it ended with %d, want %d", code, exitRunsFailed)
+	}
+	const want = "provider locked is paused, auth: "
+	if n := strings.Count(p.stderr.String(), want); n != 1 || !strings.Contains(p.stderr.String(), fmt.Sprintf("%d of %d runs are recorded; go on with: %s", keyedRuns, 2*keyedRuns, goOn)) {
+		f.t.Errorf("it was said %d times in the end that the provider is paused, want once, with how to go on", n)
+	}
+	if keys := f.keyCounts(); keys.Wrong == 0 || keys.Wrong > keyedInFlight || keys.Right != keyedRuns {
+		f.t.Errorf("%d calls with a wrong key and %d with a right one, want at most %d and %d", keys.Wrong, keys.Right, keyedInFlight, keyedRuns)
+	}
+}
+
+func (f *fleet) wantAllAnswered() {
+	f.t.Helper()
+	for model, got := range f.stats().Models {
+		if got.Answered != keyedRuns || got.Retaken > 0 {
+			f.t.Errorf("%s: %d answered, %d asked twice; want %d and none", model, got.Answered, got.Retaken, keyedRuns)
+		}
+	}
+}
+
+// TestWrongKeyEndsARun: `run` ends when nothing but the runs of a paused provider
+// is left, and `resume` does them once the key is right.
+func TestWrongKeyEndsARun(t *testing.T) {
+	t.Parallel()
+	f := newKeyed(t)
+	f.keys("wrong")
+	f.wantPaused(launch(t, f.dir, "run", "evaluation.yaml", "--config", "fleet.yaml", "--out-dir", "out"), "evalfleet resume out")
+	f.keys("right")
+	if code := launch(t, f.dir, "resume", "out", "--config", "fleet.yaml").wait(60 * time.Second); code != 0 {
+		t.Errorf("resumed, it ended with %d, want 0", code)
+	}
+	f.wantAllAnswered()
+}
+
+// TestWrongKeyEndsWaitingForAFleet: the same of workers, whose message stands in one
+// of their logs, and `status` tells of it.
+func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
+	t.Parallel()
+	f := newKeyed(t)
+	f.redis = redistest.NewTCP(t)
+	f.keys("wrong")
+	f.startWorkers(2)
+	wait := func() *program {
+		return launch(t, f.dir, "enqueue", "evaluation.yaml", "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
+	}
+	first := wait()
+	f.wantPaused(first, "evalfleet enqueue evaluation.yaml --wait")
+	told := 0
+	for _, w := range f.workers {
+		told += strings.Count(w.stderr.String(), "provider locked is paused for this evaluation")
+	}
+	if told != 1 {
+		t.Errorf("workers said %d times that the provider is paused, want once", told)
+	}
+	status := launch(t, f.dir, "status", "--redis", f.redis.URL())
+	status.wait(20 * time.Second)
+	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "give the workers a key") {
+		t.Errorf("status says\n%s", got)
+	}
+	for _, w := range f.workers {
+		w.signal(syscall.SIGTERM)
+		w.wait(20 * time.Second)
+	}
+	f.keys("right")
+	f.startWorkers(2)
+	if code := wait().wait(60 * time.Second); code != 0 {
+		t.Errorf("submitted again, it ended with %d, want 0", code)
+	}
+	f.wantAllAnswered()
+}

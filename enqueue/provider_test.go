@@ -1,0 +1,79 @@
+package enqueue
+
+import (
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// TestPausedProviderIsNotPushed: a provider that was paused is closed in the
+// limiter and gets no more tasks, its neighbour goes on, and resuming or submitting
+// again opens it and pushes what it lacks.
+func TestPausedProviderIsNotPushed(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		goOn func(b *bench, s Submission, id eval.ID) error
+	}{
+		{"resumed", func(b *bench, _ Submission, id eval.ID) error {
+			_, err := b.enqueuer(b.store).Resume(b.t.Context(), id)
+			return err
+		}},
+		{"submitted again", func(b *bench, s Submission, _ eval.ID) error {
+			_, err := b.enqueuer(b.store).Submit(b.t.Context(), s)
+			return err
+		}},
+		{"submitted with other settings", func(b *bench, s Submission, _ eval.ID) error {
+			s.Settings.Retry.MaxAttempts = 7
+			_, err := b.enqueuer(b.store).Submit(b.t.Context(), s)
+			return err
+		}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			s := submission("two", 3)
+			s.Evaluation.Judges = append(s.Evaluation.Judges, eval.Judge{Name: "q:m", Provider: "q", Model: "m"})
+			s.Evaluation.Normalize()
+			id := b.submit(s).ID
+			for i, want := range []bool{true, false} {
+				first, err := b.enqueuer(b.store).PauseProvider(t.Context(), id, "q", record.Pause{Class: providers.Auth})
+				if err != nil || first != want {
+					t.Fatalf("PauseProvider, time %d = %t, %v; want %t", i+1, first, err, want)
+				}
+			}
+			if !b.limits.closed(string(id), "q") || b.limits.closed(string(id), "p") || b.limits.closed(string(id), "") {
+				t.Errorf("closed are %v, want q alone", b.limits.of)
+			}
+			if done := b.pull("q", 100); len(done) != 0 {
+				t.Fatalf("%d tasks of q were carried out, want all dropped", len(done))
+			}
+			if err := b.store.Client().Del(t.Context(), b.store.Keys().Cursors(id)).Err(); err != nil { // as anybody's resume does
+				t.Fatal(err)
+			}
+			if err := b.topUp(b.store).Tick(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if pushed := b.store.Client().LLen(t.Context(), "asynq:{q}:pending").Val(); pushed != 0 {
+				t.Errorf("%d tasks of the paused provider were pushed", pushed)
+			}
+			if got := b.standing(id); got.Pushed(0, "p") != 6 {
+				t.Errorf("%d runs of its neighbour are pushed, want 6", got.Pushed(0, "p"))
+			}
+			if err := tt.goOn(b, s, id); err != nil {
+				t.Fatal(err)
+			}
+			if b.limits.closed(string(id), "q") {
+				t.Error("q is still closed")
+			}
+			if got := b.standing(id); len(got.Paused) != 0 || got.Pushed(0, "q") != 6 {
+				t.Errorf("paused are %v, %d runs of q pushed; want none and 6", got.Paused, got.Pushed(0, "q"))
+			}
+			if done := b.pull("q", 100); len(done) != 6 {
+				t.Errorf("carried out %v, want the 6 runs of q", done)
+			}
+		})
+	}
+}

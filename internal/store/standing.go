@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Standing is how far an evaluation has come.
+type Standing struct {
+	Status  record.Status
+	Paused  map[string]record.Pause // providers
+	Cursors map[string]int          // by record.CursorField
+	Counts  map[string]int          // by record.CountField
+	Waiting int64                   // entries of the results stream that no sink has yet
+}
+
+// Pushed is the number of positions of a phase's queue that have been pushed.
+func (s Standing) Pushed(phase int, queue string) int {
+	return s.Cursors[record.CursorField(phase, queue)]
+}
+
+// Ended is the number of runs of a phase's queue that have ended.
+func (s Standing) Ended(phase int, queue string) int {
+	n := 0
+	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
+		n += s.Counts[record.CountField(phase, state, queue)]
+	}
+	return n
+}
+
+// Total is the number of runs in a state over all queues and phases.
+func (s Standing) Total(state eval.State) int {
+	n := 0
+	for field, count := range s.Counts {
+		if parts := strings.SplitN(field, "|", 3); len(parts) == 3 && parts[1] == state.String() {
+			n += count
+		}
+	}
+	return n
+}
+
+// Standings reads how far evaluations have come. One that has no record has an
+// empty Status.
+func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
+	standings := make(map[eval.ID]Standing, len(ids))
+	for _, id := range ids {
+		keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
+		answer, err := standingScript.RunRO(ctx, s.client, keys).StringSlice()
+		if err != nil {
+			return nil, fmt.Errorf("read standing of %s: %w", id, err)
+		}
+		if standings[id], err = parseStanding(answer); err != nil {
+			return nil, fmt.Errorf("standing of %s: %w", id, err)
+		}
+	}
+	return standings, nil
+}
+
+func parseStanding(answer []string) (standing Standing, err error) {
+	if len(answer) < 4 {
+		return standing, fmt.Errorf("%d words in the answer", len(answer))
+	}
+	standing.Status = record.Status(answer[0])
+	if standing.Paused, err = parsePauses(answer[1]); err != nil {
+		return standing, err
+	}
+	if standing.Waiting, err = strconv.ParseInt(answer[2], 10, 64); err != nil {
+		return standing, fmt.Errorf("length of the results: %w", err)
+	}
+	words, rest := answer[3], answer[4:]
+	n, err := strconv.Atoi(words)
+	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
+		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))
+	}
+	if standing.Cursors, err = parseNumbers(rest[:n]); err != nil {
+		return standing, fmt.Errorf("cursors: %w", err)
+	}
+	if standing.Counts, err = parseNumbers(rest[n:]); err != nil {
+		return standing, fmt.Errorf("counts: %w", err)
+	}
+	return standing, nil
+}
+
+// parseNumbers reads field, value, field, value, ….
+func parseNumbers(words []string) (map[string]int, error) {
+	numbers := make(map[string]int, len(words)/2)
+	for i := 0; i < len(words); i += 2 {
+		n, err := strconv.Atoi(words[i+1])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", words[i], err)
+		}
+		numbers[words[i]] = n
+	}
+	return numbers, nil
+}

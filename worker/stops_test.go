@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// spoken collects what several workers log.
+type spoken struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+func (s *spoken) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *spoken) count(what string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Count(s.text.String(), what)
+}
+
+// neighbours is an evaluation of two providers, p as the test has it and q that
+// answers, and two workers with one log.
+func neighbours(t *testing.T, p *fakeProvider, documents int, limit int64) (b *bench, q *fakeProvider, log *spoken) {
+	t.Helper()
+	b, q, log = setup(t, p), &fakeProvider{answer: after(20*time.Millisecond, firstWins)}, &spoken{}
+	b.submit(documents, atMost(limit), func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
+		e.Judges = append(e.Judges, eval.Judge{Name: "q:m", Provider: "q", Model: "m"})
+	})
+	for range 2 {
+		cfg := b.config()
+		cfg.Endpoints["q"] = Endpoint{Provider: q, Key: "k"}
+		cfg.Log = zerolog.New(zerolog.MultiLevelWriter(zerolog.NewTestWriter(t), log)).Level(zerolog.WarnLevel)
+		stop := b.start(cfg)
+		t.Cleanup(stop)
+	}
+	return b, q, log
+}
+
+// TestWrongKeyPausesTheProvider: at the first call that the provider refuses for
+// its key it is paused for the evaluation, said once; no run fails, the other
+// provider's are made, and once the key is right the rest is, nothing twice.
+func TestWrongKeyPausesTheProvider(t *testing.T) {
+	t.Parallel()
+	for _, class := range []providers.Class{providers.Auth, providers.QuotaBilling} {
+		t.Run(string(class), func(t *testing.T) {
+			t.Parallel()
+			const limit = 4
+			var mended atomic.Bool
+			b, q, log := neighbours(t, &fakeProvider{answer: after(50*time.Millisecond, func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+				if mended.Load() {
+					return firstWins(ctx, n, request)
+				}
+				return nil, &providers.Error{Class: class, Status: 401, Message: "no such key"}
+			})}, 8, limit)
+			b.waitFor("the other provider's runs have ended", func(s store.Standing) bool {
+				return s.Total(eval.StateSucceeded) == b.runs/2
+			})
+			b.wantQuiet("pause")
+			refused, _ := b.provider.count()
+			standing := b.waitFor("p is paused", func(s store.Standing) bool { return s.Paused["p"].Class == class })
+			if refused > limit || refused == 0 || standing.Total(eval.StateFailed) > 0 {
+				t.Errorf("%d calls were refused with %d in flight at most, %d runs failed", refused, limit, standing.Total(eval.StateFailed))
+			}
+			if n := log.count("provider p is paused for this evaluation"); n != 1 {
+				t.Errorf("the pause is said %d times, want once", n)
+			}
+			mended.Store(true)
+			if _, err := b.enqueuer().Resume(t.Context(), b.id); err != nil {
+				t.Fatal(err)
+			}
+			if s := b.wait(); s.Total(eval.StateSucceeded) != b.runs {
+				t.Errorf("%d of %d runs succeeded", s.Total(eval.StateSucceeded), b.runs)
+			}
+			b.wantEachOnce()
+			if calls, most := b.provider.count(); calls != refused+b.runs/2 || most > limit {
+				t.Errorf("p was called %d times, want %d refused and one for each of %d runs; %d at once under a limit of %d", calls, refused, b.runs/2, most, limit)
+			}
+			if calls, _ := q.count(); calls != b.runs/2 {
+				t.Errorf("q was called %d times for %d runs", calls, b.runs/2)
+			}
+			runs, _ := b.outcomes()
+			for index, of := range runs {
+				if of[0].Attempts != 1 {
+					t.Errorf("run %d has %d attempts: a refused key is none of a run's", index, of[0].Attempts)
+				}
+			}
+		})
+	}
+}
+
+// TestStreakOfFailuresPausesTheProvider: so many runs that fail alike in a row pause
+// their provider; those stay failed, and the rest is made once it is resumed.
+func TestStreakOfFailuresPausesTheProvider(t *testing.T) {
+	t.Parallel()
+	const limit = 4
+	var mended atomic.Bool
+	b, q, log := neighbours(t, &fakeProvider{answer: after(10*time.Millisecond, func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if mended.Load() {
+			return firstWins(ctx, n, request)
+		}
+		return nil, &providers.Error{Class: providers.ModelUnavailable, Status: 404, Message: "no such model"}
+	})}, 9, limit) // 72 runs of each
+	b.waitFor("the other provider's runs have ended", func(s store.Standing) bool {
+		return s.Total(eval.StateSucceeded) == b.runs/2
+	})
+	b.wantQuiet("pause")
+	refused, _ := b.provider.count()
+	standing := b.waitFor("p is paused", func(s store.Standing) bool { return s.Paused["p"].Runs >= record.MaxStreak })
+	failed := standing.Total(eval.StateFailed)
+	if refused < record.MaxStreak || refused >= record.MaxStreak+2*limit || failed != refused {
+		t.Errorf("%d calls for %d failed runs, want %d and what was in flight", refused, failed, record.MaxStreak)
+	}
+	if n := log.count("provider p is paused for this evaluation"); n != 1 {
+		t.Errorf("the pause is said %d times, want once", n)
+	}
+	mended.Store(true)
+	if _, err := b.enqueuer().Resume(t.Context(), b.id); err != nil {
+		t.Fatal(err)
+	}
+	b.wait()
+	if retried, err := b.enqueuer().Retry(t.Context(), b.id, func(enqueue.Recorded) bool { return true }); err != nil || retried.Runs != failed {
+		t.Fatalf("Retry = %+v, %v; want %d runs", retried, err, failed)
+	}
+	b.waitFor("all have succeeded", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == b.runs })
+	if calls, _ := b.provider.count(); calls != refused+b.runs/2 {
+		t.Errorf("p was called %d times, want %d that failed and one for each of %d runs", calls, refused, b.runs/2)
+	}
+	if calls, _ := q.count(); calls != b.runs/2 {
+		t.Errorf("q was called %d times for %d runs", calls, b.runs/2)
+	}
+}
+
+// TestWaitingCallsOfAPausedProviderAreNotBegun: also where nobody withdraws them,
+// as in a process that heard nothing.
+func TestWaitingCallsOfAPausedProviderAreNotBegun(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(2)
+	if _, err := b.enqueuer().PauseProvider(t.Context(), b.id, "p", record.Pause{Class: providers.Auth}); err != nil {
+		t.Fatal(err)
+	}
+	limits, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).InForce(t.Context())
+	if err != nil || allowedInFlight(limits, ratelimit.Scope{Provider: "p", Model: "m", Evaluation: string(b.id)}) != 0 {
+		t.Errorf("limits in force are %v, %v; want none in flight of p", limits, err)
+	}
+	if n := allowedInFlight(limits, ratelimit.Scope{Provider: "q", Model: "m", Evaluation: string(b.id)}); n == 0 {
+		t.Error("q begins no call either")
+	}
+}
