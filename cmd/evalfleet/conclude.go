@@ -43,8 +43,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err != nil {
 		return err
 	}
-	done, unwritten := results.Export(ctx, c.place, c.reader, c.id, r.Rankings())
-	unwritten = exportError(unwritten, c.again)
+	done, unwritten := export(ctx, c.place, c.reader, r, c.again)
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
@@ -64,6 +63,20 @@ func conclude(ctx context.Context, c conclusion) error {
 		fmt.Fprintln(c.stdout, path)
 	}
 	return cmp.Or(unwritten, failedRuns(r.Phases, c.failOn))
+}
+
+// export writes an evaluation's files, but not its report. The error says how to
+// write them later; unless its code is exitUnreachable all others are written.
+func export(ctx context.Context, place results.Place, reader results.Reader, r *report.Report, again string) (results.Exported, error) {
+	done, unwritten := results.Export(ctx, place, reader, r.Evaluation.ID, r.Rankings())
+	unwritten = exportError(unwritten, again)
+	if codeOf(unwritten) == exitUnreachable {
+		return done, unwritten
+	}
+	if err := writeLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
+		return done, exportError(err, again)
+	}
+	return done, unwritten
 }
 
 // exportError is what files come to that could not be written. The results are safe

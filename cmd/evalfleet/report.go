@@ -73,9 +73,9 @@ func (p *process) report(c *cli.Context, argument string) error {
 	}
 	var paths []string
 	if slices.Contains(formats, formatCSV) {
-		done, err := results.Export(c.Context, results.Place{Dir: dir}, reader, id, r.Rankings())
+		done, err := export(c.Context, results.Place{Dir: dir}, reader, r, p.again(c))
 		if err != nil {
-			return exportError(err, p.again(c))
+			return err
 		}
 		paths = append(done.Files, done.Answers...)
 	}

@@ -83,6 +83,7 @@ func runArguments(c *cli.Context) (id eval.RunID, where string, err error) {
 // shownRun is what `show` says; the names are those of --json.
 type shownRun struct {
 	ID         string    `json:"id"`
+	RunID      string    `json:"run_id,omitempty"` // a listed run's own
 	Evaluation eval.ID   `json:"evaluation"`
 	Name       string    `json:"name"`
 	Kind       eval.Kind `json:"kind"`
@@ -96,6 +97,8 @@ type shownRun struct {
 	Judge      string         `json:"judge"`
 	Model      string         `json:"model"` // provider:model asked
 	Overrides  map[string]any `json:"overrides,omitempty"`
+	Grounded   bool           `json:"grounding_required"`
+	Reasoned   bool           `json:"reasoning_required"`
 	Item       string         `json:"item"`
 	Documents  []string       `json:"documents"` // the one shown first first
 	Candidates []string       `json:"candidates"`
@@ -148,17 +151,22 @@ func (s *source) show(ctx context.Context, id eval.RunID) (*shownRun, error) {
 		return nil, err
 	}
 	defer found.Close()
-	run, err := found.planned()
+	return found.show(ctx)
+}
+
+// show is everything about the run that id names.
+func (f *runSource) show(ctx context.Context) (*shownRun, error) {
+	run, err := f.planned()
 	if err != nil {
 		return nil, err
 	}
-	if err := found.recorded(ctx, run); err != nil {
+	if err := f.recorded(ctx, run); err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	if err := found.waiting(ctx, run); err != nil {
+	if err := f.waiting(ctx, run); err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	if err := found.prompt(ctx, run); err != nil {
+	if err := f.prompt(ctx, run); err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
 	return run, nil

@@ -32,6 +32,9 @@ type runSource struct {
 	settings record.Settings
 	phases   []record.Phase // queues are known from Redis only
 	place    plan.Run
+
+	whole *plan.Plan // of the phase that was asked about last
+	phase int        // its number
 }
 
 // Close closes the sink.
@@ -72,10 +75,14 @@ func (f *runSource) planned() (*shownRun, error) {
 	if f.redis != nil {
 		queues = f.phases[f.id.Phase].JudgeQueues
 	}
-	whole, err := plan.New(f.asked, f.id.Phase, plan.Options{JudgeQueues: queues})
-	if err != nil {
-		return nil, withCode(exitUnreachable, err)
+	if f.whole == nil || f.phase != f.id.Phase {
+		var err error
+		if f.whole, err = plan.New(f.asked, f.id.Phase, plan.Options{JudgeQueues: queues}); err != nil {
+			return nil, withCode(exitUnreachable, err)
+		}
+		f.phase = f.id.Phase
 	}
+	whole := f.whole
 	if f.id.Index >= whole.Runs() {
 		return nil, usageError("%s has no run %s: the runs of phase %d (%s) are %d.0 to %d.%d",
 			f.id.Evaluation, f.id.Short(), f.id.Phase, whole.Kind(), f.id.Phase, f.id.Phase, whole.Runs()-1)
@@ -86,6 +93,10 @@ func (f *runSource) planned() (*shownRun, error) {
 		ID: f.id.String(), Evaluation: f.id.Evaluation, Name: f.name, Kind: whole.Kind(), State: eval.StateNone.String(),
 		Judge: judge.Name, Model: judge.Target(), Overrides: judge.Overrides, Trial: f.place.Trial,
 		Queue: queues[f.place.Judge], Prompt: []shownTurn{}, Calls: []shownCall{},
+		Grounded: f.asked.Grounded(whole.Kind()), Reasoned: f.asked.Reasoned(whole.Kind()),
+	}
+	if run.Kind == eval.KindRuns {
+		run.RunID = f.asked.Runs.List[f.id.Index].ID
 	}
 	for _, d := range f.documents() {
 		run.Item = f.asked.Items[d.Item].ID

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
 // showText is a run for reading. Texts of documents and judges stand whole, with
@@ -17,6 +18,9 @@ func showText(r *shownRun, now time.Time) string {
 		fmt.Fprintf(&out, "  %-11s  %s\n", name, oneLine(fmt.Sprintf(format, args...)))
 	}
 	fmt.Fprintf(&out, "run %s of %s\n", r.ID, oneLine(r.Name))
+	if r.RunID != "" {
+		fact("own id", "%s", r.RunID)
+	}
 	fact("state", "%s", stateText(r))
 	fact("kind", "%s, trial %d", r.Kind, r.Trial)
 	if r.Item != "" {
@@ -24,19 +28,25 @@ func showText(r *shownRun, now time.Time) string {
 	}
 	for i, d := range r.Documents {
 		name, candidate := "document", ""
-		if len(r.Documents) == 2 {
+		switch {
+		case r.Kind == eval.KindRuns:
+			name = []string{"file a", "file b"}[i]
+		case len(r.Documents) == 2:
 			name = []string{"shown first", "second"}[i]
 		}
-		if r.Candidates[i] != d {
+		if r.Candidates[i] != d && r.Candidates[i] != "" {
 			candidate = " by " + r.Candidates[i]
 		}
 		fact(name, "%s%s", d, candidate)
 	}
-	judge := r.Judge
-	if r.Judge != r.Model {
-		judge += " (" + r.Model + ")"
+	switch judge := r.Judge; {
+	case r.Kind == eval.KindRuns:
+		fact("model", "%s", r.Model)
+	case judge != r.Model:
+		fact("judge", "%s (%s)", judge, r.Model)
+	default:
+		fact("judge", "%s", judge)
 	}
-	fact("judge", "%s", judge)
 	fact("queue", "%s", r.Queue)
 	if r.Outcome != nil {
 		writeOutcome(fact, r.Outcome)
@@ -75,6 +85,9 @@ func writeOutcome(fact func(name, format string, args ...any), o *record.Run) {
 	}
 	for _, s := range o.Scores {
 		fact("score", "%s: %v. %s", s.Criterion, s.Score, s.Reason)
+	}
+	if o.Finish == string(providers.FinishTruncated) {
+		fact("answer", "cut off where the model may write no more; max_completion_tokens in the run's overrides raises that")
 	}
 	if o.Class != "" {
 		fact("failure", "%s: %s", o.Class, o.Error)
