@@ -80,9 +80,9 @@ const maxScale = 1_000_000
 // pairwise reads the pairwise block over the documents found.
 func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	pairwise := &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1}
-	var list *value
+	var named *value
 	y.mapping(v, keys{
-		"pairs": func(v value) { pairwise.Pairs, list = y.pairs(v) },
+		"pairs": func(v value) { pairwise.Pairs, named = y.pairs(v) },
 		"order": func(v value) {
 			words := []string{string(eval.OrderBoth), string(eval.OrderRandom), string(eval.OrderAsListed)}
 			pairwise.Order = eval.Order(y.oneOf(v, words, nil))
@@ -92,25 +92,35 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		"template": func(v value) { pairwise.Template = s.template(y, v, eval.KindPairwise) },
 		"top_n":    y.laterUnless("0"),
 	})
-	if list != nil {
-		pairwise.Pairs.Listed = s.listedPairs(y, *list, set, pairwise.Order)
+	if named != nil && pairwise.Pairs.Mode == eval.PairsBaseline {
+		pairwise.Pairs.Baseline = set.baseline(y, *named)
+	} else if named != nil {
+		pairwise.Pairs.Listed = s.listedPairs(y, *named, set, pairwise.Order)
 	} else if len(s.asked.Documents) > 0 && !set.comparable() {
 		s.refuse(v.key, "give items at least two documents each", "no item has two documents to compare")
 	}
 	return pairwise
 }
 
-// pairs reads all, sample:SHARE or {file: …}; a file is left to the caller.
-func (y *yamlFile) pairs(v value) (eval.Pairs, *value) {
-	const want = "all, sample:0.2 or {file: pairs.csv}"
-	var list *value
+// pairs reads all, sample:SHARE, {baseline: CANDIDATE} or {file: …}; who or which
+// file that is, is left to the caller.
+func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
+	const want = "all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}"
 	word, ok := scalar(v.node)
 	if !ok {
-		y.mapping(v, keys{
-			"file":     func(v value) { list = &v },
-			"baseline": y.later,
-		})
-		return eval.Pairs{Mode: eval.PairsListed}, list
+		name := func(mode eval.PairMode) func(value) {
+			return func(v value) {
+				if named != nil {
+					y.refuse(v.key, "choose one", "pairs has a file and a baseline")
+				}
+				pairs.Mode, named = mode, &v
+			}
+		}
+		y.mapping(v, keys{"file": name(eval.PairsListed), "baseline": name(eval.PairsBaseline)})
+		if named == nil {
+			y.refuse(v.place, "want "+want, "no pairs are named")
+		}
+		return pairs, named
 	}
 	switch share, isSample := strings.CutPrefix(word, "sample:"); {
 	case word == string(eval.PairsAll):

@@ -49,6 +49,27 @@ func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Or
 	return list.pairs
 }
 
+// baseline reads the candidate that the others are compared with.
+func (set documentSet) baseline(y *yamlFile, v value) string {
+	name := y.text(v)
+	if name == "" || len(set.byItem) == 0 {
+		return name
+	}
+	known, alone := []string(nil), true
+	for _, candidates := range set.byItem {
+		known = append(known, candidates...)
+		alone = alone && (len(candidates) < 2 || !slices.Contains(candidates, name))
+	}
+	switch {
+	case !slices.Contains(known, name):
+		slices.Sort(known)
+		y.refuse(v.place, didYouMean(name, slices.Compact(known)), "no document is of candidate %s", name)
+	case alone:
+		y.refuse(v.place, "give its items documents of others", "%s has no item in common with another candidate", name)
+	}
+	return name
+}
+
 func (l *pairList) read(rows *csv.Reader) {
 	rows.ReuseRecord = true
 	header, err := rows.Read()

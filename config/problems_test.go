@@ -71,8 +71,7 @@ func TestProblems(t *testing.T) {
 		{"a budget of nothing", minimal + "budget: {usd: 0}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", nil,
 			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
 		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
-			"eval.yaml:2:10: judges[0]: no web search of simulator:careful is known; set grounding: off, ask another, or name its search under providers.simulator.models\n" +
-				"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2 or {file: pairs.csv}\n" +
+			"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}\n" +
 				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0\n" +
 				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
@@ -84,7 +83,15 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
 		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
 			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: \"hihg\" stands here; want none, minimal, low, medium, high, xhigh, max"},
-		{"later pairs", docs + judge + "pairwise: {pairs: {baseline: a.md}}\n", nil, later("3:20: pairwise.pairs.baseline")},
+		{"a baseline that is nobody", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,
+			"eval.yaml:3:30: pairwise.pairs.baseline: no document is of candidate c.md; did you mean a.md?"},
+		{"a baseline without others", "documents: {files: \"<item>/<candidate>.md\"}\n" + judge + "pairwise: {pairs: {baseline: y}}\n",
+			[]string{"1/x.md", "one", "1/z.md", "two", "2/y.md", "three"},
+			"eval.yaml:3:30: pairwise.pairs.baseline: y has no item in common with another candidate; give its items documents of others"},
+		{"two ways of pairs", docs + judge + "pairwise: {pairs: {baseline: a.md, file: pairs.csv}}\n", []string{"pairs.csv", "item,candidate_a,candidate_b\n,a.md,b.md\n"},
+			"eval.yaml:3:36: pairwise.pairs.file: pairs has a file and a baseline; choose one"},
+		{"no way of pairs", docs + judge + "pairwise: {pairs: {}}\n", nil,
+			"eval.yaml:3:19: pairwise.pairs: no pairs are named; want all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}"},
 		{"limits of tokens and days", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n" +
 			"      tokens_per_minute: 0\n      input_tokens_per_minute: 30\n      window: sliding:1s\n      requests_per_day: 2000000000\n      day_resets: Mars/Phobos\n", nil,
 			"eval.yaml:5:20: concurrency.abandoned_calls: \"keep\" stands here; want free, hold\n" +

@@ -163,6 +163,8 @@ type Pairs struct {
 	Mode   PairMode `json:"mode"`
 	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
+	// Baseline is the candidate whose documents are compared with every other's.
+	Baseline string `json:"baseline,omitempty"`
 }
 
 // Panel asks every agent for a score of every document on every dimension.
@@ -209,9 +211,10 @@ type PairMode string
 
 // The ways of choosing pairs.
 const (
-	PairsAll    PairMode = "all"
-	PairsSample PairMode = "sample"
-	PairsListed PairMode = "listed"
+	PairsAll      PairMode = "all"
+	PairsSample   PairMode = "sample"
+	PairsListed   PairMode = "listed"
+	PairsBaseline PairMode = "baseline"
 )
 
 // Order says in which order the two documents of a pair are shown.

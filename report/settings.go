@@ -109,6 +109,8 @@ func pairsOf(p eval.Pairs) string {
 	switch p.Mode {
 	case eval.PairsSample:
 		return fmt.Sprintf("a sample of %s", percent(p.Sample))
+	case eval.PairsBaseline:
+		return "all with " + p.Baseline
 	case eval.PairsListed:
 		return counted(len(p.Listed), "pair") + " listed"
 	default:

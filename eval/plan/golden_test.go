@@ -49,6 +49,9 @@ func TestMeaningOfIndexes(t *testing.T) {
 			write(fmt.Sprintf("pairwise, %s, %s", pairs.Mode, order), e, pairwise)
 		}
 	}
+	against := ofModels(small(), 3)
+	against.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsBaseline, Baseline: "m1"}
+	write("pairwise, baseline", against, pairwise)
 	write("runs", listed(20), 0, "c")
 
 	p := mustPlan(t, panel(2, 2, 3), 0, plan.Options{JudgeQueues: []string{"a", "b"}})

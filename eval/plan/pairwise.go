@@ -40,8 +40,11 @@ func newComparisons(e *eval.Evaluation) (comparisons, error) {
 }
 
 func choosePairs(e *eval.Evaluation, id eval.ID) (pairs, error) {
-	if e.Pairwise.Pairs.Mode == eval.PairsListed {
+	switch e.Pairwise.Pairs.Mode {
+	case eval.PairsListed:
 		return listed(e.Pairwise.Pairs.Listed), nil
+	case eval.PairsBaseline:
+		return newAgainst(e.Documents, e.Pairwise.Pairs.Baseline)
 	}
 	all, err := newAllPairs(e.Documents)
 	if err != nil || e.Pairwise.Pairs.Mode == eval.PairsAll {

@@ -145,6 +145,10 @@ func validatePairwise(e *eval.Evaluation) error {
 	switch p.Mode {
 	case eval.PairsListed:
 		problems = append(problems, validateListed(e))
+	case eval.PairsBaseline:
+		if opponents, err := newAgainst(e.Documents, p.Baseline); err == nil && opponents.count() == 0 {
+			problems = append(problems, fmt.Errorf("no item has a document of candidate %q and one of another", p.Baseline))
+		}
 	case eval.PairsAll:
 		problems = append(problems, validateSomePair(e.Documents))
 	case eval.PairsSample:
@@ -153,8 +157,8 @@ func validatePairwise(e *eval.Evaluation) error {
 		}
 		problems = append(problems, validateSomePair(e.Documents))
 	default:
-		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s or %s",
-			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed))
+		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s or %s",
+			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline))
 	}
 	return errors.Join(problems...)
 }

@@ -1,0 +1,62 @@
+package plan
+
+import (
+	"sort"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// against enumerates the pairs of every document of one candidate with every
+// document of the others in its item, the candidate's first: item after item, and
+// within one document of the candidate after another. Its memory grows with items and
+// the candidate's documents.
+type against struct {
+	items []field
+	total int
+}
+
+// field is an item in which the candidate has documents and others have, too.
+type field struct {
+	firstPair int   // number of its first pair
+	firstDoc  int   // position of its first document
+	others    int   // documents of others
+	baseline  []int // positions of the candidate's documents, rising
+}
+
+// newAgainst takes documents sorted by item.
+func newAgainst(docs []eval.Document, candidate string) (*against, error) {
+	p := &against{}
+	for start := 0; start < len(docs); {
+		f := field{firstPair: p.total, firstDoc: start}
+		end := start
+		for ; end < len(docs) && docs[end].Item == docs[start].Item; end++ {
+			if docs[end].Candidate == candidate {
+				f.baseline = append(f.baseline, end)
+			}
+		}
+		f.others = end - start - len(f.baseline)
+		pairs, ok := product(len(f.baseline), f.others)
+		if p.total += pairs; !ok || p.total < 0 {
+			return nil, errTooManyPairs
+		}
+		if pairs > 0 {
+			p.items = append(p.items, f)
+		}
+		start = end
+	}
+	return p, nil
+}
+
+func (p *against) count() int { return p.total }
+
+func (p *against) at(i int) (a, b int) {
+	f := p.items[sort.Search(len(p.items), func(k int) bool { return p.items[k].firstPair > i })-1]
+	i -= f.firstPair
+	a, b = f.baseline[i/f.others], f.firstDoc+i%f.others
+	for _, own := range f.baseline { // the others are numbered without the candidate's
+		if own <= b {
+			b++
+		}
+	}
+	return a, b
+}
