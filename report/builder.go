@@ -74,6 +74,7 @@ func newBuilder(r *Report) *builder {
 		b.scores[i] = make([]Score, len(r.Criteria))
 	}
 	b.overall = make([]Score, len(r.candidates))
+	r.Listed = newListed(plan.Runs)
 	b.reasons = make([]reasons, len(r.candidates))
 	return b
 }

@@ -36,7 +36,10 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"name":  func(s string) string { return clip(visible(s), nameRunes) },
 	"full":  func(s string) string { return clip(visible(s), 2*reasonRunes) },
 	"count": count,
-	"row":   func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
+	"run": func(r results.RunRow) string {
+		return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
+	},
+	"row": func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
 }).Parse(pageText))
 
 // page is what the template shows; its numbers are texts already.
@@ -50,6 +53,7 @@ type page struct {
 	Hidden   int // ranked candidates beyond pageRows
 	Scores   *scoreView
 	Judges   *judgeView
+	Listed   []listedRow
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
 	Calls    []callView
@@ -113,6 +117,7 @@ func (r *Report) page() *page {
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),
 		Judges:   r.judgeView(),
+		Listed:   r.listedRows(),
 		Budget:   r.budget(),
 		Settings: r.settings(),
 		Method:   r.method(),
@@ -153,6 +158,10 @@ func (r *Report) tiles() []tile {
 	planned, succeeded, failed, _ := r.runs()
 	u := r.total()
 	tiles := []tile{{"Candidates", count(len(r.candidates)), counted(len(r.Evaluation.Plan.Documents), "document")}}
+	if r.ListedOnly() {
+		answers, _ := r.answers()
+		tiles = []tile{{"Answers", count(answers), "by " + counted(len(r.Listed), "model")}}
+	}
 	if r.Evaluation.Plan.Pairwise != nil {
 		tiles = append(tiles, tile{"Verdicts on pairs", count(r.Verdicts), "by " + counted(len(r.Judges), "judge")})
 	}

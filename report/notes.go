@@ -19,19 +19,24 @@ func (r *Report) Notes() []string {
 	if missing := planned - succeeded - failed - cancelled; missing > 0 {
 		note("Preliminary: %s of %s have no result yet.", count(missing), counted(planned, "run"))
 	}
-	if failed > 0 {
+	switch {
+	case failed > 0 && r.ListedOnly():
+		note("%s of %s failed and have no answer.", count(failed), counted(planned, "run"))
+	case failed > 0:
 		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", count(failed), counted(planned, "run"))
 	}
 	if cancelled > 0 {
 		note("%s cancelled.", counted(cancelled, "run"))
 	}
 	switch {
+	case r.ListedOnly():
 	case r.Verdicts == 0 && r.Scored == 0:
 		note("There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
 		note("More than %s candidates: ranked by win rate, without abilities and intervals.", count(rank.MaxCandidates))
 	}
 	notes = append(notes, r.groupNotes()...)
+	notes = append(notes, r.listedNotes()...)
 	for _, j := range r.Judges {
 		notes = append(notes, j.notes(r.Options)...)
 	}
@@ -109,8 +114,14 @@ func position(order float64) string {
 	return "first"
 }
 
-// Headline says in a sentence or two who is best and how sure that is.
+// Headline says in a sentence or two who is best and how sure that is; of listed
+// runs alone, how many have an answer.
 func (r *Report) Headline() string {
+	if r.ListedOnly() {
+		planned, _, _, _ := r.runs()
+		answers, _ := r.answers()
+		return fmt.Sprintf("%s of %s have an answer.", count(answers), counted(planned, "run"))
+	}
 	if len(r.Groups) == 0 {
 		return "No ranking yet."
 	}

@@ -26,6 +26,7 @@ type Source interface {
 	Runs(ctx context.Context, id eval.ID, states ...eval.State) iter.Seq2[results.RunRow, error]
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
+	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
 }
@@ -61,7 +62,8 @@ type Report struct {
 	Groups []Group
 	// Unranked are candidates without any verdict that counts.
 	Unranked []Ranked
-	Judges   []Judge // in the order of the plan
+	Judges   []Judge  // in the order of the plan
+	Listed   []Listed // in the order of the plan
 	Failures []Failure
 
 	elo        []results.EloRow
@@ -130,13 +132,6 @@ type Failure struct {
 	Examples []results.RunRow // at most failureExamples, the first by index
 }
 
-// ListedOnly reports whether the evaluation asks nothing but listed runs: there is
-// nothing to rank then.
-func (r *Report) ListedOnly() bool {
-	plan := r.Evaluation.Plan
-	return plan.Runs != nil && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
-}
-
 // ByScore reports whether candidates are ranked by their mean scores, because
 // there are no verdicts on pairs.
 func (r *Report) ByScore() bool { return r.Verdicts == 0 && r.Scored > 0 }
@@ -174,6 +169,14 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		}
 		if err != nil {
 			return nil, wrap(err)
+		}
+	}
+	if evaluation.Plan.Runs != nil {
+		for row, err := range source.Responses(ctx, id) {
+			if err != nil {
+				return nil, wrap(err)
+			}
+			b.addListed(row)
 		}
 	}
 	for row, err := range source.Runs(ctx, id, eval.StateFailed) {

@@ -23,17 +23,19 @@ func (r *Report) settings() []setting {
 	add := func(name, format string, args ...any) {
 		all = append(all, setting{name, fmt.Sprintf(format, args...)})
 	}
-	add("documents", "%s by %s on %s", counted(len(plan.Documents), "document"), counted(len(r.candidates), "candidate"), counted(len(plan.Items), "item"))
+	if runs := plan.Runs; runs != nil {
+		add("listed runs", "%s of %s on %s", counted(len(runs.List), "run"), counted(len(runs.Models), "model"), counted(len(runs.Files), "file"))
+	}
+	if !r.ListedOnly() {
+		add("documents", "%s by %s on %s", counted(len(plan.Documents), "document"), counted(len(r.candidates), "candidate"), counted(len(plan.Items), "item"))
+	}
 	for _, j := range plan.Judges {
-		value := j.Target()
-		if len(j.Overrides) > 0 {
-			raw, err := json.Marshal(j.Overrides)
-			if err != nil { // it was read from JSON
-				raw = []byte("overrides that cannot be shown")
-			}
-			value += " " + string(raw)
+		add("judge "+j.Name, "%s", withOverrides(j))
+	}
+	if plan.Runs != nil {
+		for _, model := range plan.Runs.Models {
+			add("model", "%s", withOverrides(model))
 		}
-		add("judge "+j.Name, "%s", value)
 	}
 	if s := plan.Single; s != nil {
 		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, counted(s.Trials, "trial"), templateOf(s.Template))
@@ -45,11 +47,11 @@ func (r *Report) settings() []setting {
 		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, counted(p.Trials, "trial"), allowed(p.Ties), templateOf(p.Template))
 	}
 	add("structured output", "%s", plan.JSON)
-	if plan.Grounding == eval.Required {
-		add("grounding", "%s", plan.Grounding)
+	if plan.Grounding == eval.Required || plan.Runs != nil && plan.Grounded(eval.KindRuns) {
+		add("grounding", "%s", eval.Required)
 	}
-	if plan.Reasoning == eval.Required {
-		add("reasoning", "%s", plan.Reasoning)
+	if plan.Reasoning == eval.Required || plan.Runs != nil && plan.Reasoned(eval.KindRuns) {
+		add("reasoning", "%s", eval.Required)
 	}
 	for _, limit := range how.Limits {
 		if limit.Kind != ratelimit.Cost {
@@ -70,8 +72,12 @@ func (r *Report) settings() []setting {
 		jitter = "full"
 	}
 	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
-	for _, j := range plan.Judges {
-		add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
+	timed := map[string]bool{}
+	for _, j := range plan.Everyone() {
+		if !timed[j.Target()] {
+			timed[j.Target()] = true
+			add("timeout of "+j.Target(), "%s", how.Timeout(j.Provider, j.Model))
+		}
 	}
 	if how.Limit > 0 {
 		add("limited to", "the first %s of each phase", counted(how.Limit, "run"))
@@ -89,6 +95,18 @@ func (r *Report) settings() []setting {
 
 func took(e results.Evaluation) time.Duration {
 	return e.Finished.Sub(e.Created).Round(time.Second)
+}
+
+// withOverrides is whom a judge asks, and how.
+func withOverrides(j eval.Judge) string {
+	if len(j.Overrides) == 0 {
+		return j.Target()
+	}
+	raw, err := json.Marshal(j.Overrides)
+	if err != nil { // it was read from JSON
+		raw = []byte("overrides that cannot be shown")
+	}
+	return j.Target() + " " + string(raw)
 }
 
 func templateOf(text string) string {

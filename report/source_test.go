@@ -24,6 +24,7 @@ type memory struct {
 	failed     []results.RunRow
 	pairwise   []results.PairwiseRow
 	singles    []results.SingleRow
+	responses  []results.RunRow
 	calls      []results.CallTotal
 	spent      int64
 	broken     error // yielded after the pairwise rows
@@ -60,6 +61,10 @@ func (m *memory) PairwiseRows(context.Context, eval.ID) iter.Seq2[results.Pairwi
 
 func (m *memory) SingleRows(context.Context, eval.ID) iter.Seq2[results.SingleRow, error] {
 	return rowsOf(m.singles, nil)
+}
+
+func (m *memory) Responses(context.Context, eval.ID) iter.Seq2[results.RunRow, error] {
+	return rowsOf(m.responses, nil)
 }
 
 func rowsOf[T any](rows []T, last error) iter.Seq2[T, error] {

@@ -32,7 +32,12 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.line(r.asked())
 	out.line(r.Headline())
 	r.writeRanking(out, options.Candidates)
-	r.writeJudges(out)
+	if !r.ListedOnly() {
+		r.writeJudges(out)
+	}
+	if len(r.Listed) > 0 {
+		r.writeListed(out)
+	}
 	r.writeTotals(out)
 	if notes := r.Notes(); len(notes) > 0 {
 		out.blank()
@@ -56,6 +61,9 @@ func (r *Report) asked() string {
 	}
 	if plan.Single != nil {
 		parts = append(parts, counted(r.Scored, "score"))
+	}
+	if r.ListedOnly() {
+		parts = r.listedAsked()
 	}
 	if when := r.period(); when != "" {
 		parts = append(parts, when)

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Listed is what came of the listed runs that asked one model.
+type Listed struct {
+	Model     string // provider:model
+	Runs      int    // listed
+	Succeeded int
+	Failed    int
+	Truncated int           // succeeded, with an answer that was cut off
+	Used      results.Usage // of all their calls
+}
+
+// ListedOnly reports whether the evaluation asks nothing but listed runs: there is
+// nothing to rank then.
+func (r *Report) ListedOnly() bool {
+	plan := r.Evaluation.Plan
+	return plan.Runs != nil && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
+}
+
+// newListed counts listed runs by model, in the order in which models are named.
+func newListed(runs *eval.Runs) []Listed {
+	if runs == nil {
+		return nil
+	}
+	var listed []Listed
+	for _, run := range runs.List {
+		k := listedBy(&listed, runs.Models[run.Model].Target())
+		listed[k].Runs++
+	}
+	return listed
+}
+
+// listedBy is the position of a model's runs, which is made where there is none.
+func listedBy(listed *[]Listed, model string) int {
+	for k := range *listed {
+		if (*listed)[k].Model == model {
+			return k
+		}
+	}
+	*listed = append(*listed, Listed{Model: model})
+	return len(*listed) - 1
+}
+
+func (b *builder) addListed(row results.RunRow) {
+	l := &b.report.Listed[listedBy(&b.report.Listed, row.Model)]
+	l.Used = l.Used.Plus(row.Used)
+	switch row.State {
+	case eval.StateSucceeded.String():
+		l.Succeeded++
+		if row.Finish == string(providers.FinishTruncated) {
+			l.Truncated++
+		}
+		b.seen(row.Ended)
+	case eval.StateFailed.String():
+		l.Failed++
+	}
+}
+
+// answers are how many listed runs have one, and how many of those were cut off.
+func (r *Report) answers() (answers, truncated int) {
+	for _, l := range r.Listed {
+		answers += l.Succeeded
+		truncated += l.Truncated
+	}
+	return answers, truncated
+}
+
+// listedAsked is what an evaluation of listed runs alone asks.
+func (r *Report) listedAsked() []string {
+	runs := r.Evaluation.Plan.Runs
+	return []string{counted(len(runs.List), "run"), counted(len(r.Listed), "model"), counted(len(runs.Files), "file")}
+}
+
+// listedNotes are what a reader of the answers must know.
+func (r *Report) listedNotes() []string {
+	_, truncated := r.answers()
+	if truncated == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s cut off where the model may write no more; max_completion_tokens in the overrides of a run raises that.", counted(truncated, "answer"))}
+}
+
+// listedRow are the texts of one line of the table.
+type listedRow struct {
+	Model, Runs, Succeeded, Failed, Truncated, Input, Output, Cost string
+}
+
+func (r *Report) listedRows() []listedRow {
+	var rows []listedRow
+	for _, l := range r.Listed {
+		rows = append(rows, listedRow{
+			Model: l.Model, Runs: count(l.Runs), Succeeded: count(l.Succeeded), Failed: count(l.Failed), Truncated: count(l.Truncated),
+			Input: tokens(l.Used.Input, l.Used), Output: tokens(l.Used.Output, l.Used), Cost: cost(l.Used),
+		})
+	}
+	return rows
+}
+
+func (r *Report) writeListed(out *textWriter) {
+	t := table{
+		{head: "model", flexible: true}, {head: "runs", right: true}, {head: "succeeded", right: true}, {head: "failed", right: true},
+		{head: "cut off", right: true}, {head: "tokens in", right: true}, {head: "out", right: true}, {head: "cost", right: true},
+	}
+	for _, row := range r.listedRows() {
+		for k, cell := range []string{visible(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost} {
+			t[k].cells = append(t[k].cells, cell)
+		}
+	}
+	out.blank()
+	out.heading("Listed runs")
+	t.write(out)
+}

@@ -1,0 +1,99 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// listedSource is an evaluation of four listed runs on two models, of which one has
+// failed, one was cut off and one has not ended.
+func listedSource() *memory {
+	e := &eval.Evaluation{
+		Name: "letters", Items: []eval.Item{{}}, JSON: eval.JSONFalse, Reasoning: eval.Off,
+		Runs: &eval.Runs{
+			Models: []eval.Judge{
+				{Name: "openai:gpt-5-mini", Provider: "openai", Model: "gpt-5-mini"},
+				{Name: "google:gemini", Provider: "google", Model: "gemini"},
+				{Name: "openai:gpt-5-mini", Provider: "openai", Model: "gpt-5-mini", Overrides: map[string]any{"reasoning_effort": "low"}},
+			},
+			Files: []eval.Document{{ID: "instructions.md"}, {ID: "input.md"}},
+			List:  []eval.FileRun{{ID: "r1"}, {ID: "r2", Model: 1}, {ID: "r3", Model: 2}, {ID: "r4", Model: 1}},
+		},
+	}
+	m := sourceOf(e)
+	m.counts = []results.PhaseCounts{{Kind: eval.KindRuns, Runs: 4, Succeeded: 2, Failed: 1, Classes: map[string]int{"ungrounded": 1}}}
+	m.calls = nil
+	row := func(index int, name, model, state, finish string, cost float64) results.RunRow {
+		at := m.evaluation.Created.Add(time.Duration(index) * time.Minute)
+		return results.RunRow{
+			Run:  record.Run{Index: index, Kind: eval.KindRuns, Name: name, State: state, Judge: model, Model: model, Finish: finish, Documents: []string{"instructions.md", "input.md"}, Ended: at},
+			Used: results.Usage{Calls: 1, Input: 1000, Output: 50, CostUSD: cost},
+		}
+	}
+	m.responses = []results.RunRow{
+		row(0, "r1", "openai:gpt-5-mini", "succeeded", "stop", 0.5),
+		row(1, "<r2>", "google:gemini", "failed", "", 0.25),
+		row(2, "r3", "openai:gpt-5-mini", "succeeded", "truncated", 0.5),
+	}
+	m.failed = m.responses[1:2]
+	m.failed[0].Class, m.failed[0].Error = "ungrounded", "no search was made"
+	return m
+}
+
+func TestReportOfListedRuns(t *testing.T) {
+	t.Parallel()
+	r, err := Build(t.Context(), listedSource(), "ev-abcdefgh2345", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Listed{
+		{Model: "openai:gpt-5-mini", Runs: 2, Succeeded: 2, Truncated: 1, Used: results.Usage{Calls: 2, Input: 2000, Output: 100, CostUSD: 1}},
+		{Model: "google:gemini", Runs: 2, Failed: 1, Used: results.Usage{Calls: 1, Input: 1000, Output: 50, CostUSD: 0.25}},
+	}
+	if diff := cmp.Diff(want, r.Listed); diff != "" {
+		t.Errorf("listed runs (-want +got):\n%s", diff)
+	}
+	if got := r.Rankings(); got.Elo != nil || got.Ranking != nil {
+		t.Errorf("rankings of nothing: %+v", got)
+	}
+	var text, page strings.Builder
+	if err := r.WriteText(&text, TextOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.WriteHTML(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, words := range []string{
+		"4 runs · 2 models · 2 files", "2 of 4 runs have an answer.", "1 of 4 runs failed and have no answer",
+		"1 of 4 runs have no result yet", "1 answer cut off", "openai:gpt-5-mini", "2,000",
+	} {
+		if !strings.Contains(text.String(), words) {
+			t.Errorf("the text does not say %q:\n%s", words, text.String())
+		}
+		if !strings.Contains(page.String(), words) {
+			t.Errorf("the page does not say %q", words)
+		}
+	}
+	for _, words := range []string{"Ranking", "rank", "Judge", "judge", "verdict", "andidate"} {
+		if strings.Contains(text.String(), words) {
+			t.Errorf("the text speaks of %q, which there is none of:\n%s", words, text.String())
+		}
+	}
+	for _, words := range []string{`id="ranking"`, `href="#ranking"`, `id="judges"`, `href="#judges"`, "<r2>"} {
+		if strings.Contains(page.String(), words) {
+			t.Errorf("the page has %q", words)
+		}
+	}
+	for _, words := range []string{`href="#listed"`, "&lt;r2&gt;", "ungrounded", `{&#34;reasoning_effort&#34;:&#34;low&#34;}`} {
+		if !strings.Contains(page.String(), words) {
+			t.Errorf("the page lacks %q", words)
+		}
+	}
+}
