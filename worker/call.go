@@ -168,10 +168,10 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 			used = ratelimit.Used{}
 		}
 		if r.stopsAll(s, failed) { // before its lease lets another call begin
-			r.pauseProvider(record.Pause{Class: failed.Class, Message: failed.Message})
+			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed)})
 		}
 		if tooMany(failed) {
-			r.holdBack(ctx, lease, failed)
+			r.holdBack(ctx, lease, s, failed)
 		}
 	}
 	lease.Settle(used)
@@ -179,25 +179,6 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
 			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)
 		}
-	}
-}
-
-// maxCooled is how many of a run's calls a provider may refuse as too many before
-// they count as attempts.
-const maxCooled = 20
-
-// tooMany reports whether a provider says that it is asked too much, now or
-// today: the calls of everybody wait then, and the run's next one with them.
-func tooMany(failed *providers.Error) bool {
-	return failed.Class == providers.RateLimited || failed.Class == providers.QuotaDaily && failed.RetryAfter > 0
-}
-
-// holdBack keeps every worker from the limit that a provider says is exceeded.
-func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, failed *providers.Error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	if err := lease.HoldBack(ctx, ratelimit.Kind(failed.Exceeded), failed.RetryAfter); err != nil {
-		r.log.Warn().Err(err).Msg("other workers are not told that the provider is asked too much")
 	}
 }
 

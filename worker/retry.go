@@ -73,7 +73,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
 		return &gaveUp{failed.Class, failed.Message, failed.Status}
 	}
-	delay := failed.RetryAfter
+	delay := r.hint(s, failed)
 	if r.failures() > 0 && failed.Class != providers.Ungrounded && failed.Class != providers.Unreasoned {
 		delay = max(delay, retry.Delay(r.failures(), rand.Float64()))
 	}

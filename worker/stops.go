@@ -12,10 +12,20 @@ import (
 )
 
 // stopsAll reports whether a failed call is the end of all runs of the provider
-// that the run asks, until a person has done something about it. Of another
-// provider it is only the end of what was wanted of that one.
+// that the run asks, until a person has done something about it: a call of that
+// one, or of the one that makes JSON of its answers. Of one that stands in for it,
+// it is only the end of what was wanted of that.
 func (r *run) stopsAll(s step, failed *providers.Error) bool {
-	return record.PausesProvider(failed.Class) && s.target.Provider == r.judge.Provider
+	ours := s.target.Provider == r.judge.Provider || r.progress.AnswerBy != ""
+	return record.PausesProvider(failed.Class) && ours
+}
+
+// wordsOf is what a provider said, and who, where it is not the one that is asked.
+func (r *run) wordsOf(s step, failed *providers.Error) string {
+	if s.target.Provider == r.judge.Provider {
+		return failed.Message
+	}
+	return s.target.Target() + " says: " + failed.Message
 }
 
 // pauseTime bounds what is told to the fleet beside a run's own commands.

@@ -3,6 +3,7 @@ package worker
 import (
 	"bytes"
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,4 +166,90 @@ func TestWaitingCallsOfAPausedProviderAreNotBegun(t *testing.T) {
 	if n := allowedInFlight(limits, ratelimit.Scope{Provider: "q", Model: "m", Evaluation: string(b.id)}); n == 0 {
 		t.Error("q begins no call either")
 	}
+}
+
+// TestUsedUpDayParksTheProvider: a provider whose day's quota is used up is not
+// called until its day ends, which its answer need not say; it costs no attempt.
+// Who says of a limit a minute that it lasts a day is asked again sooner.
+func TestUsedUpDayParksTheProvider(t *testing.T) {
+	t.Parallel()
+	pacific, err := time.LoadLocation("America/Los_Angeles")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().In(pacific)
+	midnight := time.Date(now.Year(), now.Month(), now.Day()+1, 0, 0, 0, 0, pacific)
+	for _, tt := range []struct {
+		name   string
+		failed providers.Error
+		until  time.Time
+		id     string
+		parked bool
+	}{
+		{"no hint", providers.Error{Class: providers.QuotaDaily, Message: "used up"}, midnight, "provider/p/cooldown", true},
+		{"a hint", providers.Error{Class: providers.QuotaDaily, Message: "used up", RetryAfter: 3 * time.Hour}, now.Add(3 * time.Hour), "provider/p/cooldown", true},
+		{"of a model", providers.Error{Class: providers.QuotaDaily, Message: "used up of m"}, midnight, "provider/p/model/m/cooldown", true},
+		{"a minute that lasts a day", providers.Error{Class: providers.RateLimited, Message: "retry after 86400", RetryAfter: 24 * time.Hour}, now.Add(longestHint), "provider/p/model/m/cooldown", false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.failed.Status = 429
+			b := setup(t, &fakeProvider{answer: func(context.Context, int, *providers.Request) (*providers.Result, error) {
+				failed := tt.failed
+				return nil, &failed
+			}})
+			b.submit(4, atMost(1)) // 12 runs
+			cfg := b.config()
+			cfg.Endpoints["p"] = Endpoint{Provider: b.provider, Zone: pacific}
+			defer b.start(cfg)()
+			b.reach(1)
+			b.wantQuiet("refusal")
+			if calls, _ := b.provider.count(); calls != 1 {
+				t.Errorf("%d calls were made, want the one that was refused", calls)
+			}
+			cooldowns, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Cooldowns(t.Context())
+			if err != nil || len(cooldowns) != 1 || cooldowns[0].ID != tt.id || cooldowns[0].Parked != tt.parked {
+				t.Fatalf("held back are %+v, %v; want %s, parked %t", cooldowns, err, tt.id, tt.parked)
+			}
+			if over := time.Now().Add(cooldowns[0].Wait); over.Sub(tt.until).Abs() > 5*time.Second {
+				t.Errorf("held back until %s, want %s", over, tt.until)
+			}
+			standing := b.waitFor("looked", func(store.Standing) bool { return true })
+			_, progress, err := b.store.Check(t.Context(), record.Task{Evaluation: b.id, Kind: eval.KindPairwise, Model: "p:m"})
+			if err != nil || progress.Attempts != 0 || standing.Total(eval.StateFailed) != 0 {
+				t.Errorf("progress %+v, %v, %d failed; want no attempt and no failure", progress, err, standing.Total(eval.StateFailed))
+			}
+		})
+	}
+}
+
+// TestHungCallsLoseNoSlot: calls that are never answered end at their timeout, all
+// runs end, and every slot is free again.
+func TestHungCallsLoseNoSlot(t *testing.T) {
+	t.Parallel()
+	const limit = 8
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if n%10 == 0 {
+			<-ctx.Done()
+			return nil, &providers.Error{Class: providers.ClassOf(ctx.Err()), Message: "no answer", Err: ctx.Err(), MayBeBilled: true}
+		}
+		return firstWins(ctx, n, request)
+	}})
+	b.submit(12, atMost(limit), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) { // 132 runs
+		s.Timeouts = map[string]time.Duration{"": 300 * time.Millisecond}
+	})
+	for range 2 {
+		defer b.start(b.config())()
+	}
+	if s := b.wait(); s.Total(eval.StateSucceeded) != b.runs {
+		t.Errorf("%d of %d runs succeeded", s.Total(eval.StateSucceeded), b.runs)
+	}
+	calls, most := b.provider.count()
+	if most > limit || calls < b.runs+b.runs/10 {
+		t.Errorf("%d calls, %d at once under a limit of %d", calls, most, limit)
+	}
+	b.waitFor("every slot is free", func(store.Standing) bool {
+		leases, err := b.store.Client().ZCount(t.Context(), "{ef}:s:provider/p/concurrency", strconv.FormatInt(time.Now().UnixMicro(), 10), "+inf").Result()
+		return err == nil && leases == 0
+	})
 }

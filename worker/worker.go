@@ -76,6 +76,8 @@ type Spending struct {
 type Endpoint struct {
 	Provider providers.Provider
 	Key      string
+	// Zone is where the provider's days end, for its daily quotas. nil: UTC.
+	Zone *time.Location
 	// Capabilities know what models can do there; nil: nothing is known.
 	Capabilities providers.CapabilitiesOf
 }

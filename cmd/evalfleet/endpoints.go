@@ -39,7 +39,7 @@ func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int,
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			e.byName[name] = worker.Endpoint{Key: key}
+			e.byName[name] = worker.Endpoint{Key: key, Zone: p.Zone()}
 		}
 	}
 	if err := errors.Join(problems...); err != nil {

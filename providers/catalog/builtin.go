@@ -39,6 +39,7 @@ var builtIn = []Entry{
 // same dialect.
 type peculiarity struct {
 	keyHeader string // empty: the dialect's own
+	zone      string // where its days end, for daily quotas; empty: UTC
 	chat      chat.Flavour
 }
 
@@ -47,6 +48,7 @@ var peculiarities = map[string]peculiarity{
 	"openai":       {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}}, // where dialect: chat is configured
 	"openai-chat":  {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}},
 	"azure-openai": {chat: chat.Flavour{MaxTokensField: "max_completion_tokens"}, keyHeader: "api-key"},
+	"google":       {zone: "America/Los_Angeles"}, // https://ai.google.dev/gemini-api/docs/rate-limits
 	"openrouter":   {chat: chat.Flavour{Effort: chat.EffortObject, Search: chat.SearchTool, RequireParameters: true}},
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
@@ -57,6 +58,16 @@ func (e Entry) ChargesReserved() bool {
 		host := strings.ToLower(u.Hostname())
 		return host == domain || strings.HasSuffix(host, "."+domain)
 	})
+}
+
+// Zone is where the provider's days end, for its quotas a day: UTC where nothing
+// else is known.
+func (e Entry) Zone() *time.Location {
+	zone, err := time.LoadLocation(peculiarities[cmp.Or(e.Like, e.Name)].zone)
+	if err != nil {
+		return time.UTC
+	}
+	return zone
 }
 
 // Addressed reports whether the entry says where to call, or needs no address.
