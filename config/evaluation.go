@@ -19,16 +19,17 @@ import (
 // draft is a submission being read.
 type draft struct {
 	findings
-	options  Options
-	fleet    *Fleet
-	top      place // the file as a whole
-	dir      string
-	asked    eval.Evaluation
-	texts    map[string]string
-	settings record.Settings
-	known    map[string]catalog.Entry
-	judgesAt []place
-	own      concurrency
+	options   Options
+	fleet     *Fleet
+	top       place // the file as a whole
+	dir       string
+	asked     eval.Evaluation
+	texts     map[string]string
+	settings  record.Settings
+	known     map[string]catalog.Entry
+	judgesAt  []place
+	jsonifyAt place
+	own       concurrency
 
 	searches, reasons bool // answers must show that their model did
 	prices            map[string]providers.Price
@@ -114,7 +115,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"reasoning":   func(v value) { s.reasons = y.required(v) },
 		"cache":       y.laterUnless("false"),
 		"panel":       y.later,
-		"jsonify":     y.later,
+		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
 		"fallback":    y.later,
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
@@ -176,9 +177,6 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
-	s.priceEveryone()
-	s.knownScopes(s.own, s.known)
-	s.unusedScopes()
 	switch mode := s.options.JSON; mode {
 	case "":
 	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
@@ -186,6 +184,10 @@ func (s *draft) finish() (*Submission, error) {
 	default:
 		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
 	}
+	s.setJsonify()
+	s.priceEveryone()
+	s.knownScopes(s.own, s.known)
+	s.unusedScopes()
 	maps.Copy(s.settings.Timeouts, s.own.timeouts)
 	s.retryFromEnv(s.options, &s.settings.Retry)
 	s.timeoutFromEnv()

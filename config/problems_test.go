@@ -60,9 +60,9 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\njsonify: {}\nfallback: {}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
-			later("4:1: panel", "5:1: jsonify", "6:1: fallback") + "\n" +
-				"eval.yaml:7:1: cache: not available in this version; leave it out, or say false\n" + later("8:1: votes", "9:1: runs")},
+		{"later keys", minimal + "panel: {}\nfallback: {}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
+			later("4:1: panel", "5:1: fallback") + "\n" +
+				"eval.yaml:6:1: cache: not available in this version; leave it out, or say false\n" + later("7:1: votes", "8:1: runs")},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
@@ -81,6 +81,13 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:2:50: judges[2]: no web search of openai-chat:gpt-5-mini is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
 				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
 				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+		{"nobody who could write JSON", docs + judge + "pairwise: {}\njsonify: {provider: anthropic, model: claude-3-5-haiku-latest}\n", nil,
+			"eval.yaml:4:1: jsonify: anthropic:claude-3-5-haiku-latest has no structured output, so it cannot write the JSON of answers; name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}"},
+		{"a provider without a model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: gemini}\n", nil,
+			"eval.yaml:4:1: jsonify: jsonify has a provider and no model; add model"},
+		{"nobody by that name to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: opena, model: x, temprature: 0}\n", nil,
+			"eval.yaml:4:1: jsonify: no provider is called opena; did you mean openai?\n" +
+				"eval.yaml:4:38: jsonify.temprature: unknown key; did you mean temperature?"},
 		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
 			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: \"hihg\" stands here; want none, minimal, low, medium, high, xhigh, max"},
 		{"a baseline that is nobody", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,

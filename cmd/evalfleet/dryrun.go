@@ -129,12 +129,21 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 		fmt.Fprintf(to, "overrides: %s\n", overrides)
 	}
 	fmt.Fprintf(to, "documents: %s\n", documents)
-	for _, m := range built.Messages {
-		fmt.Fprintf(to, "\n--- %s\n%s\n", m.Role, strings.TrimRight(m.Content, "\n"))
+	if s.TwoCalls(run.kind, judge) {
+		writeMessages(to, built.Prose())
+		fmt.Fprintf(to, "\n=== and of its answer, asked of %s:%s\n", e.Jsonify.Provider, e.Jsonify.Model)
+		built.Messages = built.Jsonify("(the answer to the above)")
 	}
+	writeMessages(to, built.Messages)
 	if e.JSON != eval.JSONFalse && built.Schema != nil {
 		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
 	}
 	_, err = fmt.Fprintln(to)
 	return err
+}
+
+func writeMessages(to io.Writer, messages []prompt.Message) {
+	for _, m := range messages {
+		fmt.Fprintf(to, "\n--- %s\n%s\n", m.Role, strings.TrimRight(m.Content, "\n"))
+	}
 }

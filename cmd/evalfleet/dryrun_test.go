@@ -79,3 +79,27 @@ func listing(t *testing.T, dir string) []string {
 	}
 	return all
 }
+
+// Of a verdict in two calls, both prompts are shown.
+func TestDryRunShowsBothCalls(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "One.", "docs/b.md": "Two.",
+		"evaluation.yaml": "documents: [docs/*.md]\njudges: [\"anthropic:claude-3-5-haiku-latest\"]\npairwise: {}\njson: true\n",
+	})
+	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "evaluation.yaml"), "--dry-run", "1")
+	first, second, both := strings.Cut(stdout, "\n=== and of its answer, asked of openai:gpt-4.1-mini\n")
+	if code != int(exitOK) || !both {
+		t.Fatalf("ended with %d:\n%s%s", code, stdout, stderr)
+	}
+	for _, want := range []string{"One.", "Two.", "Answer in prose."} {
+		if !strings.Contains(first, want) || strings.Contains(second, want) {
+			t.Errorf("%q is not in the first alone:\n%s", want, stdout)
+		}
+	}
+	for _, want := range []string{"(the answer to the above)", "JSON schema: {", "--- schema pairwise_verdict\n{"} {
+		if strings.Contains(first, want) || !strings.Contains(second, want) {
+			t.Errorf("%q is not in the second alone:\n%s", want, stdout)
+		}
+	}
+}

@@ -72,7 +72,7 @@ func (p *process) estimate(c *cli.Context) error {
 	}
 	made, err := estimate.Of(estimate.Question{
 		Evaluation: s.Evaluation, Plans: plans, Texts: s.Texts, Settings: s.Settings,
-		Latency: latency, TokensOut: tokensOut, Slots: slots, Now: time.Now(),
+		Latency: latency, TokensOut: tokensOut, Slots: slots, Now: time.Now(), TwoCalls: s.TwoCalls,
 	})
 	if err != nil {
 		return withCode(exitUsage, err)

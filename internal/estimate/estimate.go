@@ -28,6 +28,9 @@ type Question struct {
 	TokensOut  int           // assumed of every answer; 0: by what is asked
 	Now        time.Time     // of the start, from which days are counted
 	Slots      int           // calls in flight in one process; 0: any number of processes
+	// TwoCalls reports whose verdicts take a second call, of Evaluation.Jsonify; nil:
+	// nobody's.
+	TwoCalls func(kind eval.Kind, judge eval.Judge) bool
 }
 
 // Estimate is what an evaluation will come to. Its JSON form is what
@@ -35,7 +38,9 @@ type Question struct {
 type Estimate struct {
 	Evaluation eval.ID `json:"evaluation"`
 	Name       string  `json:"name"`
-	// Parts are the runs of each phase and judge, in that order; Total sums them.
+	// Parts are the runs of each phase and judge, in that order, and after those of a
+	// judge whose verdicts take a second call the calls that write their JSON; Total
+	// sums them.
 	Parts []Part `json:"parts"`
 	Total Part   `json:"total"`
 	// Prompts is how many prompts were built to count input tokens.
@@ -101,9 +106,15 @@ func Of(q Question) (Estimate, error) {
 			part.Calls = part.Runs - part.Identical
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
-			asked = append(asked, newDemand(judge, part))
-			estimate.Parts = append(estimate.Parts, part)
-			estimate.Total = estimate.Total.plus(part)
+			add := func(judge eval.Judge, part Part) {
+				asked = append(asked, newDemand(judge, part))
+				estimate.Parts = append(estimate.Parts, part)
+				estimate.Total = estimate.Total.plus(part)
+			}
+			add(judge, part)
+			if q.TwoCalls != nil && q.TwoCalls(p.Kind(), judge) {
+				add(second(q, part, prompts))
+			}
 		}
 	}
 	estimate.CostUSD = cost(q, asked)

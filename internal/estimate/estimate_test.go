@@ -324,3 +324,45 @@ func TestListedRuns(t *testing.T) {
 		t.Errorf("cost: got %v, want %v", made.CostUSD, want)
 	}
 }
+
+// A verdict in two calls reads the answer of the first in the second, which has
+// limits and a price of its own.
+func TestTwoCalls(t *testing.T) {
+	t.Parallel()
+	q := question(t, 0, "x", "y", "z") // 3 + 18 calls of each judge
+	q.Evaluation.Jsonify = &eval.Jsonify{Provider: "three", Model: "w", MaxOutputTokens: 200}
+	one := mustEstimate(t, q)
+	q.TwoCalls = func(kind eval.Kind, judge eval.Judge) bool { return kind == eval.KindPairwise && judge.Name == "a" }
+	q.Settings.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "three"}, Kind: ratelimit.Concurrency, Max: 1}}
+	q.Settings.Prices = map[string]providers.Price{"one:m": {}, "two:m": {}, "three:w": {Rates: providers.Rates{Output: 10}}}
+	two := mustEstimate(t, q)
+	if got, want := two.Total.Calls, one.Total.Calls+18; got != want || two.Total.Runs != one.Total.Runs {
+		t.Errorf("%d calls for %d runs, want %d for %d", got, two.Total.Runs, want, one.Total.Runs)
+	}
+	var first, second estimate.Part
+	for i, part := range two.Parts {
+		if part.Judge == "JSON by three:w" {
+			first, second = two.Parts[i-1], part
+		}
+	}
+	if first.Judge != "a" || second.Kind != eval.KindPairwise || second.Calls != 18 || second.Runs != 0 {
+		t.Fatalf("parts %+v, want one more behind that of judge a", two.Parts)
+	}
+	if frame := second.Input - first.Output; frame < 18*200 || frame > 18*600 {
+		t.Errorf("%d input tokens beside the %d of the answers, want those of 18 short prompts", frame, first.Output)
+	}
+	q.TokensOut = 150
+	longer := mustEstimate(t, q)
+	if got := longer.Total.Input - two.Total.Input; got != 18*150-first.Output {
+		t.Errorf("longer answers have %d more tokens read, want %d", got, 18*150-first.Output)
+	}
+	if second.Output != first.Output || second.OutputBound != 18*200 {
+		t.Errorf("output %d, %d at most; want %d, %d", second.Output, second.OutputBound, first.Output, 18*200)
+	}
+	if len(two.Bounds) != 1 || two.Bounds[0].Calls != 18 {
+		t.Errorf("bounds %+v, want one of 18 calls", two.Bounds)
+	}
+	if want := float64(second.Output) * 10e-6; two.CostUSD == nil || math.Abs(*two.CostUSD-want) > 1e-9 {
+		t.Errorf("cost %v, want %v", two.CostUSD, want)
+	}
+}

@@ -25,16 +25,33 @@ const (
 
 // prompts is what was learnt from the prompts that were built.
 type prompts struct {
-	count int
-	bytes int64
+	count  int
+	bytes  int64
+	frames int64 // of what asks for the JSON of an answer, without the answer
 }
 
 // tokens is the input of a number of calls.
-func (p prompts) tokens(calls int) int64 {
+func (p prompts) tokens(calls int) int64 { return p.share(p.bytes, calls) }
+
+func (p prompts) share(bytes int64, calls int) int64 {
 	if p.count == 0 {
 		return 0
 	}
-	return int64(math.Ceil(float64(p.bytes) / float64(p.count) / BytesPerToken * float64(calls)))
+	return int64(math.Ceil(float64(bytes) / float64(p.count) / BytesPerToken * float64(calls)))
+}
+
+// second are the calls that write the JSON of a judge's answers: they read the
+// answer and what is asked of it, and write as much.
+func second(q Question, first Part, p prompts) (eval.Judge, Part) {
+	j := q.Evaluation.Jsonify
+	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
+	part := Part{Kind: first.Kind, Judge: "JSON by " + writer.Target(), Calls: first.Calls}
+	part.Input = p.share(p.frames, first.Calls) + first.Output
+	if j.MaxOutputTokens > 0 {
+		writer.Overrides = map[string]any{"max_completion_tokens": float64(j.MaxOutputTokens)}
+	}
+	part.Output, part.OutputBound = output(q, first.Kind, writer, first.Calls)
+	return writer, part
 }
 
 // samplePrompts builds the prompts of at most n runs that are spread over the
@@ -50,15 +67,23 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		if err != nil {
 			return prompts{}, err
 		}
-		for _, m := range built.Messages {
-			found.bytes += int64(len(m.Content))
-		}
+		found.bytes += length(built.Messages)
 		if q.Evaluation.JSON != eval.JSONFalse {
 			found.bytes += int64(len(built.Schema)) // sent once more beside the messages
+		}
+		if built.Schema != nil {
+			found.frames += length(built.Jsonify("")) + int64(len(built.Schema))
 		}
 		found.count++
 	}
 	return found, nil
+}
+
+func length(messages []prompt.Message) (bytes int64) {
+	for _, m := range messages {
+		bytes += int64(len(m.Content))
+	}
+	return bytes
 }
 
 // spread is the i-th of n positions in [0, runs). The golden ratio keeps them

@@ -1,0 +1,87 @@
+package config
+
+import (
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// defaultJSONify writes the JSON of answers in prose where the evaluation names
+// nobody.
+var defaultJSONify = eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini"}
+
+// jsonify reads a jsonify block over the default.
+func (y *yamlFile) jsonify(v value) *eval.Jsonify {
+	j := defaultJSONify
+	provider, model := false, false
+	y.mapping(v, keys{
+		"provider": func(v value) { j.Provider, provider = catalog.Canonical(y.text(v)), true },
+		"model":    func(v value) { j.Model, model = y.text(v), true },
+		"temperature": func(v value) {
+			t := y.number(v, 0, "a number, at least 0")
+			j.Temperature = &t
+		},
+		"max_output_tokens": func(v value) { j.MaxOutputTokens = y.integer(v, 1, math.MaxInt32) },
+	})
+	if provider && !model {
+		y.refuse(v.key, "add model", "jsonify has a provider and no model")
+	}
+	return &j
+}
+
+// setJsonify sees that somebody writes the JSON of those who cannot give it in the
+// call that searches, and that they can.
+func (s *draft) setJsonify() {
+	first, needed := s.inTwo()
+	j := s.asked.Jsonify
+	switch {
+	case j == nil && !needed:
+		return
+	case j == nil:
+		byDefault := defaultJSONify
+		j, s.jsonifyAt = &byDefault, s.top
+		s.asked.Jsonify = j
+		s.warn(s.top, "name somebody else under jsonify, or set json: false",
+			"%s cannot give the JSON that is asked in one call: %s:%s writes it in a second one", first.Target(), j.Provider, j.Model)
+	case !needed:
+		s.warn(s.jsonifyAt, "leave it out", "everyone who is asked for JSON gives it in one call: nothing is left for jsonify")
+	}
+	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
+	at := s.jsonifyAt
+	switch e, ok := s.known[j.Provider]; {
+	case !ok:
+		s.unknownProvider(at, j.Provider, s.known)
+	case !e.Addressed() && !s.options.ForFleet:
+		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
+	case e.Capabilities(j.Model).JSON == providers.JSONNone:
+		s.refuse(at, "name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
+			"%s has no structured output, so it cannot write the JSON of answers", writer.Target())
+	}
+}
+
+// inTwo is the first who takes two calls for a verdict.
+func (s *draft) inTwo() (first eval.Judge, found bool) {
+	for _, kind := range plan.Phases(&s.asked) {
+		for _, judge := range s.asked.Asked(kind) {
+			if twoCalls(&s.asked, s.known, kind, judge) {
+				return judge, true
+			}
+		}
+	}
+	return eval.Judge{}, false
+}
+
+func twoCalls(e *eval.Evaluation, known map[string]catalog.Entry, kind eval.Kind, judge eval.Judge) bool {
+	entry, ok := known[judge.Provider]
+	return ok && kind != eval.KindRuns && e.JSON != eval.JSONFalse &&
+		entry.Capabilities(judge.Model).TwoCalls(e.Grounded(kind), e.JSON == eval.JSONTrue)
+}
+
+// TwoCalls reports whether a verdict of a judge takes two calls: one for the answer
+// in prose, and one of Evaluation.Jsonify for its JSON.
+func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
+	return twoCalls(s.Evaluation, s.Providers, kind, judge)
+}
