@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"time"
 
@@ -8,7 +9,8 @@ import (
 )
 
 // newLogger is a command's log: JSON from info up for machines, lines from warn
-// up for a person at a terminal, unless flags say otherwise.
+// up for a person at a terminal, unless flags say otherwise. A line about a run
+// begins with its id.
 func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if terminal {
@@ -23,14 +25,30 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 	}
 	switch format {
 	case "console":
-		to = zerolog.ConsoleWriter{Out: to, NoColor: !terminal, TimeFormat: time.TimeOnly}
+		to = forPerson(to, terminal)
 	case "json":
 	case "":
 		if terminal {
-			to = zerolog.ConsoleWriter{Out: to, TimeFormat: time.TimeOnly}
+			to = forPerson(to, true)
 		}
 	default:
 		return zerolog.Nop(), usageError("--%s: %q stands here, want json or console", logFormatFlag, format)
 	}
 	return zerolog.New(to).Level(level).With().Timestamp().Logger(), nil
+}
+
+// forPerson writes log lines to be read.
+func forPerson(to io.Writer, colour bool) io.Writer {
+	const run = "run_id"
+	return zerolog.ConsoleWriter{
+		Out: to, NoColor: !colour, TimeFormat: time.TimeOnly,
+		PartsOrder:    []string{run, zerolog.TimestampFieldName, zerolog.LevelFieldName, zerolog.MessageFieldName},
+		FieldsExclude: []string{run},
+		FormatPartValueByName: func(value any, _ string) string {
+			if value == nil { // about no run
+				return ""
+			}
+			return "[" + oneLine(fmt.Sprint(value)) + "]"
+		},
+	}
 }

@@ -48,3 +48,37 @@ func TestNewLogger(t *testing.T) {
 		}
 	}
 }
+
+// On a terminal a line about a run begins with its id, which cannot steer the
+// terminal; for machines it is a field.
+func TestLinesAboutARunBeginWithItsID(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		terminal   bool
+		id, prefix string
+	}{
+		{true, "r1", "[r1] "},
+		{true, "0.17", "[0.17] "},
+		{true, "", "\x1b[90m"}, // the time, in grey
+		{true, "a\x1b[2Jb\nc", "[a"},
+		{false, "r1", "{"},
+	} {
+		var out bytes.Buffer
+		log, err := newLogger(&out, c.terminal, "", "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		event := log.Warn()
+		if c.id != "" {
+			event = event.Str("run_id", c.id)
+		}
+		event.Str("model", "m").Msg("call timed out")
+		got := out.String()
+		if !strings.HasPrefix(got, c.prefix) || strings.Count(got, "\n") != 1 || strings.Contains(got, "\x1b[2J") {
+			t.Errorf("run %q on a terminal %t: got %q, want it to begin with %q", c.id, c.terminal, got, c.prefix)
+		}
+		if c.terminal && strings.Contains(got, "run_id") {
+			t.Errorf("run %q: the id stands twice in %q", c.id, got)
+		}
+	}
+}
