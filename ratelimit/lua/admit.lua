@@ -617,6 +617,7 @@ local function admit_all(group)
       if wait <= 0 then wait, cooldown = cooling(group) end
       if wait > 0 then
         refuse(group, -1 - cooldown, wait, wait)
+        if cooldown > 0 then group.own, group.first = wait, 1 end
         break
       end
       probe(group, 0)
