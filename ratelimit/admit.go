@@ -136,8 +136,11 @@ func (b *batch) keys(l *Limiter) []string {
 		keys = append(keys, r.state, r.waiters)
 	}
 	for _, r := range b.rules {
-		if r.way == byBudget {
+		switch {
+		case r.way == byBudget:
 			keys = append(keys, r.money)
+		case r.Adaptive:
+			keys = append(keys, r.cut)
 		}
 	}
 	return keys
@@ -173,7 +176,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		if r.plain() {
 			continue
 		}
-		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start,
+		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start, b.went(r),
 			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost)
 		of(r.rules)
 		args = append(args, 2*len(r.remaining))
@@ -198,6 +201,17 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		}
 	}
 	return args
+}
+
+// went is what the script is told of a release's answered and refused.
+func (b *batch) went(r *release) int {
+	switch {
+	case r.answered:
+		return -1
+	case r.refused != nil:
+		return b.indices[r.refused.id]
+	}
+	return 0
 }
 
 func flag(b bool) int {

@@ -111,6 +111,7 @@ func (h *history) remembers() ([]string, error) {
 		switch r.way {
 		case byLeases:
 			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
+			hashes[id] = pipe.HGetAll(ctx, h.keys.cut(id))
 		case byBudget:
 			leases[id] = pipe.ZRangeWithScores(ctx, r.state, 0, -1)
 			hashes[id] = pipe.HGetAll(ctx, r.money)
@@ -149,6 +150,9 @@ func (h *history) remembers() ([]string, error) {
 		case byLeases:
 			for _, z := range leases[id].Val() {
 				fact("lease of %s %s %d", id, z.Member, int64(z.Score))
+			}
+			if fields := hashes[id].Val(); len(fields) > 0 {
+				fact("cut of %s to %s at %s, %s answered", id, fields["max"], fields["cut"], fields["answered"])
 			}
 		case byRate:
 			var arrival int64
@@ -233,6 +237,9 @@ func (h *history) modelRemembers() []string {
 		case byLeases:
 			for call, end := range a.leases.ends {
 				fact("lease of %s %s %d", id, call, end)
+			}
+			if a.cutTo > 0 {
+				fact("cut of %s to %d at %d, %d answered", id, a.cutTo, a.cutAt, a.answered)
 			}
 		case byRate:
 			fact("rate %s %d", id, max(m.now, m.remembered(r, a.arrival)))

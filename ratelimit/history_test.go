@@ -105,7 +105,7 @@ func (h *history) someLimits(holder string) []Limit {
 		case 8:
 			add(Limit{Scope: scope, Kind: Cost, Max: pick[int64](h.dice, 300, 2000, 9000)})
 		case 0, 1:
-			add(Limit{Scope: scope, Kind: Concurrency, Max: int64(1 + h.n(6))})
+			add(Limit{Scope: scope, Kind: Concurrency, Max: int64(1 + h.n(6)), Adaptive: h.once(2)})
 		case 2:
 			add(Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 1, 60, 200, 1000), Period: pick(h.dice, time.Second, time.Second, time.Second, time.Minute), Burst: int64(h.n(4))})
 		case 3:

@@ -32,6 +32,8 @@ type Lease struct {
 	onLosing  []func(error)
 	more      Used // used beyond what was reserved, below 0 when it used less
 	remaining []remaining
+	answered  bool
+	refused   *rule // the limit that was too high for the call
 }
 
 // Used is what a call reserves, or used, under limits of units: tokens, and
@@ -135,6 +137,54 @@ func (e *Lease) Observe(kind Kind, left int64) {
 	}
 }
 
+// Answered notes that the provider answered the call, before the lease's release.
+// Limits that were cut grow by it.
+func (e *Lease) Answered() {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	e.answered = true
+}
+
+// Refused notes, before the lease's release, that the provider refused the call
+// because it is asked too much, or has too much to do; of is the kind of limit that
+// it named, "" when it named none. Unless that is one of calls or tokens started,
+// and such a limit is in force for the call, whose business it is then, the narrowest of the call's adaptive limits is
+// cut: it admits seven tenths of the calls that are in flight under it, or of what it
+// admitted if that is less, and at least one.
+//
+// All calls that had started before a cut are of one episode, and cut no further,
+// in whatever process: what they meet says nothing of the limit as it is now. This
+// clock is none of the provider's hints: a long Retry-After holds calls back
+// (HoldBack) and delays no cut. A call that was refused with no other beside it was
+// not one too many, and cuts nothing.
+//
+// A limit grows again by one call, or a fiftieth of its cap, when as many calls as
+// it allows were answered that started since its cut and ended while every one of
+// its leases was taken: one that is not used up shows nothing. It never grows
+// beyond its cap. What it is cut to is forgotten an hour after the last call under
+// it was answered or refused, so that none stays behind that nobody uses.
+//
+// Additive increase and multiplicative decrease are those of D.-M. Chiu and
+// R. Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance
+// in Computer Networks, 1989. Congestion control has the rest from the same
+// questions: a cut of what is in flight (RFC 5681, 3.1), to 0.7 of it (RFC 9438,
+// 4.6), once for what was sent before it (RFC 6582), and no growth of what is not
+// used (RFC 7661).
+func (e *Lease) Refused(of Kind) {
+	var narrowest *rule
+	for _, r := range e.rules {
+		if r.Kind == of && of != Concurrency {
+			return
+		}
+		if r.Adaptive && (narrowest == nil || r.Model != "") {
+			narrowest = r
+		}
+	}
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	e.refused = narrowest
+}
+
 // Release ends the lease and returns when Redis has it, or with an error when
 // ctx ends before; the limiter goes on trying then. A second Release waits for
 // the first. Use it in every exit path, with a context that outlives the call's.
@@ -161,6 +211,7 @@ func (e *Lease) end(r release) *release {
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
 		r.start, r.reserved, r.more, r.remaining = e.startMicros, e.reserved, e.more, e.remaining
+		r.answered, r.refused = e.answered, e.refused
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -180,6 +231,8 @@ type release struct {
 	written        chan struct{} // closed when Redis has it
 	reserved, more Used          // more: used beyond what was reserved
 	remaining      []remaining
+	answered       bool  // by the provider
+	refused        *rule // the limit that was too high for its call; nil: none
 }
 
 // counts reports whether the release changes what a limit has left.

@@ -68,6 +68,9 @@ type Limit struct {
 	// Charged says that the provider charges what a call reserved, and gives
 	// nothing back when it used less: settling only adds then.
 	Charged bool `json:"charged,omitempty"`
+	// Adaptive, of Concurrency, makes Max a cap, under which the limit is cut when
+	// the provider refuses calls, and grows again; see Lease.Refused.
+	Adaptive bool `json:"adaptive,omitempty"`
 }
 
 // Shape is how a provider counts a rate.

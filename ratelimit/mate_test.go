@@ -223,6 +223,14 @@ func (h *history) releases(w *mate) (releases []*release) {
 			continue
 		}
 		r := &release{id: f.id, rules: f.rules, start: f.start, reserved: f.used}
+		switch h.n(4) {
+		case 0, 1:
+			r.answered = true
+		case 2:
+			if adaptive := slices.DeleteFunc(slices.Clone(f.rules), func(r *rule) bool { return !r.Adaptive }); len(adaptive) > 0 {
+				r.refused = pick(h.dice, adaptive...)
+			}
+		}
 		kind := h.n(6)
 		if f.start > h.model.now && !h.once(3) {
 			kind = 1
@@ -318,8 +326,8 @@ func (h *history) noteBatch(s *sentBatch, first bool) {
 		text = fmt.Sprintf("%s's script arrives again:", s.by.name)
 	}
 	for _, r := range s.b.releases {
-		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v)", r.id,
-			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more)
+		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v, went %d)", r.id,
+			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more, s.b.went(r))
 	}
 	for _, g := range s.b.groups {
 		text += " ask"
@@ -424,7 +432,7 @@ func (h *history) sameAgain(s *sentBatch, o outcome, twice bool, before []string
 	}
 	charges := func(lines []string) []string {
 		return slices.DeleteFunc(slices.Clone(lines), func(l string) bool {
-			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget")
+			return !strings.HasPrefix(l, "rate") && !strings.HasPrefix(l, "window") && !strings.HasPrefix(l, "quota") && !strings.HasPrefix(l, "budget") && !strings.HasPrefix(l, "cut")
 		})
 	}
 	if d := difference(charges(after), charges(before)); d != "" {

@@ -37,6 +37,7 @@ type limitSeen struct {
 	free, mine int64
 	tookTurn   bool  // more than its share, because it is its turn
 	ended      int64 // slots given up and not taken again
+	beganWith  int64 // leases when the script began, of a limit that adapts; -1: not counted
 
 	// Of a rate.
 	looked  bool
@@ -59,7 +60,7 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	}
 	a := &admission{model: m, worker: worker, byID: map[string]*limitSeen{}}
 	for _, r := range b.rules {
-		l := &limitSeen{batchRule: r, account: m.account(r.id)}
+		l := &limitSeen{batchRule: r, account: m.account(r.id), beganWith: -1}
 		a.join(l)
 		a.limits, a.byID[r.id] = append(a.limits, l), l
 	}

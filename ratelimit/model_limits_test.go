@@ -154,16 +154,17 @@ func (a *admission) countFree(l *limitSeen) {
 		return
 	}
 	l.counted = true
-	if int64(len(l.leases.ends))+max(1, a.wanted) >= l.Max {
+	most := l.allows()
+	if int64(len(l.leases.ends))+max(1, a.wanted) >= most {
 		maps.DeleteFunc(l.leases.ends, func(_ string, end int64) bool { return end <= a.now })
 	}
-	l.free = l.Max - int64(len(l.leases.ends))
+	l.free = most - int64(len(l.leases.ends))
 	l.mine = l.free
 	if l.others == 0 {
 		return
 	}
 	all := l.others + 1
-	l.mine = max(0, l.Max/all-l.held)
+	l.mine = max(0, most/all-l.held)
 	if part := ceilDiv(l.free, all); (l.woken || l.first) && part > l.mine {
 		l.mine, l.tookTurn = part, true
 	}

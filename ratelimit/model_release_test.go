@@ -13,6 +13,14 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 	}
 	for _, l := range limits {
 		settles := held
+		if l.Adaptive && held {
+			switch {
+			case r.answered:
+				a.grow(l, r)
+			case r.refused != nil && r.refused.id == l.id:
+				a.cut(l, r)
+			}
+		}
 		if l.leased() {
 			settles = false
 			if keep > 0 {

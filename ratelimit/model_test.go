@@ -45,8 +45,11 @@ type account struct {
 	spent               int64
 	spending, toldSpent bool
 	moneyEnds           int64
-	line                []waiter // in order
-	lineEnds            int64    // when it is forgotten
+	// Of a limit that adapts: what it is cut to (0: nothing), when, how many calls
+	// were answered towards its growth, and when all that is forgotten.
+	cutTo, cutAt, answered, cutEnds int64
+	line                            []waiter // in order
+	lineEnds                        int64    // when it is forgotten
 }
 
 // leases are the ends of leases, by call.
@@ -113,6 +116,9 @@ func (m *model) advance(micros int64) {
 		}
 		if a.moneyEnds <= m.now {
 			a.spent, a.spending, a.toldSpent = 0, false, false
+		}
+		if a.cutEnds <= m.now {
+			a.uncut()
 		}
 	}
 	if m.cooldownsForgotten <= m.now {

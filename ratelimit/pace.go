@@ -70,13 +70,14 @@ func scaled(n int64, part, whole time.Duration) int64 {
 // tightest is the limit that keeps all of several limits with one id. For
 // rates it takes the least burst and the greatest jitter of any, and of the
 // limits changed so the one with the longest interval; it charges what is
-// reserved if any does. Quotas whose days end in several zones, which an account
+// reserved if any does, and adapts if any does. Quotas whose days end in several zones, which an account
 // cannot have, get the first by name.
 func tightest(limits []Limit) Limit {
 	best := limits[0]
 	if best.Kind == Concurrency || best.Kind == Cost || best.Resets != "" {
 		for _, l := range limits[1:] {
 			best.Max, best.Resets = min(best.Max, l.Max), min(best.Resets, l.Resets)
+			best.Adaptive = best.Adaptive || l.Adaptive
 		}
 		return best
 	}

@@ -83,15 +83,19 @@ func (l *Limiter) pin(ctx context.Context, holder, text string) error {
 }
 
 // InForce lists the limits that calls must keep now, by ID: of the limits of
-// one ID that several holders pinned, the tightest.
+// one ID that several holders pinned, the tightest, and of one that is cut what it
+// is cut to.
 func (l *Limiter) InForce(ctx context.Context) ([]Limit, error) {
-	registry, err := l.load(ctx)
+	registry, cuts, err := l.adapted(ctx)
 	if err != nil {
 		return nil, err
 	}
 	limits := make([]Limit, len(registry.rules))
 	for i, rule := range registry.rules {
 		limits[i] = rule.Limit
+		if cut, is := cuts[rule.id]; is {
+			limits[i].Max = cut.max
+		}
 	}
 	return limits, nil
 }

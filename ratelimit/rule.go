@@ -12,6 +12,7 @@ type rule struct {
 	holders []string // sorted
 	state   string   // key of what the limit counts
 	money   string   // of a budget: key of what is spent and reserved
+	cut     string   // of a limit that adapts: key of what it is cut to
 	waiters string   // key of the workers that wait for it
 	way     way
 	// Of a rate: microseconds a unit, and units. Requests have whole intervals.
@@ -58,6 +59,9 @@ func newRule(k keys, id string, limit Limit) *rule {
 	switch {
 	case limit.Kind == Concurrency:
 		r.way, r.state = byLeases, k.leases(id)
+		if limit.Adaptive {
+			r.cut = k.cut(id)
+		}
 	case limit.Kind == Cost:
 		r.way, r.state, r.money = byBudget, k.leases(id), k.money(id)
 	case limit.Resets != "":
@@ -95,7 +99,7 @@ func (r *rule) numbers(now time.Time) []any {
 	}
 	switch r.way {
 	case byLeases, byBudget:
-		return []any{string(r.way), r.Max, 0, 0, 0, 0, column}
+		return []any{string(r.way), r.Max, flag(r.Adaptive), 0, 0, 0, column}
 	case byRate:
 		return []any{string(r.way), r.interval, r.burst, 0, 0, 0, column}
 	case byWindow:

@@ -71,6 +71,10 @@ type Usage struct {
 	// reserved; of a quota, calls since the last reset, or Max when Redis does
 	// not remember them.
 	InUse int
+	// Cut is, of an adaptive limit, since when Limit.Max is less than Cap, what its
+	// holders pinned. Both are zero for others, and for one that is not cut.
+	Cut time.Time
+	Cap int64
 	// Spent is, of a budget, the nano-USD that are spent and reserved; Closed: it is
 	// not known, and no call is admitted. InUse are leases then, too.
 	Spent   int64
@@ -101,7 +105,7 @@ func (l *Limiter) Usage(ctx context.Context) ([]Usage, error) {
 }
 
 func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
-	registry, err := l.load(ctx)
+	registry, cuts, err := l.adapted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +147,10 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 		}
 		switch r.way {
 		case byLeases:
-			u.InUse, u.Allowed = int(leases[i].Val()), r.Max
+			if cut, is := cuts[r.id]; is {
+				u.Limit.Max, u.Cut, u.Cap = cut.max, cut.since, r.Max
+			}
+			u.InUse, u.Allowed = int(leases[i].Val()), u.Limit.Max
 		case byBudget:
 			fields := counts[i].Val()
 			u.InUse, u.Allowed = int(leases[i].Val()), r.Max

@@ -31,6 +31,9 @@ func (l Limit) Validate() error {
 	if l.Max < 1 || l.Max > greatest {
 		wrong("max %d is not between 1 and %d", l.Max, greatest)
 	}
+	if l.Adaptive && l.Kind != Concurrency {
+		wrong("only limits of calls in flight adapt")
+	}
 	switch l.Kind {
 	case Concurrency, Cost:
 		return errors.Join(problems...)

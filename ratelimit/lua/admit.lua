@@ -7,7 +7,8 @@
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
 --       then for each limit: its state and its waiters
---       then for each budget: its money
+--       then, in the order of the limits, the money of each budget and the cut of
+--       each limit that adapts
 -- ARGV  1 version of the registry that the limits were read at; "" when only
 --         leases end
 --       2 worker  3 prefix of the wake channels
@@ -15,7 +16,7 @@
 --       8 number of limits  9 of leases that end  10 of groups  11 of leases under
 --         no limit that end now
 --       for each limit: its kind and five numbers,
---           c  leases: greatest number, 0, 0, 0, 0
+--           c  leases: greatest number, 1 when it adapts, 0, 0, 0
 --           r  rate: µs a unit, burst (units), 0, 0, 0
 --           w  window: units, span that is counted, slot (both µs), 0, 0
 --           d  quota: units, the last two resets and the next two (µs), by the
@@ -29,10 +30,11 @@
 --         line although no call waits
 --       for each lease under no limit that ends now: id
 --       for each other lease that ends: id, µs to keep it, 1 when it was never used,
---         its start (µs), input, output and money that it was admitted with, the
---         same that it used beyond them (below 0: less), n, n indices of its
---         limits, 2m, m times the index of a limit and what its provider says is
---         left of it
+--         its start (µs), index of the limit that was too high for it, as its
+--         provider has refused it (0: none, -1: it was answered), input, output and
+--         money that it was admitted with, the same that it used beyond them (below
+--         0: less), n, n indices of its limits, 2m, m times the index of a limit and
+--         what its provider says is left of it
 --       for each group: 1 when its first call has waited long, n, n indices of
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
 --         id, and where it has limits input, output, money, µs that it counts
@@ -86,7 +88,7 @@ local function list(read)
   return all
 end
 
-local limits, moneys = {}, 4 + 2 * tonumber(ARGV[8])
+local limits, extra = {}, 4 + 2 * tonumber(ARGV[8])
 for i = 1, tonumber(ARGV[8]) do
   local limit = {state = KEYS[3 + 2 * i], waiters = KEYS[4 + 2 * i], ended = 0}
   limit.kind = argument()
@@ -99,9 +101,10 @@ for i = 1, tonumber(ARGV[8]) do
   limit.waits, limit.aged = others > 0, others == 2
   limit.woken, limit.stays = argument() == '1', argument() == '1'
   limit.leased = limit.kind == 'c' or limit.kind == 'b'
-  if limit.kind == 'b' then
-    moneys = moneys + 1
-    limit.money = KEYS[moneys]
+  limit.adapts = limit.kind == 'c' and limit.burst == 1
+  if limit.kind == 'b' or limit.adapts then
+    extra = extra + 1
+    limit.extra = KEYS[extra]
   end
   limits[i] = limit
 end
@@ -148,6 +151,50 @@ local function front_waits(limit)
   return first[2] and now - first[2] or 0
 end
 
+-- adapt reads what a limit is cut to, which is then the greatest number in place of
+-- its own, the cap.
+local function adapt(limit)
+  if not limit.adapts or limit.cap then return end
+  local saved = redis.call('HMGET', limit.extra, 'max', 'cut', 'answered')
+  limit.cap = limit.max
+  limit.max = math.min(limit.cap, tonumber(saved[1] or limit.cap))
+  limit.cut, limit.answered = tonumber(saved[2] or 0), tonumber(saved[3] or 0)
+end
+
+-- in_use is how many leases a limit had when the script began.
+local function in_use(limit)
+  if not limit.began_with then
+    limit.began_with = redis.call('ZCOUNT', limit.state, '(' .. string.format('%d', now), '+inf') + limit.ended
+  end
+  return limit.began_with
+end
+
+-- cut lowers a limit under which the provider refused a call, once for all calls
+-- that had started when it was cut. One that was refused alone was not one too
+-- many.
+local function cut(limit, start)
+  adapt(limit)
+  local used = in_use(limit)
+  if start < limit.cut or used < 2 then return end
+  limit.max = math.max(1, math.floor(math.min(limit.max, used) * 7 / 10))
+  limit.cut, limit.answered = now, 0
+  limit.changed = true
+end
+
+-- grow raises a limit that is cut, when as many calls as it allows were answered
+-- that started since and ended while it was used up.
+local function grow(limit, start)
+  adapt(limit)
+  if limit.max >= limit.cap then return end
+  limit.changed = true
+  if start < limit.cut or in_use(limit) < limit.max then return end
+  limit.answered = limit.answered + 1
+  if limit.answered >= limit.max then
+    limit.max = math.min(limit.cap, limit.max + math.max(1, math.floor(limit.cap / 50)))
+    limit.answered = 0
+  end
+end
+
 -- room finds how many leases a concurrency limit has free, and how many of
 -- them this worker may take: while others wait, its even share, and when it is
 -- its turn at least an even part of what is free.
@@ -155,6 +202,7 @@ local wanted = 1
 local function room(limit)
   if limit.free then return end
   line(limit)
+  adapt(limit)
   local used = redis.call('ZCARD', limit.state)
   -- Leases that have ended are counted out where they could make a limit look
   -- full.
@@ -291,7 +339,7 @@ local function budget(limit)
   if limit.read then return end
   limit.read = true
   line(limit)
-  local saved = redis.call('HMGET', limit.money, 'used', 'told')
+  local saved = redis.call('HMGET', limit.extra, 'used', 'told')
   limit.known, limit.used = saved[1], tonumber(saved[1] or 0)
   limit.closed = not saved[2]
 end
@@ -318,7 +366,7 @@ if plain > 0 then
   at = at + plain
 end
 for _ = 1, tonumber(ARGV[9]) do
-  local id, keep, unused, start = argument(), number(), argument() == '1', number()
+  local id, keep, unused, start, went = argument(), number(), argument() == '1', number(), number()
   local input, output, money = number(), number(), number()
   local more_input, more_output, more_money = number(), number(), number()
   local held
@@ -332,6 +380,10 @@ for _ = 1, tonumber(ARGV[9]) do
     local settles = held
     if limit.leased then
       settles = false
+      if held and limit.adapts then
+        if went == i then cut(limit, start) end
+        if went < 0 then grow(limit, start) end
+      end
       if keep == 0 then
         local was = redis.call('ZREM', limit.state, id)
         limit.ended = limit.ended + was
@@ -669,9 +721,17 @@ local function save(limit)
   end
   if not limit.changed then
     return
+  elseif limit.adapts then
+    if limit.max < limit.cap then
+      redis.call('HSET', limit.extra, 'max', string.format('%d', limit.max),
+        'cut', string.format('%d', limit.cut), 'answered', string.format('%d', limit.answered))
+      redis.call('PEXPIRE', limit.extra, HOUR)
+    else
+      redis.call('DEL', limit.extra)
+    end
   elseif limit.kind == 'b' then
-    redis.call('HSET', limit.money, 'used', string.format('%d', limit.used))
-    redis.call('PEXPIRE', limit.money, MONTH)
+    redis.call('HSET', limit.extra, 'used', string.format('%d', limit.used))
+    redis.call('PEXPIRE', limit.extra, MONTH)
   elseif limit.kind == 'r' then
     -- It outlives its use, because a call that ends later may leave a debt.
     local tat = limit.tat - EPOCH * 1000000
