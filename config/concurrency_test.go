@@ -228,6 +228,10 @@ func TestBeats(t *testing.T) {
 	slots := func(n int64, s ratelimit.Scope) ratelimit.Limit {
 		return ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: n}
 	}
+	adapts := func(l ratelimit.Limit) ratelimit.Limit {
+		l.Adaptive = true
+		return l
+	}
 	tokens := func(kind ratelimit.Kind, n int64, charged bool) ratelimit.Limit {
 		l := minute(n, ratelimit.Sliding, time.Minute)
 		l.Kind, l.Charged = kind, charged
@@ -260,6 +264,10 @@ func TestBeats(t *testing.T) {
 		{"long window over a short one", minute(60, ratelimit.Sliding, time.Minute), minute(60, ratelimit.Sliding, 10*time.Second), false},
 		{"fixed over sliding", minute(60, ratelimit.Fixed, time.Minute), minute(60, ratelimit.Sliding, time.Minute), false},
 		{"fixed over sliding of twice", minute(60, ratelimit.Fixed, time.Minute), minute(120, ratelimit.Sliding, time.Minute), true},
+		{"fixed over adaptive", slots(9, p), adapts(slots(9, p)), false},
+		{"adaptive over fixed", adapts(slots(9, p)), slots(9, p), true},
+		{"both adapt", adapts(slots(9, p)), adapts(slots(10, p)), true},
+		{"a model that adapts by itself", adapts(slots(9, p)), adapts(slots(10, m)), false},
 		{"fewer tokens", tokens(ratelimit.Tokens, 9, false), tokens(ratelimit.Tokens, 10, false), true},
 		{"more tokens", tokens(ratelimit.Tokens, 11, false), tokens(ratelimit.Tokens, 10, false), false},
 		{"tokens over their input", tokens(ratelimit.Tokens, 10, false), tokens(ratelimit.InputTokens, 10, false), true},

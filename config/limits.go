@@ -79,6 +79,7 @@ func tightest(a, b ratelimit.Limit) ratelimit.Limit {
 	}
 	a.Jitter = max(a.Jitter, b.Jitter)
 	a.Charged = a.Charged || b.Charged
+	a.Adaptive = a.Adaptive || b.Adaptive
 	if stricter(b.Window, a.Window) {
 		a.Window = b.Window
 	}
@@ -104,6 +105,9 @@ func beats(a, b ratelimit.Limit) bool {
 	covers := a.Kind == b.Kind ||
 		a.Kind == ratelimit.Tokens && (b.Kind == ratelimit.InputTokens || b.Kind == ratelimit.OutputTokens)
 	if !covers || !a.Matches(b.Scope) || b.Charged && !a.Charged {
+		return false
+	}
+	if b.Adaptive && (!a.Adaptive || a.Scope != b.Scope) { // it may be cut below a
 		return false
 	}
 	switch {

@@ -30,10 +30,16 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 		}
 	}
 	shape := map[string]place{} // keys that only say how others count
+	var adapts place
 	known := keys{
 		"max_concurrency": func(v value) {
 			if n, ok := y.amount(v); ok {
 				all = append(all, limit{Limit: ratelimit.Limit{Scope: scope, Kind: ratelimit.Concurrency, Max: n}, at: v.place})
+			}
+		},
+		"adaptive": func(v value) {
+			if y.boolean(v) {
+				adapts = v.key
 			}
 		},
 		"rate_limit": func(v value) {
@@ -60,6 +66,16 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 	}
 	y.mapping(v, known)
 
+	switch {
+	case adapts == (place{}):
+	case scope.Provider == "":
+		y.refuse(adapts, "set it for the provider", "a group says nothing of what its providers can take")
+	case !y.has(v, "max_concurrency"):
+		y.refuse(adapts, "set max_concurrency beside it, under which the limit adapts", "max_concurrency is missing")
+	}
+	for i, l := range all {
+		all[i].Adaptive = l.Kind == ratelimit.Concurrency && adapts != (place{})
+	}
 	if window.Shape == "" {
 		jitter = 0
 	}

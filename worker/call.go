@@ -154,6 +154,7 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 	var failed *providers.Error
 	switch {
 	case err == nil:
+		lease.Answered()
 		said = result.Limits
 		if result.Usage.Reported {
 			used.Output = result.Usage.Output
@@ -169,6 +170,9 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 		}
 		if r.stopsAll(s, failed) { // before its lease lets another call begin
 			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed)})
+		}
+		if failed.Class == providers.RateLimited || failed.Class == providers.Overloaded {
+			lease.Refused(ratelimit.Kind(failed.Exceeded))
 		}
 		if tooMany(failed) {
 			r.holdBack(ctx, lease, s, failed)

@@ -73,6 +73,9 @@ type limitView struct {
 	PeriodS  float64        `json:"period_s,omitempty"`  // of a rate
 	Resets   string         `json:"resets,omitempty"`    // of a quota: the time zone at whose midnight its day ends
 	ResetsAt *time.Time     `json:"resets_at,omitempty"` // that midnight
+	Adaptive bool           `json:"adaptive,omitempty"`  // it is cut when the provider refuses calls
+	Cap      int64          `json:"cap,omitempty"`       // of one that is cut: what is pinned
+	CutAt    *time.Time     `json:"cut_at,omitempty"`    // and when it was, last
 	InUse    *int           `json:"in_use,omitempty"`    // calls in flight, tokens in the window, or calls of the day
 	SpentUSD *float64       `json:"spent_usd,omitempty"` // of a budget: spent and reserved; null: unknown
 	Debt     int64          `json:"debt,omitempty"`      // in use above what is allowed
@@ -169,6 +172,9 @@ func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (
 func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u ratelimit.Usage, now time.Time) (limitView, error) {
 	of := newLimitView(u.Limit)
 	of.Waiting, of.Binds, of.PinnedBy = u.Waiting, u.Binds(), u.Holders
+	if u.Cap > 0 {
+		of.Cap, of.CutAt = u.Cap, &u.Cut
+	}
 	key, rate, ok := limiter.RedisRate(u.Limit)
 	if !ok {
 		bucket := u.Limit.Period > 0 && u.Limit.Window == ratelimit.Window{} // of tokens
@@ -211,7 +217,7 @@ func usedLimit(ctx context.Context, redis *drain, limiter *ratelimit.Limiter, u 
 // windows, where the provider has them, that may be shorter or longer than the
 // period.
 func newLimitView(l ratelimit.Limit) limitView {
-	view := limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets}
+	view := limitView{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets, Adaptive: l.Adaptive}
 	if l.Kind != ratelimit.Requests && l.Window.Length > 0 {
 		view.Allowed = int64(float64(l.Max) * l.Window.Length.Seconds() / l.Period.Seconds())
 		view.PeriodS = l.Window.Length.Seconds()

@@ -69,6 +69,13 @@ func limitsText(view limitsView, now time.Time) string {
 		if l.Debt > 0 && l.Kind != ratelimit.Cost {
 			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", thousands(l.Debt))))
 		}
+		switch {
+		case l.CutAt != nil:
+			out.WriteString(detail(fmt.Sprintf("cut below its cap of %d, %s ago, as the provider refused calls; it grows while it is used up",
+				l.Cap, shortDuration(max(0, now.Sub(*l.CutAt))))))
+		case l.Adaptive:
+			out.WriteString(detail("adapts to what the provider takes, and is at its cap"))
+		}
 		if l.ResetsAt != nil {
 			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, shortDuration(l.ResetsAt.Sub(now)))))
 		}

@@ -98,6 +98,9 @@ func TestStatusText(t *testing.T) {
 func TestLimitsText(t *testing.T) {
 	t.Parallel()
 	slots := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Concurrency, Max: 16}
+	adaptive := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai", Model: "gpt-5"}, Kind: ratelimit.Concurrency, Max: 16, Adaptive: true}
+	cut := adaptive
+	cut.Max = 7
 	minute := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 600, Period: time.Minute}
 	wide := ratelimit.Limit{Scope: ratelimit.Scope{Provider: longName, Model: "字" + longName}, Kind: ratelimit.Requests, Max: 1_000_000_000, Period: 31 * 24 * time.Hour}
 	view := func(l ratelimit.Limit, change func(*limitView)) limitView {
@@ -113,6 +116,12 @@ func TestLimitsText(t *testing.T) {
 	running := limitsView{Limits: []limitView{
 		view(slots, func(v *limitView) {
 			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(16), 4, true, []string{"ev-abcdefgh2345", "worker/w7k2p9qa"}
+		}),
+		view(adaptive, func(v *limitView) {
+			v.InUse, v.NextS, v.PinnedBy = ptr(9), ptr(0.0), []string{"ev-abcdefgh2345"}
+		}),
+		view(cut, func(v *limitView) {
+			v.InUse, v.Cap, v.CutAt, v.PinnedBy = ptr(7), adaptive.Max, ptr(lookedAt.Add(-90*time.Second)), []string{"ev-abcdefgh2345"}
 		}),
 		view(minute, func(v *limitView) {
 			v.Ready, v.NextS, v.Waiting, v.Shared = ptr(0), ptr(0.0834), 2, shared(minute)

@@ -54,7 +54,7 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		registry: prometheus.NewRegistry(),
 		probe:    probe,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_calls_total",
-			Help: "Calls that have ended, by class of failure; ok: answered. rate_limited should stay at 0."}, with("class")),
+			Help: "Calls that have ended, by class of failure; ok: answered. rate_limited should stay at 0, or be few where limits adapt."}, with("class")),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_call_duration_seconds",
 			Help: "Time from request to end of calls, answered or not.", Buckets: callSeconds}, byModel),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evalfleet_calls_in_flight",
