@@ -11,8 +11,10 @@ import (
 // concurrency is a concurrency block as written.
 type concurrency struct {
 	max      bound // of the file's own scope: the fleet, or one evaluation
+	off      place // enabled: false, where it was written
 	limits   []limit
 	timeouts map[string]time.Duration // as record.Settings.Timeouts
+	allAt    place                    // of the timeout of all providers
 	lease    time.Duration            // 0: not written
 	leaseAt  place
 	hold     bool         // abandoned_calls: hold
@@ -54,9 +56,12 @@ func (c concurrency) charged(known map[string]catalog.Entry) {
 // concurrency reads a concurrency block.
 func (y *yamlFile) concurrency(v value) concurrency {
 	c := concurrency{timeouts: map[string]time.Duration{}}
-	enabled, enabledAt := true, place{}
 	y.mapping(v, keys{
-		"enabled":         func(v value) { enabled, enabledAt = y.boolean(v), v.place },
+		"enabled": func(v value) {
+			if !y.boolean(v) {
+				c.off = v.place
+			}
+		},
 		"max_concurrency": func(v value) { c.max = bound{y.integer(v, 1, math.MaxInt32), v.place} },
 		"per_provider": func(v value) {
 			y.entries(v, func(name string, v value) { y.providerLimits(v, catalog.Canonical(name), &c) })
@@ -64,7 +69,7 @@ func (y *yamlFile) concurrency(v value) concurrency {
 		"groups": func(v value) {
 			y.entries(v, func(name string, v value) { y.groupLimits(v, name, &c) })
 		},
-		"timeout_seconds": func(v value) { c.timeouts[""] = y.seconds(v) },
+		"timeout_seconds": func(v value) { c.timeouts[""], c.allAt = y.seconds(v), v.place },
 		"lease": func(v value) {
 			c.lease, c.leaseAt = y.duration(v, time.Second), v.key
 		},
@@ -75,10 +80,15 @@ func (y *yamlFile) concurrency(v value) concurrency {
 		},
 		"retry": func(v value) { c.retry = &v },
 	})
-	if !enabled {
-		c.max = bound{1, enabledAt}
-	}
 	return c
+}
+
+// bound is the block's own: one call at a time where it is not enabled.
+func (c concurrency) bound() bound {
+	if c.off != (place{}) {
+		return bound{1, c.off}
+	}
+	return c.max
 }
 
 func (y *yamlFile) providerLimits(v value, provider string, c *concurrency) {

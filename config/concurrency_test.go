@@ -143,8 +143,8 @@ func TestLimitsAreCombined(t *testing.T) {
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
 				"provider/openrouter/concurrency": 1, "provider/simulator/model/crareful/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
 			[]string{
-				"eval.yaml:4:30: concurrency.per_provider.openrouter: no judge uses provider openrouter; leave it out",
-				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no judge uses model simulator:crareful; did you mean careful?",
+				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; leave it out",
+				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no call is made to model simulator:crareful; did you mean careful?",
 				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; leave it out",
 			}},
 	} {

@@ -68,8 +68,8 @@ type Submission struct {
 	// Lease is how long a call's lease holds without renewal, for whoever makes
 	// the calls in this process.
 	Lease time.Duration
-	// Out is the absolute path, or the pattern of it, of the answer of Options.Listed's
-	// pair; empty: none was given.
+	// Out is the absolute path of the answer of Options.Listed's pair; empty: none was
+	// given.
 	Out string
 	// Warnings do not stop the evaluation.
 	Warnings []Problem

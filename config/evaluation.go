@@ -28,12 +28,15 @@ type draft struct {
 	settings  record.Settings
 	known     map[string]catalog.Entry
 	judgesAt  []place
+	modelsAt  []place // of asked.Runs.Models
 	jsonifyAt place
 	own       concurrency
+	asks      asks   // whom listed runs ask that name nobody
+	out       string // as Submission.Out
+	jsonSaid  bool
 
-	searches, reasons bool // answers must show that their model did
-	prices            map[string]providers.Price
-	budget            money
+	prices map[string]providers.Price
+	budget money
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -49,7 +52,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		fleet:   fleet,
 		top:     place{file: file},
 		dir:     dir,
-		asked:   eval.Evaluation{Name: name, Again: o.Again, JSON: eval.JSONAuto},
+		asked:   eval.Evaluation{Name: name, Again: o.Again},
 		texts:   map[string]string{},
 		prices:  map[string]providers.Price{},
 		known:   maps.Clone(fleet.Providers),
@@ -66,7 +69,8 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 // all relative to the file, and lays flags and environment over it. Its error
 // is of type Problems and holds everything that is wrong.
 //
-// A document is at most 8 MiB of UTF-8; a byte order mark is dropped.
+// A file that is a list is one of runs. A document is at most 8 MiB of UTF-8; a
+// byte order mark is dropped.
 func LoadEvaluation(path string, o Options) (*Submission, error) {
 	base := filepath.Base(path)
 	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
@@ -81,11 +85,7 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 		s.refuse(s.top, "to compare the documents in it, name a judge: --judge simulator:careful", "this is a folder")
 		return nil, s.problems
 	}
-	text, ok := s.readText(path, maxSettings)
-	if !ok {
-		return nil, s.problems
-	}
-	y, root, ok := parseYAML(path, text, &s.findings)
+	y, root, ok := s.parse(path, maxSettings)
 	if !ok {
 		return nil, s.problems
 	}
@@ -93,26 +93,46 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 	return s.finish()
 }
 
+// parse reads a YAML file.
+func (s *draft) parse(path string, limit int64) (y *yamlFile, root value, ok bool) {
+	text, ok := s.readText(path, limit)
+	if !ok {
+		return nil, value{}, false
+	}
+	return parseYAML(path, text, &s.findings)
+}
+
 // read takes the file's keys. Those that refer to others are kept until all are
 // known.
 func (s *draft) read(y *yamlFile, root value) {
-	var documents, judges, pairwise, retry *value
+	switch {
+	case isList(root.node):
+		s.listed(y, &root, nil)
+		return
+	case !isMapping(root.node):
+		y.mismatch(root, "keys with values")
+		return
+	}
+	var documents, judges, pairwise, runs, test, retry *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
-	y.mapping(root, keys{
+	var older olderNames
+	known := keys{
 		"name":        func(v value) { s.asked.Name = y.text(v) },
 		"documents":   keep(&documents),
 		"judges":      keep(&judges),
 		"single":      func(v value) { s.asked.Single = s.single(y, v) },
 		"pairwise":    keep(&pairwise),
-		"json":        func(v value) { s.asked.JSON = y.jsonMode(v) },
+		"json":        func(v value) { s.asked.JSON, s.jsonSaid = y.jsonMode(v), true },
 		"concurrency": func(v value) { s.own = y.concurrency(v) },
 		"retry":       keep(&retry),
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":   func(v value) { s.ownProviders(y, v) },
-		"grounding":   func(v value) { s.searches = y.required(v) },
-		"reasoning":   func(v value) { s.reasons = y.required(v) },
+		"grounding":   func(v value) { s.asked.Grounding = y.requirement(v); older.grounding = v.key },
+		"reasoning":   func(v value) { s.asked.Reasoning = y.requirement(v) },
+		"runs":        keep(&runs),
+		"test":        keep(&test),
 		"cache":       y.laterUnless("false"),
 		"panel":       y.later,
 		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
@@ -120,19 +140,27 @@ func (s *draft) read(y *yamlFile, root value) {
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
 		"votes":       y.later,
-		"runs":        y.later,
-		"model":       y.later,
-		"provider":    y.later,
-		"test":        y.later,
-		"llm_api":     y.later,
-		"retries":     y.later,
 
-		"enforce_web_search": y.later,
-	})
+		"enforce_web_search": keep(&older.enforceWebSearch),
+		"llm_api":            keep(&older.llmAPI),
+		"retries":            keep(&older.retries),
+	}
+	maps.Copy(known, y.asksKeys(&s.asks))
+	y.mapping(root, known)
 	y.retries(s.own.retry, retry, &s.settings.Retry)
+	older.read(y, s, retry)
 	if s.own.lease > 0 && s.options.ForFleet {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}
+	listed := s.listed(y, runs, test)
+	if listed && s.asked.Single == nil && pairwise == nil && documents == nil && judges == nil {
+		return
+	}
+	s.judged(y, documents, judges, pairwise)
+}
+
+// judged takes what is asked about documents.
+func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
 	if judges != nil {
 		y.judges(*judges, s)
 	} else {
@@ -152,12 +180,9 @@ func (s *draft) read(y *yamlFile, root value) {
 	}
 }
 
-// required reports whether evidence is asked for, which this version does not look
-// for.
-func (y *yamlFile) required(v value) bool {
-	word, _ := scalar(v.node)
-	y.oneOf(v, []string{string(eval.Off)}, []string{string(eval.Required)})
-	return word == string(eval.Required)
+// requirement reads off or required.
+func (y *yamlFile) requirement(v value) eval.Requirement {
+	return eval.Requirement(y.oneOf(v, []string{string(eval.Off), string(eval.Required)}, nil))
 }
 
 func (s *draft) ownProviders(y *yamlFile, v value) {
@@ -177,8 +202,12 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
+	s.checkModels()
 	switch mode := s.options.JSON; mode {
 	case "":
+		if !s.jsonSaid {
+			s.asked.JSON = s.defaultJSON()
+		}
 	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
 		s.asked.JSON = mode
 	default:
@@ -222,9 +251,18 @@ func (s *draft) finish() (*Submission, error) {
 		Settings:   s.settings,
 		Providers:  s.known,
 		Lease:      lease,
+		Out:        s.out,
 		Warnings:   s.warnings,
 		Dir:        s.dir,
 	}, nil
+}
+
+// defaultJSON is the mode where nobody says it: answers of listed runs are prose.
+func (s *draft) defaultJSON() eval.JSONMode {
+	if s.asked.Single == nil && s.asked.Pairwise == nil && s.asked.Panel == nil {
+		return eval.JSONFalse
+	}
+	return eval.JSONAuto
 }
 
 // timeoutFromEnv replaces the timeout of calls that no provider or model has
@@ -251,8 +289,12 @@ const maxFromEnv = 50
 func (s *draft) ownBound() bound {
 	var own bound
 	source := ""
-	if s.own.max.max > 0 {
-		own, source = s.own.max, "file"
+	written := s.own.bound()
+	if s.options.Batch {
+		written = s.own.max
+	}
+	if written.max > 0 {
+		own, source = written, "file"
 	}
 	const variable = "MAX_CONCURRENT_LLM_CALLS"
 	if raw, ok := s.options.lookup(variable); ok {
@@ -288,8 +330,8 @@ func (s *draft) ownBound() bound {
 	return own
 }
 
-// allCapped reports whether every judge's provider has a bound of its own on
-// calls in flight.
+// allCapped reports whether the provider of everyone who is asked has a bound of its
+// own on calls in flight.
 func (s *draft) allCapped() bool {
 	capped := map[ratelimit.Scope]bool{}
 	for _, l := range append(append([]limit{}, s.fleet.written...), s.own.limits...) {
@@ -297,7 +339,7 @@ func (s *draft) allCapped() bool {
 			capped[l.Scope] = true
 		}
 	}
-	for _, judge := range s.asked.Judges {
+	for _, judge := range s.asked.Everyone() {
 		if !capped[ratelimit.Scope{Provider: judge.Provider}] {
 			return false
 		}
@@ -309,7 +351,7 @@ func (s *draft) allCapped() bool {
 // misspelt model would otherwise be called without its limit.
 func (s *draft) unusedScopes() {
 	models := map[string][]string{}
-	for _, judge := range s.asked.Judges {
+	for _, judge := range s.asked.Everyone() {
 		models[judge.Provider] = append(models[judge.Provider], judge.Model)
 	}
 	for _, scope := range s.own.scopes {
@@ -318,9 +360,9 @@ func (s *draft) unusedScopes() {
 		case scope.Group != "":
 			s.warn(scope.at, "leave it out", "no run of this evaluation belongs to group %s", scope.Group)
 		case len(used) == 0 && scope.Model == "":
-			s.warn(scope.at, "leave it out", "no judge uses provider %s", scope.Provider)
+			s.warn(scope.at, "leave it out", "no call is made to provider %s", scope.Provider)
 		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
-			s.warn(scope.at, didYouMean(scope.Model, used), "no judge uses model %s:%s", scope.Provider, scope.Model)
+			s.warn(scope.at, didYouMean(scope.Model, used), "no call is made to model %s:%s", scope.Provider, scope.Model)
 		}
 	}
 }

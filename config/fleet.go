@@ -2,6 +2,7 @@ package config
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -30,6 +31,7 @@ type Fleet struct {
 	// Warnings do not stop anything.
 	Warnings []Problem
 
+	asks    asks    // whom listed runs ask that name nobody
 	written []limit // Limits with their places
 	max     bound   // of calls in flight in the whole fleet; among written too
 }
@@ -58,13 +60,15 @@ func LoadFleet(path string) (*Fleet, error) {
 	}
 	var c concurrency
 	var retry *value
-	y.mapping(root, keys{
+	known := keys{
 		"providers":   func(v value) { y.providers(v, fleet.Providers, true) },
 		"concurrency": func(v value) { c = y.concurrency(v) },
 		"retry":       func(v value) { retry = &v },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
 		"sink":        y.later,
-	})
+	}
+	maps.Copy(known, y.asksKeys(&fleet.asks))
+	y.mapping(root, known)
 	y.retries(c.retry, retry, &fleet.Retry)
 	found.knownScopes(c, fleet.Providers)
 	if err := found.err(); err != nil {
@@ -72,9 +76,8 @@ func LoadFleet(path string) (*Fleet, error) {
 	}
 	c.charged(fleet.Providers)
 	fleet.written = c.limits
-	if c.max.max > 0 {
-		fleet.max = c.max
-		fleet.written = append(fleet.written, limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(c.max.max)}, at: c.max.at})
+	if fleet.max = c.bound(); fleet.max.max > 0 {
+		fleet.written = append(fleet.written, limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(fleet.max.max)}, at: fleet.max.at})
 	}
 	fleet.Limits = found.combine(fleet.written, path)
 	maps.Copy(fleet.Timeouts, c.timeouts)
@@ -89,7 +92,7 @@ func LoadFleet(path string) (*Fleet, error) {
 // knownScopes refuses limits of providers that do not exist.
 func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
-		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
+		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" && !slices.Contains(laterProviders, s.Provider) {
 			f.unknownProvider(s.at, s.Provider, known)
 		}
 	}

@@ -63,17 +63,16 @@ retry: {max_attempts: 1}
 func TestFleetProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"judges: []\n":                     "fleet.yaml:1:1: judges: unknown key; known: concurrency, prices, providers, retry, sink",
-		"prices: {}\nsink: x\n":            "fleet.yaml:2:1: sink: not available",
-		"prices: {mini: {input: 1}}\n":     `fleet.yaml:1:10: prices.mini: "mini" names no model; write "provider:model", or "provider:prefix*"`,
-		"prices: {\"a:b\": {input: -1}}\n": "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",
-		"providers: {mine: {}}\n":          "fleet.yaml:1:13: providers.mine: base_url is missing",
-		"providers: {\"a:b\": {}}\n":       "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
-		"providers: {a: {base_url: 1}}\n":  `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
-		"concurrency: {per_provider: {openaidp: {max_concurrency: 1}}}\n": "fleet.yaml:1:30: concurrency.per_provider.openaidp: provider openaidp is not available in this version",
-		"providers: {openaidp: {}}\n":                                     "fleet.yaml:1:13: providers.openaidp: provider openaidp is not available in this version",
-		"concurrency: {max_concurrency: 0}\n":                             `fleet.yaml:1:32: concurrency.max_concurrency: "0" stands here; want a whole number, at least 1`,
-		"concurrency: {lease: 10ms}\n":                                    `fleet.yaml:1:22: concurrency.lease: "10ms" stands here; want a time with its unit, for example 1.5s, at least 1s`,
+		"judges: []\n":                        "fleet.yaml:1:1: judges: unknown key; known: concurrency, model, prices, provider, providers, retry, sink",
+		"prices: {}\nsink: x\n":               "fleet.yaml:2:1: sink: not available",
+		"prices: {mini: {input: 1}}\n":        `fleet.yaml:1:10: prices.mini: "mini" names no model; write "provider:model", or "provider:prefix*"`,
+		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",
+		"providers: {mine: {}}\n":             "fleet.yaml:1:13: providers.mine: base_url is missing",
+		"providers: {\"a:b\": {}}\n":          "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
+		"providers: {a: {base_url: 1}}\n":     `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
+		"providers: {openaidp: {}}\n":         "fleet.yaml:1:13: providers.openaidp: provider openaidp is not available in this version",
+		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: "0" stands here; want a whole number, at least 1`,
+		"concurrency: {lease: 10ms}\n":        `fleet.yaml:1:22: concurrency.lease: "10ms" stands here; want a time with its unit, for example 1.5s, at least 1s`,
 	} {
 		dir := folder(t, map[string]string{"fleet.yaml": text})
 		_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 )
 
@@ -71,12 +70,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 }
 
 // beside is a path of the evaluation file, which is relative to it.
-func (s *draft) beside(path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(s.dir, filepath.FromSlash(path))
-}
+func (s *draft) beside(path string) string { return inFolder(s.dir, path) }
 
 // read takes every line in. Empty lines are skipped.
 func (a *answers) read(path string, from io.Reader) {

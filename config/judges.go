@@ -64,21 +64,12 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 	return true
 }
 
-// checkJudges wants unique names, and providers that are known and, where the
-// calls are made here, have an address.
+// checkJudges wants judges that can be asked, by unique names.
 func (s *draft) checkJudges() {
 	first := map[string]place{}
 	for i, judge := range s.asked.Judges {
 		at := s.judgesAt[i]
-		e, ok := s.known[judge.Provider]
-		switch {
-		case !ok:
-			s.unknownProvider(at, judge.Provider, s.known)
-		case !e.Addressed() && !s.options.ForFleet:
-			s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
-		default:
-			s.checkEvidence(at, judge, e.Capabilities(judge.Model))
-		}
+		s.checkAsked(at, judge, s.asked.Grounding == eval.Required, s.asked.Reasoning == eval.Required)
 		if before, ok := first[judge.Name]; ok {
 			s.refuse(at, "give each judge a name of its own: {name: …, model: …}",
 				"a second judge called %s, the first is in %s", judge.Name, before.origin())
@@ -88,13 +79,34 @@ func (s *draft) checkJudges() {
 	}
 }
 
-// checkEvidence refuses a judge that can never show what is required of it.
-func (s *draft) checkEvidence(at place, judge eval.Judge, can providers.Capabilities) {
-	if s.searches && can.Search == "" {
+// checkModels wants models of listed runs that can be asked.
+func (s *draft) checkModels() {
+	if s.asked.Runs == nil {
+		return
+	}
+	for i, model := range s.asked.Runs.Models {
+		s.checkAsked(s.modelsAt[i], model, s.asked.Grounded(eval.KindRuns), s.asked.Reasoned(eval.KindRuns))
+	}
+}
+
+// checkAsked wants a provider that is known and, where the calls are made here, has
+// an address, and a model that can show what is required of it.
+func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) {
+	e, ok := s.known[judge.Provider]
+	switch {
+	case !ok:
+		s.unknownProvider(at, judge.Provider, s.known)
+		return
+	case !e.Addressed() && !s.options.ForFleet:
+		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
+		return
+	}
+	can := e.Capabilities(judge.Model)
+	if grounded && can.Search == "" {
 		s.refuse(at, "set grounding: off, ask another, or name its search under providers."+judge.Provider+".models",
 			"no web search of %s is known", judge.Target())
 	}
-	if s.reasons && can.Reasoning == providers.ReasoningNone {
+	if reasoned && can.Reasoning == providers.ReasoningNone {
 		s.refuse(at, "set reasoning: off, or ask another", "%s does not reason", judge.Target())
 	}
 }

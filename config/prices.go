@@ -137,6 +137,7 @@ func (s *draft) price(provider, model string) (p providers.Price, known, listed 
 func (s *draft) priceEveryone() {
 	prices := map[string]providers.Price{}
 	var unbounded []string
+	places := slices.Concat(s.judgesAt, s.modelsAt)
 	for i, asked := range s.asked.Everyone() {
 		target := asked.Target()
 		p, known, listed := s.price(asked.Provider, asked.Model)
@@ -145,8 +146,8 @@ func (s *draft) priceEveryone() {
 			prices[target] = p
 		case s.budget.nano > 0:
 			at := s.budget.at
-			if i < len(s.judgesAt) {
-				at = s.judgesAt[i]
+			if i < len(places) {
+				at = places[i]
 			}
 			s.refuse(at, fmt.Sprintf(`add prices: {"%s": {input: …, output: …}}, US dollars for a million tokens, here or to --config`, target),
 				"the budget needs the price of %s", target)

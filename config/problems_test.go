@@ -38,7 +38,7 @@ func TestProblems(t *testing.T) {
 		{"empty file", "# nothing\n", nil, "eval.yaml:1:1: the file is empty"},
 		{"two documents", minimal + "---\nname: x\n", nil,
 			"eval.yaml:5:1: a second YAML document begins here; put it into a file of its own"},
-		{"no mapping", "- a\n", nil, "eval.yaml:1:1: a list stands here; want keys with values"},
+		{"no mapping", "a\n", nil, "eval.yaml:1:1: \"a\" stands here; want keys with values"},
 		{"mapping as documents", judge + "pairwise: {}\ndocuments: {path: x}\n", nil,
 			"eval.yaml:3:12: documents: a mapping stands here; want a list"},
 		{"syntax", "documents: [docs/*.md\n", nil, ""},
@@ -60,9 +60,9 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\nfallback: {}\ncache: true\nvotes: v.csv\nruns: []\n", nil,
+		{"later keys", minimal + "panel: {}\nfallback: {}\ncache: true\nvotes: v.csv\n", nil,
 			later("4:1: panel", "5:1: fallback") + "\n" +
-				"eval.yaml:6:1: cache: not available in this version; leave it out, or say false\n" + later("7:1: votes", "8:1: runs")},
+				"eval.yaml:6:1: cache: not available in this version; leave it out, or say false\n" + later("7:1: votes")},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
@@ -72,15 +72,11 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
 		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
 			"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}\n" +
-				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0\n" +
-				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
-				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0"},
 		{"evidence of judges that cannot give it", docs + "judges: [openai-chat:gpt-4.1, openai:gpt-5-mini, openai-chat:gpt-5-mini]\npairwise: {}\ngrounding: required\nreasoning: required\n", nil,
 			"eval.yaml:2:10: judges[0]: no web search of openai-chat:gpt-4.1 is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
 				"eval.yaml:2:10: judges[0]: openai-chat:gpt-4.1 does not reason; set reasoning: off, or ask another\n" +
-				"eval.yaml:2:50: judges[2]: no web search of openai-chat:gpt-5-mini is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
-				"eval.yaml:4:12: grounding: required is not available in this version; use off\n" +
-				"eval.yaml:5:12: reasoning: required is not available in this version; use off"},
+				"eval.yaml:2:50: judges[2]: no web search of openai-chat:gpt-5-mini is known; set grounding: off, ask another, or name its search under providers.openai-chat.models"},
 		{"nobody who could write JSON", docs + judge + "pairwise: {}\njsonify: {provider: anthropic, model: claude-3-5-haiku-latest}\n", nil,
 			"eval.yaml:4:1: jsonify: anthropic:claude-3-5-haiku-latest has no structured output, so it cannot write the JSON of answers; name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}"},
 		{"a provider without a model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: gemini}\n", nil,

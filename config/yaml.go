@@ -32,8 +32,8 @@ type value struct {
 	depth int
 }
 
-// parseYAML reads a file's text. The root value is a mapping; without one ok is
-// false and a problem has been reported.
+// parseYAML reads a file's text. Without a value in it ok is false, and a problem
+// has been reported.
 func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root value, ok bool) {
 	y = &yamlFile{findings: found, name: name, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
@@ -64,10 +64,6 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 	}
 	ast.Walk(anchorCollector(y.anchors), bodies[0])
 	root, ok = y.resolve(bodies[0], "", 0)
-	if ok && !isMapping(root.node) {
-		y.mismatch(root, "keys with values")
-		ok = false
-	}
 	return y, root, ok
 }
 
@@ -272,6 +268,11 @@ func isMapping(n ast.Node) bool {
 		return true
 	}
 	return false
+}
+
+func isList(n ast.Node) bool {
+	_, ok := n.(*ast.SequenceNode)
+	return ok
 }
 
 func join(path, key string) string {

@@ -37,6 +37,7 @@ const (
 	docsKey   = "documents: [docs/*.md]\n"
 	judgesKey = "judges: [simulator:careful]\n"
 	pairsKey  = "pairwise: {}\n"
+	asksKeys  = "provider: simulator\nmodel: careful\n"
 )
 
 // eval.yaml with one text.
@@ -115,7 +116,7 @@ func TestBadInputs(t *testing.T) {
 		{"empty file", "run eval.yaml", file(""), "", 2, "eval.yaml:1:1: the file is empty"},
 		{"broken YAML", "run eval.yaml", file("documents: [docs/*.md\n"), "", 2, "eval.yaml:1:12: not valid YAML: "},
 		{"tab in YAML", "run eval.yaml", file("documents:\n\t- docs/*.md\n"), "", 2, "eval.yaml:2:1: not valid YAML: "},
-		{"no mapping", "run eval.yaml", file("- docs\n"), "", 2, "eval.yaml:1:1: a list stands here; want keys with values"},
+		{"no mapping", "run eval.yaml", file("docs\n"), "", 2, `eval.yaml:1:1: "docs" stands here; want keys with values`},
 		{"no UTF-8", "run eval.yaml", file("name: \xff\n"), "", 2, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
 		{"unknown key", "run eval.yaml", file(docsKey + "jugdes: [simulator:careful]\n" + pairsKey), "", 2, "eval.yaml:2:1: jugdes: unknown key; did you mean judges?"},
 		{"unknown key within", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {trails: 2}\n"), "", 2, "eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
@@ -141,6 +142,27 @@ func TestBadInputs(t *testing.T) {
 		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
 		{"of a later version", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: not available in this version; leave it out"},
+
+		// Listed runs.
+		{"runs, unknown key", "run eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, flie_b: docs/b.md}]\n"), "", 2, "eval.yaml:3:28: runs[0].flie_b: unknown key; did you mean file_b?"},
+		{"runs, missing file", "enqueue eval.yaml --redis redis://127.0.0.1:1", file(asksKeys + "runs: [{file_a: docs/c.md, file_b: docs/b.md}]\n"), "", 2, "eval.yaml:3:17: runs[0].file_a: docs/c.md: no such file"},
+		{"runs, both forms", "validate eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, file_b: docs/b.md}]\ntest: {}\n"), "", 2, "eval.yaml:4:1: test: a list of runs stands in line 3, and a single one here; leave one of them out"},
+		{"runs, out of the folder", "run eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, file_b: docs/b.md, out: ../x.md}]\n"), "", 2, "eval.yaml:3:52: runs[0].out: ../x.md leads out of the working folder"},
+		{"runs, out over the input", "run eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, file_b: docs/b.md, out: \"docs/<file_b_stem>.md\"}]\n"), "", 2, "eval.yaml:3:52: runs[0].out: the answer would be written over docs/b.md"},
+		{"runs, who cannot search", "run eval.yaml", file("provider: ollama\nmodel: llama3\ntest: {file_a: docs/a.md, file_b: docs/b.md}\n"), "", 2, "eval.yaml:2:8: model: no web search of ollama:llama3 is known; set grounding: off"},
+		{"runs, no key", "run eval.yaml", file("runs: [{provider: openai, model: gpt-5-mini, file_a: docs/a.md, file_b: docs/b.md}]\n"), "", 2, "provider openai needs a key: set OPENAI_API_KEY in the environment or in .env"},
+		{"runs, an empty list", "run --runs-config eval.yaml", file("[]\n"), "", 2, "eval.yaml:1:1: no runs are listed; for example [{"},
+		{"runs, listed twice", "run eval.yaml --runs-config eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, file_b: docs/b.md}]\n"), "", 2, "eval.yaml:3:1: runs: --runs-config lists runs too; leave one of them out"},
+		{"runs, two ways of flags", "run --runs-config eval.yaml --runs-stdin", file("[]\n"), "", 2, "--runs-stdin: --runs-config lists runs too; use one of them"},
+		{"runs, nothing on standard input", "run --runs-stdin", nil, "", 2, "stdin: nothing was written to it; want a JSON array of runs"},
+		{"runs, half a pair", "run --file-a docs/a.md --model careful", nil, "", 2, "--file-b: it is missing; add --file-b, the file of the input"},
+		{"runs, a pair that nobody is asked about", "run --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--file-a: the run has no provider; add provider"},
+		{"runs, a pair of a misspelt provider", "run --file-a docs/a.md --file-b docs/b.md --provider opanai --model m", nil, "", 2, "--model: no provider is called opanai; did you mean openai?"},
+		{"runs, a pair's answer over its input", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs/../docs/b.md", nil, "", 2, "--out: the answer would be written over docs/b.md; choose another path"},
+		{"runs, a pair's answer into a folder", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs", nil, "", 2, "docs is a folder; name a file in it"},
+		{"runs beside a folder", "run docs --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "docs is a folder; beside listed runs stands a file of settings, or nothing"},
+		{"runs and a judge", "run --judge simulator:careful --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--judge goes with a folder; listed runs ask models of their own"},
+		{"a model and no runs", "run good.yaml --model careful", nil, "", 2, "--model: it is whom listed runs ask, and none are listed; leave it out, or list runs"},
 
 		// What it names.
 		{"empty set", "run eval.yaml", file("documents: [none/*.md]\n" + judgesKey + pairsKey), "", 2,

@@ -79,7 +79,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	d.warnUnserved(c.Context, submission)
 	if c.Bool(waitFlag) {
-		d.again = p.again(c)
+		d.again, d.out = p.again(c), submission.Out
 		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
 		if cancelled != nil && !isEnding(cancelled) {
 			return goOnWith(cancelled, p.again(c))

@@ -34,6 +34,7 @@ type resumption struct {
 	Grace      time.Duration            `json:"grace,omitempty"`
 	FailOn     failOn                   `json:"fail_on"`
 	Sink       string                   `json:"sink,omitempty"` // its URL; empty: in the folder
+	Out        string                   `json:"out,omitempty"`  // of --out, an absolute path; empty: it was not given
 	Redis      bool                     `json:"redis"`          // one was named
 }
 
@@ -43,6 +44,7 @@ func (j *job) resumption() (resumption, error) {
 	r := resumption{
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
+		Out: j.out,
 	}
 	for _, judge := range e.Everyone() {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]

@@ -38,7 +38,8 @@ func runCommand(p *process) *cli.Command {
 		ArgsUsage: "FILE|FOLDER",
 		Description: "Does everything in one process, with a Redis of its own unless --redis names one. " +
 			"Results are in the output folder as they come, so the same command, or `evalfleet resume` with that folder, goes on after an interruption: " +
-			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge.",
+			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge. " +
+			"Runs that are listed in the file, or by --runs-config, --runs-stdin or --file-a and --file-b without one, have each their answer in a file, whose path is printed.",
 		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag()),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
@@ -73,7 +74,7 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: c.String(outDirFlag), sinkURL: c.String(sinkFlagName), how: how,
+		dir: c.String(outDirFlag), out: submission.Out, sinkURL: c.String(sinkFlagName), how: how,
 		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {

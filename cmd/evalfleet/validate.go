@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 func validateCommand(p *process) *cli.Command {
@@ -73,23 +74,47 @@ func summary(s *config.Submission) (string, error) {
 	for _, text := range s.Texts {
 		bytes += len(text)
 	}
-	var judges, phases []string
-	for _, judge := range e.Judges {
-		name := judge.Name
-		if name != judge.Target() {
-			name += " (" + judge.Target() + ")"
-		}
-		judges = append(judges, name)
+	texts := fmt.Sprintf("(%s, %d bytes)", count(len(s.Texts), "different text"), bytes)
+	var asked []string
+	if len(e.Documents) > 0 {
+		asked = append(asked, fmt.Sprintf("%s of %s %s, judged by %s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, names(e.Judges)))
+		texts = ""
 	}
+	if e.Runs != nil {
+		files := strings.TrimSpace(count(len(e.Runs.Files), "file") + " " + texts)
+		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", count(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
+	}
+	var phases []string
 	runs := 0
 	for i, p := range plans {
 		runs += p.Runs()
 		phases = append(phases, fmt.Sprintf("%s of %s", record.Phases[i].Kind, count(p.Runs(), "run")))
 	}
-	return fmt.Sprintf("%s (%s): %s of %s (%s, %d bytes), judged by %s. %s: %s, %s in all.%s",
-		e.Name, e.ID(), count(len(e.Documents), "document"), count(len(e.Items), "item"),
-		count(len(s.Texts), "different text"), bytes, strings.Join(judges, ", "),
+	return fmt.Sprintf("%s (%s): %s. %s: %s, %s in all.%s",
+		e.Name, e.ID(), strings.Join(asked, "; "),
 		count(len(plans), "phase"), strings.Join(phases, ", "), count(runs, "run"), inFlight(s)), nil
+}
+
+// itemsOf counts the items that documents belong to; files of listed runs may have
+// one besides.
+func itemsOf(e *eval.Evaluation) int {
+	items := map[int]bool{}
+	for _, d := range e.Documents {
+		items[d.Item] = true
+	}
+	return len(items)
+}
+
+// names are those of whom is asked, with who they are where the name does not say it.
+func names(asked []eval.Judge) string {
+	all := make([]string, len(asked))
+	for i, one := range asked {
+		all[i] = one.Name
+		if one.Name != one.Target() && !strings.HasPrefix(one.Name, one.Target()+" ") {
+			all[i] += " (" + one.Target() + ")"
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 // inFlight says how many calls the evaluation may have in flight and who says so.

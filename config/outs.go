@@ -1,0 +1,158 @@
+package config
+
+import (
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// outputs checks where the answers of listed runs are written, in the order of
+// asked.Runs.List, and keeps it: no two runs write one file, and none writes over
+// what is read here. Paths that differ in upper and lower case are one, as some file
+// systems have it.
+func (s *draft) outputs(runs []writtenRun, dir string) {
+	o := outputs{draft: s, read: map[string]string{}, writers: map[written]string{}, folders: map[string]string{}}
+	for _, file := range s.asked.Runs.Files {
+		o.read[realPath(inFolder(dir, file.ID))] = file.ID
+	}
+	if s.top.file != "" {
+		o.read[realPath(s.top.file)] = s.top.file
+	}
+	for i, r := range runs {
+		if r.out == "" {
+			o.claim(r, r.idAt, ofOutDir, s.asked.Runs.Output("", i))
+			continue
+		}
+		name, ok := o.name(r, i)
+		if !ok || !o.free(r, name) || !o.claim(r, r.outAt, here, name) {
+			continue
+		}
+		if r.anywhere {
+			s.out = name
+			continue
+		}
+		if s.settings.Outs == nil {
+			s.settings.Outs = map[string]string{}
+		}
+		s.settings.Outs[r.id] = r.out
+	}
+}
+
+// outputs are the files that runs write.
+type outputs struct {
+	draft   *draft
+	read    map[string]string  // files that are read, by their real paths, as they are written
+	writers map[written]string // ids of runs by what they write
+	folders map[string]string  // ids of runs by the folders in which they write, in lower case
+}
+
+// written is a path in lower case, in one of two folders.
+type written struct {
+	in   base
+	path string
+}
+
+// base is the folder to which the path of an output is relative.
+type base int
+
+const (
+	here     base = iota // the working folder
+	ofOutDir             // the output folder
+)
+
+// claim notes that a run writes a path, unless another does.
+func (o *outputs) claim(r writtenRun, at place, in base, path string) bool {
+	const fix = "end it with <run_id>, and give runs ids that differ in more than case and signs that no file name holds"
+	key := written{in, strings.ToLower(path)}
+	if other, taken := o.writers[key]; taken {
+		o.draft.refuse(at, fix, "the run would write %s, as run %s does", filepath.ToSlash(path), other)
+		return false
+	}
+	o.writers[key] = r.id
+	if in == here {
+		for above := range foldersOf(path) {
+			o.folders[strings.ToLower(above)] = r.id
+		}
+	}
+	return true
+}
+
+// foldersOf yields the folders above a path, from the nearest.
+func foldersOf(path string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for above := filepath.Dir(path); above != "." && above != filepath.Dir(above); above = filepath.Dir(above) {
+			if !yield(above) {
+				return
+			}
+		}
+	}
+}
+
+// name is the path of a run's answer by its pattern.
+func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
+	s := o.draft
+	for _, unknown := range eval.UnknownPlaceholders(r.out) {
+		s.refuse(r.outAt, didYouMean(unknown, eval.Placeholders()), "nothing stands for %s", unknown)
+		return "", false
+	}
+	name = filepath.Clean(filepath.FromSlash(s.asked.Runs.Output(r.out, i)))
+	if r.anywhere {
+		if absolute, err := filepath.Abs(name); err == nil {
+			name = absolute
+		}
+	}
+	switch {
+	case unprintable.MatchString(r.out):
+		s.refuse(r.outAt, "use printable characters", "%.60q cannot be a path", r.out)
+	case strings.HasSuffix(r.out, "/") || name == ".":
+		s.refuse(r.outAt, "name a file in it: "+r.out+"<run_id>.md", "%s is a folder", r.out)
+	case !r.anywhere && !filepath.IsLocal(name):
+		s.refuse(r.outAt, "want a path below it; --out of a single pair may be anywhere",
+			"%s leads out of the working folder", r.out)
+	default:
+		return name, true
+	}
+	return "", false
+}
+
+// free reports whether a file can be written at a path without harm.
+func (o *outputs) free(r writtenRun, name string) bool {
+	s := o.draft
+	if input, ok := o.read[realPath(name)]; ok {
+		s.refuse(r.outAt, "choose another path", "the answer would be written over %s", input)
+		return false
+	}
+	if info, err := os.Stat(name); err == nil && info.IsDir() {
+		s.refuse(r.outAt, "name a file in it", "%s is a folder", name)
+		return false
+	}
+	if other, ok := o.folders[strings.ToLower(name)]; ok {
+		s.refuse(r.outAt, "choose another path", "%s is a folder: run %s writes in it", name, other)
+		return false
+	}
+	for above := range foldersOf(name) {
+		other, taken := o.writers[written{here, strings.ToLower(above)}]
+		info, err := os.Stat(above)
+		switch {
+		case taken:
+			s.refuse(r.outAt, "choose another path", "%s is no folder: run %s writes it", above, other)
+			return false
+		case err == nil && !info.IsDir():
+			s.refuse(r.outAt, "choose another path", "%s is no folder", above)
+			return false
+		}
+	}
+	return true
+}
+
+// inFolder is a path, as it is written, from the folder to which it is relative.
+func inFolder(dir, path string) string {
+	path = filepath.FromSlash(path)
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
+}

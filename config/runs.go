@@ -1,0 +1,238 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// asks is whom listed runs ask that name nobody.
+type asks struct {
+	provider, model     string
+	providerAt, modelAt place
+}
+
+// over is a with what it lacks taken from weaker. A model is one of its provider's,
+// so that of another provider is not taken.
+func (a asks) over(weaker asks) asks {
+	if a.model == "" && (a.provider == "" || weaker.provider == "" || a.provider == weaker.provider) {
+		a.model, a.modelAt = weaker.model, weaker.modelAt
+	}
+	if a.provider == "" {
+		a.provider, a.providerAt = weaker.provider, weaker.providerAt
+	}
+	return a
+}
+
+// places are where what a has was written.
+func (a asks) places() []place {
+	var all []place
+	if a.provider != "" {
+		all = append(all, a.providerAt)
+	}
+	if a.model != "" {
+		all = append(all, a.modelAt)
+	}
+	return all
+}
+
+// asksKeys read provider and model.
+func (y *yamlFile) asksKeys(a *asks) keys {
+	return keys{
+		"provider": func(v value) { a.provider, a.providerAt = catalog.Canonical(y.text(v)), v.place },
+		"model":    func(v value) { a.model, a.modelAt = y.text(v), v.place },
+	}
+}
+
+// writtenRun is a listed run as it was written.
+type writtenRun struct {
+	asks
+	id, fileA, fileB       string
+	idAt, fileAAt, fileBAt place
+	out                    string // a pattern; empty: none
+	outAt                  place
+	anywhere               bool // the answer may be written outside of the working folder
+	overrides              map[string]any
+	at                     place
+}
+
+// runs reads a list of runs.
+func (y *yamlFile) runs(v value) []writtenRun {
+	var all []writtenRun
+	before := len(y.problems)
+	y.list(v, func(v value) {
+		if !isMapping(v.node) {
+			y.mismatch(v, "a run, for example {model: gpt-5-mini, file_a: instructions.md, file_b: input.md}")
+			return
+		}
+		r := y.run(v)
+		if r.id == "" {
+			r.id, r.idAt = fmt.Sprintf("run%d", len(all)+1), v.place
+		}
+		all = append(all, r)
+	})
+	if len(all) == 0 && len(y.problems) == before {
+		y.refuse(v.place, "for example [{provider: openai, model: gpt-5-mini, file_a: instructions.md, file_b: input.md}]", "no runs are listed")
+	}
+	return all
+}
+
+// run reads one run of a list, or the block of a single one.
+func (y *yamlFile) run(v value) writtenRun {
+	r := writtenRun{at: v.place, fileAAt: v.place, fileBAt: v.place}
+	known := keys{
+		"id":        func(v value) { r.id, r.idAt = y.text(v), v.place },
+		"overrides": func(v value) { r.overrides = y.overrides(v) },
+	}
+	maps.Copy(known, y.asksKeys(&r.asks))
+	maps.Copy(known, y.filesKeys(&r))
+	y.mapping(v, known)
+	return r
+}
+
+// filesKeys read the files of a run.
+func (y *yamlFile) filesKeys(r *writtenRun) keys {
+	return keys{
+		"file_a": func(v value) { r.fileA, r.fileAAt = y.text(v), v.place },
+		"file_b": func(v value) { r.fileB, r.fileBAt = y.text(v), v.place },
+		"out":    func(v value) { r.out, r.outAt = y.text(v), v.place },
+	}
+}
+
+// singleRun reads the block of a single run: it asks whom the whole file names.
+func (y *yamlFile) singleRun(v value) writtenRun {
+	r := writtenRun{id: "run1", idAt: v.place, at: v.place, fileAAt: v.place, fileBAt: v.place}
+	y.mapping(v, y.filesKeys(&r))
+	return r
+}
+
+// runList gathers listed runs into an evaluation, each model and file once.
+type runList struct {
+	draft  *draft
+	dir    string // to which paths of files are relative
+	runs   *eval.Runs
+	item   int
+	ids    map[string]place
+	models map[string]int // positions in runs.Models, by their names
+	files  map[string]int // positions in runs.Files, by path
+}
+
+// listRuns takes written runs into the evaluation. The paths of their files are
+// relative to dir.
+func (s *draft) listRuns(written []writtenRun, dir string) {
+	l := runList{
+		draft: s, dir: dir, runs: &eval.Runs{}, item: s.emptyItem(),
+		ids: map[string]place{}, models: map[string]int{}, files: map[string]int{},
+	}
+	before := len(s.problems)
+	for _, r := range written {
+		l.add(r)
+	}
+	s.asked.Runs = l.runs
+	if len(s.problems) == before {
+		s.outputs(written, dir)
+	}
+}
+
+// emptyItem is the position of the item without a name, to which files belong.
+func (s *draft) emptyItem() int {
+	for i, item := range s.asked.Items {
+		if item.ID == "" {
+			return i
+		}
+	}
+	s.asked.Items = append(s.asked.Items, eval.Item{})
+	return len(s.asked.Items) - 1
+}
+
+// add takes one run in; its problems are reported at their own places.
+func (l *runList) add(r writtenRun) {
+	s := l.draft
+	r.asks = r.over(s.asks)
+	switch before, twice := l.ids[r.id]; {
+	case len(r.id) > maxID || unprintable.MatchString(r.id):
+		s.refuse(r.idAt, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be a run's id", r.id)
+	case twice:
+		s.refuse(r.idAt, "give each run an id of its own; one without id is called after its place in the list",
+			"a second run with the id %s, the first is in %s", r.id, before.origin())
+	}
+	l.ids[r.id] = r.idAt
+	model, ok := l.model(r)
+	fileA, okA := l.file(r, r.fileA, r.fileAAt, "file_a", "the instructions")
+	fileB, okB := l.file(r, r.fileB, r.fileBAt, "file_b", "the input")
+	if !ok || !okA || !okB {
+		return
+	}
+	files := l.runs.Files
+	if files[fileA].Bytes+files[fileB].Bytes == 0 {
+		s.refuse(r.at, "put instructions into file_a, and what they are about into file_b", "both files are empty: there is nothing to ask")
+	}
+	l.runs.List = append(l.runs.List, eval.FileRun{ID: r.id, Model: model, FileA: fileA, FileB: fileB})
+}
+
+// model is the position of the run's model.
+func (l *runList) model(r writtenRun) (int, bool) {
+	s := l.draft
+	for _, part := range []struct {
+		name, value string
+		at          place
+	}{{"provider", r.provider, r.providerAt}, {"model", r.model, r.modelAt}} {
+		switch {
+		case part.value == "":
+			s.refuse(r.at, "add "+part.name+", to the run or to the file for all its runs", "the run has no %s", part.name)
+			return 0, false
+		case unprintable.MatchString(part.value):
+			s.refuse(part.at, "", "%q names no %s", part.value, part.name)
+			return 0, false
+		}
+	}
+	m := eval.Judge{Provider: r.provider, Model: r.model, Overrides: r.overrides}
+	m.Name = m.Target()
+	if len(r.overrides) > 0 {
+		settings, err := json.Marshal(r.overrides)
+		if err != nil {
+			panic(fmt.Sprintf("config: encode overrides: %v", err)) // of what JSON holds
+		}
+		m.Name += " " + string(settings)
+	}
+	if i, ok := l.models[m.Name]; ok {
+		return i, true
+	}
+	l.models[m.Name] = len(l.runs.Models)
+	l.runs.Models = append(l.runs.Models, m)
+	s.modelsAt = append(s.modelsAt, r.modelAt)
+	return len(l.runs.Models) - 1, true
+}
+
+// file is the position of one of the run's files, which is read when it is first
+// named. Two ways to write a path are one file.
+func (l *runList) file(r writtenRun, name string, at place, key, what string) (int, bool) {
+	s := l.draft
+	if name == "" {
+		s.refuse(r.at, "add "+key+", the file of "+what, "the run has no %s", key)
+		return 0, false
+	}
+	id := filepath.ToSlash(filepath.Clean(filepath.FromSlash(name)))
+	if len(id) > maxID || unprintable.MatchString(id) {
+		s.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be a file's name here", name)
+		return 0, false
+	}
+	path := inFolder(l.dir, id)
+	if i, ok := l.files[path]; ok {
+		return i, i >= 0
+	}
+	l.files[path] = -1 // until it is read: what is wrong with it is said once
+	text, ok := s.textAt(at, path)
+	if !ok {
+		return 0, false
+	}
+	hash := eval.TextHash(text)
+	s.texts[hash] = text
+	l.files[path] = len(l.runs.Files)
+	l.runs.Files = append(l.runs.Files, eval.Document{ID: id, Item: l.item, Candidate: id, Hash: hash, Bytes: len(text)})
+	return len(l.runs.Files) - 1, true
+}

@@ -1,0 +1,507 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// pairOfFiles is what runs read.
+var pairOfFiles = map[string]string{"a.md": "Sum it up.", "b.md": "It rained."}
+
+// of is a file of the tests, with what its runs read beside it.
+func of(t *testing.T, name string) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"eval.yaml": string(text),
+		"test/input/sample_utf8.txt": "Sum it up.", "test/prompts/standard_prompt.txt": "It rained."}
+}
+
+// Files of the tool that file runs come from load as they stand.
+func TestFilesOfFileRuns(t *testing.T) {
+	t.Parallel()
+	files := []eval.Document{
+		{ID: "test/input/sample_utf8.txt", Candidate: "test/input/sample_utf8.txt", Hash: eval.TextHash("Sum it up."), Bytes: 10},
+		{ID: "test/prompts/standard_prompt.txt", Candidate: "test/prompts/standard_prompt.txt", Hash: eval.TextHash("It rained."), Bytes: 10},
+	}
+	gemini := eval.Judge{Name: "google:gemini-1.5-flash", Provider: "google", Model: "gemini-1.5-flash"}
+	models := []eval.Judge{{Name: "openai:gpt-5-mini", Provider: "openai", Model: "gpt-5-mini"}, gemini}
+	blockRetry := record.Retry{MaxAttempts: 5, InitialDelay: 500 * time.Millisecond, MaxDelay: time.Minute, FullJitter: true}
+	limits := map[string]int64{
+		"provider/openai/concurrency": 2, "provider/openai/requests/1s": 1,
+		"provider/google/concurrency": 4, "provider/google/requests/1s": 5, "evaluation": 4,
+	}
+	long := map[string]int64{"provider/openaidp/concurrency": 1, "provider/openaidp/requests/5s": 1}
+	for id, most := range limits {
+		long[id] = most
+	}
+	for name, want := range map[string]struct {
+		runs     eval.Runs
+		settings record.Settings
+		limits   map[string]int64
+		warnings int
+	}{
+		"file-run.yaml": {
+			runs: eval.Runs{Models: []eval.Judge{gemini}, Files: files, List: []eval.FileRun{{ID: "run1", FileB: 1}}},
+			settings: record.Settings{Retry: record.DefaultRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "default",
+				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.fpf.response.md"}},
+			limits: map[string]int64{"evaluation": DefaultConcurrency},
+		},
+		"file-runs.yaml": {
+			runs: eval.Runs{Models: models, Files: files,
+				List: []eval.FileRun{{ID: "g5m-doc1", FileB: 1}, {ID: "g15-doc1", Model: 1, FileB: 1}}},
+			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{}, ConcurrencySource: "file"},
+			limits:   limits,
+		},
+		"file-runs-long.yaml": {
+			runs: eval.Runs{Models: models, Files: files,
+				List: []eval.FileRun{{ID: "run1", FileB: 1}, {ID: "run2", Model: 1, FileB: 1}}},
+			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{"": 2 * time.Hour}, ConcurrencySource: "file",
+				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.<run_id>.fpf.response.md"}},
+			limits:   long,
+			warnings: 1, // of openaidp, which no run asks
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := load(t, of(t, name), Options{})
+			wantEvaluation := &eval.Evaluation{
+				PlanVersion: eval.PlanVersion, Name: "eval", Items: []eval.Item{{}}, Documents: []eval.Document{}, Runs: &want.runs,
+				JSON: eval.JSONFalse, Grounding: eval.Required, Reasoning: eval.Required,
+			}
+			if diff := cmp.Diff(wantEvaluation, s.Evaluation); diff != "" {
+				t.Errorf("evaluation (-want +got):\n%s", diff)
+			}
+			limits := map[string]int64{}
+			for _, l := range s.Settings.Limits {
+				id := l.ID()
+				if l.Evaluation != "" {
+					id = "evaluation"
+				}
+				limits[id] = l.Max
+			}
+			if diff := cmp.Diff(want.limits, limits); diff != "" {
+				t.Errorf("limits (-want +got):\n%s", diff)
+			}
+			got := s.Settings
+			want.settings.Priority, got.Limits, got.Prices, got.PricesAsOf = 1, nil, nil, ""
+			if diff := cmp.Diff(want.settings, got); diff != "" {
+				t.Errorf("settings (-want +got):\n%s", diff)
+			}
+			if len(s.Warnings) != want.warnings {
+				t.Errorf("warnings: got\n%v\nwant %d", Problems(s.Warnings), want.warnings)
+			}
+			wantTexts := map[string]string{eval.TextHash("Sum it up."): "Sum it up.", eval.TextHash("It rained."): "It rained."}
+			if diff := cmp.Diff(wantTexts, s.Texts); diff != "" {
+				t.Errorf("texts (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Models and files stand once, whatever the number of runs and the way in which a
+// path is written; runs without an id are called after their place.
+func TestListOfRuns(t *testing.T) {
+	t.Parallel()
+	s := load(t, with(pairOfFiles, "sub/c.md", "It snowed.", "eval.yaml", `
+provider: gemini
+model: gemini-2.5-flash
+runs:
+  - {file_a: a.md, file_b: b.md}
+  - {id: "17", model: gemini-2.5-pro, file_a: ./a.md, file_b: sub/../b.md}
+  - {provider: openai, model: "gpt-5:x", file_a: a.md, file_b: sub/c.md, overrides: {reasoning_effort: low, seed: 1}}
+  - {id: last, file_a: b.md, file_b: b.md, overrides: {}, out: "out/<run_id>.md"}
+`), Options{})
+	want := &eval.Runs{
+		Models: []eval.Judge{
+			{Name: "google:gemini-2.5-flash", Provider: "google", Model: "gemini-2.5-flash"},
+			{Name: "google:gemini-2.5-pro", Provider: "google", Model: "gemini-2.5-pro"},
+			{Name: `openai:gpt-5:x {"reasoning_effort":"low","seed":1}`, Provider: "openai", Model: "gpt-5:x",
+				Overrides: map[string]any{"reasoning_effort": "low", "seed": 1.0}},
+		},
+		Files: []eval.Document{
+			{ID: "a.md", Candidate: "a.md", Hash: eval.TextHash("Sum it up."), Bytes: 10},
+			{ID: "b.md", Candidate: "b.md", Hash: eval.TextHash("It rained."), Bytes: 10},
+			{ID: "sub/c.md", Candidate: "sub/c.md", Hash: eval.TextHash("It snowed."), Bytes: 10},
+		},
+		List: []eval.FileRun{
+			{ID: "run1", FileB: 1}, {ID: "17", Model: 1, FileB: 1}, {ID: "run3", Model: 2, FileB: 2}, {ID: "last", FileA: 1, FileB: 1},
+		},
+	}
+	if diff := cmp.Diff(want, s.Evaluation.Runs); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff(map[string]string{"last": "out/<run_id>.md"}, s.Settings.Outs); diff != "" {
+		t.Errorf("outs (-want +got):\n%s", diff)
+	}
+}
+
+// Where a run's answer is written is no part of what is asked.
+func TestOutIsNoIdentity(t *testing.T) {
+	t.Parallel()
+	const run = "provider: simulator\nmodel: careful\ntest: {file_a: a.md, file_b: b.md"
+	plain := load(t, with(pairOfFiles, "eval.yaml", run+"}\n"), Options{})
+	out := load(t, with(pairOfFiles, "eval.yaml", run+", out: x.md}\nbudget: {usd: 1}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n"), Options{})
+	if a, b := plain.Evaluation.ID(), out.Evaluation.ID(); a != b {
+		t.Errorf("ids differ: %s and %s", a, b)
+	}
+}
+
+func TestRunsBesideJudgedKinds(t *testing.T) {
+	t.Parallel()
+	const runs = "runs: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"
+	for name, test := range map[string]struct {
+		more         string
+		judges, runs bool // must show evidence
+		json         eval.JSONMode
+	}{
+		"nothing said": {"", false, true, eval.JSONAuto},
+		"off":          {"grounding: off\nreasoning: off\n", false, false, eval.JSONAuto},
+		"required":     {"grounding: required\nreasoning: required\njson: true\n", true, true, eval.JSONTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := load(t, with(pairOfFiles, "docs/a.md", "A", "docs/b.md", "B", "eval.yaml", minimal+runs+test.more), Options{}).Evaluation
+			for kind, want := range map[eval.Kind]bool{eval.KindPairwise: test.judges, eval.KindRuns: test.runs} {
+				if e.Grounded(kind) != want || e.Reasoned(kind) != want {
+					t.Errorf("%s must show evidence: got %t and %t, want %t", kind, e.Grounded(kind), e.Reasoned(kind), want)
+				}
+			}
+			if e.JSON != test.json || len(e.Documents) != 2 || len(e.Runs.List) != 1 {
+				t.Errorf("got json %s, %d documents, %d runs; want %s, 2, 1", e.JSON, len(e.Documents), len(e.Runs.List), test.json)
+			}
+		})
+	}
+}
+
+func TestJSONOfRuns(t *testing.T) {
+	t.Parallel()
+	const runs = "runs: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"
+	for _, test := range []struct {
+		file string
+		flag eval.JSONMode
+		want eval.JSONMode
+	}{
+		{"", "", eval.JSONFalse}, {"json: auto\n", "", eval.JSONAuto}, {"", eval.JSONTrue, eval.JSONTrue}, {"json: true\n", eval.JSONFalse, eval.JSONFalse},
+	} {
+		e := load(t, with(pairOfFiles, "eval.yaml", runs+test.file), Options{JSON: test.flag}).Evaluation
+		if e.JSON != test.want {
+			t.Errorf("%q and --json-mode %q: got %s, want %s", test.file, test.flag, e.JSON, test.want)
+		}
+	}
+}
+
+func TestEnabled(t *testing.T) {
+	t.Parallel()
+	const runs = "runs: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"
+	for _, test := range []struct {
+		file   string
+		batch  bool
+		want   int64
+		source string
+	}{
+		{"concurrency: {enabled: false, max_concurrency: 7}\n", false, 1, "file"},
+		{"concurrency: {enabled: false, max_concurrency: 7}\n", true, 7, "file"},
+		{"concurrency: {enabled: false}\n", true, DefaultConcurrency, "default"},
+		{"concurrency: {enabled: true, max_concurrency: 7}\n", false, 7, "file"},
+		{"llm_api: {max_concurrent_llm_calls: 9}\n", false, 9, "file"},
+		{"llm_api: {max_concurrent_llm_calls: 9}\nconcurrency: {enabled: false}\n", false, 1, "file"},
+	} {
+		s := load(t, with(pairOfFiles, "eval.yaml", runs+test.file), Options{Batch: test.batch})
+		if len(s.Settings.Limits) != 1 || s.Settings.Limits[0].Max != test.want || s.Settings.ConcurrencySource != test.source {
+			t.Errorf("%q, --batch %t: got %v (%s), want %d (%s)", test.file, test.batch, s.Settings.Limits, s.Settings.ConcurrencySource, test.want, test.source)
+		}
+	}
+	fleet := folder(t, map[string]string{"fleet.yaml": "concurrency: {enabled: false, max_concurrency: 7}\n"})
+	f, err := LoadFleet(filepath.Join(fleet, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 1}}
+	if diff := cmp.Diff(want, f.Limits); diff != "" {
+		t.Errorf("limits of a fleet that is not enabled (-want +got):\n%s", diff)
+	}
+}
+
+func TestOlderNames(t *testing.T) {
+	t.Parallel()
+	const runs = "runs: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"
+	s := load(t, with(pairOfFiles, "eval.yaml", runs+`
+enforce_web_search: false
+llm_api: {max_concurrent_llm_calls: 3, timeout_seconds: 90}
+retries: {attempts: 7, base_delay_seconds: 1.5, jitter: 0.25}
+`), Options{})
+	if e := s.Evaluation; e.Grounding != eval.Off || e.Reasoning != eval.Required {
+		t.Errorf("got grounding %q and reasoning %q, want off and required", e.Grounding, e.Reasoning)
+	}
+	wantRetry := record.Retry{MaxAttempts: 7, InitialDelay: 1500 * time.Millisecond, MaxDelay: time.Minute, Jitter: 250 * time.Millisecond}
+	if diff := cmp.Diff(wantRetry, s.Settings.Retry); diff != "" {
+		t.Errorf("retry (-want +got):\n%s", diff)
+	}
+	if got := s.Settings.Timeouts; got[""] != 90*time.Second {
+		t.Errorf("timeouts: got %v, want 90s", got)
+	}
+	for word, full := range map[string]bool{"true": true, "full": true, "false": false, "none": false} {
+		retry := load(t, with(pairOfFiles, "eval.yaml", runs+"enforce_web_search: true\nretries: {jitter: "+word+"}\n"), Options{}).Settings.Retry
+		if retry.FullJitter != full || retry.Jitter != 0 {
+			t.Errorf("jitter: %s: got %+v, want full %t and nothing else", word, retry, full)
+		}
+	}
+}
+
+// listedFrom loads a list of runs that stands outside of an evaluation file, whose
+// text may be empty for none. Files are below the folder that is returned.
+func listedFrom(t *testing.T, text string, files map[string]string, o Options) (*Submission, string, error) {
+	t.Helper()
+	dir := folder(t, files)
+	in := func(path *string) {
+		if *path != "" {
+			*path = filepath.Join(dir, *path)
+		}
+	}
+	for _, path := range []*string{&o.Listed.File, &o.Listed.FileA, &o.Listed.FileB, &o.Listed.Out} {
+		in(path)
+	}
+	if text == "" {
+		s, err := LoadRuns(o)
+		return s, dir, err
+	}
+	path := filepath.Join(dir, "eval.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := LoadEvaluation(path, o)
+	return s, dir, err
+}
+
+func TestRunsListedByFlags(t *testing.T) {
+	t.Parallel()
+	fleetDir := folder(t, map[string]string{"fleet.yaml": "provider: google\nmodel: gemini-2.5-pro\n"})
+	fleet, err := LoadFleet(filepath.Join(fleetDir, "fleet.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	absolute := filepath.ToSlash(folder(t, pairOfFiles))
+	json := `[{"id": "r1", "provider": "openai", "model": "gpt-5-mini", "file_a": "` + absolute + `/a.md", "file_b": "` + absolute + `/b.md", "overrides": {"seed": 3}},` +
+		"\n\t{\"id\": \"r\\u00e92\", \"file_a\": \"" + absolute + "\\/b.md\", \"file_b\": \"" + absolute + "/b.md\"}\n]\n"
+	pair := Listed{FileA: "a.md", FileB: "b.md"}
+	for name, test := range map[string]struct {
+		text  string
+		files map[string]string
+		o     Options
+		name  string
+		want  []string // "id target file_a file_b"
+	}{
+		"a pair":                      {"", pairOfFiles, Options{Listed: pair, Provider: "openai", Model: "gpt-5"}, "b", []string{"run1 openai:gpt-5 a.md b.md"}},
+		"a pair, by the fleet's file": {"", pairOfFiles, Options{Listed: pair, Fleet: fleet}, "b", []string{"run1 google:gemini-2.5-pro a.md b.md"}},
+		"a pair, by the evaluation file": {"provider: openai\nmodel: gpt-5\n", pairOfFiles, Options{Listed: pair, Fleet: fleet}, "eval",
+			[]string{"run1 openai:gpt-5 a.md b.md"}},
+		"a pair for the file's own": {"provider: openai\nmodel: gpt-5\ntest: {file_a: b.md, file_b: b.md, out: x}\n", pairOfFiles,
+			Options{Listed: pair, Model: "gpt-5-nano"}, "eval", []string{"run1 openai:gpt-5-nano a.md b.md"}},
+		"a file": {"", with(pairOfFiles, "runs.yaml", "runs: [{file_a: a.md, file_b: b.md}]\n"), Options{Listed: Listed{File: "runs.yaml"}, Fleet: fleet}, "runs",
+			[]string{"run1 google:gemini-2.5-pro a.md b.md"}},
+		"a file that is a list": {"", with(pairOfFiles, "runs.yaml", "- {id: x, file_a: a.md, file_b: b.md}\n"), Options{Listed: Listed{File: "runs.yaml"}, Fleet: fleet}, "runs",
+			[]string{"x google:gemini-2.5-pro a.md b.md"}},
+		"a file beside another": {"name: n\nprovider: openai\nmodel: gpt-5\nconcurrency: {enabled: false}\n",
+			with(pairOfFiles, "runs.yaml", "model: gpt-5-mini\nruns:\n- {file_a: a.md, file_b: b.md}\n- {file_a: b.md, file_b: a.md}\n"),
+			Options{Listed: Listed{File: "runs.yaml"}}, "n", []string{"run1 openai:gpt-5-mini a.md b.md", "run2 openai:gpt-5-mini b.md a.md"}},
+		"standard input": {"", pairOfFiles, Options{Listed: Listed{JSON: strings.NewReader(json)}, Fleet: fleet}, "runs",
+			[]string{"r1 openai:gpt-5-mini " + absolute + "/a.md " + absolute + "/b.md", "ré2 google:gemini-2.5-pro " + absolute + "/b.md " + absolute + "/b.md"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, dir, err := listedFrom(t, test.text, test.files, test.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := s.Evaluation
+			var got []string
+			for _, run := range e.Runs.List {
+				line := strings.Join([]string{run.ID, e.Runs.Models[run.Model].Target(), e.Runs.Files[run.FileA].ID, e.Runs.Files[run.FileB].ID}, " ")
+				got = append(got, strings.ReplaceAll(line, filepath.ToSlash(dir)+"/", ""))
+			}
+			if diff := cmp.Diff(test.want, got); diff != "" {
+				t.Errorf("runs (-want +got):\n%s", diff)
+			}
+			if e.Name != test.name || len(s.Settings.Outs) > 0 || s.Out != "" {
+				t.Errorf("name %q, outs %v and %q; want name %q and none", e.Name, s.Settings.Outs, s.Out, test.name)
+			}
+		})
+	}
+}
+
+func TestOutOfAPair(t *testing.T) {
+	t.Parallel()
+	o := Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "../x/<model_name>.md"}, Provider: "openrouter", Model: "meta/llama:3"}
+	s, dir, err := listedFrom(t, "", pairOfFiles, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(filepath.Dir(dir), "x", "meta_llama_3.md"); s.Out != want || len(s.Settings.Outs) > 0 {
+		t.Errorf("got %q and outs %v, want %q and none", s.Out, s.Settings.Outs, want)
+	}
+}
+
+func TestProblemsOfRuns(t *testing.T) {
+	t.Parallel()
+	const asks = "provider: simulator\nmodel: careful\n"
+	const files = "file_a: a.md, file_b: b.md"
+	for _, c := range []struct{ name, text, want string }{
+		{"none", asks + "runs: []\n",
+			"eval.yaml:3:7: runs: no runs are listed; for example [{provider: openai, model: gpt-5-mini, file_a: instructions.md, file_b: input.md}]"},
+		{"no list", asks + "runs: all\n", `eval.yaml:3:7: runs: "all" stands here; want a list`},
+		{"no run", asks + "runs: [a.md]\n",
+			`eval.yaml:3:8: runs[0]: "a.md" stands here; want a run, for example {model: gpt-5-mini, file_a: instructions.md, file_b: input.md}`},
+		{"both forms", asks + "runs: [{" + files + "}]\ntest: {" + files + "}\n",
+			"eval.yaml:4:1: test: a list of runs stands in line 3, and a single one here; leave one of them out"},
+		{"unknown key", asks + "runs: [{" + files + ", overides: {}}]\n", "eval.yaml:3:37: runs[0].overides: unknown key; did you mean overrides?"},
+		{"unknown key of a single run", asks + "test: {" + files + ", fileb: x}\n", "eval.yaml:3:36: test.fileb: unknown key; did you mean file_b?"},
+		{"unknown key of all", asks + "runs: [{" + files + "}]\nprovder: x\n", "eval.yaml:4:1: provder: unknown key; did you mean provider?"},
+		{"id twice", asks + "runs:\n- {id: run2, " + files + "}\n- {" + files + "}\n",
+			"eval.yaml:5:3: runs[1]: a second run with the id run2, the first is in DIR/eval.yaml:4; give each run an id of its own; one without id is called after its place in the list"},
+		{"id that does not show", asks + "runs: [{id: \"a\\nb\", " + files + "}]\n",
+			`eval.yaml:3:13: runs[0].id: "a\nb" cannot be a run's id; use at most 512 printable characters`},
+		{"nobody asked", "runs: [{" + files + "}]\n", "eval.yaml:1:8: runs[0]: the run has no provider; add provider, to the run or to the file for all its runs"},
+		{"no model", "runs: [{provider: openai, " + files + "}]\n", "eval.yaml:1:8: runs[0]: the run has no model; add model, to the run or to the file for all its runs"},
+		{"a model of another provider", asks + "runs: [{provider: openai, " + files + "}]\n",
+			"eval.yaml:3:8: runs[0]: the run has no model; add model, to the run or to the file for all its runs"},
+		{"unknown provider", "runs: [{provider: simulatr, model: careful, " + files + "}]\n", "eval.yaml:1:36: runs[0].model: no provider is called simulatr; did you mean simulator?"},
+		{"no search", "runs: [{provider: ollama, model: llama3, " + files + "}]\n",
+			"eval.yaml:1:34: runs[0].model: no web search of ollama:llama3 is known; set grounding: off, ask another, or name its search under providers.ollama.models"},
+		{"no reasoning", "runs: [{provider: openai, model: gpt-4.1, " + files + "}]\n",
+			"eval.yaml:1:34: runs[0].model: openai:gpt-4.1 does not reason; set reasoning: off, or ask another"},
+		{"no files", asks + "runs: [{}]\n", "eval.yaml:3:8: runs[0]: the run has no file_a; add file_a, the file of the instructions\n" +
+			"eval.yaml:3:8: runs[0]: the run has no file_b; add file_b, the file of the input"},
+		{"missing files, each once", asks + "runs:\n- {file_a: x.md, file_b: b.md}\n- {file_a: x.md, file_b: sub}\n",
+			"eval.yaml:4:12: runs[0].file_a: DIR/x.md: no such file\neval.yaml:5:26: runs[1].file_b: DIR/sub: this is a folder, not a file"},
+		{"nothing to ask", asks + "runs: [{file_a: empty.md, file_b: empty.md}]\n",
+			"eval.yaml:3:8: runs[0]: both files are empty: there is nothing to ask; put instructions into file_a, and what they are about into file_b"},
+		{"override set by evalfleet", asks + "runs: [{" + files + ", overrides: {stream: true}}]\n",
+			"eval.yaml:3:49: runs[0].overrides.stream: evalfleet sets stream itself; leave it out"},
+		{"runs and documents, nothing asked", asks + "runs: [{" + files + "}]\ndocuments: [a.md]\njudges: [simulator:careful]\n",
+			"eval.yaml: nothing is asked about the documents; add single or pairwise"},
+		{"an older name beside its successor", asks + "runs: [{" + files + "}]\nenforce_web_search: true\ngrounding: off\nretries: {attempts: 2}\nretry: {max_attempts: 3}\n" +
+			"llm_api: {max_concurrent_llm_calls: 2, timeout_seconds: 5}\nconcurrency: {max_concurrency: 3, timeout_seconds: 6}\n",
+			"eval.yaml:4:1: enforce_web_search: grounding says the same in line 5; leave one of them out\n" +
+				"eval.yaml:6:1: retries: retry says the same in line 7; leave one of them out\n" +
+				"eval.yaml:8:11: llm_api.max_concurrent_llm_calls: concurrency.max_concurrency says the same in line 9; leave one of them out\n" +
+				"eval.yaml:8:40: llm_api.timeout_seconds: concurrency.timeout_seconds says the same in line 9; leave one of them out"},
+		{"older names, misspelt", asks + "runs: [{" + files + "}]\nenforce_web_search: 1\nretries: {attempt: 2}\nllm_api: {timeout: 5}\n",
+			"eval.yaml:4:21: enforce_web_search: \"1\" stands here; want true or false\n" +
+				"eval.yaml:5:11: retries.attempt: unknown key; did you mean attempts?\n" +
+				"eval.yaml:6:11: llm_api.timeout: unknown key; known: max_concurrent_llm_calls, timeout_seconds"},
+		{"a price is missing", asks + "runs: [{" + files + "}]\nbudget: {usd: 1}\n",
+			`eval.yaml:2:8: model: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
+
+		{"out of the folder", asks + "runs: [{" + files + ", out: ../x.md}]\n",
+			"eval.yaml:3:42: runs[0].out: ../x.md leads out of the working folder; want a path below it; --out of a single pair may be anywhere"},
+		{"out of the folder and back", asks + "runs: [{" + files + ", out: x/../../y/x.md}]\n", "eval.yaml:3:42: runs[0].out: x/../../y/x.md leads out of the working folder; "},
+		{"out at an absolute path", asks + "runs: [{" + files + ", out: /tmp/x.md}]\n", "eval.yaml:3:42: runs[0].out: /tmp/x.md leads out of the working folder; "},
+		{"out is a folder", asks + "runs: [{" + files + ", out: x/}, {" + files + ", out: .}]\n",
+			"eval.yaml:3:42: runs[0].out: x/ is a folder; name a file in it: x/<run_id>.md\neval.yaml:3:81: runs[1].out: . is a folder; "},
+		{"out of a folder that there is", asks + "runs: [{" + files + ", out: testdata}]\n", "eval.yaml:3:42: runs[0].out: testdata is a folder; name a file in it"},
+		{"out below a file", asks + "runs: [{" + files + ", out: outs.go/x}]\n", "eval.yaml:3:42: runs[0].out: outs.go is no folder; choose another path"},
+		{"unknown placeholder", asks + "runs: [{" + files + ", out: \"<file_b_stm>.md\"}]\n",
+			"eval.yaml:3:42: runs[0].out: nothing stands for <file_b_stm>; did you mean <file_b_stem>?"},
+		{"one file of two runs", asks + "runs:\n- {" + files + ", out: \"x/<file_b_stem>.md\"}\n- {" + files + ", out: x/B.MD}\n",
+			"eval.yaml:5:37: runs[1].out: the run would write x/B.MD, as run run1 does; end it with <run_id>, and give runs ids that differ in more than case and signs that no file name holds"},
+		{"ids with one file name", asks + "runs:\n- {id: a/b, " + files + "}\n- {id: A_b, " + files + "}\n", "eval.yaml:5:8: runs[1].id: the run would write b.careful.A_b.fpf.response.md, as run a/b does; "},
+		{"a file below another", asks + "runs:\n- {" + files + ", out: x/y}\n- {" + files + ", out: x/y/z}\n- {" + files + ", out: x}\n",
+			"eval.yaml:5:37: runs[1].out: x/y is no folder: run run1 writes it; choose another path\neval.yaml:6:37: runs[2].out: x is a folder: run run1 writes in it; choose another path"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			all := with(pairOfFiles, "eval.yaml", c.text, "empty.md", "", "sub/x", "")
+			dir := folder(t, all)
+			_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+			expect(t, dir, err, c.want)
+		})
+	}
+}
+
+// expect wants problems that begin as told, line by line.
+func expect(t *testing.T, dir string, err error, want string) {
+	t.Helper()
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("got %T: %v, want Problems", err, err)
+	}
+	got := err.Error()
+	wanted := strings.Split(want, "\n")
+	lines := strings.Split(got, "\n")
+	ok := len(lines) == len(wanted)
+	for i := 0; ok && i < len(lines); i++ {
+		line := strings.TrimPrefix(lines[i], dir+string(filepath.Separator))
+		ok = strings.HasPrefix(strings.ReplaceAll(line, dir+string(filepath.Separator), "DIR/"), wanted[i])
+	}
+	if !ok {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// An answer is never written over what is read.
+func TestOutOverInput(t *testing.T) {
+	t.Chdir(folder(t, with(pairOfFiles, "eval.yaml",
+		"provider: simulator\nmodel: careful\nruns: [{file_a: a.md, file_b: b.md, out: \"<file_b_stem>.md\"}, {file_a: a.md, file_b: b.md, out: eval.yaml}]\n")))
+	_, err := LoadEvaluation("eval.yaml", Options{})
+	expect(t, ".", err, "eval.yaml:3:42: runs[0].out: the answer would be written over b.md; choose another path\n"+
+		"eval.yaml:3:97: runs[1].out: the answer would be written over eval.yaml; choose another path")
+}
+
+func TestProblemsOfRunsListedByFlags(t *testing.T) {
+	t.Parallel()
+	json := func(text string) Listed { return Listed{JSON: strings.NewReader(text)} }
+	const example = `want a JSON array of runs, for example [{"provider": "openai", "model": "gpt-5-mini", "file_a": "a.md", "file_b": "b.md"}]`
+	for _, c := range []struct {
+		name, text string
+		files      map[string]string
+		o          Options
+		want       string
+	}{
+		{"two ways", "", pairOfFiles, Options{Listed: Listed{File: "runs.yaml", FileA: "a.md"}}, "--file-a: --runs-config lists runs too; use one of them"},
+		{"a list in the file too", "runs: []\n", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "eval.yaml:1:1: runs: --file-a lists runs too; leave one of them out"},
+		{"a single run in the file too", "test: {}\n", pairOfFiles, Options{Listed: json("[]")}, "eval.yaml:1:1: test: --runs-stdin lists runs too; leave one of them out"},
+		{"no instructions", "", pairOfFiles, Options{Listed: Listed{FileB: "b.md"}}, "--file-a: it is missing; add --file-a, the file of the instructions"},
+		{"no input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md"}}, "--file-b: it is missing; add --file-b, the file of the input"},
+		{"an answer and no files", "", pairOfFiles, Options{Listed: Listed{Out: "x.md"}}, "--file-a: it is missing; "},
+		{"no such input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "c.md"}, Provider: "simulator", Model: "careful"}, "--file-b: DIR/c.md: no such file"},
+		{"nobody asked", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "--file-a: the run has no provider; add provider, to the run or to the file for all its runs"},
+		{"unknown provider", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}, Provider: "opanai", Model: "x"}, "--model: no provider is called opanai; did you mean openai?"},
+		{"an answer over its input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "b.md"}, Provider: "simulator", Model: "careful"},
+			"--out: the answer would be written over DIR/b.md; choose another path"},
+		{"a model in the file and no runs", minimal + "model: x\n", two, Options{}, "eval.yaml:4:8: model: it is whom listed runs ask, and none are listed; leave it out, or list runs"},
+		{"a model and no runs", minimal, two, Options{Model: "x"}, "--model: it is whom listed runs ask, and none are listed; leave it out, or list runs"},
+		{"no such file", "", pairOfFiles, Options{Listed: Listed{File: "runs.yaml"}}, "runs.yaml: no such file"},
+		{"no list in the file", "name: x\n", with(pairOfFiles, "runs.yaml", "model: x\n"), Options{Listed: Listed{File: "runs.yaml"}},
+			"runs.yaml: no runs are listed; add runs: [{file_a: instructions.md, file_b: input.md}]"},
+		{"settings in the list's file", "name: x\n", with(pairOfFiles, "runs.yaml", "retry: {}\nruns: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"),
+			Options{Listed: Listed{File: "runs.yaml"}}, "runs.yaml:1:1: retry: unknown key; known: model, provider, runs"},
+		{"nothing on standard input", "", nil, Options{Listed: json(" \n")}, "stdin: nothing was written to it; " + example},
+		{"no JSON", "", nil, Options{Listed: json("[\n {\"id\": }]")}, "stdin:2:9: not JSON: invalid character '}' looking for beginning of value; " + example},
+		{"cut JSON", "", nil, Options{Listed: json("[{\"id\": \"a\"}")}, "stdin:1:12: not JSON: unexpected end of JSON input; "},
+		{"an object", "", nil, Options{Listed: json("{\"runs\": []}")}, "stdin: something else stands here; " + example},
+		{"not UTF-8", "", nil, Options{Listed: json("[{\"id\": \"\xff\"}]")}, "stdin: not UTF-8: byte 9 is no part of a character; write it as UTF-8"},
+		{"an empty list", "", nil, Options{Listed: json("[]")}, "stdin:1:1: no runs are listed; "},
+		{"no run", "", nil, Options{Listed: json("[1]")}, `stdin:1:2: [0]: "1" stands here; want a run, `},
+		{"unknown key", "", nil, Options{Listed: json("[{\"id\": \"a\",\n\"file_c\": 1}]")}, "stdin:1:2: [0]: the run has no provider; \nstdin:1:2: [0]: the run has no file_a; \nstdin:1:2: [0]: the run has no file_b; \nstdin:2:1: [0].file_c: unknown key; did you mean file_a?"},
+		{"key twice", "", nil, Options{Listed: json("[{\"id\": \"a\", \"id\": \"b\"}]"), Provider: "simulator", Model: "careful"}, "stdin:1:2: [0]: the run has no file_a; \nstdin:1:2: [0]: the run has no file_b; \nstdin:1:14: [0].id: key given twice, first in line 1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, dir, err := listedFrom(t, c.text, c.files, c.o)
+			expect(t, dir, err, c.want)
+		})
+	}
+}
