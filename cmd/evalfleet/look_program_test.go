@@ -252,57 +252,73 @@ func TestLookIntoFolder(t *testing.T) {
 }
 
 // TestShowIsWhatWasSent: a provider of this test's own notes what it is sent, to
-// compare with the prompt and the turns that are rebuilt.
+// compare with the prompt and the turns that are rebuilt: of a verdict that has to
+// be repaired, and of one in two calls, the second of which is made again and
+// repaired.
 func TestShowIsWhatWasSent(t *testing.T) {
 	t.Parallel()
-	var mu sync.Mutex
-	var sent [][]shownTurn
-	answers := []string{"b.md, I think.", "", `{"winner_doc_id":"b.md"}`, `{"winner_doc_id":"b.md","reason":"It is longer."}`}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var body struct {
-			Messages []shownTurn `json:"messages"`
-		}
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		n := len(sent)
-		sent = append(sent, body.Messages)
-		if n >= len(answers) || answers[n] == "" {
-			http.Error(w, "try again", http.StatusServiceUnavailable)
-			return
-		}
-		_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
-			"message": map[string]string{"role": "assistant", "content": answers[n]}, "finish_reason": "stop",
-		}}})
-	}))
-	t.Cleanup(server.Close)
-	dir := tree(t, map[string]string{
-		"docs/a.md": "Alpha <b>&amp; {{.Question}}\n", "docs/b.md": "Beta.",
-		"one.yaml": fmt.Sprintf(`name: one
+	for name, test := range map[string]struct {
+		first, settings, models string
+	}{
+		"in one call":  {first: "b.md, I think.", models: "{}"},
+		"in two calls": {"b.md wins.\nIt is longer.", "json: true\njsonify: {provider: own, model: writer}\n", "{m: {json: none}, writer: {json: schema}}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var sent [][]shownTurn
+			answers := []string{test.first, "", `{"winner_doc_id":"b.md"}`, `{"winner_doc_id":"b.md","reason":"It is longer."}`}
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				var body struct {
+					Messages []shownTurn `json:"messages"`
+				}
+				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				n := len(sent)
+				sent = append(sent, body.Messages)
+				if n >= len(answers) || answers[n] == "" {
+					http.Error(w, "try again", http.StatusServiceUnavailable)
+					return
+				}
+				_ = json.NewEncoder(w).Encode(map[string]any{"choices": []any{map[string]any{
+					"message": map[string]string{"role": "assistant", "content": answers[n]}, "finish_reason": "stop",
+				}}})
+			}))
+			t.Cleanup(server.Close)
+			dir := tree(t, map[string]string{
+				"docs/a.md": "Alpha <b>&amp; {{.Question}}\n", "docs/b.md": "Beta.",
+				"one.yaml": fmt.Sprintf(`name: one
 documents: [docs/*.md]
 judges: [own:m]
 pairwise: {order: random}
 retry: {initial_delay: 10ms, jitter: 0s}
-providers: {own: {dialect: chat, base_url: %q}}
-`, server.URL),
-	})
-	if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait(time.Minute) != 0 {
-		t.Fatal(p.stderr.String())
-	}
-	run := looked[shownRun](t, dir, "show", "0.0", "out")
-	if len(run.Calls) != len(answers) || len(sent) != len(answers) {
-		t.Fatalf("%d calls shown, %d made, want %d", len(run.Calls), len(sent), len(answers))
-	}
-	for i, call := range run.Calls {
-		got := append(append([]shownTurn{}, run.Prompt...), call.Turns...)
-		if diff := cmp.Diff(sent[i], got); diff != "" {
-			t.Errorf("call %d (-sent +shown):\n%s", i+1, diff)
-		}
-	}
-	if run.Outcome.Winner != "b.md" || run.Outcome.Reason != "It is longer." || run.Outcome.Attempts != 4 {
-		t.Errorf("outcome: %+v", run.Outcome)
+providers: {own: {dialect: chat, base_url: %q, models: %s}}
+%s`, server.URL, test.models, test.settings),
+			})
+			if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait(time.Minute) != 0 {
+				t.Fatal(p.stderr.String())
+			}
+			run := looked[shownRun](t, dir, "show", "0.0", "out")
+			if len(run.Calls) != len(answers) || len(sent) != len(answers) {
+				t.Fatalf("%d calls shown, %d made, want %d", len(run.Calls), len(sent), len(answers))
+			}
+			for i, call := range run.Calls {
+				got := append([]shownTurn{}, run.Prompt...)
+				if call.Alone {
+					got = nil
+				}
+				got = append(got, call.Turns...)
+				if diff := cmp.Diff(sent[i], got); diff != "" {
+					t.Errorf("call %d, %s (-sent +shown):\n%s", i+1, call.Stage, diff)
+				}
+			}
+			if run.Outcome.Winner != "b.md" || run.Outcome.Reason != "It is longer." || run.Outcome.Attempts != 4 || run.Outcome.AnsweredBy != "own:m" {
+				t.Errorf("outcome: %+v", run.Outcome)
+			}
+		})
 	}
 }
 

@@ -217,7 +217,11 @@ func TestShowText(t *testing.T) {
 				ID: "1.17.0-w7k2p9qa-3", Stage: "repair", Model: "openai:gpt-5-mini", Attempt: 3, Asked: at, Started: at.Add(20 * time.Millisecond),
 				Ended: at.Add(time.Second), Status: 200, Finish: "stop", Text: `{"winner_doc_id":"a.md"}`,
 				Usage: providers.Usage{Reported: true, Input: 950, Output: 40, CostUSD: ptr(0.00125)},
-			}, Turns: []shownTurn{{"assistant", "I like a.md."}, {"user", "That answer cannot be used."}}},
+			}, Turns: []shownTurn{{"assistant", "I like a.md."}, {"user", "That answer cannot be used."}}, Insisted: "\n\nYou must search."},
+			{Call: record.Call{
+				ID: "1.17.0-w7k2p9qa-4", Stage: "json", Model: "openai:gpt-4.1-mini", Attempt: 4, Asked: at, Started: at, Ended: at,
+				Status: 500, Class: providers.Transient, Error: "broken",
+			}, Turns: []shownTurn{{"user", "Write down what it says."}}, Alone: true},
 		},
 	}
 	waiting := &shownRun{

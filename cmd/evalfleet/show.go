@@ -137,11 +137,13 @@ type shownTurn struct {
 	Content string `json:"content"`
 }
 
-// shownCall is a call, with the turns that it was sent behind the prompt.
+// shownCall is a call, with what it was sent besides the run's prompt.
 type shownCall struct {
 	record.Call
-	Bound string      `json:"bound_by_words,omitempty"`
-	Turns []shownTurn `json:"further_turns,omitempty"` // of a repair
+	Bound    string      `json:"bound_by_words,omitempty"`
+	Turns    []shownTurn `json:"further_turns,omitempty"` // behind the prompt
+	Alone    bool        `json:"turns_alone,omitempty"`   // those turns are all that was sent
+	Insisted string      `json:"insisted,omitempty"`      // at the end of the last turn
 }
 
 // show gathers what Redis and the sink know of a run.

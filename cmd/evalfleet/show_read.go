@@ -155,23 +155,11 @@ func (f *runSource) recorded(ctx context.Context, run *shownRun) error {
 	return nil
 }
 
-// addCalls shows each call with the limit that it waited for in words and, of a
-// repair, the turns that were sent behind the prompt: the answer before, and what
-// was wrong with it.
+// addCalls shows each call with the limit that it waited for in words.
 func (f *runSource) addCalls(run *shownRun, calls []record.Call) {
 	bounds := boundWords(f.settings)
-	answer := ""
 	for _, call := range calls {
-		shown := shownCall{Call: call, Bound: bounds[call.BoundBy]}
-		if call.Stage == "repair" && run.Kind != eval.KindRuns { // a listed run is asked the same again
-			for _, m := range prompt.Repair(answer, f.problem(run.Kind, answer)) {
-				shown.Turns = append(shown.Turns, shownTurn{m.Role, m.Content})
-			}
-		}
-		if call.Class == "" {
-			answer = call.Text
-		}
-		run.Calls = append(run.Calls, shown)
+		run.Calls = append(run.Calls, shownCall{Call: call, Bound: bounds[call.BoundBy]})
 	}
 }
 
@@ -282,8 +270,6 @@ func (f *runSource) prompt(ctx context.Context, run *shownRun) error {
 	if err != nil {
 		return nil //nolint:nilerr // the run's own outcome says so
 	}
-	for _, m := range built.Messages {
-		run.Prompt = append(run.Prompt, shownTurn{m.Role, m.Content})
-	}
+	f.sent(run, built)
 	return nil
 }

@@ -185,10 +185,7 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
 	}
 	writeEvidence(out, c.Call)
-	if len(c.Turns) > 0 {
-		out.WriteString("  sent behind the prompt:\n")
-		writeTurns(out, c.Turns)
-	}
+	writeSent(out, c)
 	if c.Text != "" {
 		out.WriteString("  answer:\n")
 		writeText(out, c.Text)

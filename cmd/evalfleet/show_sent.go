@@ -1,0 +1,70 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// sent shows the prompt as it was sent, and what each call was sent besides it or
+// instead: a repair the answer before and what was wrong with it, the second of two
+// calls the answer of the first, one after an answer without evidence firmer words.
+func (f *runSource) sent(run *shownRun, built prompt.Prompt) {
+	run.Prompt = turnsOf(built.Messages)
+	var answer, prose string
+	var lacked bool
+	for i := range run.Calls {
+		call := &run.Calls[i]
+		if i > 0 && call.Generation != run.Calls[i-1].Generation {
+			answer, prose, lacked = "", "", false
+		}
+		if call.Stage == "grounded" {
+			run.Prompt = turnsOf(built.Prose())
+		}
+		call.Alone = call.Stage == "json" || call.Stage == "repair" && prose != ""
+		if call.Alone {
+			call.Turns = turnsOf(built.Jsonify(prose))
+		}
+		if call.Stage == "repair" && run.Kind != eval.KindRuns { // a listed run is asked the same again
+			call.Turns = append(call.Turns, turnsOf(prompt.Repair(answer, f.problem(run.Kind, answer)))...)
+		}
+		if lacked && !call.Alone {
+			call.Insisted = prompt.Insist("", run.Grounded, run.Reasoned)
+		}
+		switch call.Class {
+		case providers.Ungrounded, providers.Unreasoned:
+			lacked = true
+		case "":
+			answer = call.Text
+			if call.Stage == "grounded" {
+				prose = call.Text
+			}
+		}
+	}
+}
+
+func turnsOf(messages []prompt.Message) []shownTurn {
+	turns := make([]shownTurn, len(messages))
+	for i, m := range messages {
+		turns[i] = shownTurn{m.Role, m.Content}
+	}
+	return turns
+}
+
+// writeSent writes what a call was sent besides the run's prompt.
+func writeSent(out *strings.Builder, c shownCall) {
+	if len(c.Turns) > 0 {
+		where := "behind"
+		if c.Alone {
+			where = "instead of"
+		}
+		out.WriteString("  sent " + where + " the prompt:\n")
+		writeTurns(out, c.Turns)
+	}
+	if c.Insisted != "" {
+		out.WriteString("  added to the last turn:\n")
+		writeText(out, strings.TrimSpace(c.Insisted))
+	}
+}
