@@ -30,10 +30,12 @@ type draft struct {
 	judgesAt  []place
 	modelsAt  []place // of asked.Runs.Models
 	jsonifyAt place
-	own       concurrency
-	asks      asks   // whom listed runs ask that name nobody
-	out       string // as Submission.Out
-	jsonSaid  bool
+	// fallbackAt is where the models of settings.Fallback stand.
+	fallbackAt []place
+	own        concurrency
+	asks       asks   // whom listed runs ask that name nobody
+	out        string // as Submission.Out
+	jsonSaid   bool
 
 	prices map[string]providers.Price
 	budget money
@@ -136,7 +138,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"cache":       y.laterUnless("false"),
 		"panel":       y.later,
 		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
-		"fallback":    y.later,
+		"fallback":    func(v value) { s.fallback(y, v) },
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
 		"votes":       y.later,
@@ -203,6 +205,7 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
 	s.checkModels()
+	s.checkFallback()
 	switch mode := s.options.JSON; mode {
 	case "":
 		if !s.jsonSaid {
@@ -339,7 +342,7 @@ func (s *draft) allCapped() bool {
 			capped[l.Scope] = true
 		}
 	}
-	for _, judge := range s.asked.Everyone() {
+	for _, judge := range s.settings.Everyone(&s.asked) {
 		if !capped[ratelimit.Scope{Provider: judge.Provider}] {
 			return false
 		}
@@ -351,7 +354,7 @@ func (s *draft) allCapped() bool {
 // misspelt model would otherwise be called without its limit.
 func (s *draft) unusedScopes() {
 	models := map[string][]string{}
-	for _, judge := range s.asked.Everyone() {
+	for _, judge := range s.settings.Everyone(&s.asked) {
 		models[judge.Provider] = append(models[judge.Provider], judge.Model)
 	}
 	for _, scope := range s.own.scopes {

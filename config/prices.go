@@ -138,7 +138,7 @@ func (s *draft) priceEveryone() {
 	prices := map[string]providers.Price{}
 	var unbounded []string
 	places := slices.Concat(s.judgesAt, s.modelsAt)
-	for i, asked := range s.asked.Everyone() {
+	for i, asked := range s.settings.Everyone(&s.asked) {
 		target := asked.Target()
 		p, known, listed := s.price(asked.Provider, asked.Model)
 		switch {

@@ -60,9 +60,9 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\nfallback: {}\ncache: true\nvotes: v.csv\n", nil,
-			later("4:1: panel", "5:1: fallback") + "\n" +
-				"eval.yaml:6:1: cache: not available in this version; leave it out, or say false\n" + later("7:1: votes")},
+		{"later keys", minimal + "panel: {}\ncache: true\nvotes: v.csv\n", nil,
+			later("4:1: panel") + "\n" +
+				"eval.yaml:5:1: cache: not available in this version; leave it out, or say false\n" + later("6:1: votes")},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
@@ -106,6 +106,17 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:61: concurrency.groups.g.day_resets: \"Local\" is no time zone; want an IANA name, for example \"UTC\" or \"America/Los_Angeles\""},
 		{"jitter of days", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 2, jitter: 48h}}}\n", nil,
 			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: limit provider/simulator/requests/1m0s: jitter 48h0m0s is not between 0 and 1h"},
+		{"fallback", minimal + "fallback: {preset: bold, max_wait_seconds: 0,\n  max_retries: -1, backoff_base: 0.5, on_error: never}\n", nil,
+			"eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]\n" +
+				"eval.yaml:4:20: fallback.preset: \"bold\" stands here; want balanced, conservative, aggressive\n" +
+				"eval.yaml:4:44: fallback.max_wait_seconds: \"0\" stands here; want a number of seconds above 0\n" +
+				"eval.yaml:5:16: fallback.max_retries: \"-1\" stands here; want a whole number from 0 to 1000\n" +
+				"eval.yaml:5:34: fallback.backoff_base: \"0.5\" stands here; want a number from 1 to 100\n" +
+				"eval.yaml:5:49: fallback.on_error: \"never\" stands here; want immediate, after_retries"},
+		{"fallback to nobody", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
+			"eval.yaml:4:21: fallback.models[0]: \"gpt\" names no model; write provider:model, for example simulator:careful\n" +
+				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once\n" +
+				"eval.yaml:4:66: fallback.models[3]: no provider is called opnai; did you mean openai?"},
 		{"retry in two languages", minimal + "retry: {max_retries: 5,\n  max_attempts: 5, max_delay_ms: 1s, jitter: half}\n", nil,
 			"eval.yaml:5:3: retry.max_attempts: the same is set in line 4; leave one of them out\n" +
 				"eval.yaml:5:34: retry.max_delay_ms: \"1s\" stands here; want a whole number, at least 0\n" +

@@ -19,7 +19,7 @@ func (r *run) ask(ctx context.Context) error {
 	q, err := r.question(ctx)
 	var outcome record.Run
 	if err == nil {
-		outcome, err = r.askOne(ctx, r.judge, q)
+		outcome, err = r.askAny(ctx, q)
 	}
 	var over *gaveUp
 	switch {

@@ -90,18 +90,19 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)
-	longest := inPlace
+	longest, consent := inPlace, r.consent()
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
-			MaxWait: longest, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
+			MaxWait: longest, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
 			Input: input, Output: output, Cost: cost,
 		})
 		if err == nil {
 			r.budget.admitted(r.queue, lease.BoundBy() != "")
 			call.BoundBy = lease.BoundBy()
 			if err = lease.Check(); err == nil && r.halted.Err() == nil {
+				r.progress.Fallen.Admitted()
 				return lease, nil
 			}
 			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
@@ -112,11 +113,20 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 			}
 		}
 		var refusal *ratelimit.Refusal
+		if errors.As(err, &refusal) && (refusal.Declined || refusal.Cooldown && consent != nil && !consent(refusal.Wait, true)) {
+			r.slots.Release(1)
+			return nil, r.declined(refusal)
+		}
 		// All runs of a queue keep the same limits: another would wait as long.
 		// Only a cooldown may be of one model among several.
-		if errors.As(err, &refusal) && !refusal.Cooldown && !refusal.Exhausted {
+		if refusal != nil && !refusal.Cooldown && !refusal.Exhausted {
 			longest = 0
-			continue
+			if consent == nil {
+				continue
+			}
+			if err = r.save(); err == nil { // a crash must not begin the wait anew
+				continue
+			}
 		}
 		r.slots.Release(1)
 		if refusal != nil && refusal.Exhausted {
@@ -223,7 +233,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 	switch errors.As(err, &failed); {
 	case errors.Is(err, ratelimit.ErrLost): // ended with its lease, not by the provider
 	case failed != nil && r.stopsAll(s, failed): // it says nothing of the run
-	case failed != nil && tooMany(failed) && r.progress.Cooled < maxCooled:
+	case failed != nil && tooMany(failed) && (r.inChain() || r.progress.Cooled < maxCooled):
 		r.progress.Cooled++
 	default:
 		r.progress.Attempts++

@@ -24,19 +24,20 @@ const (
 
 // Event is one line of the event log.
 type Event struct {
-	Time       time.Time       `json:"time"`
-	Event      string          `json:"event"`
-	Evaluation eval.ID         `json:"evaluation"`
-	RunID      string          `json:"run_id"` // record.Task.Shown
-	Provider   string          `json:"provider"`
-	Model      string          `json:"model"`
-	Worker     string          `json:"worker,omitempty"` // none where a submission has queued the run
-	Attempt    int             `json:"attempt,omitempty"`
-	StatusCode *int            `json:"status_code,omitempty"` // 0 without a response
-	DelayS     float64         `json:"delay_s,omitempty"`
-	TimeoutS   float64         `json:"timeout_s,omitempty"`
-	ElapsedS   float64         `json:"elapsed_s,omitempty"`
-	Class      providers.Class `json:"class,omitempty"`
+	Time         time.Time       `json:"time"`
+	Event        string          `json:"event"`
+	Evaluation   eval.ID         `json:"evaluation"`
+	RunID        string          `json:"run_id"` // record.Task.Shown
+	Provider     string          `json:"provider"`
+	Model        string          `json:"model"`
+	Worker       string          `json:"worker,omitempty"` // none where a submission has queued the run
+	Attempt      int             `json:"attempt,omitempty"`
+	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
+	DelayS       float64         `json:"delay_s,omitempty"`
+	TimeoutS     float64         `json:"timeout_s,omitempty"`
+	ElapsedS     float64         `json:"elapsed_s,omitempty"`
+	Class        providers.Class `json:"class,omitempty"`
+	*record.Fell                 // of a fallback
 }
 
 // Queued is the event of a run that was put into its queue.

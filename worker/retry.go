@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
@@ -29,7 +30,8 @@ func (s step) event(name string) Event {
 type gaveUp struct {
 	class   providers.Class
 	message string
-	status  int // HTTP status of the last call; 0: none was answered
+	status  int           // HTTP status of the last call; 0: none was answered
+	wait    time.Duration // that the evaluation's fallback did not allow; 0: it was no wait
 }
 
 func (g *gaveUp) Error() string { return fmt.Sprintf("%s: %s", g.class, g.message) }
@@ -70,8 +72,14 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		return nil
 	case r.stopsAll(s, failed):
 		return r.goBack(0, "its provider is paused")
-	case r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed):
-		return &gaveUp{failed.Class, failed.Message, failed.Status}
+	}
+	if r.inChain() {
+		if handled, err := r.afterRefusal(ctx, s, failed); handled {
+			return err
+		}
+	}
+	if r.failures() >= retry.MaxAttempts || !failed.Class.Retryable() && !tooMany(failed) {
+		return &gaveUp{class: failed.Class, message: failed.Message, status: failed.Status}
 	}
 	delay := r.hint(s, failed)
 	if r.failures() > 0 && failed.Class != providers.Ungrounded && failed.Class != providers.Unreasoned {
@@ -83,6 +91,8 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	return r.pause(ctx, delay, string(failed.Class))
 }
 
-// failures is how many calls failed. Those that were answered, with a verdict
-// or without, are no reason to give up.
-func (r *run) failures() int { return r.progress.Attempts - r.progress.Answers }
+// failures is how many calls of the model that is asked failed. Those that were
+// answered, with a verdict or without, are no reason to give up.
+func (r *run) failures() int {
+	return r.progress.Attempts - r.progress.Answers - r.progress.Fallen.Spent
+}

@@ -50,6 +50,7 @@ type run struct {
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
+	tooLong    time.Duration // the wait at a limit that was declined last
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
@@ -169,14 +170,21 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 // goBack keeps what the next worker must know and sends the task back.
 func (r *run) goBack(delay time.Duration, why string) error {
 	r.progress.NotBefore = time.Now().Add(delay)
+	if err := r.save(); err != nil {
+		return err
+	}
+	return &putBack{delay: delay, why: why}
+}
+
+// save keeps what the next worker must know, whenever it comes.
+func (r *run) save() error {
 	err := r.life.persist(func(ctx context.Context) error {
 		return r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		r.calls = nil
 	}
-	r.calls = nil
-	return &putBack{delay: delay, why: why}
+	return err
 }
 
 // move notes a new stage of the run.
@@ -217,7 +225,7 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 		outcome.Documents = append(outcome.Documents, d.ID)
 		outcome.Candidates = append(outcome.Candidates, d.Candidate)
 	}
-	outcome.Attempts, outcome.Worker = r.progress.Attempts, r.id
+	outcome.Attempts, outcome.Worker, outcome.Tally = r.progress.Attempts, r.id, r.progress.Fallen.Tally
 	outcome.Ended = time.Now().UTC()
 	outcome.Started = r.progress.Started.UTC()
 	if r.progress.Started.IsZero() {

@@ -58,20 +58,14 @@ func (r *run) inProse(ctx context.Context, s step) error {
 	case err != nil:
 		return err
 	case result.Finish == providers.FinishTruncated:
-		return &gaveUp{providers.Malformed, "the answer was cut off before its end: max_completion_tokens, or the model's own bound", 200}
+		return &gaveUp{class: providers.Malformed, message: "the answer was cut off before its end: max_completion_tokens, or the model's own bound", status: 200}
 	case strings.TrimSpace(result.Text) == "":
-		return &gaveUp{providers.Malformed, "the answer is empty", 200}
+		return &gaveUp{class: providers.Malformed, message: "the answer is empty", status: 200}
 	case len(result.Text) > record.MaxAnswer:
-		return &gaveUp{providers.Malformed, fmt.Sprintf("the answer has %d bytes, more than the %d that are kept", len(result.Text), record.MaxAnswer), 200}
+		return &gaveUp{class: providers.Malformed, message: fmt.Sprintf("the answer has %d bytes, more than the %d that are kept", len(result.Text), record.MaxAnswer), status: 200}
 	}
 	r.progress.Answer, r.progress.AnswerBy = result.Text, s.target.Target()
-	if err := r.life.persist(func(ctx context.Context) error {
-		return r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
-	}); err != nil {
-		return err
-	}
-	r.calls = nil
-	return nil
+	return r.save()
 }
 
 // unable gives the run back to be done by a worker that can call a model, and says

@@ -70,6 +70,26 @@ func (t *tokens) reserve(model string, request *providers.Request, charged bool)
 	return input, min(output, learnt)
 }
 
+// bytesPerToken is about what a token of English or code has, where none of a
+// model's calls were settled yet.
+const bytesPerToken = 4
+
+// expect is how many tokens a request probably has.
+func (t *tokens) expect(model string, request *providers.Request) int64 {
+	size := float64(sizeOf(request))
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := t.of[model]
+	if s == nil || len(s.perByte) == 0 {
+		return int64(size / bytesPerToken)
+	}
+	sum := 0.0
+	for _, perByte := range s.perByte {
+		sum += perByte
+	}
+	return int64(size * sum / float64(len(s.perByte)))
+}
+
 // bound returns tokens that a request does not pass, for what must not be passed:
 // input where nothing is searched for, output where the request bounds it, or else
 // what was seen lately and assumed.

@@ -69,6 +69,9 @@ func TestConfigurationPage(t *testing.T) {
 		for key, want := range map[string]any{
 			"retry.max_attempts": record.DefaultRetry.MaxAttempts, "retry.initial_delay": record.DefaultRetry.InitialDelay,
 			"retry.max_delay": record.DefaultRetry.MaxDelay, "retry.jitter": record.DefaultRetry.Jitter,
+			"fallback.max_wait_seconds": record.DefaultFallback.MaxWait.Seconds(), "fallback.max_retries": record.DefaultFallback.MaxRetries,
+			"fallback.backoff_base": record.DefaultFallback.Base, "fallback.auto_wait": record.DefaultFallback.AutoWait,
+			"fallback.after_429_seconds":  record.DefaultFallback.After429.Seconds(),
 			"concurrency.timeout_seconds": record.DefaultTimeout.Seconds(), "concurrency.lease": config.DefaultLease,
 		} {
 			if got := page.defaults[key]; got != fmt.Sprint(want) {

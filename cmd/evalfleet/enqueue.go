@@ -101,7 +101,7 @@ func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
 		return
 	}
 	var unserved []string
-	for _, judge := range s.Evaluation.Everyone() {
+	for _, judge := range s.Settings.Everyone(s.Evaluation) {
 		if !slices.Contains(offered, judge.Provider) && !slices.Contains(unserved, judge.Provider) {
 			unserved = append(unserved, judge.Provider)
 		}

@@ -141,7 +141,7 @@ func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (
 				}
 			}
 			view.Evaluation, view.Name = r.ID, r.Name
-			if kept, err = l.judges.keep(ctx, redis, r.ID); err != nil {
+			if kept, err = l.judges.keep(ctx, redis, r); err != nil {
 				return limitsView{}, withCode(exitUnreachable, err)
 			}
 		}

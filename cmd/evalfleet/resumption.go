@@ -46,7 +46,7 @@ func (j *job) resumption() (resumption, error) {
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
 		Out: j.out,
 	}
-	for _, judge := range e.Everyone() {
+	for _, judge := range j.submission.Settings.Everyone(e) {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
 	}
 	if j.sinkURL != "" {

@@ -121,7 +121,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := j.how.checkQueues(r, j.redisURL == ""); err != nil {
 		return err
 	}
-	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(e.Everyone()))
+	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
 	if err != nil {
 		return err
 	}

@@ -204,7 +204,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 		line.Workers = &alive
 		line.Budget = budgetOf(r, usage)
 		if line.Status == record.StatusActive {
-			kept, err := s.judges.keep(ctx, d, id)
+			kept, err := s.judges.keep(ctx, d, r)
 			if err != nil {
 				return nil, withCode(exitUnreachable, err)
 			}
@@ -243,15 +243,15 @@ func inRecord(r record.Evaluation, at store.Standing) standing {
 type judges map[eval.ID][]eval.Judge
 
 // keep says which limits calls of an evaluation keep.
-func (of judges) keep(ctx context.Context, d *drain, id eval.ID) (func(ratelimit.Limit) bool, error) {
-	if _, ok := of[id]; !ok {
-		e, err := d.store.Plan(ctx, id)
+func (of judges) keep(ctx context.Context, d *drain, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
+	if _, ok := of[r.ID]; !ok {
+		e, err := d.store.Plan(ctx, r.ID)
 		if err != nil {
 			return nil, err
 		}
-		of[id] = e.Everyone()
+		of[r.ID] = r.Settings.Everyone(e)
 	}
-	return keptBy(of[id], id), nil
+	return keptBy(of[r.ID], r.ID), nil
 }
 
 // keptBy says which limits calls of an evaluation's judges keep.

@@ -51,6 +51,7 @@ type Run struct {
 	Started  time.Time       `json:"started"`  // when the first call was asked for
 	Ended    time.Time       `json:"ended"`
 	Worker   string          `json:"worker"`
+	Tally
 }
 
 // Score is one criterion's score.

@@ -116,6 +116,8 @@ type Settings struct {
 	// year-month-day; empty: all of them were written by somebody.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
 	Retry      Retry  `json:"retry"`
+	// Fallback is what other models answer when; nil: none.
+	Fallback *Fallback `json:"fallback,omitempty"`
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
@@ -198,6 +200,7 @@ const (
 	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
 	ProgressAnswer    = "answer"     // the answer in prose, of which JSON is to be made
 	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
+	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
 )
 
 // MaxAnswer is how many bytes an answer may have that is kept in the progress.

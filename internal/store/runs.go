@@ -39,6 +39,7 @@ type Progress struct {
 	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
 	// provider:model that gave it; empty: there is none.
 	Answer, AnswerBy string
+	Fallen           record.Fallen
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
@@ -116,6 +117,11 @@ func parseProgress(words []string) (Progress, error) {
 		case record.ProgressLacked:
 			p.Lacked = providers.Class(value)
 			continue
+		case record.ProgressFallen:
+			if err := json.Unmarshal([]byte(value), &p.Fallen); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			continue
 		case record.ProgressAnswer:
 			p.Answer = value
 			continue
@@ -161,7 +167,11 @@ func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, cal
 			return fmt.Errorf("encode calls of run %s: %w", id, err)
 		}
 	}
-	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.EntryVersion, raw}, p.fields()...)
+	fields, err := p.fields()
+	if err != nil {
+		return fmt.Errorf("encode progress of run %s: %w", id, err)
+	}
+	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.EntryVersion, raw}, fields...)
 	keys := []string{
 		s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id), s.keys.Results(id.Evaluation),
 	}
@@ -176,7 +186,7 @@ func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, cal
 }
 
 // fields are those of the hash, and their values.
-func (p Progress) fields() []any {
+func (p Progress) fields() ([]any, error) {
 	values := []any{
 		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
 	}
@@ -189,7 +199,11 @@ func (p Progress) fields() []any {
 	if p.AnswerBy != "" {
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
-	return values
+	if !p.Fallen.Begun() {
+		return values, nil
+	}
+	raw, err := json.Marshal(p.Fallen)
+	return append(values, record.ProgressFallen, raw), err
 }
 
 // Died counts one more worker that died holding a task's run, once for each name

@@ -1,0 +1,111 @@
+package config
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// fallbackPresets are where the waits of a fallback block begin.
+var fallbackPresets = map[string]record.Fallback{
+	"balanced":     record.DefaultFallback,
+	"conservative": {MaxWait: 600 * time.Second, MaxRetries: 5, Base: 1.5},
+	"aggressive":   {MaxWait: 30 * time.Second, MaxRetries: 2, Base: 3},
+}
+
+// fallback reads a fallback block. The models are checked with the judges.
+func (s *draft) fallback(y *yamlFile, v value) {
+	f := record.DefaultFallback
+	var settings []func()
+	later := func(set func(value)) func(value) {
+		return func(v value) { settings = append(settings, func() { set(v) }) }
+	}
+	named := false
+	y.mapping(v, keys{
+		"models": func(v value) {
+			y.list(v, func(v value) {
+				named = true
+				s.fallbackModel(&f, y.target(v), v.place)
+			})
+		},
+		"preset": func(v value) {
+			p := fallbackPresets[y.oneOf(v, []string{"balanced", "conservative", "aggressive"}, nil)]
+			f.MaxWait, f.MaxRetries, f.Base = p.MaxWait, p.MaxRetries, p.Base
+		},
+		"auto_wait":         later(func(v value) { f.AutoWait = y.boolean(v) }),
+		"max_wait_seconds":  later(func(v value) { f.MaxWait = y.maxWait(v) }),
+		"max_retries":       later(func(v value) { f.MaxRetries = y.integer(v, 0, 1000) }),
+		"backoff_base":      later(func(v value) { f.Base = y.backoffBase(v) }),
+		"after_429_seconds": later(func(v value) { f.After429 = y.seconds(v) }),
+		"on_error": later(func(v value) {
+			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}, nil) == "after_retries"
+		}),
+	})
+	for _, set := range settings { // over the preset, wherever that stands
+		set()
+	}
+	if !named {
+		s.refuse(v.key, "add models: [provider:model]", "fallback names no models")
+	}
+	s.settings.Fallback = &f
+}
+
+// target reads a "provider:model". In a list within braces the YAML library takes
+// it for a mapping of one key.
+func (y *yamlFile) target(v value) string {
+	if !isMapping(v.node) {
+		return y.text(v)
+	}
+	target := ""
+	y.entries(v, func(key string, v value) {
+		if target != "" {
+			y.refuse(v.key, "", "a mapping of two keys names no model")
+		}
+		target = key + ":" + y.target(v)
+	})
+	return target
+}
+
+// fallbackModel adds a model that answers in place of others.
+func (s *draft) fallbackModel(f *record.Fallback, target string, at place) {
+	var judge eval.Judge
+	if !s.setTarget(&judge, target, at) {
+		return
+	}
+	if slices.Contains(f.Models, judge.Target()) {
+		s.refuse(at, "name each model once", "a second fallback to %s", judge.Target())
+		return
+	}
+	f.Models = append(f.Models, judge.Target())
+	s.fallbackAt = append(s.fallbackAt, at)
+}
+
+// checkFallback wants of the models that answer in place of others what is wanted
+// of judges.
+func (s *draft) checkFallback() {
+	runs := s.asked.Runs != nil
+	for i, judge := range s.settings.Fallback.Judges() {
+		s.checkAsked(s.fallbackAt[i], judge, s.asked.Grounding == eval.Required || runs && s.asked.Grounded(eval.KindRuns),
+			s.asked.Reasoning == eval.Required || runs && s.asked.Reasoned(eval.KindRuns))
+	}
+}
+
+// maxWait reads a number of seconds, or none for waits of any length.
+func (y *yamlFile) maxWait(v value) time.Duration {
+	if word, _ := scalar(v.node); word == "none" {
+		return 0
+	}
+	return y.seconds(v)
+}
+
+func (y *yamlFile) backoffBase(v value) float64 {
+	const most = 100
+	base := y.number(v, 1, "a number from 1 to 100")
+	if base > most {
+		y.mismatch(v, "a number from 1 to 100")
+	}
+	return math.Min(base, most)
+}

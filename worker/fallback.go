@@ -1,0 +1,195 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// windowMargin is by how much a request may be estimated to be larger than a
+// model's context window and is sent nevertheless: estimates err, and an answer
+// that it is too large costs nothing.
+const windowMargin = 1.3
+
+// aboutTurns is by how much a wait for a limit may end later than it was said and
+// still be the same wait: workers take turns at a limit, and the next is called
+// after half a second where one does not come.
+const aboutTurns = 500 * time.Millisecond
+
+// fallback is nil where no other model answers in the run's model's place.
+func (r *run) fallback() *record.Fallback { return r.evaluation.record.Settings.Fallback }
+
+// askAny asks the run's model and, while one after the other gives up, those in
+// its place. Its error is that of the last one asked.
+func (r *run) askAny(ctx context.Context, q question) (record.Run, error) {
+	targets := r.fallback().Targets(r.judge)
+	for {
+		// The models may have become fewer while the run was in its queue.
+		at := min(r.progress.Fallen.Asked, len(targets)-1)
+		outcome, err := r.askFitting(ctx, targets, at, q)
+		var over *gaveUp
+		if err == nil || !errors.As(err, &over) || r.progress.AnswerBy == targets[at].Target() {
+			return outcome, err // in the last case the model answered, and the JSON of it failed
+		}
+		next := r.next(targets, at, over)
+		if next == len(targets) {
+			return record.Run{}, err
+		}
+		if err := r.fallTo(targets[next], next, over); err != nil {
+			return record.Run{}, err
+		}
+	}
+}
+
+// askFitting asks a model, unless another could answer and the request is surely
+// too large for this one.
+func (r *run) askFitting(ctx context.Context, targets []eval.Judge, at int, q question) (record.Run, error) {
+	target := targets[at]
+	if window := r.window(target); window > 0 && at+1 < len(targets) {
+		size := r.tokens.expect(target.Target(), r.request(target, q))
+		if float64(size) > windowMargin*float64(window) {
+			return record.Run{}, &gaveUp{class: providers.ContextLength, message: fmt.Sprintf(
+				"about %d tokens are asked of %s, which takes %d", size, target.Target(), window)}
+		}
+	}
+	return r.askOne(ctx, target, q)
+}
+
+// window is a model's context window in tokens; 0: unknown.
+func (r *run) window(target eval.Judge) int {
+	of := r.cfg.Endpoints[target.Provider].Capabilities
+	if of == nil {
+		return 0
+	}
+	return of(target.Model).ContextWindow
+}
+
+// next is the position of the model to ask after one that gave up: after a text too
+// long for it, one that is known to take more; len(targets): there is none. Models
+// whose provider cannot be called from here are passed over.
+func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
+	for next := at + 1; next < len(targets); next++ {
+		target := targets[next]
+		if _, able := r.cfg.Endpoints[target.Provider]; !able {
+			if _, said := r.unserved.LoadOrStore(target.Provider, true); !said {
+				r.log.Warn().Str("provider", target.Provider).Str("model", target.Model).
+					Msg("runs that fall back go on to the next model: this provider is not configured here, or its key is missing")
+			}
+			continue
+		}
+		if over.class != providers.ContextLength || r.window(target) > r.window(targets[at]) {
+			return next
+		}
+	}
+	return len(targets)
+}
+
+// fallTo makes a model the one that the run asks, and keeps that for whoever has
+// the run after a crash.
+func (r *run) fallTo(target eval.Judge, at int, over *gaveUp) error {
+	f, state := r.fallback(), &r.progress.Fallen
+	fell := record.Fell{
+		Event: record.EventRateLimitFallback, Original: r.judge.Target(), Fallback: target.Target(),
+		Reason: record.ReasonRateLimitOrError, Class: over.class, WaitS: over.wait.Seconds(),
+		Retries: state.Waits + state.Refused, At: time.Now().UTC(),
+	}
+	if f.MaxWait > 0 {
+		seconds := f.MaxWait.Seconds()
+		fell.MaxWaitS = &seconds
+	}
+	switch over.class {
+	case providers.ContextLength:
+		fell.Event, fell.Reason = record.EventContextLengthFallback, ""
+		state.ContextFallbacks++
+	case providers.RateLimited, providers.QuotaDaily:
+		state.RateLimitFallbacks++
+	}
+	state.Fell = append(state.Fell, fell)
+	state.Asked, state.Waits, state.Until, state.Refused = at, 0, time.Time{}, 0
+	state.Spent += r.failures()
+	r.progress.Lacked = ""
+	r.emit(Event{Event: fell.Event, Class: over.class, Fell: &fell})
+	return r.save()
+}
+
+// inChain reports whether others may answer in the place of the model that is asked.
+// Once one has answered in prose, they may not.
+func (r *run) inChain() bool {
+	return r.fallback() != nil && r.progress.AnswerBy == ""
+}
+
+// consent decides about the waits that its limits demand of a call: as long as the
+// evaluation says, and not longer. nil: any.
+func (r *run) consent() func(own time.Duration, first bool) bool {
+	if !r.inChain() {
+		return nil
+	}
+	f, state := r.fallback(), &r.progress.Fallen
+	return func(own time.Duration, first bool) bool {
+		until := time.Now().Add(own)
+		switch wait, ok := f.LimitWait(state.Waits, own); {
+		case !first:
+			// What it waits for is the turn of others, as long as the limit alone
+			// would not be too long.
+			_, ok := f.LimitWait(0, own)
+			return ok
+		case state.Waits > 0 && !until.After(state.Until.Add(aboutTurns)):
+			return true
+		case !ok:
+			r.tooLong = wait
+			return false
+		default:
+			state.Waits++
+			state.RateLimitWaits++
+			state.Until = time.Now().Add(wait)
+			return true
+		}
+	}
+}
+
+// declined is how a call ends for which the run does not wait.
+func (r *run) declined(refusal *ratelimit.Refusal) *gaveUp {
+	over := &gaveUp{
+		class: providers.RateLimited, wait: max(r.tooLong, refusal.Wait),
+		message: fmt.Sprintf("limit %s demands a wait of %s", refusal.Limit, refusal.Wait.Round(time.Millisecond)),
+	}
+	r.tooLong = 0
+	return over
+}
+
+// afterRefusal decides about a call that failed where another model may answer
+// instead. handled is false for what the rules of retry decide; else the run has
+// waited for its next call (nil), or err says why there is none.
+func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error) (handled bool, err error) {
+	f, state := r.fallback(), &r.progress.Fallen
+	over := &gaveUp{class: failed.Class, message: failed.Message, status: failed.Status}
+	switch failed.Class {
+	case providers.RateLimited:
+		wait, ok := f.RefusedWait(state.Refused, failed.RetryAfter)
+		if !ok {
+			over.wait = wait
+			return true, over
+		}
+		state.Refused++
+		state.RateLimitWaits++
+		e := s.event(EventRetry)
+		e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, wait.Seconds()
+		r.emit(e)
+		return true, r.pause(ctx, wait, string(failed.Class))
+	case providers.QuotaDaily:
+		return true, over
+	case providers.Ungrounded, providers.Unreasoned: // it is asked again, more firmly
+		return false, nil
+	}
+	last := state.Asked >= len(f.Targets(r.judge))-1
+	if f.AfterRetries || last {
+		return false, nil
+	}
+	return true, over
+}

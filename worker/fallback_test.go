@@ -1,0 +1,276 @@
+package worker
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const (
+	primary = "openai:" + gpt
+	second  = "google:" + gemini
+	third   = "anthropic:" + claude
+)
+
+// fallingBack are the settings of these tests' evaluations: one run, whose model is
+// primary.
+func fallingBack(change func(*record.Settings, *record.Fallback)) func(*eval.Evaluation, map[string]string, *record.Settings) {
+	return func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		e.Judges = []eval.Judge{{Name: primary, Provider: "openai", Model: gpt}}
+		f := record.DefaultFallback
+		f.Models = []string{second}
+		s.Limit, s.Fallback = 1, &f
+		if change != nil {
+			change(s, &f)
+		}
+	}
+}
+
+// everySecond lets one call of the primary's provider start a second.
+var everySecond = ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 1, Period: time.Second, Burst: 1}
+
+// takeTurns has another program of the account start calls at these times, without
+// asking how many may: each postpones the next start by a second.
+func (s *simulated) takeTurns(at ...time.Duration) {
+	s.t.Helper()
+	client, ctx := s.bench.server.Client(), s.t.Context()
+	key, limit, ok := ratelimit.New(client, ratelimit.Config{}).RedisRate(everySecond)
+	if !ok {
+		s.t.Fatal("the limit is not shared with redis_rate")
+	}
+	limit.Burst = 100 // more than the account has
+	other, began := redis_rate.NewLimiter(client), time.Now()
+	for _, when := range at {
+		take := func() {
+			if _, err := other.Allow(ctx, key, limit); err != nil {
+				s.t.Error(err)
+			}
+		}
+		if when == 0 {
+			take()
+		} else {
+			timer := time.AfterFunc(when-time.Since(began), take)
+			s.t.Cleanup(func() { timer.Stop() })
+		}
+	}
+}
+
+// outcome is what the one run of these tests came to.
+func (s *simulated) outcome() record.Run {
+	s.t.Helper()
+	s.wait()
+	s.wantEachOnce()
+	runs, _ := s.outcomes()
+	return runs[0][0]
+}
+
+// TestWaitFirstFallBackSecond is the six scenarios of the source, a second for each
+// of its shortest waits.
+func TestWaitFirstFallBackSecond(t *testing.T) {
+	t.Parallel()
+	ms := time.Millisecond
+	gaveUp := func(class providers.Class, wait float64, most float64, retries int) []record.Fell {
+		return []record.Fell{{
+			Event: record.EventRateLimitFallback, Original: primary, Fallback: second, Reason: record.ReasonRateLimitOrError,
+			Class: class, WaitS: wait, MaxWaitS: &most, Retries: retries,
+		}}
+	}
+	for name, c := range map[string]struct {
+		behaviour simulator.Behaviour // of the primary
+		settings  func(*record.Settings, *record.Fallback)
+		turns     []time.Duration
+		want      record.Tally
+		by        string
+		took      time.Duration
+		calls     int64 // of the primary
+	}{
+		"1 normal operation": {by: primary, calls: 1},
+		"2 wait and retry":   {turns: []time.Duration{0}, want: record.Tally{RateLimitWaits: 1}, by: primary, took: 1000 * ms, calls: 1},
+		"3 several waits": {
+			turns: []time.Duration{0, 500 * ms, 1500 * ms, 2500 * ms},
+			want:  record.Tally{RateLimitWaits: 3}, by: primary, took: 4000 * ms, calls: 1,
+		},
+		"4 a wait too long": {
+			turns:    []time.Duration{0, 500 * ms, 1500 * ms, 2500 * ms, 3500 * ms},
+			settings: func(_ *record.Settings, f *record.Fallback) { f.MaxWait = 2500 * ms },
+			want:     record.Tally{RateLimitWaits: 3, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 4, 2.5, 3)},
+			by:       second, took: 4000 * ms,
+		},
+		"5 refused by the provider": {
+			behaviour: simulator.Behaviour{ThrottleBetween: simulator.Span{Max: 3000 * ms}, Hints: simulator.HintNone},
+			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429 = 1200 * ms },
+			want:      record.Tally{RateLimitWaits: 2}, by: primary, took: 3600 * ms, calls: 3,
+		},
+		"6 another error": {
+			behaviour: simulator.Behaviour{HangRate: 1},
+			settings: func(s *record.Settings, _ *record.Fallback) {
+				s.Timeouts = map[string]time.Duration{"openai": 300 * ms}
+			},
+			want: record.Tally{Fell: gaveUp(providers.Timeout, 0, 300, 0)}, by: second, took: 300 * ms, calls: 1,
+		},
+		"refused for ever": {
+			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: 200 * ms, Max: 200 * ms}},
+			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429, f.MaxRetries = 100*ms, 2 },
+			want:      record.Tally{RateLimitWaits: 2, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 0.8, 300, 2)},
+			by:        second, took: 600 * ms, calls: 3,
+		},
+		"a hint too long": {
+			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: time.Hour, Max: time.Hour}},
+			want:      record.Tally{RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 3600, 300, 0)}, by: second, calls: 1,
+		},
+		"no waiting": {
+			turns:    []time.Duration{0},
+			settings: func(_ *record.Settings, f *record.Fallback) { f.AutoWait = false },
+			want:     record.Tally{RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 1, 300, 0)}, by: second,
+		},
+		"the day is used up": {
+			behaviour: simulator.Behaviour{FailRate: 1, FailAs: simulator.QuotaDaily},
+			want:      record.Tally{RateLimitFallbacks: 1, Fell: gaveUp(providers.QuotaDaily, 0, 300, 0)}, by: second, calls: 1,
+		},
+		"an error after retries": {
+			behaviour: simulator.Behaviour{FailRate: 1},
+			settings:  func(_ *record.Settings, f *record.Fallback) { f.AfterRetries = true },
+			want:      record.Tally{Fell: gaveUp(providers.Transient, 0, 300, 0)}, by: second, calls: 3,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simulate(t, models(map[string]simulator.Behaviour{gpt: c.behaviour}))
+			s.submit(2, fallingBack(func(settings *record.Settings, f *record.Fallback) {
+				if len(c.turns) > 0 {
+					settings.Limits = []ratelimit.Limit{everySecond}
+				}
+				if c.settings != nil {
+					c.settings(settings, f)
+				}
+			}))
+			if len(c.turns) > 0 {
+				s.takeTurns(c.turns...)
+			}
+			began := time.Now()
+			defer s.start(s.cfg)()
+			got := s.outcome()
+			took := time.Since(began)
+			about := cmp.Options{cmpopts.EquateApprox(0, 0.2), cmpopts.IgnoreFields(record.Fell{}, "At")}
+			if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
+				t.Errorf("waits and fallbacks (-want +got):\n%s", diff)
+			}
+			if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
+				t.Errorf("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
+			}
+			if took < c.took-100*ms || took > c.took+3*time.Second {
+				t.Errorf("it took %s, want about %s", took, c.took)
+			}
+			counts := s.server.Stats().Models
+			if n := counts[gpt].Arrived; n != c.calls {
+				t.Errorf("the primary saw %d calls, want %d", n, c.calls)
+			}
+			want := int64(0)
+			if c.by == second {
+				want = 1
+			}
+			if n := counts[gemini].Arrived; n != want {
+				t.Errorf("the fallback saw %d calls, want %d", n, want)
+			}
+		})
+	}
+}
+
+// All fail: the run fails with the last error, after each model was asked.
+func TestAllModelsFail(t *testing.T) {
+	t.Parallel()
+	s := simulate(t, models(map[string]simulator.Behaviour{
+		gpt: {FailRate: 1, FailStatus: 503}, gemini: {FailRate: 1}, claude: {FailRate: 1, FailStatus: 404},
+	}))
+	s.submit(2, fallingBack(func(_ *record.Settings, f *record.Fallback) { f.Models = []string{second, third} }))
+	defer s.start(s.cfg)()
+	got := s.outcome()
+	if got.State != "failed" || got.Class != providers.ModelUnavailable || got.AnsweredBy != "" || len(got.Fell) != 2 || got.Fell[1].Fallback != third {
+		t.Errorf("got %+v, want it failed with the last model's error after two fallbacks", got)
+	}
+	if n := s.server.Stats().All.Arrived; n != 3 {
+		t.Errorf("%d calls, want one of each model", n)
+	}
+}
+
+// A provider that cannot be called from here is passed over, and named once.
+func TestModelsThatCannotBeCalledArePassedOver(t *testing.T) {
+	t.Parallel()
+	s := simulate(t, models(map[string]simulator.Behaviour{gpt: {FailRate: 1}}))
+	log := &lines{}
+	s.cfg.Log = zerolog.New(log)
+	delete(s.cfg.Endpoints, "google")
+	s.submit(3, fallingBack(func(settings *record.Settings, f *record.Fallback) {
+		settings.Limit, f.Models = 0, []string{second, third}
+	}))
+	defer s.start(s.cfg)()
+	s.wait()
+	s.wantEachOnce()
+	runs, _ := s.outcomes()
+	for index, of := range runs {
+		if of[0].AnsweredBy != third {
+			t.Errorf("run %d was answered by %q, want %s", index, of[0].AnsweredBy, third)
+		}
+	}
+	if n := strings.Count(log.String(), "this provider is not configured here"); n != 1 {
+		t.Errorf("it is said %d times that google cannot be called, want once:\n%s", n, log)
+	}
+}
+
+// A text that is too large goes to a model with a larger window, whether the
+// provider says so or the request is surely too large to be worth sending.
+func TestTooLargeATextGoesToALargerWindow(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		window  int   // of the primary, as far as is known here
+		arrived int64 // calls of the primary
+	}{
+		"the provider says so": {0, 1},
+		"it may just fit":      {700, 1},
+		"surely too large":     {400, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simulate(t, models(map[string]simulator.Behaviour{gpt: {ContextWindow: 300}}))
+			for provider, window := range map[string]int{"openai": c.window, "google": min(c.window, 200), "anthropic": 100_000} {
+				endpoint := s.cfg.Endpoints[provider]
+				known := endpoint.Capabilities
+				endpoint.Capabilities = func(model string) providers.Capabilities {
+					of := known(model)
+					of.ContextWindow = window
+					return of
+				}
+				s.cfg.Endpoints[provider] = endpoint
+			}
+			s.submit(2, fallingBack(func(_ *record.Settings, f *record.Fallback) { f.Models = []string{second, third} }),
+				func(e *eval.Evaluation, texts map[string]string, _ *record.Settings) {
+					text := strings.Repeat("word ", 300)
+					e.Documents[0].Hash, e.Documents[0].Bytes = eval.TextHash(text), len(text)
+					texts[eval.TextHash(text)] = text
+				})
+			defer s.start(s.cfg)()
+			got := s.outcome()
+			want := record.Tally{ContextFallbacks: 1, Fell: []record.Fell{{
+				Event: record.EventContextLengthFallback, Original: primary, Fallback: third, Class: providers.ContextLength, MaxWaitS: new(300.0),
+			}}}
+			if diff := cmp.Diff(want, got.Tally, cmpopts.IgnoreFields(record.Fell{}, "At")); diff != "" || got.AnsweredBy != third {
+				t.Errorf("answered by %s (-want +got):\n%s", got.AnsweredBy, diff)
+			}
+			counts := s.server.Stats().Models
+			if counts[gpt].Arrived != c.arrived || counts[gemini].Arrived != 0 {
+				t.Errorf("%d and %d calls of the smaller models, want %d and 0", counts[gpt].Arrived, counts[gemini].Arrived, c.arrived)
+			}
+		})
+	}
+}
