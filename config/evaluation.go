@@ -135,7 +135,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"reasoning":   func(v value) { s.asked.Reasoning = y.requirement(v) },
 		"runs":        keep(&runs),
 		"test":        keep(&test),
-		"cache":       y.laterUnless("false"),
+		"cache":       func(v value) { s.settings.Cache = y.boolean(v) },
 		"panel":       y.later,
 		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
 		"fallback":    func(v value) { s.fallback(y, v) },

@@ -60,9 +60,10 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\ncache: true\nvotes: v.csv\n", nil,
-			later("4:1: panel") + "\n" +
-				"eval.yaml:5:1: cache: not available in this version; leave it out, or say false\n" + later("6:1: votes")},
+		{"later keys", minimal + "panel: {}\nvotes: v.csv\n", nil,
+			later("4:1: panel", "5:1: votes")},
+		{"a cache of nothing", minimal + "cache: sometimes\n", nil,
+			`eval.yaml:4:8: cache: "sometimes" stands here; want true or false`},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,

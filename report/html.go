@@ -91,7 +91,7 @@ type rowOfPage struct {
 }
 
 type callView struct {
-	Model, Stage, Calls, Failed, Input, Output, Cached, Reasoning, Cost string
+	Model, Stage, Calls, Before, Failed, Input, Output, Cached, Reasoning, Cost string
 }
 
 // WriteHTML writes the report as one page that needs nothing else: no network, no
@@ -148,7 +148,7 @@ func (r *Report) page() *page {
 
 func callsOf(model, stage string, failed int, u results.Usage) callView {
 	return callView{
-		Model: model, Stage: stage, Calls: count(u.Calls), Failed: count(failed),
+		Model: model, Stage: stage, Calls: count(u.Calls), Before: count(u.FromCache), Failed: count(failed),
 		Input: tokens(u.Input, u), Output: tokens(u.Output, u), Cached: tokens(u.Cached, u), Reasoning: tokens(u.Reasoning, u),
 		Cost: cost(u),
 	}
@@ -173,7 +173,7 @@ func (r *Report) tiles() []tile {
 	}
 	return append(tiles,
 		tile{"Runs", count(succeeded), fmt.Sprintf("of %s; %s failed", count(planned), count(failed))},
-		tile{"Tokens", shortTokens(u.Input+u.Output, u.Unreported > 0), counted(u.Calls, "call")},
+		tile{"Tokens", shortTokens(u.Input+u.Output, u.Unreported > 0), made(u)},
 		tile{"Cost", cost(u), r.costHint(u.Unpriced)},
 	)
 }

@@ -211,11 +211,11 @@ func (r *Report) writeTotals(out *textWriter) {
 	u := r.total()
 	out.blank()
 	out.line("Runs    " + runs)
-	out.line("Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + counted(u.Calls, "call"))
+	out.line("Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u))
 	out.line("Cost    " + cost(u) + costGap(u) + r.atPrices())
 	if len(r.Calls) > 1 {
 		for _, c := range r.Calls {
-			out.line(fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), counted(c.Usage.Calls, "call")))
+			out.line(fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
 	}
 	if budget := r.budget(); budget != "" {

@@ -158,6 +158,16 @@ func (r *Report) priceTable() string {
 	return ""
 }
 
+// made is how many calls were made, and how many were not because the same was
+// answered before.
+func made(u results.Usage) string {
+	words := counted(u.Calls, "call")
+	if u.FromCache > 0 {
+		words += ", " + count(u.FromCache) + " answered before"
+	}
+	return words
+}
+
 // total is what all calls together used.
 func (r *Report) total() results.Usage {
 	var sum results.Usage

@@ -74,3 +74,56 @@ func testSpent(t *testing.T, url string) {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
+
+// An answer is of use again when its run succeeded with it: not an error, nor what a
+// run of the same generation failed with, nor one that was itself found here.
+func testAnswered(t *testing.T, url string) {
+	ctx := context.Background()
+	sink, e := openSink(t, url)
+	keyed := func(entry record.Entry, key string, change func(*record.Call)) record.Entry {
+		entry.Calls[0].Key = key
+		if change != nil {
+			change(&entry.Calls[0])
+		}
+		return entry
+	}
+	none := func(key string) {
+		t.Helper()
+		if got, found, err := sink.Answered(ctx, key); found || err != nil {
+			t.Errorf("Answered(%s) = %+v, %v; want nothing", key, got, err)
+		}
+	}
+	none("good")
+	good := keyed(verdict(0), "good", nil)
+	later := keyed(verdict(1), "good", func(c *record.Call) { c.Text = "later" })
+	found := keyed(verdict(2), "found", func(c *record.Call) { c.Cached = true })
+	failed := keyed(failure(3, 0), "malformed", func(c *record.Call) { c.Class, c.Error, c.Text = "", "", "no verdict" })
+	refused := keyed(verdict(4), "refused", func(c *record.Call) { c.Class = "rate_limited" })
+	unkeyed := verdict(5)
+	mustAppend(t, sink, e.ID, later, good, found, failed, refused, unkeyed)
+	for _, key := range []string{"found", "malformed", "refused", "other", ""} {
+		none(key)
+	}
+	got, ok, err := sink.Answered(ctx, "good")
+	if diff := cmp.Diff(good.Calls[0], got); diff != "" || !ok || err != nil {
+		t.Errorf("Answered(good): found %t, %v (-want +got):\n%s", ok, err, diff)
+	}
+	// Made again and successful, the run has an answer; of the generation that failed
+	// there is still none.
+	again := keyed(verdict(3), "again", nil)
+	again.Run.Generation, again.Calls[0].Generation = 1, 1
+	again.Calls[0].ID = "1.3.1-w7k2p9qa-1"
+	mustAppend(t, sink, e.ID, again)
+	none("malformed")
+	if _, ok, err := sink.Answered(ctx, "again"); !ok || err != nil {
+		t.Errorf("Answered(again): found %t, %v; want the answer of the second generation", ok, err)
+	}
+	waits, err := sink.Waits(ctx, e.ID)
+	if err != nil || len(waits) != 1 || waits[0].Calls != 6 {
+		t.Errorf("Waits = %+v, %v; want the 6 calls that were made", waits, err)
+	}
+	totals, err := sink.CallTotals(ctx, e.ID)
+	if err != nil || len(totals) != 1 || totals[0].Calls != 6 || totals[0].FromCache != 1 {
+		t.Errorf("CallTotals = %+v, %v; want 6 calls, and 1 that was answered before", totals, err)
+	}
+}

@@ -45,6 +45,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"median latency":           testMedianLatency,
 		"calls begun":              testCallsBegun,
 		"spent":                    testSpent,
+		"answered before":          testAnswered,
 		"two writers":              testTwoWriters,
 		"reading while written to": testReadWhileWritten,
 		"opened at once":           testOpenedAtOnce,

@@ -57,6 +57,7 @@ type manifestCalls struct {
 // reported, null when none were by calls that must have used some.
 type manifestUsage struct {
 	Calls         int      `json:"calls"`
+	FromCache     int      `json:"answered_before,omitempty"` // and for which no call was made
 	Input         *int64   `json:"input_tokens"`
 	Output        *int64   `json:"output_tokens"`
 	Cached        *int64   `json:"cached_tokens"`
@@ -165,7 +166,7 @@ func runOf(r RunRow) manifestRun {
 }
 
 func usageOf(u Usage) manifestUsage {
-	out := manifestUsage{Calls: u.Calls, WithoutTokens: u.Unreported}
+	out := manifestUsage{Calls: u.Calls, FromCache: u.FromCache, WithoutTokens: u.Unreported}
 	if u.Unreported == 0 || u.Input+u.Output > 0 {
 		out.Input, out.Output, out.Cached, out.Reasoning = &u.Input, &u.Output, &u.Cached, &u.Reasoning
 	}

@@ -111,6 +111,9 @@ type Reader interface {
 	// is not known, what they may have cost at most. unknown are those, possibly
 	// charged, of which not even that is known.
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
+	// Answered is the earliest call of that record.Call.Key, in any evaluation, that was
+	// answered for a run that succeeded with it; found is false where there is none.
+	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)
 	// LastCall is when the last call of any evaluation began; the zero time when
 	// none did.
 	LastCall(ctx context.Context) (time.Time, error)
@@ -168,6 +171,7 @@ type RunRow struct {
 // anybody saying how much is counted, never taken as 0.
 type Usage struct {
 	Calls      int
+	FromCache  int   // answers that were given before, for which no call was made
 	Input      int64 // tokens, of the calls that reported them; likewise below
 	Output     int64
 	Cached     int64

@@ -82,6 +82,8 @@ CREATE TABLE calls (
   cost_usd         REAL,
   most_usd         REAL, -- what the call may have cost, where its cost is not known
   price            TEXT, -- JSON, by which the cost was computed
+  key              TEXT    NOT NULL, -- the same of calls that ask the same; empty: none
+  cached           INTEGER NOT NULL, -- answered with what such a call was answered before
   text             TEXT    NOT NULL,
   finish           TEXT    NOT NULL,
   grounding        TEXT, -- JSON, of searches that the answer shows
@@ -91,6 +93,7 @@ CREATE TABLE calls (
 );
 
 CREATE INDEX calls_by_run ON calls (evaluation, phase, index_);
+CREATE INDEX calls_by_key ON calls (key) WHERE key <> '';
 
 CREATE TABLE pairwise_results (
   evaluation    TEXT    NOT NULL,

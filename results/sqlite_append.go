@@ -56,8 +56,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 INSERT INTO calls (evaluation, id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at,
   bound_by, status, class, error, may_be_billed, request_id,
   input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish,
-  grounding, reasoning, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  grounding, reasoning, worker, key, cached)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, id) DO UPDATE SET
   phase = excluded.phase, index_ = excluded.index_, generation = excluded.generation, stage = excluded.stage,
   model = excluded.model, attempt = excluded.attempt, asked_at = excluded.asked_at,
@@ -67,7 +67,8 @@ ON CONFLICT (evaluation, id) DO UPDATE SET
   input_tokens = excluded.input_tokens, output_tokens = excluded.output_tokens,
   cached_tokens = excluded.cached_tokens, reasoning_tokens = excluded.reasoning_tokens,
   cost_usd = excluded.cost_usd, most_usd = excluded.most_usd, price = excluded.price, text = excluded.text,
-  finish = excluded.finish, grounding = excluded.grounding, reasoning = excluded.reasoning, worker = excluded.worker`
+  finish = excluded.finish, grounding = excluded.grounding, reasoning = excluded.reasoning, worker = excluded.worker,
+  key = excluded.key, cached = excluded.cached`
 )
 
 func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error) {
@@ -170,7 +171,7 @@ func (a *appender) putCall(ctx context.Context, c *record.Call) error {
 	_, err = a.call.ExecContext(ctx, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
 		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
-		grounding, c.Reasoning, c.Worker)
+		grounding, c.Reasoning, c.Worker, c.Key, c.Cached)
 	return err
 }
 

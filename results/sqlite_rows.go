@@ -10,9 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// usageColumns sums calls of the alias c into a Usage, in scanUsage's order. A
-// call is possibly charged when it was answered or says so.
-const usageColumns = `count(c.id),
+// usageColumns sums calls of the alias c into a Usage, in the order of its fields. A
+// call is possibly charged when it was answered or says so. One that was answered
+// before used nothing.
+const usageColumns = `count(c.id) - coalesce(sum(c.cached), 0), coalesce(sum(c.cached), 0),
   coalesce(sum(c.input_tokens), 0), coalesce(sum(c.output_tokens), 0),
   coalesce(sum(c.cached_tokens), 0), coalesce(sum(c.reasoning_tokens), 0),
   coalesce(sum(c.input_tokens IS NULL AND (c.class = '' OR c.may_be_billed)), 0),
@@ -20,7 +21,7 @@ const usageColumns = `count(c.id),
   coalesce(sum(c.cost_usd IS NULL AND (c.class = '' OR c.may_be_billed)), 0)`
 
 func (u *Usage) fields() []any {
-	return []any{&u.Calls, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
+	return []any{&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
 }
 
 // The queries below walk runs in the order of its key and look the rest up, so

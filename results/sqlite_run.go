@@ -13,16 +13,23 @@ import (
 )
 
 const (
-	selectCalls = `
-SELECT id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, bound_by, status, class,
-  error, may_be_billed, request_id, input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text,
-  finish, grounding, reasoning, worker
-FROM calls WHERE evaluation = ? AND phase = ? AND index_ = ? ORDER BY asked_at, started_at, id`
+	callColumns = `c.id, c.phase, c.index_, c.generation, c.stage, c.model, c.attempt, c.asked_at, c.started_at, c.ended_at,
+  c.bound_by, c.status, c.class, c.error, c.may_be_billed, c.request_id, c.input_tokens, c.output_tokens, c.cached_tokens,
+  c.reasoning_tokens, c.cost_usd, c.most_usd, c.price, c.text, c.finish, c.grounding, c.reasoning, c.worker, c.key, c.cached`
+
+	selectCalls = "SELECT " + callColumns +
+		" FROM calls c WHERE c.evaluation = ? AND c.phase = ? AND c.index_ = ? ORDER BY c.asked_at, c.started_at, c.id"
+
+	// The index on keys finds the few calls of one, the runs' key each of their runs.
+	selectAnswered = "SELECT " + callColumns + `
+FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_ AND r.generation = c.generation
+WHERE c.key = ? AND c.key <> '' AND c.class = '' AND NOT c.cached AND r.state = 'succeeded'
+ORDER BY c.ended_at, c.evaluation, c.id LIMIT 1`
 
 	// unixepoch's fractions are whole milliseconds, as the columns are.
 	selectWaits = `
 SELECT bound_by, count(*), coalesce(sum(unixepoch(started_at, 'subsec') - unixepoch(asked_at, 'subsec')), 0.0)
-FROM calls WHERE evaluation = ? GROUP BY bound_by ORDER BY count(*) DESC, bound_by`
+FROM calls WHERE evaluation = ? AND NOT cached GROUP BY bound_by ORDER BY count(*) DESC, bound_by`
 
 	// Times in one written form sort as they are.
 	selectPace = `
@@ -55,26 +62,37 @@ func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) 
 
 // Calls yields the calls made for one run.
 func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error] {
-	return rows(ctx, r, func(row *sql.Rows, c *record.Call) error {
-		var asked, started, ended stamp
-		var input, output, cached, reasoning sql.NullInt64
-		var price, grounding sql.NullString
-		err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
-			&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
-			&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish,
-			&grounding, &c.Reasoning, &c.Worker)
-		if err == nil && price.Valid {
-			err = json.Unmarshal([]byte(price.String), &c.Price)
-		}
-		if err == nil && grounding.Valid {
-			err = json.Unmarshal([]byte(grounding.String), &c.Grounding)
-		}
-		c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
-		c.Usage.Reported = input.Valid
-		c.Usage.Input, c.Usage.Output = input.Int64, output.Int64
-		c.Usage.Cached, c.Usage.Reasoning = cached.Int64, reasoning.Int64
-		return err
-	}, selectCalls, string(run.Evaluation), run.Phase, run.Index)
+	return rows(ctx, r, scanCall, selectCalls, string(run.Evaluation), run.Phase, run.Index)
+}
+
+// Answered is the earliest answer of use to a call of that key.
+func (r *reader) Answered(ctx context.Context, key string) (record.Call, bool, error) {
+	found, err := collect(rows(ctx, r, scanCall, selectAnswered, key))
+	if err != nil || len(found) == 0 {
+		return record.Call{}, false, err
+	}
+	return found[0], true, nil
+}
+
+func scanCall(row *sql.Rows, c *record.Call) error {
+	var asked, started, ended stamp
+	var input, output, cached, reasoning sql.NullInt64
+	var price, grounding sql.NullString
+	err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
+		&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
+		&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish,
+		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached)
+	if err == nil && price.Valid {
+		err = json.Unmarshal([]byte(price.String), &c.Price)
+	}
+	if err == nil && grounding.Valid {
+		err = json.Unmarshal([]byte(grounding.String), &c.Grounding)
+	}
+	c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
+	c.Usage.Reported = input.Valid
+	c.Usage.Input, c.Usage.Output = input.Int64, output.Int64
+	c.Usage.Cached, c.Usage.Reasoning = cached.Int64, reasoning.Int64
+	return err
 }
 
 // Waits sums how long calls waited, by limit.

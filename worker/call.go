@@ -24,26 +24,39 @@ const (
 // stands: the spread assumed between a grant and its arrival at the provider.
 const abandonedKeep = 500 * time.Millisecond
 
-// call makes one call under a lease and keeps its record. A call that failed
-// is a *providers.Error; any other error means that none was made.
+// call makes one call under a lease, or finds that it was answered before, and
+// keeps its record. A call that failed is a *providers.Error; any other error means
+// that none was made.
 func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
+	key, err := r.key(s)
+	if err != nil {
+		return nil, err
+	}
+	if result := r.fromCache(ctx, s, key); result != nil {
+		return result, nil
+	}
 	for {
-		result, err := r.callOnce(ctx, s)
+		result, err := r.callOnce(ctx, s, key)
 		if !errors.Is(err, providers.ErrAgain) {
 			return result, err
 		}
 	}
 }
 
-func (r *run) callOnce(ctx context.Context, s step) (*providers.Result, error) {
+// newCall is the record of a call that is asked for now.
+func (r *run) newCall(s step, key string) record.Call {
 	r.made++
-	timeout := r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
-	call := record.Call{
+	return record.Call{
 		ID:    fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made),
 		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
 		Stage: s.stage, Model: s.target.Target(), Attempt: r.progress.Attempts + 1,
-		Asked: time.Now().UTC(), Worker: r.id,
+		Asked: time.Now().UTC(), Worker: r.id, Key: key,
 	}
+}
+
+func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Result, error) {
+	timeout := r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
+	call := r.newCall(s, key)
 	r.move(ready)
 	r.emit(s.event(EventQueueing))
 	lease, err := r.admit(ctx, &call, s, timeout)

@@ -25,12 +25,13 @@ const (
 // session left behind, which have outcomes in hand, and the outcomes that Redis
 // may still lose.
 type life struct {
-	client  redis.UniversalClient
-	log     zerolog.Logger
-	kept    *kept
-	lasting context.Context // ends when nothing can be written down any more
-	giveUp  context.CancelFunc
-	watched chan struct{} // closed when nobody looks any more
+	client    redis.UniversalClient
+	log       zerolog.Logger
+	kept      *kept
+	cacheSays cacheSays
+	lasting   context.Context // ends when nothing can be written down any more
+	giveUp    context.CancelFunc
+	watched   chan struct{} // closed when nobody looks any more
 
 	looking sync.Mutex // one look at a time
 	away    bool       // Redis did not answer the last one

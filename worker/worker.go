@@ -47,6 +47,9 @@ type Config struct {
 	// Lease is how long a call's slots stay taken when this process dies.
 	// Default 10 s.
 	Lease time.Duration
+	// Cache answers the calls of evaluations whose settings say so, where they were
+	// answered before. nil: such calls are made, and a warning says so once.
+	Cache Cache
 	Log   zerolog.Logger
 	// Events is told what becomes of every run. It must not block. nil: nobody.
 	Events func(Event)

@@ -156,6 +156,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer sink.Close()
+	settings.Cache = sink
 	if err := j.saveResumption(); err != nil {
 		return withCode(folderCode(err), err)
 	}

@@ -95,7 +95,7 @@ func writeOutcome(fact func(name, format string, args ...any), o *record.Run) {
 	if o.AnsweredBy != "" && o.AnsweredBy != o.Model {
 		fact("answered by", "%s", o.AnsweredBy)
 	}
-	attempts := "no judge was asked"
+	attempts := "no call was made"
 	if o.Attempts > 0 {
 		attempts = plural(o.Attempts, "call")
 	}
@@ -155,6 +155,24 @@ func writeText(out *strings.Builder, text string) {
 
 func writeCall(out *strings.Builder, n int, c shownCall) {
 	fmt.Fprintf(out, "\ncall %d: %s of %s, attempt %d (%s)\n", n, c.Stage, oneLine(c.Model), c.Attempt, c.ID)
+	if c.Cached {
+		fmt.Fprintf(out, "  not made: the same was answered before, found %s\n", clock(c.Ended))
+	} else {
+		writeMade(out, c)
+	}
+	if c.Error != "" {
+		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
+	}
+	writeEvidence(out, c.Call)
+	writeSent(out, c)
+	if c.Text != "" {
+		out.WriteString("  answer:\n")
+		writeText(out, c.Text)
+	}
+}
+
+// writeMade tells how a call went that was made.
+func writeMade(out *strings.Builder, c shownCall) {
 	waited := "admitted at once"
 	if wait := c.Started.Sub(c.Asked); c.BoundBy != "" {
 		words := c.Bound
@@ -181,15 +199,6 @@ func writeCall(out *strings.Builder, n int, c shownCall) {
 	}
 	facts = append(facts, usageText(c.Call))
 	fmt.Fprintf(out, "  %s\n", strings.Join(facts, ", "))
-	if c.Error != "" {
-		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
-	}
-	writeEvidence(out, c.Call)
-	writeSent(out, c)
-	if c.Text != "" {
-		out.WriteString("  answer:\n")
-		writeText(out, c.Text)
-	}
 }
 
 // writeEvidence shows what an answer shows of searches and reasoning.

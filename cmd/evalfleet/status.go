@@ -92,6 +92,7 @@ type phaseStanding struct {
 // provider the cost is unknown, which is not 0.
 type usedStanding struct {
 	Calls      int      `json:"calls"`
+	FromCache  int      `json:"answered_before"` // and not made
 	Input      int64    `json:"input_tokens"`
 	Output     int64    `json:"output_tokens"`
 	Unreported int      `json:"calls_without_tokens"` // possibly charged, nobody said how much

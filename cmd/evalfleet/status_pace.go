@@ -101,8 +101,8 @@ func usedBy(totals []results.CallTotal) usedStanding {
 }
 
 func used(u results.Usage) usedStanding {
-	s := usedStanding{Calls: u.Calls, Input: u.Input, Output: u.Output, Unreported: u.Unreported, Unpriced: u.Unpriced}
-	if u.Calls > 0 && (u.Unpriced == 0 || u.CostUSD > 0) {
+	s := usedStanding{Calls: u.Calls, FromCache: u.FromCache, Input: u.Input, Output: u.Output, Unreported: u.Unreported, Unpriced: u.Unpriced}
+	if u.Calls+u.FromCache > 0 && (u.Unpriced == 0 || u.CostUSD > 0) {
 		s.CostUSD = &u.CostUSD
 	}
 	return s

@@ -30,7 +30,7 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	for _, phase := range s.Phases {
 		out.WriteString(phase.text())
 	}
-	if u := s.Used; u != nil && u.Calls > 0 {
+	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
 		out.WriteString(detail(u.text()))
 		if len(u.Stages) > 1 {
 			for _, stage := range u.Stages {
@@ -94,6 +94,9 @@ func leftText(seconds float64) string {
 
 func (u usedStanding) text() string {
 	parts := []string{fmt.Sprintf("%d calls", u.Calls)}
+	if u.FromCache > 0 {
+		parts = append(parts, fmt.Sprintf("%d answered before", u.FromCache))
+	}
 	if u.Unreported < u.Calls {
 		parts = append(parts, fmt.Sprintf("%s tokens in, %s out", formatCount(u.Input), formatCount(u.Output)))
 	}

@@ -10,8 +10,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
+
+const cacheFlag = "cache"
 
 func workerCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -20,7 +23,8 @@ func workerCommand(p *process) *cli.Command {
 		Description: "Serves every queue whose provider it has, with the base URLs and keys of its own --config and environment. " +
 			"Any number of workers share the limits. A stop (SIGTERM, Ctrl-C) pulls nothing more, lets calls in flight finish " +
 			"for --grace and gives the rest back; a second one stops at once.",
-		Flags: workFlags(metricsDefault),
+		Flags: append(workFlags(metricsDefault), &cli.StringFlag{Name: cacheFlag,
+			Usage: "`URL` of the results store, sqlite:PATH, in which answers are found for evaluations with cache: true; without it their calls are made"}),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
@@ -53,6 +57,14 @@ func (p *process) work(c *cli.Context) (err error) {
 		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.byName,
 		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.log,
 		Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
+	}
+	if url := c.String(cacheFlag); url != "" {
+		cache, err := results.OpenReadOnly(c.Context, url)
+		if err != nil {
+			return sinkError(fmt.Errorf("--%s: %w", cacheFlag, err))
+		}
+		defer cache.Close()
+		settings.Cache = cache
 	}
 	open, err := how.open(c.Context, &settings, d.log)
 	if err != nil {

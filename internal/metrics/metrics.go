@@ -18,8 +18,11 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// classOK is the class of a call that was answered.
-const classOK = "ok"
+// Classes of calls that did not fail.
+const (
+	classOK     = "ok"     // answered
+	classCached = "cached" // not made, because the same was answered before
+)
 
 // callSeconds are the buckets of calls, which take seconds to half an hour.
 var callSeconds = []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800}
@@ -54,7 +57,7 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 		registry: prometheus.NewRegistry(),
 		probe:    probe,
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_calls_total",
-			Help: "Calls that have ended, by class of failure; ok: answered. rate_limited should stay at 0, or be few where limits adapt."}, with("class")),
+			Help: "Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt."}, with("class")),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_call_duration_seconds",
 			Help: "Time from request to end of calls, answered or not.", Buckets: callSeconds}, byModel),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evalfleet_calls_in_flight",
@@ -100,6 +103,10 @@ func (m *Worker) Event(e worker.Event) {
 // Call counts a call that has ended.
 func (m *Worker) Call(c record.Call) {
 	provider, model, _ := strings.Cut(c.Model, ":")
+	if c.Cached {
+		m.calls.WithLabelValues(provider, model, classCached).Inc()
+		return
+	}
 	class := string(c.Class)
 	if class == "" {
 		class = classOK

@@ -39,7 +39,7 @@ func TestWorkerMetrics(t *testing.T) {
 
 	const model = `model="gpt-5:free",provider="openai"`
 	want := strings.NewReplacer("MODEL", model).Replace(`
-# HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered. rate_limited should stay at 0, or be few where limits adapt.
+# HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt.
 # TYPE evalfleet_calls_total counter
 evalfleet_calls_total{class="ok",MODEL} 2
 evalfleet_calls_total{class="rate_limited",MODEL} 1

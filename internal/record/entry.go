@@ -107,6 +107,11 @@ type Call struct {
 	Reasoning  string               `json:"reasoning,omitempty"`
 	Worker     string               `json:"worker"`
 	Generation int                  `json:"generation"`
+	// Key is the same for calls that ask the same, in hexadecimal; empty where
+	// answers are not used again. Cached: the answer is that of such a call made
+	// before, so that none was made: Started is zero, and nothing was used or charged.
+	Key    string `json:"key,omitempty"`
+	Cached bool   `json:"cached,omitempty"`
 }
 
 // Entry is one entry of an evaluation's results stream.

@@ -121,6 +121,8 @@ type Settings struct {
 	// Timeouts of one call by "provider:model", "provider", or "" for the rest.
 	Timeouts map[string]time.Duration `json:"timeouts"`
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
+	// Cache answers calls with what the same ones were answered before.
+	Cache bool `json:"cache,omitempty"`
 	// ConcurrencySource says where the bound on the evaluation's concurrency came
 	// from, so that a default can be named as one: "default", "file", "flag",
 	// "environment"; "fleet" or "providers" when it has none of its own and theirs
