@@ -2,6 +2,7 @@ package config
 
 import (
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,30 @@ budget: {usd: 0.37}
 	}
 	if len(s.Warnings) != 1 || !strings.HasSuffix(s.Warnings[0].Message, "those of simulator:careful") {
 		t.Errorf("warnings %v, want one about the length of careful's answers", s.Warnings)
+	}
+}
+
+// What searches bring in is charged, and nobody knows it before.
+func TestBudgetOverSearches(t *testing.T) {
+	t.Parallel()
+	const passed = "the budget can be passed by what searches find, which nobody bounds before the call"
+	for grounding, want := range map[string]bool{"required": true, "off": false} {
+		dir := folder(t, map[string]string{
+			"a.md": "a", "b.md": "b",
+			"eval.yaml": `documents: ["*.md"]
+judges: [{model: simulator:careful, overrides: {max_completion_tokens: 5}}]
+pairwise: {pairs: all}
+prices: {"simulator:*": {input: 1, output: 2}}
+budget: {usd: 1}
+grounding: ` + grounding + "\n",
+		})
+		s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.ContainsFunc(s.Warnings, func(p Problem) bool { return strings.HasSuffix(p.Message, passed) }); got != want {
+			t.Errorf("grounding %s: warnings %v, want one about searches: %t", grounding, s.Warnings, want)
+		}
 	}
 }
 

@@ -31,7 +31,7 @@ retry: {max_attempts: 1}
 	arrived := 0
 	wantCalls := func(what string, want int) {
 		t.Helper()
-		all := int(f.stats().All.Arrived)
+		all := f.stats().All.Arrived
 		if all-arrived != want {
 			t.Errorf("%s: %d calls arrived, want %d", what, all-arrived, want)
 		}
@@ -82,12 +82,12 @@ func TestFailedCallsAreAskedAgain(t *testing.T) {
 	for i, name := range []string{"one", "two"} {
 		file := f.write(name+".yaml", "name: "+name+"\ndocuments: [\"docs/*.md\"]\njudges: [simulator:careful]\npairwise: {pairs: all, order: both}\ncache: true\n")
 		f.do(exitRunsFailed, "run", file, "--config", "fleet.yaml", "--sink", "sqlite:shared.db", "--out-dir", name)
-		if got, want := int(f.stats().All.Arrived), 6*(i+1); got != want {
+		if got, want := f.stats().All.Arrived, 6*(i+1); got != want {
 			t.Errorf("%d calls arrived after %s, want %d", got, name, want)
 		}
 	}
 	f.do(exitRunsFailed, "retry", "two")
-	if got := int(f.stats().All.Arrived); got != 18 {
+	if got := f.stats().All.Arrived; got != 18 {
 		t.Errorf("%d calls arrived after the retry, want 18", got)
 	}
 }
