@@ -328,12 +328,15 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 	if run.Second >= 0 {
 		documents = append(documents, shown[run.Second].ID)
 	}
-	name := ""
-	if kind == eval.KindRuns {
-		name = e.Runs.List[run.Index].ID
+	asked := e.Asked(kind)[run.Judge]
+	t := record.Task{
+		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind, Model: asked.Target(), Documents: documents,
 	}
-	return record.Task{
-		Evaluation: id, Phase: phase, Index: run.Index, Kind: kind, Name: name,
-		Model: e.Asked(kind)[run.Judge].Target(), Documents: documents,
+	switch kind {
+	case eval.KindRuns:
+		t.Name = e.Runs.List[run.Index].ID
+	case eval.KindPanel:
+		t.Agent, t.Dimension = asked.Name, e.Panel.Dimensions[run.Dimension].ID
 	}
+	return t
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -17,15 +18,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
-)
-
-// The window of a queue: how many of its tasks wait in Redis, pushed and not begun.
-const (
-	windowTime    = 30 * time.Second // of the queue's pace
-	smallWindow   = 20
-	firstWindow   = 500 // before the pace is known
-	largestWindow = 2000
-	pushBatch     = 500 // tasks a pipeline
 )
 
 // How often a queue's fill is looked at.
@@ -78,13 +70,6 @@ type known struct {
 	record record.Evaluation
 	plan   *eval.Evaluation
 	plans  []*plan.Plan
-}
-
-// pace is how fast a queue's runs end.
-type pace struct {
-	ended     int
-	at        time.Time
-	perSecond float64 // negative: not known yet
 }
 
 // stall is since when no run of a queue has ended.
@@ -153,27 +138,6 @@ func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
 	return held, nil
 }
 
-// nextTick is when to look again: so that the fastest queue has used up between
-// an eighth and a half of its window by then.
-func (t *TopUp) nextTick() time.Duration {
-	switch {
-	case t.used > 0.75: // faster than could be seen
-		t.next = fastTick
-	case t.used > 0.5:
-		t.next = max(t.next/2, fastTick)
-	case t.used < 0.125:
-		t.next = min(2*t.next, slowTick)
-	}
-	return t.next
-}
-
-func (p *pace) window() int {
-	if p.perSecond < 0 {
-		return firstWindow
-	}
-	return int(min(max(p.perSecond*windowTime.Seconds(), smallWindow), largestWindow))
-}
-
 // Tick looks at every active evaluation once, ends those that are complete, and
 // pushes what each queue lacks.
 func (t *TopUp) Tick(ctx context.Context) error {
@@ -224,6 +188,7 @@ func (t *TopUp) Tick(ctx context.Context) error {
 				shares[queue] = append(shares[queue], &share{
 					known: k, phase: phase, length: p.Len(queue),
 					cursor: standing.Pushed(phase, queue), ended: standing.Ended(phase, queue),
+					perTask: k.runsPerTask(phase, queue),
 				})
 			}
 		}
@@ -264,10 +229,14 @@ func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
 type share struct {
 	*known
 	phase, length, cursor, ended int
+
+	perTask float64 // runs that one task carries out; 1 but for panels that are asked together
 }
 
-// outstanding is how many of its tasks were pushed and have not ended.
-func (s *share) outstanding() int { return max(s.cursor-s.ended, 0) }
+// outstanding is about how many of its tasks were pushed and have not ended.
+func (s *share) outstanding() int {
+	return int(math.Ceil(max(float64(s.cursor-s.ended), 0) / s.perTask))
+}
 
 func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
 	if k, ok := t.known[id]; ok {
@@ -402,34 +371,6 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	return nil
 }
 
-// measure updates the queue's pace and returns its window.
-func (t *TopUp) measure(queue string, shares []*share) int {
-	ended := 0
-	for _, s := range shares {
-		ended += s.ended
-	}
-	now := time.Now()
-	p, ok := t.pace[queue]
-	if !ok {
-		p = &pace{ended: ended, at: now, perSecond: -1}
-		t.pace[queue] = p
-	}
-	if elapsed := now.Sub(p.at); elapsed >= paceTime {
-		current := max(float64(ended-p.ended), 0) / elapsed.Seconds()
-		if p.perSecond < 0 {
-			p.perSecond = current
-		} else { // half of what is remembered fades in about 3 s
-			weight := min(elapsed.Seconds()/4, 1)
-			p.perSecond += weight * (current - p.perSecond)
-		}
-		p.ended, p.at = ended, now
-	}
-	if ended == 0 {
-		return firstWindow
-	}
-	return p.window()
-}
-
 // pushShare pushes up to n of a share's runs that have not ended, from its
 // cursor on, and moves the cursor behind them. The push comes first: killed in
 // between, the range is pushed again, and a task that exists is left alone.
@@ -437,7 +378,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	p := s.plans[s.phase]
 	for n > 0 && s.cursor < s.length {
 		end := min(s.cursor+min(max(n, smallWindow), pushBatch), s.length)
-		first, last := p.At(queue, s.cursor).Index, p.At(queue, end-1).Index
+		first, last := s.firstOf(p, p.At(queue, s.cursor).Index), p.At(queue, end-1).Index
 		states, err := t.store.States(ctx, s.record.ID, s.phase, first, last)
 		if err != nil {
 			return pushed, err
@@ -446,18 +387,13 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 		for i := s.cursor; i < end; i++ {
 			run := p.At(queue, i)
 			state, generation := record.ParseStateByte(states[run.Index-first])
-			if state == eval.StateNone {
+			if state == eval.StateNone && !s.waits(p, run, states[s.leader(p, run)-first]) {
 				next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
 				next.Generation = generation
 				tasks = append(tasks, next)
 			}
 		}
-		var queued func(record.Task)
-		if t.Queued != nil {
-			at := time.Now() // a worker may begin a run before the answer is here
-			queued = func(task record.Task) { t.Queued(task, at) }
-		}
-		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps, queued); err != nil {
+		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps, told(t.Queued)); err != nil {
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0

@@ -246,7 +246,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 	switch errors.As(err, &failed); {
 	case errors.Is(err, ratelimit.ErrLost): // ended with its lease, not by the provider
 	case failed != nil && r.stopsAll(s, failed): // it says nothing of the run
-	case failed != nil && tooMany(failed) && (r.inChain() || r.progress.Cooled < maxCooled):
+	case failed != nil && r.costsNothing(failed):
 		r.progress.Cooled++
 	default:
 		r.progress.Attempts++

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -18,6 +19,13 @@ const maxCooled = 20
 // today: the calls of everybody wait then, and the run's next one with them.
 func tooMany(failed *providers.Error) bool {
 	return failed.Class == providers.RateLimited || failed.Class == providers.QuotaDaily
+}
+
+// costsNothing reports whether a refused call is no attempt of the run. One of a panel
+// is, unless another model may answer in its model's place.
+func (r *run) costsNothing(failed *providers.Error) bool {
+	counts := r.task.Kind == eval.KindPanel && failed.Class == providers.RateLimited
+	return tooMany(failed) && (r.inChain() || !counts && r.progress.Cooled < maxCooled)
 }
 
 // longestHint is how long a provider is believed that has not spoken of a day: of

@@ -30,7 +30,9 @@ type Event struct {
 	RunID        string          `json:"run_id"` // record.Task.Shown
 	Provider     string          `json:"provider"`
 	Model        string          `json:"model"`
-	Worker       string          `json:"worker,omitempty"` // none where a submission has queued the run
+	Agent        string          `json:"agent,omitempty"`     // of a panel
+	Dimension    string          `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
+	Worker       string          `json:"worker,omitempty"`    // none where a submission has queued the run
 	Attempt      int             `json:"attempt,omitempty"`
 	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
 	DelayS       float64         `json:"delay_s,omitempty"`
@@ -45,5 +47,6 @@ func Queued(t record.Task, at time.Time) Event {
 	provider, model, _ := strings.Cut(t.Model, ":")
 	return Event{
 		Time: at.UTC(), Event: EventQueued, Evaluation: t.Evaluation, RunID: t.Shown(), Provider: provider, Model: model,
+		Agent: t.Agent, Dimension: t.Dimension,
 	}
 }

@@ -24,12 +24,19 @@ type question struct {
 // question is the run's, by its kind. Its error is a *gaveUp when the run cannot be
 // asked at all.
 func (r *run) question(ctx context.Context) (question, error) {
+	return r.questionOf(ctx, r.place.Dimension)
+}
+
+// questionOf is question, of a panel for the dimensions at some positions.
+func (r *run) questionOf(ctx context.Context, dimensions ...int) (question, error) {
 	asked := r.evaluation.asked
 	texts, err := r.evaluations.textsOf(ctx, r.task.Evaluation, r.documents...)
 	if err != nil {
 		return question{}, err
 	}
-	built, err := prompt.Build(asked, r.task.Kind, prompt.About{First: r.place.First, Second: r.place.Second}, texts)
+	built, err := prompt.Build(asked, r.task.Kind, prompt.About{
+		First: r.place.First, Second: r.place.Second, Judge: r.place.Judge, Dimensions: dimensions,
+	}, texts)
 	if err != nil {
 		return question{}, &gaveUp{class: providers.BadRequest, message: err.Error()}
 	}
@@ -41,6 +48,8 @@ func (r *run) question(ctx context.Context) (question, error) {
 		q.read = r.readSingle
 	case eval.KindRuns:
 		q.read = readListed
+	case eval.KindPanel:
+		q.read = r.readPanel
 	default:
 		return question{}, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
 	}
@@ -55,11 +64,15 @@ func (r *run) readPairwise(text string) (record.Run, error) {
 func (r *run) readSingle(text string) (record.Run, error) {
 	asked := r.evaluation.asked.Single
 	scores, err := verdict.Single(text, asked.Criteria, asked.Scale)
-	outcome := record.Run{Scores: make([]record.Score, len(scores))}
+	return record.Run{Scores: scoresOf(scores)}, err
+}
+
+func scoresOf(scores []verdict.Score) []record.Score {
+	recorded := make([]record.Score, len(scores))
 	for i, s := range scores {
-		outcome.Scores[i] = record.Score(s)
+		recorded[i] = record.Score(s)
 	}
-	return outcome, err
+	return recorded
 }
 
 // readListed takes the answer of a listed run as it is.

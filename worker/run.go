@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,8 @@ type run struct {
 	place      plan.Run
 	judge      eval.Judge
 	documents  []eval.Document
+	dimension  string // of a panel: what is asked for now, by id
+	handedOn   bool   // the runs that it leads were pushed, as far as they are not recorded
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
@@ -127,6 +130,9 @@ func (r *run) carryOut(ctx context.Context) error {
 	if r.place.Second >= 0 {
 		r.documents = append(r.documents, shown[r.place.Second])
 	}
+	if r.task.Kind == eval.KindPanel {
+		r.dimension = asked.Panel.Dimensions[r.place.Dimension].ID
+	}
 	r.emit(Event{Event: EventStarted})
 	if progress.Deaths >= record.MaxDeaths {
 		return r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
@@ -140,8 +146,15 @@ func (r *run) carryOut(ctx context.Context) error {
 	if r.progress.Started.IsZero() {
 		r.progress.Started = time.Now()
 	}
+	if r.leads() {
+		if over, err := r.askTogether(ctx); over || err != nil {
+			return err
+		}
+	}
 	return r.ask(ctx)
 }
+
+func (r *run) plan() *plan.Plan { return r.evaluation.plans[r.task.Phase] }
 
 // pause waits a short delay in place and sends the run back for a long one, in
 // either case without a lease.
@@ -195,14 +208,21 @@ func (r *run) move(to stage) {
 	}
 }
 
-func (r *run) succeed(outcome record.Run) error {
-	return r.record(eval.StateSucceeded, outcome)
+// succeed records the run's outcome, and those of others that were asked together
+// with it.
+func (r *run) succeed(outcome record.Run, others ...record.Run) error {
+	return r.record(eval.StateSucceeded, outcome, others...)
 }
 
 func (r *run) fail(why *gaveUp) error {
 	r.emit(Event{Event: EventFailed, Class: why.class, StatusCode: &why.status, ElapsedS: r.elapsed().Seconds()})
-	r.logger().Error().Str("class", string(why.class)).Int("attempts", r.progress.Attempts).Msg("run failed: " + why.message)
-	return r.record(eval.StateFailed, record.Run{Class: why.class, Error: why.message})
+	r.logger().Error().Str("class", string(why.class)).Int("attempts", r.progress.Attempts).Int("status_code", why.status).
+		Float64("elapsed_s", r.elapsed().Seconds()).Msg("run failed: " + why.message)
+	outcome := record.Run{Class: why.class, Error: why.message}
+	if r.task.Kind == eval.KindPanel {
+		outcome.Reason = r.argumentOf(why.class)
+	}
+	return r.record(eval.StateFailed, outcome)
 }
 
 func (r *run) elapsed() time.Duration {
@@ -212,13 +232,71 @@ func (r *run) elapsed() time.Duration {
 	return time.Since(r.progress.Started)
 }
 
-// record writes the run's outcome down, with the calls not recorded before. It
-// goes on when the worker is stopping or was fenced: what was paid for is kept,
-// and the script records a run once, whoever comes.
-func (r *run) record(state eval.State, outcome record.Run) error {
+// record writes the run's outcome down, and those of others that were asked together
+// with it, with the calls not recorded before. It goes on when the worker is stopping
+// or was fenced: what was paid for is kept, and the script records a run once,
+// whoever comes.
+func (r *run) record(state eval.State, outcome record.Run, others ...record.Run) error {
 	r.move(resting)
-	outcome.Phase, outcome.Index, outcome.Generation = r.task.Phase, r.task.Index, r.task.Generation
-	outcome.Kind, outcome.Queue, outcome.Name = r.task.Kind, r.queue, r.task.Name
+	if r.leads() { // once it is recorded, nobody may look after the others
+		err := r.life.persist(func(ctx context.Context) error { return r.handOn(ctx, others) })
+		if err != nil {
+			return err
+		}
+	}
+	outcome.Index, outcome.Generation, outcome.Dimension = r.task.Index, r.task.Generation, r.dimension
+	return r.recordAll(state, append([]record.Run{outcome}, others...))
+}
+
+// recordAll writes outcomes down in one step; Index, Generation and Dimension of
+// others than the run's own are set.
+func (r *run) recordAll(state eval.State, outcomes []record.Run) error {
+	encoded := make([]store.Outcome, len(outcomes))
+	calls := r.calls
+	for i := range outcomes {
+		r.complete(&outcomes[i])
+		var err error
+		if encoded[i], err = store.Encode(r.task.Evaluation, state, outcomes[i], calls); err != nil {
+			return err
+		}
+		calls = nil // they stand with the first
+	}
+	recorded, err := r.put(encoded)
+	for _, o := range encoded {
+		keep := keptOutcome{Outcome: o, created: r.evaluation.record.Created}
+		switch {
+		case errors.Is(err, store.ErrNoEvaluation):
+			keep.created = time.Time{}
+		case err != nil:
+			return err
+		}
+		r.life.kept.put(keep)
+	}
+	if err != nil {
+		return err
+	}
+	r.calls = nil
+	for i, outcome := range outcomes {
+		outcome.State = state.String()
+		e := Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()}
+		if outcome.Index == r.task.Index {
+			r.ended = outcome
+		} else {
+			e.RunID, e.Dimension = outcome.RunID(r.task.Evaluation).Short(), outcome.Dimension
+		}
+		if recorded[i].Streak >= record.MaxStreak {
+			r.pauseProvider(record.Pause{Class: outcome.Class, Message: outcome.Error, Runs: recorded[i].Streak})
+		}
+		if recorded[i].Once && state == eval.StateSucceeded {
+			r.emit(e)
+		}
+	}
+	return nil
+}
+
+// complete adds what all outcomes of the run have in common.
+func (r *run) complete(outcome *record.Run) {
+	outcome.Phase, outcome.Kind, outcome.Queue, outcome.Name = r.task.Phase, r.task.Kind, r.queue, r.task.Name
 	outcome.Judge, outcome.Model = r.judge.Name, r.judge.Target()
 	outcome.Item, outcome.Trial = r.evaluation.asked.Items[r.documents[0].Item].ID, r.place.Trial
 	for _, d := range r.documents {
@@ -231,39 +309,29 @@ func (r *run) record(state eval.State, outcome record.Run) error {
 	if r.progress.Started.IsZero() {
 		outcome.Started = outcome.Ended
 	}
-	encoded, err := store.Encode(r.task.Evaluation, state, outcome, r.calls)
-	if err != nil {
-		return err
-	}
-	var done store.Recorded
+}
+
+// put records outcomes in one step, and says what became of each.
+func (r *run) put(encoded []store.Outcome) (done []store.Recorded, err error) {
 	err = r.life.persist(func(ctx context.Context) (err error) {
-		done, err = r.store.Put(ctx, encoded)
+		if len(encoded) > 1 {
+			done, err = r.store.PutAll(ctx, encoded)
+			return err
+		}
+		one, err := r.store.Put(ctx, encoded[0])
+		done = []store.Recorded{one}
 		return err
 	})
-	keep := keptOutcome{Outcome: encoded, created: r.evaluation.record.Created}
-	switch {
-	case errors.Is(err, store.ErrNoEvaluation):
-		keep.created = time.Time{}
-		r.life.kept.put(keep)
-		return err
-	case err != nil:
-		return err
-	}
-	r.life.kept.put(keep)
-	outcome.State = state.String()
-	r.calls, r.ended = nil, outcome
-	if done.Streak >= record.MaxStreak {
-		r.pauseProvider(record.Pause{Class: outcome.Class, Message: outcome.Error, Runs: done.Streak})
-	}
-	if done.Once && state == eval.StateSucceeded {
-		r.emit(Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()})
-	}
-	return nil
+	return done, err
 }
 
 // logger is made where there is something to say, which for most runs is never.
 func (r *run) logger() *zerolog.Logger {
-	log := r.log.With().Str("evaluation", string(r.task.Evaluation)).Str("run_id", r.task.Shown()).Logger()
+	with := r.log.With().Str("evaluation", string(r.task.Evaluation)).Str("run_id", r.task.Shown())
+	if r.dimension != "" {
+		with = with.Str("agent", r.judge.Name).Str("dimension", r.dimension)
+	}
+	log := with.Logger()
 	return &log
 }
 
@@ -273,7 +341,11 @@ func (r *run) emit(e Event) {
 		return
 	}
 	e.Time = time.Now().UTC()
-	e.Evaluation, e.RunID, e.Worker = r.task.Evaluation, r.task.Shown(), r.id
+	e.Evaluation, e.Worker = r.task.Evaluation, r.id
+	e.RunID = cmp.Or(e.RunID, r.task.Shown())
+	if r.dimension != "" {
+		e.Agent, e.Dimension = r.judge.Name, cmp.Or(e.Dimension, r.dimension)
+	}
 	if e.Model == "" { // of no single call
 		e.Provider, e.Model = r.judge.Provider, r.judge.Model
 	}

@@ -130,13 +130,7 @@ func (s *session) run(ctx context.Context) error {
 
 	var parts errgroup.Group
 	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
-	if s.cfg.Events != nil {
-		topUp.Queued = func(t record.Task, at time.Time) {
-			e := Queued(t, at)
-			e.Worker = s.id
-			s.cfg.Events(e)
-		}
-	}
+	topUp.Queued = s.queued()
 	parts.Go(func() error { return topUp.Run(s.stopping) })
 	parts.Go(func() error { s.discover(s.stopping); return nil })
 	parts.Go(func() error { s.listen(s.stopping); return nil })
@@ -161,6 +155,19 @@ func (s *session) run(ctx context.Context) error {
 	s.unpin(ctx)
 	release()
 	return errors.Join(broken, err, <-limiter)
+}
+
+// queued makes an event of each task that this session puts into its queue; nil where
+// nobody listens.
+func (s *session) queued() func(record.Task, time.Time) {
+	if s.cfg.Events == nil {
+		return nil
+	}
+	return func(t record.Task, at time.Time) {
+		e := Queued(t, at)
+		e.Worker = s.id
+		s.cfg.Events(e)
+	}
 }
 
 // endAll ends every queue's service. Calls in flight have the grace, or until

@@ -35,13 +35,16 @@ type Run struct {
 	Model      string   `json:"model"`                 // provider:model asked
 	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model that answered; empty without an answer
 	Item       string   `json:"item"`
-	Documents  []string `json:"documents"`  // one, or two with the one shown first first; of a listed run its instructions and its input
-	Candidates []string `json:"candidates"` // of Documents
-	Trial      int      `json:"trial"`      // from 1
+	Documents  []string `json:"documents"`           // one, or two with the one shown first first; of a listed run its instructions and its input
+	Candidates []string `json:"candidates"`          // of Documents
+	Trial      int      `json:"trial"`               // from 1
+	Dimension  string   `json:"dimension,omitempty"` // of a panel: what its Judge, an agent, was asked for
 
-	Winner string  `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
-	Reason string  `json:"reason,omitempty"` // pairwise: the judge's; "identical" when no judge was asked
-	Scores []Score `json:"scores,omitempty"` // single
+	Winner string `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
+	// Reason is, of a pair, the judge's, or "identical" when no judge was asked; of a
+	// panel, what stands in the place of an argument when the run failed.
+	Reason string  `json:"reason,omitempty"`
+	Scores []Score `json:"scores,omitempty"` // single, by criterion; of a panel the one of its dimension
 	Answer string  `json:"answer,omitempty"` // of a listed run: its text as it came
 	Finish string  `json:"finish,omitempty"` // of a listed run: why the answer ends (providers.Finish)
 

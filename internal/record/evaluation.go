@@ -123,6 +123,9 @@ type Settings struct {
 	Limit    int                      `json:"limit,omitempty"` // --limit: the first N runs of each phase; 0: all
 	// Cache answers calls with what the same ones were answered before.
 	Cache bool `json:"cache,omitempty"`
+	// Batching names the agents of the panel who are asked for all dimensions of a
+	// document in one call.
+	Batching []string `json:"batching,omitempty"`
 	// ConcurrencySource says where the bound on the evaluation's concurrency came
 	// from, so that a default can be named as one: "default", "file", "flag",
 	// "environment"; "fleet" or "providers" when it has none of its own and theirs
@@ -201,6 +204,7 @@ const (
 	ProgressStarted   = "started"    // Unix milliseconds of the first call
 	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
 	ProgressAnswer    = "answer"     // the answer in prose, of which JSON is to be made
+	ProgressTaken     = "taken"      // 1: the answer to all dimensions came, and they are asked for singly
 	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
 	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
 )

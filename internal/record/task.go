@@ -22,8 +22,10 @@ type Task struct {
 	Index      int       `json:"index"`
 	Generation int       `json:"generation"`
 	Kind       eval.Kind `json:"kind"`
-	Name       string    `json:"name,omitempty"` // a listed run's own id
-	Model      string    `json:"model"`          // provider:model
+	Name       string    `json:"name,omitempty"`      // a listed run's own id
+	Model      string    `json:"model"`               // provider:model
+	Agent      string    `json:"agent,omitempty"`     // of a panel
+	Dimension  string    `json:"dimension,omitempty"` // of a panel: by id
 	Documents  []string  `json:"documents"`
 }
 

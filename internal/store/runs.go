@@ -36,6 +36,9 @@ type Progress struct {
 	NotBefore time.Time       // zero: at once
 	Started   time.Time       // of the first call; zero: none yet
 	Lacked    providers.Class // of the last answer without the evidence that is required; empty: none
+	// Taken: the dimensions of a panel that were asked for together are asked for
+	// singly from here on, whatever came of it.
+	Taken bool
 	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
 	// provider:model that gave it; empty: there is none.
 	Answer, AnswerBy string
@@ -145,6 +148,8 @@ func parseProgress(words []string) (Progress, error) {
 			p.Cooled = int(n)
 		case record.ProgressDeaths:
 			p.Deaths = int(n)
+		case record.ProgressTaken:
+			p.Taken = n != 0
 		case record.ProgressNotBefore:
 			p.NotBefore = time.UnixMilli(n)
 		case record.ProgressStarted:
@@ -196,7 +201,10 @@ func (p Progress) fields() ([]any, error) {
 	if !p.Started.IsZero() {
 		values = append(values, record.ProgressStarted, p.Started.UnixMilli())
 	}
-	if p.AnswerBy != "" {
+	if p.Taken {
+		values = append(values, record.ProgressTaken, 1)
+	}
+	if p.AnswerBy != "" || p.Taken { // what was kept of the answer to all is none to one
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
 	if !p.Fallen.Begun() {
@@ -285,6 +293,24 @@ func (s *Store) Put(ctx context.Context, o Outcome) (Recorded, error) {
 	return answer.Recorded, nil
 }
 
+// PutAll is Put of several outcomes of one evaluation, in one step: all of them are
+// recorded, or none.
+func (s *Store) PutAll(ctx context.Context, outcomes []Outcome) ([]Recorded, error) {
+	answers, positions := make([]recorded, len(outcomes)), make([]int, len(outcomes))
+	for i := range outcomes {
+		positions[i] = i
+	}
+	s.sendRecordsOf(ctx, outcomes[0].id.Evaluation, outcomes, positions, answers)
+	done := make([]Recorded, len(outcomes))
+	for i, answer := range answers {
+		if answer.err != nil {
+			return nil, fmt.Errorf("record run %s and %d more: %w", outcomes[0].id, len(outcomes)-1, answer.err)
+		}
+		done[i] = answer.Recorded
+	}
+	return done, nil
+}
+
 type recorded struct {
 	Recorded
 	err error
@@ -304,7 +330,7 @@ func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 				bytes += len(outcomes[of[n]].run) + len(outcomes[of[n]].calls)
 				n++
 			}
-			s.sendRecordsOf(id, outcomes, of[:n], answers)
+			s.sendRecordsOf(context.Background(), id, outcomes, of[:n], answers)
 			of = of[n:]
 		}
 	}
@@ -312,8 +338,8 @@ func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 }
 
 // sendRecordsOf records the outcomes at some positions, which are of one
-// evaluation.
-func (s *Store) sendRecordsOf(id eval.ID, outcomes []Outcome, positions []int, answers []recorded) {
+// evaluation, in one script.
+func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcome, positions []int, answers []recorded) {
 	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id)}
 	args := []any{record.EntryVersion}
 	for _, i := range positions {
@@ -323,7 +349,7 @@ func (s *Store) sendRecordsOf(id eval.ID, outcomes []Outcome, positions []int, a
 			record.CountField(o.id.Phase, o.state, o.queue), record.CountField(o.id.Phase, eval.StateFailed, o.queue),
 			o.provider, string(o.class), o.run, o.calls)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
 	reply, err := recordScript.Run(ctx, s.client, keys, args...).Int64Slice()
 	if err == nil && len(reply) != len(positions) {

@@ -1,0 +1,100 @@
+package enqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Together reports whether a run of p is asked in one call with the others of its
+// group (plan.Group): those in which an agent judges a document, one for each
+// dimension. The first of the group, its leader, makes that call. Until the leader
+// is recorded nobody pushes the others but who carries it out; from then on they are
+// runs like any.
+func Together(e *eval.Evaluation, settings record.Settings, p *plan.Plan, run plan.Run) bool {
+	return p.Kind() == eval.KindPanel && slices.Contains(settings.Batching, e.Panel.Agents[run.Judge].Name)
+}
+
+// leader is the index of the run that a run waits for before it is pushed; its own
+// where it waits for none.
+func (s *share) leader(p *plan.Plan, run plan.Run) int {
+	if Together(s.plan, s.record.Settings, p, run) {
+		return p.Leader(run.Index)
+	}
+	return run.Index
+}
+
+// waits reports whether a run is not to be pushed yet, by the state of its leader.
+func (s *share) waits(p *plan.Plan, run plan.Run, leader byte) bool {
+	state, _ := record.ParseStateByte(leader)
+	return s.leader(p, run) != run.Index && state == eval.StateNone
+}
+
+// firstOf is the first index that must be looked at to push runs from an index on:
+// their leaders stand before them.
+func (s *share) firstOf(p *plan.Plan, index int) int {
+	if p.Kind() != eval.KindPanel || len(s.record.Settings.Batching) == 0 {
+		return index
+	}
+	return p.Leader(index) - p.Run(index).Judge
+}
+
+// runsPerTask is how many runs a task of a phase's queue carries out where every
+// call for several dimensions answers all of them.
+func (k *known) runsPerTask(phase int, queue string) float64 {
+	of := k.record.Phases[phase]
+	if of.Kind != eval.KindPanel {
+		return 1
+	}
+	dimensions, runs, tasks := len(k.plan.Panel.Dimensions), 0, 0
+	for i, agent := range k.plan.Panel.Agents {
+		if of.JudgeQueues[i] != queue {
+			continue
+		}
+		runs += dimensions
+		if slices.Contains(k.record.Settings.Batching, agent.Name) {
+			tasks++
+		} else {
+			tasks += dimensions
+		}
+	}
+	return float64(runs) / float64(tasks)
+}
+
+// Pending is a run that has not ended.
+type Pending struct {
+	plan.Run
+	Generation int
+}
+
+// Push pushes runs of one of an evaluation's phases, which share a queue. Those that
+// are in the queue already are left alone; it may be repeated.
+func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evaluation, phase int, runs []Pending) error {
+	if len(runs) == 0 {
+		return nil
+	}
+	of := r.Phases[phase]
+	tasks := make([]record.Task, len(runs))
+	for i, run := range runs {
+		tasks[i] = task(r.ID, e, phase, of.Kind, run.Run)
+		tasks[i].Generation = run.Generation
+	}
+	queue := of.JudgeQueues[runs[0].Judge]
+	if err := push(ctx, q.Store.Client(), queue, tasks, r.Keeps, told(q.Queued)); err != nil {
+		return err
+	}
+	return q.Store.AnnounceFilled(ctx, queue)
+}
+
+// told tells queued of tasks that are pushed from now on.
+func told(queued func(record.Task, time.Time)) func(record.Task) {
+	if queued == nil {
+		return nil
+	}
+	at := time.Now() // a worker may begin a run before the push is answered
+	return func(t record.Task) { queued(t, at) }
+}

@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/verdict"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// leads reports whether the run makes the one call for all dimensions that its agent
+// is asked for of its document, and pushes the runs of those that it does not answer
+// (enqueue.Together).
+func (r *run) leads() bool {
+	return r.place.Dimension == 0 && enqueue.Together(r.evaluation.asked, r.evaluation.record.Settings, r.plan(), r.place)
+}
+
+// others reads which of the runs that the leader leads have not ended. begun: some
+// have, so that their answer came before, or they are made again.
+func (r *run) others(ctx context.Context) (open []enqueue.Pending, begun bool, err error) {
+	group := r.plan().Group(r.place.Index)
+	first, last := group[0], group[len(group)-1]
+	states, err := r.store.States(ctx, r.task.Evaluation, r.task.Phase, first, last)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, index := range group[1:] {
+		state, generation := record.ParseStateByte(states[index-first])
+		if state != eval.StateNone {
+			begun = true
+			continue
+		}
+		open = append(open, enqueue.Pending{Run: r.plan().Run(index), Generation: generation})
+	}
+	return open, begun, nil
+}
+
+// handOn pushes the runs that the leader leads and that have not ended, except
+// those that are about to be recorded. From then on they are runs like any.
+func (r *run) handOn(ctx context.Context, except []record.Run) error {
+	if r.handedOn {
+		return nil
+	}
+	open, _, err := r.others(ctx)
+	if err != nil {
+		return err
+	}
+	open = slices.DeleteFunc(open, func(p enqueue.Pending) bool {
+		return slices.ContainsFunc(except, func(run record.Run) bool { return run.Index == p.Index })
+	})
+	q := &enqueue.Enqueuer{Store: r.store, Log: r.log, Queued: r.queued()}
+	err = q.Push(ctx, r.evaluation.record, r.evaluation.asked, r.task.Phase, open)
+	r.handedOn = err == nil
+	return err
+}
+
+// askTogether makes the leader's call for all dimensions, takes what can be used of
+// the answer, and hands the rest on to be asked for singly. over is false when the
+// leader's own is among the rest, or there was nothing to ask together.
+//
+// Killed before the answer is recorded, the call is made again, like any. What it
+// answers is recorded in one step; afterwards nothing makes it again: the leader is
+// recorded, or some that it leads are, or its progress says so.
+func (r *run) askTogether(ctx context.Context) (over bool, err error) {
+	open, begun, err := r.others(ctx)
+	if err != nil || len(open) == 0 {
+		return false, err
+	}
+	if begun || r.progress.Taken {
+		r.takenOnce()
+		return false, r.handOn(ctx, nil)
+	}
+	together := append([]enqueue.Pending{{Run: r.place, Generation: r.task.Generation}}, open...)
+	answer, err := r.answerTo(ctx, together)
+	var gave *gaveUp
+	switch {
+	case errors.As(err, &gave) && !singly(gave.class):
+		return true, r.fail(gave)
+	case err != nil && gave == nil:
+		return true, err
+	}
+	taken := r.outcomesOf(together, answer)
+	if len(taken) > 0 && taken[0].Index == r.place.Index {
+		return true, r.succeed(taken[0], taken[1:]...)
+	}
+	err = r.life.persist(func(ctx context.Context) error { return r.handOn(ctx, taken) })
+	if err == nil {
+		err = r.take(taken)
+	}
+	return false, err
+}
+
+// answerTo is the answer to several dimensions: a score of each that could be used.
+func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (record.Run, error) {
+	positions := make([]int, len(together))
+	dimensions := make([]eval.Dimension, len(together))
+	ids := make([]string, len(together))
+	for i, run := range together {
+		positions[i], dimensions[i] = run.Dimension, r.evaluation.asked.Panel.Dimensions[run.Dimension]
+		ids[i] = dimensions[i].ID
+	}
+	own := r.dimension
+	r.dimension = strings.Join(ids, ",")
+	defer func() { r.dimension = own }()
+	q, err := r.questionOf(ctx, positions...)
+	if err != nil {
+		return record.Run{}, err
+	}
+	q.read = func(text string) (record.Run, error) { // what cannot be used is asked for singly, not mended
+		scores, corrupt := verdict.Batch(text, dimensions, r.evaluation.asked.Panel.Scale)
+		if len(corrupt) > 0 {
+			r.logger().Warn().Strs("raw", corrupt).Msg("part of the answer to several dimensions cannot be used; they are asked for singly")
+		}
+		return record.Run{Scores: scoresOf(scores)}, nil
+	}
+	return r.askAny(ctx, q)
+}
+
+// singly reports whether a failure may be due to asking for several dimensions at
+// once. Others would meet one dimension too.
+func singly(class providers.Class) bool {
+	switch class {
+	case providers.Refused, providers.BadRequest, providers.ContextLength, providers.Malformed:
+		return true
+	}
+	return false
+}
+
+// outcomesOf are the outcomes of those runs that an answer has a score for.
+func (r *run) outcomesOf(together []enqueue.Pending, answer record.Run) []record.Run {
+	var outcomes []record.Run
+	for _, run := range together {
+		id := r.evaluation.asked.Panel.Dimensions[run.Dimension].ID
+		at := slices.IndexFunc(answer.Scores, func(s record.Score) bool { return s.Criterion == id })
+		if at < 0 {
+			continue
+		}
+		outcomes = append(outcomes, record.Run{
+			Index: run.Index, Generation: run.Generation, Dimension: id,
+			AnsweredBy: answer.AnsweredBy, Scores: answer.Scores[at : at+1],
+		})
+	}
+	return outcomes
+}
+
+// take records outcomes of runs that the leader leads, without its own, or notes
+// that there are none.
+func (r *run) take(outcomes []record.Run) error {
+	r.takenOnce()
+	if len(outcomes) > 0 {
+		return r.recordAll(eval.StateSucceeded, outcomes)
+	}
+	return r.life.persist(func(ctx context.Context) error {
+		err := r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
+		if err == nil {
+			r.calls = nil
+		}
+		return err
+	})
+}
+
+// takenOnce notes that the answer to all dimensions was taken: what was kept of it is
+// no answer to the leader's own.
+func (r *run) takenOnce() {
+	if !r.progress.Taken {
+		r.progress.Taken, r.progress.Answer, r.progress.AnswerBy = true, "", ""
+	}
+}
+
+func (r *run) readPanel(text string) (record.Run, error) {
+	panel := r.evaluation.asked.Panel
+	scores, err := verdict.Panel(text, panel.Dimensions[r.place.Dimension:r.place.Dimension+1], panel.Scale)
+	return record.Run{Scores: scoresOf(scores)}, err
+}
+
+// argumentOf stands in the place of the argument of a run that failed.
+func (r *run) argumentOf(class providers.Class) string {
+	switch class {
+	case providers.RateLimited, providers.Overloaded, providers.Transient, providers.Timeout,
+		providers.Malformed, providers.Ungrounded, providers.Unreasoned: // asked as often as it may be
+		return fmt.Sprintf("Evaluation failed after %d retries", r.evaluation.record.Settings.Retry.MaxAttempts)
+	}
+	return "Evaluation failed: " + string(class)
+}

@@ -1,0 +1,494 @@
+package worker
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// panel makes a panel of what submit asks: agents about dimensions d0, d1, …, each
+// document asked for in one call where batching is on.
+func panel(agents, dimensions int, batching bool) func(*eval.Evaluation, map[string]string, *record.Settings) {
+	return func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		e.Judges, e.Pairwise = nil, nil
+		e.Panel = &eval.Panel{Scale: eval.Scale{Min: 1, Max: 5}}
+		for i := range agents {
+			name := fmt.Sprintf("agent%d", i)
+			e.Panel.Agents = append(e.Panel.Agents, eval.Judge{Name: name, Provider: "p", Model: "m", Prompt: "You are " + name + "."})
+			if batching {
+				s.Batching = append(s.Batching, name)
+			}
+		}
+		for i := range dimensions {
+			e.Panel.Dimensions = append(e.Panel.Dimensions, eval.Dimension{ID: fmt.Sprintf("d%d", i)})
+		}
+	}
+}
+
+// panelist answers panels as change says, and counts what it was asked.
+type panelist struct {
+	change func(ids []string, entries []string) []string // of a call for several dimensions
+
+	mu     sync.Mutex
+	asked  map[string]int // dimensions with commas between, over all agents
+	failed map[string]int // as asked, of calls that are to fail
+}
+
+// opinion is a proper entry.
+func opinion(id string) string {
+	return fmt.Sprintf(`{"criterion_id":%q,"score":3,"argument":"of %s"}`, id, id)
+}
+
+func (p *panelist) answer(_ context.Context, _ int, request *providers.Request) (*providers.Result, error) {
+	var schema struct {
+		Properties struct {
+			Evaluations struct {
+				Items struct {
+					Properties struct {
+						ID struct {
+							Enum []string `json:"enum"`
+						} `json:"criterion_id"`
+					} `json:"properties"`
+				} `json:"items"`
+			} `json:"evaluations"`
+		} `json:"properties"`
+	}
+	if err := json.Unmarshal(request.Schema.Schema, &schema); err != nil {
+		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error()}
+	}
+	ids := schema.Properties.Evaluations.Items.Properties.ID.Enum
+	key := strings.Join(ids, ",")
+	p.mu.Lock()
+	if p.asked == nil {
+		p.asked = map[string]int{}
+	}
+	p.asked[key]++
+	fails := p.failed[key] > 0
+	if fails {
+		p.failed[key]--
+	}
+	p.mu.Unlock()
+	if fails {
+		return nil, &providers.Error{Class: providers.Overloaded, Status: 503, Message: "too busy"}
+	}
+	entries := make([]string, len(ids))
+	for i, id := range ids {
+		entries[i] = opinion(id)
+	}
+	if len(ids) > 1 && p.change != nil {
+		entries = p.change(ids, entries)
+	}
+	return &providers.Result{
+		Text: `{"evaluations":[` + strings.Join(entries, ",") + `]}`, Finish: providers.FinishStop,
+		Usage: providers.Usage{Reported: true, Input: 10, Output: 2},
+	}, nil
+}
+
+func (p *panelist) count() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	counts := map[string]int{}
+	for ids, n := range p.asked {
+		if strings.Contains(ids, ",") {
+			ids = "together"
+		}
+		counts[ids] += n
+	}
+	return counts
+}
+
+// linesWith are those of a log that hold a text.
+func linesWith(log string, text string) []string {
+	var found []string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// sharedLog is a log that may be read while it is written.
+type sharedLog struct {
+	mu  sync.Mutex
+	log bytes.Buffer
+}
+
+func (l *sharedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.Write(p)
+}
+
+func (l *sharedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.log.String()
+}
+
+func TestPartOfAnAnswerToAllDimensionsIsKept(t *testing.T) {
+	t.Parallel()
+	const corrupt = `{"criterion_id":"d%d","score":"high","argument":"r"}`
+	for name, tt := range map[string]struct {
+		spoilt int   // dimension whose entry is corrupt
+		left   []int // dimensions left out
+	}{
+		"the leader's stands": {4, []int{2, 7, 9}},
+		"the leader's is not": {0, []int{2, 7, 9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			raw := fmt.Sprintf(corrupt, tt.spoilt)
+			judge := &panelist{change: func(_, entries []string) []string {
+				entries[tt.spoilt] = raw
+				var kept []string
+				for i, entry := range entries {
+					if !slices.Contains(tt.left, i) {
+						kept = append(kept, entry)
+					}
+				}
+				return kept
+			}}
+			b := setup(t, &fakeProvider{answer: judge.answer})
+			b.submit(1, panel(1, 10, true))
+			log, cfg := &sharedLog{}, b.config()
+			cfg.Log = zerolog.New(log)
+			stop := b.start(cfg)
+			b.wait()
+			stop()
+
+			want := map[string]int{"together": 1, fmt.Sprintf("d%d", tt.spoilt): 1}
+			for _, i := range tt.left {
+				want[fmt.Sprintf("d%d", i)] = 1
+			}
+			if diff := cmp.Diff(want, judge.count()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			b.wantEachOnce()
+			runs, calls := b.outcomes()
+			if len(calls) != 5 {
+				t.Errorf("%d calls are recorded, want 5", len(calls))
+			}
+			for index, of := range runs {
+				id := fmt.Sprintf("d%d", index)
+				wantScore := []record.Score{{Criterion: id, Score: 3, Reason: "of " + id}}
+				if diff := cmp.Diff(wantScore, of[0].Scores); diff != "" || of[0].Dimension != id || of[0].Judge != "agent0" {
+					t.Errorf("run %d is %+v", index, of[0])
+				}
+			}
+			escaped, _ := json.Marshal(raw)
+			if warned := linesWith(log.String(), `"level":"warn"`); len(warned) != 1 || !strings.Contains(warned[0], string(escaped)) {
+				t.Errorf("warnings %q, want one with %s", warned, raw)
+			}
+		})
+	}
+}
+
+// What fails because several dimensions are asked for at once is asked singly;
+// another failure is the leader's own, and the rest goes on.
+func TestFailureOfACallForAllDimensions(t *testing.T) {
+	t.Parallel()
+	all := "d0,d1,d2"
+	for name, tt := range map[string]struct {
+		class  providers.Class
+		leader string // its state
+		want   map[string]int
+	}{
+		"too long":    {providers.ContextLength, "succeeded", map[string]int{"together": 1, "d0": 1, "d1": 1, "d2": 1}},
+		"unavailable": {providers.Overloaded, "failed", map[string]int{"together": 3, "d1": 1, "d2": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			judge := &panelist{}
+			b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+				result, err := judge.answer(ctx, n, request)
+				if strings.Contains(string(request.Schema.Schema), `"d0","d1"`) {
+					return nil, &providers.Error{Class: tt.class, Status: 503, Message: "no"}
+				}
+				return result, err
+			}})
+			b.submit(1, panel(1, 3, true))
+			defer b.start(b.config())()
+			b.wait()
+			if diff := cmp.Diff(tt.want, judge.count()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			runs, _ := b.outcomes()
+			if runs[0][0].State != tt.leader || runs[1][0].State != "succeeded" || runs[2][0].State != "succeeded" {
+				t.Errorf("asked for %s: %+v", all, runs)
+			}
+		})
+	}
+}
+
+func TestDimensionThatCannotBeHadHasNoScore(t *testing.T) {
+	t.Parallel()
+	judge := &panelist{failed: map[string]int{"d1": 1000}}
+	b := setup(t, &fakeProvider{answer: judge.answer})
+	b.submit(2, panel(2, 3, false))
+	log, cfg := &sharedLog{}, b.config()
+	cfg.Log = zerolog.New(log)
+	var events []Event
+	var mu sync.Mutex
+	cfg.Events = func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		events = append(events, e)
+	}
+	stop := b.start(cfg)
+	b.wait()
+	stop()
+	if diff := cmp.Diff(map[string]int{"d0": 4, "d1": 12, "d2": 4}, judge.count()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	runs, _ := b.outcomes()
+	for index, of := range runs {
+		run := of[0]
+		switch {
+		case run.Dimension != "d1" && (run.State != "succeeded" || len(run.Scores) != 1):
+			t.Errorf("run %d: %+v", index, run)
+		case run.Dimension == "d1" && (run.Reason != "Evaluation failed after 3 retries" || run.Scores != nil || run.Class != providers.Overloaded || run.Error == ""):
+			t.Errorf("run %d: %+v", index, run)
+		}
+	}
+	said := linesWith(log.String(), `"level":"error"`)
+	if len(said) != 4 {
+		t.Fatalf("%d errors in the log, want 4: %s", len(said), said)
+	}
+	for _, field := range []string{`"agent":"agent`, `"dimension":"d1"`, `"status_code":503`, `"elapsed_s":0.`} {
+		if !strings.Contains(said[0], field) {
+			t.Errorf("the error %s lacks %s", said[0], field)
+		}
+	}
+	for _, e := range events {
+		if !strings.HasPrefix(e.Agent, "agent") || !strings.HasPrefix(e.Dimension, "d") {
+			t.Errorf("event without agent or dimension: %+v", e)
+		}
+	}
+}
+
+// A 429 is an attempt of a panel's run, which waits for the shared cooldown all the
+// same.
+func TestRefusedCallsOfAPanelAreAttempts(t *testing.T) {
+	t.Parallel()
+	var refused atomic.Int32
+	judge := &panelist{}
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if strings.Contains(string(request.Schema.Schema), `["d0"]`) && refused.Add(1) <= 100 {
+			return nil, &providers.Error{Class: providers.RateLimited, Status: 429, Message: "slow down", RetryAfter: 10 * time.Millisecond}
+		}
+		return judge.answer(ctx, n, request)
+	}})
+	b.submit(1, panel(1, 2, false))
+	defer b.start(b.config())()
+	b.wait()
+	runs, _ := b.outcomes()
+	if run := runs[0][0]; refused.Load() != 3 || run.Attempts != 3 || run.Class != providers.RateLimited || runs[1][0].State != "succeeded" {
+		t.Errorf("%d calls were refused, and the runs ended as %+v; want 3", refused.Load(), runs)
+	}
+}
+
+func TestAnswerThatWasTakenIsNotAskedForAgain(t *testing.T) {
+	t.Parallel()
+	judge := &panelist{}
+	b := setup(t, &fakeProvider{answer: judge.answer})
+	b.submit(1, panel(1, 3, true))
+	leader := record.Task{Evaluation: b.id, Kind: eval.KindPanel}
+	if err := b.store.SaveProgress(t.Context(), leader, store.Progress{Taken: true}, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer b.start(b.config())()
+	b.wait()
+	if diff := cmp.Diff(map[string]int{"d0": 1, "d1": 1, "d2": 1}, judge.count()); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+// mortal is a client's hook: from a moment on it lets so many commands through, and
+// none after them.
+type mortal struct {
+	mu    sync.Mutex
+	armed bool
+	left  int
+	died  chan struct{}
+}
+
+var errMortal = errors.New("killed")
+
+func (m *mortal) arm() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.armed = true
+}
+
+func (m *mortal) lives() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.armed {
+		return true
+	}
+	if m.left == 0 {
+		select {
+		case <-m.died:
+		default:
+			close(m.died)
+		}
+		return false
+	}
+	m.left--
+	return true
+}
+
+func (m *mortal) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (m *mortal) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if !m.lives() {
+			cmd.SetErr(errMortal)
+			return errMortal
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (m *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if !m.lives() {
+			for _, cmd := range cmds {
+				cmd.SetErr(errMortal)
+			}
+			return errMortal
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// TestKilledWhileAnAnswerToAllDimensionsIsTaken kills workers after their first,
+// second, third … Redis command since a call for all dimensions was answered, lets
+// others go on, and wants every dimension recorded once, and no call for all of them
+// again after what the first one answered was recorded.
+func TestKilledWhileAnAnswerToAllDimensionsIsTaken(t *testing.T) {
+	t.Parallel()
+	var all []*killed
+	for name, change := range map[string]func(entries []string) []string{
+		"whole":               func(entries []string) []string { return entries },
+		"without some":        func(entries []string) []string { return entries[:3] },
+		"without the leaders": func(entries []string) []string { return entries[1:4] },
+		"nothing of use":      func([]string) []string { return []string{`"none"`} },
+	} {
+		for commands := range 11 {
+			all = append(all, kill(t, fmt.Sprintf("%s, killed after %d", name, commands), commands, change))
+		}
+	}
+	for _, k := range all { // they wait for dead workers at the same time
+		k.survive()
+	}
+	var stopped sync.WaitGroup
+	for _, k := range all {
+		k.waitFor(k.name+" every run has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == k.runs })
+		stopped.Go(k.stop) // the dead take their time
+	}
+	stopped.Wait()
+	for _, k := range all {
+		k.check()
+	}
+}
+
+// killed is an evaluation whose worker was killed.
+type killed struct {
+	*bench
+	name  string
+	judge *panelist
+	death *mortal
+	stop  func() // ends what is left of the worker
+	taken bool   // the answer to all dimensions was recorded before it was killed
+	given string // dimensions in that answer
+}
+
+func kill(t *testing.T, name string, commands int, change func(entries []string) []string) *killed {
+	t.Helper()
+	k := &killed{name: name, judge: &panelist{}, death: &mortal{left: commands, died: make(chan struct{})}}
+	k.judge.change = func(_, entries []string) []string {
+		k.death.arm()
+		given := change(entries)
+		k.given = strings.Join(given, ",")
+		return given
+	}
+	k.bench = setup(t, &fakeProvider{answer: k.judge.answer})
+	k.submit(1, panel(1, 6, true))
+	cfg := k.config()
+	cfg.Lease, cfg.Grace = time.Second, time.Millisecond
+	cfg.Client = k.server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
+	cfg.Client.AddHook(k.death)
+	cfg.Log = zerolog.Nop()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = Run(ctx, cfg) // what it says of its end is nobody's concern
+	}()
+	k.stop = func() {
+		cancel()
+		<-ended
+	}
+	return k
+}
+
+// survive starts another worker once the first is dead.
+func (k *killed) survive() {
+	k.t.Helper()
+	select {
+	case <-k.death.died:
+	case <-time.After(30 * time.Second):
+		k.t.Fatalf("%s: it was not", k.name)
+	}
+	_, calls := k.outcomes()
+	k.taken = len(calls) > 0
+	progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
+	marked := k.store.Client().HGet(k.t.Context(), progress, record.ProgressTaken).Val() == "1"
+	if runs, _ := k.outcomes(); k.taken && len(runs) == 0 && !marked {
+		k.t.Errorf("%s: the answer was recorded, and neither an outcome nor the leader's progress says so", k.name)
+	}
+	cfg := k.config()
+	cfg.Lease = time.Second
+	first, second := k.stop, k.start(cfg)
+	k.stop = func() {
+		first()
+		second()
+	}
+}
+
+func (k *killed) check() {
+	k.t.Helper()
+	k.t.Logf("%s: taken %t, asked %v", k.name, k.taken, k.judge.count())
+	k.wantEachOnce()
+	asked := k.judge.count()
+	for ids, n := range asked {
+		switch {
+		case ids == "together" && n > 1 && k.taken, n > 2: // 2: one in flight when it was killed
+			k.t.Errorf("%s: asked %v; the answer of the first call for all dimensions was recorded: %t", k.name, asked, k.taken)
+		case k.taken && strings.Contains(k.given, `"`+ids+`"`):
+			k.t.Errorf("%s: asked %v after an answer was recorded that has %s", k.name, asked, k.given)
+		}
+	}
+}
