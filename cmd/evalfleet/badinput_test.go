@@ -241,7 +241,8 @@ func badLooks() []badInput {
 		{"estimate, no slots", "estimate good.yaml --slots 0", nil, "", 2, "--slots must be at least 1, got 0"},
 
 		{"show nothing", "show", nil, "", 2, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
-		{"show no run", "show first docs", nil, "", 2, `"first" is no run: want <phase>.<index>, such as 0.17, or <evaluation>.<phase>.<index>`},
+		{"show a listed run of nobody knows what", "show first", nil, "", 2, "run first of which evaluation? write evalfleet show first ID, or its output folder instead of the id"},
+		{"show, no results folder of a listed run", "show first docs", nil, "", 2, "docs holds no results: no results.db is in it"},
 		{"show a run of nobody knows what", "show 0.1", nil, "", 2, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
 		{"show, the folder first", "show docs 0.1", nil, "", 2, "the run stands first: evalfleet show 0.1 docs"},
 		{"show, both id and folder", "show 0.1 docs ev-abcdefgh2345", nil, "", 2, "show wants a RUN, and its ID or folder, got 3 arguments"},

@@ -19,12 +19,12 @@ func showCommand(p *process) *cli.Command {
 		Name:      "show",
 		Usage:     "tell everything about one run",
 		ArgsUsage: "RUN [ID|DIR]",
-		Description: "RUN is <evaluation>.<phase>.<index>, or <phase>.<index> with the evaluation or its output folder behind it. " +
+		Description: "RUN is <evaluation>.<phase>.<index>, or <phase>.<index> with the evaluation or its output folder behind it, or so a listed run's own id. " +
 			"Prints the verdict or the failure, the prompt as it was sent, each call with its answer, and of a run that has not ended " +
 			"where it waits. The prompt is not stored: it is rebuilt from the plan and the documents, which always gives the same one.",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON object, for programs"}},
 		Action: func(c *cli.Context) error {
-			id, where, err := runArguments(c)
+			id, own, where, err := runArguments(c)
 			if err != nil {
 				return err
 			}
@@ -33,7 +33,7 @@ func showCommand(p *process) *cli.Command {
 				return err
 			}
 			defer s.Close()
-			run, err := s.show(c.Context, id)
+			run, err := s.show(c.Context, id, own)
 			if err != nil {
 				return err
 			}
@@ -50,34 +50,34 @@ func showCommand(p *process) *cli.Command {
 }
 
 // runArguments are the run, without an evaluation where none is named, and where
-// to look for it.
-func runArguments(c *cli.Context) (id eval.RunID, where string, err error) {
+// to look for it; or what may be the own id of a listed run.
+func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) {
 	argument := c.Args().First()
 	if n := c.Args().Len(); n < 1 || n > 2 || argument == "" {
-		return id, "", usageError("show wants a RUN, and its ID or folder, got %d arguments; write evalfleet show 0.17 DIR", n)
+		return id, "", "", usageError("show wants a RUN, and its ID or folder, got %d arguments; write evalfleet show 0.17 DIR", n)
 	}
 	where = c.Args().Get(1)
 	if id, err = eval.ParseRunID(argument); err == nil {
 		if strings.HasPrefix(where, "ev-") && !isFolder(where) && where != string(id.Evaluation) {
-			return id, "", usageError("run %s is not one of %s", argument, where)
+			return id, "", "", usageError("run %s is not one of %s", argument, where)
 		}
 		if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
 			where = string(id.Evaluation)
 		}
-		return id, where, nil
+		return id, "", where, nil
 	}
 	if id, err = eval.ParseRunID("ev-." + argument); err != nil {
 		if isFolder(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
-			return id, "", usageError("the run stands first: evalfleet show %s %s", c.Args().Get(1), argument)
+			return id, "", "", usageError("the run stands first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
-		return id, "", usageError("%q is no run: want <phase>.<index>, such as 0.17, or <evaluation>.<phase>.<index>", argument)
+		own = argument
 	}
 	id.Evaluation = ""
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
-		return id, "", usageError("run %s of which evaluation? write evalfleet show %s ID, or its output folder instead of the id%s",
+		return id, "", "", usageError("run %s of which evaluation? write evalfleet show %s ID, or its output folder instead of the id%s",
 			argument, argument, nearestFolder(""))
 	}
-	return id, where, nil
+	return id, own, where, nil
 }
 
 // shownRun is what `show` says; the names are those of --json.
@@ -147,12 +147,18 @@ type shownCall struct {
 }
 
 // show gathers what Redis and the sink know of a run.
-func (s *source) show(ctx context.Context, id eval.RunID) (*shownRun, error) {
+// own, where it is not empty, is the listed run's own id.
+func (s *source) show(ctx context.Context, id eval.RunID, own string) (*shownRun, error) {
 	found, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
 	}
 	defer found.Close()
+	if own != "" {
+		if found.id, err = found.listed(own); err != nil {
+			return nil, err
+		}
+	}
 	return found.show(ctx)
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hibiken/asynq"
 
+	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -62,6 +63,25 @@ func (f *runSource) readPlan(ctx context.Context) (err error) {
 		f.settings, f.phases = e.Settings, e.Phases
 	}
 	return nil
+}
+
+// listed is the listed run that has an id of its own.
+func (f *runSource) listed(own string) (eval.RunID, error) {
+	var known []string
+	if f.asked.Runs != nil {
+		for index, run := range f.asked.Runs.List {
+			if run.ID == own {
+				return eval.RunID{
+					Evaluation: f.id.Evaluation, Phase: slices.Index(plan.Phases(f.asked), eval.KindRuns), Index: index,
+				}, nil
+			}
+			known = append(known, run.ID)
+		}
+	}
+	if near := config.Nearest(own, known); near != "" {
+		return f.id, usageError("%s has no run %s; did you mean %s?", f.id.Evaluation, own, near)
+	}
+	return f.id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run", own, f.id.Evaluation)
 }
 
 // planned is what the plan says of the run.
