@@ -59,9 +59,14 @@ func dollars(nano int64) *float64 {
 }
 
 // outOfBudget stops the run's evaluation, whose budget leaves no room for another
-// call, and gives the run back.
+// call, and gives the run back. Where another budget holds by now, because the
+// evaluation was submitted with it meanwhile, that is asked first.
 func (r *run) outOfBudget(ctx context.Context) error {
 	id := r.task.Evaluation
+	if now, err := r.store.Evaluation(ctx, id); err == nil && now.Settings.Budget() != r.evaluation.record.Settings.Budget() {
+		r.evaluations.forget(id)
+		return r.goBack(0, "another budget holds by now")
+	}
 	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
 	if _, err := stop.Stop(ctx, id, record.StoppedByBudget); err != nil {
 		r.logger().Debug().Err(err).Msg("evaluation is not stopped; trying again")

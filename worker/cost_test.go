@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -45,6 +46,49 @@ func TestNothingIsReadForNothing(t *testing.T) {
 	for _, call := range calls {
 		if call.Usage.CostUSD != nil || call.MostUSD == nil || *call.MostUSD <= 0 {
 			t.Errorf("a call cost %v, at most %v; want an unknown cost with a bound", call.Usage.CostUSD, call.MostUSD)
+		}
+	}
+}
+
+// TestAnOldBudgetStopsNothing: a call that was refused under a budget that no longer
+// holds, when a higher one has been submitted, does not stop the evaluation again.
+func TestAnOldBudgetStopsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	budget := func(nano int64) []ratelimit.Limit { return []ratelimit.Limit{ratelimit.Budget(string(b.id), nano)} }
+	b.submit(2, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		b.id = e.ID()
+		s.Limits = budget(1000)
+	})
+	cfg := b.config().withDefaults()
+	life := newLife(cfg)
+	defer life.giveUp()
+	s := newSession(cfg, "w1", life)
+	old, err := s.evaluations.load(t.Context(), b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.enqueuer().Pause(t.Context(), b.id); err != nil {
+		t.Fatal(err)
+	}
+	b.submission.Settings.Limits = budget(2000)
+	if _, err := b.enqueuer().Submit(t.Context(), b.submission); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		what string
+		want record.Status
+	}{{"under the old budget", record.StatusActive}, {"under the one that holds", record.StatusPaused}} {
+		r := &run{session: s, task: record.Task{Evaluation: b.id, Kind: eval.KindPairwise}, evaluation: old}
+		var back *putBack
+		if err := r.outOfBudget(t.Context()); !errors.As(err, &back) {
+			t.Fatalf("refused %s: %v, want that the run goes back", step.what, err)
+		}
+		if now, err := b.store.Evaluation(t.Context(), b.id); err != nil || now.Status != step.want {
+			t.Errorf("refused %s, the evaluation is %s, %v; want %s", step.what, now.Status, err, step.want)
+		}
+		if old, err = s.evaluations.load(t.Context(), b.id); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
