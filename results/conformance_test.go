@@ -40,6 +40,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"calls summed":             testCalls,
 		"one run":                  testOneRun,
 		"responses":                testResponses,
+		"opinions of a panel":      testPanel,
 		"waits by limit":           testWaits,
 		"pace":                     testPace,
 		"median latency":           testMedianLatency,

@@ -19,6 +19,7 @@ import (
 const (
 	PairwiseFile  = "pairwise_results.csv"
 	SingleFile    = "single_doc_results.csv"
+	PanelFile     = "panel_results.csv"
 	ResponsesFile = "responses.jsonl"
 	EloFile       = "elo_summary.csv"
 	RankingFile   = "ranking.csv"
@@ -95,6 +96,9 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		{SingleFile, e.Plan.Single != nil, func(w io.Writer) error {
 			return writeCSV(w, singleHeader, r.SingleRows(ctx, id), singleCells)
 		}},
+		{PanelFile, e.Plan.Panel != nil, func(w io.Writer) error {
+			return writeCSV(w, panelHeader, r.PanelRows(ctx, id), panelCells)
+		}},
 		{ResponsesFile, e.Plan.Runs != nil, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }},
 		{EloFile, rankings.Elo != nil, func(w io.Writer) error {
 			return writeCSV(w, eloHeader, all(rankings.Elo), eloCells)
@@ -130,6 +134,10 @@ var (
 		"id", "doc_id", "model", "trial", "criterion", "score", "reason", "timestamp",
 		"item", "judge", "answered_by", "candidate",
 	}
+	panelHeader = []string{
+		"id", "doc_id", "agent", "criterion_id", "score", "argument", "model", "timestamp",
+		"item", "answered_by", "candidate",
+	}
 	eloHeader     = []string{"doc_id", "elo"}
 	rankingHeader = []string{
 		"candidate", "rank", "rank_low", "rank_high", "ability", "se", "low", "high",
@@ -148,6 +156,17 @@ func singleCells(r SingleRow) []string {
 	return []string{
 		shortID(r.Phase, r.Index), r.Document, r.Model, strconv.Itoa(r.Trial), r.Criterion, formatFloat(r.Score),
 		r.Reason, formatTime(r.Timestamp), r.Item, r.Judge, r.AnsweredBy, r.Candidate,
+	}
+}
+
+func panelCells(r PanelRow) []string {
+	score := ""
+	if r.Score != nil {
+		score = formatFloat(*r.Score)
+	}
+	return []string{
+		shortID(r.Phase, r.Index), r.Document, r.Agent, r.Dimension, score, r.Argument, r.Model,
+		formatTime(r.Timestamp), r.Item, r.AnsweredBy, r.Candidate,
 	}
 }
 

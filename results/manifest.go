@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -79,12 +80,32 @@ type manifestRun struct {
 	Item       string   `json:"item"`
 	Documents  []string `json:"documents"`
 	Trial      int      `json:"trial"`
+	Dimension  string   `json:"dimension,omitempty"` // of a panel, whose agent is the judge
 	Generation int      `json:"generation"`
 	Attempts   int      `json:"attempts"`
 	Path       string   `json:"path,omitempty"` // of a listed run's answer
 	Started    *string  `json:"started_at"`
 	Ended      *string  `json:"ended_at"`
 	manifestUsage
+}
+
+// manifestError is why a run failed.
+type manifestError struct {
+	ID        string   `json:"id"`
+	RunID     string   `json:"run_id,omitempty"` // a listed run's own
+	Judge     string   `json:"judge"`
+	Dimension string   `json:"dimension,omitempty"` // of a panel, whose agent is the judge
+	Documents []string `json:"documents"`
+	Class     string   `json:"class"`
+	Error     string   `json:"error"`
+	Attempts  int      `json:"attempts"`
+}
+
+func errorOf(r RunRow) manifestError {
+	return manifestError{
+		ID: shortID(r.Phase, r.Index), RunID: r.Name, Judge: r.Judge, Dimension: r.Dimension, Documents: r.Documents,
+		Class: string(r.Class), Error: r.Error, Attempts: r.Attempts,
+	}
 }
 
 // writeManifest writes the head as one object, opened up so that the runs, of
@@ -99,18 +120,36 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, pat
 	if err != nil {
 		return err
 	}
-	raw = append(raw[:len(raw)-len("\n}")], ",\n  \"runs\": ["...)
-	if _, err := w.Write(raw); err != nil {
+	if _, err := w.Write(raw[:len(raw)-len("\n}")]); err != nil {
+		return err
+	}
+	err = writeList(w, "errors", r.Runs(ctx, e.ID, eval.StateFailed), func(row RunRow) any { return errorOf(row) })
+	if err != nil {
+		return err
+	}
+	err = writeList(w, "runs", r.Runs(ctx, e.ID), func(row RunRow) any {
+		run := runOf(row)
+		run.Path = paths[run.ID]
+		return run
+	})
+	if err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, "\n}\n")
+	return err
+}
+
+// writeList writes a further list of the manifest, an element on a line.
+func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element func(RunRow) any) error {
+	if _, err := io.WriteString(w, ",\n  \""+name+"\": ["); err != nil {
 		return err
 	}
 	separator := "\n    "
-	for row, err := range r.Runs(ctx, e.ID) {
+	for row, err := range rows {
 		if err != nil {
 			return err
 		}
-		run := runOf(row)
-		run.Path = paths[run.ID]
-		raw, err := json.Marshal(run)
+		raw, err := json.Marshal(element(row))
 		if err != nil {
 			return err
 		}
@@ -122,7 +161,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, pat
 		}
 		separator = ",\n    "
 	}
-	_, err = io.WriteString(w, "\n  ]\n}\n")
+	_, err := io.WriteString(w, "\n  ]")
 	return err
 }
 
@@ -160,7 +199,7 @@ func runOf(r RunRow) manifestRun {
 	return manifestRun{
 		ID: shortID(r.Phase, r.Index), RunID: r.Name, Status: r.State, Class: string(r.Class), Error: r.Error,
 		Judge: r.Judge, Model: r.Model, AnsweredBy: r.AnsweredBy, Item: r.Item, Documents: r.Documents,
-		Trial: r.Trial, Generation: r.Generation, Attempts: r.Attempts,
+		Trial: r.Trial, Dimension: r.Dimension, Generation: r.Generation, Attempts: r.Attempts,
 		Started: optionalTime(r.Started), Ended: optionalTime(r.Ended), manifestUsage: usageOf(r.Used),
 	}
 }

@@ -84,6 +84,9 @@ type Reader interface {
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[PairwiseRow, error]
 	// SingleRows yields the scores by phase, index and criterion.
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow, error]
+	// PanelRows yields what agents said of dimensions by phase and index, also of runs
+	// that failed.
+	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error]
 	// Responses yields the runs of eval.KindRuns, as Runs does, with their answers.
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error]
 	// Run returns one run with its verdict or answer; found is false when it is not
@@ -240,5 +243,20 @@ type SingleRow struct {
 	Item         string
 	Judge        string
 	AnsweredBy   string // provider:model that answered
+	Candidate    string
+}
+
+// PanelRow is an agent's score of one document on one dimension.
+type PanelRow struct {
+	Phase, Index int
+	Document     string
+	Agent        string
+	Dimension    string    // by id
+	Score        *float64  // nil: the run failed
+	Argument     string    // or what stands in its place
+	Model        string    // provider:model asked
+	Timestamp    time.Time // when the run ended
+	Item         string
+	AnsweredBy   string // provider:model that answered; empty: none did
 	Candidate    string
 }

@@ -36,6 +36,7 @@ CREATE TABLE runs (
   generation  INTEGER NOT NULL,
   kind        TEXT    NOT NULL,
   name        TEXT    NOT NULL, -- a listed run's own id
+  dimension   TEXT    NOT NULL, -- of a panel
   state       TEXT    NOT NULL,
   queue       TEXT    NOT NULL,
   judge       TEXT    NOT NULL,
@@ -129,6 +130,23 @@ CREATE TABLE single_doc_results (
   answered_by TEXT    NOT NULL,
   candidate   TEXT    NOT NULL,
   PRIMARY KEY (evaluation, id, criterion)
+);
+
+-- Failed runs have rows, too: without a score.
+CREATE TABLE panel_results (
+  evaluation   TEXT NOT NULL,
+  id           TEXT NOT NULL,
+  doc_id       TEXT NOT NULL,
+  agent        TEXT NOT NULL,
+  criterion_id TEXT NOT NULL, -- the dimension
+  score        REAL,
+  argument     TEXT NOT NULL,
+  model        TEXT NOT NULL,
+  timestamp    TEXT,
+  item         TEXT NOT NULL,
+  answered_by  TEXT NOT NULL,
+  candidate    TEXT NOT NULL,
+  PRIMARY KEY (evaluation, id)
 );
 
 CREATE TABLE responses (

@@ -19,16 +19,18 @@ type appender struct {
 	single      *sql.Stmt
 	clearAnswer *sql.Stmt
 	answer      *sql.Stmt
+	clearPanel  *sql.Stmt
+	panel       *sql.Stmt
 	call        *sql.Stmt
 }
 
 const (
 	insertRun = `
-INSERT INTO runs (evaluation, phase, index_, generation, kind, name, state, queue, judge, model, answered_by, item,
+INSERT INTO runs (evaluation, phase, index_, generation, kind, name, dimension, state, queue, judge, model, answered_by, item,
   doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, phase, index_) DO UPDATE SET
-  generation = excluded.generation, kind = excluded.kind, name = excluded.name, state = excluded.state, queue = excluded.queue,
+  generation = excluded.generation, kind = excluded.kind, name = excluded.name, dimension = excluded.dimension, state = excluded.state, queue = excluded.queue,
   judge = excluded.judge, model = excluded.model, answered_by = excluded.answered_by, item = excluded.item,
   doc_id_1 = excluded.doc_id_1, doc_id_2 = excluded.doc_id_2,
   candidate_1 = excluded.candidate_1, candidate_2 = excluded.candidate_2, trial = excluded.trial,
@@ -51,6 +53,10 @@ ON CONFLICT (evaluation, id, criterion) DO UPDATE SET score = excluded.score, re
 	insertAnswer = `
 INSERT INTO responses (evaluation, id, run_id, model, answered_by, file_a, file_b, answer, finish, timestamp)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+
+	insertPanel = `
+INSERT INTO panel_results (evaluation, id, doc_id, agent, criterion_id, score, argument, model, timestamp, item, answered_by, candidate)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
 
 	insertCall = `
 INSERT INTO calls (evaluation, id, phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at,
@@ -84,6 +90,8 @@ func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error)
 		{&a.single, insertSingle},
 		{&a.clearAnswer, "DELETE FROM responses WHERE evaluation = ? AND id = ?"},
 		{&a.answer, insertAnswer},
+		{&a.clearPanel, "DELETE FROM panel_results WHERE evaluation = ? AND id = ?"},
+		{&a.panel, insertPanel},
 		{&a.call, insertCall},
 	} {
 		statement, err := tx.PrepareContext(ctx, prepare.query) //nolint:sqlclosecheck // closed with tx
@@ -114,7 +122,7 @@ func (a *appender) entry(ctx context.Context, e record.Entry) error {
 func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
-	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.State,
+	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.Dimension, r.State,
 		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
 		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker)
 	if err != nil {
@@ -124,10 +132,13 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		return err
 	}
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer} {
+	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer, a.clearPanel} {
 		if _, err := clear.ExecContext(ctx, a.evaluation, id); err != nil {
 			return err
 		}
+	}
+	if r.Kind == eval.KindPanel && r.State != eval.StateCancelled.String() {
+		return a.putOpinion(ctx, id, r, first, candidate1)
 	}
 	if r.State != eval.StateSucceeded.String() {
 		return nil
@@ -153,6 +164,19 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		}
 	}
 	return nil
+}
+
+// putOpinion stores what came of a panel's run: a score with its argument, or none
+// with what stands in its place.
+func (a *appender) putOpinion(ctx context.Context, id string, r *record.Run, document, candidate string) error {
+	var score any // NULL: the run failed
+	argument := r.Reason
+	for _, s := range r.Scores { // one
+		score, argument = s.Score, s.Reason
+	}
+	_, err := a.panel.ExecContext(ctx, a.evaluation, id, document, r.Judge, r.Dimension, score, argument, r.Model,
+		stamp{r.Ended}, r.Item, r.AnsweredBy, candidate)
+	return err
 }
 
 func (a *appender) putCall(ctx context.Context, c *record.Call) error {

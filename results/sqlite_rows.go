@@ -27,7 +27,7 @@ func (u *Usage) fields() []any {
 // The queries below walk runs in the order of its key and look the rest up, so
 // that nothing is sorted and the first row comes at once.
 const (
-	runColumns = `r.phase, r.index_, r.generation, r.kind, r.name, r.state, r.queue, r.judge, r.model, r.answered_by, r.item,
+	runColumns = `r.phase, r.index_, r.generation, r.kind, r.name, r.dimension, r.state, r.queue, r.judge, r.model, r.answered_by, r.item,
   r.doc_id_1, r.doc_id_2, r.candidate_1, r.candidate_2, r.trial, r.class, r.error, r.attempts,
   r.started_at, r.ended_at, r.worker, ` + usageColumns
 	fromRuns = `
@@ -51,6 +51,12 @@ SELECT r.phase, r.index_, s.doc_id, s.model, s.trial, s.criterion, s.score, s.re
   s.item, s.judge, s.answered_by, s.candidate
 FROM runs r JOIN single_doc_results s ON s.evaluation = r.evaluation AND s.id = r.phase || '.' || r.index_
 WHERE r.evaluation = ? ORDER BY r.phase, r.index_, s.criterion`
+
+	selectOpinions = `
+SELECT r.phase, r.index_, p.doc_id, p.agent, p.criterion_id, p.score, p.argument, p.model, p.timestamp,
+  p.item, p.answered_by, p.candidate
+FROM runs r JOIN panel_results p ON p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_
+WHERE r.evaluation = ? ORDER BY r.phase, r.index_`
 )
 
 // Runs yields runs by phase and index.
@@ -78,7 +84,7 @@ func scanRun(row *sql.Rows, out *RunRow, more ...any) error {
 	var first, second, candidate1, candidate2 string
 	var started, ended stamp
 	err := row.Scan(slices.Concat([]any{
-		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.Name, &out.State, &out.Queue, &out.Judge,
+		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.Name, &out.Dimension, &out.State, &out.Queue, &out.Judge,
 		&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
 		(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
 	}, out.Used.fields(), more)...)
@@ -110,4 +116,15 @@ func (r *reader) SingleRows(ctx context.Context, id eval.ID) iter.Seq2[SingleRow
 		s.Timestamp = ended.Time
 		return err
 	}, selectScores, string(id))
+}
+
+// PanelRows yields what panels said by phase and index.
+func (r *reader) PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error] {
+	return rows(ctx, r, func(row *sql.Rows, p *PanelRow) error {
+		var ended stamp
+		err := row.Scan(&p.Phase, &p.Index, &p.Document, &p.Agent, &p.Dimension, &p.Score, &p.Argument, &p.Model, &ended,
+			&p.Item, &p.AnsweredBy, &p.Candidate)
+		p.Timestamp = ended.Time
+		return err
+	}, selectOpinions, string(id))
 }

@@ -53,11 +53,31 @@ func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) 
 		}
 		out.Winner, out.Reason = verdict.Winner, verdict.Reason
 	}
+	if out.Kind == eval.KindPanel {
+		return out, true, r.opinion(ctx, run, &out)
+	}
 	out.Scores, err = collect(rows(ctx, r, func(row *sql.Rows, s *record.Score) error {
 		return row.Scan(&s.Criterion, &s.Score, &s.Reason)
 	}, "SELECT criterion, score, reason FROM single_doc_results WHERE evaluation = ? AND id = ? ORDER BY criterion",
 		string(run.Evaluation), run.Short()))
 	return out, true, err
+}
+
+// opinion adds what came of a panel's run.
+func (r *reader) opinion(ctx context.Context, run eval.RunID, out *RunRow) error {
+	said := rows(ctx, r, func(row *sql.Rows, p *PanelRow) error { return row.Scan(&p.Score, &p.Argument) },
+		"SELECT score, argument FROM panel_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
+	for p, err := range said {
+		if err != nil {
+			return err
+		}
+		if p.Score == nil {
+			out.Reason = p.Argument
+			continue
+		}
+		out.Scores = []record.Score{{Criterion: out.Dimension, Score: *p.Score, Reason: p.Argument}}
+	}
+	return nil
 }
 
 // Calls yields the calls made for one run.
