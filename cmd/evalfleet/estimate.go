@@ -119,9 +119,12 @@ func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut i
 	text.table(e)
 	text.line("")
 	text.assumptions(e, tokensOut)
-	if e.CostUSD == nil {
+	switch {
+	case e.CostUSD == nil:
 		text.line("cost      unknown: not every judge has a price")
-	} else {
+	case e.PricesAsOf != "":
+		text.line("cost      %s, by list prices of %s where none were written", dollars(*e.CostUSD), e.PricesAsOf)
+	default:
 		text.line("cost      %s", dollars(*e.CostUSD))
 	}
 	text.duration(e, source)

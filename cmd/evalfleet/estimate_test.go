@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 // estimated runs the estimate command and reads its --json.
@@ -143,6 +144,23 @@ fewer     order: random would ask 4,000 calls less (order: both doubles them)
 		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
+	}
+}
+
+// A cost by the built-in table says of which day that is.
+func TestEstimateByListPrices(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "Alpha.", "docs/b.md": "Beta.",
+		"evaluation.yaml": "documents: [docs/*.md]\njudges: [openai:gpt-5-mini]\npairwise: {}\n",
+	})
+	made := estimated(t, filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
+	if made.CostUSD == nil || *made.CostUSD <= 0 || made.PricesAsOf != catalog.PricesAsOf() {
+		t.Errorf("cost %v by prices of %q, want one by those of %s", made.CostUSD, made.PricesAsOf, catalog.PricesAsOf())
+	}
+	_, stdout, _ := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
+	if want := "by list prices of " + catalog.PricesAsOf(); !strings.Contains(stdout, want) {
+		t.Errorf("estimate does not say %q:\n%s", want, stdout)
 	}
 }
 

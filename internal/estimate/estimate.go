@@ -48,6 +48,8 @@ type Estimate struct {
 	// CostUSD is what the calls cost by the prices in the settings; null when the
 	// price of any that are made is unknown, which is not 0.
 	CostUSD *float64 `json:"cost_usd"`
+	// PricesAsOf is the day of the list prices among them; empty: there are none.
+	PricesAsOf string `json:"prices_as_of,omitempty"`
 	// Seconds is the shortest possible duration, Latency the time assumed of one
 	// call in it.
 	Seconds float64 `json:"seconds"`
@@ -117,7 +119,7 @@ func Of(q Question) (Estimate, error) {
 			}
 		}
 	}
-	estimate.CostUSD = cost(q, asked)
+	estimate.CostUSD, estimate.PricesAsOf = cost(q, asked), q.Settings.PricesAsOf
 	estimate.Bounds = bounds(q, asked)
 	if len(estimate.Bounds) > 0 {
 		estimate.Seconds = estimate.Bounds[0].Seconds
