@@ -35,7 +35,7 @@ type draft struct {
 	own        concurrency
 	asks       asks   // whom listed runs ask that name nobody
 	out        string // as Submission.Out
-	jsonSaid   bool
+	jsonAt     place  // of json, where the file says it
 
 	prices map[string]providers.Price
 	budget money
@@ -87,7 +87,7 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 		s.refuse(s.top, "to compare the documents in it, name a judge: --judge simulator:careful", "this is a folder")
 		return nil, s.problems
 	}
-	y, root, ok := s.parse(path, maxSettings)
+	y, root, ok := s.parse(path)
 	if !ok {
 		return nil, s.problems
 	}
@@ -96,8 +96,8 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 }
 
 // parse reads a YAML file.
-func (s *draft) parse(path string, limit int64) (y *yamlFile, root value, ok bool) {
-	text, ok := s.readText(path, limit)
+func (s *draft) parse(path string) (y *yamlFile, root value, ok bool) {
+	text, ok := s.readText(path, maxText)
 	if !ok {
 		return nil, value{}, false
 	}
@@ -126,7 +126,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"judges":      keep(&judges),
 		"single":      func(v value) { s.asked.Single = s.single(y, v) },
 		"pairwise":    keep(&pairwise),
-		"json":        func(v value) { s.asked.JSON, s.jsonSaid = y.jsonMode(v), true },
+		"json":        func(v value) { s.asked.JSON, s.jsonAt = y.jsonMode(v), v.place },
 		"concurrency": func(v value) { s.own = y.concurrency(v) },
 		"retry":       keep(&retry),
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
@@ -206,16 +206,7 @@ func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
 	s.checkModels()
 	s.checkFallback()
-	switch mode := s.options.JSON; mode {
-	case "":
-		if !s.jsonSaid {
-			s.asked.JSON = s.defaultJSON()
-		}
-	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
-		s.asked.JSON = mode
-	default:
-		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
-	}
+	s.setJSON()
 	s.setJsonify()
 	s.priceEveryone()
 	s.knownScopes(s.own, s.known)
@@ -260,12 +251,26 @@ func (s *draft) finish() (*Submission, error) {
 	}, nil
 }
 
-// defaultJSON is the mode where nobody says it: answers of listed runs are prose.
-func (s *draft) defaultJSON() eval.JSONMode {
-	if s.asked.Single == nil && s.asked.Pairwise == nil && s.asked.Panel == nil {
-		return eval.JSONFalse
+// setJSON decides on the JSON mode. Answers of listed runs are prose: where nothing
+// else is asked it is false, and true is refused.
+func (s *draft) setJSON() {
+	at := s.jsonAt
+	switch mode := s.options.JSON; mode {
+	case "":
+	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
+		s.asked.JSON, at = mode, place{path: "--json-mode"}
+	default:
+		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
 	}
-	return eval.JSONAuto
+	judged := s.asked.Single != nil || s.asked.Pairwise != nil || s.asked.Panel != nil
+	switch {
+	case s.asked.Runs != nil && !judged && s.asked.JSON == eval.JSONTrue:
+		s.refuse(at, "leave it out, and ask for JSON in file_a", "answers of listed runs are taken as they come")
+	case s.asked.Runs != nil && !judged:
+		s.asked.JSON = eval.JSONFalse
+	case s.asked.JSON == "":
+		s.asked.JSON = eval.JSONAuto
+	}
 }
 
 // timeoutFromEnv replaces the timeout of calls that no provider or model has

@@ -12,8 +12,8 @@ import (
 
 // Bounds on what is read whole.
 const (
-	maxSettings = 1 << 20 // an evaluation file, a fleet file, a .env
-	maxText     = 8 << 20 // a document, a template, a line of JSONL
+	maxSettings = 1 << 20 // a fleet file, a .env
+	maxText     = 8 << 20 // a document, a template, a line of JSONL, a file that may list runs
 )
 
 var byteOrderMark = []byte("\ufeff")

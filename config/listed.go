@@ -103,7 +103,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 
 // runsConfig reads a list of runs that stands in a file of its own.
 func (s *draft) runsConfig(path string) {
-	y, root, ok := s.parse(path, maxText)
+	y, root, ok := s.parse(path)
 	if !ok {
 		return
 	}

@@ -167,7 +167,7 @@ func dryRuns(stdout, dir string) []string {
 // What is sent is what the files hold, and nothing of it is expanded.
 func TestDryRunOfListedRuns(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, listedFiles("eval.yaml", asksKeys+"json: true\nruns: [{file_a: a.md, file_b: b.md, overrides: {seed: 7}}]\n"))
+	dir := tree(t, listedFiles("eval.yaml", asksKeys+"runs: [{file_a: a.md, file_b: b.md, overrides: {seed: 7}}]\n"))
 	code, stdout, stderr := evalfleet(t, map[string]string{"HOME": "/nowhere"}, "run", filepath.Join(dir, "eval.yaml"), "--dry-run")
 	const want = "=== run 0.0: run1\nmodel: simulator:careful\noverrides: {\"seed\":7}\ndocuments: a.md, then b.md\n\n--- user\nSum it up.\n\n\nIt rained in $HOME.\n\n"
 	if code != 0 || stdout != want {
