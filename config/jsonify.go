@@ -2,6 +2,7 @@ package config
 
 import (
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -37,6 +38,16 @@ func (y *yamlFile) jsonify(v value) *eval.Jsonify {
 func (s *draft) setJsonify() {
 	first, needed := s.inTwo()
 	j := s.asked.Jsonify
+	for i, judge := range s.settings.Fallback.Judges() {
+		switch {
+		case !s.takesTwo(judge):
+		case j == nil && !needed: // what answers in place of others is no part of what is asked
+			s.refuse(s.fallbackAt[i], "add jsonify: {provider: openai, model: gpt-4.1-mini}",
+				"%s cannot give the JSON that is asked in one call", judge.Target())
+		default:
+			needed = true
+		}
+	}
 	switch {
 	case j == nil && !needed:
 		return
@@ -60,6 +71,11 @@ func (s *draft) setJsonify() {
 		s.refuse(at, "name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
 			"%s has no structured output, so it cannot write the JSON of answers", writer.Target())
 	}
+}
+
+// takesTwo reports whether a model takes two calls for any verdict that is asked.
+func (s *draft) takesTwo(judge eval.Judge) bool {
+	return slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return twoCalls(&s.asked, s.known, kind, judge) })
 }
 
 // inTwo is the first who takes two calls for a verdict.

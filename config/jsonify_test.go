@@ -24,6 +24,10 @@ func TestJsonify(t *testing.T) {
 		{"JSON where the model has it", old, "json: auto\n", nil, ""},
 		{"JSON always", old, "json: true\n", byDefault, old + " cannot give the JSON that is asked in one call: openai:gpt-4.1-mini writes it"},
 		{"the second judge's", "openai:gpt-5-mini, " + old, "json: true\n", byDefault, old + " cannot"},
+		{"grounded", "google:gemini-2.5-flash", "grounding: required\n", byDefault, "google:gemini-2.5-flash cannot"},
+		{"grounded, in one call", "openai:gpt-5-mini", "grounding: required\njson: true\n", nil, ""},
+		{"grounded, no JSON", "google:gemini-2.5-flash", "grounding: required\njson: false\n", nil, ""},
+		{"not grounded", "google:gemini-2.5-flash", "json: true\n", nil, ""},
 		{"own", old, "json: true\njsonify: {provider: gemini, model: gemini-2.5-flash, temperature: 0, max_output_tokens: 2000}\n",
 			&eval.Jsonify{Provider: "google", Model: "gemini-2.5-flash", Temperature: &zero, MaxOutputTokens: 2000}, ""},
 		{"bounds alone", old, "json: true\njsonify: {max_output_tokens: 2000}\n", &eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini", MaxOutputTokens: 2000}, ""},
@@ -52,10 +56,15 @@ func TestJsonify(t *testing.T) {
 func TestJsonifyIsAsked(t *testing.T) {
 	t.Parallel()
 	const text = "documents: [docs/*.md]\njudges: [anthropic:claude-3-5-haiku-latest]\npairwise: {}\njson: true\n" +
-		"prices: {\"openai:gpt-4.1-mini\": {input: 1, output: 2}}\n"
+		"concurrency: {per_provider: {openai: {max_concurrency: 3}}}\nprices: {\"openai:gpt-4.1-mini\": {input: 1, output: 2}}\n"
 	s := load(t, with(two, "eval.yaml", text), Options{})
 	if p := s.Settings.Prices["openai:gpt-4.1-mini"]; p.Output != 2 {
 		t.Errorf("prices: got %+v, want that of who writes the JSON", s.Settings.Prices)
+	}
+	for _, w := range s.Warnings {
+		if strings.Contains(w.Message, "provider openai") {
+			t.Errorf("warning %v about a limit that is met", w)
+		}
 	}
 	s.Evaluation.Jsonify = nil
 	if id := load(t, with(two, "eval.yaml", text), Options{}).Evaluation.ID(); id == s.Evaluation.ID() {

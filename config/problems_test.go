@@ -82,6 +82,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: jsonify: anthropic:claude-3-5-haiku-latest has no structured output, so it cannot write the JSON of answers; name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}"},
 		{"a provider without a model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: gemini}\n", nil,
 			"eval.yaml:4:1: jsonify: jsonify has a provider and no model; add model"},
+		{"a fallback in two calls", docs + "judges: [openai:gpt-5-mini]\npairwise: {}\ngrounding: required\nfallback: {models: [\"google:gemini-2.5-pro\"]}\n", nil,
+			"eval.yaml:5:21: fallback.models[0]: google:gemini-2.5-pro cannot give the JSON that is asked in one call; add jsonify: {provider: openai, model: gpt-4.1-mini}"},
 		{"nobody by that name to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: opena, model: x, temprature: 0}\n", nil,
 			"eval.yaml:4:1: jsonify: no provider is called opena; did you mean openai?\n" +
 				"eval.yaml:4:38: jsonify.temprature: unknown key; did you mean temperature?"},
