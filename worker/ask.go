@@ -35,6 +35,9 @@ func (r *run) ask(ctx context.Context) error {
 // answered.
 func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record.Run, error) {
 	s := step{target, stageVerdict, r.request(target, q)}
+	if r.task.Kind == eval.KindRuns {
+		s.stage = stageAnswer
+	}
 	if r.inTwo(s) {
 		var err error
 		if s, err = r.firstOfTwo(ctx, s, q); err != nil {

@@ -14,6 +14,7 @@ import (
 
 // What a call is made for.
 const (
+	stageAnswer   = "answer"   // in prose, of a listed run
 	stageVerdict  = "verdict"  // the whole of it
 	stageGrounded = "grounded" // the verdict in prose
 	stageJSON     = "json"     // and its JSON

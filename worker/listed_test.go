@@ -76,7 +76,12 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	stop()
 	b.wantEachOnce()
 
-	runs, _ := b.outcomes()
+	runs, calls := b.outcomes()
+	for _, call := range calls {
+		if call.Stage != stageAnswer && call.Stage != stageRepair {
+			t.Errorf("call %s was made for the %s", call.ID, call.Stage)
+		}
+	}
 	for i, want := range []record.Run{
 		{State: "succeeded", Answer: " as it\r\ncame {x} ", Finish: "stop", Attempts: 1},
 		{State: "succeeded", Answer: "It was to be lon", Finish: "truncated", Attempts: 1},

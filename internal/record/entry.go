@@ -87,7 +87,7 @@ type Call struct {
 	ID        string           `json:"id"` // unique: "<phase>.<index>.<generation>-<worker>-<n>"
 	Phase     int              `json:"phase"`
 	Index     int              `json:"index"`
-	Stage     string           `json:"stage"` // "verdict", "repair"
+	Stage     string           `json:"stage"` // "answer", "verdict", "grounded", "json", "repair"
 	Model     string           `json:"model"` // provider:model called
 	Attempt   int              `json:"attempt"`
 	Asked     time.Time        `json:"asked"`   // admission asked for
