@@ -35,6 +35,12 @@ func (r *Report) Notes() []string {
 	case r.unfitted != nil:
 		note("More than %s candidates: ranked by win rate, without abilities and intervals.", count(rank.MaxCandidates))
 	}
+	if how := r.Evaluation.Settings.Fallback; how != nil && r.Statistics.Total > 0 {
+		note("%s.", r.Statistics)
+		for _, advice := range r.Statistics.Advice(how) {
+			note("%s.", advice)
+		}
+	}
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.listedNotes()...)
 	for _, j := range r.Judges {

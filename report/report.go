@@ -29,6 +29,7 @@ type Source interface {
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
+	Statistics(ctx context.Context, id eval.ID) (results.Statistics, error)
 }
 
 // Options of Build. The zero value is Davidson's ties, without fallback verdicts.
@@ -45,6 +46,7 @@ type Report struct {
 	Options    Options
 	Phases     []results.PhaseCounts
 	Calls      []results.CallTotal
+	Statistics results.Statistics
 	// Spent is what calls cost, in nano-USD, with what those may have cost at most
 	// whose cost is not known.
 	Spent    int64
@@ -152,6 +154,9 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		return nil, wrap(err)
 	}
 	if r.Spent, _, err = source.Spent(ctx, id); err != nil {
+		return nil, wrap(err)
+	}
+	if r.Statistics, err = source.Statistics(ctx, id); err != nil {
 		return nil, wrap(err)
 	}
 	b := newBuilder(r)

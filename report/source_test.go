@@ -27,6 +27,7 @@ type memory struct {
 	responses  []results.RunRow
 	calls      []results.CallTotal
 	spent      int64
+	statistics results.Statistics
 	broken     error // yielded after the pairwise rows
 }
 
@@ -42,6 +43,10 @@ func (m *memory) Counts(context.Context, eval.ID) ([]results.PhaseCounts, error)
 
 func (m *memory) CallTotals(context.Context, eval.ID) ([]results.CallTotal, error) {
 	return m.calls, nil
+}
+
+func (m *memory) Statistics(context.Context, eval.ID) (results.Statistics, error) {
+	return m.statistics, nil
 }
 
 func (m *memory) Spent(context.Context, eval.ID) (int64, int, error) {

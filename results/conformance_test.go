@@ -42,6 +42,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"responses":                testResponses,
 		"opinions of a panel":      testPanel,
 		"waits by limit":           testWaits,
+		"statistics":               testStatistics,
 		"pace":                     testPace,
 		"median latency":           testMedianLatency,
 		"calls begun":              testCallsBegun,

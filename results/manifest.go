@@ -25,6 +25,7 @@ type manifestHead struct {
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
 	Calls      []manifestCalls `json:"calls"`
+	Statistics Statistics      `json:"statistics"`
 }
 
 type manifestPhase struct {
@@ -184,6 +185,9 @@ func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error)
 	}
 	calls, err := r.CallTotals(ctx, e.ID)
 	if err != nil {
+		return manifestHead{}, err
+	}
+	if head.Statistics, err = r.Statistics(ctx, e.ID); err != nil {
 		return manifestHead{}, err
 	}
 	var sum Usage

@@ -97,6 +97,8 @@ type Reader interface {
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
 	// CallTotals sums every call, discarded runs' too, by model and stage.
 	CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error)
+	// Statistics counts the runs that ended, by who answered.
+	Statistics(ctx context.Context, id eval.ID) (Statistics, error)
 	// Waits sums how long calls waited to be admitted, by the limit that they
 	// waited for last, the most frequent first. Calls that no limit held back are
 	// one line with an empty Limit.

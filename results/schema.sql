@@ -54,6 +54,9 @@ CREATE TABLE runs (
   started_at  TEXT,
   ended_at    TEXT,
   worker      TEXT    NOT NULL,
+  rate_limit_waits     INTEGER NOT NULL, -- of the run
+  rate_limit_fallbacks INTEGER NOT NULL,
+  context_fallbacks    INTEGER NOT NULL,
   PRIMARY KEY (evaluation, phase, index_)
 ) WITHOUT ROWID;
 
@@ -166,7 +169,10 @@ CREATE TABLE responses (
 CREATE TABLE events (
   id         INTEGER PRIMARY KEY,
   evaluation TEXT NOT NULL,
+  run        TEXT NOT NULL DEFAULT '', -- id of the run that it is about; empty: the evaluation
   name       TEXT NOT NULL,
   metadata   TEXT NOT NULL, -- JSON
   created_at TEXT NOT NULL
 );
+
+CREATE INDEX events_by_run ON events (evaluation, run);

@@ -18,6 +18,8 @@ type appender struct {
 	pair        *sql.Stmt
 	single      *sql.Stmt
 	clearAnswer *sql.Stmt
+	clearEvents *sql.Stmt
+	event       *sql.Stmt
 	answer      *sql.Stmt
 	clearPanel  *sql.Stmt
 	panel       *sql.Stmt
@@ -27,15 +29,18 @@ type appender struct {
 const (
 	insertRun = `
 INSERT INTO runs (evaluation, phase, index_, generation, kind, name, dimension, state, queue, judge, model, answered_by, item,
-  doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+  doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker,
+  rate_limit_waits, rate_limit_fallbacks, context_fallbacks)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (evaluation, phase, index_) DO UPDATE SET
   generation = excluded.generation, kind = excluded.kind, name = excluded.name, dimension = excluded.dimension, state = excluded.state, queue = excluded.queue,
   judge = excluded.judge, model = excluded.model, answered_by = excluded.answered_by, item = excluded.item,
   doc_id_1 = excluded.doc_id_1, doc_id_2 = excluded.doc_id_2,
   candidate_1 = excluded.candidate_1, candidate_2 = excluded.candidate_2, trial = excluded.trial,
   class = excluded.class, error = excluded.error, attempts = excluded.attempts,
-  started_at = excluded.started_at, ended_at = excluded.ended_at, worker = excluded.worker
+  started_at = excluded.started_at, ended_at = excluded.ended_at, worker = excluded.worker,
+  rate_limit_waits = excluded.rate_limit_waits, rate_limit_fallbacks = excluded.rate_limit_fallbacks,
+  context_fallbacks = excluded.context_fallbacks
 WHERE excluded.generation > runs.generation
   OR (excluded.generation = runs.generation AND excluded.state = 'succeeded' AND runs.state = 'failed')`
 
@@ -92,6 +97,8 @@ func newAppender(ctx context.Context, tx *sql.Tx, id eval.ID) (*appender, error)
 		{&a.answer, insertAnswer},
 		{&a.clearPanel, "DELETE FROM panel_results WHERE evaluation = ? AND id = ?"},
 		{&a.panel, insertPanel},
+		{&a.clearEvents, "DELETE FROM events WHERE evaluation = ? AND run = ?"},
+		{&a.event, "INSERT INTO events (evaluation, run, name, metadata, created_at) VALUES (?, ?, ?, ?, ?)"},
 		{&a.call, insertCall},
 	} {
 		statement, err := tx.PrepareContext(ctx, prepare.query) //nolint:sqlclosecheck // closed with tx
@@ -124,7 +131,8 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 	candidate1, candidate2 := pair(r.Candidates)
 	result, err := a.run.ExecContext(ctx, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.Dimension, r.State,
 		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
-		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker)
+		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker,
+		r.RateLimitWaits, r.RateLimitFallbacks, r.ContextFallbacks)
 	if err != nil {
 		return err
 	}
@@ -132,10 +140,13 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		return err
 	}
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer, a.clearPanel} {
+	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer, a.clearPanel, a.clearEvents} {
 		if _, err := clear.ExecContext(ctx, a.evaluation, id); err != nil {
 			return err
 		}
+	}
+	if err := a.putEvents(ctx, id, r.Fell); err != nil {
+		return err
 	}
 	if r.Kind == eval.KindPanel && r.State != eval.StateCancelled.String() {
 		return a.putOpinion(ctx, id, r, first, candidate1)
@@ -177,6 +188,20 @@ func (a *appender) putOpinion(ctx context.Context, id string, r *record.Run, doc
 	_, err := a.panel.ExecContext(ctx, a.evaluation, id, document, r.Judge, r.Dimension, score, argument, r.Model,
 		stamp{r.Ended}, r.Item, r.AnsweredBy, candidate)
 	return err
+}
+
+// putEvents stores a run's fallbacks.
+func (a *appender) putEvents(ctx context.Context, run string, fell []record.Fell) error {
+	for _, f := range fell {
+		metadata, err := f.Metadata(run)
+		if err != nil {
+			return err
+		}
+		if _, err := a.event.ExecContext(ctx, a.evaluation, run, f.Event, string(metadata), stamp{f.At}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (a *appender) putCall(ctx context.Context, c *record.Call) error {

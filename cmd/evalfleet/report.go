@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	formatFlag = "format"
-	tiesFlag   = "ties"
+	formatFlag    = "format"
+	tiesFlag      = "ties"
+	fallbacksFlag = "fallbacks"
 )
 
 // What `report` can write.
@@ -35,6 +36,7 @@ func reportCommand(p *process) *cli.Command {
 			"and the CSVs. It may be run at any time, also before the evaluation is complete.",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, separated by commas: html, csv"},
+			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
 		},
 		Action: func(c *cli.Context) error {
@@ -48,7 +50,7 @@ func reportCommand(p *process) *cli.Command {
 }
 
 func (p *process) report(c *cli.Context, argument string) error {
-	var options report.Options
+	options := report.Options{Fallback: c.Bool(fallbacksFlag)}
 	switch ties := c.String(tiesFlag); ties {
 	case "davidson":
 	case "half":

@@ -67,6 +67,11 @@ type standing struct {
 	Uncollected int64          `json:"uncollected"`
 	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
 	Used        *usedStanding  `json:"used,omitempty"`            // likewise
+	// Statistics count runs by who answered, and Advice says what to change; known
+	// where the results are.
+	Statistics *results.Statistics `json:"statistics,omitempty"`
+	Advice     []string            `json:"advice,omitempty"`
+	fallback   *record.Fallback
 	// Budget is how far it is spent; absent without one.
 	Budget *budgetStanding `json:"budget,omitempty"`
 	// Paused are the providers that the fleet paused for it, until it is resumed.
@@ -227,7 +232,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 
 // inRecord is how far an evaluation is by its record in Redis.
 func inRecord(r record.Evaluation, at store.Standing) standing {
-	line := standing{Evaluation: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Uncollected: at.Waiting, Paused: at.Paused}
+	line := standing{Evaluation: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, fallback: r.Settings.Fallback, Uncollected: at.Waiting, Paused: at.Paused}
 	for i, phase := range r.Phases {
 		of := phaseStanding{Kind: phase.Kind, Runs: phase.Runs}
 		for queue := range phase.Queues {
@@ -343,6 +348,7 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 			line.Phases = append(line.Phases, of)
 		}
 		if e, err := reader.Evaluation(ctx, of.ID); err == nil {
+			line.fallback = e.Settings.Fallback
 			line.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: e.Settings}, nil)
 		}
 		s.addSink(ctx, &line, "", now)

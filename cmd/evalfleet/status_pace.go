@@ -18,6 +18,8 @@ type sinkNumbers struct {
 	used    usedStanding
 	paces   []results.Pace
 	bound   string // the limit that most calls waited for
+
+	statistics results.Statistics
 }
 
 const sinkRest = 20
@@ -42,7 +44,8 @@ func (s *status) addSink(ctx context.Context, line *standing, url string, now ti
 		numbers = read
 		s.sinks[line.Evaluation] = read
 	}
-	line.Classes, line.Used = numbers.classes, &numbers.used
+	line.Classes, line.Used, line.Statistics = numbers.classes, &numbers.used, &numbers.statistics
+	line.Advice = numbers.statistics.Advice(line.fallback)
 	if line.Budget != nil && line.Budget.SpentUSD == nil && numbers.used.Unpriced == 0 {
 		line.Budget.SpentUSD = numbers.used.CostUSD
 	}
@@ -77,6 +80,9 @@ func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*s
 		return nil, err
 	}
 	numbers.used = usedBy(totals)
+	if numbers.statistics, err = reader.Statistics(ctx, line.Evaluation); err != nil {
+		return nil, err
+	}
 	var since time.Time // after the end, and where nobody knows when it went on
 	if line.pacing() {
 		since = line.Created

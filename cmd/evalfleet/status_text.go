@@ -46,6 +46,13 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
 		out.WriteString(detail(p.Remedy() + "; then `evalfleet resume` goes on"))
 	}
+	if s.fallback != nil && s.Statistics != nil {
+		out.WriteString(detail(s.Statistics.String()))
+	}
+	for _, advice := range s.Advice {
+		why, change, _ := strings.Cut(advice, ": ")
+		out.WriteString(detail(why+":") + detail("  "+change))
+	}
 	if len(s.Classes) > 0 {
 		out.WriteString(detail("failed: " + classes(s.Classes)))
 	}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"encoding/json"
 	"math"
 	"slices"
 	"time"
@@ -137,4 +138,14 @@ type Fell struct {
 	MaxWaitS *float64        `json:"max_wait_seconds"`   // null: any
 	Retries  int             `json:"retry_count"`        // waits made for the model before
 	At       time.Time       `json:"created_at"`
+}
+
+// Metadata is the JSON of the event's row: its fields, and the id of its run.
+func (f Fell) Metadata(run string) ([]byte, error) {
+	return json.Marshal(struct {
+		Run string `json:"run_id"`
+		Fell
+		Event any `json:"event,omitempty"` // a column, like the next
+		At    any `json:"created_at,omitempty"`
+	}{Run: run, Fell: f})
 }

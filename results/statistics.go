@@ -1,0 +1,77 @@
+package results
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Statistics count the runs of an evaluation that ended and needed a model, by who
+// answered, and what they waited for rate limits.
+type Statistics struct {
+	Total              int `json:"total_requests"`
+	Primary            int `json:"primary_requests"`  // answered by the model that was asked
+	Fallback           int `json:"fallback_requests"` // answered by another
+	RateLimitWaits     int `json:"rate_limit_waits"`
+	RateLimitFallbacks int `json:"rate_limit_fallbacks"` // times that another model was asked because of them
+	ContextFallbacks   int `json:"context_fallbacks"`    // times that it was because the text was too large
+	Waited             int `json:"-"`                    // runs that waited
+}
+
+// String says the most important of it in a short line.
+func (s Statistics) String() string {
+	return fmt.Sprintf("%d of %d runs answered by the model asked, %d by a fallback; %d waits for rate limits",
+		s.Primary, s.Total, s.Fallback, s.RateLimitWaits)
+}
+
+// Shares of the runs beyond which a setting is to be changed.
+const (
+	manyFallbacks = 0.1
+	manyWaits     = 0.3
+)
+
+// Advice says which settings to change, where many runs were answered by another
+// model or had to wait; how is the evaluation's.
+func (s Statistics) Advice(how *record.Fallback) []string {
+	var advice []string
+	if how == nil {
+		return nil
+	}
+	if over(s.Fallback, s.Total, manyFallbacks) {
+		change := "most of them after errors: see the failures of the calls, or set fallback.on_error to after_retries"
+		if 2*s.RateLimitFallbacks >= s.Fallback {
+			change = fmt.Sprintf("raise fallback.max_retries (%d)", how.MaxRetries)
+			if how.MaxWait > 0 {
+				change = fmt.Sprintf("raise fallback.max_wait_seconds (%g) or fallback.max_retries (%d)", how.MaxWait.Seconds(), how.MaxRetries)
+			}
+		}
+		advice = append(advice, fmt.Sprintf("%s of the runs were answered by fallback models, more than %s: %s",
+			share(s.Fallback, s.Total), share(10, 100), change))
+	}
+	if over(s.Waited, s.Total, manyWaits) {
+		advice = append(advice, fmt.Sprintf("%s of the runs waited for rate limits, more than %s: with a higher tier of the provider, raise its limits under concurrency",
+			share(s.Waited, s.Total), share(30, 100)))
+	}
+	return advice
+}
+
+func over(n, of int, most float64) bool { return float64(n) > most*float64(of) }
+
+func share(n, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/float64(of)) }
+
+// Statistics counts the runs that ended and needed a model.
+func (r *reader) Statistics(ctx context.Context, id eval.ID) (Statistics, error) {
+	var s Statistics
+	err := r.db.QueryRowContext(ctx, `
+SELECT count(*), coalesce(sum(state = 'succeeded' AND answered_by = model), 0),
+  coalesce(sum(state = 'succeeded' AND answered_by <> model), 0), coalesce(sum(rate_limit_waits), 0),
+  coalesce(sum(rate_limit_fallbacks), 0), coalesce(sum(context_fallbacks), 0), coalesce(sum(rate_limit_waits > 0), 0)
+FROM runs WHERE evaluation = ? AND (state = 'failed' OR state = 'succeeded' AND answered_by <> '')`, string(id)).
+		Scan(&s.Total, &s.Primary, &s.Fallback, &s.RateLimitWaits, &s.RateLimitFallbacks, &s.ContextFallbacks, &s.Waited)
+	if err != nil {
+		return Statistics{}, explain("read", r.path, err)
+	}
+	return s, nil
+}
