@@ -2,7 +2,6 @@ package config
 
 import (
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -40,7 +39,7 @@ type Fleet struct {
 // error is of type Problems.
 func LoadFleet(path string) (*Fleet, error) {
 	fleet := &Fleet{
-		Providers: builtIn(),
+		Providers: catalog.BuiltIn(),
 		Retry:     record.DefaultRetry,
 		Timeouts:  map[string]time.Duration{},
 		Lease:     DefaultLease,
@@ -92,7 +91,7 @@ func LoadFleet(path string) (*Fleet, error) {
 // knownScopes refuses limits of providers that do not exist.
 func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
-		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" && !slices.Contains(laterProviders, s.Provider) {
+		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
 			f.unknownProvider(s.at, s.Provider, known)
 		}
 	}

@@ -55,7 +55,7 @@ retry: {max_attempts: 1}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(plain.Limits) != 0 || plain.Lease != DefaultLease || plain.Retry != record.DefaultRetry || len(plain.Providers) != len(builtIn()) {
+	if len(plain.Limits) != 0 || plain.Lease != DefaultLease || plain.Retry != record.DefaultRetry || len(plain.Providers) != len(catalog.BuiltIn()) {
 		t.Errorf("without a file: got %+v, want the defaults", plain)
 	}
 }
@@ -70,7 +70,6 @@ func TestFleetProblems(t *testing.T) {
 		"providers: {mine: {}}\n":             "fleet.yaml:1:13: providers.mine: base_url is missing",
 		"providers: {\"a:b\": {}}\n":          "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
 		"providers: {a: {base_url: 1}}\n":     `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
-		"providers: {openaidp: {}}\n":         "fleet.yaml:1:13: providers.openaidp: provider openaidp is not available in this version",
 		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: "0" stands here; want a whole number, at least 1`,
 		"concurrency: {lease: 10ms}\n":        `fleet.yaml:1:22: concurrency.lease: "10ms" stands here; want a time with its unit, for example 1.5s, at least 1s`,
 	} {

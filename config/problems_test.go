@@ -52,8 +52,6 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:29: judges[1]: a second judge called simulator:careful, the first is in DIR/eval.yaml:2; give each judge a name of its own: {name: …, model: …}"},
 		{"no judges in list", docs + "judges: []\npairwise: {}\n", nil,
 			"eval.yaml:2:9: judges: no judges are given; add judges: [provider:model]"},
-		{"provider of a later version", docs + "judges: [openaidp:o4-mini-deep-research]\npairwise: {}\n", nil,
-			"eval.yaml:2:10: judges[0]: provider openaidp is not available in this version; ask another"},
 		{"override set by evalfleet", docs + "judges: [{model: simulator:careful, overrides: {messages: []}}]\npairwise: {}\n", nil,
 			"eval.yaml:2:49: judges[0].overrides.messages: evalfleet sets messages itself; leave it out"},
 		{"override out of range", docs + "judges: [{model: simulator:careful, overrides: {temperature: -1, seed: 12345678901234567890}}]\npairwise: {}\n", nil,

@@ -12,26 +12,13 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// laterProviders are known by name and come with later versions: openaidp's
-// research runs in the background, which no worker waits for yet.
-var laterProviders = []string{"openaidp"}
-
-// builtIn are the providers that this version can call without configuration.
-func builtIn() map[string]catalog.Entry {
-	known := catalog.BuiltIn()
-	for _, name := range laterProviders {
-		delete(known, name)
-	}
-	return known
-}
-
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // providers reads a providers block into known. Only the fleet's own file may
 // speak of built-in names: an evaluation that moved one to another address
 // would have its key sent there.
 func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverride bool) {
-	ours := builtIn()
+	ours := catalog.BuiltIn()
 	first := map[string]place{}
 	y.entries(v, func(name string, v value) {
 		canonical := catalog.Canonical(name)
@@ -41,13 +28,11 @@ func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverrid
 		switch {
 		case !providerName.MatchString(name):
 			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
-		case !mayOverride && (isBuiltIn || slices.Contains(laterProviders, name)):
+		case !mayOverride && isBuiltIn:
 			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
 				"%s is a provider that evalfleet knows", name)
 		case twice:
 			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
-		case slices.Contains(laterProviders, name):
-			y.unknownProvider(v.key, name, known)
 		case isBuiltIn:
 			known[canonical] = y.provider(v, base)
 		default:
@@ -70,7 +55,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 		"models":      func(v value) { e.Models = y.models(v) },
 	})
 	if e.Like != "" { // all but the key: that of one account is no other's
-		base = builtIn()[e.Like]
+		base = catalog.BuiltIn()[e.Like]
 	}
 	e.Dialect = cmp.Or(e.Dialect, base.Dialect, catalog.Chat)
 	if e.BaseURL == "" && e.Dialect == base.Dialect {
@@ -87,7 +72,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 func (y *yamlFile) like(v value, base catalog.Entry) string {
 	name := catalog.Canonical(y.text(v))
 	var hosted []string
-	for _, e := range builtIn() {
+	for _, e := range catalog.BuiltIn() {
 		if slices.Contains(catalog.Dialects, e.Dialect) {
 			hosted = append(hosted, e.Name)
 		}
@@ -152,11 +137,6 @@ func fixAddress(e catalog.Entry) string {
 
 // unknownProvider reports a provider that is not among known.
 func (f *findings) unknownProvider(at place, name string, known map[string]catalog.Entry) {
-	if slices.Contains(laterProviders, name) {
-		f.refuse(at, "ask another",
-			"provider %s is not available in this version", name)
-		return
-	}
-	all := slices.Concat(slices.Collect(maps.Keys(known)), laterProviders, catalog.Aliases())
+	all := slices.Concat(slices.Collect(maps.Keys(known)), catalog.Aliases())
 	f.refuse(at, didYouMean(name, all), "no provider is called %s", name)
 }

@@ -26,6 +26,9 @@ type Capabilities struct {
 	// Sampling is when a temperature may be sent; where not, it is named in
 	// Result.Dropped.
 	Sampling Sampling `json:"sampling,omitempty"`
+	// Background: a call is a job that goes on at the provider by itself, for up to
+	// hours, and that has to search: deep research.
+	Background bool `json:"background,omitempty"`
 	// ContextWindow and MaxOutput are tokens; 0: not known.
 	ContextWindow int `json:"context_window,omitempty"`
 	MaxOutput     int `json:"max_output,omitempty"`
@@ -52,6 +55,7 @@ func (c Capabilities) Check(req *Request) error {
 // has no structured output. Without always, a model that has none and does not
 // search is asked for JSON by the prompt alone.
 func (c Capabilities) TwoCalls(search, always bool) bool {
+	search = search || c.Background
 	if search && !c.JSONWithSearch {
 		return true
 	}

@@ -27,24 +27,44 @@ const abandonedKeep = 500 * time.Millisecond
 
 // call makes one call under a lease, or finds that it was answered before, and
 // keeps its record. A call that failed is a *providers.Error; any other error means
-// that none was made.
+// that none was made, or that one goes on as a job.
 func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
+	once := r.callOnce
+	if r.background(s.target) != nil {
+		once = r.job
+	}
 	key, err := r.key(s)
 	if err != nil {
 		return nil, err
 	}
-	if result := r.fromCache(ctx, s, key); result != nil {
-		return result, nil
+	if r.progress.Job == nil {
+		if result := r.fromCache(ctx, s, key); result != nil {
+			return result, nil
+		}
 	}
 	for {
-		result, err := r.callOnce(ctx, s, key)
+		result, err := once(ctx, s, key)
 		if !errors.Is(err, providers.ErrAgain) {
 			return result, err
 		}
 	}
 }
 
-// newCall is the record of a call that is asked for now.
+func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Result, error) {
+	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
+	lease, err := r.begin(ctx, &call, s, timeout)
+	if err != nil {
+		return nil, err
+	}
+	held, letGo := lease.Context(ctx)
+	limited, cancel := context.WithTimeout(held, timeout)
+	result, err := r.cfg.Endpoints[s.target.Provider].Provider.Call(limited, s.request)
+	cancel()
+	letGo()
+	return result, r.end(ctx, s, call, lease, result, err, timeout)
+}
+
+// newCall is the record of a call that is about to be asked for.
 func (r *run) newCall(s step, key string) record.Call {
 	r.made++
 	return record.Call{
@@ -55,38 +75,33 @@ func (r *run) newCall(s step, key string) record.Call {
 	}
 }
 
-func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Result, error) {
-	timeout := r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
-	call := r.newCall(s, key)
+// begin waits for a call's lease. What follows is to be sent at once.
+func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
 	r.move(ready)
 	r.emit(s.event(EventQueueing))
-	lease, err := r.admit(ctx, &call, s, timeout)
+	lease, err := r.admit(ctx, call, s, timeout)
 	if err != nil {
 		return nil, err
 	}
 	r.move(flying)
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
 	r.emit(s.event(EventAcquired))
-
-	held, letGo := lease.Context(ctx)
-	limited, cancel := context.WithTimeout(held, timeout)
 	call.Started = time.Now().UTC()
 	s.request.IdempotencyID, s.request.Ready = call.ID, lease.Check
-	result, err := r.cfg.Endpoints[s.target.Provider].Provider.Call(limited, s.request)
-	call.Ended = time.Now().UTC()
-	cancel()
-	letGo()
+	return lease, nil
+}
 
-	cost := r.price(&call, lease.Reserved().Cost, result, err)
-	if cost >= 0 {
-		r.cfg.Spending(Spending{r.task.Evaluation, cost - lease.Reserved().Cost})
-	}
-	r.settle(ctx, lease, s, result, cost, err)
+// end gives a call's lease back and keeps its record.
+func (r *run) end(ctx context.Context, s step, call record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+	call.Ended = time.Now().UTC()
+	used := r.settle(ctx, lease, s, &call, lease.Reserved(), result, err)
+	lease.Settle(used)
+	observe(lease, result, err)
 	release(lease, err)
 	r.slots.Release(1)
 	r.move(resting)
 	r.emit(s.event(EventReleased))
-	return result, r.note(s, call, result, err, timeout)
+	return r.note(s, call, result, err, timeout)
 }
 
 // admit takes a slot of this process and then a lease, which is checked at the
@@ -94,10 +109,14 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
+	isJob := r.background(s.target) != nil
+	if isJob {
+		defer time.AfterFunc(jobWait, cancel).Stop()
+	}
 	defer context.AfterFunc(r.stopping, cancel)()
 	defer context.AfterFunc(r.halted, cancel)()
 	if err := r.slots.Acquire(waiting, 1); err != nil {
-		return nil, r.interrupted(ctx, err)
+		return nil, r.interrupted(ctx, isJob, err)
 	}
 	scope := ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model, Evaluation: string(r.task.Evaluation)}
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
@@ -109,7 +128,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
-			MaxWait: longest, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold,
+			MaxWait: longest, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
 			Input: input, Output: output, Cost: cost,
 		})
 		if err == nil {
@@ -149,37 +168,38 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		if refusal != nil {
 			return nil, r.goBack(refusal.Wait, "limit "+refusal.Limit)
 		}
-		return nil, r.interrupted(ctx, err)
+		return nil, r.interrupted(ctx, isJob, err)
 	}
 }
 
-// interrupted is what an ended wait for admission comes to: a graceful stop,
-// and the halt of its evaluation, give the run back with what it has.
-func (r *run) interrupted(ctx context.Context, err error) error {
+// interrupted is what an ended wait for admission comes to: a graceful stop, the
+// halt of its evaluation, and the end of a job's own time to wait give the run back
+// with what it has.
+func (r *run) interrupted(ctx context.Context, isJob bool, err error) error {
 	switch {
 	case ctx.Err() != nil:
 	case r.stopping.Err() != nil:
 		return r.goBack(0, "the worker stops")
 	case r.halted.Err() != nil: // where it was dropped, the next check says so
 		return r.goBack(0, "its evaluation does not go on")
+	case isJob && errors.Is(err, context.Canceled):
+		return r.goBack(jobBack, "as many jobs go on as may")
 	}
 	return err
 }
 
-// settle tells the limits what a call used and what the provider said of them.
-// What is not known stays as it was reserved; cost is in nano-USD, below 0 when it
-// is not known.
-func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result *providers.Result, cost int64, err error) {
-	used := lease.Reserved()
-	if cost >= 0 {
+// settle says what an ended call used of what was reserved for it, and tells
+// everybody what its failure means for them. What is not known stays as it was
+// reserved. lease is its own; nil: it was a job.
+func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
+	used := reserved
+	if cost := r.price(call, reserved.Cost, result, err); cost >= 0 {
+		r.cfg.Spending(Spending{r.task.Evaluation, cost - reserved.Cost})
 		used.Cost = cost
 	}
-	var said []providers.LimitState
 	var failed *providers.Error
 	switch {
 	case err == nil:
-		lease.Answered()
-		said = result.Limits
 		if result.Usage.Reported {
 			used.Output = result.Usage.Output
 		}
@@ -188,21 +208,34 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, result
 			r.tokens.settled(s.target.Target(), s.request, result.Usage)
 		}
 	case errors.As(err, &failed):
-		said = failed.Limits
 		if !failed.MayBeBilled {
 			used = ratelimit.Used{}
 		}
 		if r.stopsAll(s, failed) { // before its lease lets another call begin
 			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed)})
 		}
-		if failed.Class == providers.RateLimited || failed.Class == providers.Overloaded {
-			lease.Refused(ratelimit.Kind(failed.Exceeded))
-		}
 		if tooMany(failed) {
 			r.holdBack(ctx, lease, s, failed)
 		}
 	}
-	lease.Settle(used)
+	return used
+}
+
+// observe tells the limits whether the call was taken, and what the provider said
+// is left of them.
+func observe(lease *ratelimit.Lease, result *providers.Result, err error) {
+	var said []providers.LimitState
+	var failed *providers.Error
+	switch {
+	case err == nil:
+		lease.Answered()
+		said = result.Limits
+	case errors.As(err, &failed):
+		if failed.Class == providers.RateLimited || failed.Class == providers.Overloaded {
+			lease.Refused(ratelimit.Kind(failed.Exceeded))
+		}
+		said = failed.Limits
+	}
 	for _, state := range said {
 		if state.Remaining >= 0 && (state.Period == 0 || state.Period == time.Minute) {
 			lease.Observe(ratelimit.Kind(state.Kind), state.Remaining)

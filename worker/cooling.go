@@ -73,13 +73,16 @@ func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, s step, fail
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTime)
 	defer cancel()
 	var err error
-	if failed.Class == providers.QuotaDaily {
+	switch {
+	case failed.Class == providers.QuotaDaily:
 		scope := ratelimit.Scope{Provider: s.target.Provider}
 		if model := s.target.Model; strings.Contains(failed.Message, model) || bytes.Contains(failed.Raw, []byte(model)) {
 			scope.Model = model
 		}
 		err = r.limiter.Park(ctx, scope, r.hint(s, failed))
-	} else {
+	case lease == nil:
+		err = r.limiter.HoldBack(ctx, ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model}, r.hint(s, failed))
+	default:
 		err = lease.HoldBack(ctx, ratelimit.Kind(failed.Exceeded), r.hint(s, failed))
 	}
 	if err != nil {

@@ -112,6 +112,9 @@ func (r *run) carryOut(ctx context.Context) error {
 		return err
 	}
 	if checked != store.VerdictRun {
+		if progress.Job != nil {
+			return r.dropJob(ctx, *progress.Job)
+		}
 		r.logger().Debug().Str("why", string(checked)).Msg("task dropped")
 		return asynq.RevokeTask
 	}

@@ -42,7 +42,7 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 	s.cfg.Endpoints = map[string]Endpoint{}
 	client := transport.NewClient(20)
 	t.Cleanup(client.CloseIdleConnections)
-	for name, suffix := range map[string]string{"google": "", "openai": "/v1", "anthropic": ""} {
+	for name, suffix := range map[string]string{"google": "", "openai": "/v1", "openaidp": "/v1", "anthropic": ""} {
 		entry := catalog.BuiltIn()[name]
 		entry.BaseURL = server.URL + suffix
 		provider, err := entry.Open(client)

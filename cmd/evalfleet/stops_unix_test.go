@@ -46,8 +46,8 @@ func (f *fleet) keys(locked string) {
 	f.write(".env", "LOCKED_KEY="+locked+"\nOPEN_KEY=right\n")
 }
 
-// keyCounts is what the simulator saw of keys.
-func (f *fleet) keyCounts() simulator.KeyCounts {
+// counts is what the simulator saw.
+func (f *fleet) counts() simulator.Stats {
 	f.t.Helper()
 	answer, err := http.Get(f.provider + "/stats")
 	if err != nil {
@@ -58,7 +58,7 @@ func (f *fleet) keyCounts() simulator.KeyCounts {
 	if err := json.NewDecoder(answer.Body).Decode(&stats); err != nil {
 		f.t.Fatal(err)
 	}
-	return stats.Keys
+	return stats
 }
 
 // wantPaused wants that a command ended because the provider with the wrong key is
@@ -73,7 +73,7 @@ func (f *fleet) wantPaused(p *program, goOn string) {
 	if n := strings.Count(p.stderr.String(), want); n != 1 || !strings.Contains(p.stderr.String(), fmt.Sprintf("%d of %d runs are recorded; go on with: %s", keyedRuns, 2*keyedRuns, goOn)) {
 		f.t.Errorf("it was said %d times in the end that the provider is paused, want once, with how to go on", n)
 	}
-	if keys := f.keyCounts(); keys.Wrong == 0 || keys.Wrong > keyedInFlight || keys.Right != keyedRuns {
+	if keys := f.counts().Keys; keys.Wrong == 0 || keys.Wrong > keyedInFlight || keys.Right != keyedRuns {
 		f.t.Errorf("%d calls with a wrong key and %d with a right one, want at most %d and %d", keys.Wrong, keys.Right, keyedInFlight, keyedRuns)
 	}
 }

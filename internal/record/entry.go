@@ -117,6 +117,18 @@ type Call struct {
 	Cached bool   `json:"cached,omitempty"`
 }
 
+// Job is a call that goes on at the provider by itself while no process waits for
+// it. Any worker may ask for it.
+type Job struct {
+	ID   string    `json:"id"`   // the provider's name for it
+	Ends time.Time `json:"ends"` // when it is given up
+	Call Call      `json:"call"` // as it began
+	// What was reserved for it.
+	Input  int64 `json:"input,omitempty"`
+	Output int64 `json:"output,omitempty"`
+	Cost   int64 `json:"cost,omitempty"` // nano-USD
+}
+
 // Entry is one entry of an evaluation's results stream.
 type Entry struct {
 	Run   *Run

@@ -184,6 +184,21 @@ var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60
 // DefaultTimeout bounds one call where nothing else is said.
 const DefaultTimeout = 120 * time.Second
 
+// DefaultJobTimeout bounds one job that goes on at the provider where nothing is
+// said of its model or provider.
+const DefaultJobTimeout = 2 * time.Hour
+
+// JobTimeout is the bound on one job of provider:model. What is said of all calls
+// is not meant for jobs.
+func (s Settings) JobTimeout(provider, model string) time.Duration {
+	for _, key := range []string{provider + ":" + model, provider} {
+		if d, ok := s.Timeouts[key]; ok {
+			return d
+		}
+	}
+	return DefaultJobTimeout
+}
+
 // Timeout is the bound on one call to provider:model.
 func (s Settings) Timeout(provider, model string) time.Duration {
 	for _, key := range []string{provider + ":" + model, provider, ""} {
@@ -207,6 +222,7 @@ const (
 	ProgressTaken     = "taken"      // 1: the answer to all dimensions came, and they are asked for singly
 	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
 	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
+	ProgressJob       = "job"        // Job as JSON; empty: none
 )
 
 // MaxAnswer is how many bytes an answer may have that is kept in the progress.

@@ -43,6 +43,7 @@ type Progress struct {
 	// provider:model that gave it; empty: there is none.
 	Answer, AnswerBy string
 	Fallen           record.Fallen
+	Job              *record.Job // that goes on at the provider; nil: none
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
@@ -131,6 +132,14 @@ func parseProgress(words []string) (Progress, error) {
 		case record.ProgressAnswerBy:
 			p.AnswerBy = value
 			continue
+		case record.ProgressJob:
+			if value == "" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(value), &p.Job); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			continue
 		}
 		if strings.HasPrefix(field, "died:") {
 			continue
@@ -207,11 +216,28 @@ func (p Progress) fields() ([]any, error) {
 	if p.AnswerBy != "" || p.Taken { // what was kept of the answer to all is none to one
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
+	job := []byte(nil)
+	if p.Job != nil {
+		var err error
+		if job, err = json.Marshal(p.Job); err != nil {
+			return nil, err
+		}
+	}
+	values = append(values, record.ProgressJob, job)
 	if !p.Fallen.Begun() {
 		return values, nil
 	}
 	raw, err := json.Marshal(p.Fallen)
 	return append(values, record.ProgressFallen, raw), err
+}
+
+// ForgetProgress drops the progress of a run of an evaluation that was cancelled or
+// deleted, once nothing is left to be done about it.
+func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
+	if err := s.client.Unlink(ctx, s.keys.Progress(id)).Err(); err != nil {
+		return fmt.Errorf("forget progress of run %s: %w", id, err)
+	}
+	return nil
 }
 
 // Died counts one more worker that died holding a task's run, once for each name

@@ -173,13 +173,21 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// deleteProgress removes the hashes of runs in progress. Nothing lists them.
+// deleteProgress removes the hashes of runs in progress, which nothing lists, but
+// for those with a job at a provider: whoever drops the run's task cancels it.
 func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 	run := eval.RunID{Evaluation: id}
 	pattern := globUnsafe.Replace(strings.TrimSuffix(s.keys.Progress(run), run.Short())) + "*"
 	sweep := func(ctx context.Context, client redis.Cmdable) error {
 		found := client.Scan(ctx, 0, pattern, 1000).Iterator()
 		for found.Next(ctx) {
+			job, err := client.HGet(ctx, found.Val(), record.ProgressJob).Result()
+			if err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			if job != "" {
+				continue
+			}
 			if err := client.Unlink(ctx, found.Val()).Err(); err != nil {
 				return err
 			}

@@ -83,7 +83,15 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 			facts = facts.or(rule.Facts)
 		}
 	}
-	return facts.capabilities()
+	capabilities := facts.capabilities()
+	capabilities.Background = e.researches(model)
+	return capabilities
+}
+
+// researches reports whether a model does deep research: all of openaidp's, and
+// those of that name wherever the Responses dialect is spoken.
+func (e Entry) researches(model string) bool {
+	return e.Dialect == Responses && (cmp.Or(e.Like, e.Name) == "openaidp" || strings.Contains(model, "deep-research"))
 }
 
 func (r Rule) isAbout(e Entry, model string) bool {

@@ -134,7 +134,7 @@ func TestCapabilities(t *testing.T) {
 			BuiltIn()["openaidp"], "o4-mini-deep-research",
 			providers.Capabilities{
 				JSON: providers.JSONNone, Search: "web_search_preview", Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
-				Sampling: providers.SamplingNever, ContextWindow: 200000, MaxOutput: 100000,
+				Sampling: providers.SamplingNever, Background: true, ContextWindow: 200000, MaxOutput: 100000,
 			},
 		},
 		{ // which OpenAI does not serve in this dialect

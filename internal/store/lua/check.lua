@@ -4,7 +4,7 @@
 -- ARGV for each task: offset of the run's byte, generation of the task, its
 -- provider
 -- Returns for each task: verdict, n, then n words of the progress hash: field,
--- value, … The verdict is "run", or why the task is to be dropped: "gone" (no
+-- value, …; none where it is dropped as "paused" or "ended". The verdict is "run", or why the task is to be dropped: "gone" (no
 -- record), "paused" (the evaluation, or the provider for it), "cancelled", "ended"
 -- (the run has ended, or the task is of another generation).
 -- Twice: it only reads.
@@ -14,20 +14,22 @@ local drop = not status and "gone" or (status == "paused" or status == "cancelle
 
 -- The bytes of all runs are read at once, and few have progress.
 local bytes, progress, some = {}, {}, false
-if not drop then
-  for i = 1, #ARGV, 3 do
-    local at = 2 + (i - 1) / 3 * 2
+for i = 1, #ARGV, 3 do
+  local at = 2 + (i - 1) / 3 * 2
+  progress[#progress + 1] = KEYS[at + 1]
+  if not drop then
     local offset, chunk = tonumber(ARGV[i]), bytes[KEYS[at]]
     if not chunk then
       bytes[KEYS[at]] = { first = offset, last = offset }
     else
       chunk.first, chunk.last = math.min(chunk.first, offset), math.max(chunk.last, offset)
     end
-    progress[#progress + 1] = KEYS[at + 1]
   end
-  for key, chunk in pairs(bytes) do
-    chunk.states = redis.call("GETRANGE", key, chunk.first, chunk.last)
-  end
+end
+for key, chunk in pairs(bytes) do
+  chunk.states = redis.call("GETRANGE", key, chunk.first, chunk.last)
+end
+if drop ~= "paused" then
   some = redis.call("EXISTS", unpack(progress)) > 0
 end
 
@@ -45,10 +47,10 @@ for i = 1, #ARGV, 3 do
       verdict = "ended"
     else
       verdict = "run"
-      if some then
-        words = redis.call("HGETALL", KEYS[at + 1])
-      end
     end
+  end
+  if some and verdict ~= "paused" and verdict ~= "ended" then
+    words = redis.call("HGETALL", KEYS[at + 1])
   end
   answer[#answer + 1] = verdict
   answer[#answer + 1] = string.format("%d", #words)

@@ -1,0 +1,49 @@
+//go:build unix
+
+package main
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// TestDeepResearchOutlivesAKill: the worker that began a job is killed, another one
+// goes on with the same job, and no run has been submitted twice.
+func TestDeepResearchOutlivesAKill(t *testing.T) {
+	t.Parallel()
+	const researcher = "o3-deep-research"
+	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
+	f.write("simulator.json", fmt.Sprintf(`{"models": {%q: {"behaviour": {"latency": "3s"}}, "gpt-4.1-mini": {}}}`, researcher))
+	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--settings", "simulator.json")
+	f.provider = f.address()
+	f.documents(2)
+	f.write(".env", "OPENAI_API_KEY=any\n")
+	f.write("fleet.yaml", fmt.Sprintf("providers: {openaidp: {base_url: \"%[1]s/v1\"}, openai: {base_url: \"%[1]s/v1\"}}\n", f.provider))
+	f.write("evaluation.yaml", fmt.Sprintf(`documents: ["docs/*.md"]
+judges: [openaidp:%s]
+pairwise: {pairs: all, order: both}
+jsonify: {provider: openai, model: gpt-4.1-mini}
+concurrency: {per_provider: {openaidp: {max_concurrency: 1}}}
+`, researcher))
+	submission := launch(t, f.dir, "enqueue", "evaluation.yaml", "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
+	f.startWorkers(1)
+	client := f.redis.Client()
+	for deadline := time.Now().Add(20 * time.Second); client.HLen(t.Context(), "{ef}:background").Val() == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no job was begun")
+		}
+	}
+	f.workers[0].signal(syscall.SIGKILL)
+	f.workers[0].wait(20 * time.Second)
+	f.startWorkers(1)
+	if code := submission.wait(90 * time.Second); code != 0 {
+		t.Errorf("it ended with %d, want 0", code)
+	}
+	if got := f.counts().Models[researcher]; got.Submitted != 2 || got.MaxInFlight != 1 || got.Answered != 2 {
+		t.Errorf("%d jobs submitted, %d at once, %d answered; want 2 for 2 runs, one at a time", got.Submitted, got.MaxInFlight, got.Answered)
+	}
+}
