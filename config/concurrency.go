@@ -74,7 +74,7 @@ func (y *yamlFile) concurrency(v value) concurrency {
 			c.lease, c.leaseAt = y.duration(v, time.Second), v.key
 		},
 		"abandoned_calls": func(v value) {
-			if c.hold = y.oneOf(v, []string{"free", "hold"}, nil) == "hold"; !c.hold {
+			if c.hold = y.oneOf(v, []string{"free", "hold"}) == "hold"; !c.hold {
 				c.free = v.place
 			}
 		},

@@ -184,7 +184,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
 
 // requirement reads off or required.
 func (y *yamlFile) requirement(v value) eval.Requirement {
-	return eval.Requirement(y.oneOf(v, []string{string(eval.Off), string(eval.Required)}, nil))
+	return eval.Requirement(y.oneOf(v, []string{string(eval.Off), string(eval.Required)}))
 }
 
 func (s *draft) ownProviders(y *yamlFile, v value) {
@@ -197,7 +197,7 @@ func (s *draft) ownProviders(y *yamlFile, v value) {
 }
 
 func (y *yamlFile) jsonMode(v value) eval.JSONMode {
-	return eval.JSONMode(y.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}, nil))
+	return eval.JSONMode(y.oneOf(v, []string{string(eval.JSONAuto), string(eval.JSONTrue), string(eval.JSONFalse)}))
 }
 
 // finish checks what needs the whole, lays environment and flags over it, and

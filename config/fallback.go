@@ -32,7 +32,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 			})
 		},
 		"preset": func(v value) {
-			p := fallbackPresets[y.oneOf(v, []string{"balanced", "conservative", "aggressive"}, nil)]
+			p := fallbackPresets[y.oneOf(v, []string{"balanced", "conservative", "aggressive"})]
 			f.MaxWait, f.MaxRetries, f.Base = p.MaxWait, p.MaxRetries, p.Base
 		},
 		"auto_wait":         later(func(v value) { f.AutoWait = y.boolean(v) }),
@@ -41,7 +41,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 		"backoff_base":      later(func(v value) { f.Base = y.backoffBase(v) }),
 		"after_429_seconds": later(func(v value) { f.After429 = y.seconds(v) }),
 		"on_error": later(func(v value) {
-			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}, nil) == "after_retries"
+			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}) == "after_retries"
 		}),
 	})
 	for _, set := range settings { // over the preset, wherever that stands

@@ -14,6 +14,8 @@ func FuzzLoadEvaluation(f *testing.F) {
 		minimal + "concurrency: {per_provider: {simulator: &a {rate_limit: {qps: 0.2}, models: {m: *a}}}}\n",
 		minimal + "x: &x {<<: *x, y: [*x]}\n", minimal + "retry: &x {<<: *x, <<: *x}\n",
 		"judges: [{model: simulator:a, overrides: &o {a: *o, b: *o}}]\n", "? a\n: b\n", "- !!int a\n", "\"\\", "{", "a: |\n", "a: 1\n---\n...\nb: 2\n", "\t", "\r", "&a *a",
+		"provider: simulator\nmodel: a\nruns:\n- &r {file_a: docs/a.md, file_b: docs/b.md, out: \"x/<run_id>\"}\n- {<<: *r, id: x, overrides: {a: 1}}\n", "- {file_a: docs/a.md}\n",
+		"provider: simulator\nmodel: a\ntest: {file_a: docs/a.md, file_b: docs/b.md, out: ..}\nllm_api: {timeout_seconds: 1}\nretries: {jitter: true}\nenforce_web_search: false\n",
 		"judges: [{model: simulator:a, overrides: {a: [.nan, .inf, 0x1F, 1e400, -0]}}]\n",
 	} {
 		f.Add([]byte(seed))

@@ -123,7 +123,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 	check := map[string]func(value) any{
 		"temperature":           func(v value) any { return y.number(v, 0, "a number, at least 0") },
 		"max_completion_tokens": func(v value) any { return float64(y.integer(v, 1, math.MaxInt32)) },
-		"reasoning_effort":      func(v value) any { return y.oneOf(v, providers.Efforts, nil) },
+		"reasoning_effort":      func(v value) any { return y.oneOf(v, providers.Efforts) },
 	}
 	reserved := map[string]bool{"model": true, "messages": true, "stream": true, "n": true, "response_format": true}
 	y.entries(v, func(key string, v value) {

@@ -85,7 +85,7 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		"pairs": func(v value) { pairwise.Pairs, named = y.pairs(v) },
 		"order": func(v value) {
 			words := []string{string(eval.OrderBoth), string(eval.OrderRandom), string(eval.OrderAsListed)}
-			pairwise.Order = eval.Order(y.oneOf(v, words, nil))
+			pairwise.Order = eval.Order(y.oneOf(v, words))
 		},
 		"trials":   func(v value) { pairwise.Trials = y.integer(v, 1, math.MaxInt32) },
 		"ties":     func(v value) { pairwise.Ties = y.boolean(v) },

@@ -76,7 +76,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 		return true
 	}
 	for _, other := range []*value{list, single} {
-		if other != nil && flag != "" && !(flag == pairFlag && other == single) {
+		if other != nil && flag != "" && (flag != pairFlag || other != single) {
 			s.refuse(other.key, "leave one of them out", "%s lists runs too", flag)
 			return true
 		}

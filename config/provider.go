@@ -47,11 +47,11 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 	e.Dialect, e.BaseURL = "", ""
 	y.mapping(v, keys{
 		"like":        func(v value) { e.Like = y.like(v, base) },
-		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects, nil) },
+		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects) },
 		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
 		"api_key_env": func(v value) { e.KeyEnv = y.text(v) },
-		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}, nil) },
-		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords, nil) },
+		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}) },
+		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords) },
 		"models":      func(v value) { e.Models = y.models(v) },
 	})
 	if e.Like != "" { // all but the key: that of one account is no other's
@@ -95,15 +95,15 @@ func (y *yamlFile) models(v value) []catalog.Rule {
 		rule := catalog.Rule{Models: []string{prefix}}
 		tokens := func(v value) int { return y.integer(v, 1, math.MaxInt32) }
 		y.mapping(v, keys{
-			"json":             func(v value) { rule.JSON = y.oneOf(v, catalog.JSONWords, nil) },
+			"json":             func(v value) { rule.JSON = y.oneOf(v, catalog.JSONWords) },
 			"json_with_search": func(v value) { both := y.boolean(v); rule.JSONWithSearch = &both },
 			"search":           func(v value) { rule.Search = y.text(v) },
-			"reasoning":        func(v value) { rule.Reasoning = y.oneOf(v, catalog.ReasoningWords, nil) },
+			"reasoning":        func(v value) { rule.Reasoning = y.oneOf(v, catalog.ReasoningWords) },
 			"efforts": func(v value) {
 				rule.Efforts = []string{}
-				y.list(v, func(v value) { rule.Efforts = append(rule.Efforts, y.oneOf(v, providers.Efforts, nil)) })
+				y.list(v, func(v value) { rule.Efforts = append(rule.Efforts, y.oneOf(v, providers.Efforts)) })
 			},
-			"sampling":       func(v value) { rule.Sampling = y.oneOf(v, catalog.SamplingWords, nil) },
+			"sampling":       func(v value) { rule.Sampling = y.oneOf(v, catalog.SamplingWords) },
 			"context_window": func(v value) { rule.ContextWindow = tokens(v) },
 			"max_output":     func(v value) { rule.MaxOutput = tokens(v) },
 		})

@@ -131,17 +131,12 @@ func secondsToDuration(f float64) (time.Duration, bool) {
 	return time.Duration(math.Round(f * float64(time.Second))), true
 }
 
-// oneOf reads one of the words. Words of a later version are known by name.
-func (y *yamlFile) oneOf(v value, words, later []string) string {
-	word, _ := scalar(v.node)
-	switch {
-	case slices.Contains(words, word):
+// oneOf reads one of the words.
+func (y *yamlFile) oneOf(v value, words []string) string {
+	if word, _ := scalar(v.node); slices.Contains(words, word) {
 		return word
-	case slices.Contains(later, word):
-		y.refuse(v.place, "use "+strings.Join(words, " or "), "%s is not available in this version", word)
-	default:
-		y.mismatch(v, strings.Join(words, ", "))
 	}
+	y.mismatch(v, strings.Join(words, ", "))
 	return words[0]
 }
 

@@ -32,8 +32,8 @@ func simulated(t *testing.T, settings simulator.Config) (server *simulator.Serve
 	return server, fleetFile, map[string]string{"OPENAI_API_KEY": "planted-openai", "GEMINI_API_KEY": "planted-google"}
 }
 
-// listedFiles are what listed runs read.
-func listedFiles(more ...string) map[string]string {
+// runFiles are what listed runs read.
+func runFiles(more ...string) map[string]string {
 	return with(map[string]string{"a.md": "Sum it up.\n", "b.md": "It rained in $HOME.\n"}, more...)
 }
 
@@ -127,7 +127,7 @@ func TestRunsListedOutsideOfTheFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := tree(t, listedFiles("fleet.yaml", fleetFile))
+			dir := tree(t, runFiles("fleet.yaml", fleetFile))
 			for name, text := range test.files {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 					t.Fatal(err)
@@ -167,7 +167,7 @@ func dryRuns(stdout, dir string) []string {
 // What is sent is what the files hold, and nothing of it is expanded.
 func TestDryRunOfListedRuns(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, listedFiles("eval.yaml", asksKeys+"runs: [{file_a: a.md, file_b: b.md, overrides: {seed: 7}}]\n"))
+	dir := tree(t, runFiles("eval.yaml", asksKeys+"runs: [{file_a: a.md, file_b: b.md, overrides: {seed: 7}}]\n"))
 	code, stdout, stderr := evalfleet(t, map[string]string{"HOME": "/nowhere"}, "run", filepath.Join(dir, "eval.yaml"), "--dry-run")
 	const want = "=== run 0.0: run1\nmodel: simulator:careful\noverrides: {\"seed\":7}\ndocuments: a.md, then b.md\n\n--- user\nSum it up.\n\n\nIt rained in $HOME.\n\n"
 	if code != 0 || stdout != want {
@@ -185,7 +185,7 @@ func TestEnabledAndBatch(t *testing.T) {
 		{nil, 1, 1}, {[]string{"--batch"}, 2, 3},
 	} {
 		server, fleetFile, keys := simulated(t, simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: 100 * time.Millisecond, Max: 100 * time.Millisecond}}})
-		dir := tree(t, listedFiles("fleet.yaml", fleetFile, "eval.yaml", asksKeys+"concurrency: {enabled: false, max_concurrency: 3}\n"+
+		dir := tree(t, runFiles("fleet.yaml", fleetFile, "eval.yaml", asksKeys+"concurrency: {enabled: false, max_concurrency: 3}\n"+
 			"runs: ["+strings.Repeat("{file_a: a.md, file_b: b.md}, ", 6)+"]\n"))
 		args := append([]string{"run", filepath.Join(dir, "eval.yaml"), "--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", filepath.Join(dir, "out")}, test.args...)
 		code, stdout, stderr := evalfleet(t, keys, args...)
@@ -206,7 +206,7 @@ func TestEnabledAndBatch(t *testing.T) {
 func TestOutOfAPairAnywhere(t *testing.T) {
 	t.Parallel()
 	_, fleetFile, keys := simulated(t, simulator.Config{})
-	dir, elsewhere := tree(t, listedFiles("fleet.yaml", fleetFile)), t.TempDir()
+	dir, elsewhere := tree(t, runFiles("fleet.yaml", fleetFile)), t.TempDir()
 	pair := []string{"--file-a", filepath.Join(dir, "a.md"), "--file-b", filepath.Join(dir, "b.md"), "--provider", "openai", "--model", "gpt-5-mini",
 		"--config", filepath.Join(dir, "fleet.yaml")}
 	out := filepath.Join(elsewhere, "new", "<model_name>.md")
@@ -287,7 +287,7 @@ func TestRunsExample(t *testing.T) {
 func TestLookingAtListedRuns(t *testing.T) {
 	t.Parallel()
 	_, fleetFile, keys := simulated(t, simulator.Config{})
-	dir := tree(t, listedFiles("fleet.yaml", fleetFile, "eval.yaml", "name: batch\nprovider: simulator\nruns:\n"+
+	dir := tree(t, runFiles("fleet.yaml", fleetFile, "eval.yaml", "name: batch\nprovider: simulator\nruns:\n"+
 		"- {id: first, model: careful, file_a: a.md, file_b: b.md}\n- {id: second, model: average, file_a: b.md, file_b: b.md, overrides: {seed: 7}}\n"))
 	at := func(name string) string { return filepath.Join(dir, name) }
 	for _, step := range []struct {
@@ -309,10 +309,10 @@ func TestLookingAtListedRuns(t *testing.T) {
 			args = append(args, word)
 		}
 		code, stdout, stderr := evalfleet(t, keys, args...)
-		rest, ok := stdout, true
+		rest := stdout
 		for _, want := range step.want {
-			_, rest, ok = strings.Cut(rest, want)
-			if !ok || code != 0 {
+			var ok bool
+			if _, rest, ok = strings.Cut(rest, want); !ok || code != 0 {
 				t.Errorf("%s ended with %d:\n%s\n%s\nwant 0, and in order %q", step.args, code, stdout, stderr, step.want)
 				break
 			}
@@ -322,7 +322,7 @@ func TestLookingAtListedRuns(t *testing.T) {
 
 func TestShowOfNoListedRun(t *testing.T) {
 	t.Parallel()
-	dir := tree(t, listedFiles("eval.yaml", asksKeys+"runs: [{id: first, file_a: a.md, file_b: b.md}]\n"))
+	dir := tree(t, runFiles("eval.yaml", asksKeys+"runs: [{id: first, file_a: a.md, file_b: b.md}]\n"))
 	out := filepath.Join(dir, "out")
 	if code, _, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out); code != 0 {
 		t.Fatalf("run ended with %d:\n%s", code, stderr)
