@@ -47,6 +47,8 @@ type load struct {
 	at        [stages]int
 	allowance int
 	most      int // calls in flight that the limits allow in all
+	coming    int // of those ready, reserved for a pull that has not answered
+	pending   int // tasks in the queue, as the last pull left them
 }
 
 func newBudget(slots int) *budget {
@@ -65,6 +67,7 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 		if room > 0 && room >= waiting { // else it is not worth a pull yet
 			allowed := min(room, limit)
 			l.at[ready] += allowed
+			l.coming += allowed
 			b.held += allowed
 			b.mu.Unlock()
 			return allowed, nil
@@ -82,11 +85,31 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 	}
 }
 
+// pulled notes how many tasks a pull left in queue.
+func (b *budget) pulled(queue string, _ int, left int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of(queue)
+	l.coming, l.pending = 0, int(left)
+}
+
+// depth is how many tasks of queue have been pushed and wait: those in the queue,
+// as the last pull of this process left it, and those of this process that stand
+// before admission.
+func (b *budget) depth(queue string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	l := b.of(queue)
+	return l.pending + l.at[ready] - l.coming
+}
+
 // Cancel gives n reservations back that no task came for.
 func (b *budget) Cancel(queue string, n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.of(queue).at[ready] -= n
+	l := b.of(queue)
+	l.at[ready] -= n
+	l.coming = max(0, l.coming-n)
 	b.held -= n
 	b.signal()
 }

@@ -139,3 +139,35 @@ func TestPullsTakeSeveral(t *testing.T) {
 		}
 	}
 }
+
+// What waits is what the last pull has left in the queue and what this process has of
+// it, and never what a pull under way may yet bring.
+func TestDepthCountsWhatWaits(t *testing.T) {
+	t.Parallel()
+	b := newBudget(10)
+	want := func(step string, depth int) {
+		t.Helper()
+		if got := b.depth("q"); got != depth {
+			t.Errorf("%s: depth %d, want %d", step, got, depth)
+		}
+	}
+	want("nothing known", 0)
+	reserve := func() int {
+		t.Helper()
+		n, err := b.Reserve(t.Context(), "q", 4)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	n := reserve()
+	want("a pull under way", 0)
+	b.pulled("q", n, 7)
+	want("pulled", 7+n)
+	b.move("q", ready, flying)
+	want("one in flight", 7+n-1)
+	more := reserve()
+	want("another pull under way", 7+n-1)
+	b.Cancel("q", more)
+	want("that failed", 7+n-1)
+}

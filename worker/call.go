@@ -78,7 +78,7 @@ func (r *run) newCall(s step, key string) record.Call {
 // begin waits for a call's lease. What follows is to be sent at once.
 func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
 	r.move(ready)
-	r.emit(s.event(EventQueueing))
+	r.emitQueueing(s)
 	lease, err := r.admit(ctx, call, s, timeout)
 	if err != nil {
 		return nil, err

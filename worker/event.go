@@ -24,15 +24,19 @@ const (
 
 // Event is one line of the event log.
 type Event struct {
-	Time         time.Time       `json:"time"`
-	Event        string          `json:"event"`
-	Evaluation   eval.ID         `json:"evaluation"`
-	RunID        string          `json:"run_id"` // record.Task.Shown
-	Provider     string          `json:"provider"`
-	Model        string          `json:"model"`
-	Agent        string          `json:"agent,omitempty"`     // of a panel
-	Dimension    string          `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
-	Worker       string          `json:"worker,omitempty"`    // none where a submission has queued the run
+	Time       time.Time `json:"time"`
+	Event      string    `json:"event"`
+	Evaluation eval.ID   `json:"evaluation"`
+	RunID      string    `json:"run_id"` // record.Task.Shown
+	Provider   string    `json:"provider"`
+	Model      string    `json:"model"`
+	Agent      string    `json:"agent,omitempty"`     // of a panel
+	Dimension  string    `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
+	Worker     string    `json:"worker,omitempty"`    // none where a submission has queued the run
+	// QueueDepth, of queueing, is how many runs of the run's queue have been pushed
+	// and wait, this one among them: in the queue, for all workers, as this one's
+	// last pull left it, and with this worker.
+	QueueDepth   int             `json:"queue_depth,omitempty"`
 	Attempt      int             `json:"attempt,omitempty"`
 	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
 	DelayS       float64         `json:"delay_s,omitempty"`

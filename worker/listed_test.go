@@ -67,6 +67,9 @@ func TestListedRunsKeepTheirAnswers(t *testing.T) {
 	config := b.config()
 	events := map[string][]string{}
 	config.Events = func(e Event) {
+		if waits := e.QueueDepth > 0 && e.QueueDepth <= len(ids); waits != (e.Event == EventQueueing) {
+			t.Errorf("%s of run %s: queue depth %d", e.Event, e.RunID, e.QueueDepth)
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		events[e.RunID] = append(events[e.RunID], e.Event)

@@ -338,6 +338,16 @@ func (r *run) logger() *zerolog.Logger {
 	return &log
 }
 
+// emitQueueing says that a call waits for admission.
+func (r *run) emitQueueing(s step) {
+	if r.cfg.Events == nil {
+		return
+	}
+	e := s.event(EventQueueing)
+	e.QueueDepth = r.budget.depth(r.queue)
+	r.emit(e)
+}
+
 // emit completes an event and hands it on.
 func (r *run) emit(e Event) {
 	if r.cfg.Events == nil {
