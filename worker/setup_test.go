@@ -168,7 +168,7 @@ func (b *bench) wait() store.Standing {
 
 func (b *bench) waitFor(what string, reached func(store.Standing) bool) store.Standing {
 	b.t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for {
 		standings, err := b.store.Standings(b.t.Context(), []eval.ID{b.id})
 		if err == nil && reached(standings[b.id]) {
