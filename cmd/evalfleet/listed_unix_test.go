@@ -57,9 +57,9 @@ func (s *scribe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const scribeKey = "planted-key-of-the-scribe"
 
-// listedFiles are four listed runs of a scribe at url, of which the second fails and
+// scribeFiles are four listed runs of a scribe at url, of which the second fails and
 // the third is cut off.
-func listedFiles(url string) map[string]string {
+func scribeFiles(url string) map[string]string {
 	return map[string]string{
 		".env":     "SCRIBE_KEY=" + scribeKey + "\n",
 		"do.txt":   "Do $SCRIBE_KEY for <run_id>.",
@@ -83,7 +83,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 	provider := &scribe{}
 	server := httptest.NewServer(provider)
 	t.Cleanup(server.Close)
-	dir := tree(t, listedFiles(server.URL))
+	dir := tree(t, scribeFiles(server.URL))
 	run := func(code int, args ...string) *program {
 		t.Helper()
 		p := launch(t, dir, args...)
@@ -193,7 +193,7 @@ func TestRunLeavesTheEnvironmentAlone(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(&scribe{})
 	t.Cleanup(server.Close)
-	files := listedFiles(server.URL)
+	files := scribeFiles(server.URL)
 	files["settings.yaml"], _, _ = strings.Cut(files["runs.yaml"], "runs:\n")
 	dir := tree(t, files)
 	before := os.Environ()
