@@ -26,7 +26,7 @@ type Lookup func(name string) (value string, ok bool)
 // it, the environment and flags over it. The zero value has none of them.
 type Options struct {
 	// Env is read for MAX_CONCURRENT_LLM_CALLS, RETRY_INITIAL_DELAY,
-	// RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS and LLM_CALL_TIMEOUT. nil: empty.
+	// RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS, BATCHING_ENABLED and LLM_CALL_TIMEOUT. nil: empty.
 	Env Lookup
 	// Fleet is the submitter's --config. nil: the built-in providers only.
 	Fleet *Fleet

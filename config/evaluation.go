@@ -28,6 +28,8 @@ type draft struct {
 	settings  record.Settings
 	known     map[string]catalog.Entry
 	judgesAt  []place
+	agentsAt  []place // of asked.Panel.Agents
+	batching  bool    // dimensions are asked for together where that is possible
 	modelsAt  []place // of asked.Runs.Models
 	jsonifyAt place
 	// fallbackAt is where the models of settings.Fallback stand.
@@ -136,7 +138,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"runs":        keep(&runs),
 		"test":        keep(&test),
 		"cache":       func(v value) { s.settings.Cache = y.boolean(v) },
-		"panel":       y.later,
+		"panel":       func(v value) { s.asked.Panel = s.panel(y, v) },
 		"jsonify":     func(v value) { s.asked.Jsonify, s.jsonifyAt = y.jsonify(v), v.key },
 		"fallback":    func(v value) { s.fallback(y, v) },
 		"budget":      func(v value) { s.budget = y.budget(v) },
@@ -155,7 +157,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}
 	listed := s.listed(y, runs, test)
-	if listed && s.asked.Single == nil && pairwise == nil && documents == nil && judges == nil {
+	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil {
 		return
 	}
 	s.judged(y, documents, judges, pairwise)
@@ -163,9 +165,13 @@ func (s *draft) read(y *yamlFile, root value) {
 
 // judged takes what is asked about documents.
 func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
-	if judges != nil {
+	paired := s.asked.Single != nil || pairwise != nil
+	switch {
+	case judges != nil && (paired || s.asked.Panel == nil):
 		y.judges(*judges, s)
-	} else {
+	case judges != nil:
+		s.refuse(judges.key, "leave them out, or add single or pairwise", "judges are asked nothing: a panel has agents")
+	case paired || s.asked.Panel == nil:
 		s.noJudges(s.top)
 	}
 	var set documentSet
@@ -177,8 +183,8 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
 	if pairwise != nil {
 		s.asked.Pairwise = s.pairwise(y, *pairwise, set)
 	}
-	if s.asked.Single == nil && pairwise == nil {
-		s.refuse(s.top, "add single or pairwise", "nothing is asked about the documents")
+	if !paired && s.asked.Panel == nil {
+		s.refuse(s.top, "add single, pairwise or panel", "nothing is asked about the documents")
 	}
 }
 
@@ -204,10 +210,12 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
 	s.checkJudges()
+	s.checkAgents()
 	s.checkModels()
 	s.checkFallback()
 	s.setJSON()
 	s.setJsonify()
+	s.setBatching()
 	s.priceEveryone()
 	s.knownScopes(s.own, s.known)
 	s.unusedScopes()

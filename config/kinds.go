@@ -142,18 +142,38 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 
 // template reads a template's text from the file that v names.
 func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
-	name := y.text(v)
-	if name == "" {
-		return ""
-	}
-	text, ok := s.textAt(v.place, s.beside(name))
-	if !ok {
+	text := s.fileText(y, v)
+	if text == "" {
 		return ""
 	}
 	if err := prompt.CheckTemplate(kind, text); err != nil {
 		for line := range strings.Lines(err.Error()) {
-			y.refuse(v.place, "", "%s: %s", s.beside(name), strings.TrimSpace(line))
+			y.refuse(v.place, "", "%s: %s", s.beside(y.text(v)), strings.TrimSpace(line))
 		}
 	}
 	return text
+}
+
+// fileText reads the text of the file that v names.
+func (s *draft) fileText(y *yamlFile, v value) string {
+	name := y.text(v)
+	if name == "" {
+		return ""
+	}
+	before := len(s.problems)
+	text, ok := s.readText(s.beside(name), maxText)
+	if !ok {
+		s.movedTo(v, before)
+		return ""
+	}
+	return string(text)
+}
+
+// movedTo has the problems found since there were so many stand where a file is
+// named: the place to mend is there.
+func (s *draft) movedTo(v value, before int) {
+	for i := range s.problems[before:] {
+		p := &s.problems[before+i]
+		*p = v.problem(p.Fix, "%s: %s", p.File, p.Message)
+	}
 }

@@ -137,7 +137,7 @@ func (s *draft) price(provider, model string) (p providers.Price, known, listed 
 func (s *draft) priceEveryone() {
 	prices := map[string]providers.Price{}
 	var unbounded []string
-	places := slices.Concat(s.judgesAt, s.modelsAt)
+	places := slices.Concat(s.judgesAt, s.agentsAt, s.modelsAt)
 	for i, asked := range s.settings.Everyone(&s.asked) {
 		target := asked.Target()
 		p, known, listed := s.price(asked.Provider, asked.Model)

@@ -34,7 +34,7 @@ func TestProblems(t *testing.T) {
 		{"nothing given", "name: x\n", nil,
 			"eval.yaml: no judges are given; add judges: [provider:model]\n" +
 				"eval.yaml: no documents are given; add documents: [\"docs/*.md\"]\n" +
-				"eval.yaml: nothing is asked about the documents; add single or pairwise"},
+				"eval.yaml: nothing is asked about the documents; add single, pairwise or panel"},
 		{"empty file", "# nothing\n", nil, "eval.yaml:1:1: the file is empty"},
 		{"two documents", minimal + "---\nname: x\n", nil,
 			"eval.yaml:5:1: a second YAML document begins here; put it into a file of its own"},
@@ -58,8 +58,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "panel: {}\nvotes: v.csv\n", nil,
-			later("4:1: panel", "5:1: votes")},
+		{"later keys", minimal + "votes: v.csv\n", nil,
+			later("4:1: votes")},
 		{"a cache of nothing", minimal + "cache: sometimes\n", nil,
 			`eval.yaml:4:8: cache: "sometimes" stands here; want true or false`},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,

@@ -406,7 +406,7 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"override set by evalfleet", asks + "runs: [{" + files + ", overrides: {stream: true}}]\n",
 			"eval.yaml:3:49: runs[0].overrides.stream: evalfleet sets stream itself; leave it out"},
 		{"runs and documents, nothing asked", asks + "runs: [{" + files + "}]\ndocuments: [a.md]\njudges: [simulator:careful]\n",
-			"eval.yaml: nothing is asked about the documents; add single or pairwise"},
+			"eval.yaml: nothing is asked about the documents; add single, pairwise or panel"},
 		{"an older name beside its successor", asks + "runs: [{" + files + "}]\nenforce_web_search: true\ngrounding: off\nretries: {attempts: 2}\nretry: {max_attempts: 3}\n" +
 			"llm_api: {max_concurrent_llm_calls: 2, timeout_seconds: 5}\nconcurrency: {max_concurrency: 3, timeout_seconds: 6}\n",
 			"eval.yaml:4:1: enforce_web_search: grounding says the same in line 5; leave one of them out\n" +

@@ -187,10 +187,14 @@ func (f *runSource) addCalls(run *shownRun, calls []record.Call) {
 func (f *runSource) problem(kind eval.Kind, answer string) string {
 	var err error
 	documents := f.documents()
-	if kind == eval.KindPairwise {
+	switch kind {
+	case eval.KindPairwise:
 		_, _, err = verdict.Pairwise(answer, documents[0].ID, documents[1].ID, f.asked.Pairwise.Ties)
-	} else {
+	case eval.KindSingle:
 		_, err = verdict.Single(answer, f.asked.Single.Criteria, f.asked.Single.Scale)
+	case eval.KindPanel:
+		d := f.place.Dimension
+		_, err = verdict.Panel(answer, f.asked.Panel.Dimensions[d:d+1], f.asked.Panel.Scale)
 	}
 	if err == nil {
 		return ""

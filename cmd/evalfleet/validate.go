@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
@@ -77,7 +78,11 @@ func summary(s *config.Submission) (string, error) {
 	texts := fmt.Sprintf("(%s, %d bytes)", count(len(s.Texts), "different text"), bytes)
 	var asked []string
 	if len(e.Documents) > 0 {
-		asked = append(asked, fmt.Sprintf("%s of %s %s, judged by %s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, names(e.Judges)))
+		judges := e.Judges
+		if e.Panel != nil {
+			judges = slices.Concat(judges, e.Panel.Agents)
+		}
+		asked = append(asked, fmt.Sprintf("%s of %s %s, judged by %s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, names(judges)))
 		texts = ""
 	}
 	if e.Runs != nil {

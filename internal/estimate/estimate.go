@@ -9,6 +9,7 @@ package estimate
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -106,6 +107,10 @@ func Of(q Question) (Estimate, error) {
 		for i, judge := range e.Asked(p.Kind()) {
 			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: p.AskedOf(i), Identical: identical[i]}
 			part.Calls = part.Runs - part.Identical
+			if together(q, p.Kind(), judge) {
+				dimensions := len(e.Panel.Dimensions)
+				part.Calls = (part.Calls + dimensions - 1) / dimensions
+			}
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
 			add := func(judge eval.Judge, part Part) {
@@ -128,6 +133,11 @@ func Of(q Question) (Estimate, error) {
 	}
 	estimate.Savings = savings(e, estimate)
 	return estimate, nil
+}
+
+// together reports whether an agent is asked for all dimensions in one call.
+func together(q Question, kind eval.Kind, judge eval.Judge) bool {
+	return kind == eval.KindPanel && slices.Contains(q.Settings.Batching, judge.Name)
 }
 
 // cost is what the calls cost that are asked for; nil where a price is not known.

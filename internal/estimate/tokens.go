@@ -107,6 +107,11 @@ func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, b
 			each = TokensPerComparison
 		case eval.KindSingle:
 			each = TokensPerCriterion * len(q.Evaluation.Single.Criteria)
+		case eval.KindPanel:
+			each = TokensPerCriterion
+			if together(q, kind, judge) {
+				each *= len(q.Evaluation.Panel.Dimensions)
+			}
 		case eval.KindRuns:
 			each = TokensPerListedRun
 		}

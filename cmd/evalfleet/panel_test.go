@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// panelManifest is what these tests read of manifest.json.
+type panelManifest struct {
+	Totals struct {
+		Calls     int `json:"calls"`
+		Succeeded int `json:"succeeded"`
+	} `json:"totals"`
+	Errors []struct{ Judge, Dimension, Class string } `json:"errors"`
+}
+
+func readPanelManifest(t *testing.T, dir string) (m panelManifest) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestExampleOfAPanel runs the example in both ways: each dimension in a call of its
+// own, and all of them in one.
+func TestExampleOfAPanel(t *testing.T) {
+	t.Parallel()
+	example, err := filepath.Abs("../../examples/panel")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		env   string
+		calls int
+	}{
+		"singly":   {"", 24},
+		"together": {"BATCHING_ENABLED=true\n", 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, ".env"), []byte(tt.env), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			p := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
+			if code := p.wait(2 * time.Minute); code != 0 {
+				t.Fatalf("run ended with %d", code)
+			}
+			rows := readCSV(t, filepath.Join(dir, "out", "panel_results.csv"))
+			seen := map[string]bool{}
+			for _, row := range rows {
+				if row["score"] == "" || row["argument"] == "" {
+					t.Errorf("a row without score or argument: %v", row)
+				}
+				seen[row["doc_id"]+" "+row["agent"]+" "+row["criterion_id"]] = true
+			}
+			if len(rows) != 24 || len(seen) != 24 {
+				t.Errorf("%d rows of %d, want 24", len(seen), len(rows))
+			}
+			if m := readPanelManifest(t, filepath.Join(dir, "out")); m.Totals.Calls != tt.calls || len(m.Errors) != 0 {
+				t.Errorf("%d calls and the errors %v, want %d and none", m.Totals.Calls, m.Errors, tt.calls)
+			}
+		})
+	}
+}
+
+// ownPanel runs three agents on ten dimensions of one document, at most five calls
+// in flight, against a provider of that behaviour, and returns the provider's own
+// count, the output folder and the events.
+func ownPanel(t *testing.T, behaviour simulator.Behaviour, env ...string) (simulator.Stats, string, []worker.Event) {
+	t.Helper()
+	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{
+		Seed: 5, Models: map[string]simulator.Model{"careful": {}}, Behaviour: behaviour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	var dims strings.Builder
+	for i := range 10 {
+		fmt.Fprintf(&dims, "- {id: d%d, name: Dimension %d}\n", i, i)
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"a.md": "It rained. The sun came out again.", "dims.yaml": dims.String(),
+		"p.md": "You are a prosecutor.", "d.md": "You are a defender.",
+		".env": "MAX_CONCURRENT_LLM_CALLS=5\n" + strings.Join(env, "\n"),
+		"evaluation.yaml": fmt.Sprintf(`
+documents: [a.md]
+panel:
+  agents: [{name: prosecutor, model: "local:careful", prompt: p.md}, {name: defender, model: "local:careful", prompt: d.md}, {name: clerk, model: "local:careful"}]
+  dimensions: dims.yaml
+providers: {local: {base_url: "%s/v1"}}
+`, server.URL),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if code := launch(t, dir, "run", "evaluation.yaml", "--out-dir", "out", "--fail-on", "never").wait(2 * time.Minute); code != 0 {
+		t.Fatalf("run ended with %d", code)
+	}
+	out := filepath.Join(dir, "out")
+	return server.Simulator.Stats(), out, eventsOf(t, out)
+}
+
+func eventsOf(t *testing.T, dir string) []worker.Event {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, "events.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var events []worker.Event
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		var e worker.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		if e.Agent == "" || e.Dimension == "" {
+			t.Errorf("an event without agent or dimension: %s", lines.Bytes())
+		}
+		events = append(events, e)
+	}
+	slices.SortStableFunc(events, func(a, b worker.Event) int { return a.Time.Compare(b.Time) })
+	return events
+}
+
+// wantNeverOver wants at most five calls in flight, by the provider's count and by
+// the events'.
+func wantNeverOver(t *testing.T, stats simulator.Stats, events []worker.Event) {
+	t.Helper()
+	if stats.All.MaxInFlight != 5 {
+		t.Errorf("%d calls in flight at most, want 5", stats.All.MaxInFlight)
+	}
+	active := 0
+	for _, e := range events {
+		switch e.Event {
+		case worker.EventAcquired:
+			active++
+		case worker.EventReleased:
+			active--
+		}
+		if active > 5 {
+			t.Fatalf("acquired without released: %d at %s, want at most 5", active, e.Time)
+		}
+	}
+}
+
+// TestPanelKeepsItsBoundAndUsesIt: five calls are in flight until no more than five
+// are left, and never more.
+func TestPanelKeepsItsBoundAndUsesIt(t *testing.T) {
+	t.Parallel()
+	latency := 200 * time.Millisecond
+	stats, out, events := ownPanel(t, simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: 3 * latency / 2}})
+	wantNeverOver(t, stats, events)
+	if m := readPanelManifest(t, out); m.Totals.Succeeded != 30 || stats.All.Answered != 30 {
+		t.Errorf("%d runs succeeded with %d answers, want 30 each", m.Totals.Succeeded, stats.All.Answered)
+	}
+	// From each release to when five are active again, until the last run has begun.
+	var gaps []time.Duration
+	var released time.Time
+	active, begun := 0, 0
+	for _, e := range events {
+		switch e.Event {
+		case worker.EventAcquired:
+			active, begun = active+1, begun+1
+			if active == 5 && !released.IsZero() {
+				gaps = append(gaps, e.Time.Sub(released))
+				released = time.Time{}
+			}
+		case worker.EventReleased:
+			if active--; released.IsZero() && begun < 30 {
+				released = e.Time
+			}
+		}
+	}
+	slices.Sort(gaps)
+	t.Logf("back at five after %s in the middle, %s at most, %d times", gaps[len(gaps)/2], gaps[len(gaps)-1], len(gaps))
+	if median := gaps[len(gaps)/2]; median > 50*time.Millisecond { // a loaded machine delays some
+		t.Errorf("back at five calls after %s in the middle, want at most 50ms", median)
+	}
+}
+
+// TestPanelAnswersAllInSpiteOfFailures: refused, failed and hung calls are made again
+// until all 30 dimensions are answered.
+func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
+	t.Parallel()
+	stats, out, events := ownPanel(t, simulator.Behaviour{
+		Latency: simulator.Span{Min: 50 * time.Millisecond, Max: 100 * time.Millisecond},
+		// The seed makes at least one call of each kind.
+		ThrottleEvery: 9, FailEvery: 8, FailStatus: 503, HangRate: 0.06, RetryAfter: simulator.Span{Min: 100 * time.Millisecond, Max: 100 * time.Millisecond},
+	}, "LLM_CALL_TIMEOUT=1", "RETRY_INITIAL_DELAY=0.05", "RETRY_MAX_ATTEMPTS=8")
+	wantNeverOver(t, stats, events)
+	rows := readCSV(t, filepath.Join(out, "panel_results.csv"))
+	for _, row := range rows {
+		if row["score"] == "" {
+			t.Errorf("a dimension without a score: %v", row)
+		}
+	}
+	if len(rows) != 30 || stats.All.Answered != 30 {
+		t.Errorf("%d dimensions, %d answers, want 30 each", len(rows), stats.All.Answered)
+	}
+	if stats.All.Rejected == 0 || stats.All.Failed == 0 || stats.All.Abandoned == 0 {
+		t.Fatalf("nothing to be made again: %+v", stats.All)
+	}
+	ended, refused := map[string]string{}, map[string]bool{}
+	for _, e := range events {
+		switch {
+		case e.Event == worker.EventRetry && *e.StatusCode == 429:
+			refused[e.RunID] = true
+		case e.Event == worker.EventSucceeded || e.Event == worker.EventFailed:
+			ended[e.RunID] = e.Event
+		}
+	}
+	for id := range refused {
+		if ended[id] != worker.EventSucceeded {
+			t.Errorf("run %s met a 429 and ended with %q", id, ended[id])
+		}
+	}
+	t.Logf("%d refused, %d failed, %d hung, at most %d in flight", stats.All.Rejected, stats.All.Failed, stats.All.Abandoned, stats.All.MaxInFlight)
+}
