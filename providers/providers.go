@@ -229,7 +229,10 @@ type Error struct {
 	Message     string        // the provider's words, or the transport's; never a key
 	RetryAfter  time.Duration // the provider's hint; 0: none given
 	MayBeBilled bool          // the request was written, so it may have been charged
-	RequestID   string
+	// Used is what parts of the call used that were answered before it failed, and
+	// were paid for. Not Reported: nothing is known.
+	Used      Usage
+	RequestID string
 	// Exceeded is the kind of limit that a failure of class RateLimited or
 	// QuotaDaily (a limit a day) is about; empty: the provider does not say.
 	Exceeded LimitKind

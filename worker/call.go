@@ -208,6 +208,7 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *
 			r.tokens.settled(s.target.Target(), s.request, result.Usage)
 		}
 	case errors.As(err, &failed):
+		used.Input, used.Output = max(used.Input, failed.Used.Input), max(used.Output, failed.Used.Output)
 		if !failed.MayBeBilled {
 			used = ratelimit.Used{}
 		}
@@ -287,6 +288,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 	}
 	if failed != nil {
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
+		call.Usage = failed.Used
 	}
 	r.keep(call)
 	if call.Class == providers.Timeout {

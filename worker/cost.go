@@ -44,6 +44,9 @@ func (r *run) price(call *record.Call, most int64, result *providers.Result, err
 		call.Price, result.Usage.CostUSD = &price, dollars(cost)
 		return cost
 	case priced:
+		if failed != nil && readReported(failed.Used) {
+			most = max(most, price.Cost(failed.Used, 0))
+		}
 		call.Price, call.MostUSD = &price, dollars(most)
 	}
 	return unknownCost

@@ -92,3 +92,36 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatAFailedCallUsedIsKept: of a call whose first part was answered, what that
+// used is recorded and counted, where it is more than was reserved.
+func TestWhatAFailedCallUsedIsKept(t *testing.T) {
+	t.Parallel()
+	const used = 50_000
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if n > 1 {
+			return firstWins(ctx, n, request)
+		}
+		return nil, &providers.Error{Class: providers.Overloaded, Status: 529, Message: "x", MayBeBilled: true,
+			Used: providers.Usage{Reported: true, Input: used, Output: 7}}
+	}})
+	b.submit(2, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		e.Pairwise.Order = eval.OrderAsListed
+		s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.InputTokens, Max: 1_000_000, Period: time.Minute,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}}}
+		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
+	})
+	defer b.start(b.config())()
+	b.wait()
+	_, calls := b.outcomes()
+	usage, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Usage(t.Context())
+	if err != nil || len(calls) != 2 || len(usage) != 1 {
+		t.Fatalf("%d calls, %d limits, %v; want 2 and 1", len(calls), len(usage), err)
+	}
+	if usage[0].InUse != used+10 {
+		t.Errorf("%d tokens of input are counted, want those of both calls, %d", usage[0].InUse, used+10)
+	}
+	if c := calls[0]; c.Class != providers.Overloaded || c.Usage.Input != used || c.Usage.Output != 7 || c.MostUSD == nil || *c.MostUSD < used*1e-6 {
+		t.Errorf("the failed call: %+v", c)
+	}
+}

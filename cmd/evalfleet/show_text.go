@@ -226,6 +226,8 @@ func usageText(c record.Call) string {
 	switch {
 	case c.Usage.Reported && c.Usage.CostUSD != nil:
 		return fmt.Sprintf("%d tokens in, %d out, $%.6f", c.Usage.Input, c.Usage.Output, *c.Usage.CostUSD)
+	case c.Usage.Reported && c.MostUSD != nil:
+		return fmt.Sprintf("%d tokens in, %d out reported, at most %s", c.Usage.Input, c.Usage.Output, dollars(*c.MostUSD))
 	case c.Usage.Reported:
 		return fmt.Sprintf("%d tokens in, %d out, cost unknown", c.Usage.Input, c.Usage.Output)
 	case charged && c.MostUSD != nil:

@@ -56,7 +56,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		if err := t.part(ctx, x, body); err != nil {
 			var failed *providers.Error
 			if errors.As(err, &failed) && t.parts > 0 {
-				failed.MayBeBilled = true
+				failed.MayBeBilled, failed.Used = true, t.usage
 			}
 			return nil, x.Learn(err)
 		}

@@ -128,6 +128,10 @@ func TestAFailureAfterAPauseMayBeBilled(t *testing.T) {
 		var failed *providers.Error
 		if !errors.As(err, &failed) || failed.Class != test.class || failed.MayBeBilled != test.billed || result != nil {
 			t.Errorf("%s: got %+v, %+v, want class %s, may be billed %v", test.name, result, err, test.class, test.billed)
+			continue
+		}
+		if used := failed.Used; used.Reported != test.billed || (used.Input > 0) != test.billed || (used.Output > 0) != test.billed {
+			t.Errorf("%s: used %+v, want that of the parts that were answered, if there are any", test.name, used)
 		}
 	}
 }
