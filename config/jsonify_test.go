@@ -28,6 +28,7 @@ func TestJsonify(t *testing.T) {
 		{"grounded, in one call", "openai:gpt-5-mini", "grounding: required\njson: true\n", nil, ""},
 		{"grounded, no JSON", "google:gemini-2.5-flash", "grounding: required\njson: false\n", nil, ""},
 		{"not grounded", "google:gemini-2.5-flash", "json: true\n", nil, ""},
+		{"deep research", "openaidp:o4-mini-deep-research", "", byDefault, "openaidp:o4-mini-deep-research cannot"},
 		{"own", old, "json: true\njsonify: {provider: gemini, model: gemini-2.5-flash, temperature: 0, max_output_tokens: 2000}\n",
 			&eval.Jsonify{Provider: "google", Model: "gemini-2.5-flash", Temperature: &zero, MaxOutputTokens: 2000}, ""},
 		{"bounds alone", old, "json: true\njsonify: {max_output_tokens: 2000}\n", &eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini", MaxOutputTokens: 2000}, ""},
