@@ -235,3 +235,22 @@ func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
 	}
 	t.Logf("%d refused, %d failed, %d hung, at most %d in flight", stats.All.Rejected, stats.All.Failed, stats.All.Abandoned, stats.All.MaxInFlight)
 }
+
+// TestBatchedPanelKeepsWhatIsRight: of each agent's answer to ten dimensions three are
+// missing and one is corrupt; six are kept, and four are asked for by themselves.
+func TestBatchedPanelKeepsWhatIsRight(t *testing.T) {
+	t.Parallel()
+	stats, out, _ := ownPanel(t, simulator.Behaviour{OmitEntries: 3, CorruptEntries: 1}, "BATCHING_ENABLED=true")
+	if stats.All.Answered != 3*(1+4) || stats.All.Arrived != 3*(1+4) {
+		t.Errorf("%d answers to %d calls, want one and four of each agent", stats.All.Answered, stats.All.Arrived)
+	}
+	rows := readCSV(t, filepath.Join(out, "panel_results.csv"))
+	for _, row := range rows {
+		if row["score"] == "" {
+			t.Errorf("a dimension without a score: %v", row)
+		}
+	}
+	if m := readPanelManifest(t, out); len(rows) != 30 || m.Totals.Calls != 15 {
+		t.Errorf("%d rows of %d calls, want 30 of 15", len(rows), m.Totals.Calls)
+	}
+}

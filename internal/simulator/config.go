@@ -88,11 +88,13 @@ type Behaviour struct {
 	// SearchWithJSON is how search and JSON go together; empty: as in the dialect,
 	// which refuses them for Gemini before 3 and else allows them.
 	SearchWithJSON SearchWithJSON `json:"search_with_json,omitempty"`
-	Pauses         int            `json:"pauses,omitempty"`         // turns of a search that end in a pause before the answer, where a dialect has that
-	ContextWindow  int            `json:"context_window,omitempty"` // tokens of input and output; 0: without an end
-	CachedShare    float64        `json:"cached_share,omitempty"`   // of a prompt's tokens, cached when it is first taken and read from the cache from then on; they count like others
-	AnswerBytes    int            `json:"answer_bytes,omitempty"`   // the text is filled up to so many, whatever was asked; its tokens stay
-	Trickle        Span           `json:"trickle,omitzero"`         // from the first byte of an answer to its last
+	Pauses         int            `json:"pauses,omitempty"`          // turns of a search that end in a pause before the answer, where a dialect has that
+	ContextWindow  int            `json:"context_window,omitempty"`  // tokens of input and output; 0: without an end
+	CachedShare    float64        `json:"cached_share,omitempty"`    // of a prompt's tokens, cached when it is first taken and read from the cache from then on; they count like others
+	OmitEntries    int            `json:"omit_entries,omitempty"`    // of an answer with several scores, the last so many are left out
+	CorruptEntries int            `json:"corrupt_entries,omitempty"` // of those left, the first so many have a word for a score
+	AnswerBytes    int            `json:"answer_bytes,omitempty"`    // the text is filled up to so many, whatever was asked; its tokens stay
+	Trickle        Span           `json:"trickle,omitzero"`          // from the first byte of an answer to its last
 
 	// Answers of 429 although no limit is exceeded, as if other clients of the
 	// account had met one.
@@ -204,6 +206,7 @@ func (b Behaviour) validate(where string) error {
 	}{
 		{"fail_every", b.FailEvery}, {"throttle_every", b.ThrottleEvery}, {"pauses", b.Pauses},
 		{"context_window", b.ContextWindow}, {"answer_bytes", b.AnswerBytes},
+		{"omit_entries", b.OmitEntries}, {"corrupt_entries", b.CorruptEntries},
 	} {
 		if number.value < 0 {
 			problems = append(problems, fmt.Errorf("%s%s: %d: want 0 or more", where, number.name, number.value))

@@ -60,6 +60,7 @@ func (s *Simulator) plan(c *call, text string) (p plan) {
 	if failure := c.impossible(); failure != "" && p.fate != hanging {
 		return plan{fate: failing, problem: problem{failure: failure}}
 	}
+	text = spoilEntries(text, b.OmitEntries, b.CorruptEntries)
 	if c.draw("malformed") < b.MalformedRate {
 		text = garble(text, hashOf("garble", c.luck))
 	}

@@ -1,0 +1,20 @@
+package simulator
+
+import "encoding/json"
+
+// spoilEntries leaves the last omit entries out of an answer that has several, and
+// makes the first corrupt ones no score: what a model does that is asked for much at
+// once. An answer of one entry, or of another form, stays as it is.
+func spoilEntries(answer string, omit, corrupt int) string {
+	var said struct {
+		Evaluations []map[string]any `json:"evaluations"`
+	}
+	if omit+corrupt == 0 || json.Unmarshal([]byte(answer), &said) != nil || len(said.Evaluations) < 2 {
+		return answer
+	}
+	said.Evaluations = said.Evaluations[:max(len(said.Evaluations)-omit, 0)]
+	for i := range min(corrupt, len(said.Evaluations)) {
+		said.Evaluations[i]["score"] = "high"
+	}
+	return encode(said)
+}
