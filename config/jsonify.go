@@ -92,11 +92,8 @@ func (s *draft) inTwo() (first eval.Judge, found bool) {
 
 func twoCalls(e *eval.Evaluation, known map[string]catalog.Entry, kind eval.Kind, judge eval.Judge) bool {
 	entry, ok := known[judge.Provider]
-	if !ok || kind == eval.KindRuns || e.JSON == eval.JSONFalse {
-		return false
-	}
-	can := entry.Capabilities(judge.Model)
-	return can.TwoCalls(e.Grounded(kind) || can.Background, e.JSON == eval.JSONTrue) // deep research always searches
+	return ok && kind != eval.KindRuns && e.JSON != eval.JSONFalse &&
+		entry.Capabilities(judge.Model).TwoCalls(e.Grounded(kind), e.JSON == eval.JSONTrue)
 }
 
 // TwoCalls reports whether a verdict of a judge takes two calls: one for the answer
