@@ -127,8 +127,8 @@ func TestStreakOfFailuresPausesTheProvider(t *testing.T) {
 	refused, _ := b.provider.count()
 	standing := b.waitFor("p is paused", func(s store.Standing) bool { return s.Paused["p"].Runs >= record.MaxStreak })
 	failed := standing.Total(eval.StateFailed)
-	if refused < record.MaxStreak || refused >= record.MaxStreak+2*limit || failed != refused {
-		t.Errorf("%d calls for %d failed runs, want %d and what was in flight", refused, failed, record.MaxStreak)
+	if refused < record.MaxStreak || refused >= 2*record.MaxStreak || failed != refused {
+		t.Errorf("%d calls for %d failed runs, want %d and those that were under way", refused, failed, record.MaxStreak)
 	}
 	if n := log.count("provider p is paused for this evaluation"); n != 1 {
 		t.Errorf("the pause is said %d times, want once", n)

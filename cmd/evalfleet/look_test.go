@@ -86,10 +86,19 @@ func TestStatusText(t *testing.T) {
 	cancelled := ended
 	cancelled.Status, cancelled.Used, cancelled.BoundBy = record.StatusCancelled, nil, nil
 	cancelled.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 4, Cancelled: 1100}}
+	paused := standing{
+		Evaluation: "ev-333333333333", Name: "paused", Status: record.StatusActive, Created: lookedAt.Add(-time.Hour), Workers: ptr(2),
+		Phases: []phaseStanding{{Kind: eval.KindPairwise, Runs: 264, Succeeded: 112, Failed: 20}},
+		Paused: map[string]record.Pause{
+			"openai": {Class: providers.Auth, Message: "Incorrect API key provided."},
+			"google": {Class: providers.ModelUnavailable, Message: "no such model", Runs: 20},
+		},
+		BoundBy: []string{cooldownView{Words: "provider anthropic: parked", NextS: 18_000, Parked: true}.text(lookedAt)},
+	}
 	empty := standing{Evaluation: "ev-222222222222", Status: record.StatusActive, Created: lookedAt.Add(time.Second), Phases: []phaseStanding{{Kind: eval.KindSingle}}, Workers: ptr(0)}
 
 	for name, list := range map[string][]standing{
-		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty},
+		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty}, "status-paused": {paused},
 	} {
 		golden(t, name, statusText(list, lookedAt), lookWidth)
 	}
@@ -148,6 +157,7 @@ func TestLimitsText(t *testing.T) {
 		}),
 	}, Cooldowns: []cooldownView{
 		{ID: "provider/openai/cooldown", Words: waitedFor("provider/openai/cooldown"), NextS: 12.3},
+		{ID: "provider/google/cooldown", Words: "provider google: parked", NextS: 18_000, Parked: true},
 		{ID: "provider/openai/model/gpt-5/cooldown", Words: waitedFor("provider/openai/model/gpt-5/cooldown"), NextS: 0.9, Probe: true},
 	}}
 	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
@@ -230,6 +240,7 @@ func TestShowText(t *testing.T) {
 		Outcome: &record.Run{State: "failed", Class: providers.Timeout, Error: "no answer in 2m0s", Attempts: 1, Started: at, Ended: at.Add(2 * time.Minute), Worker: "w7k2p9qa"},
 		Waits: &shownWait{
 			Check: "run", Attempts: 1, Deaths: 2, NotBefore: ptr(lookedAt.Add(12 * time.Second)),
+			Job:  &shownJob{ID: "resp_1", Model: "openai:o3-deep-research", Started: at, Ends: lookedAt.Add(90 * time.Minute)},
 			Task: &shownTask{ID: "ev-abcdefgh2345.0.3.1", State: "retry", Next: ptr(lookedAt.Add(12 * time.Second)), Why: "back to the queue for 12s: rate_limited"},
 		},
 		Prompt: []shownTurn{{"user", "Score it."}},

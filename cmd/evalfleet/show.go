@@ -118,7 +118,16 @@ type shownWait struct {
 	Deaths    int           `json:"worker_deaths"`
 	NotBefore *time.Time    `json:"not_before,omitempty"`
 	Started   *time.Time    `json:"started,omitempty"`
+	Job       *shownJob     `json:"job,omitempty"`  // its call that goes on at the provider
 	Task      *shownTask    `json:"task,omitempty"` // absent: not pushed yet
+}
+
+type shownJob struct {
+	ID      string    `json:"id"` // the provider's name for it
+	Model   string    `json:"model"`
+	Stage   string    `json:"stage"`
+	Started time.Time `json:"started"`
+	Ends    time.Time `json:"ends"` // when it is given up
 }
 
 type shownTask struct {

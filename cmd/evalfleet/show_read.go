@@ -216,7 +216,7 @@ func (f *runSource) waiting(ctx context.Context, run *shownRun) error {
 	if state != eval.StateNone {
 		return nil
 	}
-	task := record.Task{Evaluation: f.id.Evaluation, Phase: f.id.Phase, Index: f.id.Index, Generation: generation}
+	task := record.Task{Evaluation: f.id.Evaluation, Phase: f.id.Phase, Index: f.id.Index, Generation: generation, Model: run.Model}
 	check, progress, err := f.redis.store.Check(ctx, task)
 	if err != nil {
 		return err
@@ -227,6 +227,9 @@ func (f *runSource) waiting(ctx context.Context, run *shownRun) error {
 	run.Waits = &shownWait{
 		Check: check, Attempts: progress.Attempts, Deaths: progress.Deaths,
 		NotBefore: timeOrNil(progress.NotBefore), Started: timeOrNil(progress.Started),
+	}
+	if job := progress.Job; job != nil {
+		run.Waits.Job = &shownJob{ID: job.ID, Model: job.Call.Model, Stage: job.Call.Stage, Started: job.Call.Started, Ends: job.Ends}
 	}
 	info, err := asynq.NewInspectorFromRedisClient(f.redis.client).GetTaskInfo(run.Queue, task.ID())
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -107,6 +108,8 @@ func writeWaits(fact func(name, format string, args ...any), w *shownWait, now t
 	switch {
 	case w.Task == nil && w.Check == "run":
 		fact("task", "not in its queue yet; it is pushed when runs before it have gone")
+	case w.Task == nil && w.Check == store.VerdictPaused:
+		fact("task", "not in its queue; the evaluation, or the provider for it, is paused")
 	case w.Task == nil:
 		fact("task", "not in its queue; the evaluation is %s", w.Check)
 	case w.Task.Next != nil:
@@ -124,6 +127,9 @@ func writeWaits(fact func(name, format string, args ...any), w *shownWait, now t
 	}
 	if w.Attempts > 0 || w.Deaths > 0 {
 		fact("so far", "%s; %s died with it", plural(w.Attempts, "call"), plural(w.Deaths, "worker"))
+	}
+	if w.Job != nil {
+		fact("job", "%s goes on at %s since %s, and is given up in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), shortDuration(w.Job.Ends.Sub(now)))
 	}
 	if w.NotBefore != nil && w.NotBefore.After(now) {
 		fact("not before", "%s, in %s", clock(*w.NotBefore), shortDuration(w.NotBefore.Sub(now)))

@@ -59,7 +59,7 @@ func (p Pause) Remedy() string {
 	case p.Runs > 0:
 		return "see to what made them fail; `evalfleet retry` repeats those"
 	case p.Class == providers.Auth:
-		return "give the workers a key that it takes, or the permission that it asks for"
+		return "give the workers a key that it takes"
 	case p.Class == providers.QuotaBilling:
 		return "pay, or raise the spend limit"
 	}
