@@ -39,7 +39,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"run": func(r results.RunRow) string {
 		return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
 	},
-	"row": func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
+	"meanOf": meanOf,
+	"row":    func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
 }).Parse(pageText))
 
 // page is what the template shows; its numbers are texts already.

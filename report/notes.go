@@ -29,7 +29,7 @@ func (r *Report) Notes() []string {
 		note("%s cancelled.", counted(cancelled, "run"))
 	}
 	switch {
-	case r.ListedOnly():
+	case r.ListedOnly() || r.PanelOnly(): // which rank nothing
 	case r.Verdicts == 0 && r.Scored == 0:
 		note("There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
@@ -75,7 +75,7 @@ func (r *Report) groupNotes() []string {
 	if assumed > 0 {
 		notes = append(notes, which(assumed)+" the verdicts of a judge (named below) leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
 	}
-	if n := len(r.Unranked); n > 0 {
+	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
 		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))
 	}
 	return notes
@@ -127,6 +127,10 @@ func (r *Report) Headline() string {
 		planned, _, _, _ := r.runs()
 		answers, _ := r.answers()
 		return fmt.Sprintf("%s of %s have an answer.", count(answers), counted(planned, "run"))
+	}
+	if r.PanelOnly() {
+		planned, _, _, _ := r.runs()
+		return fmt.Sprintf("%s of %s have a score.", count(r.Panel.Scored), counted(planned, "run"))
 	}
 	if len(r.Groups) == 0 {
 		return "No ranking yet."

@@ -26,6 +26,7 @@ type Source interface {
 	Runs(ctx context.Context, id eval.ID, states ...eval.State) iter.Seq2[results.RunRow, error]
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
+	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[results.PanelRow, error]
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
@@ -66,6 +67,7 @@ type Report struct {
 	Unranked []Ranked
 	Judges   []Judge  // in the order of the plan
 	Listed   []Listed // in the order of the plan
+	Panel    *Panel   // nil: none was asked
 	Failures []Failure
 
 	elo        []results.EloRow
@@ -166,6 +168,18 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		}
 		if err != nil {
 			return nil, wrap(err)
+		}
+	}
+	if evaluation.Plan.Panel != nil {
+		r.Panel = newPanel(evaluation.Plan.Panel)
+		for row, err := range source.PanelRows(ctx, id) {
+			if err == nil {
+				err = r.Panel.add(row)
+			}
+			if err != nil {
+				return nil, wrap(err)
+			}
+			b.seen(row.Timestamp)
 		}
 	}
 	for row, err := range source.PairwiseRows(ctx, id) {

@@ -24,6 +24,7 @@ type memory struct {
 	failed     []results.RunRow
 	pairwise   []results.PairwiseRow
 	singles    []results.SingleRow
+	panel      []results.PanelRow
 	responses  []results.RunRow
 	calls      []results.CallTotal
 	spent      int64
@@ -66,6 +67,10 @@ func (m *memory) PairwiseRows(context.Context, eval.ID) iter.Seq2[results.Pairwi
 
 func (m *memory) SingleRows(context.Context, eval.ID) iter.Seq2[results.SingleRow, error] {
 	return rowsOf(m.singles, nil)
+}
+
+func (m *memory) PanelRows(context.Context, eval.ID) iter.Seq2[results.PanelRow, error] {
+	return rowsOf(m.panel, nil)
 }
 
 func (m *memory) Responses(context.Context, eval.ID) iter.Seq2[results.RunRow, error] {

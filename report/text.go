@@ -32,8 +32,11 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.line(r.asked())
 	out.line(r.Headline())
 	r.writeRanking(out, options.Candidates)
-	if !r.ListedOnly() {
+	if len(r.Judges) > 0 {
 		r.writeJudges(out)
+	}
+	if r.Panel != nil {
+		r.writePanel(out)
 	}
 	if len(r.Listed) > 0 {
 		r.writeListed(out)
@@ -61,6 +64,13 @@ func (r *Report) asked() string {
 	}
 	if plan.Single != nil {
 		parts = append(parts, counted(r.Scored, "score"))
+	}
+	if r.Panel != nil {
+		if len(r.Judges) == 0 {
+			parts = parts[:2] // nobody else was asked
+		}
+		parts = append(parts, counted(len(r.Panel.Agents), "agent"), counted(len(r.Panel.Dimensions), "dimension"),
+			counted(r.Panel.Scored, "score")+" of the panel")
 	}
 	if r.ListedOnly() {
 		parts = r.listedAsked()

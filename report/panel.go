@@ -1,0 +1,91 @@
+package report
+
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Panel is what agents gave on each dimension, over all documents.
+type Panel struct {
+	Agents     []string
+	Dimensions []PanelDimension // in the order of the plan
+	All        []Score          // by agent, and of all last
+	Scored     int
+	agent      map[string]int
+	dimension  map[string]int
+}
+
+// PanelDimension is one row: the scores by agent, and of all last.
+type PanelDimension struct {
+	ID     string
+	Scores []Score
+}
+
+func newPanel(plan *eval.Panel) *Panel {
+	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1)}
+	for i, agent := range plan.Agents {
+		p.Agents = append(p.Agents, agent.Name)
+		p.agent[agent.Name] = i
+	}
+	for i, d := range plan.Dimensions {
+		p.Dimensions = append(p.Dimensions, PanelDimension{ID: d.ID, Scores: make([]Score, len(plan.Agents)+1)})
+		p.dimension[d.ID] = i
+	}
+	return p
+}
+
+// add counts a row; one without a score counts nowhere.
+func (p *Panel) add(row results.PanelRow) error {
+	agent, err := lookUp(p.agent, "agent", row.Agent, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	dimension, err := lookUp(p.dimension, "dimension", row.Dimension, row.Phase, row.Index)
+	if err != nil || row.Score == nil {
+		return err
+	}
+	p.Scored++
+	for _, k := range []int{agent, len(p.Agents)} {
+		p.Dimensions[dimension].Scores[k].add(*row.Score)
+		p.All[k].add(*row.Score)
+	}
+	return nil
+}
+
+// PanelOnly reports whether a panel is all that was asked.
+func (r *Report) PanelOnly() bool {
+	plan := r.Evaluation.Plan
+	return plan.Panel != nil && plan.Single == nil && plan.Pairwise == nil && plan.Runs == nil
+}
+
+// meanOf is a mean and of how many, such as "3.50 (12)".
+func meanOf(s Score) string {
+	if s.N == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s)", mean(s), count(s.N))
+}
+
+func (r *Report) writePanel(out *textWriter) {
+	p := r.Panel
+	t := table{{head: "dimension", flexible: true}}
+	for _, agent := range p.Agents {
+		t = append(t, column{head: clip(visible(agent), 16), right: true})
+	}
+	t = append(t, column{head: "all", right: true})
+	row := func(name string, scores []Score) {
+		t[0].cells = append(t[0].cells, name)
+		for k, s := range scores {
+			t[1+k].cells = append(t[1+k].cells, meanOf(s))
+		}
+	}
+	for _, d := range p.Dimensions {
+		row(visible(d.ID), d.Scores)
+	}
+	row("all", p.All)
+	out.blank()
+	out.heading("Panel: mean score (how many)")
+	t.write(out)
+}
