@@ -90,8 +90,9 @@ func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups)
 
 // outcome is the answer to a batch.
 type outcome struct {
-	now    int64  // on Redis's clock, µs
-	waits  []bool // for each rule, whether this worker stands in its line
+	now    int64   // on Redis's clock, µs
+	waits  []bool  // for each rule, whether this worker stands in its line
+	inUse  []int64 // for each rule, the calls in flight under a bound on them; else 0
 	groups []groupOutcome
 }
 
@@ -253,6 +254,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 	o.now = next()
 	for range b.rules {
 		o.waits = append(o.waits, next() == 1)
+		o.inUse = append(o.inUse, next())
 	}
 	for _, g := range b.groups {
 		asked = g.gate

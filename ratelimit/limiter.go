@@ -80,6 +80,7 @@ type Limiter struct {
 	mail    mail
 	leases  map[string]*Lease
 	held    map[string]int64 // leases by limit ID
+	others  map[string]int64 // likewise those of other workers, as Redis said last
 	until   time.Time        // when the heartbeat is taken to have lapsed
 	epoch   string           // of Redis's memory, in which it was last told of the leases
 	waiting int
@@ -102,7 +103,7 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 		client: client, cfg: cfg, keys: newKeys(cfg.Namespace),
 		kick: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
-		leases: map[string]*Lease{}, held: map[string]int64{},
+		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]int64{},
 	}
 }
 

@@ -354,7 +354,7 @@ func words(o outcome) string {
 		}
 		return r.id
 	}
-	text := fmt.Sprintf("lines %v", o.waits)
+	text := fmt.Sprintf("lines %v in use %v", o.waits, o.inUse)
 	for _, g := range o.groups {
 		text += "; admitted"
 		for _, granted := range g.grants {

@@ -101,6 +101,13 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	o.now = m.now
 	for _, l := range a.limits {
 		o.waits = append(o.waits, a.tellOthers(l))
+		inUse := int64(0)
+		for _, end := range l.leases.ends {
+			if l.way == byLeases && end > a.now {
+				inUse++
+			}
+		}
+		o.inUse = append(o.inUse, inUse)
 	}
 	for _, g := range a.groups {
 		o.groups = append(o.groups, g.groupOutcome)

@@ -85,7 +85,7 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 	}
 	r.move(flying)
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
-	r.emit(s.event(EventAcquired))
+	r.emitSlots(s.event(EventAcquired), lease)
 	call.Started = time.Now().UTC()
 	s.request.IdempotencyID, s.request.Ready = call.ID, lease.Check
 	return lease, nil
@@ -100,7 +100,7 @@ func (r *run) end(ctx context.Context, s step, call record.Call, lease *ratelimi
 	release(lease, err)
 	r.slots.Release(1)
 	r.move(resting)
-	r.emit(s.event(EventReleased))
+	r.emitSlots(s.event(EventReleased), lease)
 	return r.note(s, call, result, err, timeout)
 }
 

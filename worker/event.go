@@ -36,7 +36,11 @@ type Event struct {
 	// QueueDepth, of queueing, is how many runs of the run's queue have been pushed
 	// and wait, this one among them: in the queue, for all workers, as this one's
 	// last pull left it, and with this worker.
-	QueueDepth   int             `json:"queue_depth,omitempty"`
+	QueueDepth int `json:"queue_depth,omitempty"`
+	// ActiveSlots, of acquired and released, is how many calls are in flight in all
+	// workers under the narrowest bound on them (ratelimit.Lease.InFlight), this one
+	// included or no more; 0 without a bound.
+	ActiveSlots  *int64          `json:"active_slots,omitempty"`
 	Attempt      int             `json:"attempt,omitempty"`
 	StatusCode   *int            `json:"status_code,omitempty"` // 0 without a response
 	DelayS       float64         `json:"delay_s,omitempty"`

@@ -365,6 +365,16 @@ func (r *run) emit(e Event) {
 	r.cfg.Events(e)
 }
 
+// emitSlots is emit of an event about a lease.
+func (r *run) emitSlots(e Event, lease *ratelimit.Lease) {
+	if r.cfg.Events == nil {
+		return
+	}
+	n := lease.InFlight()
+	e.ActiveSlots = &n
+	r.emit(e)
+}
+
 // grow makes room on the stack of a goroutine that asynq made for one task. It
 // would be copied four times on the way to what encoding needs.
 //

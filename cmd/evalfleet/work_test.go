@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/worker"
 )
 
 // A run serves metrics while it works and writes every event to the file that
@@ -54,6 +56,16 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	differ := len(lines(asked)) != len(lines(kept))
 	for line, n := range lines(asked) {
 		differ = differ || lines(kept)[line] != n
+	}
+	for line := range lines(asked) {
+		var e worker.Event
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%v in %s", err, line)
+		}
+		leased := e.Event == worker.EventAcquired || e.Event == worker.EventReleased
+		if leased && (e.ActiveSlots == nil || *e.ActiveSlots < 0 || *e.ActiveSlots > 100) || !leased && e.ActiveSlots != nil {
+			t.Errorf("calls in flight of up to 100: %s", line)
+		}
 	}
 	if succeeded := strings.Count(string(asked), `"event":"succeeded"`); differ || succeeded != 12 {
 		t.Errorf("--events has %d bytes and %d runs that succeeded, %s %d bytes; want the same events of 12 runs",

@@ -41,7 +41,8 @@
 --         without renewals (0: a lease)
 -- Reply {-1} when the registry has another version: nothing was done. Else
 --       now (µs), then
---       for each limit: 1 when the worker stands among its waiters
+--       for each limit: 1 when the worker stands among its waiters, how many leases
+--         of it stand (0 for a limit of another kind)
 --       for each group: number admitted, µs until it should ask again (-1: never,
 --         unless the budget that refused it is raised), exact µs until its next
 --         call could start (0: unknown), µs that it would have to wait though
@@ -792,6 +793,8 @@ for _, limit in ipairs(limits) do
     end
   end
   table.insert(reply, waits and 1 or 0)
+  table.insert(reply, limit.kind == 'c' and
+    redis.call('ZCOUNT', limit.state, string.format('(%d', now), '+inf') or 0)
 end
 
 for _, group in ipairs(groups) do
