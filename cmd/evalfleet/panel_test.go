@@ -116,7 +116,7 @@ providers: {local: {base_url: "%s/v1"}}
 		t.Fatalf("run ended with %d", code)
 	}
 	out := filepath.Join(dir, "out")
-	return server.Simulator.Stats(), out, eventsOf(t, out)
+	return server.Stats(), out, eventsOf(t, out)
 }
 
 func eventsOf(t *testing.T, dir string) []worker.Event {
