@@ -183,7 +183,11 @@ func (l *runList) model(r writtenRun) (int, bool) {
 	}{{"provider", r.provider, r.providerAt}, {"model", r.model, r.modelAt}} {
 		switch {
 		case part.value == "":
-			s.refuse(r.at, "add "+part.name+", to the run or to the file for all its runs", "the run has no %s", part.name)
+			fix := "add " + part.name + ", to the run or to the file for all its runs"
+			if r.at.path == pairFlag {
+				fix = "add --" + part.name
+			}
+			s.refuse(r.at, fix, "the run has no %s", part.name)
 			return 0, false
 		case unprintable.MatchString(part.value):
 			s.refuse(part.at, "", "%q names no %s", part.value, part.name)

@@ -130,7 +130,7 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		{"no input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md"}}, "--file-b: it is missing; add --file-b, the file of the input"},
 		{"an answer and no files", "", pairOfFiles, Options{Listed: Listed{Out: "x.md"}}, "--file-a: it is missing; "},
 		{"no such input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "c.md"}, Provider: "simulator", Model: "careful"}, "--file-b: DIR/c.md: no such file"},
-		{"nobody asked", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "--file-a: the run has no provider; add provider, to the run or to the file for all its runs"},
+		{"nobody asked", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "--file-a: the run has no provider; add --provider"},
 		{"unknown provider", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}, Provider: "opanai", Model: "x"}, "--model: no provider is called opanai; did you mean openai?"},
 		{"an answer over its input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "b.md"}, Provider: "simulator", Model: "careful"},
 			"--out: the answer would be written over DIR/b.md; choose another path"},
