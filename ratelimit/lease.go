@@ -137,29 +137,6 @@ func (e *Lease) Observe(kind Kind, left int64) {
 	}
 }
 
-// InFlight is how many calls are in flight, in all processes, under the narrowest
-// bound on them that the lease's call keeps: its evaluation's, else the lowest; this
-// one counts until its release. What others have in flight is as of this worker's
-// last exchange with Redis. 0: there is no such bound.
-func (e *Lease) InFlight() int64 {
-	var narrowest *rule
-	for _, r := range e.rules {
-		if r.way != byLeases {
-			continue
-		}
-		if narrowest == nil || r.Evaluation != "" || narrowest.Evaluation == "" && r.Max < narrowest.Max {
-			narrowest = r
-		}
-	}
-	if narrowest == nil {
-		return 0
-	}
-	l := e.limiter
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.others[narrowest.id] + l.held[narrowest.id]
-}
-
 // Answered notes that the provider answered the call, before the lease's release.
 // Limits that were cut grow by it.
 func (e *Lease) Answered() {

@@ -367,26 +367,6 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countOthers notes how many calls of other workers are in flight.
-func (p *pump) countOthers(b *batch, o outcome) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for i, r := range b.rules {
-		if r.way != byLeases {
-			continue
-		}
-		own := p.held[r.id]
-		for _, pending := range [][]*release{p.releases, p.mail.releases} { // ended here, and not yet there
-			for _, ended := range pending {
-				if slices.ContainsFunc(ended.rules, func(of *rule) bool { return of.id == r.id }) {
-					own++
-				}
-			}
-		}
-		p.others[r.id] = max(0, o.inUse[i]-own)
-	}
-}
-
 // spread tells the calls of a gate what became of them.
 func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now time.Time) {
 	g, stoodFor := asked.gate, asked.gate.bound

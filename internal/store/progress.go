@@ -1,0 +1,250 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Verdict says whether a pulled task may go on, or why it is to be dropped.
+type Verdict string
+
+// The verdicts of Check.
+const (
+	VerdictRun       Verdict = "run"
+	VerdictGone      Verdict = "gone"      // Redis has no record of the evaluation
+	VerdictPaused    Verdict = "paused"    // or its provider is: pushed again when it goes on
+	VerdictCancelled Verdict = "cancelled" //
+	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
+)
+
+// Progress is what outlived the workers that had a run before.
+type Progress struct {
+	Attempts  int             // calls made
+	Answers   int             // of which were answered, with what was wanted or without
+	Cooled    int             // calls that a provider refused as too many, and that are no attempts
+	Deaths    int             // workers that died holding it
+	NotBefore time.Time       // zero: at once
+	Started   time.Time       // of the first call; zero: none yet
+	Lacked    providers.Class // of the last answer without the evidence that is required; empty: none
+	// Taken: the dimensions of a panel that were asked for together are asked for
+	// singly from here on, whatever came of it.
+	Taken bool
+	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
+	// provider:model that gave it; empty: there is none.
+	Answer, AnswerBy string
+	Fallen           record.Fallen
+	Job              *record.Job // that goes on at the provider; nil: none
+}
+
+// Check decides whether a pulled task may do anything, and reads its run's
+// progress. Tasks that are checked at the same time share a script.
+func (s *Store) Check(ctx context.Context, t record.Task) (Verdict, Progress, error) {
+	answer, err := s.checks.Do(ctx, t)
+	if err == nil {
+		err = answer.err
+	}
+	if err != nil {
+		return "", Progress{}, fmt.Errorf("check run %s: %w", t.RunID(), err)
+	}
+	return answer.verdict, answer.progress, nil
+}
+
+type checked struct {
+	verdict  Verdict
+	progress Progress
+	err      error
+}
+
+// sendChecks is a batch of Check.
+func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
+	answers := make([]checked, len(tasks))
+	for id, of := range byEvaluation(tasks, func(t record.Task) eval.ID { return t.Evaluation }) {
+		keys, args := []string{s.keys.Record(id)}, []any(nil)
+		for _, i := range of {
+			t := tasks[i]
+			keys = append(keys, s.keys.States(id, t.Phase, t.Index), s.keys.Progress(t.RunID()))
+			args = append(args, t.Index%record.ChunkRuns, t.Generation, t.Provider())
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
+		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
+		cancel()
+		for _, i := range of {
+			if err == nil {
+				answers[i], words, err = parseChecked(words)
+			}
+			if err != nil {
+				answers[i] = checked{err: err}
+			}
+		}
+	}
+	return answers, nil
+}
+
+// parseChecked reads the answer to the first task, and returns what follows it.
+func parseChecked(words []string) (answer checked, rest []string, err error) {
+	if len(words) < 2 {
+		return answer, nil, fmt.Errorf("%d words in the answer", len(words))
+	}
+	answer.verdict, rest = Verdict(words[0]), words[2:]
+	n, err := strconv.Atoi(words[1])
+	if err != nil || n < 0 || n > len(rest) || n%2 != 0 {
+		return answer, nil, fmt.Errorf("%q words of progress among %d", words[1], len(rest))
+	}
+	answer.progress, answer.err = parseProgress(rest[:n])
+	return answer, rest[n:], nil
+}
+
+// byEvaluation sorts positions by evaluation: no script touches two.
+func byEvaluation[T any](items []T, of func(T) eval.ID) map[eval.ID][]int {
+	positions := map[eval.ID][]int{}
+	for i, item := range items {
+		positions[of(item)] = append(positions[of(item)], i)
+	}
+	return positions
+}
+
+func parseProgress(words []string) (Progress, error) {
+	var p Progress
+	for i := 0; i < len(words); i += 2 {
+		field, value := words[i], words[i+1]
+		switch field {
+		case record.ProgressLacked:
+			p.Lacked = providers.Class(value)
+			continue
+		case record.ProgressFallen:
+			if err := json.Unmarshal([]byte(value), &p.Fallen); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			continue
+		case record.ProgressAnswer:
+			p.Answer = value
+			continue
+		case record.ProgressAnswerBy:
+			p.AnswerBy = value
+			continue
+		case record.ProgressJob:
+			if value == "" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(value), &p.Job); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			continue
+		}
+		if strings.HasPrefix(field, "died:") {
+			continue
+		}
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return p, fmt.Errorf("progress field %s: %w", field, err)
+		}
+		switch field {
+		case record.ProgressAttempts:
+			p.Attempts = int(n)
+		case record.ProgressAnswers:
+			p.Answers = int(n)
+		case record.ProgressCooled:
+			p.Cooled = int(n)
+		case record.ProgressDeaths:
+			p.Deaths = int(n)
+		case record.ProgressTaken:
+			p.Taken = n != 0
+		case record.ProgressNotBefore:
+			p.NotBefore = time.UnixMilli(n)
+		case record.ProgressStarted:
+			p.Started = time.UnixMilli(n)
+		}
+	}
+	return p, nil
+}
+
+// SaveProgress keeps the progress of a task's run that goes on, together with the
+// calls that were made for it. Of a run that has ended meanwhile, only the calls
+// are kept. ErrNoEvaluation when the evaluation was deleted. Deaths are counted by
+// Died alone.
+func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
+	id := t.RunID()
+	var raw []byte
+	if len(calls) > 0 {
+		var err error
+		if raw, err = json.Marshal(calls); err != nil {
+			return fmt.Errorf("encode calls of run %s: %w", id, err)
+		}
+	}
+	fields, err := p.fields()
+	if err != nil {
+		return fmt.Errorf("encode progress of run %s: %w", id, err)
+	}
+	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.EntryVersion, raw}, fields...)
+	keys := []string{
+		s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id), s.keys.Results(id.Evaluation),
+	}
+	answer, err := progressScript.Run(ctx, s.client, keys, values...).Int()
+	if err == nil && answer < 0 {
+		err = ErrNoEvaluation
+	}
+	if err != nil {
+		return fmt.Errorf("save progress of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// fields are those of the hash, and their values.
+func (p Progress) fields() ([]any, error) {
+	values := []any{
+		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
+	}
+	if !p.NotBefore.IsZero() {
+		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
+	}
+	if !p.Started.IsZero() {
+		values = append(values, record.ProgressStarted, p.Started.UnixMilli())
+	}
+	if p.Taken {
+		values = append(values, record.ProgressTaken, 1)
+	}
+	if p.AnswerBy != "" || p.Taken { // what was kept of the answer to all is none to one
+		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
+	}
+	job := []byte(nil)
+	if p.Job != nil {
+		var err error
+		if job, err = json.Marshal(p.Job); err != nil {
+			return nil, err
+		}
+	}
+	values = append(values, record.ProgressJob, job)
+	if !p.Fallen.Begun() {
+		return values, nil
+	}
+	raw, err := json.Marshal(p.Fallen)
+	return append(values, record.ProgressFallen, raw), err
+}
+
+// ForgetProgress drops the progress of a run of an evaluation that was cancelled or
+// deleted, once nothing is left to be done about it.
+func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
+	if err := s.client.Unlink(ctx, s.keys.Progress(id)).Err(); err != nil {
+		return fmt.Errorf("forget progress of run %s: %w", id, err)
+	}
+	return nil
+}
+
+// Died counts one more worker that died holding a task's run, once for each name
+// of a death, and returns how many have. 0: the run has ended.
+func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death string) (int, error) {
+	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
+	n, err := diedScript.Run(ctx, s.client, keys, id.Index%record.ChunkRuns, generation, death, int(progressLife.Seconds())).Int()
+	if err != nil {
+		return 0, fmt.Errorf("count death of run %s: %w", id, err)
+	}
+	return n, nil
+}

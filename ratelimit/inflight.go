@@ -1,0 +1,46 @@
+package ratelimit
+
+import "slices"
+
+// InFlight is how many calls are in flight, in all processes, under the narrowest
+// bound on them that the lease's call keeps: its evaluation's, else the lowest; this
+// one counts until its release. What others have in flight is as of this worker's
+// last exchange with Redis. 0: there is no such bound.
+func (e *Lease) InFlight() int64 {
+	var narrowest *rule
+	for _, r := range e.rules {
+		if r.way != byLeases {
+			continue
+		}
+		if narrowest == nil || r.Evaluation != "" || narrowest.Evaluation == "" && r.Max < narrowest.Max {
+			narrowest = r
+		}
+	}
+	if narrowest == nil {
+		return 0
+	}
+	l := e.limiter
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.others[narrowest.id] + l.held[narrowest.id]
+}
+
+// countOthers notes how many calls of other workers are in flight.
+func (p *pump) countOthers(b *batch, o outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, r := range b.rules {
+		if r.way != byLeases {
+			continue
+		}
+		own := p.held[r.id]
+		for _, pending := range [][]*release{p.releases, p.mail.releases} { // ended here, and not yet there
+			for _, ended := range pending {
+				if slices.ContainsFunc(ended.rules, func(of *rule) bool { return of.id == r.id }) {
+					own++
+				}
+			}
+		}
+		p.others[r.id] = max(0, o.inUse[i]-own)
+	}
+}
