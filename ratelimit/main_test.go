@@ -148,6 +148,13 @@ type provider struct {
 	changed time.Time
 }
 
+// reached reports whether so many calls were in flight at once.
+func (p *provider) reached(calls int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.peak >= calls
+}
+
 func (p *provider) enter() { p.change(1) }
 func (p *provider) leave() { p.change(-1) }
 

@@ -136,12 +136,12 @@ func (r *run) endJob(ctx context.Context, s step, job record.Job, result *provid
 	call := job.Call
 	call.Ended = time.Now().UTC()
 	used := r.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)
+	r.emit(s.event(EventReleased)) // before another can be told that it has the slot
 	ended := r.life.persist(func(ctx context.Context) error { return r.limiter.EndBackground(ctx, job.ID, &used) })
 	if ended != nil {
 		return nil, ended
 	}
 	r.progress.Job = nil
-	r.emit(s.event(EventReleased))
 	return result, r.note(s, call, result, err, job.Ends.Sub(call.Started))
 }
 

@@ -85,7 +85,7 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 	}
 	r.move(flying)
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
-	r.emitSlots(s.event(EventAcquired), lease)
+	r.emitSlots(s.event(EventAcquired), lease, 0)
 	call.Started = time.Now().UTC()
 	s.request.IdempotencyID, s.request.Ready = call.ID, lease.Check
 	return lease, nil
@@ -97,10 +97,11 @@ func (r *run) end(ctx context.Context, s step, call record.Call, lease *ratelimi
 	used := r.settle(ctx, lease, s, &call, lease.Reserved(), result, err)
 	lease.Settle(used)
 	observe(lease, result, err)
+	// Before another can be told that it has the slot.
+	r.emitSlots(s.event(EventReleased), lease, 1)
 	release(lease, err)
 	r.slots.Release(1)
 	r.move(resting)
-	r.emitSlots(s.event(EventReleased), lease)
 	return r.note(s, call, result, err, timeout)
 }
 

@@ -365,12 +365,12 @@ func (r *run) emit(e Event) {
 	r.cfg.Events(e)
 }
 
-// emitSlots is emit of an event about a lease.
-func (r *run) emitSlots(e Event, lease *ratelimit.Lease) {
+// emitSlots is emit of an event about a lease. ending calls are counted no more.
+func (r *run) emitSlots(e Event, lease *ratelimit.Lease, ending int64) {
 	if r.cfg.Events == nil {
 		return
 	}
-	n := lease.InFlight()
+	n := max(0, lease.InFlight()-ending)
 	e.ActiveSlots = &n
 	r.emit(e)
 }

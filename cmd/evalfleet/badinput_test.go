@@ -129,7 +129,7 @@ func TestBadInputs(t *testing.T) {
 		{"judge without model", "run eval.yaml", file(docsKey + "judges: [{name: strict}]\n" + pairsKey), "", 2, "eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model"},
 		{"judge twice", "run eval.yaml", file(docsKey + "judges: [simulator:a, simulator:a]\n" + pairsKey), "", 2, "eval.yaml:2:23: judges[1]: a second judge called simulator:a"},
 		{"no judges", "run eval.yaml", file(docsKey + pairsKey), "", 2, "eval.yaml: no judges are given; add judges: [provider:model]"},
-		{"nothing asked", "run eval.yaml", file(docsKey + judgesKey), "", 2, "eval.yaml: nothing is asked about the documents; add single or pairwise"},
+		{"nothing asked", "run eval.yaml", file(docsKey + judgesKey), "", 2, "eval.yaml: nothing is asked about the documents; add single, pairwise or panel"},
 		{"text for a list", "run eval.yaml", file(docsKey + "judges: simulator:careful\n" + pairsKey), "", 2, `eval.yaml:2:9: judges: "simulator:careful" stands here; want a list`},
 		{"list for a mapping", "run eval.yaml", file(docsKey + judgesKey + "pairwise: [all]\n"), "", 2, "eval.yaml:3:11: pairwise: a list stands here; want keys with values"},
 		{"text for a number", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {trials: two}\n"), "", 2, `eval.yaml:3:20: pairwise.trials: "two" stands here; want a whole number, at least 1`},
@@ -141,7 +141,8 @@ func TestBadInputs(t *testing.T) {
 		{"no share", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {pairs: \"sample:2\"}\n"), "", 2, `eval.yaml:3:19: pairwise.pairs: "2" is no share of the pairs; want a share above 0 and at most 1`},
 		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
-		{"of a later version", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: not available in this version; leave it out"},
+		{"a fallback to nobody", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]"},
+		{"of a later version", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "votes: human.csv\n"), "", 2, "eval.yaml:4:1: votes: not available in this version; leave it out"},
 
 		// Listed runs.
 		{"runs, unknown key", "run eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, flie_b: docs/b.md}]\n"), "", 2, "eval.yaml:3:28: runs[0].flie_b: unknown key; did you mean file_b?"},
@@ -156,7 +157,7 @@ func TestBadInputs(t *testing.T) {
 		{"runs, two ways of flags", "run --runs-config eval.yaml --runs-stdin", file("[]\n"), "", 2, "--runs-stdin: --runs-config lists runs too; use one of them"},
 		{"runs, nothing on standard input", "run --runs-stdin", nil, "", 2, "stdin: nothing was written to it; want a JSON array of runs"},
 		{"runs, half a pair", "run --file-a docs/a.md --model careful", nil, "", 2, "--file-b: it is missing; add --file-b, the file of the input"},
-		{"runs, a pair that nobody is asked about", "run --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--file-a: the run has no provider; add provider"},
+		{"runs, a pair that nobody is asked about", "run --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--file-a: the run has no provider; add --provider"},
 		{"runs, a pair of a misspelt provider", "run --file-a docs/a.md --file-b docs/b.md --provider opanai --model m", nil, "", 2, "--model: no provider is called opanai; did you mean openai?"},
 		{"runs, a pair's answer over its input", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs/../docs/b.md", nil, "", 2, "--out: the answer would be written over docs/b.md; choose another path"},
 		{"runs, a pair's answer into a folder", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs", nil, "", 2, "docs is a folder; name a file in it"},

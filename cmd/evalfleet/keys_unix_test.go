@@ -118,7 +118,11 @@ func TestKeysGoNowhereElse(t *testing.T) {
 	}
 	f.write(".env", env.String())
 	for _, e := range all {
-		fmt.Fprintf(&judges, "%s:careful, ", e.Name)
+		model := "careful"
+		if e.Name == "openaidp" {
+			model = "o3-deep-research" // which it knows to search
+		}
+		fmt.Fprintf(&judges, "%s:%s, ", e.Name, model)
 	}
 	f.file = f.evaluation("keys", judges.String(), 1, 50)
 

@@ -52,7 +52,6 @@ func TestBadInput(t *testing.T) {
 		"syntax.yaml":   "documents: [docs/*.md\n",
 		"provider.yaml": strings.ReplaceAll(goodFile, "simulator:average", "opnrouter:x"),
 		"empty.yaml":    strings.ReplaceAll(goodFile, "docs/*.md", "dox/*.md"),
-		"fallback.yaml": goodFile + "fallback: {}\n",
 		"many.yaml":     "documents: [docs/*.md]\njudges: [x]\npairwise: {order: bth}\n",
 		"huge.yaml":     strings.ReplaceAll(goodFile, "pairwise: {}", "pairwise: {trials: 2000000000}\njson: auto"),
 		"answers.jsonl": "{}\n",
@@ -92,7 +91,6 @@ func TestBadInput(t *testing.T) {
 			"evalfleet: DIR/provider.yaml:3:51: judges[1].model: no provider is called opnrouter; did you mean openrouter?\n"},
 		{"no documents", nil, []string{"validate", at("empty.yaml")},
 			"evalfleet: DIR/empty.yaml:2:12: documents: no documents found: dox/*.md; paths are relative to the evaluation file's folder\n"},
-		{"later key", nil, []string{"validate", at("fallback.yaml")}, "evalfleet: DIR/fallback.yaml:6:1: fallback: not available in this version; leave it out\n"},
 		{"several at once", nil, []string{"validate", at("many.yaml")},
 			"evalfleet: DIR/many.yaml:2:10: judges[0]: \"x\" names no model; write provider:model, for example simulator:careful\n" +
 				"evalfleet: DIR/many.yaml:3:19: pairwise.order: \"bth\" stands here; want both, random, as_listed\n"},

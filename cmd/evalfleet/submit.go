@@ -56,10 +56,10 @@ func questionFlags() []cli.Flag {
 // listFlags are those of listed runs.
 func listFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` that lists runs: a YAML list, or one under the key runs; FILE of the command line may then be left out, or hold the settings"},
+		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` that lists runs: a YAML list, or one under the key runs; FILE of the command line may then be left out, or hold the settings; without it that file lists them"},
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input, as a JSON array"},
-		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` of the instructions of one run, with --file-b"},
-		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` of the input of one run, with --file-a"},
+		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` of the instructions of one run, needed where --file-b stands"},
+		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` of the input of one run, needed where --file-a stands"},
 		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of whom listed runs ask that name nobody; by default as in their file, else in --config"},
 		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model that listed runs ask that name none; by default as in their file, else in --config"},
 		&cli.StringFlag{Name: outFlag, Usage: "`PATH`, anywhere, of the answer of --file-a and --file-b; by default in the output folder"},
