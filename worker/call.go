@@ -296,7 +296,8 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 		e := s.event(EventTimeout)
 		e.TimeoutS = timeout.Seconds()
 		r.emit(e)
-		r.logger().Warn().Dur("timeout", timeout).Msg("call timed out")
+		r.logger().Warn().Str("event", EventTimeout).Str("provider", s.target.Provider).Str("model", s.target.Model).
+			Float64("timeout_s", timeout.Seconds()).Msg("call timed out")
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -87,6 +88,8 @@ func (w work) open(ctx context.Context, settings *worker.Config, log zerolog.Log
 		}
 		open = append(open, events)
 		settings.Events = both(settings.Events, events.write)
+	} else if log.GetLevel() <= zerolog.DebugLevel {
+		settings.Events = both(settings.Events, func(e worker.Event) { logEvent(log, e) })
 	}
 	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
 	if err != nil {
@@ -94,6 +97,25 @@ func (w work) open(ctx context.Context, settings *worker.Config, log zerolog.Log
 		return nil, err
 	}
 	return append(open, served), nil
+}
+
+// logEvent writes an event as a line of the log. Timeouts and failures stand there
+// anyway, as a warning and an error.
+func logEvent(log zerolog.Logger, e worker.Event) {
+	if e.Event == worker.EventTimeout || e.Event == worker.EventFailed {
+		return
+	}
+	var fields map[string]any
+	raw, err := json.Marshal(e)
+	if err == nil {
+		err = json.Unmarshal(raw, &fields)
+	}
+	if err != nil {
+		log.Warn().Err(err).Msg("an event is not said")
+		return
+	}
+	delete(fields, "time") // the line has its own
+	log.Debug().Fields(fields).Send()
 }
 
 // closers closes all of several, the last first.

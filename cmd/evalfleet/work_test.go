@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/evalfleet/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -70,5 +72,50 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	if succeeded := strings.Count(string(asked), `"event":"succeeded"`); differ || succeeded != 12 {
 		t.Errorf("--events has %d bytes and %d runs that succeeded, %s %d bytes; want the same events of 12 runs",
 			len(asked), succeeded, eventsFile, len(kept))
+	}
+}
+
+// At level debug the log has every event, with the fields of the file, but for
+// timeouts and failures, which it tells as a warning and an error.
+func TestLogHasEvents(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, map[string]string{
+		"docs/a.md": "A.", "docs/b.md": "B.",
+		"eval.yaml": "documents: [docs/*.md]\njudges: [simulator:careful, simulator:nobody]\npairwise: {}\nretry: {max_attempts: 1}\n",
+	})
+	out := filepath.Join(dir, "out")
+	code, _, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out, "--log-level", "debug", "--log-format", "json")
+	kept, err := os.ReadFile(filepath.Join(out, eventsFile))
+	if err != nil {
+		t.Fatalf("ended with %d, %v:\n%s", code, err, stderr)
+	}
+	count := func(text string) map[string]int {
+		counts := map[string]int{}
+		for line := range strings.Lines(text) {
+			var e struct {
+				Event, Level string
+				RunID        string `json:"run_id"`
+				Provider     string
+			}
+			if json.Unmarshal([]byte(line), &e) != nil || e.Event == "" || e.Event == worker.EventQueued {
+				continue
+			}
+			if e.RunID == "" || e.Provider == "" {
+				t.Errorf("an event of nobody: %s", line)
+			}
+			want := map[string]string{worker.EventFailed: "error", worker.EventTimeout: "warn"}[e.Event]
+			if want == "" {
+				want = "debug"
+			}
+			if e.Level != "" && e.Level != want {
+				t.Errorf("level of %s is %s, want %s", e.Event, e.Level, want)
+			}
+			counts[e.Event]++
+		}
+		return counts
+	}
+	logged, written := count(stderr), count(string(kept))
+	if diff := cmp.Diff(written, logged); diff != "" || written[worker.EventAcquired] == 0 {
+		t.Errorf("events in the log (-%s +log):\n%s", eventsFile, diff)
 	}
 }
