@@ -17,7 +17,7 @@ const maxRepairs = 2
 // ask asks for the run's answer and records what comes of it.
 func (r *run) ask(ctx context.Context) error {
 	q, err := r.question(ctx)
-	var outcome record.Run
+	var outcome *record.Run
 	if err == nil {
 		outcome, err = r.askAny(ctx, q)
 	}
@@ -28,12 +28,12 @@ func (r *run) ask(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	return r.succeed(outcome)
+	return r.succeed(*outcome)
 }
 
 // askOne asks one model until its answer can be used. Its errors are those of
 // answered.
-func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record.Run, error) {
+func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*record.Run, error) {
 	s := step{target, stageVerdict, r.request(target, q)}
 	if r.task.Kind == eval.KindRuns {
 		s.stage = stageAnswer
@@ -41,25 +41,21 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record
 	if r.inTwo(s) {
 		var err error
 		if s, err = r.firstOfTwo(ctx, s, q); err != nil {
-			return record.Run{}, err
+			return nil, err
 		}
 	}
 	asked := s.request.Messages
 	for repairs := 0; ; repairs++ {
 		result, err := r.answered(ctx, s)
 		if err != nil {
-			return record.Run{}, err
+			return nil, err
 		}
-		outcome, err := q.read(result.Text)
+		outcome, err := r.taken(q, target, result)
 		if err == nil {
-			outcome.AnsweredBy = target.Target()
-			if r.task.Kind == eval.KindRuns {
-				outcome.Finish = string(result.Finish)
-			}
 			return outcome, nil
 		}
 		if repairs == maxRepairs {
-			return record.Run{}, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
+			return nil, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
 		}
 		s.stage = stageRepair
 		if r.task.Kind != eval.KindRuns { // its prompt is not ours to add to: it is asked once more
@@ -68,8 +64,21 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q question) (record
 	}
 }
 
+// taken is the outcome that stands in an answer.
+func (r *run) taken(q *question, from eval.Judge, result *providers.Result) (*record.Run, error) {
+	outcome, err := q.read(result.Text)
+	if err != nil {
+		return nil, err
+	}
+	outcome.AnsweredBy = from.Target()
+	if r.task.Kind == eval.KindRuns {
+		outcome.Finish = string(result.Finish)
+	}
+	return &outcome, nil
+}
+
 // request is the call that asks a model a question.
-func (r *run) request(target eval.Judge, q question) *providers.Request {
+func (r *run) request(target eval.Judge, q *question) *providers.Request {
 	asked := r.evaluation.asked
 	request := &providers.Request{
 		Key: r.cfg.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),

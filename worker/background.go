@@ -63,7 +63,7 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 // under the limits stays taken until its latest end.
 func (r *run) submit(ctx context.Context, s step, key string) error {
 	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.JobTimeout(s.target.Provider, s.target.Model)
-	lease, err := r.begin(ctx, &call, s, timeout)
+	lease, err := r.begin(ctx, call, s, timeout)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (r *run) submit(ctx context.Context, s step, key string) error {
 	}
 	reserved := lease.Reserved()
 	job := &record.Job{
-		ID: id, Ends: call.Started.Add(timeout), Call: call,
+		ID: id, Ends: call.Started.Add(timeout), Call: *call,
 		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost,
 	}
 	r.progress.Job = job
@@ -142,7 +142,7 @@ func (r *run) endJob(ctx context.Context, s step, job record.Job, result *provid
 		return nil, ended
 	}
 	r.progress.Job = nil
-	return result, r.note(s, call, result, err, job.Ends.Sub(call.Started))
+	return result, r.note(s, &call, result, err, job.Ends.Sub(call.Started))
 }
 
 // dropJob cancels the job of a run that is not to be made any more, at its provider

@@ -84,7 +84,7 @@ func (r *run) fromCache(ctx context.Context, s step, key string) *providers.Resu
 	call.Status, call.RequestID, call.Text, call.Finish = before.Status, before.RequestID, before.Text, before.Finish
 	call.Grounding, call.Reasoning = before.Grounding, before.Reasoning
 	call.Usage = providers.Usage{Reported: true, CostUSD: dollars(0)}
-	r.keep(call)
+	r.keep(*call)
 	result := &providers.Result{
 		Text: before.Text, Finish: providers.Finish(before.Finish), Reasoning: before.Reasoning, Usage: before.Usage, RequestID: before.RequestID,
 	}

@@ -52,7 +52,7 @@ func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
 
 func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Result, error) {
 	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
-	lease, err := r.begin(ctx, &call, s, timeout)
+	lease, err := r.begin(ctx, call, s, timeout)
 	if err != nil {
 		return nil, err
 	}
@@ -65,9 +65,9 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 }
 
 // newCall is the record of a call that is about to be asked for.
-func (r *run) newCall(s step, key string) record.Call {
+func (r *run) newCall(s step, key string) *record.Call {
 	r.made++
-	return record.Call{
+	return &record.Call{
 		ID:    fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made),
 		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
 		Stage: s.stage, Model: s.target.Target(), Attempt: r.progress.Attempts + 1,
@@ -92,9 +92,9 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 }
 
 // end gives a call's lease back and keeps its record.
-func (r *run) end(ctx context.Context, s step, call record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
+func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
 	call.Ended = time.Now().UTC()
-	used := r.settle(ctx, lease, s, &call, lease.Reserved(), result, err)
+	used := r.settle(ctx, lease, s, call, lease.Reserved(), result, err)
 	lease.Settle(used)
 	observe(lease, result, err)
 	// Before another can be told that it has the slot.
@@ -257,7 +257,7 @@ func release(lease *ratelimit.Lease, err error) {
 }
 
 // note keeps a call's record and counts it as an attempt.
-func (r *run) note(s step, call record.Call, result *providers.Result, err error, timeout time.Duration) error {
+func (r *run) note(s step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
@@ -266,11 +266,11 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 		if lacking := r.lacking(s, result); lacking != nil {
 			r.progress.Lacked = lacking.Class
 			call.Class, call.Error, call.MaybeBill = lacking.Class, lacking.Message, true
-			r.keep(call)
+			r.keep(*call)
 			return lacking
 		}
 		r.progress.Answers++
-		r.keep(call)
+		r.keep(*call)
 		return nil
 	}
 	if errors.Is(err, providers.ErrAgain) {
@@ -291,7 +291,7 @@ func (r *run) note(s step, call record.Call, result *providers.Result, err error
 		call.Status, call.RequestID, call.MaybeBill = failed.Status, failed.RequestID, failed.MayBeBilled
 		call.Usage = failed.Used
 	}
-	r.keep(call)
+	r.keep(*call)
 	if call.Class == providers.Timeout {
 		e := s.event(EventTimeout)
 		e.TimeoutS = timeout.Seconds()

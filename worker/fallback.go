@@ -27,7 +27,7 @@ func (r *run) fallback() *record.Fallback { return r.evaluation.record.Settings.
 
 // askAny asks the run's model and, while one after the other gives up, those in
 // its place. Its error is that of the last one asked.
-func (r *run) askAny(ctx context.Context, q question) (record.Run, error) {
+func (r *run) askAny(ctx context.Context, q *question) (*record.Run, error) {
 	targets := r.fallback().Targets(r.judge)
 	for {
 		// The models may have become fewer while the run was in its queue.
@@ -39,22 +39,22 @@ func (r *run) askAny(ctx context.Context, q question) (record.Run, error) {
 		}
 		next := r.next(targets, at, over)
 		if next == len(targets) {
-			return record.Run{}, err
+			return nil, err
 		}
 		if err := r.fallTo(targets[next], next, over); err != nil {
-			return record.Run{}, err
+			return nil, err
 		}
 	}
 }
 
 // askFitting asks a model, unless another could answer and the request is surely
 // too large for this one.
-func (r *run) askFitting(ctx context.Context, targets []eval.Judge, at int, q question) (record.Run, error) {
+func (r *run) askFitting(ctx context.Context, targets []eval.Judge, at int, q *question) (*record.Run, error) {
 	target := targets[at]
 	if window := r.window(target); window > 0 && at+1 < len(targets) {
 		size := r.tokens.expect(target.Target(), r.request(target, q))
 		if float64(size) > windowMargin*float64(window) {
-			return record.Run{}, &gaveUp{class: providers.ContextLength, message: fmt.Sprintf(
+			return nil, &gaveUp{class: providers.ContextLength, message: fmt.Sprintf(
 				"about %d tokens are asked of %s, which takes %d", size, target.Target(), window)}
 		}
 	}

@@ -85,7 +85,10 @@ func (r *run) askTogether(ctx context.Context) (over bool, err error) {
 	case err != nil && gave == nil:
 		return true, err
 	}
-	taken := r.outcomesOf(together, answer)
+	var taken []record.Run
+	if answer != nil {
+		taken = r.outcomesOf(together, *answer)
+	}
 	if len(taken) > 0 && taken[0].Index == r.place.Index {
 		return true, r.succeed(taken[0], taken[1:]...)
 	}
@@ -97,7 +100,7 @@ func (r *run) askTogether(ctx context.Context) (over bool, err error) {
 }
 
 // answerTo is the answer to several dimensions: a score of each that could be used.
-func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (record.Run, error) {
+func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (*record.Run, error) {
 	positions := make([]int, len(together))
 	dimensions := make([]eval.Dimension, len(together))
 	ids := make([]string, len(together))
@@ -110,7 +113,7 @@ func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (record.
 	defer func() { r.dimension = own }()
 	q, err := r.questionOf(ctx, positions...)
 	if err != nil {
-		return record.Run{}, err
+		return nil, err
 	}
 	q.read = func(text string) (record.Run, error) { // what cannot be used is asked for singly, not mended
 		scores, corrupt := verdict.Batch(text, dimensions, r.evaluation.asked.Panel.Scale)

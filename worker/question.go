@@ -23,24 +23,24 @@ type question struct {
 
 // question is the run's, by its kind. Its error is a *gaveUp when the run cannot be
 // asked at all.
-func (r *run) question(ctx context.Context) (question, error) {
+func (r *run) question(ctx context.Context) (*question, error) {
 	return r.questionOf(ctx, r.place.Dimension)
 }
 
 // questionOf is question, of a panel for the dimensions at some positions.
-func (r *run) questionOf(ctx context.Context, dimensions ...int) (question, error) {
+func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, error) {
 	asked := r.evaluation.asked
 	texts, err := r.evaluations.textsOf(ctx, r.task.Evaluation, r.documents...)
 	if err != nil {
-		return question{}, err
+		return nil, err
 	}
 	built, err := prompt.Build(asked, r.task.Kind, prompt.About{
 		First: r.place.First, Second: r.place.Second, Judge: r.place.Judge, Dimensions: dimensions,
 	}, texts)
 	if err != nil {
-		return question{}, &gaveUp{class: providers.BadRequest, message: err.Error()}
+		return nil, &gaveUp{class: providers.BadRequest, message: err.Error()}
 	}
-	q := question{Prompt: built}
+	q := &question{Prompt: built}
 	switch r.task.Kind {
 	case eval.KindPairwise:
 		q.read = r.readPairwise
@@ -51,7 +51,7 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (question, erro
 	case eval.KindPanel:
 		q.read = r.readPanel
 	default:
-		return question{}, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
+		return nil, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
 	}
 	return q, nil
 }

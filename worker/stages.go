@@ -26,7 +26,7 @@ func (r *run) inTwo(s step) bool {
 
 // firstOfTwo gets the answer in prose, unless it is there from before, and returns
 // the step that asks for its JSON. Its errors are those of answered.
-func (r *run) firstOfTwo(ctx context.Context, s step, q question) (step, error) {
+func (r *run) firstOfTwo(ctx context.Context, s step, q *question) (step, error) {
 	schema := s.request.Schema
 	jsonify := r.evaluation.asked.Jsonify
 	if jsonify == nil {
