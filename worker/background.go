@@ -63,7 +63,7 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 // under the limits stays taken until its latest end.
 func (r *run) submit(ctx context.Context, s step, key string) error {
 	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.JobTimeout(s.target.Provider, s.target.Model)
-	lease, err := r.begin(ctx, call, s, timeout)
+	lease, err := r.begin(ctx, call, s, timeout, true)
 	if err != nil {
 		return err
 	}
@@ -81,11 +81,7 @@ func (r *run) submit(ctx context.Context, s step, key string) error {
 		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost,
 	}
 	r.progress.Job = job
-	err = r.life.persist(func(ctx context.Context) error {
-		return r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
-	})
-	if err == nil {
-		r.calls = nil
+	if err = r.save(); err == nil {
 		err = r.life.persist(func(ctx context.Context) error {
 			err := lease.Background(ctx, id, time.Until(job.Ends))
 			if errors.Is(err, ratelimit.ErrLost) { // or handed over: where not, it counts under its own name

@@ -52,7 +52,7 @@ func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
 
 func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Result, error) {
 	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.Timeout(s.target.Provider, s.target.Model)
-	lease, err := r.begin(ctx, call, s, timeout)
+	lease, err := r.begin(ctx, call, s, timeout, false)
 	if err != nil {
 		return nil, err
 	}
@@ -66,20 +66,26 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 
 // newCall is the record of a call that is about to be asked for.
 func (r *run) newCall(s step, key string) *record.Call {
-	r.made++
 	return &record.Call{
-		ID:    fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made),
+		ID:    r.nextCallID(),
 		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
 		Stage: s.stage, Model: s.target.Target(), Attempt: r.progress.Attempts + 1,
 		Asked: time.Now().UTC(), Worker: r.id, Key: key,
 	}
 }
 
-// begin waits for a call's lease. What follows is to be sent at once.
-func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
+// nextCallID names a call, or another try to have a lease for it.
+func (r *run) nextCallID() string {
+	r.made++
+	return fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made)
+}
+
+// begin waits for the lease of a call, or of a job that goes on at its provider. What
+// follows is to be sent at once.
+func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
 	r.move(ready)
 	r.emitQueueing(s)
-	lease, err := r.admit(ctx, call, s, timeout)
+	lease, err := r.admit(ctx, call, s, timeout, isJob)
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +113,9 @@ func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelim
 
 // admit takes a slot of this process and then a lease, which is checked at the
 // last moment: nothing is sent on one that is no longer ours.
-func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time.Duration) (*ratelimit.Lease, error) {
+func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
-	isJob := r.background(s.target) != nil
 	if isJob {
 		defer time.AfterFunc(jobWait, cancel).Stop()
 	}
@@ -141,8 +146,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 			}
 			_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
 			if ctx.Err() == nil && r.stopping.Err() == nil && r.halted.Err() == nil {
-				r.made++ // a lease's id is used once
-				call.ID = fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made)
+				call.ID = r.nextCallID() // a lease's id is used once
 				continue
 			}
 		}

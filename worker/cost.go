@@ -16,9 +16,9 @@ import (
 const unknownCost = -1
 
 // mostCost is what a request to a "provider:model" may cost, in nano-USD: the
-// bounds of its tokens and searches at its model's price, and 0 where that is not known. Budgets
-// reserve it: what is learnt to be enough for most calls is not enough for what
-// must never be passed.
+// bounds of its tokens and searches at its model's price, and 0 where that is not
+// known. Budgets reserve it: what is learnt to be enough for most calls is not
+// enough for what must never be passed.
 func (r *run) mostCost(model string, request *providers.Request) int64 {
 	price, ok := r.evaluation.record.Settings.Prices[model]
 	if !ok {

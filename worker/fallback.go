@@ -77,10 +77,7 @@ func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 	for next := at + 1; next < len(targets); next++ {
 		target := targets[next]
 		if _, able := r.cfg.Endpoints[target.Provider]; !able {
-			if _, said := r.unserved.LoadOrStore(target.Provider, true); !said {
-				r.log.Warn().Str("provider", target.Provider).Str("model", target.Model).
-					Msg("runs that fall back go on to the next model: this provider is not configured here, or its key is missing")
-			}
+			r.sayUnserved(target, "runs that fall back go on to the next model")
 			continue
 		}
 		if over.class != providers.ContextLength || r.window(target) > r.window(targets[at]) {

@@ -159,13 +159,7 @@ func (r *run) take(outcomes []record.Run) error {
 	if len(outcomes) > 0 {
 		return r.recordAll(eval.StateSucceeded, outcomes)
 	}
-	return r.life.persist(func(ctx context.Context) error {
-		err := r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
-		if err == nil {
-			r.calls = nil
-		}
-		return err
-	})
+	return r.save()
 }
 
 // takenOnce notes that the answer to all dimensions was taken: what was kept of it is

@@ -219,7 +219,8 @@ func (r *run) succeed(outcome record.Run, others ...record.Run) error {
 
 func (r *run) fail(why *gaveUp) error {
 	r.emit(Event{Event: EventFailed, Class: why.class, StatusCode: &why.status, ElapsedS: r.elapsed().Seconds()})
-	r.logger().Error().Str("event", EventFailed).Str("provider", r.judge.Provider).Str("model", r.judge.Model).Str("class", string(why.class)).Int("attempts", r.progress.Attempts).Int("status_code", why.status).
+	r.logger().Error().Str("event", EventFailed).Str("provider", r.judge.Provider).Str("model", r.judge.Model).
+		Str("class", string(why.class)).Int("attempts", r.progress.Attempts).Int("status_code", why.status).
 		Float64("elapsed_s", r.elapsed().Seconds()).Msg("run failed: " + why.message)
 	outcome := record.Run{Class: why.class, Error: why.message}
 	if r.task.Kind == eval.KindPanel {

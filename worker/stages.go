@@ -71,11 +71,17 @@ func (r *run) inProse(ctx context.Context, s step) error {
 // unable gives the run back to be done by a worker that can call a model, and says
 // once that this one cannot.
 func (r *run) unable(target eval.Judge) error {
+	r.sayUnserved(target, "runs that need this provider besides their own go back to their queues")
+	return r.goBack(unableDelay, "this worker cannot call "+target.Target())
+}
+
+// sayUnserved says what comes of runs that need a provider which this worker cannot
+// call, once for each.
+func (r *run) sayUnserved(target eval.Judge, consequence string) {
 	if _, said := r.unserved.LoadOrStore(target.Provider, true); !said {
 		r.log.Warn().Str("provider", target.Provider).Str("model", target.Model).
-			Msg("runs that need this provider besides their own go back to their queues: it is not configured here, or its key is missing")
+			Msg(consequence + ": this provider is not configured here, or its key is missing")
 	}
-	return r.goBack(unableDelay, "this worker cannot call "+target.Target())
 }
 
 // lacking is what an answer does not show although it must; nil: nothing. A refusal
