@@ -78,9 +78,11 @@ var known = sync.OnceValue(func() models {
 // models.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
-	for _, rule := range slices.Concat(e.Models, []Rule{{Facts: Facts{JSON: e.JSON}}}, known().Rules) {
-		if rule.isAbout(e, model) {
-			facts = facts.or(rule.Facts)
+	for _, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known().Rules} { // asked with every call: nothing is copied
+		for i := range rules {
+			if rules[i].isAbout(e, model) {
+				facts = facts.or(rules[i].Facts)
+			}
 		}
 	}
 	capabilities := facts.capabilities()
@@ -94,7 +96,7 @@ func (e Entry) researches(model string) bool {
 	return e.Dialect == Responses && (cmp.Or(e.Like, e.Name) == "openaidp" || strings.Contains(model, "deep-research"))
 }
 
-func (r Rule) isAbout(e Entry, model string) bool {
+func (r *Rule) isAbout(e Entry, model string) bool {
 	begins := func(prefix string) bool { return strings.HasPrefix(model, prefix) }
 	return (len(r.Providers) == 0 || slices.Contains(r.Providers, cmp.Or(e.Like, e.Name))) &&
 		(len(r.Dialects) == 0 || slices.Contains(r.Dialects, e.Dialect)) &&
