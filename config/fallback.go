@@ -86,10 +86,9 @@ func (s *draft) fallbackModel(f *record.Fallback, target string, at place) {
 // checkFallback wants of the models that answer in place of others what is wanted
 // of judges.
 func (s *draft) checkFallback() {
-	runs := s.asked.Runs != nil
+	grounded, reasoned := s.demands(s.asked.Grounded), s.demands(s.asked.Reasoned)
 	for i, judge := range s.settings.Fallback.Judges() {
-		s.checkAsked(s.fallbackAt[i], judge, s.asked.Grounding == eval.Required || runs && s.asked.Grounded(eval.KindRuns),
-			s.asked.Reasoning == eval.Required || runs && s.asked.Reasoned(eval.KindRuns))
+		s.checkAsked(s.fallbackAt[i], judge, grounded, reasoned)
 	}
 }
 

@@ -61,14 +61,8 @@ func (s *draft) setJsonify() {
 		s.warn(s.jsonifyAt, "leave it out", "everyone who is asked for JSON gives it in one call: nothing is left for jsonify")
 	}
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
-	at := s.jsonifyAt
-	switch e, ok := s.known[j.Provider]; {
-	case !ok:
-		s.unknownProvider(at, j.Provider, s.known)
-	case !e.Addressed() && !s.options.ForFleet:
-		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
-	case e.Capabilities(j.Model).JSON == providers.JSONNone:
-		s.refuse(at, "name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
+	if can, ok := s.reachable(s.jsonifyAt, writer); ok && can.JSON == providers.JSONNone {
+		s.refuse(s.jsonifyAt, "name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}",
 			"%s has no structured output, so it cannot write the JSON of answers", writer.Target())
 	}
 }

@@ -3,11 +3,11 @@ package config
 import (
 	"math"
 	"regexp"
+	"slices"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -37,7 +37,7 @@ func (y *yamlFile) judges(v value, s *draft) {
 			s.judgesAt = append(s.judgesAt, modelAt)
 		}
 	})
-	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
+	if isEmptyList(v.node) {
 		s.noJudges(v.place)
 	}
 }
@@ -89,19 +89,32 @@ func (s *draft) checkModels() {
 	}
 }
 
-// checkAsked wants a provider that is known and, where the calls are made here, has
-// an address, and a model that can show what is required of it.
-func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) {
-	e, ok := s.known[judge.Provider]
+// reachable wants a provider that is known and, where the calls are made here, has
+// an address, and says what its model can do.
+func (s *draft) reachable(at place, judge eval.Judge) (can providers.Capabilities, ok bool) {
+	e, known := s.known[judge.Provider]
 	switch {
-	case !ok:
+	case !known:
 		s.unknownProvider(at, judge.Provider, s.known)
-		return
+		return can, false
 	case !e.Addressed() && !s.options.ForFleet:
 		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
+		return can, false
+	}
+	return e.Capabilities(judge.Model), true
+}
+
+// demands reports whether something is required of the answers to any kind of runs.
+func (s *draft) demands(required func(eval.Kind) bool) bool {
+	return slices.ContainsFunc(plan.Phases(&s.asked), required)
+}
+
+// checkAsked wants a model that can be asked, and can show what is required of it.
+func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) {
+	can, ok := s.reachable(at, judge)
+	if !ok {
 		return
 	}
-	can := e.Capabilities(judge.Model)
 	if grounded && can.Search == "" {
 		s.refuse(at, "set grounding: off, ask another, or name its search under providers."+judge.Provider+".models",
 			"no web search of %s is known", judge.Target())

@@ -6,8 +6,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
@@ -54,7 +52,7 @@ func (y *yamlFile) criteria(v value) []eval.Criterion {
 		}
 		all = append(all, c)
 	})
-	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
+	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [factuality, style]", "no criteria are given")
 	}
 	return all

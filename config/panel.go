@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/goccy/go-yaml/ast"
-
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -60,7 +58,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 		all = append(all, agent)
 		s.agentsAt = append(s.agentsAt, modelAt)
 	})
-	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
+	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [{name: prosecutor, model: simulator:careful}]", "no agents are given")
 	}
 	return all
@@ -118,7 +116,7 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 		}
 		all = append(all, d)
 	})
-	if sequence, ok := v.node.(*ast.SequenceNode); ok && len(sequence.Values) == 0 {
+	if isEmptyList(v.node) {
 		y.refuse(v.place, "for example [{id: clarity, name: Clarity, description: …}]", "no dimensions are given")
 	}
 	return all

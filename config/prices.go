@@ -167,7 +167,7 @@ func (s *draft) priceEveryone() {
 		s.warn(s.budget.at, "add overrides: {max_completion_tokens: …} to them",
 			"the budget can be passed by answers whose length nothing bounds: those of %s", strings.Join(slices.Compact(unbounded), ", "))
 	}
-	if s.budget.nano > 0 && (s.asked.Grounding == eval.Required || s.asked.Runs != nil && s.asked.Grounded(eval.KindRuns)) {
+	if s.budget.nano > 0 && s.demands(s.asked.Grounded) {
 		s.warn(s.budget.at, "leave room, or set grounding: off",
 			"the budget can be passed by what searches find, which nobody bounds before the call")
 	}

@@ -275,6 +275,11 @@ func isList(n ast.Node) bool {
 	return ok
 }
 
+func isEmptyList(n ast.Node) bool {
+	list, ok := n.(*ast.SequenceNode)
+	return ok && len(list.Values) == 0
+}
+
 func join(path, key string) string {
 	if path == "" {
 		return key
