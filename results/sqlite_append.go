@@ -140,7 +140,7 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		return err
 	}
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	for _, clear := range []*sql.Stmt{a.clearPair, a.clearSingle, a.clearAnswer, a.clearPanel, a.clearEvents} {
+	for _, clear := range []*sql.Stmt{a.clearOf(r.Kind), a.clearEvents} {
 		if _, err := clear.ExecContext(ctx, a.evaluation, id); err != nil {
 			return err
 		}
@@ -175,6 +175,19 @@ func (a *appender) putRun(ctx context.Context, r *record.Run) error {
 		}
 	}
 	return nil
+}
+
+// clearOf removes what came of a run of a kind, which is the same for good.
+func (a *appender) clearOf(kind eval.Kind) *sql.Stmt {
+	switch kind {
+	case eval.KindPairwise:
+		return a.clearPair
+	case eval.KindPanel:
+		return a.clearPanel
+	case eval.KindRuns:
+		return a.clearAnswer
+	}
+	return a.clearSingle
 }
 
 // putOpinion stores what came of a panel's run: a score with its argument, or none
