@@ -5,18 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"os"
 	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -287,10 +283,6 @@ func TestCollectorIsKilledBetweenCommitAndDeletion(t *testing.T) {
 	wantWaiting(t, client, e.ID, 0)
 }
 
-func isSet(flag *atomic.Bool) func(context.Context) (bool, error) {
-	return func(context.Context) (bool, error) { return flag.Load(), nil }
-}
-
 func TestTwoCollectorsOfOneSink(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)
@@ -318,174 +310,6 @@ func TestTwoCollectorsOfOneSink(t *testing.T) {
 	}
 	wantVerdicts(t, sink, e.ID, n)
 	wantWaiting(t, client, e.ID, 0)
-}
-
-// What was recorded by the time the evaluation is done is collected, too.
-func TestFollowReadsOnceMoreWhenDone(t *testing.T) {
-	t.Parallel()
-	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
-	publish(t, client, e.ID, verdict(0))
-	last := func(context.Context) (bool, error) {
-		publish(t, client, e.ID, verdict(1))
-		return true, nil
-	}
-	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(context.Background(), last); err != nil {
-		t.Fatal(err)
-	}
-	wantVerdicts(t, sink, e.ID, 2)
-	wantWaiting(t, client, e.ID, 0)
-}
-
-func TestFollowEnds(t *testing.T) {
-	t.Parallel()
-	client := redistest.New(t).Client()
-	sink, e := openSink(t, newPath(t))
-	publish(t, client, e.ID, verdict(0))
-
-	ctx, cancel := context.WithCancel(context.Background())
-	c := NewCollector(client, keys, e.ID, sink, Options{Committed: func([]record.Entry) { cancel() }})
-	if err := c.Follow(ctx, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("with its context: got %v, want context.Canceled", err)
-	}
-	wantVerdicts(t, sink, e.ID, 1)
-
-	failed := errors.New("no counts")
-	c = NewCollector(client, keys, e.ID, sink, Options{})
-	if err := c.Follow(context.Background(), func(context.Context) (bool, error) { return false, failed }); !errors.Is(err, failed) {
-		t.Errorf("with done's error: got %v, want it", err)
-	}
-
-	c = NewCollector(client, keys, e.ID, sink, Options{})
-	if _, err := c.Drain(context.Background()); err != nil { // with nothing to delete, only looking helps
-		t.Fatal(err)
-	}
-	deleted := func(ctx context.Context) (bool, error) {
-		return false, client.Del(ctx, keys.Record(e.ID)).Err()
-	}
-	if err := c.Follow(context.Background(), deleted); !errors.Is(err, ErrNoEvaluation) {
-		t.Errorf("with its record: got %v, want ErrNoEvaluation", err)
-	}
-}
-
-// logged is a log whose lines can be awaited.
-type logged chan string
-
-func (l logged) Write(line []byte) (int, error) {
-	l <- string(line)
-	return len(line), nil
-}
-
-func (l logged) want(t *testing.T, text string) {
-	t.Helper()
-	select {
-	case line := <-l:
-		if !strings.Contains(line, text) {
-			t.Errorf("logged %s, want %q", line, text)
-		}
-	case <-time.After(30 * time.Second):
-		t.Fatalf("not logged: %q", text)
-	}
-}
-
-func TestFollowWaitsForRedis(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")
-	client := server.Client()
-	sink, e := openSink(t, newPath(t))
-	publish(t, client, e.ID, verdicts(3)...)
-	var published atomic.Bool
-	committed := make(chan int, 100)
-	log := make(logged, 10)
-	waits := make(chan error, 10)
-	c := NewCollector(server.Client(), keys, e.ID, sink, Options{
-		Committed: func(entries []record.Entry) { committed <- len(entries) },
-		Waiting:   func(why error) { waits <- why },
-		Log:       zerolog.New(log),
-	})
-	ended := make(chan error)
-	go func() {
-		ended <- c.Follow(context.Background(), isSet(&published))
-	}()
-	<-committed
-	server.Kill()
-	log.want(t, "results wait to be collected")
-	server.Start()
-	log.want(t, "results are collected again")
-	publish(t, client, e.ID, verdict(3), verdict(4))
-	published.Store(true)
-	if err := <-ended; err != nil {
-		t.Errorf("follow: %v", err)
-	}
-	if len(log) != 0 {
-		t.Errorf("logged besides: %s", <-log)
-	}
-	if begun, over := <-waits, <-waits; begun == nil || over != nil || len(waits) != 0 {
-		t.Errorf("told of waiting for %v, then %v; want Redis away, and its end", begun, over)
-	}
-	wantVerdicts(t, sink, e.ID, 5)
-	wantWaiting(t, client, e.ID, 0)
-}
-
-func TestFollowWaitsForALockedSink(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	client := redistest.New(t).Client()
-	path := newPath(t)
-	sink, e := openSink(t, path)
-	if _, err := sink.(*sqlite).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
-		t.Fatal(err)
-	}
-	other, _ := openSink(t, path)
-	tx, err := other.(*sqlite).write.BeginTx(ctx, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	publish(t, client, e.ID, verdict(0))
-	log := make(logged, 10)
-	c := NewCollector(client, keys, e.ID, sink, Options{Log: zerolog.New(log)})
-	ended := make(chan error)
-	go func() {
-		ended <- c.Follow(ctx, func(context.Context) (bool, error) { return true, nil })
-	}()
-	log.want(t, "locked by another program")
-	if err := tx.Rollback(); err != nil {
-		t.Fatal(err)
-	}
-	log.want(t, "results are collected again")
-	if err := <-ended; err != nil {
-		t.Errorf("follow: %v", err)
-	}
-	wantVerdicts(t, sink, e.ID, 1)
-}
-
-func TestPasses(t *testing.T) {
-	t.Parallel()
-	ctx := context.Background()
-	client := redistest.New(t).Client()
-	client.Set(ctx, "text", "x", 0)
-	wrongType := client.XLen(ctx, "text").Err()
-	loading := client.Eval(ctx, "return redis.error_reply('LOADING Redis is loading the dataset in memory')", nil).Err()
-	for _, test := range []struct {
-		err  error
-		want bool
-	}{
-		{fmt.Errorf("store: %w", ErrBusy), true},
-		{redisError{"read", io.ErrUnexpectedEOF}, true},
-		{redisError{"read", errors.New("redis: all sentinels are unreachable")}, true},
-		{redisError{"read", loading}, true},
-		{redisError{"read", wrongType}, false},
-		{redisError{"read", redis.ErrClosed}, false},
-		{fmt.Errorf("ask: %w", &net.OpError{Op: "dial", Err: errors.New("refused")}), true},
-		{fmt.Errorf("ask: %w", loading), true},
-		{errors.New("ask: no counts"), false},
-		{fmt.Errorf("store: %w", ErrFull), false},
-		{ErrNoEvaluation, false},
-	} {
-		if got := passes(test.err); got != test.want {
-			t.Errorf("%v: got %v, want %v", test.err, got, test.want)
-		}
-	}
 }
 
 func TestDrainMeetsAFullDisk(t *testing.T) {
@@ -519,18 +343,6 @@ func TestDrainMeetsAFullDisk(t *testing.T) {
 	}
 	wantVerdicts(t, sink, e.ID, n)
 	wantWaiting(t, client, e.ID, 0)
-}
-
-func TestFollowing(t *testing.T) {
-	t.Parallel()
-	for id, want := range map[string]string{"0-1": "0-2", "1735689845678-0": "1735689845678-1", "5-9": "5-10"} {
-		if got, err := following(id); got != want || err != nil {
-			t.Errorf("after %s: got %s, %v, want %s", id, got, err, want)
-		}
-	}
-	if _, err := following("1735689845678"); err == nil {
-		t.Error("an id without a sequence was taken")
-	}
 }
 
 // BenchmarkDrain drains 10,000 entries a round, each a run and a call.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -429,95 +428,5 @@ func testCalls(t *testing.T, url string) {
 	}
 	if diff := cmp.Diff(wantUsed, used); diff != "" {
 		t.Errorf("used by each run (-want +got):\n%s", diff)
-	}
-}
-
-func testTwoWriters(t *testing.T, url string) {
-	ctx := context.Background()
-	first, e := openSink(t, url)
-	second, _ := openSink(t, url)
-	var both sync.WaitGroup
-	for _, sink := range []Sink{first, second} {
-		both.Go(func() {
-			for i := range 30 {
-				if err := sink.Append(ctx, e.ID, []record.Entry{verdict(i)}); err != nil {
-					t.Errorf("append: %v", err)
-				}
-			}
-		})
-	}
-	both.Wait()
-	wantVerdicts(t, first, e.ID, 30)
-}
-
-func testReadWhileWritten(t *testing.T, url string) {
-	ctx := context.Background()
-	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdicts(10)...)
-	reader, err := OpenReadOnly(ctx, url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = reader.Close() }()
-	read := 0
-	for _, err := range reader.PairwiseRows(ctx, e.ID) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := sink.Append(ctx, e.ID, []record.Entry{verdict(10 + read)}); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := reader.Counts(ctx, e.ID); err != nil {
-			t.Fatalf("read in the middle of an iteration: %v", err)
-		}
-		read++
-	}
-	if read != 10 {
-		t.Errorf("got %d rows, want the 10 that stood when the iteration began", read)
-	}
-	for _, err := range reader.Runs(ctx, e.ID) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		break // gives its connection back: Close would wait for it
-	}
-	wantVerdicts(t, reader, e.ID, 20)
-}
-
-func testOpenedAtOnce(t *testing.T, url string) {
-	ctx := context.Background()
-	ids := make([]string, 8)
-	var all sync.WaitGroup
-	for i := range ids {
-		all.Go(func() {
-			sink, err := Open(ctx, url)
-			if err != nil {
-				t.Errorf("open: %v", err)
-				return
-			}
-			ids[i] = sink.ID()
-			if err := sink.Close(); err != nil {
-				t.Errorf("close: %v", err)
-			}
-		})
-	}
-	all.Wait()
-	if slices.Sort(ids); ids[0] != ids[len(ids)-1] {
-		t.Errorf("got identities %v, want one", slices.Compact(ids))
-	}
-}
-
-func testStopped(t *testing.T, url string) {
-	sink, e := openSink(t, url)
-	mustAppend(t, sink, e.ID, verdicts(50)...)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var last error
-	for _, err := range sink.Runs(ctx, e.ID) {
-		cancel()
-		last = err
-	}
-	if !errors.Is(last, context.Canceled) {
-		t.Errorf("iteration with an ended context: got %v last, want context.Canceled", last)
 	}
 }
