@@ -26,12 +26,11 @@ type field struct {
 // newAgainst takes documents sorted by item.
 func newAgainst(docs []eval.Document, candidate string) (*against, error) {
 	p := &against{}
-	for start := 0; start < len(docs); {
+	for start, end := range items(docs) {
 		f := field{firstPair: p.total, firstDoc: start}
-		end := start
-		for ; end < len(docs) && docs[end].Item == docs[start].Item; end++ {
-			if docs[end].Candidate == candidate {
-				f.baseline = append(f.baseline, end)
+		for i := start; i < end; i++ {
+			if docs[i].Candidate == candidate {
+				f.baseline = append(f.baseline, i)
 			}
 		}
 		f.others = end - start - len(f.baseline)
@@ -42,7 +41,6 @@ func newAgainst(docs []eval.Document, candidate string) (*against, error) {
 		if pairs > 0 {
 			p.items = append(p.items, f)
 		}
-		start = end
 	}
 	return p, nil
 }

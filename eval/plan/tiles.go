@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"iter"
 	"sort"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -32,11 +33,7 @@ type block struct {
 // newAllPairs takes documents sorted by item.
 func newAllPairs(docs []eval.Document) (*allPairs, error) {
 	p := &allPairs{}
-	for start := 0; start < len(docs); {
-		end := start + 1
-		for end < len(docs) && docs[end].Item == docs[start].Item {
-			end++
-		}
+	for start, end := range items(docs) {
 		if n := end - start; n > 1 {
 			p.items = append(p.items, block{firstPair: p.total, firstDoc: start, docs: n})
 			twice, ok := product(n, n-1)
@@ -44,9 +41,24 @@ func newAllPairs(docs []eval.Document) (*allPairs, error) {
 				return nil, errTooManyPairs
 			}
 		}
-		start = end
 	}
 	return p, nil
+}
+
+// items yields where each item's documents begin and end, of documents sorted by item.
+func items(docs []eval.Document) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
+		for start := 0; start < len(docs); {
+			end := start + 1
+			for end < len(docs) && docs[end].Item == docs[start].Item {
+				end++
+			}
+			if !yield(start, end) {
+				return
+			}
+			start = end
+		}
+	}
 }
 
 func (p *allPairs) count() int { return p.total }
