@@ -87,7 +87,8 @@ func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
 }
 
 // Resume lets a paused evaluation go on, and an active one with its paused
-// providers, and pushes what it lacks. It returns the status afterwards: active, or done or cancelled, which do not go on.
+// providers, and pushes what it lacks. It returns the status afterwards: active, or
+// done or cancelled, which do not go on.
 func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {

@@ -148,9 +148,9 @@ func (e *Lease) Answered() {
 // Refused notes, before the lease's release, that the provider refused the call
 // because it is asked too much, or has too much to do; of is the kind of limit that
 // it named, "" when it named none. Unless that is one of calls or tokens started,
-// and such a limit is in force for the call, whose business it is then, the narrowest of the call's adaptive limits is
-// cut: it admits seven tenths of the calls that are in flight under it, or of what it
-// admitted if that is less, and at least one.
+// and such a limit is in force for the call, whose business it is then, the narrowest
+// of the call's adaptive limits is cut: it admits seven tenths of the calls that are
+// in flight under it, or of what it admitted if that is less, and at least one.
 //
 // All calls that had started before a cut are of one episode, and cut no further,
 // in whatever process: what they meet says nothing of the limit as it is now. This

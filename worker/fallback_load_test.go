@@ -8,6 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -124,11 +125,7 @@ func TestFallbackOutlivesItsWorker(t *testing.T) {
 	cfg := s.cfg
 	cfg.Grace = 100 * time.Millisecond
 	stop := s.start(cfg)
-	for deadline := time.Now().Add(20 * time.Second); s.server.Stats().Models[gemini].Arrived == 0; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("the fallback was never asked")
-		}
-	}
+	s.waitFor("the fallback is asked", func(store.Standing) bool { return s.server.Stats().Models[gemini].Arrived > 0 })
 	stop() // in the middle of the fallback's call
 	before := s.server.Stats().Models[gpt].Arrived
 	checked, progress, err := s.store.Check(t.Context(), record.Task{Evaluation: s.id, Kind: eval.KindPairwise})

@@ -32,11 +32,7 @@ concurrency: {per_provider: {openaidp: {max_concurrency: 1}}}
 	submission := launch(t, f.dir, "enqueue", "evaluation.yaml", "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
 	f.startWorkers(1)
 	client := f.redis.Client()
-	for deadline := time.Now().Add(20 * time.Second); client.HLen(t.Context(), "{ef}:background").Val() == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("no job was begun")
-		}
-	}
+	f.until("a job was begun", 20*time.Second, func(seen) bool { return client.HLen(t.Context(), "{ef}:background").Val() > 0 })
 	f.workers[0].signal(syscall.SIGKILL)
 	f.workers[0].wait(20 * time.Second)
 	f.startWorkers(1)
