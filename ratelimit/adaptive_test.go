@@ -209,6 +209,38 @@ func TestCutOfTheNarrowest(t *testing.T) {
 	a.allows(20, 4, 1000)
 }
 
+// TestClosedIsNotCut: a limit of none admits none, also when what it admitted before
+// is refused; what it was cut to before it was closed holds afterwards.
+func TestClosedIsNotCut(t *testing.T) {
+	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+		scope := Scope{Evaluation: openai.Evaluation}
+		a := adapt(t, connect, 1, adaptive(scope, 10))
+		before := a.begin(10)
+		a.end(before[:1], refused)
+		a.allows(7)
+		now := before[4:7]
+		a.end(before[1:4], answered)
+		a.end(before[7:], answered)
+		now = append(now, a.begin(3)...) // of after the cut
+		if err := tools(a.client).Close(t.Context(), scope); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		waiting := load(ctx, t, a.processes[0], 4, openai, func() time.Duration {
+			t.Error("a closed limit has admitted a call")
+			return 0
+		})
+		a.end(now, refused)
+		waiting.Wait()
+		a.allows(0)
+		if err := tools(a.client).Open(t.Context(), scope); err != nil {
+			t.Fatal(err)
+		}
+		a.allows(7)
+	})
+}
+
 // TestCutIsShown: with the cap, and since when.
 func TestCutIsShown(t *testing.T) {
 	t.Parallel()

@@ -156,7 +156,7 @@ func (e *Lease) Answered() {
 // in whatever process: what they meet says nothing of the limit as it is now. This
 // clock is none of the provider's hints: a long Retry-After holds calls back
 // (HoldBack) and delays no cut. A call that was refused with no other beside it was
-// not one too many, and cuts nothing.
+// not one too many, and cuts nothing; so does one under a limit that is closed.
 //
 // A limit grows again by one call, or a fiftieth of its cap, when as many calls as
 // it allows were answered that started since its cut and ended while every one of

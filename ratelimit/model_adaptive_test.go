@@ -22,10 +22,10 @@ func (a *admission) usedAtFirst(l *limitSeen) int64 {
 }
 
 // cut lowers a limit under which a call was refused: once an episode, and not
-// when the call was alone.
+// when the call was alone, or the limit is closed.
 func (a *admission) cut(l *limitSeen, r *release) {
 	used := a.usedAtFirst(l)
-	if used < 2 || l.cutTo > 0 && r.start < l.cutAt {
+	if l.Max == 0 || used < 2 || l.cutTo > 0 && r.start < l.cutAt {
 		return
 	}
 	l.cutTo, l.cutAt, l.answered = max(1, 7*min(l.allows(), used)/10), a.now, 0

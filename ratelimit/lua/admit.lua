@@ -172,11 +172,11 @@ end
 
 -- cut lowers a limit under which the provider refused a call, once for all calls
 -- that had started when it was cut. One that was refused alone was not one too
--- many.
+-- many. A limit of none is closed, and stays as it is.
 local function cut(limit, start)
   adapt(limit)
   local used = in_use(limit)
-  if start < limit.cut or used < 2 then return end
+  if limit.cap == 0 or start < limit.cut or used < 2 then return end
   limit.max = math.max(1, math.floor(math.min(limit.max, used) * 7 / 10))
   limit.cut, limit.answered = now, 0
   limit.changed = true
