@@ -126,7 +126,7 @@ func (s *Server) mustAsk(t *testing.T, body map[string]any) completion {
 // until waits for a state that calls in flight are about to bring about.
 func (s *Server) until(t *testing.T, what string, reached func(Counts) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !reached(s.Stats().All); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !reached(s.Stats().All); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not reached: %s; %+v", what, s.Stats().All)
 		}
