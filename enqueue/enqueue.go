@@ -201,7 +201,7 @@ func encoded(r record.Evaluation) [2]string {
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
 	var err error
-	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e.Asked(kind), settings.Limits) }
+	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
 	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
 		return record.Evaluation{}, nil, err
 	}
@@ -250,22 +250,25 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 	return plans, nil
 }
 
-// JudgeQueues names the queue of each judge: runs that share a limit set share
-// a queue. A model with limits of its own has a queue of its own, and an
-// evaluation that is held tighter than its provider keeps its runs apart, so
-// that they do not stand in front of others'.
-func JudgeQueues(id eval.ID, judges []eval.Judge, limits []ratelimit.Limit) []string {
+// JudgeQueues names the queue of each of those whom a kind asks: runs that share a
+// limit set share a queue. A model with limits of its own has a queue of its own, a
+// group has one for all its models, and an evaluation that is held tighter than its
+// provider or group keeps its runs apart, so that they do not stand in front of
+// others'.
+func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record.Settings) []string {
+	judges := e.Asked(kind)
 	queues := make([]string, len(judges))
 	for i, judge := range judges {
+		call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Group: settings.Group(kind, i)}
 		var ownModel bool
 		account, own := int64(-1), int64(-1)
-		for _, limit := range limits {
+		for _, limit := range settings.Limits {
 			switch {
 			case limit.Evaluation != "":
 				if limit.Kind == ratelimit.Concurrency {
 					own = tightest(own, limit.Max)
 				}
-			case !limit.Matches(ratelimit.Scope{Provider: judge.Provider, Model: judge.Model}):
+			case !limit.Matches(call):
 			default:
 				ownModel = ownModel || limit.Model != ""
 				if limit.Kind == ratelimit.Concurrency {
@@ -280,7 +283,7 @@ func JudgeQueues(id eval.ID, judges []eval.Judge, limits []ratelimit.Limit) []st
 		if own >= 0 && (account < 0 || own < account) {
 			evaluation = id
 		}
-		queues[i] = record.QueueName(judge.Provider, model, "", evaluation)
+		queues[i] = record.QueueName(judge.Provider, model, call.Group, evaluation)
 	}
 	return queues
 }

@@ -321,9 +321,13 @@ func TestOtherSettingsTakeEffectWhenNotActive(t *testing.T) {
 
 func TestJudgeQueues(t *testing.T) {
 	t.Parallel()
-	judges := []eval.Judge{{Provider: "p", Model: "fast"}, {Provider: "p", Model: "slow/v1"}, {Provider: "q", Model: "m"}}
+	models := []eval.Judge{{Provider: "p", Model: "fast"}, {Provider: "p", Model: "slow/v1"}, {Provider: "q", Model: "m"}}
+	e := &eval.Evaluation{Judges: models, Prompts: &eval.Prompts{Models: models}}
 	provider := func(name, model string, n int64) ratelimit.Limit {
 		return ratelimit.Limit{Scope: ratelimit.Scope{Provider: name, Model: model}, Kind: ratelimit.Concurrency, Max: n}
+	}
+	group := func(name string, kind ratelimit.Kind, n int64) ratelimit.Limit {
+		return ratelimit.Limit{Scope: ratelimit.Scope{Group: name}, Kind: kind, Max: n}
 	}
 	own := func(n int64) ratelimit.Limit {
 		return ratelimit.Limit{Scope: ratelimit.Scope{Evaluation: "ev-x"}, Kind: ratelimit.Concurrency, Max: n}
@@ -331,15 +335,26 @@ func TestJudgeQueues(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		limits []ratelimit.Limit
+		groups []string
 		want   string
 	}{
-		{"no limits", nil, "p p q"},
-		{"a model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, "p p-slow~v1 q"},
-		{"tighter than every provider", []ratelimit.Limit{provider("p", "", 8), own(2)}, "p~ev-x p~ev-x q~ev-x"},
-		{"not tighter than p", []ratelimit.Limit{provider("p", "", 8), own(8)}, "p p q~ev-x"},
+		{"no limits", nil, nil, "p p q"},
+		{"a model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, nil, "p p-slow~v1 q"},
+		{"tighter than every provider", []ratelimit.Limit{provider("p", "", 8), own(2)}, nil, "p~ev-x p~ev-x q~ev-x"},
+		{"not tighter than p", []ratelimit.Limit{provider("p", "", 8), own(8)}, nil, "p p q~ev-x"},
+		{"a group of two providers", []ratelimit.Limit{group("a", ratelimit.Requests, 5)}, []string{"", "a", "a"}, "p a a"},
+		{"a group's model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, []string{"", "a/b", ""}, "p a~b q"},
+		{"tighter than one group of two", []ratelimit.Limit{group("a", ratelimit.Concurrency, 2), group("b", ratelimit.Concurrency, 9), own(3)}, []string{"a", "b", ""}, "a b~ev-x q~ev-x"},
 	} {
-		if got := strings.Join(JudgeQueues("ev-x", judges, tt.limits), " "); got != tt.want {
+		settings := record.Settings{Limits: tt.limits, Groups: tt.groups}
+		if got := strings.Join(JudgeQueues("ev-x", e, eval.KindPrompts, settings), " "); got != tt.want {
 			t.Errorf("%s: queues %q, want %q", tt.name, got, tt.want)
+		}
+		settings.Groups = nil
+		of := strings.Join(JudgeQueues("ev-x", e, eval.KindPrompts, settings), " ")
+		settings.Groups = tt.groups
+		if got := strings.Join(JudgeQueues("ev-x", e, eval.KindSingle, settings), " "); got != of {
+			t.Errorf("%s: judges have the queues %q of the groups of prompts, want %q", tt.name, got, of)
 		}
 	}
 }

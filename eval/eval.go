@@ -29,6 +29,7 @@ type Evaluation struct {
 	Pairwise    *Pairwise   `json:"pairwise,omitempty"`
 	Panel       *Panel      `json:"panel,omitempty"`
 	Runs        *Runs       `json:"runs,omitempty"`
+	Prompts     *Prompts    `json:"prompts,omitempty"`
 	JSON        JSONMode    `json:"json"`
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"` // of a search; see Grounded
@@ -53,20 +54,22 @@ type Document struct {
 }
 
 // Asked are those whom the runs of a kind ask: the judges, the agents of a panel,
-// or the models of listed runs. The evaluation must have the kind.
+// or the models of listed runs or of prompts. The evaluation must have the kind.
 func (e *Evaluation) Asked(kind Kind) []Judge {
 	switch kind {
 	case KindPanel:
 		return e.Panel.Agents
 	case KindRuns:
 		return e.Runs.Models
+	case KindPrompts:
+		return e.Prompts.Models
 	}
 	return e.Judges
 }
 
 // Everyone lists all who may be called for the evaluation as it is asked: judges,
-// agents, the models of listed runs, and who writes JSON after them (as a Judge
-// with Provider and Model alone).
+// agents, the models of listed runs and of prompts, and who writes JSON after them
+// (as a Judge with Provider and Model alone).
 func (e *Evaluation) Everyone() []Judge {
 	everyone := slices.Clone(e.Judges)
 	if e.Panel != nil {
@@ -74,6 +77,9 @@ func (e *Evaluation) Everyone() []Judge {
 	}
 	if e.Runs != nil {
 		everyone = append(everyone, e.Runs.Models...)
+	}
+	if e.Prompts != nil {
+		everyone = append(everyone, e.Prompts.Models...)
 	}
 	if e.Jsonify != nil {
 		everyone = append(everyone, Judge{Provider: e.Jsonify.Provider, Model: e.Jsonify.Model})
@@ -84,19 +90,26 @@ func (e *Evaluation) Everyone() []Judge {
 // Shown are the documents that the runs of a kind show. The evaluation must have
 // the kind.
 func (e *Evaluation) Shown(kind Kind) []Document {
-	if kind == KindRuns {
+	switch kind {
+	case KindRuns:
 		return e.Runs.Files
+	case KindPrompts:
+		return e.Prompts.Rows
 	}
 	return e.Documents
 }
 
 // Everything lists all documents whose texts the runs show: those that are judged,
-// and the files of listed runs.
+// the files of listed runs, and the rows of prompts.
 func (e *Evaluation) Everything() []Document {
-	if e.Runs == nil {
-		return e.Documents
+	all := e.Documents
+	if e.Runs != nil {
+		all = slices.Concat(all, e.Runs.Files)
 	}
-	return slices.Concat(e.Documents, e.Runs.Files)
+	if e.Prompts != nil {
+		all = slices.Concat(all, e.Prompts.Rows)
+	}
+	return all
 }
 
 // Grounded reports whether answers of a kind must show that their model searched.
@@ -106,7 +119,7 @@ func (e *Evaluation) Grounded(kind Kind) bool { return e.Grounding.holds(kind) }
 func (e *Evaluation) Reasoned(kind Kind) bool { return e.Reasoning.holds(kind) }
 
 // Judge is a model, with settings, that gives verdicts; or an agent of a panel, or
-// who answers listed runs.
+// who answers listed runs or prompts.
 type Judge struct {
 	Name      string         `json:"name"` // unique; "provider:model" by default
 	Provider  string         `json:"provider"`
@@ -127,6 +140,7 @@ const (
 	KindPairwise Kind = "pairwise" // two documents of one item, which is better
 	KindPanel    Kind = "panel"    // one document, an agent's score on one dimension
 	KindRuns     Kind = "runs"     // instructions and an input, an answer in prose
+	KindPrompts  Kind = "prompts"  // a prompt as somebody wrote it; the answer is taken as it is
 )
 
 // Single asks every judge for a score of every document on every criterion.
@@ -196,6 +210,32 @@ type FileRun struct {
 	FileA int    `json:"file_a"` // index into Runs.Files: the instructions
 	FileB int    `json:"file_b"` // index into Runs.Files: the input
 }
+
+// Prompts are prompts as somebody wrote them, each with its own model.
+type Prompts struct {
+	Format PromptFormat `json:"format"` // how Rows are written
+	Models []Judge      `json:"models"` // each with its settings once
+	// Rows are the lines as they were written, JSON, each text once and in the order
+	// of first use. Their ids are "line N".
+	Rows []Document `json:"rows"`
+	List []Prompt   `json:"list"`
+}
+
+// Prompt is one of Prompts.
+type Prompt struct {
+	ID    string `json:"id"`    // unique: the run's own name
+	Model int    `json:"model"` // index into Prompts.Models
+	Row   int    `json:"row"`   // index into Prompts.Rows
+}
+
+// PromptFormat is how the rows of Prompts are written.
+type PromptFormat string
+
+// The formats of prompts.
+const (
+	PromptsExperiment PromptFormat = "experiment" // lines of prompto's experiment files
+	PromptsBatch      PromptFormat = "batch"      // lines of OpenAI's Batch files
+)
 
 // Jsonify is who turns prose into JSON where a model cannot do both at once, and
 // how.

@@ -82,7 +82,7 @@ func (e *Evaluation) encode() []byte {
 
 // Normalize sorts items and documents by their ids and renumbers what refers to
 // them, so that the identity does not depend on the order in which files were
-// found. Judges and listed runs keep their order. What is required of answers is
+// found. Judges, listed runs and prompts keep their order. What is required of answers is
 // said in one way: what the kinds asked come to anyway.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
@@ -96,6 +96,11 @@ func (e *Evaluation) Normalize() {
 	if e.Runs != nil {
 		for i := range e.Runs.Files {
 			e.Runs.Files[i].Item = newItem[e.Runs.Files[i].Item]
+		}
+	}
+	if e.Prompts != nil {
+		for i := range e.Prompts.Rows {
+			e.Prompts.Rows[i].Item = newItem[e.Prompts.Rows[i].Item]
 		}
 	}
 	docs := rank(len(e.Documents), func(a, b int) int {

@@ -64,6 +64,20 @@ func withRuns(change func(*eval.Evaluation)) func(*eval.Evaluation) {
 	}
 }
 
+// withPrompts asks a prompt besides, in the last item.
+func withPrompts(change func(*eval.Evaluation)) func(*eval.Evaluation) {
+	return func(e *eval.Evaluation) {
+		e.Items = append(e.Items, eval.Item{})
+		e.Prompts = &eval.Prompts{
+			Format: eval.PromptsExperiment,
+			Models: []eval.Judge{{Name: "google:gemini-2.5-flash", Provider: "google", Model: "gemini-2.5-flash"}},
+			Rows:   []eval.Document{{ID: "line 1", Item: len(e.Items) - 1, Candidate: "line 1", Hash: eval.TextHash(`{"prompt":"x"}`)}},
+			List:   []eval.Prompt{{ID: "0"}},
+		}
+		change(e)
+	}
+}
+
 func normalized(change func(*eval.Evaluation)) *eval.Evaluation {
 	e := essays()
 	change(e)
@@ -141,6 +155,14 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 		"run file":               withRuns(func(e *eval.Evaluation) { e.Runs.Files[1].Hash = eval.TextHash("else") }),
 		"run files":              withRuns(func(e *eval.Evaluation) { e.Runs.List[0].FileA, e.Runs.List[0].FileB = 1, 0 }),
 		"one run more":           withRuns(func(e *eval.Evaluation) { e.Runs.List = append(e.Runs.List, eval.FileRun{ID: "r2", FileB: 1}) }),
+
+		"prompts":         withPrompts(func(*eval.Evaluation) {}),
+		"prompts' format": withPrompts(func(e *eval.Evaluation) { e.Prompts.Format = eval.PromptsBatch }),
+		"prompt id":       withPrompts(func(e *eval.Evaluation) { e.Prompts.List[0].ID = "1" }),
+		"prompt model":    withPrompts(func(e *eval.Evaluation) { e.Prompts.Models[0].Model = "gemini-2.5-pro" }),
+		"prompt text":     withPrompts(func(e *eval.Evaluation) { e.Prompts.Rows[0].Hash = eval.TextHash(`{"prompt":"y"}`) }),
+		"prompt row":      withPrompts(func(e *eval.Evaluation) { e.Prompts.Rows[0].ID = "line 2" }),
+		"one prompt more": withPrompts(func(e *eval.Evaluation) { e.Prompts.List = append(e.Prompts.List, eval.Prompt{ID: "1"}) }),
 	} {
 		id := normalized(change).ID()
 		if other, ok := seen[id]; ok {
@@ -230,6 +252,12 @@ func TestNormalizeKeepsFilesInTheirItem(t *testing.T) {
 	for _, file := range e.Runs.Files {
 		if id := e.Items[file.Item].ID; id != "" {
 			t.Errorf("file %s is of item %q, want the empty one", file.ID, id)
+		}
+	}
+	e = normalized(withPrompts(func(*eval.Evaluation) {}))
+	for _, row := range e.Prompts.Rows {
+		if id := e.Items[row.Item].ID; id != "" {
+			t.Errorf("row %s is of item %q, want the empty one", row.ID, id)
 		}
 	}
 }

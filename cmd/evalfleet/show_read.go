@@ -91,7 +91,7 @@ func (f *runSource) planned() (*shownRun, error) {
 		return nil, usageError("%s has no phase %d: its phases are 0 to %d", f.id.Evaluation, f.id.Phase, len(kinds)-1)
 	}
 	asked := f.asked.Asked(kinds[f.id.Phase])
-	queues := enqueue.JudgeQueues(f.id.Evaluation, asked, f.settings.Limits)
+	queues := enqueue.JudgeQueues(f.id.Evaluation, f.asked, kinds[f.id.Phase], f.settings)
 	if f.redis != nil {
 		queues = f.phases[f.id.Phase].JudgeQueues
 	}

@@ -53,6 +53,7 @@ func TestMeaningOfIndexes(t *testing.T) {
 	against.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsBaseline, Baseline: "m1"}
 	write("pairwise, baseline", against, pairwise)
 	write("runs", listed(20), 0, "c")
+	write("prompts", prompted(20), 0, "c")
 
 	p := mustPlan(t, panel(2, 2, 3), 0, plan.Options{JudgeQueues: []string{"a", "b"}})
 	fmt.Fprintf(&got, "\npanel: %d runs\nindex judge document dimension\n", p.Runs())

@@ -46,6 +46,9 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 	if e.Runs != nil {
 		kinds = append(kinds, eval.KindRuns)
 	}
+	if e.Prompts != nil {
+		kinds = append(kinds, eval.KindPrompts)
+	}
 	return kinds
 }
 
@@ -62,7 +65,7 @@ type Options struct {
 // concurrent use, as long as nobody changes the evaluation that it was made of.
 type Plan struct {
 	kind       eval.Kind
-	list       []eval.FileRun // of listed runs; the next four are of the other kinds
+	list       list // of listed runs and prompts; the next four are of the other kinds
 	cases      cases
 	trials     int
 	dimensions int // of a panel; 1 of the rest
@@ -77,7 +80,7 @@ type Plan struct {
 type Run struct {
 	Index  int // in the phase
 	Judge  int
-	First  int // the document shown first, or the only one, or the instructions
+	First  int // the document shown first, or the only one, or the instructions, or a prompt's row
 	Second int // the document shown second, or the input; -1 where there is one only
 	Trial  int // from 1
 	// Dimension is, of a panel, a position in eval.Panel.Dimensions; else 0.
@@ -113,11 +116,9 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 		p.dimensions = len(e.Panel.Dimensions)
 		p.cases, p.trials = sheets{len(e.Documents), p.dimensions}, 1
 	case eval.KindRuns:
-		p.list = e.Runs.List
-		p.all = len(p.list)
-		p.runs = within(p.all, o.Limit)
-		p.queues = listedQueues(o.JudgeQueues, p.list[:p.runs])
-		return p, nil
+		return p.listing(fileRuns(e.Runs.List), o), nil
+	case eval.KindPrompts:
+		return p.listing(prompts(e.Prompts.List), o), nil
 	}
 	all, ok := product(p.cases.count(), p.trials, p.judges)
 	if !ok {
@@ -127,6 +128,14 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	p.all, p.runs = all, within(all, o.Limit)
 	p.queues = dealtQueues(o.JudgeQueues, p.runs)
 	return p, nil
+}
+
+// listing completes a plan whose runs are a list.
+func (p *Plan) listing(l list, o Options) *Plan {
+	p.list, p.all = l, l.count()
+	p.runs = within(p.all, o.Limit)
+	p.queues = listedQueues(o.JudgeQueues, p.list, p.runs)
+	return p
 }
 
 // within is what of all runs is within a limit, 0 being none.
@@ -149,8 +158,8 @@ func (p *Plan) AskedOf(judge int) int {
 		return (p.runs - judge + p.judges - 1) / p.judges
 	}
 	n := 0
-	for _, run := range p.list[:p.runs] {
-		if run.Model == judge {
+	for index := range p.runs {
+		if p.list.at(index).Judge == judge {
 			n++
 		}
 	}
@@ -180,8 +189,9 @@ func (p *Plan) Run(index int) Run {
 		panic(fmt.Sprintf("plan: run %d of a phase of %d", index, p.all))
 	}
 	if p.list != nil {
-		run := p.list[index]
-		return Run{Index: index, Judge: run.Model, First: run.FileA, Second: run.FileB, Trial: 1}
+		run := p.list.at(index)
+		run.Index, run.Trial = index, 1
+		return run
 	}
 	rest, judge := index/p.judges, index%p.judges
 	first, second := p.cases.at(rest / p.trials)

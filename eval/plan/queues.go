@@ -1,10 +1,6 @@
 package plan
 
-import (
-	"slices"
-
-	"github.com/evalfleet/evalfleet/eval"
-)
+import "slices"
 
 // queues maps a queue's positions to the phase's indexes.
 type queues struct {
@@ -16,7 +12,7 @@ type queues struct {
 	judges map[string][]int // of each queue, ascending
 	all    int              // judges of all queues together
 
-	listed map[string][]int32 // indexes of each queue, of listed runs; nil: they are dealt
+	listed map[string][]int32 // indexes of each queue, of a list; nil: they are dealt
 }
 
 // dealtQueues deals the first runs indexes to the judges' queues.
@@ -41,18 +37,18 @@ func dealtQueues(judgeQueues []string, runs int) queues {
 	return q
 }
 
-// listedQueues puts each run into its model's queue.
-func listedQueues(modelQueues []string, runs []eval.FileRun) queues {
+// listedQueues puts each of the first runs into its model's queue.
+func listedQueues(modelQueues []string, l list, runs int) queues {
 	q := queues{listed: map[string][]int32{}, length: map[string]int{}}
-	for _, run := range runs {
-		q.length[modelQueues[run.Model]]++
+	for index := range runs {
+		q.length[modelQueues[l.at(index).Judge]]++
 	}
 	for name, length := range q.length {
 		q.names = append(q.names, name)
 		q.listed[name] = make([]int32, 0, length)
 	}
-	for index, run := range runs {
-		name := modelQueues[run.Model]
+	for index := range runs {
+		name := modelQueues[l.at(index).Judge]
 		q.listed[name] = append(q.listed[name], int32(index))
 	}
 	slices.Sort(q.names)

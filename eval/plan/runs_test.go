@@ -75,6 +75,72 @@ func TestListedRunsComeAfterJudgedKinds(t *testing.T) {
 	}
 }
 
+// prompted lists prompts that ask three models in no simple order, some with a row
+// that was there before.
+func prompted(n int) *eval.Evaluation {
+	e := listed(1)
+	e.Prompts = &eval.Prompts{Format: eval.PromptsExperiment, Models: e.Runs.Models}
+	e.Runs = nil
+	for i := range n {
+		if i < 7 {
+			id := fmt.Sprintf("line %d", i+1)
+			e.Prompts.Rows = append(e.Prompts.Rows, eval.Document{ID: id, Candidate: id, Hash: eval.TextHash(id)})
+		}
+		e.Prompts.List = append(e.Prompts.List, eval.Prompt{ID: fmt.Sprint(i), Model: (i*i + i/3) % 3, Row: i % 7})
+	}
+	e.Normalize()
+	return e
+}
+
+func TestPromptsAreTheList(t *testing.T) {
+	t.Parallel()
+	e := prompted(50)
+	for _, limit := range []int{0, 1, 49, 50, 51} {
+		o := plan.Options{JudgeQueues: []string{"b", "a", "b"}, Limit: limit}
+		p := mustPlan(t, e, 0, o)
+		asked(t, p, o) // holds of any plan
+		want := 50
+		if limit > 0 {
+			want = min(want, limit)
+		}
+		if p.Runs() != want || p.Kind() != eval.KindPrompts {
+			t.Fatalf("limit %d: %d runs of kind %s, want %d of kind prompts", limit, p.Runs(), p.Kind(), want)
+		}
+		for i, one := range e.Prompts.List {
+			want := plan.Run{Index: i, Judge: one.Model, First: one.Row, Second: -1, Trial: 1}
+			if diff := cmp.Diff(want, p.Run(i)); diff != "" {
+				t.Fatalf("run %d (-want +got):\n%s", i, diff)
+			}
+		}
+	}
+}
+
+func TestNewRefusesPrompts(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*eval.Evaluation)
+		want   string
+	}{
+		"no prompts":    {func(e *eval.Evaluation) { e.Prompts.List = nil }, "no prompts are listed"},
+		"no format":     {func(e *eval.Evaluation) { e.Prompts.Format = "" }, `the prompts' format is "": want experiment or batch`},
+		"id twice":      {func(e *eval.Evaluation) { e.Prompts.List[3].ID = "0" }, `two prompts have the id "0"`},
+		"unknown model": {func(e *eval.Evaluation) { e.Prompts.List[3].Model = 3 }, `prompt "3" asks model 3 of 3`},
+		"unknown row":   {func(e *eval.Evaluation) { e.Prompts.List[3].Row = 5 }, `prompt "3" stands in row 5 of 5`},
+		"negative row":  {func(e *eval.Evaluation) { e.Prompts.List[3].Row = -1 }, `prompt "3" stands in row -1 of 5`},
+		"unknown item":  {func(e *eval.Evaluation) { e.Items = nil }, `row "line 1" belongs to item 0 of 0`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := prompted(5)
+			test.change(e)
+			_, err := plan.New(e, 0, plan.Options{JudgeQueues: []string{"a", "b", "c"}})
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("New: %v, want an error with %q", err, test.want)
+			}
+		})
+	}
+}
+
 func TestAskedOfCountsJudges(t *testing.T) {
 	t.Parallel()
 	e := evaluation(3, 4)

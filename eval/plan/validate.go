@@ -24,8 +24,11 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	if o.Limit < 0 {
 		problems = append(problems, fmt.Errorf("limit is %d: want 0 (all runs) or more", o.Limit))
 	}
-	if phases[phase] == eval.KindRuns {
+	switch phases[phase] {
+	case eval.KindRuns:
 		return errors.Join(append(problems, validateRuns(e))...)
+	case eval.KindPrompts:
+		return errors.Join(append(problems, validatePrompts(e))...)
 	}
 	if err := validateDocuments(e); err != nil {
 		return errors.Join(append(problems, err)...) // what follows relies on sorted documents
@@ -82,16 +85,11 @@ const maxListed = math.MaxInt32
 // validateRuns reports the first listed run that could not be carried out.
 func validateRuns(e *eval.Evaluation) error {
 	runs := e.Runs
-	switch {
-	case len(runs.List) == 0:
-		return errors.New("no runs are listed")
-	case len(runs.List) > maxListed:
-		return fmt.Errorf("%d runs are listed: at most %d can be numbered", len(runs.List), maxListed)
+	if err := validateList("runs", len(runs.List)); err != nil {
+		return err
 	}
-	for _, file := range runs.Files {
-		if file.Item < 0 || file.Item >= len(e.Items) {
-			return fmt.Errorf("file %q belongs to item %d of %d", file.ID, file.Item, len(e.Items))
-		}
+	if err := validateItems("file", runs.Files, e.Items); err != nil {
+		return err
 	}
 	seen := make(map[string]bool, len(runs.List))
 	for _, run := range runs.List {
@@ -104,6 +102,53 @@ func validateRuns(e *eval.Evaluation) error {
 			return fmt.Errorf("run %q shows files %d and %d of %d", run.ID, run.FileA, run.FileB, len(runs.Files))
 		}
 		seen[run.ID] = true
+	}
+	return nil
+}
+
+// validatePrompts reports the first prompt that could not be carried out.
+func validatePrompts(e *eval.Evaluation) error {
+	p := e.Prompts
+	if p.Format != eval.PromptsExperiment && p.Format != eval.PromptsBatch {
+		return fmt.Errorf("the prompts' format is %q: want %s or %s", p.Format, eval.PromptsExperiment, eval.PromptsBatch)
+	}
+	if err := validateList("prompts", len(p.List)); err != nil {
+		return err
+	}
+	if err := validateItems("row", p.Rows, e.Items); err != nil {
+		return err
+	}
+	seen := make(map[string]bool, len(p.List))
+	for _, one := range p.List {
+		switch {
+		case seen[one.ID]:
+			return fmt.Errorf("two prompts have the id %q", one.ID)
+		case one.Model < 0 || one.Model >= len(p.Models):
+			return fmt.Errorf("prompt %q asks model %d of %d", one.ID, one.Model, len(p.Models))
+		case one.Row < 0 || one.Row >= len(p.Rows):
+			return fmt.Errorf("prompt %q stands in row %d of %d", one.ID, one.Row, len(p.Rows))
+		}
+		seen[one.ID] = true
+	}
+	return nil
+}
+
+func validateList(what string, length int) error {
+	switch {
+	case length == 0:
+		return fmt.Errorf("no %s are listed", what)
+	case length > maxListed:
+		return fmt.Errorf("%d %s are listed: at most %d can be numbered", length, what, maxListed)
+	}
+	return nil
+}
+
+// validateItems reports the first document that belongs to no item.
+func validateItems(what string, documents []eval.Document, items []eval.Item) error {
+	for _, d := range documents {
+		if d.Item < 0 || d.Item >= len(items) {
+			return fmt.Errorf("%s %q belongs to item %d of %d", what, d.ID, d.Item, len(items))
+		}
 	}
 	return nil
 }

@@ -131,6 +131,10 @@ type Settings struct {
 	// "environment"; "fleet" or "providers" when it has none of its own and theirs
 	// hold alone.
 	ConcurrencySource string `json:"concurrency_source,omitempty"`
+	// Groups is the group of each of eval.Prompts.Models by its position, empty where
+	// it has none: limits of the group hold for its calls, and its runs go through
+	// the group's queue.
+	Groups []string `json:"groups,omitempty"`
 	// Hold keeps the lease of a call whose worker vanished until the call's latest
 	// end, since the provider may still be at it; otherwise it is free as soon as
 	// it is not renewed (abandoned_calls: hold and free).
@@ -141,6 +145,15 @@ type Settings struct {
 	// What a command line names with --out is not among them: a record that was made
 	// elsewhere never says where else on this machine to write.
 	Outs map[string]string `json:"outs,omitempty"`
+}
+
+// Group is that of the i-th of those whom a kind asks (eval.Evaluation.Asked); empty
+// where it has none.
+func (s Settings) Group(kind eval.Kind, i int) string {
+	if kind != eval.KindPrompts || i >= len(s.Groups) {
+		return ""
+	}
+	return s.Groups[i]
 }
 
 // Budget is the bound on what the evaluation's calls cost, in nano-USD; 0: none.
