@@ -43,6 +43,8 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"waits by limit":           testWaits,
 		"statistics":               testStatistics,
 		"pace":                     testPace,
+		"progress":                 testProgress,
+		"timeline":                 testTimeline,
 		"median latency":           testMedianLatency,
 		"calls begun":              testCallsBegun,
 		"spent":                    testSpent,

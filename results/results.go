@@ -106,6 +106,11 @@ type Reader interface {
 	// Pace counts, by phase, the runs that ended at or after a time; the zero time
 	// counts all. A phase without such runs is left out.
 	Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error)
+	// Progress says what is recorded, by phase and judge.
+	Progress(ctx context.Context, id eval.ID) ([]Progress, error)
+	// Timeline sums the calls by when they began and ended, in at most that many
+	// periods (at least 1).
+	Timeline(ctx context.Context, id eval.ID, most int) (Timeline, error)
 	// MedianLatency is the median time that answered calls took, from request to
 	// answer, to the millisecond; 0 when none was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
