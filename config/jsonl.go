@@ -58,7 +58,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	}
 	defer file.Close()
 	before := len(y.problems)
-	a.read(path, file)
+	set.draft.jsonLines(path, file, a.line)
 	if len(y.problems) == before && len(set.draft.asked.Documents) > 0 {
 		for _, f := range []*field{&a.id, &a.item, &a.candidate, &a.question} {
 			if f.chosen && !f.met {
@@ -72,9 +72,9 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 // beside is a path of the evaluation file, which is relative to it.
 func (s *draft) beside(path string) string { return inFolder(s.dir, path) }
 
-// read takes every line in. Empty lines are skipped.
-func (a *answers) read(path string, from io.Reader) {
-	s := a.set.draft
+// jsonLines reads the JSON objects of a file, one a line, with numbers as they are
+// written. Empty lines are skipped.
+func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {
 	// A JSON string may take six bytes for one of the text.
 	const maxLine = 6*maxText + 1<<16
 	lines := bufio.NewScanner(from)
@@ -88,7 +88,9 @@ func (a *answers) read(path string, from io.Reader) {
 			line = bytes.TrimPrefix(line, byteOrderMark)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			a.line(at, line)
+			if values, ok := s.jsonObject(at, line); ok {
+				take(at, values)
+			}
 		}
 		if len(s.problems)-before >= maxLineProblems {
 			s.refuse(at, "mend these first", "reading stops here after %d problems", maxLineProblems)
@@ -104,15 +106,13 @@ func (a *answers) read(path string, from io.Reader) {
 	}
 }
 
-// line takes one document in.
-func (a *answers) line(at place, line []byte) {
-	s := a.set.draft
+// jsonObject reads the object of one line.
+func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok bool) {
 	if offset := invalidUTF8(line); offset >= 0 {
 		at.column = offset + 1
 		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is no part of a character", offset)
-		return
+		return nil, false
 	}
-	var values map[string]any
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	err := decoder.Decode(&values)
@@ -125,8 +125,14 @@ func (a *answers) line(at place, line []byte) {
 			at.column = int(syntax.Offset)
 		}
 		s.refuse(at, "one JSON object a line", "not a JSON object: %s", reason(err))
-		return
+		return nil, false
 	}
+	return values, true
+}
+
+// line takes one document in.
+func (a *answers) line(at place, values map[string]any) {
+	s := a.set.draft
 	for name := range values {
 		a.names[name] = true
 	}

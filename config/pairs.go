@@ -1,13 +1,8 @@
 package config
 
 import (
-	"bytes"
-	"encoding/csv"
-	"errors"
-	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -21,13 +16,11 @@ var pairColumns = []string{"item", "candidate_a", "candidate_b"}
 
 // pairList reads one file of pairs.
 type pairList struct {
-	*draft
-	set    documentSet
-	order  eval.Order
-	path   string
-	column map[string]int
-	seen   map[[2]int]int // line of each pair
-	pairs  [][2]int
+	*table
+	set   documentSet
+	order eval.Order
+	seen  map[[2]int]int // line of each pair
+	pairs [][2]int
 }
 
 // listedPairs reads the file of pairs that v names.
@@ -36,15 +29,16 @@ func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Or
 	if name == "" {
 		return nil
 	}
-	list := pairList{draft: s, set: set, order: order, path: s.beside(name), column: map[string]int{}, seen: map[[2]int]int{}}
-	text, ok := s.readText(list.path, maxPairs)
+	path := s.beside(name)
+	text, ok := s.readText(path, maxPairs)
 	if !ok {
 		return nil
 	}
 	before := len(s.problems)
-	list.read(csv.NewReader(bytes.NewReader(text)))
+	list := pairList{table: s.newTable(path, text, pairColumns), set: set, order: order, seen: map[[2]int]int{}}
+	list.each(list.take)
 	if len(s.problems) == before && len(list.pairs) == 0 {
-		s.refuse(place{file: list.path}, "", "no pairs are listed")
+		s.refuse(place{file: path}, "", "no pairs are listed")
 	}
 	return list.pairs
 }
@@ -70,76 +64,10 @@ func (set documentSet) baseline(y *yamlFile, v value) string {
 	return name
 }
 
-func (l *pairList) read(rows *csv.Reader) {
-	rows.ReuseRecord = true
-	header, err := rows.Read()
-	if err == nil {
-		for i, name := range header {
-			l.column[strings.TrimSpace(name)] = i
-		}
-	}
-	for _, name := range pairColumns {
-		if _, ok := l.column[name]; !ok {
-			l.refuse(place{file: l.path, line: 1}, "want the columns "+strings.Join(pairColumns, ","), "the column %s is missing", name)
-			return
-		}
-	}
-	for before := len(l.problems); ; {
-		row, err := rows.Read()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		if len(l.problems)-before >= maxLineProblems {
-			l.refuse(place{file: l.path}, "mend these first", "reading stops after %d problems", maxLineProblems)
-			return
-		}
-		if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
-			l.refuse(place{file: l.path, line: parse.Line, column: parse.Column}, "", "not a row of CSV: %v", parse.Err)
-			continue
-		} else if err != nil {
-			l.refuse(place{file: l.path}, "", "%v", cause(err))
-			return
-		}
-		l.row(rows, row)
-	}
-}
-
-// row takes one pair in.
-func (l *pairList) row(rows *csv.Reader, row []string) {
-	value := func(name string) (string, place) {
-		i := l.column[name]
-		line, column := rows.FieldPos(i)
-		return row[i], place{file: l.path, line: line, column: column, path: name}
-	}
-	item, at := value("item")
-	candidates, ok := l.set.byItem[item]
+// take takes the pair of the row in.
+func (l *pairList) take() {
+	pair, at, ok := l.set.pair(l.cell)
 	if !ok {
-		items := slices.Collect(maps.Keys(l.set.items))
-		fix := ""
-		if near := Nearest(item, items); near != "" {
-			fix = "did you mean " + near + "?"
-		}
-		l.refuse(at, fix, "no document belongs to item %q", printable(item))
-		return
-	}
-	var pair [2]int
-	for i, name := range pairColumns[1:] {
-		candidate, at := value(name)
-		documents := l.set.answers[[2]string{item, candidate}]
-		switch len(documents) {
-		case 0:
-			l.refuse(at, didYouMean(candidate, candidates), "item %q has no candidate %q", printable(item), printable(candidate))
-			return
-		case 1:
-			pair[i] = documents[0]
-		default:
-			l.refuse(at, "give its documents candidates of their own", "candidate %q has %d documents in item %q",
-				printable(candidate), len(documents), printable(item))
-			return
-		}
-	}
-	if pair[0] == pair[1] {
-		l.refuse(at, "", "a document is compared with itself")
 		return
 	}
 	key := pair
@@ -152,4 +80,40 @@ func (l *pairList) row(rows *csv.Reader, row []string) {
 	}
 	l.seen[key] = at.line
 	l.pairs = append(l.pairs, pair)
+}
+
+// pair finds the two documents that cells called as pairColumns name; at is the
+// place of the first of them.
+func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int, at place, ok bool) {
+	s := set.draft
+	item, at := cell(pairColumns[0])
+	candidates, ok := set.byItem[item]
+	if !ok {
+		fix := ""
+		if near := Nearest(item, slices.Collect(maps.Keys(set.items))); near != "" {
+			fix = "did you mean " + near + "?"
+		}
+		s.refuse(at, fix, "no document belongs to item %q", printable(item))
+		return pair, at, false
+	}
+	for i, name := range pairColumns[1:] {
+		candidate, at := cell(name)
+		documents := set.answers[[2]string{item, candidate}]
+		switch len(documents) {
+		case 0:
+			s.refuse(at, didYouMean(candidate, candidates), "item %q has no candidate %q", printable(item), printable(candidate))
+			return pair, at, false
+		case 1:
+			pair[i] = documents[0]
+		default:
+			s.refuse(at, "give its documents candidates of their own", "candidate %q has %d documents in item %q",
+				printable(candidate), len(documents), printable(item))
+			return pair, at, false
+		}
+	}
+	if pair[0] == pair[1] {
+		s.refuse(at, "", "a document is compared with itself")
+		return pair, at, false
+	}
+	return pair, at, true
 }

@@ -1,0 +1,74 @@
+package config
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"io"
+	"strings"
+)
+
+// table is a CSV file with a header, read row by row.
+type table struct {
+	*draft
+	path   string
+	rows   *csv.Reader
+	header []string
+	column map[string]int // by its name in the header
+	row    []string       // the one being read
+}
+
+// newTable reads the header, which must have the columns need. Without one of them,
+// no row is read.
+func (s *draft) newTable(path string, text []byte, need []string) *table {
+	t := &table{draft: s, path: path, rows: csv.NewReader(bytes.NewReader(text)), column: map[string]int{}}
+	if header, err := t.rows.Read(); err == nil {
+		for i, name := range header {
+			name = strings.TrimSpace(name)
+			t.header = append(t.header, name)
+			t.column[name] = i
+		}
+	}
+	t.rows.ReuseRecord = true
+	for _, name := range need {
+		if _, ok := t.column[name]; !ok {
+			s.refuse(place{file: path, line: 1}, "want the columns "+strings.Join(need, ","), "the column %s is missing", name)
+			t.rows = nil
+			break
+		}
+	}
+	return t
+}
+
+// cell is a value of the row, and its place.
+func (t *table) cell(name string) (string, place) {
+	i := t.column[name]
+	line, column := t.rows.FieldPos(i)
+	return t.row[i], place{file: t.path, line: line, column: column, path: name}
+}
+
+// each reads the rows, and has take take each of them in.
+func (t *table) each(take func()) {
+	if t.rows == nil {
+		return
+	}
+	for before := len(t.problems); ; {
+		var err error
+		t.row, err = t.rows.Read()
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if len(t.problems)-before >= maxLineProblems {
+			t.refuse(place{file: t.path}, "mend these first", "reading stops after %d problems", maxLineProblems)
+			return
+		}
+		if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
+			t.refuse(place{file: t.path, line: parse.Line, column: parse.Column}, "", "not a row of CSV: %v", parse.Err)
+			continue
+		} else if err != nil {
+			t.refuse(place{file: t.path}, "", "%v", cause(err))
+			return
+		}
+		take()
+	}
+}
