@@ -104,10 +104,8 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	answer.search = e.Grounded(kind)
 	values["answer_format"] = answer.text()
 
-	return Prompt{
-		Messages: template.render(values), Schema: answer.schema, SchemaName: answer.name,
-		form: form{template, values, answer},
-	}, nil
+	messages, at := template.render(values)
+	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer, at}}, nil
 }
 
 // Repair is what follows the prompt's messages when an answer was no verdict:

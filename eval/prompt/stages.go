@@ -1,15 +1,15 @@
 package prompt
 
 import (
-	"maps"
+	"slices"
 	"strings"
 )
 
-// form is what a prompt was made of.
+// form is how a prompt asks for its answer. It keeps no texts besides the messages':
+// a prompt lives as long as its call.
 type form struct {
-	template template
-	values   map[string]string
-	answer   answerFormat
+	answer answerFormat
+	at     position // of its text
 }
 
 // Prose are the messages that ask the same as the prompt's, and want the answer in
@@ -19,9 +19,11 @@ func (p Prompt) Prose() []Message {
 	if p.Schema == nil {
 		return nil
 	}
-	values := maps.Clone(p.form.values)
-	values["answer_format"] = p.form.answer.prose()
-	return p.form.template.render(values)
+	messages := slices.Clone(p.Messages)
+	of := &messages[p.form.at.message]
+	before, asked := of.Content[:p.form.at.offset], of.Content[p.form.at.offset:]
+	of.Content = before + p.form.answer.prose() + asked[len(p.form.answer.text()):]
+	return messages
 }
 
 // Jsonify are the messages that ask for the JSON of an answer that [Prompt.Prose]

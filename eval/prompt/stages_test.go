@@ -107,3 +107,40 @@ func TestInsist(t *testing.T) {
 		}
 	}
 }
+
+// Wherever a template has the answer format, the prompt for prose differs from the
+// other in that alone, also where a document looks like it.
+func TestProseDiffersInTheFormatAlone(t *testing.T) {
+	t.Parallel()
+	const words = "Answer with one JSON object and nothing before or after it:\n\n"
+	for _, own := range []string{
+		"", "Judge: [[documents]]", "So: [[answer_format]] [[documents]] Think.", "[[answer_format]][[documents]]",
+		"Be strict.\n[[answer_format]]\n[[user]]\n[[documents]]", "[[documents]]\n[[answer_format]]\nThat is all.",
+	} {
+		e, texts := answers(words+"JSON schema: {}\n", "Another text.")
+		e.Pairwise.Template = own
+		built := mustBuild(t, e, eval.KindPairwise, 0, 1, texts)
+		prose := built.Prose()
+		if len(prose) != len(built.Messages) {
+			t.Fatalf("%q: %d messages, want %d", own, len(prose), len(built.Messages))
+		}
+		changed := 0
+		for i, m := range built.Messages {
+			if prose[i] == m {
+				continue
+			}
+			changed++
+			schema := "\n\nJSON schema: " + string(built.Schema)
+			at := strings.LastIndex(m.Content, schema)
+			begin := strings.LastIndex(m.Content[:at], words)
+			asked := m.Content[begin+len(words) : at]
+			want := m.Content[:begin] + "Answer in prose. Say all of this in it, each under the name that stands before it:\n\n" + asked + m.Content[at+len(schema):]
+			if diff := cmp.Diff(want, prose[i].Content); diff != "" {
+				t.Errorf("%q (-want +got):\n%s", own, diff)
+			}
+		}
+		if changed != 1 {
+			t.Errorf("%q: %d messages differ, want 1", own, changed)
+		}
+	}
+}

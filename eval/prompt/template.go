@@ -165,19 +165,28 @@ func (t *template) trim() {
 	}
 }
 
-// render fills in the values. An empty system message is left out.
-func (t template) render(values map[string]string) []Message {
-	user := Message{Role: "user", Content: fill(t.user, values)}
-	if system := fill(t.system, values); system != "" {
-		return []Message{{Role: "system", Content: system}, user}
+// render fills in the values. An empty system message is left out. at says where the
+// answer format begins.
+func (t template) render(values map[string]string) (messages []Message, at position) {
+	if system, offset := fill(t.system, values); system != "" {
+		messages = append(messages, Message{Role: "system", Content: system})
+		at = position{0, offset}
 	}
-	return []Message{user}
+	user, offset := fill(t.user, values)
+	if offset >= 0 {
+		at = position{len(messages), offset}
+	}
+	return append(messages, Message{Role: "user", Content: user}), at
 }
+
+// position is an offset in the content of a message.
+type position struct{ message, offset int }
 
 // fill writes the pieces one after another. Blocks begin and end on lines of
 // their own, also where a template puts them into the middle of one: tags and the
-// schema are found by line.
-func fill(pieces []piece, values map[string]string) string {
+// schema are found by line. format is where the answer format begins; -1: it is not
+// among the pieces.
+func fill(pieces []piece, values map[string]string) (text string, format int) {
 	length := 0
 	for _, p := range pieces {
 		length += len(p.literal) + len(values[p.name]) + len("\n")
@@ -185,6 +194,7 @@ func fill(pieces []piece, values map[string]string) string {
 	var out strings.Builder
 	out.Grow(length)
 	afterBlock := false
+	format = -1
 	for _, p := range pieces {
 		next := p.literal + values[p.name]
 		isBlock := p.name == "documents" || p.name == "question" || p.name == "answer_format"
@@ -196,8 +206,11 @@ func fill(pieces []piece, values map[string]string) string {
 		}
 		out.WriteString(next)
 		afterBlock = isBlock
+		if p.name == "answer_format" {
+			format = out.Len() - len(values[p.name])
+		}
 	}
-	return out.String()
+	return out.String(), format
 }
 
 // unknown says what a placeholder that does not exist may have been meant to be.
