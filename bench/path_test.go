@@ -210,10 +210,16 @@ func bareAsynq(b *testing.B, real *redis.Client, s pathSettings) stretch {
 type atOnce struct {
 	latency time.Duration // half as long to half as long again; 0: none
 	calls   atomic.Int64
+	most    atomic.Int64 // calls in flight at once
+	flying  atomic.Int64
 }
 
 func (p *atOnce) Call(ctx context.Context, _ *providers.Request) (*providers.Result, error) {
 	p.calls.Add(1)
+	now := p.flying.Add(1)
+	defer p.flying.Add(-1)
+	for most := p.most.Load(); now > most && !p.most.CompareAndSwap(most, now); most = p.most.Load() {
+	}
 	if p.latency > 0 {
 		select {
 		case <-time.After(p.latency/2 + rand.N(p.latency)):
