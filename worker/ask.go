@@ -21,6 +21,11 @@ func (r *run) ask(ctx context.Context) error {
 	if err == nil {
 		outcome, err = r.askAny(ctx, q)
 	}
+	return r.conclude(outcome, err)
+}
+
+// conclude records what asking came to, or passes on why it was interrupted.
+func (r *run) conclude(outcome *record.Run, err error) error {
 	var over *gaveUp
 	switch {
 	case errors.As(err, &over):

@@ -107,24 +107,38 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 // carryOut takes the run to its record, or returns a *putBack, or
 // asynq.RevokeTask for a task that is to be dropped.
 func (r *run) carryOut(ctx context.Context) error {
+	if over, err := r.begun(ctx); over || err != nil {
+		return err
+	}
+	if r.leads() {
+		if over, err := r.askTogether(ctx); over || err != nil {
+			return err
+		}
+	}
+	return r.ask(ctx)
+}
+
+// begun finds out what the run asks and of whom, as far as it goes on. over: it has
+// its record, and nobody needs to be asked.
+func (r *run) begun(ctx context.Context) (over bool, err error) {
 	checked, progress, err := r.store.Check(ctx, r.task)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if checked != store.VerdictRun {
 		if progress.Job != nil {
-			return r.dropJob(ctx, *progress.Job)
+			return false, r.dropJob(ctx, *progress.Job)
 		}
 		r.logger().Debug().Str("why", string(checked)).Msg("task dropped")
-		return asynq.RevokeTask
+		return false, asynq.RevokeTask
 	}
 	r.progress = progress
 	if r.evaluation, err = r.evaluations.load(ctx, r.task.Evaluation); err != nil {
-		return err
+		return false, err
 	}
 	if r.place, err = r.evaluation.run(r.task); err != nil {
 		r.logger().Error().Err(err).Msg("task dropped")
-		return asynq.RevokeTask
+		return false, asynq.RevokeTask
 	}
 	asked := r.evaluation.asked
 	r.judge = asked.Asked(r.task.Kind)[r.place.Judge]
@@ -138,23 +152,18 @@ func (r *run) carryOut(ctx context.Context) error {
 	}
 	r.emit(Event{Event: EventStarted})
 	if progress.Deaths >= record.MaxDeaths {
-		return r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
+		return true, r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
 	}
 	if r.task.Kind == eval.KindPairwise && r.documents[0].Hash == r.documents[1].Hash {
-		return r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
+		return true, r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
 	}
 	if err := r.pause(ctx, time.Until(progress.NotBefore), "held back before"); err != nil {
-		return err
+		return false, err
 	}
 	if r.progress.Started.IsZero() {
 		r.progress.Started = time.Now()
 	}
-	if r.leads() {
-		if over, err := r.askTogether(ctx); over || err != nil {
-			return err
-		}
-	}
-	return r.ask(ctx)
+	return false, nil
 }
 
 func (r *run) plan() *plan.Plan { return r.evaluation.plans[r.task.Phase] }

@@ -26,6 +26,10 @@ func NewClient(slots int) *http.Client {
 		MaxIdleConnsPerHost:    max(slots, 1),
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: 256 << 10,
+		// What does not fit passes by the buffers in one piece, so that larger ones
+		// would only be memory for every call in flight.
+		WriteBufferSize: 1 << 10,
+		ReadBufferSize:  2 << 10,
 		ForceAttemptHTTP2:      true,
 		// A connection that died without a word would otherwise hold every
 		// call multiplexed on it until that call's deadline.
