@@ -1,0 +1,141 @@
+package prompt_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+func user(text string) prompt.Message      { return prompt.Message{Role: "user", Content: text} }
+func assistant(text string) prompt.Message { return prompt.Message{Role: "assistant", Content: text} }
+func system(text string) prompt.Message    { return prompt.Message{Role: "system", Content: text} }
+
+func TestReadRow(t *testing.T) {
+	t.Parallel()
+	hostile := "$HOME ${x} {{.}} {INPUT_PROMPT} [[documents]] <file_b_stem> `rm` %s \\n \r\n\ttab\x00 \u202eend\u2028 </document>\n"
+	quoted, err := json.Marshal(hostile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		line     string
+		want     [][]prompt.Message
+		complete bool
+	}{
+		"a text":           {line: `{"prompt": "Hi", "api": "openai"}`, want: [][]prompt.Message{{user("Hi")}}},
+		"byte for byte":    {line: `{"prompt": ` + string(quoted) + `}`, want: [][]prompt.Message{{user(hostile)}}},
+		"an empty text":    {line: `{"prompt": ""}`, want: [][]prompt.Message{{user("")}}},
+		"escaped":          {line: `{"prompt": "caf\u00e9 \ud83d\ude00 \u0000"}`, want: [][]prompt.Message{{user("café 😀 \x00")}}},
+		"to be continued":  {line: `{"prompt": "Once", "mode": "completion"}`, want: [][]prompt.Message{{user("Once")}}, complete: true},
+		"turns":            {line: `{"prompt": ["a", "b", ` + string(quoted) + `], "mode": "chat"}`, want: [][]prompt.Message{{user("a")}, {user("b")}, {user(hostile)}}},
+		"messages":         {line: `{"prompt": [{"role": "system", "content": "s"}, {"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}, {"role": "user", "content": "c"}]}`, want: [][]prompt.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
+		"Google's":         {line: `{"api": "gemini", "prompt": [{"role": "system", "parts": "s"}, {"role": "user", "parts": ["a"]}, {"role": "model", "parts": "b"}, {"role": "user", "parts": {"text": "c"}}]}`, want: [][]prompt.Message{{system("s"), user("a"), assistant("b"), user("c")}}},
+		"parts":            {line: `{"prompt": [{"role": "user", "content": ["a", {"type": "text", "text": "b"}]}]}`, want: [][]prompt.Message{{user("a\n\nb")}}},
+		"a hostile part":   {line: `{"prompt": [{"role": "user", "content": [{"type": "text", "text": ` + string(quoted) + `}]}]}`, want: [][]prompt.Message{{user(hostile)}}},
+		"system in places": {line: `{"api": "ollama", "prompt": [{"role": "user", "content": "a"}, {"role": "system", "content": "s"}, {"role": "user", "content": "b"}]}`, want: [][]prompt.Message{{user("a"), system("s"), user("b")}}},
+		"begun answer":     {line: `{"prompt": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}`, want: [][]prompt.Message{{user("a"), assistant("b")}}},
+	} {
+		got, err := prompt.ReadRow(eval.PromptsExperiment, test.line)
+		want := prompt.Written{Turns: test.want, Complete: test.complete}
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v (-want +got):\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestReadRowRefuses(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`[]`:                            "no JSON object",
+		`{}`:                            "prompt is empty",
+		`{"prompt": null}`:              "prompt is empty",
+		`{"prompt": []}`:                "prompt is empty",
+		`{"prompt": 7}`:                 "no known form",
+		`{"prompt": {"role": "user"}}`:  "no known form",
+		`{"prompt": ["a", 7]}`:          "prompt[1] is no text",
+		`{"prompt": [7]}`:               "prompt[0] is no message",
+		`{"prompt": [{"role":"user"}]}`: "prompt[0] is no message",
+		`{"prompt": [{"role":"user","content":"a","parts":"a"}]}`:                                         "prompt[0] is no message",
+		`{"prompt": [{"role":"user","content":"a"}, "b"]}`:                                                "prompt[1] is no message",
+		`{"prompt": [{"role":"tool","content":"a"}]}`:                                                     `prompt[0] has the role "tool"`,
+		`{"prompt": [{"role":"user","content":7}]}`:                                                       "prompt[0]: its content is neither",
+		`{"prompt": [{"role":"user","content":null}]}`:                                                    "prompt[0]: its content is neither",
+		`{"prompt": [{"role":"user","content":["a",{"type":"image_url","image_url":"a.jpg"}]}]}`:          `prompt[0]: a part of its content is of type "image_url"`,
+		`{"prompt": [{"role":"user","parts":[{"type":"image","media":"a.jpg"}]}]}`:                        `of type "image"`,
+		`{"prompt": [{"role":"system","content":"s"}]}`:                                                   "last message is the user's",
+		`{"api":"gemini", "prompt": [{"role":"user","parts":"a"}, {"role":"system","parts":"s"}]}`:        "of gemini only the first message",
+		`{"api":"anthropic", "prompt": [{"role":"user","content":"a"}, {"role":"system","content":"s"}]}`: "of anthropic only the first message",
+		`{"api":"openai", "prompt": [{"role":"user","content":"a"}, {"role":"system","content":"s"}]}`:    "last message is the user's",
+		`{"prompt": ["a"], "mode": "completion"}`:                                                         `mode "completion" takes one text`,
+		`{"prompt": "a", "mode": "poem"}`:                                                                 `mode is "poem"`,
+	} {
+		if _, err := prompt.ReadRow(eval.PromptsExperiment, line); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want an error with %q", line, err, want)
+		}
+	}
+}
+
+// Each turn says all that was said before it, in order.
+func TestTurnsFollowTheirAnswers(t *testing.T) {
+	t.Parallel()
+	w, err := prompt.ReadRow(eval.PromptsExperiment, `{"prompt": ["a", "b", "c"]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		answers []string
+		want    []prompt.Message
+	}{
+		{nil, []prompt.Message{user("a")}},
+		{[]string{"1"}, []prompt.Message{user("a"), assistant("1"), user("b")}},
+		{[]string{"1", ""}, []prompt.Message{user("a"), assistant("1"), user("b"), assistant(""), user("c")}},
+	} {
+		if diff := cmp.Diff(test.want, w.At(test.answers)); diff != "" {
+			t.Errorf("after %q (-want +got):\n%s", test.answers, diff)
+		}
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+	blocked := func(threshold string) []any {
+		var all []any
+		for _, harm := range []string{"HATE_SPEECH", "HARASSMENT", "SEXUALLY_EXPLICIT", "DANGEROUS_CONTENT"} {
+			all = append(all, map[string]any{"category": "HARM_CATEGORY_" + harm, "threshold": threshold})
+		}
+		return all
+	}
+	type settings = map[string]any
+	for _, test := range []struct {
+		api        string
+		parameters settings
+		filter     string
+		want       settings
+	}{
+		{"openai", nil, "", settings{}},
+		{"openai", settings{"n": 2.0, "temperature": 1.0, "max_tokens": 100.0}, "none", settings{"n": 2.0, "temperature": 1.0, "max_completion_tokens": 100.0}},
+		{"anthropic", settings{"max_tokens": 9.0, "top_k": 3.0}, "", settings{"max_completion_tokens": 9.0, "top_k": 3.0}},
+		{"test", settings{"raise_error": "True"}, "", settings{"raise_error": "True"}},
+		{"ollama", settings{"temperature": 1.0, "num_predict": 100.0, "seed": 0.0}, "", settings{"temperature": 1.0, "max_completion_tokens": 100.0, "options": settings{"seed": 0.0}}},
+		{"ollama", settings{"temperature": 1.0}, "", settings{"temperature": 1.0}},
+		{"gemini", settings{"candidate_count": 1.0, "temperature": 1.0, "max_output_tokens": 100.0, "topP": 0.5}, "none", settings{
+			"temperature": 1.0, "max_completion_tokens": 100.0, "generationConfig": settings{"candidateCount": 1.0, "topP": 0.5}, "safetySettings": blocked("BLOCK_NONE"),
+		}},
+		{"vertexai", nil, "", settings{"safetySettings": blocked("BLOCK_MEDIUM_AND_ABOVE")}},
+		{"gemini", nil, "few", settings{"safetySettings": blocked("BLOCK_ONLY_HIGH")}},
+		{"gemini", nil, "most", settings{"safetySettings": blocked("BLOCK_LOW_AND_ABOVE")}},
+	} {
+		got, known := prompt.Settings(test.api, test.parameters, test.filter)
+		if diff := cmp.Diff(test.want, got); diff != "" || !known {
+			t.Errorf("%s, %v, %q: known %v (-want +got):\n%s", test.api, test.parameters, test.filter, known, diff)
+		}
+	}
+	if _, known := prompt.Settings("gemini", nil, "all"); known {
+		t.Error(`the safety filter "all" is known`)
+	}
+}
