@@ -153,17 +153,34 @@ func (p *Plan) Kind() eval.Kind { return p.kind }
 func (p *Plan) Runs() int { return p.runs }
 
 // AskedOf is the number of runs that ask one judge, by its position.
-func (p *Plan) AskedOf(judge int) int {
-	if p.list == nil {
-		return (p.runs - judge + p.judges - 1) / p.judges
+func (p *Plan) AskedOf(judge int) int { return asks(p.list, p.judges, p.runs)[judge] }
+
+// Asks counts, of the first runs of a phase, those that ask each of
+// [eval.Evaluation.Asked]. The evaluation must have the kind, and needs not be one
+// that can be planned.
+func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
+	var l list
+	switch kind {
+	case eval.KindRuns:
+		l = fileRuns(e.Runs.List)
+	case eval.KindPrompts:
+		l = prompts(e.Prompts.List)
 	}
-	n := 0
-	for index := range p.runs {
-		if p.list.at(index).Judge == judge {
-			n++
+	return asks(l, len(e.Asked(kind)), runs)
+}
+
+func asks(l list, judges, runs int) []int {
+	asked := make([]int, judges)
+	if l != nil {
+		for index := range min(runs, l.count()) {
+			asked[l.at(index).Judge]++
 		}
+		return asked
 	}
-	return n
+	for judge := range asked {
+		asked[judge] = (runs - judge + judges - 1) / judges
+	}
+	return asked
 }
 
 // Queues lists the queues that carry at least one run, sorted.

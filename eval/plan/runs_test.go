@@ -54,7 +54,7 @@ func TestListedRunsAreTheList(t *testing.T) {
 				}
 			}
 			for model, want := range perModel {
-				if got := p.AskedOf(model); got != want {
+				if got := p.AskedOf(model); got != want || plan.Asks(e, p.Kind(), p.Runs())[model] != got {
 					t.Errorf("limit %d: model %d is asked %d times, want %d", limit, model, got, want)
 				}
 			}
@@ -152,9 +152,10 @@ func TestAskedOfCountsJudges(t *testing.T) {
 		for i := range p.Runs() {
 			want[p.Run(i).Judge]++
 		}
+		asks := plan.Asks(e, eval.KindPairwise, p.Runs())
 		for judge := range want {
-			if got := p.AskedOf(judge); got != want[judge] {
-				t.Errorf("limit %d: judge %d is asked %d times, want %d", limit, judge, got, want[judge])
+			if got := p.AskedOf(judge); got != want[judge] || asks[judge] != got {
+				t.Errorf("limit %d: judge %d is asked %d times, by Asks %d, want %d", limit, judge, got, asks[judge], want[judge])
 			}
 		}
 	}
