@@ -29,6 +29,7 @@ type builder struct {
 
 	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
 	failure map[string]int         // position in report.Failures by class
+	rows    map[asker]int          // of results
 }
 
 // shown is one pair of documents in the order shown, for one judge and trial.
@@ -41,7 +42,7 @@ func newBuilder(r *Report) *builder {
 	b := &builder{
 		report:    r,
 		candidate: map[string]int{}, document: map[string]int{}, judge: map[string]int{}, criterion: map[string]int{},
-		waiting: map[shown]rank.Outcome{}, failure: map[string]int{},
+		waiting: map[shown]rank.Outcome{}, failure: map[string]int{}, rows: map[asker]int{},
 	}
 	for _, document := range plan.Documents {
 		r.candidates = append(r.candidates, document.Candidate)
@@ -101,7 +102,7 @@ func (b *builder) addSingle(row results.SingleRow) error {
 	if err != nil {
 		return err
 	}
-	b.seen(row.Timestamp)
+	b.recorded(row.Phase, row.Judge, row.Timestamp)
 	if row.AnsweredBy != row.Model {
 		b.report.Judges[judge].Fallback++
 		if !b.report.Options.Fallback {
@@ -135,7 +136,7 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	if err != nil {
 		return err
 	}
-	b.seen(row.Timestamp)
+	b.recorded(row.Phase, row.Judge, row.Timestamp)
 
 	judge := &b.report.Judges[k]
 	asked := row.AnsweredBy != ""
@@ -199,7 +200,9 @@ func (b *builder) pairOrders(judge *Judge, key shown, outcome rank.Outcome) {
 	b.waiting[key] = outcome
 }
 
-func (b *builder) seen(at time.Time) {
+// recorded notes a row of results and when it was given.
+func (b *builder) recorded(phase int, judge string, at time.Time) {
+	b.rows[asker{phase, judge}]++
 	r := b.report
 	if at.IsZero() {
 		return

@@ -58,7 +58,7 @@ func (b *builder) addListed(row results.RunRow) {
 		if row.Finish == string(providers.FinishTruncated) {
 			l.Truncated++
 		}
-		b.seen(row.Ended)
+		b.recorded(row.Phase, row.Judge, row.Ended)
 	case eval.StateFailed.String():
 		l.Failed++
 	}

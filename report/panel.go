@@ -13,6 +13,7 @@ type Panel struct {
 	Dimensions []PanelDimension // in the order of the plan
 	All        []Score          // by agent, and of all last
 	Scored     int
+	candidates [][]Score // by candidate and dimension, and of all dimensions last
 	agent      map[string]int
 	dimension  map[string]int
 }
@@ -23,8 +24,11 @@ type PanelDimension struct {
 	Scores []Score
 }
 
-func newPanel(plan *eval.Panel) *Panel {
-	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1)}
+func newPanel(plan *eval.Panel, candidates int) *Panel {
+	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1), candidates: make([][]Score, candidates)}
+	for i := range p.candidates {
+		p.candidates[i] = make([]Score, len(plan.Dimensions)+1)
+	}
 	for i, agent := range plan.Agents {
 		p.Agents = append(p.Agents, agent.Name)
 		p.agent[agent.Name] = i
@@ -36,20 +40,32 @@ func newPanel(plan *eval.Panel) *Panel {
 	return p
 }
 
-// add counts a row; one without a score counts nowhere.
-func (p *Panel) add(row results.PanelRow) error {
+// addPanel counts a row; one without a score counts in no mean.
+func (b *builder) addPanel(row results.PanelRow) error {
+	p := b.report.Panel
 	agent, err := lookUp(p.agent, "agent", row.Agent, row.Phase, row.Index)
 	if err != nil {
 		return err
 	}
 	dimension, err := lookUp(p.dimension, "dimension", row.Dimension, row.Phase, row.Index)
-	if err != nil || row.Score == nil {
+	if err != nil {
 		return err
+	}
+	candidate, err := lookUp(b.candidate, "candidate", row.Candidate, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	b.recorded(row.Phase, row.Agent, row.Timestamp)
+	if row.Score == nil {
+		return nil
 	}
 	p.Scored++
 	for _, k := range []int{agent, len(p.Agents)} {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)
 		p.All[k].add(*row.Score)
+	}
+	for _, k := range []int{dimension, len(p.Dimensions)} {
+		p.candidates[candidate][k].add(*row.Score)
 	}
 	return nil
 }

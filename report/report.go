@@ -31,6 +31,9 @@ type Source interface {
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
 	Statistics(ctx context.Context, id eval.ID) (results.Statistics, error)
+	Progress(ctx context.Context, id eval.ID) ([]results.Progress, error)
+	Timeline(ctx context.Context, id eval.ID, most int) (results.Timeline, error)
+	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
 }
 
 // Options of Build. The zero value is Davidson's ties, without fallback verdicts.
@@ -48,6 +51,9 @@ type Report struct {
 	Phases     []results.PhaseCounts
 	Calls      []results.CallTotal
 	Statistics results.Statistics
+	Progress   []PhaseProgress  // of each phase
+	Timeline   results.Timeline // of all calls, in at most timelinePeriods
+	Waits      []results.Wait   // of calls, by limit, the most frequent first
 	// Spent is what calls cost, in nano-USD, with what those may have cost at most
 	// whose cost is not known.
 	Spent    int64
@@ -161,6 +167,12 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if r.Statistics, err = source.Statistics(ctx, id); err != nil {
 		return nil, wrap(err)
 	}
+	if r.Timeline, err = source.Timeline(ctx, id, timelinePeriods); err != nil {
+		return nil, wrap(err)
+	}
+	if r.Waits, err = source.Waits(ctx, id); err != nil {
+		return nil, wrap(err)
+	}
 	b := newBuilder(r)
 	for row, err := range source.SingleRows(ctx, id) {
 		if err == nil {
@@ -171,15 +183,14 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		}
 	}
 	if evaluation.Plan.Panel != nil {
-		r.Panel = newPanel(evaluation.Plan.Panel)
+		r.Panel = newPanel(evaluation.Plan.Panel, len(b.candidate))
 		for row, err := range source.PanelRows(ctx, id) {
 			if err == nil {
-				err = r.Panel.add(row)
+				err = b.addPanel(row)
 			}
 			if err != nil {
 				return nil, wrap(err)
 			}
-			b.seen(row.Timestamp)
 		}
 	}
 	for row, err := range source.PairwiseRows(ctx, id) {
@@ -203,6 +214,9 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 			return nil, wrap(err)
 		}
 		b.addFailure(row)
+	}
+	if err := b.readProgress(ctx, source); err != nil {
+		return nil, wrap(err)
 	}
 	if err := b.finish(); err != nil {
 		return nil, wrap(err)

@@ -29,6 +29,9 @@ type memory struct {
 	calls      []results.CallTotal
 	spent      int64
 	statistics results.Statistics
+	progress   []results.Progress
+	timeline   results.Timeline
+	waits      []results.Wait
 	broken     error // yielded after the pairwise rows
 }
 
@@ -48,6 +51,18 @@ func (m *memory) CallTotals(context.Context, eval.ID) ([]results.CallTotal, erro
 
 func (m *memory) Statistics(context.Context, eval.ID) (results.Statistics, error) {
 	return m.statistics, nil
+}
+
+func (m *memory) Progress(context.Context, eval.ID) ([]results.Progress, error) {
+	return m.progress, nil
+}
+
+func (m *memory) Timeline(context.Context, eval.ID, int) (results.Timeline, error) {
+	return m.timeline, nil
+}
+
+func (m *memory) Waits(context.Context, eval.ID) ([]results.Wait, error) {
+	return m.waits, nil
 }
 
 func (m *memory) Spent(context.Context, eval.ID) (int64, int, error) {
