@@ -170,12 +170,16 @@ type Pairwise struct {
 	Trials   int    `json:"trials"` // at least 1
 	Ties     bool   `json:"ties"`   // whether a judge may answer "tie"
 	Template string `json:"template,omitempty"`
+	// TopN compares, of each item, only the so many documents with the highest mean of
+	// single scores; 0: all. It needs Single.
+	TopN int `json:"top_n,omitempty"`
 }
 
 // Pairs chooses which pairs are compared. Only the field of its Mode is set.
 type Pairs struct {
 	Mode   PairMode `json:"mode"`
 	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
+	Share  float64  `json:"share,omitempty"`  // of swiss: share of all pairs, in (0, 1]
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
 	// Baseline is the candidate whose documents are compared with every other's.
 	Baseline string `json:"baseline,omitempty"`
@@ -255,6 +259,7 @@ const (
 	PairsSample   PairMode = "sample"
 	PairsListed   PairMode = "listed"
 	PairsBaseline PairMode = "baseline"
+	PairsSwiss    PairMode = "swiss" // in rounds, each by the ranking so far
 )
 
 // Order says in which order the two documents of a pair are shown.

@@ -52,6 +52,9 @@ func TestMeaningOfIndexes(t *testing.T) {
 	against := ofModels(small(), 3)
 	against.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsBaseline, Baseline: "m1"}
 	write("pairwise, baseline", against, pairwise)
+	rounds := small()
+	rounds.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss, Share: 0.4}
+	write("pairwise, swiss, round 1", rounds, pairwise)
 	write("runs", listed(20), 0, "c")
 	write("prompts", prompted(20), 0, "c")
 

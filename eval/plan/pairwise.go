@@ -19,9 +19,9 @@ type pairs interface {
 	at(i int) (a, b int)
 }
 
-func newComparisons(e *eval.Evaluation) (comparisons, error) {
+func newComparisons(e *eval.Evaluation, phase int, choice *Choice) (comparisons, error) {
 	id := e.ID()
-	chosen, err := choosePairs(e, id)
+	chosen, err := choosePairs(e, id, phase, choice)
 	if err != nil {
 		return comparisons{}, err
 	}
@@ -39,23 +39,57 @@ func newComparisons(e *eval.Evaluation) (comparisons, error) {
 	return c, nil
 }
 
-func choosePairs(e *eval.Evaluation, id eval.ID) (pairs, error) {
+// pairwisePhases is how many phases compare pairs.
+func pairwisePhases(e *eval.Evaluation) int {
+	if e.Pairwise.Pairs.Mode != eval.PairsSwiss {
+		return 1
+	}
+	docs := e.Documents
+	if e.Pairwise.TopN > 0 {
+		docs = some(docs, standIn(e))
+	}
+	r, err := newRounds(docs, e.Pairwise.Pairs.Share)
+	if err != nil { // New says it
+		return 1
+	}
+	return 1 + r.later
+}
+
+func choosePairs(e *eval.Evaluation, id eval.ID, phase int, choice *Choice) (pairs, error) {
+	if choice != nil && BasisOf(e, phase) == ByVerdicts {
+		return newGrouped(choice.Pairs), nil
+	}
+	if e.Pairwise.TopN == 0 {
+		return pairsOf(e, e.Documents, id, phase)
+	}
+	if e.Pairwise.Pairs.Mode == eval.PairsListed {
+		return listedAmong(e, choice), nil
+	}
+	documents := standIn(e)
+	if choice != nil {
+		documents = choice.Documents
+	}
+	of, err := pairsOf(e, some(e.Documents, documents), id, phase)
+	return among{of, documents}, err
+}
+
+// pairsOf chooses from the pairs of documents, which are the evaluation's or some of
+// them.
+func pairsOf(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int) (pairs, error) {
 	switch e.Pairwise.Pairs.Mode {
 	case eval.PairsListed:
 		return listed(e.Pairwise.Pairs.Listed), nil
 	case eval.PairsBaseline:
-		return newAgainst(e.Documents, e.Pairwise.Pairs.Baseline)
+		return newAgainst(docs, e.Pairwise.Pairs.Baseline)
+	case eval.PairsSwiss:
+		return swissPairs(e, docs, id, phase)
 	}
-	all, err := newAllPairs(e.Documents)
+	all, err := newAllPairs(docs)
 	if err != nil || e.Pairwise.Pairs.Mode == eval.PairsAll {
 		return all, err
 	}
 	wanted := int(math.Round(e.Pairwise.Pairs.Sample * float64(all.count())))
-	return sampled{
-		all:   all,
-		order: newPermutation(newSeed(id, "sample"), all.count()),
-		size:  min(max(wanted, 1), all.count()),
-	}, nil
+	return newSampled(id, all, max(wanted, 1)), nil
 }
 
 func (c comparisons) count() int { return c.pairs.count() * c.orders }
@@ -82,6 +116,14 @@ type sampled struct {
 	all   *allPairs
 	order permutation
 	size  int
+}
+
+func newSampled(id eval.ID, all *allPairs, size int) sampled {
+	return sampled{
+		all:   all,
+		order: newPermutation(newSeed(id, "sample"), all.count()),
+		size:  min(size, all.count()),
+	}
 }
 
 func (s sampled) count() int { return s.size }

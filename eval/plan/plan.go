@@ -16,6 +16,10 @@
 // list, four bytes a run that say which queue has it. What an index means is frozen
 // by [eval.PlanVersion].
 //
+// What a phase compares may follow from the results of those before it (BasisOf):
+// Choose computes it from them, and from then on it is part of what the plan is made
+// of. Only later rounds of swiss pairing take memory for their pairs.
+//
 // The package does not know which runs are already recorded, and pairs of
 // identical texts are runs like others: whether a judge is asked about them is
 // decided where they are carried out.
@@ -31,14 +35,15 @@ import (
 )
 
 // Phases lists the kinds of an evaluation's phases in the order in which they
-// are carried out. A phase's number is its position in this list.
+// are carried out. A phase's number is its position in this list. Swiss pairing has a
+// phase for each round.
 func Phases(e *eval.Evaluation) []eval.Kind {
 	var kinds []eval.Kind
 	if e.Single != nil {
 		kinds = append(kinds, eval.KindSingle)
 	}
 	if e.Pairwise != nil {
-		kinds = append(kinds, eval.KindPairwise)
+		kinds = append(kinds, slices.Repeat([]eval.Kind{eval.KindPairwise}, pairwisePhases(e))...)
 	}
 	if e.Panel != nil {
 		kinds = append(kinds, eval.KindPanel)
@@ -59,6 +64,8 @@ type Options struct {
 	JudgeQueues []string
 	// Limit keeps only the runs with an index below it; 0 keeps all.
 	Limit int
+	// Choice is what a phase compares that is not Fixed; nil: it is not chosen yet.
+	Choice *Choice
 }
 
 // Plan is the indexed list of one phase's runs. It is immutable and safe for
@@ -73,6 +80,7 @@ type Plan struct {
 	all        int // runs of the phase, whatever the limit
 	runs       int // runs within the limit
 	queues     queues
+	open       bool
 }
 
 // Run is one unit of work. Its judge and documents are positions in
@@ -107,7 +115,8 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	case eval.KindSingle:
 		p.cases, p.trials = documents(len(e.Documents)), e.Single.Trials
 	case eval.KindPairwise:
-		cases, err := newComparisons(e)
+		p.open = BasisOf(e, phase) != Fixed && o.Choice == nil
+		cases, err := newComparisons(e, phase, o.Choice)
 		if err != nil {
 			return nil, fmt.Errorf("plan phase %d: %w", phase, err)
 		}
@@ -148,6 +157,11 @@ func within(all, limit int) int {
 
 // Kind is what the phase's runs ask.
 func (p *Plan) Kind() eval.Kind { return p.kind }
+
+// Open reports whether it is still to be chosen what the phase compares. How many runs
+// it has is known, at most; which documents they show is made up until then: good for
+// an estimate, and never to be carried out.
+func (p *Plan) Open() bool { return p.open }
 
 // Runs is the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }

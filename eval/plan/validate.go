@@ -37,7 +37,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 	case eval.KindSingle:
 		problems = append(problems, validateTrials(e.Single.Trials))
 	case eval.KindPairwise:
-		problems = append(problems, validatePairwise(e))
+		problems = append(problems, validatePairwise(e), validateChoice(e, BasisOf(e, phase), o.Choice))
 	case eval.KindPanel:
 		problems = append(problems, validatePanel(e.Panel))
 	}
@@ -176,7 +176,7 @@ func validatePanel(p *eval.Panel) error {
 }
 
 func validatePairwise(e *eval.Evaluation) error {
-	problems := []error{validateTrials(e.Pairwise.Trials)}
+	problems := []error{validateTrials(e.Pairwise.Trials), validateTopN(e)}
 	switch e.Pairwise.Order {
 	case eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed:
 	default:
@@ -201,9 +201,14 @@ func validatePairwise(e *eval.Evaluation) error {
 			problems = append(problems, fmt.Errorf("sample is %v: want a share of the pairs, above 0 and at most 1", p.Sample))
 		}
 		problems = append(problems, validateSomePair(e.Documents))
+	case eval.PairsSwiss:
+		if !(p.Share > 0 && p.Share <= 1) {
+			problems = append(problems, fmt.Errorf("swiss is %v: want a share of the pairs, above 0 and at most 1", p.Share))
+		}
+		problems = append(problems, validateSomePair(e.Documents))
 	default:
-		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s or %s",
-			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline))
+		problems = append(problems, fmt.Errorf("pairs mode is %q: want %s, %s, %s, %s or %s",
+			p.Mode, eval.PairsAll, eval.PairsSample, eval.PairsListed, eval.PairsBaseline, eval.PairsSwiss))
 	}
 	return errors.Join(problems...)
 }

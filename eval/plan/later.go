@@ -1,0 +1,245 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// Basis is what decides which documents a phase compares.
+type Basis int
+
+// The bases of a phase.
+const (
+	Fixed      Basis = iota // the evaluation alone
+	ByScores                // the scores of its single phase
+	ByVerdicts              // the verdicts of the rounds before
+)
+
+// BasisOf says what decides e's phase. One that is not Fixed is planned before
+// anything is decided: how many runs it has, at most, is known, and which pairs they
+// compare follows from Choose.
+func BasisOf(e *eval.Evaluation, phase int) Basis {
+	first := slices.Index(Phases(e), eval.KindPairwise)
+	switch {
+	case first < 0 || phase < first || Phases(e)[phase] != eval.KindPairwise:
+		return Fixed
+	case phase > first:
+		return ByVerdicts
+	case e.Pairwise.TopN > 0:
+		return ByScores
+	}
+	return Fixed
+}
+
+// Choice is what a phase compares that is not Fixed, by positions of documents. One of
+// the two is set.
+type Choice struct {
+	// Documents are those that are compared among each other, rising: ByScores.
+	Documents []int `json:"documents,omitempty"`
+	// Pairs are lists of a document and those after it that it is compared with,
+	// rising: ByVerdicts.
+	Pairs [][]int `json:"pairs,omitempty"`
+}
+
+// Found is what the phases before one have found of each document, by its position.
+// Choose needs what the phase's Basis names.
+type Found struct {
+	Scores    []float64 // the mean of all its single scores; NaN: it has none
+	Abilities []float64 // of its candidate, by all the verdicts so far
+}
+
+// Choose decides what e's phase compares. choices are those of the phases before it,
+// by their numbers (of Fixed ones they are not looked at). The same input gives the
+// same choice: equals stand in the order of documents, and those without a score
+// after all others.
+func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Choice, error) {
+	switch BasisOf(e, phase) {
+	case ByScores:
+		if len(found.Scores) != len(e.Documents) {
+			return nil, fmt.Errorf("choose phase %d: %d scores of %d documents", phase, len(found.Scores), len(e.Documents))
+		}
+		return &Choice{Documents: best(e, found.Scores)}, nil
+	case ByVerdicts:
+		if len(found.Abilities) != len(e.Documents) {
+			return nil, fmt.Errorf("choose phase %d: %d abilities of %d documents", phase, len(found.Abilities), len(e.Documents))
+		}
+		return nextRound(e, phase, choices, found.Abilities)
+	}
+	return nil, fmt.Errorf("choose phase %d: nothing is to be chosen", phase)
+}
+
+// best are, of each item, the TopN documents with the highest scores.
+func best(e *eval.Evaluation, scores []float64) []int {
+	var chosen []int
+	for start, end := range items(e.Documents) {
+		ranked := descending(start, end, scores)
+		chosen = append(chosen, ranked[:min(e.Pairwise.TopN, len(ranked))]...)
+	}
+	slices.Sort(chosen)
+	return chosen
+}
+
+// descending are the positions in [start, end), the highest value first, NaN last.
+func descending(start, end int, values []float64) []int {
+	order := make([]int, end-start)
+	for i := range order {
+		order[i] = start + i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(values[b], values[a]) }) // NaN is less than any
+	return order
+}
+
+// standIn are documents in the place of those of a choice ByScores that is not made
+// yet: as many of each item as will be compared, and where only pairs with a baseline
+// are, of such candidates that there are as many pairs as there may be.
+func standIn(e *eval.Evaluation) []int {
+	var chosen []int
+	for start, end := range items(e.Documents) {
+		n := min(e.Pairwise.TopN, end-start)
+		if e.Pairwise.Pairs.Mode != eval.PairsBaseline {
+			for i := range n {
+				chosen = append(chosen, start+i)
+			}
+			continue
+		}
+		var own, others []int
+		for i := start; i < end; i++ {
+			if e.Documents[i].Candidate == e.Pairwise.Pairs.Baseline {
+				own = append(own, i)
+			} else {
+				others = append(others, i)
+			}
+		}
+		most := 0 // of own, for the most pairs
+		for k := range min(n, len(own)) + 1 {
+			if k*min(n-k, len(others)) > most*min(n-most, len(others)) {
+				most = k
+			}
+		}
+		chosen = append(append(chosen, own[:most]...), others[:min(n-most, len(others))]...)
+	}
+	slices.Sort(chosen)
+	return chosen
+}
+
+// among are pairs of some of the documents, numbered among themselves.
+type among struct {
+	pairs
+	documents []int
+}
+
+func (s among) at(i int) (a, b int) {
+	a, b = s.pairs.at(i)
+	return s.documents[a], s.documents[b]
+}
+
+// listedAmong are the listed pairs of chosen documents; where they are not chosen yet,
+// as many of each item as there may be.
+func listedAmong(e *eval.Evaluation, choice *Choice) listed {
+	var kept listed
+	left := make([]int, len(e.Items))
+	if choice == nil {
+		for start, end := range items(e.Documents) {
+			n := min(e.Pairwise.TopN, end-start)
+			left[e.Documents[start].Item] = n * (n - 1) / 2
+			if e.Pairwise.Order == eval.OrderAsListed { // where the reverse may be listed, too
+				left[e.Documents[start].Item] *= 2
+			}
+		}
+	}
+	for _, pair := range e.Pairwise.Pairs.Listed {
+		item := e.Documents[pair[0]].Item
+		if choice == nil {
+			if left[item]--; left[item] < 0 {
+				continue
+			}
+		} else if !choice.has(pair[0]) || !choice.has(pair[1]) {
+			continue
+		}
+		kept = append(kept, pair)
+	}
+	return kept
+}
+
+func (c *Choice) has(document int) bool {
+	_, found := slices.BinarySearch(c.Documents, document)
+	return found
+}
+
+// some are the evaluation's documents at rising positions.
+func some(docs []eval.Document, positions []int) []eval.Document {
+	chosen := make([]eval.Document, len(positions))
+	for i, position := range positions {
+		chosen[i] = docs[position]
+	}
+	return chosen
+}
+
+// grouped are the pairs of a choice ByVerdicts.
+type grouped struct {
+	lists  [][]int
+	before []int // pairs of the lists before each
+	total  int
+}
+
+func newGrouped(lists [][]int) grouped {
+	g := grouped{lists: lists, before: make([]int, len(lists))}
+	for i, list := range lists {
+		g.before[i] = g.total
+		g.total += len(list) - 1
+	}
+	return g
+}
+
+func (g grouped) count() int { return g.total }
+
+func (g grouped) at(i int) (a, b int) {
+	k, found := slices.BinarySearch(g.before, i)
+	if !found {
+		k--
+	}
+	return g.lists[k][0], g.lists[k][i-g.before[k]+1]
+}
+
+// validateChoice reports the first thing by which a choice is none of e's phase.
+func validateChoice(e *eval.Evaluation, basis Basis, c *Choice) error {
+	if c == nil {
+		return nil
+	}
+	switch {
+	case basis == Fixed:
+		return errors.New("what it compares is chosen already by the evaluation")
+	case basis == ByScores && len(c.Pairs) > 0 || basis == ByVerdicts && len(c.Documents) > 0:
+		return errors.New("the choice is not of this phase")
+	}
+	for i, d := range c.Documents {
+		if d < 0 || d >= len(e.Documents) || i > 0 && d <= c.Documents[i-1] {
+			return fmt.Errorf("document %d of %d is chosen out of turn", d, len(e.Documents))
+		}
+	}
+	for _, list := range c.Pairs {
+		if len(list) < 2 || list[0] < 0 || list[len(list)-1] >= len(e.Documents) || !slices.IsSorted(list) ||
+			e.Documents[list[0]].Item != e.Documents[list[len(list)-1]].Item {
+			return fmt.Errorf("the chosen pairs %v are not of one item's documents", list)
+		}
+	}
+	return nil
+}
+
+// validateTopN reports what keeps the best n from being chosen.
+func validateTopN(e *eval.Evaluation) error {
+	switch n := e.Pairwise.TopN; {
+	case n == 0:
+		return nil
+	case n < 2 || n > math.MaxInt32:
+		return fmt.Errorf("top_n is %d: want at least 2 documents to compare, or 0 for all", n)
+	case e.Single == nil:
+		return errors.New("top_n takes the best documents by single score, and there is no single phase")
+	}
+	return nil
+}
