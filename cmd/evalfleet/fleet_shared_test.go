@@ -27,14 +27,14 @@ func TestCappedEvaluationBesideAnother(t *testing.T) {
 	}
 	full := func(s seen) bool { return s.All.InFlight >= account-1 && s.Models["average"].InFlight == limit }
 	first := f.until("both are at their limits", time.Minute, full)
-	last := f.until("they have worked for a while", time.Minute, func(s seen) bool { return s.At.Sub(first.At) > 8*time.Second })
+	last := f.until("they have worked for a while", time.Minute, func(s seen) bool { return s.At.Sub(first.At) > 5*time.Second })
 	inFlight := func(model string) float64 {
 		return (last.Models[model].InFlightSeconds - first.Models[model].InFlightSeconds) / last.At.Sub(first.At).Seconds()
 	}
 	wide, narrow := inFlight("careful"), inFlight("average")
 	t.Logf("%.2f of %d in flight without a cap (%.1f %%), %.2f of %d with one (%.1f %%)",
 		wide, account, 100*wide/account, narrow, limit, 100*narrow/limit)
-	least := 0.93 // a hiccup of a shared machine shows in 8 s
+	least := 0.93 // a hiccup of a shared machine shows in 5 s
 	if *fullFleet {
 		least = 0.95
 	}
@@ -62,7 +62,7 @@ func TestRedisCommandsWhileRunsWait(t *testing.T) {
 	}
 	// By then the queue's pace is known and its window has grown to 30 s of it.
 	first := f.until("160 runs were begun", time.Minute, func(s seen) bool { return s.All.Arrived > 160 })
-	limiter, others := countCommands(t, f.redis.URL(), 10*time.Second)
+	limiter, others := countCommands(t, f.redis.URL(), 6*time.Second)
 	last := f.stats()
 	runs := float64(last.All.Arrived - first.All.Arrived)
 	seconds := last.At.Sub(first.At).Seconds()

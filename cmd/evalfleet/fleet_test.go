@@ -259,6 +259,7 @@ func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
 // TestFleetSurvivesKill9: one of four workers is killed in the middle. Its slots
 // come back when its leases end, its runs when its heartbeat has lapsed.
 func TestFleetSurvivesKill9(t *testing.T) {
+	t.Parallel()
 	documents := 16 // 480 runs: about 15 s of work, so that work waits while the slots come back
 	if *fullFleet {
 		documents = 32
@@ -290,6 +291,7 @@ func TestFleetSurvivesKill9(t *testing.T) {
 // TestFleetSurvivesFlush: Redis forgets everything in the middle. Whoever waits
 // submits the evaluation again, and what is in the sink is not asked again.
 func TestFleetSurvivesFlush(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, 12) // 264 runs
 	f.startWorkers(2)
 	enqueue := f.enqueueAndWait()

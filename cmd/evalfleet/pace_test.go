@@ -9,8 +9,7 @@ import (
 // TestCallsStartEvenly: workers share a rate without a burst, and calls arrive
 // one by one.
 func TestCallsStartEvenly(t *testing.T) {
-	t.Parallel()
-	apart, runs, qps := 500*time.Millisecond, 14, "2"
+	apart, runs, qps := 500*time.Millisecond, 11, "2"
 	if *fullFleet {
 		apart, runs, qps = 5*time.Second, 13, "0.2"
 	}

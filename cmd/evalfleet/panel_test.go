@@ -165,7 +165,6 @@ func wantNeverOver(t *testing.T, stats simulator.Stats, events []worker.Event) {
 // TestPanelKeepsItsBoundAndUsesIt: five calls are in flight until no more than five
 // are left, and never more.
 func TestPanelKeepsItsBoundAndUsesIt(t *testing.T) {
-	t.Parallel()
 	latency := 200 * time.Millisecond
 	stats, out, events := ownPanel(t, simulator.Behaviour{Latency: simulator.Span{Min: latency, Max: 3 * latency / 2}})
 	wantNeverOver(t, stats, events)
