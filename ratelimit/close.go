@@ -26,7 +26,7 @@ func closure(of Scope) string {
 func (l *Limiter) Close(ctx context.Context, of Scope) error {
 	limit := Limit{Scope: Scope{Evaluation: of.Evaluation, Provider: of.Provider}, Kind: Concurrency}
 	if err := l.register(ctx, closure(of), []Limit{limit}); err != nil {
-		return fmt.Errorf("close limits of %s: %w", limit.where(), err)
+		return fmt.Errorf("close limits of %s: %w", limit.Scope, err)
 	}
 	return nil
 }
@@ -35,7 +35,7 @@ func (l *Limiter) Close(ctx context.Context, of Scope) error {
 // when it is not closed.
 func (l *Limiter) Open(ctx context.Context, of Scope) error {
 	if err := l.pin(ctx, closure(of), ""); err != nil {
-		return fmt.Errorf("open limits of %s: %w", Limit{Scope: of}.where(), err)
+		return fmt.Errorf("open limits of %s: %w", of, err)
 	}
 	return nil
 }

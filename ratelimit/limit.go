@@ -125,27 +125,10 @@ func (l Limit) ID() string {
 	return id
 }
 
-// where says whose calls the limit applies to: "provider openai".
-func (l Limit) where() string {
-	switch {
-	case l.Evaluation != "" && l.Provider != "":
-		return "evaluation " + l.Evaluation + ", provider " + l.Provider
-	case l.Evaluation != "":
-		return "evaluation " + l.Evaluation
-	case l.Group != "":
-		return "group " + l.Group
-	case l.Model != "":
-		return "model " + l.Provider + ":" + l.Model
-	case l.Provider != "":
-		return "provider " + l.Provider
-	}
-	return "fleet"
-}
-
 // String says the limit in the words of a person: "provider openai: 16 in
 // flight".
 func (l Limit) String() string {
-	where := l.where()
+	where := l.Scope.String()
 	what := strings.ReplaceAll(string(l.Kind), "_", " ")
 	switch {
 	case l.Kind == Concurrency && l.Max == 0:

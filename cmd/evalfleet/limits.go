@@ -268,7 +268,7 @@ func limitsOf(e results.Evaluation, waits []results.Wait) limitsView {
 		i := slices.IndexFunc(view.Limits, func(l limitView) bool { return l.ID == wait.Limit })
 		if i < 0 {
 			i = len(view.Limits)
-			view.Limits = append(view.Limits, limitView{ID: wait.Limit, Words: waitedFor(wait.Limit)})
+			view.Limits = append(view.Limits, limitView{ID: wait.Limit, Words: ratelimit.WaitedFor(wait.Limit)})
 		}
 		view.Limits[i].Waited = &of
 	}

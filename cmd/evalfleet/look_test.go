@@ -156,9 +156,9 @@ func TestLimitsText(t *testing.T) {
 			v.InUse, v.Debt, v.PinnedBy = ptr(101_234), 1_234, []string{"worker/w7k2p9qa"}
 		}),
 	}, Cooldowns: []cooldownView{
-		{ID: "provider/openai/cooldown", Words: waitedFor("provider/openai/cooldown"), NextS: 12.3},
+		{ID: "provider/openai/cooldown", Words: ratelimit.WaitedFor("provider/openai/cooldown"), NextS: 12.3},
 		{ID: "provider/google/cooldown", Words: "provider google: parked", NextS: 18_000, Parked: true},
-		{ID: "provider/openai/model/gpt-5/cooldown", Words: waitedFor("provider/openai/model/gpt-5/cooldown"), NextS: 0.9, Probe: true},
+		{ID: "provider/openai/model/gpt-5/cooldown", Words: ratelimit.WaitedFor("provider/openai/model/gpt-5/cooldown"), NextS: 0.9, Probe: true},
 	}}
 	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
 	golden(t, "limits-none", limitsText(limitsView{}, lookedAt), lookWidth)
@@ -177,25 +177,6 @@ func TestLimitsText(t *testing.T) {
 		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
 		{Limit: "provider/openai/model/gpt-5/cooldown", Calls: 3, Total: time.Minute}, {Limit: "redis/memory", Calls: 1, Total: 10 * time.Second},
 	}), lookedAt), lookWidth)
-}
-
-// A cooldown has the scope that is in its name, whatever that looks like.
-func TestCooldownScope(t *testing.T) {
-	t.Parallel()
-	for id, want := range map[string]ratelimit.Scope{
-		"provider/openai/cooldown":                   {Provider: "openai"},
-		"provider/local/model/org/model/7b/cooldown": {Provider: "local", Model: "org/model/7b"},
-		"group/a/b/cooldown":                         {Group: "a/b"},
-	} {
-		if got, ok := cooldownScope(id); !ok || got != want {
-			t.Errorf("%s: got %+v (%v), want %+v", id, got, ok, want)
-		}
-	}
-	for _, id := range []string{"provider/openai/concurrency", "redis/memory", "", "fleet/cooldown"} {
-		if scope, ok := cooldownScope(id); ok {
-			t.Errorf("%q is no cooldown: got %+v", id, scope)
-		}
-	}
 }
 
 func TestShowText(t *testing.T) {

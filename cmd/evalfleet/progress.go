@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -229,7 +230,7 @@ func (p *progress) binding() string {
 	if words, ok := p.bounds[most]; ok {
 		return words
 	}
-	return waitedFor(most)
+	return ratelimit.WaitedFor(most)
 }
 
 // boundWords names each limit as its setting is called, with its value, and

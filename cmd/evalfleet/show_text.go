@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // showText is a run for reading. Texts of documents and judges stand whole, with
@@ -183,7 +184,7 @@ func writeMade(out *strings.Builder, c shownCall) {
 	if wait := c.Started.Sub(c.Asked); c.BoundBy != "" {
 		words := c.Bound
 		if words == "" {
-			words = waitedFor(c.BoundBy)
+			words = ratelimit.WaitedFor(c.BoundBy)
 		}
 		waited = fmt.Sprintf("waited %s for %s", shortDuration(wait), oneLine(words))
 	} else if wait >= time.Millisecond {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -131,7 +132,7 @@ func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string,
 	if len(waits) == 0 || waits[0].Limit == "" {
 		return "", nil
 	}
-	words := waitedFor(waits[0].Limit)
+	words := ratelimit.WaitedFor(waits[0].Limit)
 	for _, limit := range e.Settings.Limits {
 		if limit.ID() == waits[0].Limit {
 			words = limit.String()
