@@ -14,9 +14,9 @@ import (
 
 // tournament is games of candidates whose abilities are step apart, copies of each
 // in one cluster.
-func tournament(seed uint64, n, games, copies int, step float64) []Game {
+func tournament(seed uint64, n, games, copies int, step float64) []Observed {
 	random := rand.New(rand.NewPCG(seed, 0))
-	var all []Game
+	var all []Observed
 	for cluster := range games {
 		i, j := random.IntN(n), random.IntN(n-1)
 		if j >= i {
@@ -30,34 +30,48 @@ func tournament(seed uint64, n, games, copies int, step float64) []Game {
 			outcome = Tied
 		}
 		for range copies {
-			all = append(all, Game{Cluster: cluster, Comparison: Comparison{i, j, outcome}})
+			all = append(all, game(cluster, i, j, outcome))
 		}
 	}
 	return all
 }
 
-func bootstrap(t *testing.T, n, judges int, games []Game, options Options, how Resampling) *Bootstrap {
-	t.Helper()
-	b, err := NewBootstrap(t.Context(), n, judges, games, options, how)
-	if err != nil {
-		t.Fatal(err)
+// game is one verdict.
+func game(cluster, first, second int, outcome Outcome) Observed {
+	o := Observed{Cluster: int32(cluster), First: int32(first), Second: int32(second)}
+	switch outcome {
+	case FirstWins:
+		o.FirstWins = 1
+	case SecondWins:
+		o.SecondWins = 1
+	case Tied:
+		o.Ties = 1
 	}
-	return b
+	return o
 }
 
-func tallied(t *testing.T, n int, games []Game) *Fit {
+func tallied(t *testing.T, n int, games []Observed, options Options) *Fit {
 	t.Helper()
 	tally := NewTally(n)
 	for _, g := range games {
-		if err := tally.Add(g.Comparison); err != nil {
+		if err := tally.AddCounts(int(g.First), int(g.Second), g.counts()); err != nil {
 			t.Fatal(err)
 		}
 	}
-	fit, err := BradleyTerry(n, []*Tally{tally}, Options{})
+	fit, err := BradleyTerry(n, []*Tally{tally}, options)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return fit
+}
+
+func bootstrap(t *testing.T, n int, games []Observed, options Options, how Resampling) *Bootstrap {
+	t.Helper()
+	b, err := tallied(t, n, games, options).Bootstrap(t.Context(), games, how)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
 }
 
 // TestBootstrapOfIndependentGames: where every game is a cluster of its own, limits
@@ -65,17 +79,17 @@ func tallied(t *testing.T, n int, games []Game) *Fit {
 func TestBootstrapOfIndependentGames(t *testing.T) {
 	t.Parallel()
 	games := tournament(1, 6, 1500, 1, 0.4)
-	fit, b := tallied(t, 6, games), bootstrap(t, 6, 1, games, Options{}, Resampling{Seed: 7})
+	fit, b := tallied(t, 6, games, Options{}), bootstrap(t, 6, games, Options{}, Resampling{Seed: 7})
 	for _, s := range fit.Standings() {
 		i := s.Candidate
-		if width := (b.High[i] - b.Low[i]) / (2 * z95); math.Abs(width/s.SE-1) > 0.12 {
+		if width := (b.Abilities[i].High - b.Abilities[i].Low) / (2 * z95); math.Abs(width/s.SE-1) > 0.12 {
 			t.Errorf("candidate %d: limits are %.4f errors wide, the standard error is %.4f", i, width, s.SE)
 		}
-		if b.Low[i] > s.Ability || b.High[i] < s.Ability {
-			t.Errorf("candidate %d: ability %.3f outside %.3f to %.3f", i, s.Ability, b.Low[i], b.High[i])
+		if b.Abilities[i].Low > s.Ability || b.Abilities[i].High < s.Ability {
+			t.Errorf("candidate %d: ability %.3f outside %.3f to %.3f", i, s.Ability, b.Abilities[i].Low, b.Abilities[i].High)
 		}
 	}
-	if b.Clusters != 1500 || b.Resamples != DefaultResamples || b.Regularised != 0 || b.Linearised {
+	if b.Clusters != 1500 || b.Resamples != 1000 || b.Regularised != 0 || b.Linearised {
 		t.Errorf("%d clusters, %d resamples, %d regularised, linearised %t", b.Clusters, b.Resamples, b.Regularised, b.Linearised)
 	}
 	if best, next := b.Beats(0, 5), b.Beats(0, 1); best != 1 || next < 0.9 || next > 1 {
@@ -92,16 +106,16 @@ func TestBootstrapOfIndependentGames(t *testing.T) {
 func TestBootstrapKeepsClustersTogether(t *testing.T) {
 	t.Parallel()
 	once, four := tournament(2, 5, 800, 1, 0.3), tournament(2, 5, 800, 4, 0.3)
-	fits := [2]*Fit{tallied(t, 5, once), tallied(t, 5, four)}
+	fits := [2]*Fit{tallied(t, 5, once, Options{}), tallied(t, 5, four, Options{})}
 	of := [2]*Bootstrap{
-		bootstrap(t, 5, 1, once, Options{}, Resampling{Seed: 3}),
-		bootstrap(t, 5, 1, four, Options{}, Resampling{Seed: 3}),
+		bootstrap(t, 5, once, Options{}, Resampling{Seed: 3}),
+		bootstrap(t, 5, four, Options{}, Resampling{Seed: 3}),
 	}
 	for i := range 5 {
 		if naive := fits[1].se(i) / fits[0].se(i); math.Abs(naive-0.5) > 0.01 {
 			t.Errorf("candidate %d: standard errors are %.3f of those before", i, naive)
 		}
-		one, other := of[0].High[i]-of[0].Low[i], of[1].High[i]-of[1].Low[i]
+		one, other := of[0].Abilities[i].High-of[0].Abilities[i].Low, of[1].Abilities[i].High-of[1].Abilities[i].Low
 		if math.Abs(other/one-1) > 1e-6 { // the same clusters were drawn
 			t.Errorf("candidate %d: limits are %.6f wide, with each verdict once %.6f", i, other, one)
 		}
@@ -112,15 +126,15 @@ func TestBootstrapKeepsClustersTogether(t *testing.T) {
 // number of processors, others with another seed.
 func TestBootstrapIsReproducible(t *testing.T) {
 	games := tournament(4, 4, 200, 2, 0.5)
-	one := bootstrap(t, 4, 1, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 9})
+	one := bootstrap(t, 4, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 9})
 	random := rand.New(rand.NewPCG(5, 6))
 	random.Shuffle(len(games), func(i, j int) { games[i], games[j] = games[j], games[i] })
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
-	other := bootstrap(t, 4, 1, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 9})
+	other := bootstrap(t, 4, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 9})
 	if diff := cmp.Diff(one, other, cmp.AllowUnexported(Bootstrap{})); diff != "" {
 		t.Errorf("same games and seed, other results:\n%s", diff)
 	}
-	if third := bootstrap(t, 4, 1, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 10}); slices.Equal(third.Low, one.Low) {
+	if third := bootstrap(t, 4, games, Options{OrderEffect: true}, Resampling{Resamples: 200, Seed: 10}); slices.Equal(third.Abilities, one.Abilities) {
 		t.Error("another seed draws the same")
 	}
 }
@@ -131,14 +145,14 @@ func TestBootstrapThatLosesALink(t *testing.T) {
 	t.Parallel()
 	games := tournament(5, 3, 300, 1, 0.2)
 	for k, outcome := range []Outcome{FirstWins, SecondWins, SecondWins, SecondWins, SecondWins, SecondWins, SecondWins, SecondWins} {
-		games = append(games, Game{Cluster: 1000 + k, Comparison: Comparison{3, k % 3, outcome}})
+		games = append(games, game(1000+k, 3, k%3, outcome))
 	}
-	b := bootstrap(t, 4, 1, games, Options{}, Resampling{Seed: 1})
+	b := bootstrap(t, 4, games, Options{}, Resampling{Seed: 1})
 	if share := float64(b.Regularised) / float64(b.Resamples); math.Abs(share-0.37) > 0.05 {
 		t.Errorf("%.3f of the resamples lost the only victory, want about 0.37", share)
 	}
-	if b.RankHigh[3] != 4 || math.IsNaN(b.Low[3]) {
-		t.Errorf("who lost nearly always ranks up to %d of 4, with an ability from %.2f", b.RankHigh[3], b.Low[3])
+	if b.RankHigh[3] != 4 || math.IsNaN(b.Abilities[3].Low) {
+		t.Errorf("who lost nearly always ranks up to %d of 4, with an ability from %.2f", b.RankHigh[3], b.Abilities[3].Low)
 	}
 }
 
@@ -146,13 +160,13 @@ func TestBootstrapThatLosesALink(t *testing.T) {
 // not even through others.
 func TestBootstrapOfComponents(t *testing.T) {
 	t.Parallel()
-	var games []Game
+	var games []Observed
 	for _, g := range tournament(6, 3, 200, 1, 0.4) {
 		apart := g
 		apart.First, apart.Second, apart.Cluster = g.First+3, g.Second+3, g.Cluster+1000
 		games = append(games, g, apart)
 	}
-	b := bootstrap(t, 7, 1, games, Options{}, Resampling{Resamples: 300})
+	b := bootstrap(t, 7, games, Options{}, Resampling{Resamples: 300})
 	if !math.IsNaN(b.Beats(0, 4)) || math.IsNaN(b.Beats(0, 1)) {
 		t.Errorf("between components %v, within %v", b.Beats(0, 4), b.Beats(0, 1))
 	}
@@ -167,27 +181,19 @@ func TestOneStepIsNearTheRefit(t *testing.T) {
 	t.Parallel()
 	const n = 12
 	games := tournament(8, n, 20_000, 1, 0.2)
-	tally := NewTally(n)
-	for _, g := range games {
-		if err := tally.Add(g.Comparison); err != nil {
-			t.Fatal(err)
-		}
-	}
-	m, fit, at, err := fitted(n, []*Tally{tally}, Options{OrderEffect: true})
+	fit := tallied(t, n, games, Options{OrderEffect: true})
+	d, err := newDraws(fit, games)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDraws(m, games, Options{OrderEffect: true})
-	follow := newFollower(d, m, at)
+	step, again := newStepper(fit, d), newRefitter(fit, d)
 	for seed := range uint64(20) {
 		times := d.draw(rand.New(rand.NewPCG(seed, 1)))
-		stepped := follow.step(times)
-		d.fill(times, m.rows)
-		refitted, prior, err := follow.refit(fit)
+		stepped := step.from(times)
+		refitted, prior, err := again.fit(times)
 		if err != nil || prior {
 			t.Fatal(prior, err)
 		}
-		m.ridge = follow.ridge
 		for i := range n {
 			moved, off := math.Abs(refitted[i]-fit.Abilities[i]), math.Abs(refitted[i]-stepped[i])
 			if off > 0.15*fit.se(i)+0.05*moved {
@@ -199,24 +205,27 @@ func TestOneStepIsNearTheRefit(t *testing.T) {
 
 func TestBootstrapRefuses(t *testing.T) {
 	t.Parallel()
-	game := Game{Comparison: Comparison{0, 1, FirstWins}}
+	games := []Observed{game(0, 0, 1, FirstWins)}
+	fit := tallied(t, 2, games, Options{})
 	for name, bad := range map[string]func() error{
 		"too many resamples": func() error {
-			_, err := NewBootstrap(t.Context(), 2, 1, []Game{game}, Options{}, Resampling{Resamples: 40_000})
+			_, err := fit.Bootstrap(t.Context(), slices.Clone(games), Resampling{Resamples: 40_000})
 			return err
 		},
-		"a judge that is not there": func() error {
-			_, err := NewBootstrap(t.Context(), 2, 0, []Game{game}, Options{}, Resampling{})
+		"a verdict that is not in the fit": func() error {
+			_, err := fit.Bootstrap(t.Context(), []Observed{game(0, 1, 0, FirstWins)}, Resampling{})
 			return err
 		},
-		"a candidate that is not there": func() error {
-			_, err := NewBootstrap(t.Context(), 1, 1, []Game{game}, Options{}, Resampling{})
+		"a judge that is not in the fit": func() error {
+			other := games[0]
+			other.Judge = 1
+			_, err := fit.Bootstrap(t.Context(), []Observed{other}, Resampling{})
 			return err
 		},
 		"an end": func() error {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel()
-			_, err := NewBootstrap(ctx, 2, 1, []Game{game}, Options{}, Resampling{})
+			_, err := fit.Bootstrap(ctx, slices.Clone(games), Resampling{})
 			if !errors.Is(err, context.Canceled) {
 				t.Errorf("after the end: %v", err)
 			}
@@ -227,7 +236,7 @@ func TestBootstrapRefuses(t *testing.T) {
 			t.Errorf("%s is taken", name)
 		}
 	}
-	if b := bootstrap(t, 0, 0, nil, Options{}, Resampling{}); b.Clusters != 0 {
+	if b := bootstrap(t, 0, nil, Options{}, Resampling{}); b.Clusters != 0 {
 		t.Errorf("of nothing: %+v", b)
 	}
 }

@@ -58,9 +58,10 @@ type Fit struct {
 	Judges     []JudgeEffect // in the order of the tallies
 
 	// Length is the log-odds that a standard deviation more of length brings, of
-	// WithLength alone; only where HasLength is set.
-	Length, LengthSE float64
-	HasLength        bool
+	// WithLength alone; only where HasLength is set: lengths differ, and not as the
+	// candidates do. LengthRegularised: it has no finite estimate, and a prior holds it.
+	Length, LengthSE             float64
+	HasLength, LengthRegularised bool
 
 	// LogLikelihood leaves out the binomial coefficients.
 	LogLikelihood float64
@@ -75,6 +76,9 @@ type Fit struct {
 	component  []int
 	records    []Record
 	covariance *mat.SymDense // of abilities, order effects and tie parameters
+	model      *model
+	at         []float64 // the maximum, over all of the model's parameters
+	halves     bool      // a tie is half a win for each
 }
 
 // JudgeEffect is what the model says of one judge.
@@ -131,30 +135,23 @@ const (
 // All tallies must be over the same n candidates; n may be 0, and candidates that
 // were never compared make components of their own with ability 0.
 func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
-	_, fit, _, err := fitted(n, judges, options)
-	return fit, err
-}
-
-// fitted is BradleyTerry, with the model and where its maximum lies.
-func fitted(n int, judges []*Tally, options Options) (*model, *Fit, solution, error) {
 	if n > MaxCandidates {
-		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
+		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
 	}
 	for k, t := range judges {
 		if t.candidates != n {
-			return nil, nil, solution{}, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
+			return nil, fmt.Errorf("rank %d candidates: tally %d is over %d", n, k, t.candidates)
 		}
 	}
-	m := newModel(n, len(judges), rowsOf(judges), options)
-	fit, best, err := m.fit(Records(n, judges), options)
+	fit, err := newModel(n, len(judges), rowsOf(judges), options).fit(Records(n, judges), options)
 	if err != nil {
-		return nil, nil, solution{}, fmt.Errorf("rank %d candidates: %w", n, err)
+		return nil, fmt.Errorf("rank %d candidates: %w", n, err)
 	}
-	return m, fit, best, nil
+	return fit, nil
 }
 
 // fit finds the maximum, with priors where there would be none.
-func (m *model) fit(records []Record, options Options) (*Fit, solution, error) {
+func (m *model) fit(records []Record, options Options) (*Fit, error) {
 	parts, component := components(m.candidates, m.rows)
 	m.setComponents(parts, component)
 
@@ -167,6 +164,8 @@ func (m *model) fit(records []Record, options Options) (*Fit, solution, error) {
 		Judges:     make([]JudgeEffect, len(m.order)),
 		component:  component,
 		records:    records,
+		model:      m,
+		halves:     options.Ties == HalfWins,
 	}
 	for k := range parts {
 		if parts[k].Separable {
@@ -174,16 +173,20 @@ func (m *model) fit(records []Record, options Options) (*Fit, solution, error) {
 		}
 	}
 
-	best, infinite, err := m.maximise(m.start())
+	if m.length >= 0 && !m.tellsLength() {
+		m.size--
+		m.length, m.ridge = -1, m.ridge[:m.size]
+	}
+	best, infinite, err := m.maximise(m.start(), true)
 	for err == nil && infinite != nil { // at most once a judge: a prior ends it
 		m.regulariseJudges(infinite, fit, ridge)
-		best, infinite, err = m.maximise(m.start())
+		best, infinite, err = m.maximise(m.start(), true)
 	}
 	if err != nil {
-		return nil, solution{}, err
+		return nil, err
 	}
 	fit.take(m, best)
-	return fit, best, nil
+	return fit, nil
 }
 
 // rowsOf are the tallies' rows, judge after judge.
@@ -202,7 +205,7 @@ func rowsOf(judges []*Tally) []row {
 
 // newModel is the model of rows that are sorted by judge.
 func newModel(n, judges int, rows []row, options Options) *model {
-	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, size: n}
+	m := &model{candidates: n, rows: rows, order: make([]int, judges), tie: make([]int, judges), length: -1, scale: 1, size: n}
 	hasTies, measured := make([]bool, judges), false
 	for i := range rows {
 		r := &rows[i]
@@ -251,19 +254,19 @@ func (m *model) regularise(part *Component, ridge float64) {
 	}
 }
 
-// regulariseJudges puts priors on the given judges' parameters and on every
-// component that they judged.
+// regulariseJudges puts priors on the given judges' parameters, or that of length,
+// and on every component that they judged.
 func (m *model) regulariseJudges(judges []int, fit *Fit, ridge float64) {
+	m.hold(judges, ridge)
 	for _, k := range judges {
-		fit.Judges[k].Regularised = true
-		for _, position := range []int{m.order[k], m.tie[k]} {
-			if position >= 0 {
-				m.ridge[position] = ridge
-			}
+		if k == lengthEffect {
+			fit.LengthRegularised = true
+		} else {
+			fit.Judges[k].Regularised = true
 		}
 	}
 	for _, r := range m.rows {
-		if fit.Judges[r.judge].Regularised {
+		if fit.LengthRegularised || fit.Judges[r.judge].Regularised {
 			m.regularise(&fit.Components[m.component[r.first]], ridge)
 		}
 	}
@@ -271,7 +274,7 @@ func (m *model) regulariseJudges(judges []int, fit *Fit, ridge float64) {
 
 func (fit *Fit) take(m *model, s solution) {
 	fit.Abilities = s.x[:m.candidates:m.candidates]
-	fit.covariance = s.covariance
+	fit.covariance, fit.at = s.covariance, s.x
 	fit.Iterations = s.iterations
 	fit.LogLikelihood = m.logLikelihood(s.x)
 	fit.Deviance = m.deviance(s.x)

@@ -1,27 +1,21 @@
 package rank
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+
+	"gonum.org/v1/gonum/mat"
 )
 
-// Measured is one comparison with the lengths of the texts shown, in any unit.
-type Measured struct {
-	Judge int // from 0
-	Comparison
-	FirstLength, SecondLength int
-}
-
-// difference is (first − second)/(first + second), which is the same for texts of 100
-// and 200 words and of 1,000 and 2,000; 0 for two empty texts.
-func (c Measured) difference() float64 {
-	sum := c.FirstLength + c.SecondLength
-	if sum == 0 {
+// Relative is how much longer the text shown first is: (first − second)/(first +
+// second), which is the same for texts of 100 and 200 words and of 1,000 and 2,000; 0
+// for two empty texts.
+func Relative(first, second int) float64 {
+	if first+second == 0 {
 		return 0
 	}
-	return float64(c.FirstLength-c.SecondLength) / float64(sum)
+	return float64(first-second) / float64(first+second)
 }
 
 // Lengths say how far verdicts follow the length of the texts. The zero value has
@@ -45,20 +39,19 @@ func (m *moments) add(x float64) {
 // variance is n² times it.
 func (m moments) variance(n int) float64 { return float64(n)*m.squares - m.sum*m.sum }
 
-// Add takes one more verdict.
-func (l *Lengths) Add(c Measured) {
-	verdict := map[Outcome]float64{FirstWins: 1, SecondWins: -1}[c.Outcome]
-	difference := c.difference()
+// Add takes one more verdict, on texts that differ in length by Relative.
+func (l *Lengths) Add(outcome Outcome, longer float64) {
+	verdict := map[Outcome]float64{FirstWins: 1, SecondWins: -1}[outcome]
 	switch {
-	case verdict*difference > 0:
+	case verdict*longer > 0:
 		l.LongerWins++
-	case verdict*difference < 0:
+	case verdict*longer < 0:
 		l.ShorterWins++
 	}
 	l.n++
-	l.differences.add(difference)
+	l.differences.add(longer)
 	l.verdicts.add(verdict)
-	l.both += verdict * difference
+	l.both += verdict * longer
 }
 
 // Correlation is Pearson's between the difference in length, relative to the sum, and
@@ -76,15 +69,14 @@ func (l *Lengths) Correlation() float64 {
 // WithLength is BradleyTerry with one parameter more: what the length of a text adds
 // to its odds beside its candidate's ability, which then is that of texts of equal
 // length (the style control of Li, Angelopoulos and Chiang 2024, "Does style
-// matter?"). The covariate is the difference in length relative to the sum, divided by
-// its standard deviation around 0, so that Fit.Length is comparable between
-// evaluations.
+// matter?"). The covariate is Observed.Longer, divided by its standard deviation
+// around 0, so that Fit.Length is comparable between evaluations.
 //
 // It can be told from ability only where candidates have several texts of different
 // lengths; with one text each, the length is the candidate's.
 //
-// Memory grows with the comparisons that differ in judge, candidates or lengths.
-func WithLength(n, judges int, games []Measured, options Options) (*Fit, error) {
+// Memory grows with the observations that differ in judge, candidates or lengths.
+func WithLength(n, judges int, observed []Observed, options Options) (*Fit, error) {
 	if n > MaxCandidates {
 		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
 	}
@@ -92,50 +84,64 @@ func WithLength(n, judges int, games []Measured, options Options) (*Fit, error) 
 	for k := range tallies {
 		tallies[k] = NewTally(n)
 	}
-	squares := 0.0
-	rows := make([]row, 0, len(games))
-	for _, g := range games {
-		if g.Judge < 0 || g.Judge >= judges {
-			return nil, fmt.Errorf("rank by length: a game of judge %d of %d", g.Judge, judges)
+	rows := make([]row, 0, len(observed))
+	for _, o := range observed {
+		if o.counts().Total() == 0 {
+			continue
 		}
-		if err := tallies[g.Judge].Add(g.Comparison); err != nil {
+		if o.Judge < 0 || int(o.Judge) >= judges {
+			return nil, fmt.Errorf("rank by length: a verdict of judge %d of %d", o.Judge, judges)
+		}
+		if err := tallies[o.Judge].AddCounts(int(o.First), int(o.Second), o.counts()); err != nil {
 			return nil, fmt.Errorf("rank by length: %w", err)
 		}
-		r := row{first: g.First, second: g.Second, judge: g.Judge, longer: g.difference()}
-		switch g.Outcome {
-		case FirstWins:
-			r.wins = 1
-		case SecondWins:
-			r.losses = 1
-		case Tied:
-			r.ties = 1
-		}
-		rows = append(rows, r)
+		rows = append(rows, row{
+			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer,
+			wins: float64(o.FirstWins), losses: float64(o.SecondWins), ties: float64(o.Ties),
+		})
 	}
 	rows = merged(rows)
-	for _, r := range rows { // sorted, so that the sum has the same digits in any order of games
+	squares, total := 0.0, 0.0
+	for _, r := range rows { // sorted, so that the sum has the same digits in any order of verdicts
 		squares += r.total() * r.longer * r.longer
+		total += r.total()
+	}
+	scale := 1.0
+	if squares > 0 {
+		scale = math.Sqrt(squares / total)
 	}
 	for i := range rows {
-		if squares > 0 {
-			rows[i].longer /= math.Sqrt(squares / float64(len(games)))
-		}
+		rows[i].longer /= scale
 	}
-	fit, _, err := newModel(n, judges, rows, options).fit(Records(n, tallies), options)
+	m := newModel(n, judges, rows, options)
+	m.scale = scale
+	fit, err := m.fit(Records(n, tallies), options)
 	if err != nil {
 		return nil, fmt.Errorf("rank %d candidates by length: %w", n, err)
 	}
 	return fit, nil
 }
 
+// tellsLength reports whether differences in length can be told from those between
+// candidates, and from a preference for a position: whether anything of them is left
+// once those have explained what they can.
+func (m *model) tellsLength() bool {
+	information := mat.NewSymDense(m.size, nil)
+	m.derivatives(m.start(), make([]float64, m.size), information)
+	all := information.At(m.length, m.length)
+	var factor mat.Cholesky
+	if !factor.Factorize(information) {
+		return false
+	}
+	return 1/variance(&factor, m.length) > 1e-6*all
+}
+
 // merged sorts rows and adds up those that say the same.
 func merged(rows []row) []row {
-	slices.SortFunc(rows, func(a, b row) int {
-		return cmp.Or(cmp.Compare(a.judge, b.judge), cmp.Compare(a.first, b.first), cmp.Compare(a.second, b.second), cmp.Compare(a.longer, b.longer))
-	})
+	slices.SortFunc(rows, row.compare)
 	var out []row
 	for _, r := range rows {
-		if k := len(out) - 1; k >= 0 && out[k].judge == r.judge && out[k].first == r.first && out[k].second == r.second && out[k].longer == r.longer {
+		if k := len(out) - 1; k >= 0 && out[k].compare(r) == 0 {
 			out[k].wins += r.wins
 			out[k].losses += r.losses
 			out[k].ties += r.ties

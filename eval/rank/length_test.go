@@ -9,25 +9,26 @@ import (
 
 // measured is games between candidates 0.5 apart, of texts whose length is worth gamma
 // a standard deviation to judge 1, and nothing to judge 0.
-func measured(games int, gamma float64) []Measured {
+func measured(games int, gamma float64) []Observed {
 	random := rand.New(rand.NewPCG(11, 12))
 	const spread = 0.29 // of the differences below, about
-	var all []Measured
-	for range games {
-		g := Measured{Judge: random.IntN(2)}
-		g.First, g.Second = random.IntN(4), random.IntN(3)
-		if g.Second >= g.First {
-			g.Second++
+	var all []Observed
+	for cluster := range games {
+		judge, first, second := random.IntN(2), random.IntN(4), random.IntN(3)
+		if second >= first {
+			second++
 		}
-		g.FirstLength, g.SecondLength = 100+random.IntN(400), 100+random.IntN(400)
-		d := 0.5 * float64(g.First-g.Second)
-		if g.Judge == 1 {
-			d += gamma * g.difference() / spread
+		longer := Relative(100+random.IntN(400), 100+random.IntN(400))
+		d := 0.5 * float64(first-second)
+		if judge == 1 {
+			d += gamma * longer / spread
 		}
-		g.Outcome = SecondWins
+		outcome := SecondWins
 		if random.Float64() < 1/(1+math.Exp(-d)) {
-			g.Outcome = FirstWins
+			outcome = FirstWins
 		}
+		g := game(cluster, first, second, outcome)
+		g.Judge, g.Longer = int32(judge), longer
 		all = append(all, g)
 	}
 	return all
@@ -36,7 +37,7 @@ func measured(games int, gamma float64) []Measured {
 func TestWithLength(t *testing.T) {
 	t.Parallel()
 	for _, gamma := range []float64{0, 0.8} {
-		games := slices.DeleteFunc(measured(12_000, gamma), func(g Measured) bool { return g.Judge == 0 })
+		games := slices.DeleteFunc(measured(12_000, gamma), func(g Observed) bool { return g.Judge == 0 })
 		fit, err := WithLength(4, 2, games, Options{OrderEffect: true})
 		if err != nil {
 			t.Fatal(err)
@@ -54,11 +55,10 @@ func TestWithLength(t *testing.T) {
 func TestWithoutLength(t *testing.T) {
 	t.Parallel()
 	tally := NewTally(4)
-	games := slices.DeleteFunc(measured(2000, 0), func(g Measured) bool { return g.Judge == 1 })
-	for i := range games {
-		games[i].FirstLength, games[i].SecondLength = 7*i, 7*i
-		games[i].Outcome = Outcome(i % 7 % 3)
-		if err := tally.Add(games[i].Comparison); err != nil {
+	games := slices.DeleteFunc(measured(2000, 0), func(g Observed) bool { return g.Judge == 1 })
+	for i, g := range games {
+		games[i] = game(i, int(g.First), int(g.Second), Outcome(i%7%3))
+		if err := tally.AddCounts(int(g.First), int(g.Second), games[i].counts()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -83,18 +83,56 @@ func TestLengths(t *testing.T) {
 	if !math.IsNaN(l.Correlation()) {
 		t.Errorf("of nothing: %v", l.Correlation())
 	}
-	for _, g := range []Measured{
-		{Comparison: Comparison{0, 1, FirstWins}, FirstLength: 300, SecondLength: 100},
-		{Comparison: Comparison{0, 1, SecondWins}, FirstLength: 100, SecondLength: 300},
-		{Comparison: Comparison{0, 1, SecondWins}, FirstLength: 300, SecondLength: 100},
-		{Comparison: Comparison{0, 1, Tied}, FirstLength: 200, SecondLength: 200},
-		{Comparison: Comparison{0, 1, FirstWins}, FirstLength: 0, SecondLength: 0},
+	for _, g := range []struct {
+		outcome       Outcome
+		first, second int
+	}{
+		{FirstWins, 300, 100}, {SecondWins, 100, 300}, {SecondWins, 300, 100}, {Tied, 200, 200}, {FirstWins, 0, 0},
 	} {
-		l.Add(g)
+		l.Add(g.outcome, Relative(g.first, g.second))
 	}
 	// Differences ½, −½, ½, 0, 0 and verdicts 1, −1, −1, 0, 1.
 	want := (5*0.5 - 0.5*0) / math.Sqrt((5*0.75-0.25)*(5*4-0))
 	if got := l.Correlation(); !near(got, want, 1e-12) || l.LongerWins != 2 || l.ShorterWins != 1 {
 		t.Errorf("correlation %v, longer %d, shorter %d; want %v, 2, 1", got, l.LongerWins, l.ShorterWins, want)
+	}
+}
+
+// TestLengthNotTold: where every candidate has one text and there are two, length and
+// ability are the same thing.
+func TestLengthNotTold(t *testing.T) {
+	t.Parallel()
+	var games []Observed
+	for k := range 30 {
+		one, other := game(k, 0, 1, Outcome(k%3)), game(k, 1, 0, Outcome(k%2))
+		one.Longer, other.Longer = Relative(300, 100), Relative(100, 300)
+		games = append(games, one, other)
+	}
+	fit, err := WithLength(2, 1, games, Options{OrderEffect: true})
+	if err != nil || fit.HasLength {
+		t.Errorf("length is told: %+v, %v", fit, err)
+	}
+}
+
+// TestLongerAlwaysWins: then length has no finite effect, and a prior holds it.
+func TestLongerAlwaysWins(t *testing.T) {
+	t.Parallel()
+	games := measured(500, 0)
+	for i := range games {
+		outcome := SecondWins
+		if games[i].Longer > 0 {
+			outcome = FirstWins
+		}
+		longer := games[i].Longer
+		games[i] = game(i, int(games[i].First), int(games[i].Second), outcome)
+		games[i].Longer = longer
+	}
+	fit, err := WithLength(4, 1, games, Options{OrderEffect: true})
+	if err != nil || !fit.HasLength || !fit.LengthRegularised || !fit.Components[0].Regularised || fit.Length < 5 {
+		t.Fatalf("%+v, %v", fit, err)
+	}
+	b, err := fit.Bootstrap(t.Context(), games, Resampling{Resamples: 20})
+	if err != nil || !(b.Length.Low < b.Length.High) {
+		t.Errorf("limits of length %+v, %v", b.Length, err)
 	}
 }

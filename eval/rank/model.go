@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"math"
 
 	"gonum.org/v1/gonum/mat"
@@ -10,10 +11,15 @@ import (
 type row struct {
 	first, second, judge int
 	wins, losses, ties   float64 // of first; halves where ties count so
-	longer               float64 // how much longer the text shown first is, as LengthEffect has it
+	longer               float64 // Observed.Longer, over the model's scale
 }
 
 func (r row) total() float64 { return r.wins + r.losses + r.ties }
+
+// compare orders rows by what they are about, as a model has them.
+func (r row) compare(s row) int {
+	return cmp.Or(cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second), cmp.Compare(r.longer, s.longer))
+}
 
 // model is the likelihood of all rows as a function of one vector: an ability for
 // every candidate, then the judges' order effects, then their logarithms of ν, then
@@ -24,8 +30,9 @@ func (r row) total() float64 { return r.wins + r.losses + r.ties }
 type model struct {
 	rows       []row
 	candidates int
-	order, tie []int // position of a judge's parameter in the vector; −1: none
-	length     int   // position of the effect of length; −1: none
+	order, tie []int   // position of a judge's parameter in the vector; −1: none
+	length     int     // position of the effect of length; −1: none
+	scale      float64 // what differences in length were divided by
 	size       int
 	ridge      []float64 // precision of a normal prior at 0, for each parameter
 	component  []int     // of each candidate

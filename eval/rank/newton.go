@@ -16,9 +16,11 @@ type solution struct {
 
 func (s solution) se(k int) float64 { return math.Sqrt(max(s.covariance.At(k, k), 0)) }
 
-// maximise finds the maximum by Newton's method, beginning at from, which it uses. infinite are the judges whose
-// order effect or tie propensity has none; the solution then means nothing.
-func (m *model) maximise(from []float64) (s solution, infinite []int, err error) {
+// maximise finds the maximum by Newton's method, beginning at from, which it uses.
+// infinite are the judges whose order effect or tie propensity has none, and
+// lengthEffect where that of length has none; the solution then means nothing. It has
+// no covariance, which takes longer than all the rest, unless it is asked for.
+func (m *model) maximise(from []float64, covariance bool) (s solution, infinite []int, err error) {
 	s.x = from
 	if m.size == 0 {
 		return s, nil, nil
@@ -41,18 +43,32 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		if decrement >= converged {
 			continue
 		}
+		if infinite := m.unbounded(func(k int) bool { return variance(&factor, k) > uncertain*uncertain }); infinite != nil || !covariance {
+			return s, infinite, nil
+		}
 		s.covariance = mat.NewSymDense(m.size, nil)
 		if factor.InverseTo(s.covariance) != nil {
 			break
 		}
 		m.centred(s.covariance, pin)
-		return s, m.unbounded(func(k int) bool { return s.se(k) > uncertain }), nil
+		return s, nil, nil
 	}
 	// The abilities alone would have a maximum: suspect every judge's own parameters.
 	if suspects := m.unbounded(func(int) bool { return true }); suspects != nil {
 		return s, suspects, nil
 	}
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
+}
+
+// variance is one number of the inverse's diagonal; infinite where it cannot be had.
+func variance(factor *mat.Cholesky, k int) float64 {
+	n := factor.SymmetricDim()
+	unit, column := mat.NewVecDense(n, nil), mat.NewVecDense(n, nil)
+	unit.SetVec(k, 1)
+	if factor.SolveVecTo(column, unit) != nil {
+		return math.Inf(1)
+	}
+	return column.AtVec(k)
 }
 
 // start is all candidates equal, no order effect, and the tie propensities that
@@ -90,17 +106,36 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 	return value
 }
 
+// lengthEffect stands among judges for the effect of length, which is nobody's own.
+const lengthEffect = -1
+
 // unbounded are the judges with a parameter, not yet held by a prior, of which the
-// test is true; nil for none.
+// test is true, and lengthEffect; nil for none.
 func (m *model) unbounded(test func(position int) bool) []int {
 	var judges []int
+	free := func(position int) bool { return position >= 0 && m.ridge[position] == 0 && test(position) }
 	for k := range m.order {
-		for _, position := range []int{m.order[k], m.tie[k]} {
-			if position >= 0 && m.ridge[position] == 0 && test(position) {
-				judges = append(judges, k)
-				break
+		if free(m.order[k]) || free(m.tie[k]) {
+			judges = append(judges, k)
+		}
+	}
+	if free(m.length) {
+		judges = append(judges, lengthEffect)
+	}
+	return judges
+}
+
+// hold puts priors on the parameters that unbounded has named.
+func (m *model) hold(judges []int, ridge float64) {
+	for _, k := range judges {
+		positions := []int{m.length}
+		if k != lengthEffect {
+			positions = []int{m.order[k], m.tie[k]}
+		}
+		for _, position := range positions {
+			if position >= 0 {
+				m.ridge[position] = ridge
 			}
 		}
 	}
-	return judges
 }
