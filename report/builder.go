@@ -24,8 +24,10 @@ type builder struct {
 	scores  [][]Score // by candidate and criterion
 	overall []Score   // by candidate
 	reasons []reasons // by candidate
-	items   []itemTally
-	place   []int // of each document in its item's tally
+
+	verdicts verdicts // of raters, which are the judges
+	scored   *ratings // by judges on criteria
+	opinions *ratings // by agents on dimensions
 
 	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
 	failure map[string]int         // position in report.Failures by class
@@ -52,12 +54,8 @@ func newBuilder(r *Report) *builder {
 	for i, name := range r.candidates {
 		b.candidate[name] = i
 	}
-	b.items = make([]itemTally, len(plan.Items))
-	b.place = make([]int, len(plan.Documents))
 	for d, document := range plan.Documents {
 		b.document[document.ID] = d
-		b.place[d] = b.items[document.Item].documents
-		b.items[document.Item].documents++
 	}
 	if plan.Single != nil {
 		for c, criterion := range plan.Single.Criteria {
@@ -68,13 +66,16 @@ func newBuilder(r *Report) *builder {
 	for k, judge := range plan.Judges {
 		b.judge[judge.Name] = k
 		r.Judges = append(r.Judges, Judge{Name: judge.Name, Model: judge.Target(), Scores: make([]Score, len(r.Criteria))})
-		r.tallies = append(r.tallies, rank.NewTally(len(r.candidates)))
 	}
 	b.scores = make([][]Score, len(r.candidates))
 	for i := range b.scores {
 		b.scores[i] = make([]Score, len(r.Criteria))
 	}
 	b.overall = make([]Score, len(r.candidates))
+	b.scored = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria))
+	if plan.Panel != nil {
+		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
+	}
 	r.Listed = newListed(plan.Runs)
 	b.reasons = make([]reasons, len(r.candidates))
 	return b
@@ -109,6 +110,11 @@ func (b *builder) addSingle(row results.SingleRow) error {
 			return nil
 		}
 	}
+	document, err := lookUp(b.document, "document", row.Document, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
+	b.scored.add(document, judge, criterion, row.Score)
 	b.report.Scored++
 	b.scores[candidate][criterion].add(row.Score)
 	b.overall[candidate].add(row.Score)
@@ -149,12 +155,14 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	if asked {
 		judge.Positions.Add(outcome)
 		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, outcome)
+		all := b.report.Evaluation.Plan.Documents
+		longer := rank.Relative(all[documents[0]].Bytes, all[documents[1]].Bytes)
+		judge.Length.Add(outcome, longer)
+		b.report.Length.Add(outcome, longer)
 	} else {
 		judge.Identical++
 	}
-	if err := b.items[b.itemOf(documents[0])].add(b.place[documents[0]], b.place[documents[1]], outcome); err != nil {
-		return fmt.Errorf("result %d.%d: %w", row.Phase, row.Index, err)
-	}
+	b.verdicts.add(k, documents[0], documents[1], outcome, asked)
 	if candidates[0] == candidates[1] {
 		judge.Own++
 		return nil
@@ -167,10 +175,8 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 		}
 		b.keepReason(winner, loser, row)
 	}
-	return b.report.tallies[k].Add(rank.Comparison{First: candidates[0], Second: candidates[1], Outcome: outcome})
+	return nil
 }
-
-func (b *builder) itemOf(document int) int { return b.report.Evaluation.Plan.Documents[document].Item }
 
 func outcomeOf(row results.PairwiseRow) (rank.Outcome, error) {
 	switch row.Winner {

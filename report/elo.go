@@ -8,19 +8,6 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// itemTally counts the verdicts on the documents of one item, of all judges.
-type itemTally struct {
-	documents int
-	tally     *rank.Tally // nil: none yet
-}
-
-func (t *itemTally) add(first, second int, outcome rank.Outcome) error {
-	if t.tally == nil {
-		t.tally = rank.NewTally(t.documents)
-	}
-	return t.tally.Add(rank.Comparison{First: first, Second: second, Outcome: outcome})
-}
-
 // rateDocuments gives every document that was compared an Elo rating among those
 // of its item, best first within the items. Items share no comparison, so their
 // ratings share no scale; each has the mean 1000.
@@ -30,23 +17,40 @@ func (b *builder) rateDocuments() error {
 		results.EloRow
 	}
 	var all []rated
-	fits := make([]*rank.Fit, len(b.items))
-	for i, item := range b.items {
-		if item.tally == nil || item.documents > rank.MaxCandidates {
+	documents := b.report.Evaluation.Plan.Documents
+	place, size := make([]int, len(documents)), map[int]int{} // of each document in its item
+	for d, document := range documents {
+		place[d] = size[document.Item]
+		size[document.Item]++
+	}
+	tallies := map[int]*rank.Tally{} // by item
+	b.verdicts.merge()
+	for _, c := range b.verdicts.cells {
+		item := documents[c.first].Item
+		if int(c.rater) >= len(b.report.Judges) || size[item] > rank.MaxCandidates {
 			continue
 		}
-		fit, err := rank.BradleyTerry(item.documents, []*rank.Tally{item.tally}, rank.Options{Ties: rank.HalfWins})
+		if tallies[item] == nil {
+			tallies[item] = rank.NewTally(size[item])
+		}
+		if err := tallies[item].AddCounts(place[c.first], place[c.second], c.counts()); err != nil {
+			return err
+		}
+	}
+	fits := map[int]*rank.Fit{}
+	for item, tally := range tallies {
+		fit, err := rank.BradleyTerry(size[item], []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins})
 		if err != nil {
 			return err
 		}
-		fits[i] = fit
+		fits[item] = fit
 	}
-	for d, document := range b.report.Evaluation.Plan.Documents {
+	for d, document := range documents {
 		fit := fits[document.Item]
-		if fit == nil || fit.Games(b.place[d]) == 0 {
+		if fit == nil || fit.Games(place[d]) == 0 {
 			continue
 		}
-		all = append(all, rated{document.Item, results.EloRow{DocID: document.ID, Elo: rank.Elo(fit.Abilities[b.place[d]])}})
+		all = append(all, rated{document.Item, results.EloRow{DocID: document.ID, Elo: rank.Elo(fit.Abilities[place[d]])}})
 	}
 	slices.SortStableFunc(all, func(x, y rated) int {
 		return cmp.Or(cmp.Compare(x.item, y.item), cmp.Compare(y.Elo, x.Elo))

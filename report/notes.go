@@ -42,6 +42,7 @@ func (r *Report) Notes() []string {
 		}
 	}
 	notes = append(notes, r.groupNotes()...)
+	notes = append(notes, r.intervalNotes()...)
 	notes = append(notes, r.listedNotes()...)
 	for _, j := range r.Judges {
 		notes = append(notes, j.notes(r.Options)...)
@@ -79,6 +80,42 @@ func (r *Report) groupNotes() []string {
 		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))
 	}
 	return notes
+}
+
+// intervalNotes say what limits do not cover.
+func (r *Report) intervalNotes() []string {
+	if r.Fit == nil {
+		return nil
+	}
+	var notes []string
+	how := r.Intervals
+	switch items := len(r.Evaluation.Plan.Items); {
+	case how == nil:
+		notes = append(notes, fmt.Sprintf("Verdicts on fewer than %d pairs: too few to draw from, so intervals take each verdict as independent and are somewhat too narrow.", fewPairs))
+	case how.By == ByPair && items > 1:
+		notes = append(notes, fmt.Sprintf("With %s, intervals hold for these questions; what others would bring they tell from %d items on.", counted(items, "item"), fewItems))
+	}
+	if how != nil && how.Regularised > 0 {
+		notes = append(notes, fmt.Sprintf("%s of %s resamples lost what makes abilities finite, such as a candidate's only victory; a weak prior held them.", count(how.Regularised), count(how.Resamples)))
+	}
+	if r.Options.Length {
+		notes = append(notes, r.lengthNote())
+	}
+	return notes
+}
+
+// lengthNote says what a ranking for texts of equal length rests on.
+func (r *Report) lengthNote() string {
+	f := r.Fit
+	switch {
+	case !f.HasLength:
+		return "Texts do not differ in length, or only as the candidates do, so that length cannot be told from ability: the ranking is without it."
+	case f.LengthRegularised:
+		return "Judges follow the length of texts so consistently that its effect has no finite estimate; a weak prior was used."
+	default:
+		return fmt.Sprintf("The ranking is that of texts of equal length: a standard deviation more of length is worth %s (%s to %s) to a text.",
+			signed(f.Length), signed(f.LengthLimits.Low), signed(f.LengthLimits.High))
+	}
 }
 
 // notable is when a judge contradicts itself often enough to be told.

@@ -55,11 +55,16 @@ func (b *builder) addPanel(row results.PanelRow) error {
 	if err != nil {
 		return err
 	}
+	document, err := lookUp(b.document, "document", row.Document, row.Phase, row.Index)
+	if err != nil {
+		return err
+	}
 	b.recorded(row.Phase, row.Agent, row.Timestamp)
 	if row.Score == nil {
 		return nil
 	}
 	p.Scored++
+	b.opinions.add(document, agent, dimension, *row.Score)
 	for _, k := range []int{agent, len(p.Agents)} {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)
 		p.All[k].add(*row.Score)

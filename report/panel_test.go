@@ -22,13 +22,13 @@ func TestPanelIsToldByDimensionAgentAndCandidate(t *testing.T) {
 	m := sourceOf(asked)
 	add := func(agent, dimension string, scores ...float64) {
 		for _, score := range scores {
-			m.panel = append(m.panel, results.PanelRow{Candidate: candidates[len(m.panel)%2], Agent: agent, Dimension: dimension, Score: &score, Argument: "r"})
+			m.panel = append(m.panel, results.PanelRow{Document: "q/" + candidates[len(m.panel)%2], Candidate: candidates[len(m.panel)%2], Agent: agent, Dimension: dimension, Score: &score, Argument: "r"})
 		}
 	}
 	add("prosecutor", "clarity", 1, 2)
 	add("<defender>\x1b", "clarity", 5, 4)
 	add("prosecutor", "depth", 0) // a score like any
-	m.panel = append(m.panel, results.PanelRow{Candidate: "b", Agent: "<defender>\x1b", Dimension: "depth", Argument: "Evaluation failed after 3 retries"})
+	m.panel = append(m.panel, results.PanelRow{Document: "q/b", Candidate: "b", Agent: "<defender>\x1b", Dimension: "depth", Argument: "Evaluation failed after 3 retries"})
 	r, err := Build(context.Background(), m, m.evaluation.ID, Options{})
 	if err != nil {
 		t.Fatal(err)

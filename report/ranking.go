@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 
@@ -11,7 +13,7 @@ import (
 )
 
 // finish ranks what has been read.
-func (b *builder) finish() error {
+func (b *builder) finish(ctx context.Context) error {
 	r := b.report
 	slices.SortFunc(r.Failures, func(x, y Failure) int {
 		return cmp.Or(cmp.Compare(y.Runs, x.Runs), cmp.Compare(x.Class, y.Class))
@@ -19,11 +21,21 @@ func (b *builder) finish() error {
 	if err := b.rateDocuments(); err != nil {
 		return err
 	}
+	b.compareRaters()
+	judges := make([]int, len(r.Judges))
+	for k := range judges {
+		judges[k] = k
+	}
+	var err error
+	if r.tallies, err = tallied(len(r.candidates), len(judges), b.observed(judges)); err != nil {
+		return err
+	}
 	if r.Verdicts == 0 {
 		b.rankByScore()
 		return nil
 	}
-	fit, err := rank.BradleyTerry(len(r.candidates), r.tallies, rank.Options{Ties: r.Options.Ties, OrderEffect: true})
+	r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
+	all, err := b.rate(ctx, judges)
 	if errors.Is(err, rank.ErrTooManyCandidates) {
 		r.unfitted = err
 		b.rankByWinRate()
@@ -32,32 +44,92 @@ func (b *builder) finish() error {
 	if err != nil {
 		return err
 	}
+	r.Groups, r.Unranked = b.groups(all, b.ranked)
+	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
 	for k := range r.Judges {
-		r.Judges[k].Effect = fit.Judges[k]
+		r.Judges[k].Effect = all.fit.Judges[k]
+		if all.bootstrap != nil {
+			r.Judges[k].OrderLimits = all.bootstrap.Orders[k]
+		}
 	}
-	r.Groups = make([]Group, len(fit.Components))
-	for c, part := range fit.Components {
-		r.Groups[c].Separable, r.Groups[c].Regularised = part.Separable, part.Regularised
+	return b.rankByEach(ctx)
+}
+
+// rankByEach gives every judge a ranking of its own, where there are several.
+func (b *builder) rankByEach(ctx context.Context) error {
+	r := b.report
+	if len(r.Judges) < 2 {
+		return nil
 	}
-	for _, s := range fit.Standings() {
-		if s.Games() == 0 {
-			s.Component = -1
-			r.Unranked = append(r.Unranked, b.ranked(s))
+	for k := range r.Judges {
+		games := 0
+		for _, c := range rank.Records(len(r.candidates), r.tallies[k:k+1]) {
+			games += c.Games()
+		}
+		if games == 0 {
 			continue
 		}
-		r.Groups[s.Component].Ranked = append(r.Groups[s.Component].Ranked, b.ranked(s))
-	}
-	r.Groups = slices.DeleteFunc(r.Groups, func(g Group) bool { return len(g.Ranked) == 0 })
-	if len(r.Groups) > 1 {
-		b.nameGroups()
+		own, err := b.rate(ctx, []int{k})
+		if err != nil {
+			return fmt.Errorf("judge %s: %w", r.Judges[k].Name, err)
+		}
+		r.Judges[k].Cycles = rank.CyclesOf(len(r.candidates), r.tallies[k:k+1])
+		r.Judges[k].Groups, _ = b.groups(own, func(s rank.Standing) Ranked {
+			return Ranked{Name: r.candidates[s.Candidate], Standing: s, ModelSE: s.SE}
+		})
 	}
 	return nil
+}
+
+// compareRaters says how far judges agree, and agents.
+func (b *builder) compareRaters() {
+	r := b.report
+	var judges []string
+	for _, j := range r.Judges {
+		judges = append(judges, j.Name)
+	}
+	r.Agreement = b.verdicts.agreement(judges)
+	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria)
+	if r.Panel != nil {
+		var dimensions []string
+		for _, d := range r.Panel.Dimensions {
+			dimensions = append(dimensions, d.ID)
+		}
+		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions)
+	}
+}
+
+// groups are the candidates of a rating, by component, and those it does not rank.
+func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups []Group, unranked []Ranked) {
+	groups = make([]Group, len(of.fit.Components))
+	for c, part := range of.fit.Components {
+		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, bootstrap: of.bootstrap}
+	}
+	for _, s := range of.fit.Standings() {
+		one := ranked(s)
+		if s.Games() == 0 {
+			one.Component = -1
+			unranked = append(unranked, one)
+			continue
+		}
+		if b := of.bootstrap; b != nil {
+			limits := b.Abilities[s.Candidate]
+			one.SE, one.Low, one.High = limits.SE, limits.Low, limits.High
+			one.RankLow, one.RankHigh = b.RankLow[s.Candidate], b.RankHigh[s.Candidate]
+		}
+		groups[s.Component].Ranked = append(groups[s.Component].Ranked, one)
+	}
+	groups = slices.DeleteFunc(groups, func(g Group) bool { return len(g.Ranked) == 0 })
+	if len(groups) > 1 {
+		b.nameGroups(groups)
+	}
+	return groups, unranked
 }
 
 func (b *builder) ranked(s rank.Standing) Ranked {
 	i := s.Candidate
 	return Ranked{
-		Name: b.report.candidates[i], Standing: s,
+		Name: b.report.candidates[i], Standing: s, ModelSE: s.SE,
 		Scores: b.scores[i], Overall: b.overall[i],
 		For: b.reasons[i].won, Against: b.reasons[i].lost,
 	}
@@ -102,7 +174,7 @@ func (b *builder) rankBy(counts func(Ranked) bool, value func(Ranked) float64) {
 }
 
 // nameGroups finds groups whose documents all answer one question.
-func (b *builder) nameGroups() {
+func (b *builder) nameGroups(groups []Group) {
 	plan := b.report.Evaluation.Plan
 	const several = -1
 	item := map[string]int{}
@@ -113,8 +185,8 @@ func (b *builder) nameGroups() {
 		}
 		item[document.Candidate] = document.Item
 	}
-	for g := range b.report.Groups {
-		group := &b.report.Groups[g]
+	for g := range groups {
+		group := &groups[g]
 		first := item[group.Ranked[0].Name]
 		same := first != several && !slices.ContainsFunc(group.Ranked, func(r Ranked) bool { return item[r.Name] != first })
 		if same {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -36,11 +37,17 @@ type Source interface {
 	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
 }
 
-// Options of Build. The zero value is Davidson's ties, without fallback verdicts.
+// Options of Build. The zero value is Davidson's ties, without fallback verdicts and
+// without an effect of length.
 type Options struct {
 	Ties rank.Ties
 	// Fallback counts verdicts that another model gave in a judge's place.
 	Fallback bool
+	// Length ranks as if all texts were of one length, by estimating what length adds.
+	Length bool
+	// Resamples and Seed are those of rank.Resampling.
+	Resamples int
+	Seed      uint64
 }
 
 // Report is everything that is said about one evaluation. Its text is as it was
@@ -69,6 +76,19 @@ type Report struct {
 	// directly or through others, the largest first. There is one, unless nothing
 	// relates some candidates to the rest. Candidates never compared are not in it.
 	Groups []Group
+	// Intervals says how the limits in Groups were found; nil where they are the
+	// fit's own, because there are too few verdicts to draw from, or where there are
+	// none.
+	Intervals *Intervals
+	Fit       *Fit // nil: there are no abilities
+	Cycles    rank.Cycles
+	Length    rank.Lengths // of the verdicts of all judges
+	// Agreement compares the judges' verdicts on pairs, nil where no two of them
+	// judged the same pair. Scores and opinions are compared by criterion and by
+	// dimension, in the order of the plan, where at least two gave any.
+	Agreement      *Agreement
+	ScoreAgreement []*Agreement
+	PanelAgreement []*Agreement
 	// Unranked are candidates without any verdict that counts.
 	Unranked []Ranked
 	Judges   []Judge  // in the order of the plan
@@ -82,6 +102,37 @@ type Report struct {
 	unfitted   error         // why there are win rates but no abilities
 }
 
+// Intervals says how resampling found the limits of abilities and ranks.
+type Intervals struct {
+	// By is what was drawn: an item with all its verdicts (ByItem), or a pair of
+	// documents with all of its own (ByPair).
+	By       string
+	Clusters int // how many of them there are
+	// Resamples, Seed, Regularised and Linearised are those of rank.Bootstrap.
+	Resamples   int
+	Seed        uint64
+	Regularised int
+	Linearised  bool
+}
+
+// What Intervals.By can be.
+const (
+	ByItem = "item"
+	ByPair = "pair"
+)
+
+// Fit is how well the model fits that gave the abilities, and what it says of length.
+// The fields are those of rank.Fit.
+type Fit struct {
+	LogLikelihood, Deviance      float64
+	DegreesOfFreedom, Iterations int
+	// Length is what a standard deviation more of length adds, in log-odds, with
+	// limits by resampling; only where HasLength is set.
+	Length                       float64
+	LengthLimits                 rank.Limits
+	HasLength, LengthRegularised bool
+}
+
 // Group is one ranking.
 type Group struct {
 	// Item is the question that all of the group's documents answer, where that is
@@ -90,13 +141,27 @@ type Group struct {
 	Ranked []Ranked // best first
 	// Separable and Regularised are those of rank.Component.
 	Separable, Regularised bool
+
+	bootstrap *rank.Bootstrap // nil: limits are the fit's own
+}
+
+// Beats is the probability that the candidate at position i of Ranked is better than
+// the one at position j: the share of resamples in which it is. NaN where nothing was
+// resampled.
+func (g Group) Beats(i, j int) float64 {
+	if g.bootstrap == nil {
+		return math.NaN()
+	}
+	return g.bootstrap.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
 }
 
 // Ranked is one candidate's place. Without verdicts on pairs the place is by
-// Overall, and of Standing only Rank means anything.
+// Overall, and of Standing only Rank means anything. SE, Low, High, RankLow and
+// RankHigh are by resampling where Report.Intervals says so.
 type Ranked struct {
 	Name string
 	rank.Standing
+	ModelSE float64 // the fit's standard error, which takes every verdict as independent
 	Scores  []Score // by criterion
 	Overall Score   // over all criteria
 	For     []Reason
@@ -125,14 +190,20 @@ func (s *Score) add(value float64) {
 // Judge is what one judge did.
 type Judge struct {
 	Name, Model string
-	Positions   rank.Counts // verdicts it was asked for, by position
-	Identical   int         // ties between identical texts, for which nobody was asked
-	Fallback    int         // verdicts and scores that another model gave in its place
-	Own         int         // verdicts on two documents of one candidate: in no ranking
-	Swaps       rank.Swaps  // pairs it was asked about in both orders
-	Effect      rank.JudgeEffect
+	Positions   rank.Counts      // verdicts it was asked for, by position
+	Identical   int              // ties between identical texts, for which nobody was asked
+	Fallback    int              // verdicts and scores that another model gave in its place
+	Own         int              // verdicts on two documents of one candidate: in no ranking
+	Swaps       rank.Swaps       // pairs it was asked about in both orders
+	Effect      rank.JudgeEffect // in the ranking by all judges
+	OrderLimits rank.Limits      // of Effect.Order, by resampling; 0 without
+	Length      rank.Lengths
+	Cycles      rank.Cycles
 	Scores      []Score // by criterion
 	Failed      int     // runs
+	// Groups are the ranking by this judge alone, as Report.Groups but without scores
+	// and reasons; nil where it is the only judge, or gave no verdict.
+	Groups []Group
 }
 
 // Failure is a class of failed runs.
@@ -218,7 +289,7 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.readProgress(ctx, source); err != nil {
 		return nil, wrap(err)
 	}
-	if err := b.finish(); err != nil {
+	if err := b.finish(ctx); err != nil {
 		return nil, wrap(err)
 	}
 	return r, nil

@@ -149,11 +149,29 @@ func (r *Report) method() []string {
 		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
 		"Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities.",
-		"± is a standard error, the interval is 95 %. Both take verdicts as independent; two orders of one pair, or two judges of one text, are not quite, so intervals are somewhat too narrow.",
-		"A rank such as 3 (2–5) means: third, and the candidates that are better or worse at 95 % leave ranks 2 to 5. With many candidates a few true ranks lie outside.",
+		r.limitsMethod(),
+		"A rank such as 3 (2–5) means: third, and among ranks 2 to 5 in 95 % of what was drawn. With many candidates a few true ranks lie outside.",
 		"The win rate counts a tie as half a win. It depends on who was met; the ability does not.",
 		strings.TrimSpace(eloMethod),
 	}
+}
+
+// limitsMethod says where standard errors and intervals come from.
+func (r *Report) limitsMethod() string {
+	how := r.Intervals
+	if how == nil {
+		return "± is a standard error, the interval is 95 %, both of the fit, which takes verdicts as independent. Two orders of one pair, or two judges of one text, are not quite, so intervals are somewhat too narrow."
+	}
+	what := "pairs of documents, each with all its verdicts"
+	if how.By == ByItem {
+		what = "items, each with all verdicts on its documents"
+	}
+	text := fmt.Sprintf("± is a standard error, the interval is 95 %%: the spread of the ranking over %s resamples of %s %s (seed %d). Verdicts that may err together, of both orders and all judges, stay together.",
+		count(how.Resamples), count(how.Clusters), what, how.Seed)
+	if how.Linearised {
+		text += " With so many verdicts each resample is one step of Newton's method away from the fit."
+	}
+	return text
 }
 
 const eloMethod = `

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -150,8 +151,9 @@ func corrected(observed, chance float64) float64 {
 // all values are the same, or there are none, or, at level Ratio, one is below 0.
 func (a *Agreement) Alpha(level Level) float64 {
 	given := map[float64]float64{} // n_c
-	for values, n := range a.coincidences {
-		given[values[0]] += n
+	inOrder := func(x, y [2]float64) int { return cmp.Or(cmp.Compare(x[0], y[0]), cmp.Compare(x[1], y[1])) }
+	for _, values := range slices.SortedFunc(maps.Keys(a.coincidences), inOrder) { // for the same digits each time
+		given[values[0]] += a.coincidences[values]
 	}
 	values := slices.Sorted(maps.Keys(given))
 	if level == Ratio && len(values) > 0 && values[0] < 0 {

@@ -1,0 +1,120 @@
+package report
+
+import (
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// Agreement is how far raters say the same about the same things. A coefficient that
+// does not exist, because nothing differs or nothing was said by both, is NaN.
+type Agreement struct {
+	// Name is the criterion or dimension of scores; empty of verdicts on pairs.
+	Name   string
+	Raters []string
+	Pairs  []RaterPair // of raters in their order
+	// Units are the things about which at least two raters said something, Complete
+	// those about which every one did.
+	Units, Complete int
+	// Fleiss is Fleiss' kappa over the complete units.
+	Fleiss float64
+	// Alpha is Krippendorff's over the units, of names: of scores it is how far they
+	// are equal, and Ordinal and Interval count how far they are apart.
+	Alpha, Ordinal, Interval float64
+}
+
+// RaterPair compares two raters over the units about which both said something.
+type RaterPair struct {
+	A, B  int // of Agreement.Raters
+	Units int
+	Raw   float64 // share of units about which they said the same
+	Cohen float64 // Cohen's kappa
+}
+
+// agreed sums up what raters said.
+func agreed(name string, raters []string, a *rank.Agreement, units int) *Agreement {
+	out := &Agreement{
+		Name: name, Raters: raters, Units: units,
+		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
+	}
+	out.Fleiss, out.Complete = a.Fleiss()
+	for i := range raters {
+		for j := i + 1; j < len(raters); j++ {
+			raw, units := a.Raw(i, j)
+			out.Pairs = append(out.Pairs, RaterPair{A: i, B: j, Units: units, Raw: raw, Cohen: a.Cohen(i, j)})
+		}
+	}
+	return out
+}
+
+// agreement compares raters by the verdicts on pairs; nil with fewer than two, or
+// where no two said something of one pair.
+func (v *verdicts) agreement(raters []string) *Agreement {
+	a, units := rank.NewAgreement(len(raters)), 0
+	v.units(len(raters), func(values []float64) {
+		a.Add(values)
+		units += shared(values)
+	})
+	if units == 0 {
+		return nil
+	}
+	return agreed("", raters, a, units)
+}
+
+// shared is 1 where at least two raters said something.
+func shared(values []float64) int {
+	said := 0
+	for _, value := range values {
+		if !math.IsNaN(value) {
+			said++
+		}
+	}
+	if said < 2 {
+		return 0
+	}
+	return 1
+}
+
+// ratings are scores by what is scored, rater and aspect (a criterion or a
+// dimension): the mean over trials. Its memory grows with these, not with the scores.
+type ratings struct {
+	raters, aspects int
+	scores          [][]Score // by document; nil: none
+}
+
+func newRatings(documents, raters, aspects int) *ratings {
+	return &ratings{raters, aspects, make([][]Score, documents)}
+}
+
+func (r *ratings) add(document, rater, aspect int, score float64) {
+	if r.scores[document] == nil {
+		r.scores[document] = make([]Score, r.raters*r.aspects)
+	}
+	r.scores[document][aspect*r.raters+rater].add(score)
+}
+
+// agreement compares raters by their scores on each aspect that two of them scored.
+func (r *ratings) agreement(raters, aspects []string) []*Agreement {
+	var all []*Agreement
+	values := make([]float64, r.raters)
+	for aspect, name := range aspects {
+		a, units := rank.NewAgreement(r.raters), 0
+		for _, scores := range r.scores {
+			if scores == nil {
+				continue
+			}
+			for k, s := range scores[aspect*r.raters : (aspect+1)*r.raters] {
+				values[k] = math.NaN()
+				if s.N > 0 {
+					values[k] = s.Mean()
+				}
+			}
+			a.Add(values)
+			units += shared(values)
+		}
+		if units > 0 {
+			all = append(all, agreed(name, raters, a, units))
+		}
+	}
+	return all
+}

@@ -1,0 +1,121 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// verdicts counts what raters said about pairs of documents. Its memory grows with
+// the pairs, in each order, and their raters: 28 bytes each, and as much again while
+// rows are read.
+type verdicts struct {
+	cells  []cell
+	merged int // of cells, which are sorted and all different
+}
+
+// cell is what one rater said about two documents in the order shown.
+type cell struct {
+	first, second, rater int32
+	wins, losses, ties   int32 // of the one shown first
+	identical            int32 // ties between identical texts, about which nobody was asked
+}
+
+func (c cell) pair() (low, high int32) { return min(c.first, c.second), max(c.first, c.second) }
+
+// counts are those of the one shown first, identical texts being ties.
+func (c cell) counts() rank.Counts {
+	return rank.Counts{FirstWins: int(c.wins), SecondWins: int(c.losses), Ties: int(c.ties + c.identical)}
+}
+
+// compare has both orders of a pair together, by rater.
+func (c cell) compare(d cell) int {
+	low, high := c.pair()
+	otherLow, otherHigh := d.pair()
+	return cmp.Or(cmp.Compare(low, otherLow), cmp.Compare(high, otherHigh), cmp.Compare(c.rater, d.rater), cmp.Compare(c.first, d.first))
+}
+
+// add counts one verdict; asked is false where texts are identical.
+func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked bool) {
+	one := cell{first: int32(first), second: int32(second), rater: int32(rater)}
+	switch {
+	case !asked:
+		one.identical = 1
+	case outcome == rank.FirstWins:
+		one.wins = 1
+	case outcome == rank.SecondWins:
+		one.losses = 1
+	default:
+		one.ties = 1
+	}
+	const few = 4096
+	if len(v.cells) >= max(2*v.merged, few) {
+		v.merge()
+	}
+	v.cells = append(v.cells, one)
+}
+
+// merge sorts the cells and adds up those that are about the same.
+func (v *verdicts) merge() {
+	if v.merged == len(v.cells) {
+		return
+	}
+	slices.SortFunc(v.cells, cell.compare)
+	out := v.cells[:0]
+	for _, c := range v.cells {
+		if k := len(out) - 1; k >= 0 && out[k].compare(c) == 0 {
+			out[k].wins += c.wins
+			out[k].losses += c.losses
+			out[k].ties += c.ties
+			out[k].identical += c.identical
+			continue
+		}
+		out = append(out, c)
+	}
+	v.cells, v.merged = out, len(out)
+}
+
+// units calls do with every pair of documents of which at least one of the raters
+// said something: the text that each preferred more often, over orders and trials, as
+// 0 for the one, 1 for the other and ½ for neither, and NaN where it was not asked.
+// values is used again.
+func (v *verdicts) units(raters int, do func(values []float64)) {
+	v.merge()
+	values, lead := make([]float64, raters), make([]int32, raters)
+	for rest := v.cells; len(rest) > 0; {
+		low, high := rest[0].pair()
+		for k := range values {
+			values[k], lead[k] = math.NaN(), 0
+		}
+		any := false
+		for len(rest) > 0 {
+			c := rest[0]
+			if l, h := c.pair(); l != low || h != high {
+				break
+			}
+			rest = rest[1:]
+			if c.wins+c.losses+c.ties == 0 {
+				continue
+			}
+			any = true
+			if c.first == low {
+				lead[c.rater] += c.wins - c.losses
+			} else {
+				lead[c.rater] += c.losses - c.wins
+			}
+			switch {
+			case lead[c.rater] > 0:
+				values[c.rater] = 0
+			case lead[c.rater] < 0:
+				values[c.rater] = 1
+			default:
+				values[c.rater] = 0.5
+			}
+		}
+		if any {
+			do(values)
+		}
+	}
+}
