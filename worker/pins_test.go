@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -69,8 +70,8 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pin(holderPrefix+"forgotten", "a")
-	pin(holderPrefix+"lapsed", "b")
+	pin(rescue.Holder("forgotten"), "a")
+	pin(rescue.Holder("lapsed"), "b")
 	pin("ev-abcdefgh2345", "c")
 	lapsed := redis.Z{Member: "lapsed", Score: float64(time.Now().Add(-time.Minute).UnixMicro())}
 	if err := client.ZAdd(t.Context(), "{"+store.New(client, "").Keys().Namespace+"}:alive", lapsed).Err(); err != nil {
@@ -104,7 +105,7 @@ func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
 	pin := func(worker string) {
 		t.Helper()
 		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: worker}, Kind: ratelimit.Concurrency, Max: 3}
-		if err := limiter.Register(ctx, holderPrefix+worker, []ratelimit.Limit{limit}); err != nil {
+		if err := limiter.Register(ctx, rescue.Holder(worker), []ratelimit.Limit{limit}); err != nil {
 			t.Fatal(err)
 		}
 	}

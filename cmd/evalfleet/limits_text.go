@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/ratelimit"
-	"github.com/evalfleet/evalfleet/worker"
 )
 
 // limitsText is a view as a table of at most lookWidth columns.
@@ -107,7 +107,7 @@ func pinnedText(holders []string) string {
 	var names []string
 	workers := 0
 	for _, holder := range holders {
-		if _, ok := worker.PinnedBy(holder); ok {
+		if _, ok := rescue.PinnedBy(holder); ok {
 			workers++
 		} else {
 			names = append(names, holder)

@@ -1,0 +1,154 @@
+// Package rescue takes over what dead workers leave behind: the tasks that they
+// held, the limits that their configurations pinned, and their places in line.
+// Workers do it for each other, and a controller where there are none.
+package rescue
+
+import (
+	"context"
+	"crypto/rand"
+	"strings"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// holderPrefix marks, in the registry of limits, those that a worker's own
+// configuration pins.
+const holderPrefix = "worker/"
+
+// Holder is the name under which a worker pins limits.
+func Holder(worker string) string { return holderPrefix + worker }
+
+// PinnedBy is the id of the worker that pinned limits as holder; ok is false for
+// an evaluation's.
+func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
+
+// Rescuer looks for dead workers. It is for one goroutine; any number of processes
+// may have one, since each thing that is left is taken over once.
+type Rescuer struct {
+	store   *store.Store
+	limiter *ratelimit.Limiter
+	log     zerolog.Logger
+	swept   bool
+}
+
+// New makes a Rescuer. The limiter need not run.
+func New(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Rescuer {
+	return &Rescuer{store: s, limiter: limiter, log: log}
+}
+
+// Once returns the tasks that workers whose heartbeat lapsed hold in some queues,
+// and tells filled of each queue that got any. Such workers have fenced their calls
+// by then; asynq's own recovery takes up to two minutes and uses up a retry. Then
+// all else that is known of those workers goes, and limits that they pinned are no
+// longer in force.
+func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue string)) error {
+	for _, queue := range queues {
+		if err := r.returnTasks(ctx, queue, filled); err != nil {
+			return err
+		}
+	}
+	if err := r.bury(ctx); err != nil {
+		return err
+	}
+	if !r.swept {
+		if err := r.sweep(ctx); err != nil {
+			return err
+		}
+		r.swept = true
+	}
+	return nil
+}
+
+func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(string)) error {
+	var dead []string
+	returned, err := gate.Recover(ctx, r.store.Client(), queue, func(ctx context.Context, owners []string) (map[string]bool, error) {
+		alive, err := r.limiter.Alive(ctx)
+		for _, owner := range owners {
+			if err == nil && !alive[owner] {
+				dead = append(dead, owner)
+			}
+		}
+		return alive, err
+	})
+	for _, task := range returned {
+		if err := r.countDeath(ctx, task); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if len(returned) > 0 {
+		filled(queue)
+		r.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
+	}
+	return nil
+}
+
+// countDeath notes that a worker died holding a task's run. Whoever returned the
+// task counts it, under a token that makes a repeated command count once.
+func (r *Rescuer) countDeath(ctx context.Context, task string) error {
+	id, generation, err := record.ParseTaskID(task)
+	if err != nil {
+		return nil // not one of ours: the queue may be shared
+	}
+	_, err = r.store.Died(ctx, id, generation, rand.Text())
+	return err
+}
+
+// bury takes the limits of dead workers' configurations out of force, and with them
+// all else that is known of those workers.
+func (r *Rescuer) bury(ctx context.Context) error {
+	workers, err := r.limiter.Alive(ctx)
+	if err != nil {
+		return err
+	}
+	for worker, alive := range workers {
+		if alive {
+			continue
+		}
+		// The heartbeat goes last: by it the worker is found.
+		if err := r.limiter.Unregister(ctx, Holder(worker)); err != nil {
+			return err
+		}
+		if err := r.limiter.Forget(ctx, worker); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sweep takes limits out of force that workers pinned which have ended: what bury
+// has no heartbeat to find by.
+func (r *Rescuer) sweep(ctx context.Context) error {
+	usage, err := r.limiter.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	pinned := map[string]string{} // holders by worker
+	for _, u := range usage {
+		for _, holder := range u.Holders {
+			if worker, ok := PinnedBy(holder); ok {
+				pinned[worker] = holder
+			}
+		}
+	}
+	alive, err := r.limiter.Alive(ctx) // after the holders: who pins, beats
+	if err != nil {
+		return err
+	}
+	for worker, holder := range pinned {
+		if alive[worker] {
+			continue
+		}
+		if err := r.limiter.Unregister(ctx, holder); err != nil {
+			return err
+		}
+	}
+	return nil
+}
