@@ -6,6 +6,7 @@ import "strings"
 // of our own beside them.
 type queueKeys struct {
 	pending, paused, active, lease string
+	scheduled, retry               string
 	task                           string // prefix of the task keys
 	fence                          string // prefix of a key per owner
 }
@@ -13,12 +14,14 @@ type queueKeys struct {
 func keysOf(queue string) queueKeys {
 	prefix := "asynq:{" + queue + "}:"
 	return queueKeys{
-		pending: prefix + "pending",
-		paused:  prefix + "paused",
-		active:  prefix + "active",
-		lease:   prefix + "lease",
-		task:    prefix + "t:",
-		fence:   prefix + "fence:",
+		pending:   prefix + "pending",
+		paused:    prefix + "paused",
+		active:    prefix + "active",
+		lease:     prefix + "lease",
+		scheduled: prefix + "scheduled",
+		retry:     prefix + "retry",
+		task:      prefix + "t:",
+		fence:     prefix + "fence:",
 	}
 }
 

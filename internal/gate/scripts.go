@@ -23,12 +23,15 @@ var (
 	reclaimSource string
 	//go:embed lua/holders.lua
 	holdersSource string
+	//go:embed lua/forward.lua
+	forwardSource string
 
 	takeScript    = redis.NewScript(takeSource)
 	doneScript    = redis.NewScript(doneSource)
 	returnScript  = redis.NewScript(returnSource)
 	reclaimScript = redis.NewScript(reclaimSource)
 	holdersScript = redis.NewScript(holdersSource)
+	forwardScript = redis.NewScript(forwardSource)
 )
 
 // pulled is a task as take.lua answers it: its id and asynq's message.

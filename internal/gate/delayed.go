@@ -1,0 +1,76 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// forwardAtOnce bounds what one script moves.
+const forwardAtOnce = 500
+
+// Forward moves the tasks of queue whose time has come to its pending list, and
+// returns how many: what asynq does in every server of a queue, for a queue that has
+// none. Any number of processes may call it at once. A paused queue's are moved too,
+// as asynq does.
+func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
+	keys := keysOf(queue)
+	for _, delayed := range []string{keys.scheduled, keys.retry} {
+		for {
+			n, err := forwardScript.Run(ctx, client, []string{delayed, keys.pending}, keys.task, forwardAtOnce).Int()
+			if err != nil {
+				return moved, fmt.Errorf("forward the due tasks of %s: %w", delayed, err)
+			}
+			moved += n
+			if n < forwardAtOnce {
+				break
+			}
+		}
+	}
+	return moved, nil
+}
+
+// Depth is how many tasks of a queue are where.
+type Depth struct {
+	Pending int
+	Active  int // held by a worker, living or not
+	Due     int // delayed, and to be pulled by the time asked about
+	Delayed int // later than that
+	// Oldest is since when the task that is pulled next has been pending; zero: none
+	// is.
+	Oldest time.Time
+	Paused bool // by hand, in asynq
+}
+
+// DepthOf looks at a queue; delayed tasks count as due until a time.
+func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, until time.Time) (Depth, error) {
+	keys := keysOf(queue)
+	pipe := client.Pipeline()
+	pending, active := pipe.LLen(ctx, keys.pending), pipe.LLen(ctx, keys.active)
+	next, paused := pipe.LRange(ctx, keys.pending, -1, -1), pipe.Exists(ctx, keys.paused)
+	bound := strconv.FormatInt(until.Unix(), 10)
+	var due, later [2]*redis.IntCmd
+	for i, delayed := range []string{keys.scheduled, keys.retry} {
+		due[i], later[i] = pipe.ZCount(ctx, delayed, "-inf", bound), pipe.ZCount(ctx, delayed, "("+bound, "+inf")
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return Depth{}, fmt.Errorf("look at queue %s: %w", queue, err)
+	}
+	depth := Depth{
+		Pending: int(pending.Val()), Active: int(active.Val()), Paused: paused.Val() > 0,
+		Due: int(due[0].Val() + due[1].Val()), Delayed: int(later[0].Val() + later[1].Val()),
+	}
+	if len(next.Val()) == 1 {
+		nanos, err := client.HGet(ctx, keys.task+next.Val()[0], "pending_since").Int64()
+		if err != nil && err != redis.Nil {
+			return Depth{}, fmt.Errorf("look at queue %s: %w", queue, err)
+		}
+		if nanos > 0 {
+			depth.Oldest = time.Unix(0, nanos)
+		}
+	}
+	return depth, nil
+}
