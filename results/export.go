@@ -2,15 +2,13 @@ package results
 
 import (
 	"context"
-	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
-	"math"
 	"os"
 	"path/filepath"
-	"strconv"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -85,38 +83,32 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		return done, err
 	}
 	done.Answers = own.written
-	files := []struct {
-		name   string
-		wanted bool
-		write  func(io.Writer) error
-	}{
-		{PairwiseFile, e.Plan.Pairwise != nil, func(w io.Writer) error {
-			return writeCSV(w, pairwiseHeader, r.PairwiseRows(ctx, id), pairwiseCells)
-		}},
-		{SingleFile, e.Plan.Single != nil, func(w io.Writer) error {
-			return writeCSV(w, singleHeader, r.SingleRows(ctx, id), singleCells)
-		}},
-		{PanelFile, e.Plan.Panel != nil, func(w io.Writer) error {
-			return writeCSV(w, panelHeader, r.PanelRows(ctx, id), panelCells)
-		}},
-		{ResponsesFile, e.Plan.Runs != nil, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }},
-		{EloFile, rankings.Elo != nil, func(w io.Writer) error {
-			return writeCSV(w, eloHeader, all(rankings.Elo), eloCells)
-		}},
-		{RankingFile, rankings.Ranking != nil, func(w io.Writer) error {
-			return writeCSV(w, rankingHeader, all(rankings.Ranking), rankingCells)
-		}},
-		{ManifestFile, true, func(w io.Writer) error { return writeManifest(ctx, w, r, e, own.paths) }},
+	var files []file
+	if e.Plan.Pairwise != nil {
+		files = append(files, both(PairwiseFile, pairwiseTable, r.PairwiseRows(ctx, id))...)
 	}
+	if e.Plan.Single != nil {
+		files = append(files, both(SingleFile, singleTable, r.SingleRows(ctx, id))...)
+	}
+	if e.Plan.Panel != nil {
+		files = append(files, both(PanelFile, panelTable, r.PanelRows(ctx, id))...)
+	}
+	if e.Plan.Runs != nil {
+		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }})
+	}
+	if rankings.Elo != nil {
+		files = append(files, both(EloFile, eloTable, all(rankings.Elo))...)
+	}
+	if rankings.Ranking != nil {
+		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
+	}
+	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, own.paths) }})
 	root, err := os.OpenRoot(place.Dir)
 	if err != nil {
 		return done, fmt.Errorf("output folder: %w", err)
 	}
 	defer root.Close()
 	for _, file := range files {
-		if !file.wanted {
-			continue
-		}
 		if err := WriteFile(root, file.name, file.write); err != nil {
 			return done, errors.Join(own.failed.orNil(), err)
 		}
@@ -125,101 +117,97 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	return done, own.failed.orNil()
 }
 
-var (
-	pairwiseHeader = []string{
-		"id", "doc_id_1", "doc_id_2", "model", "trial", "winner_doc_id", "reason", "timestamp",
-		"item", "order", "judge", "answered_by", "candidate_1", "candidate_2",
-	}
-	singleHeader = []string{
-		"id", "doc_id", "model", "trial", "criterion", "score", "reason", "timestamp",
-		"item", "judge", "answered_by", "candidate",
-	}
-	panelHeader = []string{
-		"id", "doc_id", "agent", "criterion_id", "score", "argument", "model", "timestamp",
-		"item", "answered_by", "candidate",
-	}
-	eloHeader     = []string{"doc_id", "elo"}
-	rankingHeader = []string{
-		"candidate", "rank", "rank_low", "rank_high", "ability", "se", "low", "high",
-		"wins", "losses", "ties", "win_rate",
-	}
-)
+// file is one of those exported.
+type file struct {
+	name  string
+	write func(io.Writer) error
+}
 
-func pairwiseCells(r PairwiseRow) []string {
-	return []string{
-		shortID(r.Phase, r.Index), r.Document1, r.Document2, r.Model, strconv.Itoa(r.Trial), r.Winner, r.Reason,
-		formatTime(r.Timestamp), r.Item, r.Order, r.Judge, r.AnsweredBy, r.Candidate1, r.Candidate2,
+// both are the files of a table: CSV under that name, and JSON Lines beside it.
+func both[T any](name string, t table[T], rows iter.Seq2[T, error]) []file {
+	return []file{
+		{name, func(w io.Writer) error { return t.csv(w, rows) }},
+		{strings.TrimSuffix(name, ".csv") + ".jsonl", func(w io.Writer) error { return t.jsonl(w, rows) }},
 	}
 }
 
-func singleCells(r SingleRow) []string {
-	return []string{
-		shortID(r.Phase, r.Index), r.Document, r.Model, strconv.Itoa(r.Trial), r.Criterion, formatFloat(r.Score),
-		r.Reason, formatTime(r.Timestamp), r.Item, r.Judge, r.AnsweredBy, r.Candidate,
-	}
+var pairwiseTable = table[PairwiseRow]{
+	{"id", func(r PairwiseRow) any { return shortID(r.Phase, r.Index) }},
+	{"doc_id_1", func(r PairwiseRow) any { return r.Document1 }},
+	{"doc_id_2", func(r PairwiseRow) any { return r.Document2 }},
+	{"model", func(r PairwiseRow) any { return r.Model }},
+	{"trial", func(r PairwiseRow) any { return r.Trial }},
+	{"winner_doc_id", func(r PairwiseRow) any { return r.Winner }},
+	{"reason", func(r PairwiseRow) any { return r.Reason }},
+	{"timestamp", func(r PairwiseRow) any { return r.Timestamp }},
+	{"item", func(r PairwiseRow) any { return r.Item }},
+	{"order", func(r PairwiseRow) any { return r.Order }},
+	{"judge", func(r PairwiseRow) any { return r.Judge }},
+	{"answered_by", func(r PairwiseRow) any { return r.AnsweredBy }},
+	{"candidate_1", func(r PairwiseRow) any { return r.Candidate1 }},
+	{"candidate_2", func(r PairwiseRow) any { return r.Candidate2 }},
 }
 
-func panelCells(r PanelRow) []string {
-	score := ""
-	if r.Score != nil {
-		score = formatFloat(*r.Score)
-	}
-	return []string{
-		shortID(r.Phase, r.Index), r.Document, r.Agent, r.Dimension, score, r.Argument, r.Model,
-		formatTime(r.Timestamp), r.Item, r.AnsweredBy, r.Candidate,
-	}
+var singleTable = table[SingleRow]{
+	{"id", func(r SingleRow) any { return shortID(r.Phase, r.Index) }},
+	{"doc_id", func(r SingleRow) any { return r.Document }},
+	{"model", func(r SingleRow) any { return r.Model }},
+	{"trial", func(r SingleRow) any { return r.Trial }},
+	{"criterion", func(r SingleRow) any { return r.Criterion }},
+	{"score", func(r SingleRow) any { return r.Score }},
+	{"reason", func(r SingleRow) any { return r.Reason }},
+	{"timestamp", func(r SingleRow) any { return r.Timestamp }},
+	{"item", func(r SingleRow) any { return r.Item }},
+	{"judge", func(r SingleRow) any { return r.Judge }},
+	{"answered_by", func(r SingleRow) any { return r.AnsweredBy }},
+	{"candidate", func(r SingleRow) any { return r.Candidate }},
 }
 
-func eloCells(r EloRow) []string { return []string{r.DocID, formatFloat(r.Elo)} }
+var panelTable = table[PanelRow]{
+	{"id", func(r PanelRow) any { return shortID(r.Phase, r.Index) }},
+	{"doc_id", func(r PanelRow) any { return r.Document }},
+	{"agent", func(r PanelRow) any { return r.Agent }},
+	{"criterion_id", func(r PanelRow) any { return r.Dimension }},
+	{"score", func(r PanelRow) any {
+		if r.Score == nil {
+			return nil
+		}
+		return *r.Score
+	}},
+	{"argument", func(r PanelRow) any { return r.Argument }},
+	{"model", func(r PanelRow) any { return r.Model }},
+	{"timestamp", func(r PanelRow) any { return r.Timestamp }},
+	{"item", func(r PanelRow) any { return r.Item }},
+	{"answered_by", func(r PanelRow) any { return r.AnsweredBy }},
+	{"candidate", func(r PanelRow) any { return r.Candidate }},
+}
 
-func rankingCells(r RankingRow) []string {
-	return []string{
-		r.Candidate, formatRank(r.Rank), formatRank(r.RankLow), formatRank(r.RankHigh),
-		formatFloat(r.Ability), formatFloat(r.SE), formatFloat(r.Low), formatFloat(r.High),
-		strconv.Itoa(r.Wins), strconv.Itoa(r.Losses), strconv.Itoa(r.Ties), formatFloat(r.WinRate),
-	}
+var eloTable = table[EloRow]{
+	{"doc_id", func(r EloRow) any { return r.DocID }},
+	{"elo", func(r EloRow) any { return r.Elo }},
+}
+
+var rankingTable = table[RankingRow]{
+	{"candidate", func(r RankingRow) any { return r.Candidate }},
+	{"rank", func(r RankingRow) any { return someRank(r.Rank) }},
+	{"rank_low", func(r RankingRow) any { return someRank(r.RankLow) }},
+	{"rank_high", func(r RankingRow) any { return someRank(r.RankHigh) }},
+	{"ability", func(r RankingRow) any { return r.Ability }},
+	{"se", func(r RankingRow) any { return r.SE }},
+	{"low", func(r RankingRow) any { return r.Low }},
+	{"high", func(r RankingRow) any { return r.High }},
+	{"wins", func(r RankingRow) any { return r.Wins }},
+	{"losses", func(r RankingRow) any { return r.Losses }},
+	{"ties", func(r RankingRow) any { return r.Ties }},
+	{"win_rate", func(r RankingRow) any { return r.WinRate }},
 }
 
 func shortID(phase, index int) string { return eval.RunID{Phase: phase, Index: index}.Short() }
 
-func formatRank(rank int) string {
+// someRank is a rank; 0 is none.
+func someRank(rank int) any {
 	if rank == 0 {
-		return ""
+		return nil
 	}
-	return strconv.Itoa(rank)
-}
-
-func formatFloat(f float64) string {
-	if math.IsNaN(f) || math.IsInf(f, 0) {
-		return ""
-	}
-	return strconv.FormatFloat(f, 'g', -1, 64)
-}
-
-// all is rows as the iterations of a Reader yield them.
-func all[T any](rows []T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, row := range rows {
-			if !yield(row, nil) {
-				return
-			}
-		}
-	}
-}
-
-func writeCSV[T any](w io.Writer, header []string, rows iter.Seq2[T, error], cells func(T) []string) error {
-	out := csv.NewWriter(w)
-	if err := out.Write(header); err != nil {
-		return err
-	}
-	for row, err := range rows {
-		if err != nil {
-			return err
-		}
-		if err := out.Write(cells(row)); err != nil {
-			return err
-		}
-	}
-	out.Flush()
-	return out.Error()
+	return rank
 }

@@ -64,14 +64,17 @@ func TestExport(t *testing.T) {
 		for _, path := range done.Files {
 			names = append(names, filepath.Base(path))
 		}
-		want := []string{PairwiseFile, SingleFile, EloFile, RankingFile, ManifestFile}
+		want := []string{
+			PairwiseFile, "pairwise_results.jsonl", SingleFile, "single_doc_results.jsonl",
+			EloFile, "elo_summary.jsonl", RankingFile, "ranking.jsonl", ManifestFile,
+		}
 		if diff := cmp.Diff(want, names); diff != "" {
 			t.Errorf("files (-want +got):\n%s", diff)
 		}
 	}
 	written, err := os.ReadDir(dir)
-	if err != nil || len(written) != 5 {
-		t.Errorf("the folder holds %v, %v, want 5 files", written, err)
+	if err != nil || len(written) != 9 {
+		t.Errorf("the folder holds %v, %v, want 9 files", written, err)
 	}
 	for _, file := range written {
 		got, err := os.ReadFile(filepath.Join(dir, file.Name()))
