@@ -338,6 +338,8 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 	switch kind {
 	case eval.KindRuns:
 		t.Name = e.Runs.List[run.Index].ID
+	case eval.KindPrompts:
+		t.Name = e.Prompts.List[run.Index].ID
 	case eval.KindPanel:
 		t.Agent, t.Dimension = asked.Name, e.Panel.Dimensions[run.Dimension].ID
 	}

@@ -50,7 +50,11 @@ type Request struct {
 	// Reason asks for reasoning that shows: Result.Reasoning and the usage's
 	// Reasoning tell whether there was any.
 	Reason bool
-	Extra  map[string]any // further fields of the dialect's body, passed through
+	// Complete asks for the continuation of the one message's text instead of an
+	// answer to it. Only the dialect of chat completions has such a call; others
+	// answer.
+	Complete bool
+	Extra    map[string]any // further fields of the dialect's body, passed through
 	// Ready is asked when a connection stands, right before the request is written
 	// (not on HTTP/2, where requests share connections). Its error ends the call
 	// with nothing sent, and stands in the chain of the call's error. nil: the
@@ -111,6 +115,7 @@ type Schema struct {
 // Result is a provider's answer.
 type Result struct {
 	Text      string
+	Others    []string        // further answers, where Request.Extra asked for several
 	JSON      json.RawMessage // Text, where a schema was asked and Text is one JSON value; else nil
 	Finish    Finish
 	Usage     Usage

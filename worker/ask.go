@@ -39,6 +39,9 @@ func (r *run) conclude(outcome *record.Run, err error) error {
 // askOne asks one model until its answer can be used. Its errors are those of
 // answered.
 func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*record.Run, error) {
+	if q.Written != nil {
+		return r.converse(ctx, target, q)
+	}
 	s := step{target, stageVerdict, r.request(target, q)}
 	if r.task.Kind == eval.KindRuns {
 		s.stage = stageAnswer

@@ -124,7 +124,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, isJob, err)
 	}
-	scope := ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model, Evaluation: string(r.task.Evaluation)}
+	scope := r.callTo(s.target)
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
@@ -266,6 +266,9 @@ func (r *run) note(s step, call *record.Call, result *providers.Result, err erro
 		r.progress.Attempts++
 		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
 		call.Text, call.Finish = result.Text, string(result.Finish)
+		if len(result.Others) > 0 {
+			call.Key = "" // of several answers one is kept here, which is not what such a call is answered
+		}
 		call.Evidence(result)
 		if lacking := r.lacking(s, result); lacking != nil {
 			r.progress.Lacked = lacking.Class

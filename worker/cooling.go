@@ -49,7 +49,7 @@ func (r *run) hint(s step, failed *providers.Error) time.Duration {
 // zone is where a provider's days end: as the user's quotas of it have it, else as
 // its endpoint does.
 func (r *run) zone(s step) *time.Location {
-	call := ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model, Evaluation: string(r.task.Evaluation)}
+	call := r.callTo(s.target)
 	for _, limits := range [][]ratelimit.Limit{r.evaluation.record.Settings.Limits, r.cfg.Limits} {
 		for _, limit := range limits {
 			if limit.Resets == "" || !limit.Matches(call) {

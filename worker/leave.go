@@ -43,6 +43,14 @@ type summary struct {
 // summaryRunes is how much of a reason or an answer stands in a summary; the sink has it all.
 const summaryRunes = 300
 
+// lastAnswer is the answer of a run in prose, or the last of several.
+func lastAnswer(of record.Run) string {
+	if n := len(of.Answers); n > 0 {
+		return of.Answers[n-1]
+	}
+	return of.Answer
+}
+
 // leave ends the task of a run that was recorded, so that people find it in
 // asynq: a failed one in the archive, a succeeded one with its verdict as long as
 // asynq keeps it.
@@ -53,7 +61,7 @@ func (r *run) leave(result *asynq.ResultWriter) error {
 	if !r.evaluation.record.Keeps(r.task.Index) {
 		return nil
 	}
-	short := summary{Winner: r.ended.Winner, Reason: shorten(r.ended.Reason), Answer: shorten(r.ended.Answer), Attempts: r.ended.Attempts}
+	short := summary{Winner: r.ended.Winner, Reason: shorten(r.ended.Reason), Answer: shorten(lastAnswer(r.ended)), Attempts: r.ended.Attempts}
 	for _, score := range r.ended.Scores {
 		score.Reason = shorten(score.Reason)
 		short.Scores = append(short.Scores, score)

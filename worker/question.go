@@ -50,6 +50,8 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, err
 		q.read = readListed
 	case eval.KindPanel:
 		q.read = r.readPanel
+	case eval.KindPrompts: // what is answered is taken as it is
+		q.Messages = q.Written.At(r.progress.Said)
 	default:
 		return nil, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
 	}

@@ -157,6 +157,9 @@ func (r *run) begun(ctx context.Context) (over bool, err error) {
 	if r.task.Kind == eval.KindPairwise && r.documents[0].Hash == r.documents[1].Hash {
 		return true, r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
 	}
+	if _, able := r.cfg.Endpoints[r.judge.Provider]; !able { // of a group whose queue has others' runs besides
+		return false, r.unable(r.judge)
+	}
 	if err := r.pause(ctx, time.Until(progress.NotBefore), "held back before"); err != nil {
 		return false, err
 	}

@@ -71,7 +71,7 @@ func (r *run) inProse(ctx context.Context, s step) error {
 // unable gives the run back to be done by a worker that can call a model, and says
 // once that this one cannot.
 func (r *run) unable(target eval.Judge) error {
-	r.sayUnserved(target, "runs that need this provider besides their own go back to their queues")
+	r.sayUnserved(target, "runs that need this provider in a queue that is served for another go back there")
 	return r.goBack(unableDelay, "this worker cannot call "+target.Target())
 }
 

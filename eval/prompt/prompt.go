@@ -30,6 +30,9 @@ type Prompt struct {
 	// for models without structured output.
 	Schema     json.RawMessage
 	SchemaName string // letters and underscores
+	// Written is, of eval.KindPrompts, all that is asked, of which Messages are the
+	// first turn; nil of other kinds.
+	Written *Written
 
 	form form
 }
@@ -46,7 +49,7 @@ type About struct {
 
 // Build makes the prompt of a run of the given kind. texts are the documents' texts
 // by eval.Document.Hash. A listed run (eval.KindRuns) is no question of ours: see
-// [Listed].
+// [Listed]; nor is a prompt that somebody wrote (eval.KindPrompts): see [ReadRow].
 //
 // The same arguments always make the same prompt. Everything before the second
 // document, or before the dimensions of a panel, is the same for all runs that show
@@ -55,6 +58,9 @@ type About struct {
 func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]string) (Prompt, error) {
 	if kind == eval.KindRuns {
 		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts)
+	}
+	if kind == eval.KindPrompts {
+		return written(e.Prompts, about.First, texts)
 	}
 	template, err := parsed(kind, templateOf(e, kind))
 	if err != nil {

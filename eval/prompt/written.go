@@ -29,6 +29,19 @@ func (w Written) At(answers []string) []Message {
 	return append(said, w.Turns[len(answers)]...)
 }
 
+func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) {
+	of := p.Rows[row]
+	line, ok := texts[of.Hash]
+	if !ok {
+		return Prompt{}, fmt.Errorf("text of %q (%s) is missing", of.ID, of.Hash)
+	}
+	w, err := ReadRow(p.Format, line)
+	if err != nil {
+		return Prompt{}, err
+	}
+	return Prompt{Messages: w.At(nil), Written: &w}, nil
+}
+
 // ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The
 // error says what is wrong with the prompt, in words for whoever wrote it.
 func ReadRow(format eval.PromptFormat, line string) (Written, error) {

@@ -27,7 +27,7 @@ type Run struct {
 	Index      int       `json:"index"`
 	Generation int       `json:"generation"`
 	Kind       eval.Kind `json:"kind"`
-	Name       string    `json:"name,omitempty"` // a listed run's own id
+	Name       string    `json:"name,omitempty"` // a listed run's or a prompt's own id
 	State      string    `json:"state"`          // eval.State.String
 	Queue      string    `json:"queue"`
 
@@ -45,8 +45,11 @@ type Run struct {
 	// panel, what stands in the place of an argument when the run failed.
 	Reason string  `json:"reason,omitempty"`
 	Scores []Score `json:"scores,omitempty"` // single, by criterion; of a panel the one of its dimension
-	Answer string  `json:"answer,omitempty"` // of a listed run: its text as it came
-	Finish string  `json:"finish,omitempty"` // of a listed run: why the answer ends (providers.Finish)
+	Answer string  `json:"answer,omitempty"` // of a listed run or a prompt: its text as it came
+	// Answers are, of a prompt of several turns, or one that asks for several answers,
+	// all of them in order; Answer is empty then.
+	Answers []string `json:"answers,omitempty"`
+	Finish  string   `json:"finish,omitempty"` // of a listed run or a prompt: why the answer, or the last, ends (providers.Finish)
 
 	Class    providers.Class `json:"class,omitempty"` // of the failure
 	Error    string          `json:"error,omitempty"`

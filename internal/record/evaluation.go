@@ -235,6 +235,7 @@ const (
 	ProgressTaken     = "taken"      // 1: the answer to all dimensions came, and they are asked for singly
 	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
 	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
+	ProgressSaid      = "said"       // JSON: the answers to the turns of a prompt so far
 	ProgressJob       = "job"        // Job as JSON; empty: none
 )
 

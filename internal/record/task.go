@@ -22,7 +22,7 @@ type Task struct {
 	Index      int       `json:"index"`
 	Generation int       `json:"generation"`
 	Kind       eval.Kind `json:"kind"`
-	Name       string    `json:"name,omitempty"`      // a listed run's own id
+	Name       string    `json:"name,omitempty"`      // a listed run's or a prompt's own id
 	Model      string    `json:"model"`               // provider:model
 	Agent      string    `json:"agent,omitempty"`     // of a panel
 	Dimension  string    `json:"dimension,omitempty"` // of a panel: by id
@@ -43,7 +43,7 @@ func (t Task) RunID() eval.RunID {
 	return eval.RunID{Evaluation: t.Evaluation, Phase: t.Phase, Index: t.Index}
 }
 
-// Shown is the run's id where its evaluation is clear: a listed run's own, else
+// Shown is the run's id where its evaluation is clear: a listed run's or a prompt's own, else
 // "<phase>.<index>".
 func (t Task) Shown() string { return cmp.Or(t.Name, t.RunID().Short()) }
 

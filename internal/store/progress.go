@@ -40,6 +40,7 @@ type Progress struct {
 	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
 	// provider:model that gave it; empty: there is none.
 	Answer, AnswerBy string
+	Said             []string // the answers to the turns of a prompt so far
 	Fallen           record.Fallen
 	Job              *record.Job // that goes on at the provider; nil: none
 }
@@ -130,6 +131,11 @@ func parseProgress(words []string) (Progress, error) {
 		case record.ProgressAnswerBy:
 			p.AnswerBy = value
 			continue
+		case record.ProgressSaid:
+			if err := json.Unmarshal([]byte(value), &p.Said); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			continue
 		case record.ProgressJob:
 			if value == "" {
 				continue
@@ -213,6 +219,13 @@ func (p Progress) fields() ([]any, error) {
 	}
 	if p.AnswerBy != "" || p.Taken { // what was kept of the answer to all is none to one
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
+	}
+	if len(p.Said) > 0 {
+		said, err := json.Marshal(p.Said)
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, record.ProgressSaid, said)
 	}
 	job := []byte(nil)
 	if p.Job != nil {
