@@ -18,6 +18,7 @@ type completion struct {
 		FinishReason string           `json:"finish_reason"`
 		Error        *json.RawMessage `json:"error"`
 		Message      message          `json:"message"`
+		Text         string           `json:"text"` // of a text that was to be continued
 	} `json:"choices"`
 	Usage *usage `json:"usage"`
 }
@@ -50,7 +51,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.FailureIn(*choice.Error)
 	}
 	result := &providers.Result{
-		Text:      choice.Message.Content.text,
+		Text:      cmp.Or(choice.Message.Content.text, choice.Text),
 		Usage:     c.Usage.normalised(),
 		Grounding: providers.Grounding{Searches: c.Usage.searches(), Sources: providers.UniqueSources(choice.Message.Annotations)},
 		Reasoning: cmp.Or(string(choice.Message.Reasoning), string(choice.Message.ReasoningContent), choice.Message.Content.thoughts),
@@ -71,6 +72,9 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	}
 	if choice.Message.Refusal != "" {
 		result.Finish, result.Text = providers.FinishRefused, choice.Message.Refusal
+	}
+	for _, other := range c.Choices[1:] {
+		result.Others = append(result.Others, cmp.Or(other.Message.Content.text, other.Text))
 	}
 	return result, nil
 }

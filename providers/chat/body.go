@@ -42,6 +42,21 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 	return body, dropped
 }
 
+// continues makes a body one that asks for the continuation of a text, whose bound has
+// kept its older name there.
+func continues(body map[string]any, req *providers.Request) {
+	text := ""
+	for _, m := range req.Messages {
+		text += m.Content
+	}
+	body["prompt"] = text
+	delete(body, "messages")
+	if req.MaxOutputTokens > 0 {
+		delete(body, "max_completion_tokens")
+		body["max_tokens"] = req.MaxOutputTokens
+	}
+}
+
 // addReasoning asks for the effort in the endpoint's style and returns it.
 func (f Flavour) addReasoning(body map[string]any, req *providers.Request, caps providers.Capabilities) (effort string, refused bool) {
 	effort, refused = caps.Effort(req)

@@ -1,9 +1,9 @@
 // Package chat speaks the chat completions dialect: OpenAI's, and that of every
 // endpoint compatible with it (Azure, OpenRouter, vLLM, LM Studio, …).
 //
-// It makes one attempt per call and streams nothing. Images, several choices and
-// tools other than an endpoint's own search are deliberately absent: evalfleet
-// asks for one text.
+// It makes one attempt per call and streams nothing. A text that is to be continued
+// goes to the older endpoint for that. Images and tools other than an endpoint's own
+// search are deliberately absent.
 package chat
 
 import (
@@ -17,7 +17,7 @@ import (
 
 // Config describes one endpoint.
 type Config struct {
-	// Config's BaseURL stands before /chat/completions, for example
+	// Config's BaseURL stands before /chat/completions and /completions, for example
 	// "http://127.0.0.1:8000/v1"; its KeyHeader is "Authorization" when empty,
 	// Azure has "api-key"; Capabilities.Search is a name of Flavour.Search's kind.
 	transport.Config
@@ -103,7 +103,12 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 		return nil, err
 	}
 	body, dropped := p.flavour.encode(req, x.Capabilities, x.Format)
-	answer, err := x.Post(ctx, "chat/completions", body)
+	path := "chat/completions"
+	if req.Complete {
+		path = "completions"
+		continues(body, req)
+	}
+	answer, err := x.Post(ctx, path, body)
 	if err != nil {
 		return nil, x.Learn(err)
 	}

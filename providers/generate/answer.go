@@ -64,21 +64,30 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Fail(providers.Transient, broken)
 	}
 	result.Grounding = c.Grounding.evidence()
+	for _, other := range r.Candidates[1:] {
+		text, _ := other.texts()
+		result.Others = append(result.Others, text)
+	}
 	return result, nil
+}
+
+// texts are what the candidate says, and what its model thought.
+func (c *candidate) texts() (text, thoughts string) {
+	var said, thought strings.Builder
+	for _, part := range c.Content.Parts {
+		if part.Thought {
+			thought.WriteString(part.Text)
+		} else {
+			said.WriteString(part.Text)
+		}
+	}
+	return said.String(), thought.String()
 }
 
 // finish takes over the candidate's text and why it ended. broken is what is wrong
 // with one that another attempt may answer better; empty: nothing.
 func (c *candidate) finish(result *providers.Result) (broken string) {
-	var text, thoughts strings.Builder
-	for _, part := range c.Content.Parts {
-		if part.Thought {
-			thoughts.WriteString(part.Text)
-		} else {
-			text.WriteString(part.Text)
-		}
-	}
-	result.Text, result.Reasoning = text.String(), thoughts.String()
+	result.Text, result.Reasoning = c.texts()
 	switch c.FinishReason {
 	case "STOP", "":
 		if result.Text == "" {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,17 @@ func TestStructuredAnswer(t *testing.T) {
 	result, err := provider.Call(t.Context(), with(func(r *providers.Request) { r.Schema = &providers.Schema{Schema: []byte(`{}`)} }))
 	if err != nil || string(result.JSON) != `{"winner":"a"}` {
 		t.Errorf("got %+v, %v, want the JSON value of all text parts", result, err)
+	}
+}
+
+func TestSeveralAnswers(t *testing.T) {
+	t.Parallel()
+	provider := endpoint(t, providers.Capabilities{}, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"candidates":[{"content":{"parts":[{"text":"a"}]},"finishReason":"STOP"},{"content":{"parts":[{"text":"hm","thought":true},{"text":"b"},{"text":"c"}]},"finishReason":"STOP"},{"finishReason":"SAFETY"}]}`)
+	})
+	result, err := provider.Call(t.Context(), with(func(*providers.Request) {}))
+	if err != nil || result.Text != "a" || !slices.Equal(result.Others, []string{"bc", ""}) {
+		t.Errorf("got %+v, %v; want the answer a and two others", result, err)
 	}
 }
 

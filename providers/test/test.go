@@ -19,21 +19,31 @@ const (
 	Failure  = "This is a test error which we should handle and return"
 )
 
-// raiseError is the request's parameter that decides which of the two it is.
-const raiseError = "raise_error"
+// The request's parameters that decide which of the two it is, and of what kind a
+// failure is.
+const (
+	raiseError     = "raise_error"
+	raiseErrorType = "raise_error_type"
+)
 
 // Provider answers by itself. It is safe for concurrent use.
 type Provider struct{}
 
-// Call answers, or fails with class BadRequest, which is not retried: as the
-// parameter raise_error says, "True" or "False"; without either it fails one
-// call in five, by chance. A search or reasoning that is asked for shows.
+// Call answers, or fails: as the parameter raise_error says, "True" or "yes", "False"
+// or "no"; without any of them it fails one call in five, by chance. The class of a
+// failure is BadRequest, which is not retried, or Transient, which is, where the
+// parameter raise_error_type is "Exception". A search or reasoning that is asked for
+// shows.
 func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &providers.Error{Class: providers.ClassOf(err), Message: err.Error(), Err: err}
 	}
 	if fails(req.Extra[raiseError]) {
-		return nil, &providers.Error{Class: providers.BadRequest, Message: Failure}
+		failure := &providers.Error{Class: providers.BadRequest, Message: Failure}
+		if req.Extra[raiseErrorType] == "Exception" {
+			failure.Class = providers.Transient
+		}
+		return nil, failure
 	}
 	result := &providers.Result{
 		Text: Response, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true}, Model: req.Model,
@@ -49,9 +59,9 @@ func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Re
 
 func fails(asked any) bool {
 	switch asked {
-	case "True", true:
+	case "True", "yes", true:
 		return true
-	case "False", false:
+	case "False", "no", false:
 		return false
 	}
 	return rand.IntN(5) == 0

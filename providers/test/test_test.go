@@ -2,6 +2,7 @@ package test
 
 import (
 	"context"
+	"strings"
 	"testing"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -17,6 +18,8 @@ func TestCall(t *testing.T) {
 		cancelled   bool
 	}{
 		{"it is to fail", map[string]any{"raise_error": "True"}, calls, calls, false},
+		{"it is to fail, in another word", map[string]any{"raise_error": "yes", "raise_error_type": "ValueError"}, calls, calls, false},
+		{"it is to answer, in another word", map[string]any{"raise_error": "no", "raise_error_type": "Exception"}, 0, 0, false},
 		{"it is to fail, as YAML says it", map[string]any{"raise_error": true}, calls, calls, false},
 		{"it is to answer", map[string]any{"raise_error": "False"}, 0, 0, false},
 		{"it is to answer, as YAML says it", map[string]any{"raise_error": false}, 0, 0, false},
@@ -47,6 +50,16 @@ func TestCall(t *testing.T) {
 		if failures < test.least || failures > test.most {
 			t.Errorf("%s: %d of %d calls failed, want %d to %d", test.name, failures, calls, test.least, test.most)
 		}
+	}
+}
+
+// A failure that may pass is one that is made again.
+func TestFailuresThatMayPass(t *testing.T) {
+	t.Parallel()
+	req := &providers.Request{Extra: map[string]any{"raise_error": "True", "raise_error_type": "Exception"}}
+	_, err := Provider{}.Call(t.Context(), req)
+	if class := providers.ClassOf(err); !class.Retryable() || !strings.HasSuffix(err.Error(), Failure) {
+		t.Errorf("got %v, want a failure of a class that is retried", err)
 	}
 }
 
