@@ -104,7 +104,7 @@ func (r *Report) listedRows() []listedRow {
 	return rows
 }
 
-func (r *Report) writeListed(out *textWriter) {
+func (r *Report) listedSection() section {
 	t := table{
 		{head: "model", flexible: true}, {head: "runs", right: true}, {head: "succeeded", right: true}, {head: "failed", right: true},
 		{head: "cut off", right: true}, {head: "tokens in", right: true}, {head: "out", right: true}, {head: "cost", right: true},
@@ -114,7 +114,5 @@ func (r *Report) writeListed(out *textWriter) {
 			t[k].cells = append(t[k].cells, cell)
 		}
 	}
-	out.blank()
-	out.heading("Listed runs")
-	t.write(out)
+	return section{title: "Listed runs", table: t}
 }

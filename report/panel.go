@@ -89,7 +89,7 @@ func meanOf(s Score) string {
 	return fmt.Sprintf("%s (%s)", mean(s), count(s.N))
 }
 
-func (r *Report) writePanel(out *textWriter) {
+func (r *Report) panelSection() section {
 	p := r.Panel
 	t := table{{head: "dimension", flexible: true}}
 	for _, agent := range p.Agents {
@@ -106,7 +106,5 @@ func (r *Report) writePanel(out *textWriter) {
 		row(visible(d.ID), d.Scores)
 	}
 	row("all", p.All)
-	out.blank()
-	out.heading("Panel: mean score (how many)")
-	t.write(out)
+	return section{title: "Panel: mean score (how many)", table: t}
 }

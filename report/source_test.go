@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -254,6 +255,7 @@ func (m *memory) withFailures(n int, class providers.Class, text string) *memory
 
 func built(t testing.TB, m *memory, options Options) *Report {
 	t.Helper()
+	options.Resamples = cmp.Or(options.Resamples, 100)
 	r, err := Build(context.Background(), m, m.evaluation.ID, options)
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,12 @@ package report
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -17,31 +19,41 @@ type TextOptions struct {
 	Colour     bool
 }
 
+func (o TextOptions) withDefaults() TextOptions {
+	o.Width = cmp.Or(o.Width, 100)
+	o.Candidates = cmp.Or(o.Candidates, 50)
+	return o
+}
+
 // WriteText writes the report as a few aligned tables for a terminal. No line is
 // wider than the width, names that are longer are cut, and nothing recorded can
 // steer the terminal.
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
-	if options.Width == 0 {
-		options.Width = 100
-	}
-	if options.Candidates == 0 {
-		options.Candidates = 50
-	}
+	options = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
 	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.asked())
 	out.line(r.Headline())
-	r.writeRanking(out, options.Candidates)
-	if len(r.Judges) > 0 {
-		r.writeJudges(out)
-	}
+	sections, hidden := r.rankings(options.Candidates, options.Width)
+	sections = append(sections, r.judgeSections(options.Candidates, options.Width)...)
 	if r.Panel != nil {
-		r.writePanel(out)
+		sections = append(sections, r.panelSection())
 	}
 	if len(r.Listed) > 0 {
-		r.writeListed(out)
+		sections = append(sections, r.listedSection())
 	}
-	r.writeTotals(out)
+	for k, s := range sections {
+		out.blank()
+		s.write(out)
+		if hidden > 0 && (k == len(sections)-1 || !sections[k+1].ranking) {
+			out.line(counted(hidden, "more candidate") + " in ranking.csv.")
+			hidden = 0
+		}
+	}
+	out.blank()
+	for _, line := range r.totals() {
+		out.line(line)
+	}
 	if notes := r.Notes(); len(notes) > 0 {
 		out.blank()
 		for _, note := range notes {
@@ -81,21 +93,37 @@ func (r *Report) asked() string {
 	return strings.Join(parts, " · ")
 }
 
-func (r *Report) writeRanking(out *textWriter, most int) {
+// section is a table with a title, and what is said below it. It is written for a
+// terminal, and as Markdown.
+type section struct {
+	title   string
+	table   table
+	lines   []string
+	ranking bool
+}
+
+func (s section) write(out *textWriter) {
+	out.heading(s.title)
+	if len(s.table) > 0 {
+		s.table.write(out)
+	}
+	for _, line := range s.lines {
+		out.line(line)
+	}
+}
+
+// rankings are the groups' tables, of at most so many candidates together, and how
+// many are left out.
+func (r *Report) rankings(most, width int) (sections []section, hidden int) {
 	left := most
 	for g, group := range r.Groups {
-		if left == 0 {
-			break
-		}
-		out.blank()
-		out.heading(r.groupTitle(g))
 		shown := group.Ranked[:min(left, len(group.Ranked))]
 		left -= len(shown)
-		r.rankingTable(shown, out.width).write(out)
+		if len(shown) > 0 {
+			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(shown, width), ranking: true})
+		}
 	}
-	if rest := r.ranked() - (most - left); rest > 0 {
-		out.line(counted(rest, "more candidate") + " in ranking.csv.")
-	}
+	return sections, r.ranked() - (most - left)
 }
 
 // ranked is how many candidates are in any group.
@@ -122,7 +150,7 @@ func (r *Report) groupTitle(g int) string {
 func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
 	if r.abilities() {
-		t = append(t, column{head: "ability ± SE", right: true})
+		t = append(t, column{head: "ability ± SE", right: true}, column{head: "95 % interval", right: true})
 	}
 	if r.Verdicts > 0 {
 		t = append(t, column{head: "win rate", right: true}, column{head: "W–L–T", right: true})
@@ -133,7 +161,7 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	for _, c := range ranked {
 		cells := []string{r.ranks(c), visible(c.Name)}
 		if r.abilities() {
-			cells = append(cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE))
+			cells = append(cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE), signed(c.Low)+" … "+signed(c.High))
 		}
 		if r.Verdicts > 0 {
 			cells = append(cells, percent(c.WinRate()), tally(c))
@@ -162,29 +190,6 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	return t
 }
 
-func (r *Report) writeJudges(out *textWriter) {
-	t := table{
-		{head: "judge", flexible: true}, {head: "verdicts", right: true}, {head: "ties", right: true},
-		{head: "first won", right: true}, {head: "consistent", right: true}, {head: "order effect", right: true},
-		{head: "identical", right: true}, {head: "scores", right: true}, {head: "failed", right: true},
-	}
-	for _, j := range r.Judges {
-		scores := 0
-		for _, s := range j.Scores {
-			scores += s.N
-		}
-		for k, cell := range []string{
-			visible(j.Name), count(j.Positions.Total()), count(j.Positions.Ties),
-			j.firstShare(), j.consistency(), j.orderEffect(), count(j.Identical), count(scores), count(j.Failed),
-		} {
-			t[k].cells = append(t[k].cells, cell)
-		}
-	}
-	out.blank()
-	out.heading("Judges")
-	t.write(out)
-}
-
 // firstShare is how often the text shown first was preferred where one was.
 func (j Judge) firstShare() string {
 	decided := j.Positions.FirstWins + j.Positions.SecondWins
@@ -205,10 +210,19 @@ func (j Judge) orderEffect() string {
 	if !j.Effect.HasOrder {
 		return "–"
 	}
-	return fmt.Sprintf("%s ± %.2f", signed(j.Effect.Order), j.Effect.OrderSE)
+	return fmt.Sprintf("%s ± %.2f", signed(j.Effect.Order), j.orderLimits().SE)
 }
 
-func (r *Report) writeTotals(out *textWriter) {
+// orderLimits are those by resampling, or the fit's own without it.
+func (j Judge) orderLimits() rank.Limits {
+	if e := j.Effect; j.OrderLimits == (rank.Limits{}) {
+		return rank.Limits{SE: e.OrderSE, Low: e.Order - 1.96*e.OrderSE, High: e.Order + 1.96*e.OrderSE}
+	}
+	return j.OrderLimits
+}
+
+// totals are the runs, and what they took.
+func (r *Report) totals() []string {
 	planned, succeeded, failed, _ := r.runs()
 	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", count(planned), count(succeeded), count(failed))
 	var classes []string
@@ -219,18 +233,20 @@ func (r *Report) writeTotals(out *textWriter) {
 		runs += " (" + strings.Join(classes, ", ") + ")"
 	}
 	u := r.total()
-	out.blank()
-	out.line("Runs    " + runs)
-	out.line("Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u))
-	out.line("Cost    " + cost(u) + costGap(u) + r.atPrices())
+	lines := []string{
+		"Runs    " + runs,
+		"Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u),
+		"Cost    " + cost(u) + costGap(u) + r.atPrices(),
+	}
 	if len(r.Calls) > 1 {
 		for _, c := range r.Calls {
-			out.line(fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), made(c.Usage)))
+			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
 	}
 	if budget := r.budget(); budget != "" {
-		out.line("Budget  " + budget)
+		lines = append(lines, "Budget  "+budget)
 	}
+	return lines
 }
 
 func (r *Report) atPrices() string {

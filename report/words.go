@@ -89,7 +89,14 @@ func signed(x float64) string {
 
 // ranks is "3 (2–5)", or "3" where the bounds add nothing.
 func (r *Report) ranks(c Ranked) string {
-	if r.abilities() && c.RankLow != c.RankHigh {
+	if !r.abilities() {
+		return fmt.Sprint(c.Rank)
+	}
+	return rankRange(c)
+}
+
+func rankRange(c Ranked) string {
+	if c.RankLow != c.RankHigh {
 		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
 	}
 	return fmt.Sprint(c.Rank)

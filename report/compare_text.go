@@ -1,0 +1,142 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+)
+
+// WriteText writes the comparison as tables for a terminal, as Report.WriteText does.
+func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
+	options = options.withDefaults()
+	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
+	for k, line := range c.Head() {
+		if k > 0 {
+			out.blank()
+		}
+		out.line(line)
+	}
+	for _, s := range c.sections(options.Candidates, options.Width) {
+		out.blank()
+		s.write(out)
+	}
+	return out.w.Flush()
+}
+
+// Head names the evaluations, and says what changed.
+func (c *Comparison) Head() []string {
+	var lines []string
+	for k, r := range c.Reports {
+		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, clip(visible(r.Evaluation.Plan.Name), nameRunes), r.Evaluation.ID, r.asked()))
+	}
+	return append(lines, c.Headline()...)
+}
+
+// sections are the candidates side by side, and the settings that differ. Evaluations
+// that do not fit the width are left out and counted.
+func (c *Comparison) sections(most, width int) []section {
+	shown := c.Candidates[:min(most, len(c.Candidates))]
+	t := table{{head: "candidate", flexible: true}}
+	for _, one := range shown {
+		t.add(visible(one.Name))
+	}
+	left := 0
+	for k := range c.Reports {
+		next := c.columns(k, shown)
+		const readable = 16
+		if wide := append(t[:len(t):len(t)], next...); left == 0 && (k == 0 || wide.fixedWidth()+readable <= width) {
+			t = wide
+			continue
+		}
+		left++
+	}
+	ranking := section{title: "Side by side", table: t}
+	if n := len(c.Candidates) - len(shown); n > 0 {
+		ranking.lines = append(ranking.lines, counted(n, "more candidate")+" in comparison.csv.")
+	}
+	if left > 0 {
+		ranking.lines = append(ranking.lines, counted(left, "more evaluation")+" in comparison.csv.")
+	}
+	ranking.lines = append(ranking.lines, c.Method()...)
+	sections := []section{ranking}
+	if len(c.Settings) == 0 {
+		return append(sections, section{title: "Settings", lines: []string{"No setting differs."}})
+	}
+	different := append(table{{head: "setting", flexible: true}}, make(table, len(c.Reports))...)
+	for k := range c.Reports {
+		different[k+1] = column{head: fmt.Sprint(k + 1)}
+	}
+	each := max(12, (width-24)/len(c.Reports)-len(separator))
+	for _, d := range c.Settings {
+		cells := []string{visible(d.Name)}
+		for _, value := range d.Values {
+			if value == "" {
+				value = "–"
+			}
+			cells = append(cells, clip(visible(value), each))
+		}
+		different.add(cells...)
+	}
+	return append(sections, section{title: "Settings that differ", table: different})
+}
+
+// columns are one evaluation's ranks and abilities, and what changed since the first.
+func (c *Comparison) columns(k int, shown []Compared) table {
+	r := c.Reports[k]
+	t := heads(fmt.Sprintf("rank %d", k+1), valueName(r))
+	if k > 0 {
+		t = append(t, column{head: fmt.Sprintf("from 1 to %d", k+1)})
+	}
+	for _, one := range shown {
+		cells := []string{"–", "–"}
+		if place := one.Places[k]; place != nil {
+			cells = []string{r.ranks(place.Ranked), r.value(place.Ranked)}
+		}
+		if k > 0 {
+			cells = append(cells, one.Moves[k].meaning(one.Places[0], one.Places[k]))
+		}
+		t.add(cells...)
+	}
+	return t
+}
+
+// valueName is what candidates are ranked by.
+func valueName(r *Report) string {
+	switch {
+	case r.ByScore():
+		return "mean"
+	case !r.abilities():
+		return "win rate"
+	default:
+		return "ability"
+	}
+}
+
+func (r *Report) value(c Ranked) string {
+	switch {
+	case r.ByScore():
+		return mean(c.Overall)
+	case !r.abilities():
+		return percent(c.WinRate())
+	default:
+		return signed(c.Ability)
+	}
+}
+
+// Method says how to read a comparison.
+func (c *Comparison) Method() []string {
+	lines := []string{fmt.Sprintf("A move is between ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of both abilities do; apart: they do not.",
+		counted(c.Shared, "candidate"))}
+	for _, r := range c.Reports {
+		if len(r.Groups) > 1 {
+			lines = append(lines, "Of an evaluation with several groups, the largest is shown.")
+			break
+		}
+	}
+	for _, r := range c.Reports {
+		if r.abilities() {
+			return append(lines, "Abilities are above the mean of these. Judges that decide more clearly spread abilities wider, so compare their order before their size.")
+		}
+	}
+	return lines
+}

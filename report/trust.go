@@ -1,0 +1,237 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// judgeSections are what the judges said, how far each can be trusted, and how far
+// they agree.
+func (r *Report) judgeSections(candidates, width int) []section {
+	if len(r.Judges) == 0 {
+		return nil
+	}
+	sections := []section{r.saidSection()}
+	if r.Verdicts > 0 {
+		sections = append(sections, r.trustSection())
+	}
+	if s, ok := r.ranksByJudge(candidates, width); ok {
+		sections = append(sections, s)
+	}
+	if r.Agreement != nil {
+		sections = append(sections, r.agreementSection())
+	}
+	for _, scores := range []struct {
+		title string
+		of    []*Agreement
+	}{{"Agreement on scores", r.ScoreAgreement}, {"Agreement of the panel", r.PanelAgreement}} {
+		if len(scores.of) > 0 {
+			sections = append(sections, scoreAgreement(scores.title, scores.of))
+		}
+	}
+	return sections
+}
+
+// saidSection is how many answers judges gave, and which.
+func (r *Report) saidSection() section {
+	t := table{{head: "judge", flexible: true}}
+	pairs, scores := r.Evaluation.Plan.Pairwise != nil, r.Evaluation.Plan.Single != nil
+	if pairs {
+		t = append(t, heads("verdicts", "first won", "second won", "ties", "identical")...)
+	}
+	if scores {
+		t = append(t, heads("scores")...)
+	}
+	t = append(t, heads("by fallback", "failed")...)
+	for _, j := range r.Judges {
+		cells := []string{visible(j.Name)}
+		if pairs {
+			p := j.Positions
+			cells = append(cells, count(p.Total()), count(p.FirstWins), count(p.SecondWins), count(p.Ties), count(j.Identical))
+		}
+		if scores {
+			n := 0
+			for _, s := range j.Scores {
+				n += s.N
+			}
+			cells = append(cells, count(n))
+		}
+		t.add(append(cells, count(j.Fallback), count(j.Failed))...)
+	}
+	return section{title: "Judges", table: t}
+}
+
+// trustSection is how far verdicts follow something else than the texts' worth.
+func (r *Report) trustSection() section {
+	t := append(table{{head: "judge", flexible: true}}, heads("order effect ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
+	for _, j := range r.Judges {
+		cycles := j.Cycles
+		if len(r.Judges) == 1 {
+			cycles = r.Cycles
+		}
+		swap := func(n int) string {
+			if j.Swaps.Total() == 0 {
+				return "–"
+			}
+			return count(n)
+		}
+		t.add(visible(j.Name), j.orderEffect(), count(j.Swaps.Total()), j.consistency(), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+			longerShare(j.Length), cyclesShare(cycles))
+	}
+	s := section{title: "How far each judge can be trusted", table: t}
+	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
+		s.lines = append(s.lines, fmt.Sprintf("All judges together: %s of %s contradict themselves (a beats b, b beats c, c beats a), %s; by chance 25 %%.",
+			count(r.Cycles.Circular), counted(r.Cycles.Triples, "triple"), percent(r.Cycles.Share())))
+	}
+	if c := r.Length.Correlation(); !math.IsNaN(c) {
+		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
+	}
+	if r.Fit != nil {
+		s.lines = append(s.lines, fmt.Sprintf("Deviance of the fit %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom)))
+	}
+	return s
+}
+
+func degrees(n int) string {
+	if n == 1 {
+		return "1 degree of freedom"
+	}
+	return count(n) + " degrees of freedom"
+}
+
+func longerShare(l rank.Lengths) string {
+	if l.LongerWins+l.ShorterWins == 0 {
+		return "–"
+	}
+	return percent(share(l.LongerWins, l.LongerWins+l.ShorterWins))
+}
+
+func cyclesShare(c rank.Cycles) string {
+	if c.Triples == 0 {
+		return "–"
+	}
+	return percent(c.Share())
+}
+
+// ranksByJudge sets every judge's own ranking beside that of all; judges that do not
+// fit are left out and counted. There is none where nothing relates the candidates.
+func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
+	if len(r.Groups) != 1 || r.Fit == nil {
+		return section{}, false
+	}
+	shown := r.Groups[0].Ranked[:min(candidates, len(r.Groups[0].Ranked))]
+	t := append(table{{head: "candidate", flexible: true}}, heads("all judges")...)
+	for _, c := range shown {
+		t.add(visible(c.Name), r.ranks(c))
+	}
+	left := 0
+	for _, j := range r.Judges {
+		if len(j.Groups) == 0 {
+			continue
+		}
+		next := column{head: clip(visible(j.Name), 20), right: true}
+		for _, c := range shown {
+			next.cells = append(next.cells, j.rankOf(c.Name))
+		}
+		const readable = 24
+		if left > 0 || t.fixedWidth()+len(separator)+next.width()+readable > width {
+			left++
+			continue
+		}
+		t = append(t, next)
+	}
+	if len(t) == 2 {
+		return section{}, false
+	}
+	s := section{title: "Rank by each judge alone", table: t}
+	if left > 0 {
+		s.lines = []string{counted(left, "more judge") + " in report.json."}
+	}
+	return s, true
+}
+
+// rankOf is a candidate's rank in the judge's own ranking, such as "3 (2–5)", and in
+// which group where there are several.
+func (j Judge) rankOf(candidate string) string {
+	for g, group := range j.Groups {
+		for _, c := range group.Ranked {
+			if c.Name != candidate {
+				continue
+			}
+			text := rankRange(c)
+			if len(j.Groups) > 1 {
+				text += fmt.Sprintf(" of group %d", g+1)
+			}
+			return text
+		}
+	}
+	return "–"
+}
+
+// mostPairs bounds the pairs of judges that are shown.
+const mostPairs = 15
+
+func (r *Report) agreementSection() section {
+	a := r.Agreement
+	t := append(table{{head: "judges", flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
+	for k, p := range a.Pairs {
+		if k < mostPairs {
+			t.add(clip(visible(a.Raters[p.A]), 30)+" and "+clip(visible(a.Raters[p.B]), 30), count(p.Units), shareOf(p.Raw), coefficient(p.Cohen))
+		}
+	}
+	s := section{title: "Agreement on pairs", table: t}
+	if left := len(a.Pairs) - mostPairs; left > 0 {
+		s.lines = append(s.lines, counted(left, "more pair")+" of judges in report.json.")
+	}
+	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance.",
+		coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete)))
+	return s
+}
+
+func scoreAgreement(title string, all []*Agreement) section {
+	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
+	for _, a := range all {
+		same, units := 0.0, 0
+		for _, p := range a.Pairs {
+			if p.Units > 0 {
+				same += p.Raw * float64(p.Units)
+				units += p.Units
+			}
+		}
+		t.add(visible(a.Name), count(a.Units), shareOf(same/float64(units)), coefficient(a.Ordinal), coefficient(a.Interval))
+	}
+	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
+}
+
+// coefficient is one of agreement, which may not exist.
+func coefficient(x float64) string {
+	if math.IsNaN(x) {
+		return "–"
+	}
+	return signed(x)
+}
+
+func shareOf(x float64) string {
+	if math.IsNaN(x) {
+		return "–"
+	}
+	return percent(x)
+}
+
+// heads are columns of numbers.
+func heads(names ...string) table {
+	var t table
+	for _, name := range names {
+		t = append(t, column{head: name, right: true})
+	}
+	return t
+}
+
+// add adds a row.
+func (t table) add(cells ...string) {
+	for k := range t {
+		t[k].cells = append(t[k].cells, cells[k])
+	}
+}
