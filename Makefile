@@ -15,8 +15,12 @@ build: ## build bin/evalfleet
 redis: ## install redis-server where it is missing (Debian, Ubuntu, macOS)
 	@sh scripts/ensure-redis.sh
 
+.PHONY: postgres
+postgres: ## install PostgreSQL's server where it is missing (Debian, Ubuntu, macOS)
+	@sh scripts/ensure-postgres.sh
+
 .PHONY: test
-test: redis ## run every test with the race detector
+test: redis postgres ## run every test with the race detector
 	go test -race -shuffle=on -timeout 10m ./...
 
 .PHONY: check
@@ -63,6 +67,6 @@ fuzz: redis ## ten minutes each: the limiter's scripts against its model, failur
 	for p in $$(grep -l '^func Fuzz' providers/*/*_test.go | xargs -n1 dirname | sort -u); do go test -run '^$$' -fuzz . -fuzztime 10m -timeout 20m ./$$p || exit 1; done
 
 .PHONY: bench
-bench: redis ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
+bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full

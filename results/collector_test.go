@@ -320,12 +320,12 @@ func TestDrainMeetsAFullDisk(t *testing.T) {
 	const batch, n = 100, 2*100 + 20
 	publish(t, client, e.ID, verdicts(n)...)
 	limit := func(pages int) {
-		if _, err := sink.(*sqlite).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+		if _, err := sink.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	var pages int
-	if err := sink.(*sqlite).write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
+	if err := sink.(*store).write.QueryRowContext(ctx, "PRAGMA page_count").Scan(&pages); err != nil {
 		t.Fatal(err)
 	}
 	limit(pages + 25) // enough for one batch, too little for two

@@ -135,11 +135,11 @@ func TestFollowWaitsForALockedSink(t *testing.T) {
 	client := redistest.New(t).Client()
 	path := newPath(t)
 	sink, e := openSink(t, path)
-	if _, err := sink.(*sqlite).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
+	if _, err := sink.(*store).write.ExecContext(ctx, "PRAGMA busy_timeout = 20"); err != nil {
 		t.Fatal(err)
 	}
 	other, _ := openSink(t, path)
-	tx, err := other.(*sqlite).write.BeginTx(ctx, nil)
+	tx, err := other.(*store).write.BeginTx(ctx, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,13 +19,13 @@ type redisError struct {
 func (e redisError) Error() string { return e.operation + ": " + e.err.Error() }
 func (e redisError) Unwrap() error { return e.err }
 
-// passes reports whether waiting can help: the sink is locked, or Redis is away.
+// passes reports whether waiting can help: the sink is locked or away, or Redis is.
 // An answer of Redis is final unless it says that the server is starting,
 // failing over or full.
 func passes(err error) bool {
 	var answer redis.Error
 	switch {
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, ErrBusy), errors.Is(err, ErrAway):
 		return true
 	case errors.Is(err, redis.ErrClosed):
 		return false

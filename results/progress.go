@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"database/sql"
 	"slices"
 	"time"
 
@@ -38,7 +37,7 @@ func (r *reader) Progress(ctx context.Context, id eval.ID) ([]Progress, error) {
 		}
 		return &all[i]
 	}
-	ended := rows(ctx, r, func(row *sql.Rows, g *group) error {
+	ended := rows(ctx, &r.access, func(row scanner, g *group) error {
 		var first, last stamp
 		err := row.Scan(&g.Phase, &g.Judge, &g.state, &g.runs, &first, &last)
 		g.First, g.Last = first.Time, last.Time
@@ -53,7 +52,7 @@ GROUP BY phase, judge, state ORDER BY phase, judge, state`, string(id))
 		p.count(stateOf(g.state), g.runs)
 		p.First, p.Last = earlier(p.First, g.First), later(p.Last, g.Last)
 	}
-	used := rows(ctx, r, func(row *sql.Rows, p *Progress) error {
+	used := rows(ctx, &r.access, func(row scanner, p *Progress) error {
 		return row.Scan(append([]any{&p.Phase, &p.Judge}, p.Used.fields()...)...)
 	}, `SELECT c.phase, coalesce(r.judge, ''), `+usageColumns+`
 FROM calls c LEFT JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_

@@ -32,6 +32,9 @@ var (
 	// else, was written by a newer program, or cannot be written. Another name
 	// mends it.
 	ErrUnfit = errors.New("no usable results database")
+	// ErrAway means that the sink's server cannot be reached now, or the connection to
+	// it was lost. It may pass.
+	ErrAway = errors.New("it cannot be reached")
 	// ErrBusy means that another program held the sink's lock for longer than
 	// busyTimeout. It passes.
 	ErrBusy = errors.New("locked by another program")

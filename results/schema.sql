@@ -1,9 +1,13 @@
--- The tables of docs/formats.md, version 3. Times are RFC 3339 with
--- milliseconds, UTC; a NULL is something that did not happen or is not known.
+-- The tables of docs/formats.md, version 3. A NULL is something that did not happen
+-- or is not known.
+--
+-- SQLite takes any word for a type, so these are PostgreSQL's. What is left of
+-- SQLite's own, PostgreSQL gets otherwise (postgres.go). TIMESTAMPTZ is in SQLite
+-- text in RFC 3339 with milliseconds, UTC.
 
 CREATE TABLE sink (
   id         TEXT NOT NULL PRIMARY KEY,
-  created_at TEXT NOT NULL
+  created_at TIMESTAMPTZ NOT NULL
 ) WITHOUT ROWID;
 
 CREATE TABLE evaluations (
@@ -11,29 +15,29 @@ CREATE TABLE evaluations (
   name        TEXT NOT NULL,
   plan        TEXT NOT NULL, -- JSON of eval.Evaluation
   settings    TEXT NOT NULL, -- JSON of record.Settings
-  created_at  TEXT,
-  finished_at TEXT
+  created_at  TIMESTAMPTZ,
+  finished_at TIMESTAMPTZ
 );
 
 CREATE TABLE phases (
   evaluation TEXT    NOT NULL,
-  phase      INTEGER NOT NULL,
+  phase      BIGINT NOT NULL,
   kind       TEXT    NOT NULL,
-  runs       INTEGER NOT NULL,
+  runs       BIGINT NOT NULL,
   PRIMARY KEY (evaluation, phase)
 ) WITHOUT ROWID;
 
 CREATE TABLE documents (
   hash TEXT NOT NULL PRIMARY KEY,
-  text BLOB NOT NULL -- zstd
+  text BYTEA NOT NULL -- zstd
 );
 
 -- Without a rowid, so that rows lie in the order in which exports read them.
 CREATE TABLE runs (
   evaluation  TEXT    NOT NULL,
-  phase       INTEGER NOT NULL,
-  index_      INTEGER NOT NULL,
-  generation  INTEGER NOT NULL,
+  phase       BIGINT NOT NULL,
+  index_      BIGINT NOT NULL,
+  generation  BIGINT NOT NULL,
   kind        TEXT    NOT NULL,
   name        TEXT    NOT NULL, -- a listed run's own id
   dimension   TEXT    NOT NULL, -- of a panel
@@ -47,16 +51,16 @@ CREATE TABLE runs (
   doc_id_2    TEXT    NOT NULL,
   candidate_1 TEXT    NOT NULL,
   candidate_2 TEXT    NOT NULL,
-  trial       INTEGER NOT NULL,
+  trial       BIGINT NOT NULL,
   class       TEXT    NOT NULL,
   error       TEXT    NOT NULL,
-  attempts    INTEGER NOT NULL,
-  started_at  TEXT,
-  ended_at    TEXT,
+  attempts    BIGINT NOT NULL,
+  started_at  TIMESTAMPTZ,
+  ended_at    TIMESTAMPTZ,
   worker      TEXT    NOT NULL,
-  rate_limit_waits     INTEGER NOT NULL, -- of the run
-  rate_limit_fallbacks INTEGER NOT NULL,
-  context_fallbacks    INTEGER NOT NULL,
+  rate_limit_waits     BIGINT NOT NULL, -- of the run
+  rate_limit_fallbacks BIGINT NOT NULL,
+  context_fallbacks    BIGINT NOT NULL,
   PRIMARY KEY (evaluation, phase, index_)
 ) WITHOUT ROWID;
 
@@ -64,30 +68,30 @@ CREATE TABLE runs (
 CREATE TABLE calls (
   evaluation       TEXT    NOT NULL,
   id               TEXT    NOT NULL,
-  phase            INTEGER NOT NULL,
-  index_           INTEGER NOT NULL,
-  generation       INTEGER NOT NULL,
+  phase            BIGINT NOT NULL,
+  index_           BIGINT NOT NULL,
+  generation       BIGINT NOT NULL,
   stage            TEXT    NOT NULL,
   model            TEXT    NOT NULL,
-  attempt          INTEGER NOT NULL,
-  asked_at         TEXT,
-  started_at       TEXT,
-  ended_at         TEXT,
+  attempt          BIGINT NOT NULL,
+  asked_at         TIMESTAMPTZ,
+  started_at       TIMESTAMPTZ,
+  ended_at         TIMESTAMPTZ,
   bound_by         TEXT    NOT NULL,
-  status           INTEGER NOT NULL,
+  status           BIGINT NOT NULL,
   class            TEXT    NOT NULL,
   error            TEXT    NOT NULL,
-  may_be_billed    INTEGER NOT NULL,
+  may_be_billed    BOOLEAN NOT NULL,
   request_id       TEXT    NOT NULL,
-  input_tokens     INTEGER,
-  output_tokens    INTEGER,
-  cached_tokens    INTEGER,
-  reasoning_tokens INTEGER,
-  cost_usd         REAL,
-  most_usd         REAL, -- what the call may have cost, where its cost is not known
+  input_tokens     BIGINT,
+  output_tokens    BIGINT,
+  cached_tokens    BIGINT,
+  reasoning_tokens BIGINT,
+  cost_usd         DOUBLE PRECISION,
+  most_usd         DOUBLE PRECISION, -- what the call may have cost, where its cost is not known
   price            TEXT, -- JSON, by which the cost was computed
   key              TEXT    NOT NULL, -- the same of calls that ask the same; empty: none
-  cached           INTEGER NOT NULL, -- answered with what such a call was answered before
+  cached           BOOLEAN NOT NULL, -- answered with what such a call was answered before
   text             TEXT    NOT NULL,
   finish           TEXT    NOT NULL,
   grounding        TEXT, -- JSON, of searches that the answer shows
@@ -105,10 +109,10 @@ CREATE TABLE pairwise_results (
   doc_id_1      TEXT    NOT NULL, -- shown first
   doc_id_2      TEXT    NOT NULL,
   model         TEXT    NOT NULL,
-  trial         INTEGER NOT NULL,
+  trial         BIGINT NOT NULL,
   winner_doc_id TEXT    NOT NULL,
   reason        TEXT    NOT NULL,
-  timestamp     TEXT,
+  timestamp     TIMESTAMPTZ,
   item          TEXT    NOT NULL,
   order_        TEXT    NOT NULL,
   judge         TEXT    NOT NULL,
@@ -123,11 +127,11 @@ CREATE TABLE single_doc_results (
   id          TEXT    NOT NULL,
   doc_id      TEXT    NOT NULL,
   model       TEXT    NOT NULL,
-  trial       INTEGER NOT NULL,
+  trial       BIGINT NOT NULL,
   criterion   TEXT    NOT NULL,
-  score       REAL    NOT NULL,
+  score       DOUBLE PRECISION    NOT NULL,
   reason      TEXT    NOT NULL,
-  timestamp   TEXT,
+  timestamp   TIMESTAMPTZ,
   item        TEXT    NOT NULL,
   judge       TEXT    NOT NULL,
   answered_by TEXT    NOT NULL,
@@ -142,10 +146,10 @@ CREATE TABLE panel_results (
   doc_id       TEXT NOT NULL,
   agent        TEXT NOT NULL,
   criterion_id TEXT NOT NULL, -- the dimension
-  score        REAL,
+  score        DOUBLE PRECISION,
   argument     TEXT NOT NULL,
   model        TEXT NOT NULL,
-  timestamp    TEXT,
+  timestamp    TIMESTAMPTZ,
   item         TEXT NOT NULL,
   answered_by  TEXT NOT NULL,
   candidate    TEXT NOT NULL,
@@ -162,7 +166,7 @@ CREATE TABLE responses (
   file_b      TEXT NOT NULL, -- the input
   answer      TEXT NOT NULL,
   finish      TEXT NOT NULL,
-  timestamp   TEXT,
+  timestamp   TIMESTAMPTZ,
   PRIMARY KEY (evaluation, id)
 );
 
@@ -172,7 +176,7 @@ CREATE TABLE events (
   run        TEXT NOT NULL DEFAULT '', -- id of the run that it is about; empty: the evaluation
   name       TEXT NOT NULL,
   metadata   TEXT NOT NULL, -- JSON
-  created_at TEXT NOT NULL
+  created_at TIMESTAMPTZ NOT NULL
 );
 
 CREATE INDEX events_by_run ON events (evaluation, run);

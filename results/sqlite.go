@@ -14,12 +14,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 const (
-	schemaVersion = 3          // PRAGMA user_version
 	applicationID = 0x65766c66 // PRAGMA application_id: "evlf"
 	busyTimeout   = 5 * time.Second
 	readers       = 4 // connections for reading
@@ -28,19 +26,43 @@ const (
 //go:embed schema.sql
 var schema string
 
-// reader reads a SQLite sink.
-type reader struct {
-	path string
-	id   string
-	db   *sql.DB
-	zstd *zstd.Decoder
+// lite is SQLite's dialect: one connection writes, others read beside it.
+type lite struct{}
+
+func (lite) bind(query string) string { return query }
+func (lite) locked() string           { return "" } // a transaction that writes is the only one
+func (lite) values(args []any) []any  { return args }
+func (lite) row(row scanner) scanner  { return row }
+
+func (lite) begin(context.Context, *transaction) error { return nil }
+
+// seconds are exact to the millisecond, as the columns are.
+func (lite) seconds(from, to string) string {
+	return "unixepoch(" + to + ", 'subsec') - unixepoch(" + from + ", 'subsec')"
 }
 
-// sqlite is a SQLite sink: one connection writes, others read beside it.
-type sqlite struct {
-	reader
-	write *sql.DB
-	zstd  *zstd.Encoder
+func (lite) send(ctx context.Context, t *transaction, statements []statement) ([]int64, error) {
+	// When ctx ends, so does the transaction, and with it every statement. To
+	// watch for that once more in each would cost as much as the statements.
+	ctx = context.WithoutCancel(ctx)
+	prepared := map[string]*sql.Stmt{}
+	changed := make([]int64, len(statements))
+	for i, s := range statements {
+		if prepared[s.query] == nil {
+			var err error
+			if prepared[s.query], err = t.tx.PrepareContext(ctx, s.query); err != nil { //nolint:sqlclosecheck // closed with tx
+				return nil, err
+			}
+		}
+		result, err := prepared[s.query].ExecContext(ctx, s.args...)
+		if err != nil {
+			return nil, err
+		}
+		if changed[i], err = result.RowsAffected(); err != nil {
+			return nil, err
+		}
+	}
+	return changed, nil
 }
 
 // connect opens no file yet. synchronous is FULL although a write-ahead log is
@@ -76,7 +98,7 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-func openSQLite(ctx context.Context, path string) (_ *sqlite, err error) {
+func openSQLite(ctx context.Context, path string) (_ *store, err error) {
 	write, err := connect(path, "rwc", 1)
 	if err != nil {
 		return nil, err
@@ -93,11 +115,7 @@ func openSQLite(ctx context.Context, path string) (_ *sqlite, err error) {
 	if err != nil {
 		return nil, err
 	}
-	encoder, err := zstd.NewWriter(nil)
-	if err != nil {
-		return nil, fmt.Errorf("start compression: %w", err)
-	}
-	return &sqlite{reader: *read, write: write, zstd: encoder}, nil
+	return newStore(read, write)
 }
 
 // prepare creates the tables of a new file, refuses a file that is not ours, and
@@ -105,7 +123,7 @@ func openSQLite(ctx context.Context, path string) (_ *sqlite, err error) {
 func prepare(ctx context.Context, db *sql.DB, path string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return explain("open", path, err)
+		return explainSQLite("open", path, err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	state, err := inspect(ctx, tx, path)
@@ -115,16 +133,16 @@ func prepare(ctx context.Context, db *sql.DB, path string) error {
 	if state == fresh {
 		create := fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, schemaVersion)
 		if _, err := tx.ExecContext(ctx, create); err != nil {
-			return explain("create", path, err)
+			return explainSQLite("create", path, err)
 		}
 		_, err := tx.ExecContext(ctx, "INSERT INTO sink (id, created_at) VALUES (?, ?)",
 			strings.ToLower(rand.Text()), stamp{time.Now()})
 		if err != nil {
-			return explain("create", path, err)
+			return explainSQLite("create", path, err)
 		}
 	}
 	if err := tx.Commit(); err != nil {
-		return explain("create", path, err)
+		return explainSQLite("create", path, err)
 	}
 	return keepLogAhead(ctx, db, path)
 }
@@ -140,7 +158,7 @@ func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 		if err == nil {
 			return nil
 		}
-		if err = explain("open", path, err); !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
+		if err = explainSQLite("open", path, err); !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
 			return err
 		}
 		if err := sleep(ctx, 10*time.Millisecond); err != nil {
@@ -149,20 +167,9 @@ func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 	}
 }
 
-type fileState int
-
-const (
-	ours fileState = iota
-	fresh
-)
-
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // inspect says whose database the file is. One that is neither empty nor a sink
 // that this program knows is an error.
-func inspect(ctx context.Context, db rowQuerier, path string) (fileState, error) {
+func inspect(ctx context.Context, db rowQuerier, path string) (sinkState, error) {
 	var application, version, tables int
 	for _, ask := range []struct {
 		query string
@@ -173,7 +180,7 @@ func inspect(ctx context.Context, db rowQuerier, path string) (fileState, error)
 		{"SELECT count(*) FROM sqlite_schema", &tables},
 	} {
 		if err := db.QueryRowContext(ctx, ask.query).Scan(ask.into); err != nil {
-			return 0, explain("open", path, err)
+			return 0, explainSQLite("open", path, err)
 		}
 	}
 	switch {
@@ -181,12 +188,8 @@ func inspect(ctx context.Context, db rowQuerier, path string) (fileState, error)
 		return fresh, nil
 	case application != applicationID:
 		return 0, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
-	case version > schemaVersion:
-		return 0, unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", path, version, schemaVersion)}
-	case version < schemaVersion:
-		return 0, unfit{fmt.Errorf("open results database %s: it has version %d, this program needs %d: use the older evalfleet that wrote it, or name another file", path, version, schemaVersion)}
 	}
-	return ours, nil
+	return ours, checkVersion(path, version, "name another file")
 }
 
 func openSQLiteReader(ctx context.Context, path string) (*reader, error) {
@@ -226,35 +229,5 @@ func openReader(ctx context.Context, path, mode string) (_ *reader, err error) {
 	if state == fresh {
 		return nil, unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", path)}
 	}
-	decoder, err := zstd.NewReader(nil)
-	if err != nil {
-		return nil, fmt.Errorf("start decompression: %w", err)
-	}
-	r := &reader{path: path, db: db, zstd: decoder}
-	if err := db.QueryRowContext(ctx, "SELECT id FROM sink").Scan(&r.id); err != nil {
-		return nil, explain("open", path, err)
-	}
-	return r, nil
-}
-
-// ID is the sink's random identity.
-func (r *reader) ID() string { return r.id }
-
-// Close closes the database. Rows still being iterated end with an error.
-func (r *reader) Close() error {
-	r.zstd.Close()
-	if err := r.db.Close(); err != nil {
-		return explain("close", r.path, err)
-	}
-	return nil
-}
-
-// Close closes the database; the write-ahead log is moved into it when nobody
-// else has it open.
-func (s *sqlite) Close() error {
-	err := s.reader.Close()
-	if closeErr := s.write.Close(); closeErr != nil {
-		err = errors.Join(err, explain("close", s.path, closeErr))
-	}
-	return err
+	return newReader(ctx, lite{}, path, db)
 }

@@ -8,9 +8,11 @@ import (
 	codes "modernc.org/sqlite/lib"
 )
 
-// explain names the operation and the file and says what helps, so that the
-// message stands alone on a terminal.
-func explain(operation, path string, err error) error {
+func (lite) explain(operation, path string, err error) error {
+	return explainSQLite(operation, path, err)
+}
+
+func explainSQLite(operation, path string, err error) error {
 	where := fmt.Sprintf("%s results database %s", operation, path)
 	code := codeOf(err)
 	switch code {

@@ -236,7 +236,7 @@ func TestAnyFileName(t *testing.T) {
 func TestDurability(t *testing.T) {
 	t.Parallel()
 	sink, _ := openSink(t, newPath(t))
-	write := sink.(*sqlite).write
+	write := sink.(*store).write
 	got := map[string]string{}
 	for _, pragma := range []string{"journal_mode", "synchronous", "busy_timeout", "application_id", "user_version"} {
 		var value string
@@ -258,7 +258,7 @@ func TestRowsAreNotSorted(t *testing.T) {
 	t.Parallel()
 	sink, _ := openSink(t, newPath(t))
 	for _, query := range []string{selectRuns + "r.evaluation = ?" + groupRuns, selectPairs, selectScores} {
-		steps := mustCollect(t, rows(t.Context(), &sink.(*sqlite).reader, func(row *sql.Rows, step *string) error {
+		steps := mustCollect(t, rows(t.Context(), &sink.(*store).access, func(row scanner, step *string) error {
 			var id, parent, unused int
 			return row.Scan(&id, &parent, &unused, step)
 		}, "EXPLAIN QUERY PLAN "+query, "ev-abcdefgh2345"))

@@ -3,6 +3,7 @@ package results
 import (
 	"database/sql/driver"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -17,15 +18,22 @@ func formatTime(t time.Time) string {
 	return t.UTC().Format(timeLayout)
 }
 
+// wholeMilliseconds is a sum of differences between times in columns.
+func wholeMilliseconds(seconds float64) time.Duration {
+	return time.Duration(math.Round(seconds*1000)) * time.Millisecond
+}
+
 // stamp is a time as a column holds it; the zero time is NULL.
 type stamp struct{ time.Time }
 
 // Value implements driver.Valuer.
-func (s stamp) Value() (driver.Value, error) {
+func (s stamp) Value() (driver.Value, error) { return s.value(), nil }
+
+func (s stamp) value() any {
 	if s.IsZero() {
-		return nil, nil
+		return nil
 	}
-	return formatTime(s.Time), nil
+	return formatTime(s.Time)
 }
 
 // Scan implements sql.Scanner.
@@ -34,10 +42,13 @@ func (s *stamp) Scan(src any) error {
 	case nil:
 		s.Time = time.Time{}
 		return nil
-	case string:
+	case string: // of SQLite
 		t, err := time.Parse(time.RFC3339, src)
 		s.Time = t
 		return err
+	case time.Time: // of PostgreSQL
+		s.Time = src.UTC()
+		return nil
 	default:
 		return fmt.Errorf("time column holds a %T", src)
 	}

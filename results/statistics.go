@@ -64,14 +64,14 @@ func share(n, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/floa
 // Statistics counts the runs that ended and needed a model.
 func (r *reader) Statistics(ctx context.Context, id eval.ID) (Statistics, error) {
 	var s Statistics
-	err := r.db.QueryRowContext(ctx, `
-SELECT count(*), coalesce(sum(state = 'succeeded' AND answered_by = model), 0),
-  coalesce(sum(state = 'succeeded' AND answered_by <> model), 0), coalesce(sum(rate_limit_waits), 0),
-  coalesce(sum(rate_limit_fallbacks), 0), coalesce(sum(context_fallbacks), 0), coalesce(sum(rate_limit_waits > 0), 0)
+	err := r.one(ctx, `
+SELECT count(*), count(*) FILTER (WHERE state = 'succeeded' AND answered_by = model),
+  count(*) FILTER (WHERE state = 'succeeded' AND answered_by <> model), coalesce(sum(rate_limit_waits), 0),
+  coalesce(sum(rate_limit_fallbacks), 0), coalesce(sum(context_fallbacks), 0), count(*) FILTER (WHERE rate_limit_waits > 0)
 FROM runs WHERE evaluation = ? AND (state = 'failed' OR state = 'succeeded' AND answered_by <> '')`, string(id)).
 		Scan(&s.Total, &s.Primary, &s.Fallback, &s.RateLimitWaits, &s.RateLimitFallbacks, &s.ContextFallbacks, &s.Waited)
 	if err != nil {
-		return Statistics{}, explain("read", r.path, err)
+		return Statistics{}, r.unread(err)
 	}
 	return s, nil
 }

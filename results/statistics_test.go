@@ -61,12 +61,12 @@ func TestFallbacksAreEvents(t *testing.T) {
 	mustAppend(t, sink, e.ID, run)
 	mustAppend(t, sink, e.ID, run)
 	var name, metadata, created string
-	row := sink.(*sqlite).db.QueryRowContext(t.Context(), "SELECT name, metadata, created_at FROM events WHERE evaluation = ? AND run = '1.2'", string(e.ID))
+	row := sink.(*store).db.QueryRowContext(t.Context(), "SELECT name, metadata, created_at FROM events WHERE evaluation = ? AND run = '1.2'", string(e.ID))
 	if err := row.Scan(&name, &metadata, &created); err != nil {
 		t.Fatal(err)
 	}
 	var n int
-	if err := sink.(*sqlite).db.QueryRowContext(t.Context(), "SELECT count(*) FROM events").Scan(&n); err != nil || n != 1 {
+	if err := sink.(*store).db.QueryRowContext(t.Context(), "SELECT count(*) FROM events").Scan(&n); err != nil || n != 1 {
 		t.Errorf("%d rows, %v; want 1", n, err)
 	}
 	var got map[string]any

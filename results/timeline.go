@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"database/sql"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -61,8 +60,8 @@ FROM calls WHERE evaluation = ? AND NOT cached AND started_at IS NOT NULL`
 // Timeline sums the calls in at most that many periods.
 func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, error) {
 	var first, last stamp
-	if err := r.db.QueryRowContext(ctx, selectSpan, string(id)).Scan(&first, &last); err != nil {
-		return Timeline{}, explain("read", r.path, err)
+	if err := r.one(ctx, selectSpan, string(id)).Scan(&first, &last); err != nil {
+		return Timeline{}, r.unread(err)
 	}
 	if first.IsZero() {
 		return Timeline{}, nil
@@ -74,7 +73,7 @@ func (r *reader) Timeline(ctx context.Context, id eval.ID, most int) (Timeline, 
 		limit        string
 		failed       bool
 	}
-	calls := rows(ctx, r, func(row *sql.Rows, c *times) error {
+	calls := rows(ctx, &r.access, func(row scanner, c *times) error {
 		return row.Scan(&c.began, &c.ended, &c.limit, &c.failed)
 	}, selectTimes, string(id))
 	for c, err := range calls {

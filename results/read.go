@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -15,23 +14,24 @@ import (
 )
 
 // rows runs a query and yields what scan makes of each row.
-func rows[T any](ctx context.Context, r *reader, scan func(*sql.Rows, *T) error, query string, args ...any) iter.Seq2[T, error] {
+func rows[T any](ctx context.Context, a *access, scan func(scanner, *T) error, query string, args ...any) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		var none T
-		found, err := r.db.QueryContext(ctx, query, args...)
+		found, err := a.on.QueryContext(ctx, a.bind(query), a.values(args)...)
 		if err != nil {
-			yield(none, explain("read", r.path, err))
+			yield(none, a.unread(err))
 			return
 		}
 		defer found.Close()
+		each := a.row(found)
 		for found.Next() {
 			var row T
 			err := ctx.Err() // found notices it some rows later
 			if err == nil {
-				err = scan(found, &row)
+				err = scan(each, &row)
 			}
 			if err != nil {
-				yield(none, explain("read", r.path, err))
+				yield(none, a.unread(err))
 				return
 			}
 			if !yield(row, nil) {
@@ -39,7 +39,7 @@ func rows[T any](ctx context.Context, r *reader, scan func(*sql.Rows, *T) error,
 			}
 		}
 		if err := found.Err(); err != nil {
-			yield(none, explain("read", r.path, err))
+			yield(none, a.unread(err))
 		}
 	}
 }
@@ -57,7 +57,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 
 // Evaluations lists what is stored, oldest first.
 func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
-	return collect(rows(ctx, r, func(row *sql.Rows, l *Listed) error {
+	return collect(rows(ctx, &r.access, func(row scanner, l *Listed) error {
 		var created, finished, cancelled stamp
 		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished, &cancelled)
 		l.Created, l.Finished, l.Cancelled = created.Time, finished.Time, cancelled.Time
@@ -80,22 +80,22 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
 	var plan, settings string
 	var created, finished, cancelled stamp
-	err := r.db.QueryRowContext(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+" FROM evaluations e WHERE id = ?", string(id)).
+	err := r.one(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+" FROM evaluations e WHERE id = ?", string(id)).
 		Scan(&plan, &settings, &created, &finished, &cancelled)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.path, ErrNoEvaluation)
+		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.name, ErrNoEvaluation)
 	}
 	if err != nil {
-		return Evaluation{}, explain("read", r.path, err)
+		return Evaluation{}, r.unread(err)
 	}
 	e.Created, e.Finished, e.Cancelled = created.Time, finished.Time, cancelled.Time
 	if err := json.Unmarshal([]byte(plan), e.Plan); err != nil {
-		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.path, err)
+		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.name, err)
 	}
 	if err := json.Unmarshal([]byte(settings), &e.Settings); err != nil {
-		return Evaluation{}, fmt.Errorf("decode settings of %s in %s: %w", id, r.path, err)
+		return Evaluation{}, fmt.Errorf("decode settings of %s in %s: %w", id, r.name, err)
 	}
-	e.Phases, err = collect(rows(ctx, r, func(row *sql.Rows, p *record.Phase) error {
+	e.Phases, err = collect(rows(ctx, &r.access, func(row scanner, p *record.Phase) error {
 		return row.Scan((*string)(&p.Kind), &p.Runs)
 	}, "SELECT kind, runs FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
 	return e, err
@@ -104,20 +104,20 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 // Text is the document text of a hash.
 func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	var packed []byte
-	err := r.db.QueryRowContext(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
+	err := r.one(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
 	if err != nil {
-		return "", explain("read document "+hash+" from", r.path, err)
+		return "", r.explain("read document "+hash+" from", r.name, err)
 	}
 	text, err := r.zstd.DecodeAll(packed, nil)
 	if err != nil {
-		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.path, err)
+		return "", fmt.Errorf("unpack document %s of %s: %w", hash, r.name, err)
 	}
 	return string(text), nil
 }
 
 // Counts says how far each phase has come.
 func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) {
-	counts, err := collect(rows(ctx, r, func(row *sql.Rows, c *PhaseCounts) error {
+	counts, err := collect(rows(ctx, &r.access, func(row scanner, c *PhaseCounts) error {
 		c.Classes = map[string]int{}
 		return row.Scan(&c.Phase, (*string)(&c.Kind), &c.Runs)
 	}, "SELECT phase, kind, runs FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
@@ -128,7 +128,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 		phase, runs  int
 		state, class string
 	}
-	groups := rows(ctx, r, func(row *sql.Rows, g *group) error {
+	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
 		return row.Scan(&g.phase, &g.state, &g.class, &g.runs)
 	}, "SELECT phase, state, class, count(*) FROM runs WHERE evaluation = ? GROUP BY phase, state, class", string(id))
 	for g, err := range groups {
@@ -136,7 +136,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 			return nil, err
 		}
 		if g.phase >= len(counts) {
-			return nil, fmt.Errorf("read results database %s: %s has runs of phase %d and only %d phases", r.path, id, g.phase, len(counts))
+			return nil, fmt.Errorf("read results database %s: %s has runs of phase %d and only %d phases", r.name, id, g.phase, len(counts))
 		}
 		c := &counts[g.phase]
 		switch stateOf(g.state) {
@@ -154,7 +154,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 
 // States yields the recorded runs of a phase by index.
 func (r *reader) States(ctx context.Context, id eval.ID, phase int) iter.Seq2[RunState, error] {
-	return rows(ctx, r, func(row *sql.Rows, s *RunState) error {
+	return rows(ctx, &r.access, func(row scanner, s *RunState) error {
 		var state string
 		err := row.Scan(&s.Index, &state, &s.Generation)
 		s.State = stateOf(state)
@@ -177,7 +177,7 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 		model, stage, class string
 		used                Usage
 	}
-	groups := rows(ctx, r, func(row *sql.Rows, g *group) error {
+	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
 		return row.Scan(append([]any{&g.model, &g.stage, &g.class}, g.used.fields()...)...)
 	}, "SELECT c.model, c.stage, c.class, "+usageColumns+
 		" FROM calls c WHERE c.evaluation = ? GROUP BY c.model, c.stage, c.class ORDER BY c.model, c.stage, c.class", string(id))
@@ -200,53 +200,49 @@ func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error
 
 // MedianLatency is the median time that answered calls took.
 func (r *reader) MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error) {
-	const query = `
+	query := `
 WITH answered AS (
-  SELECT (julianday(ended_at) - julianday(started_at)) * 86400e3 AS ms
+  SELECT ` + r.seconds("started_at", "ended_at") + ` AS took
   FROM calls WHERE evaluation = ? AND class = '' AND started_at IS NOT NULL AND ended_at IS NOT NULL)
-SELECT ms FROM answered ORDER BY ms LIMIT 1 OFFSET (SELECT count(*) FROM answered) / 2`
-	var ms float64
-	err := r.db.QueryRowContext(ctx, query, string(id)).Scan(&ms)
+SELECT took FROM answered ORDER BY took LIMIT 1 OFFSET (SELECT count(*) FROM answered) / 2`
+	var seconds float64
+	err := r.one(ctx, query, string(id)).Scan(&seconds)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
 	if err != nil {
-		return 0, explain("read", r.path, err)
+		return 0, r.unread(err)
 	}
-	return time.Duration(math.Round(ms)) * time.Millisecond, nil
+	return wholeMilliseconds(seconds), nil
 }
 
 // CallsBegun counts the calls that began between two times.
 func (r *reader) CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error) {
-	rows, err := r.db.QueryContext(ctx,
-		`SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ? GROUP BY model`, stamp{from}, stamp{to})
-	if err != nil {
-		return nil, explain("read", r.path, err)
+	type group struct {
+		model string
+		calls int64
 	}
-	defer rows.Close()
+	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
+		return row.Scan(&g.model, &g.calls)
+	}, `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ? GROUP BY model`, stamp{from}, stamp{to})
 	begun := map[string]int64{}
-	for rows.Next() {
-		var model string
-		var n int64
-		if err := rows.Scan(&model, &n); err != nil {
-			return nil, explain("read", r.path, err)
+	for g, err := range groups {
+		if err != nil {
+			return nil, err
 		}
-		begun[model] = n
-	}
-	if err := rows.Err(); err != nil {
-		return nil, explain("read", r.path, err)
+		begun[g.model] = g.calls
 	}
 	return begun, nil
 }
 
 // Spent sums what the calls of an evaluation have cost.
 func (r *reader) Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error) {
-	err = r.db.QueryRowContext(ctx, `
-SELECT coalesce(sum(CAST(round(coalesce(cost_usd, most_usd, 0) * 1e9) AS INTEGER)), 0),
-  coalesce(sum(cost_usd IS NULL AND most_usd IS NULL AND (class = '' OR may_be_billed)), 0)
+	err = r.one(ctx, `
+SELECT coalesce(sum(CAST(round(coalesce(cost_usd, most_usd, 0) * 1e9) AS BIGINT)), 0),
+  count(*) FILTER (WHERE cost_usd IS NULL AND most_usd IS NULL AND (class = '' OR may_be_billed))
 FROM calls WHERE evaluation = ?`, string(id)).Scan(&nano, &unknown)
 	if err != nil {
-		return 0, 0, explain("read", r.path, err)
+		return 0, 0, r.unread(err)
 	}
 	return nano, unknown, nil
 }
@@ -254,8 +250,8 @@ FROM calls WHERE evaluation = ?`, string(id)).Scan(&nano, &unknown)
 // LastCall is when the last call began.
 func (r *reader) LastCall(ctx context.Context) (time.Time, error) {
 	var last stamp
-	if err := r.db.QueryRowContext(ctx, `SELECT max(started_at) FROM calls`).Scan(&last); err != nil {
-		return time.Time{}, explain("read", r.path, err)
+	if err := r.one(ctx, `SELECT max(started_at) FROM calls`).Scan(&last); err != nil {
+		return time.Time{}, r.unread(err)
 	}
 	return last.Time, nil
 }

@@ -5,17 +5,14 @@ import (
 	"database/sql"
 	"encoding/json"
 	"iter"
-	"math"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-const (
-	callColumns = `c.id, c.phase, c.index_, c.generation, c.stage, c.model, c.attempt, c.asked_at, c.started_at, c.ended_at,
-  c.bound_by, c.status, c.class, c.error, c.may_be_billed, c.request_id, c.input_tokens, c.output_tokens, c.cached_tokens,
-  c.reasoning_tokens, c.cost_usd, c.most_usd, c.price, c.text, c.finish, c.grounding, c.reasoning, c.worker, c.key, c.cached`
+var (
+	callColumns = "c.id, " + of("c", callFields)
 
 	selectCalls = "SELECT " + callColumns +
 		" FROM calls c WHERE c.evaluation = ? AND c.phase = ? AND c.index_ = ? ORDER BY c.asked_at, c.started_at, c.id"
@@ -26,12 +23,6 @@ FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AN
 WHERE c.key = ? AND c.key <> '' AND c.class = '' AND NOT c.cached AND r.state = 'succeeded'
 ORDER BY c.ended_at, c.evaluation, c.id LIMIT 1`
 
-	// unixepoch's fractions are whole milliseconds, as the columns are.
-	selectWaits = `
-SELECT bound_by, count(*), coalesce(sum(unixepoch(started_at, 'subsec') - unixepoch(asked_at, 'subsec')), 0.0)
-FROM calls WHERE evaluation = ? AND NOT cached GROUP BY bound_by ORDER BY count(*) DESC, bound_by`
-
-	// Times in one written form sort as they are.
 	selectPace = `
 SELECT phase, count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ? AND ended_at >= ?
 GROUP BY phase ORDER BY phase`
@@ -39,13 +30,13 @@ GROUP BY phase ORDER BY phase`
 
 // Run is one run with its verdict.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
-	found, err := collect(rows(ctx, r, scanAnswer, selectAnswers+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
+	found, err := collect(rows(ctx, &r.access, scanAnswer, selectAnswers+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
 		string(run.Evaluation), run.Phase, run.Index))
 	if err != nil || len(found) == 0 {
 		return RunRow{}, false, err
 	}
 	out := found[0]
-	pairs := rows(ctx, r, func(row *sql.Rows, of *record.Run) error { return row.Scan(&of.Winner, &of.Reason) },
+	pairs := rows(ctx, &r.access, func(row scanner, of *record.Run) error { return row.Scan(&of.Winner, &of.Reason) },
 		"SELECT winner_doc_id, reason FROM pairwise_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
 	for verdict, err := range pairs {
 		if err != nil {
@@ -56,7 +47,7 @@ func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) 
 	if out.Kind == eval.KindPanel {
 		return out, true, r.opinion(ctx, run, &out)
 	}
-	out.Scores, err = collect(rows(ctx, r, func(row *sql.Rows, s *record.Score) error {
+	out.Scores, err = collect(rows(ctx, &r.access, func(row scanner, s *record.Score) error {
 		return row.Scan(&s.Criterion, &s.Score, &s.Reason)
 	}, "SELECT criterion, score, reason FROM single_doc_results WHERE evaluation = ? AND id = ? ORDER BY criterion",
 		string(run.Evaluation), run.Short()))
@@ -65,7 +56,7 @@ func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) 
 
 // opinion adds what came of a panel's run.
 func (r *reader) opinion(ctx context.Context, run eval.RunID, out *RunRow) error {
-	said := rows(ctx, r, func(row *sql.Rows, p *PanelRow) error { return row.Scan(&p.Score, &p.Argument) },
+	said := rows(ctx, &r.access, func(row scanner, p *PanelRow) error { return row.Scan(&p.Score, &p.Argument) },
 		"SELECT score, argument FROM panel_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
 	for p, err := range said {
 		if err != nil {
@@ -82,19 +73,19 @@ func (r *reader) opinion(ctx context.Context, run eval.RunID, out *RunRow) error
 
 // Calls yields the calls made for one run.
 func (r *reader) Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error] {
-	return rows(ctx, r, scanCall, selectCalls, string(run.Evaluation), run.Phase, run.Index)
+	return rows(ctx, &r.access, scanCall, selectCalls, string(run.Evaluation), run.Phase, run.Index)
 }
 
 // Answered is the earliest answer of use to a call of that key.
 func (r *reader) Answered(ctx context.Context, key string) (record.Call, bool, error) {
-	found, err := collect(rows(ctx, r, scanCall, selectAnswered, key))
+	found, err := collect(rows(ctx, &r.access, scanCall, selectAnswered, key))
 	if err != nil || len(found) == 0 {
 		return record.Call{}, false, err
 	}
 	return found[0], true, nil
 }
 
-func scanCall(row *sql.Rows, c *record.Call) error {
+func scanCall(row scanner, c *record.Call) error {
 	var asked, started, ended stamp
 	var input, output, cached, reasoning sql.NullInt64
 	var price, grounding sql.NullString
@@ -117,20 +108,21 @@ func scanCall(row *sql.Rows, c *record.Call) error {
 
 // Waits sums how long calls waited, by limit.
 func (r *reader) Waits(ctx context.Context, id eval.ID) ([]Wait, error) {
-	return collect(rows(ctx, r, func(row *sql.Rows, w *Wait) error {
+	return collect(rows(ctx, &r.access, func(row scanner, w *Wait) error {
 		var seconds float64
 		err := row.Scan(&w.Limit, &w.Calls, &seconds)
-		w.Total = time.Duration(math.Round(seconds*1000)) * time.Millisecond
+		w.Total = wholeMilliseconds(seconds)
 		return err
-	}, selectWaits, string(id)))
+	}, "SELECT bound_by, count(*), coalesce(sum("+r.seconds("asked_at", "started_at")+`), 0.0)
+FROM calls WHERE evaluation = ? AND NOT cached GROUP BY bound_by ORDER BY count(*) DESC, bound_by`, string(id)))
 }
 
 // Pace counts the runs that ended at or after a time.
 func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error) {
-	return collect(rows(ctx, r, func(row *sql.Rows, p *Pace) error {
+	return collect(rows(ctx, &r.access, func(row scanner, p *Pace) error {
 		var first, last stamp
 		err := row.Scan(&p.Phase, &p.Runs, &first, &last)
 		p.First, p.Last = first.Time, last.Time
 		return err
-	}, selectPace, string(id), formatTime(since)))
+	}, selectPace, string(id), since.UTC().Format(timeLayout)))
 }

@@ -1,0 +1,212 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// The columns of rows besides their keys, in the order in which they are written
+// and read.
+const (
+	runFields = "generation, kind, name, dimension, state, queue, judge, model, answered_by, item, " +
+		"doc_id_1, doc_id_2, candidate_1, candidate_2, trial, class, error, attempts, started_at, ended_at, worker"
+	runWaits = "rate_limit_waits, rate_limit_fallbacks, context_fallbacks" // behind runFields
+
+	callFields = "phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, " +
+		"bound_by, status, class, error, may_be_billed, request_id, " +
+		"input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish, " +
+		"grounding, reasoning, worker, key, cached"
+
+	pairFields = "doc_id_1, doc_id_2, model, trial, winner_doc_id, reason, timestamp, " +
+		"item, order_, judge, answered_by, candidate_1, candidate_2"
+
+	scoreFields = "doc_id, model, trial, score, reason, timestamp, item, judge, answered_by, candidate"
+
+	answerFields = "run_id, model, answered_by, file_a, file_b, answer, finish, timestamp"
+
+	opinionFields = "doc_id, agent, criterion_id, score, argument, model, timestamp, item, answered_by, candidate"
+)
+
+var (
+	putRun = upsert("runs", "evaluation, phase, index_", runFields+", "+runWaits) + `
+WHERE excluded.generation > runs.generation
+  OR (excluded.generation = runs.generation AND excluded.state = 'succeeded' AND runs.state = 'failed')`
+	putCall    = upsert("calls", "evaluation, id", callFields)
+	putPair    = upsert("pairwise_results", "evaluation, id", pairFields)
+	putScore   = upsert("single_doc_results", "evaluation, id, criterion", scoreFields)
+	putAnswer  = upsert("responses", "evaluation, id", answerFields)
+	putOpinion = upsert("panel_results", "evaluation, id", opinionFields)
+	addEvent   = insert("events", "evaluation, run, name, metadata, created_at")
+)
+
+const clearEvents = "DELETE FROM events WHERE evaluation = ? AND run = ?"
+
+// clearOf removes what came of a run of a kind, which is the same for good.
+func clearOf(kind eval.Kind) string {
+	table := "single_doc_results"
+	switch kind {
+	case eval.KindPairwise:
+		table = "pairwise_results"
+	case eval.KindPanel:
+		table = "panel_results"
+	case eval.KindRuns:
+		table = "responses"
+	}
+	return "DELETE FROM " + table + " WHERE evaluation = ? AND id = ?"
+}
+
+// Append stores entries of an evaluation.
+func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
+	return s.transact(ctx, "store results of "+string(id), func(t *transaction) error {
+		if err := t.lock(ctx, id); err != nil {
+			return err
+		}
+		// Two trips to the database, however many entries: what comes of a run is
+		// stored only where its row is new or gave way.
+		a := appender{evaluation: string(id)}
+		var runs []*record.Run
+		for _, entry := range entries {
+			if entry.Run != nil {
+				runs = append(runs, entry.Run)
+				a.run(entry.Run)
+			}
+		}
+		changed, err := t.send(ctx, t, a.take())
+		if err != nil {
+			return err
+		}
+		for i, r := range runs {
+			if changed[i] == 0 {
+				continue
+			}
+			if err := a.outcome(r); err != nil {
+				return err
+			}
+		}
+		for _, entry := range entries {
+			for i := range entry.Calls {
+				if err := a.call(&entry.Calls[i]); err != nil {
+					return err
+				}
+			}
+		}
+		_, err = t.send(ctx, t, a.take())
+		return err
+	})
+}
+
+// appender gathers the statements that store entries.
+type appender struct {
+	evaluation string
+	statements []statement
+}
+
+func (a *appender) add(query string, args ...any) {
+	a.statements = append(a.statements, statement{query, args})
+}
+
+func (a *appender) take() []statement {
+	taken := a.statements
+	a.statements = nil
+	return taken
+}
+
+func (a *appender) run(r *record.Run) {
+	first, second := pair(r.Documents)
+	candidate1, candidate2 := pair(r.Candidates)
+	a.add(putRun, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.Dimension, r.State,
+		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
+		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker,
+		r.RateLimitWaits, r.RateLimitFallbacks, r.ContextFallbacks)
+}
+
+// outcome stores what came of a run in place of any earlier one.
+func (a *appender) outcome(r *record.Run) error {
+	first, second := pair(r.Documents)
+	candidate1, candidate2 := pair(r.Candidates)
+	id := r.RunID(eval.ID(a.evaluation)).Short()
+	a.add(clearOf(r.Kind), a.evaluation, id)
+	a.add(clearEvents, a.evaluation, id)
+	for _, f := range r.Fell {
+		metadata, err := f.Metadata(id)
+		if err != nil {
+			return err
+		}
+		a.add(addEvent, a.evaluation, id, f.Event, string(metadata), stamp{f.At})
+	}
+	ended := stamp{r.Ended}
+	switch {
+	case r.Kind == eval.KindPanel && r.State != eval.StateCancelled.String():
+		score, argument := said(r)
+		a.add(putOpinion, a.evaluation, id, first, r.Judge, r.Dimension, score, argument, r.Model, ended, r.Item, r.AnsweredBy, candidate1)
+	case r.State != eval.StateSucceeded.String():
+	case r.Kind == eval.KindRuns:
+		a.add(putAnswer, a.evaluation, id, r.Name, r.Model, r.AnsweredBy, first, second, r.Answer, r.Finish, ended)
+	case r.Kind == eval.KindPairwise:
+		order := OrderForward
+		if first > second {
+			order = OrderReverse
+		}
+		a.add(putPair, a.evaluation, id, first, second, r.Model, r.Trial, r.Winner, r.Reason, ended,
+			r.Item, order, r.Judge, r.AnsweredBy, candidate1, candidate2)
+	default:
+		for _, score := range r.Scores {
+			a.add(putScore, a.evaluation, id, score.Criterion, first, r.Model, r.Trial, score.Score, score.Reason, ended,
+				r.Item, r.Judge, r.AnsweredBy, candidate1)
+		}
+	}
+	return nil
+}
+
+// said is what came of a panel's run: a score with its argument, or none with
+// what stands in its place.
+func said(r *record.Run) (score *float64, argument string) {
+	argument = r.Reason
+	for _, s := range r.Scores { // one
+		score, argument = &s.Score, s.Reason
+	}
+	return score, argument
+}
+
+func (a *appender) call(c *record.Call) error {
+	var input, output, cached, reasoning any // NULL: not reported
+	if u := c.Usage; u.Reported {
+		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
+	}
+	price, err := optionalJSON(c.Price)
+	if err != nil {
+		return err
+	}
+	grounding, err := optionalJSON(c.Grounding)
+	if err != nil {
+		return err
+	}
+	a.add(putCall, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
+		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
+		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
+		grounding, c.Reasoning, c.Worker, c.Key, c.Cached)
+	return nil
+}
+
+// optionalJSON is a column's value: v as JSON, or NULL.
+func optionalJSON[T any](v *T) (any, error) {
+	if v == nil {
+		return nil, nil //nolint:nilnil // NULL
+	}
+	raw, err := json.Marshal(v)
+	return string(raw), err
+}
+
+// pair is the first and second of one or two values.
+func pair(values []string) (first, second string) {
+	if len(values) > 0 {
+		first = values[0]
+	}
+	if len(values) > 1 {
+		second = values[1]
+	}
+	return first, second
+}

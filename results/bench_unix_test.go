@@ -1,0 +1,35 @@
+//go:build unix
+
+package results
+
+import (
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/pgtest"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Entries per second by kind of sink, in batches as a Collector makes them.
+// PostgreSQL does not wait for its disk here, and is on this machine.
+func BenchmarkAppend(b *testing.B) {
+	for name, url := range map[string]string{"sqlite": newPath(b), "postgres": pgtest.New(b)} {
+		b.Run(name, func(b *testing.B) {
+			sink, e := openSink(b, url)
+			all := make([]record.Entry, 0, batchEntries)
+			stored := 0
+			for b.Loop() {
+				all = all[:0]
+				for range batchEntries {
+					all = append(all, verdict(stored))
+					stored++
+				}
+				mustAppend(b, sink, e.ID, all...)
+			}
+			b.ReportMetric(float64(stored)/b.Elapsed().Seconds(), "entries/s")
+			counts, err := sink.Counts(b.Context(), e.ID)
+			if err != nil || counts[1].Succeeded != stored {
+				b.Fatalf("%v, %v: want %d runs", counts, err, stored)
+			}
+		})
+	}
+}

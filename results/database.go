@@ -1,0 +1,221 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// schemaVersion changes with schema.sql. A sink of another version is refused.
+const schemaVersion = 3
+
+// dialect is what SQLite and PostgreSQL do in ways of their own. All else is
+// written once, in SQL that both take: parameters are ?, counts of what holds are
+// count(*) FILTER (WHERE …), integers are cast to BIGINT, and tables and types are
+// those of schema.sql.
+//
+// A new column stands in schema.sql, in its table's list of columns (append.go),
+// where a row is written (append.go) and where one is read (rows.go, run.go); and
+// schemaVersion is counted up.
+type dialect interface {
+	// bind is the query as the database takes its parameters.
+	bind(query string) string
+	// seconds is an expression: those from one column of times to another.
+	seconds(from, to string) string
+	// locked ends a SELECT of one row that no other transaction is to change before
+	// this one ends.
+	locked() string
+	// values are arguments as the database can hold them, and row reads them back.
+	values(args []any) []any
+	row(row scanner) scanner
+	// begin is what a transaction that writes needs first.
+	begin(ctx context.Context, t *transaction) error
+	// send carries statements out, in their order, and says how many rows each has
+	// changed.
+	send(ctx context.Context, t *transaction, statements []statement) ([]int64, error)
+	// explain names the operation and the database and says what helps, so that the
+	// message stands alone on a terminal.
+	explain(operation, name string, err error) error
+}
+
+type scanner interface{ Scan(into ...any) error }
+
+// sinkState is what is found where a sink is to be opened.
+type sinkState int
+
+const (
+	ours sinkState = iota
+	fresh
+)
+
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// checkVersion refuses a sink that this program does not know.
+func checkVersion(name string, version int, instead string) error {
+	switch {
+	case version > schemaVersion:
+		return unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", name, version, schemaVersion)}
+	case version < schemaVersion:
+		return unfit{fmt.Errorf("open results database %s: it has version %d, this program needs %d: use the older evalfleet that wrote it, or %s", name, version, schemaVersion, instead)}
+	}
+	return nil
+}
+
+// access asks a database, in a transaction or outside of one.
+type access struct {
+	dialect
+	name string // of the database, for messages; empty in a transaction
+	on   interface {
+		rowQuerier
+		QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	}
+}
+
+// one asks for a single row.
+func (a *access) one(ctx context.Context, query string, args ...any) scanner {
+	return a.row(a.on.QueryRowContext(ctx, a.bind(query), a.values(args)...))
+}
+
+// unread is the error of a row that could not be read.
+func (a *access) unread(err error) error {
+	if a.name == "" { // transact says it, for all that was done
+		return err
+	}
+	return a.explain("read", a.name, err)
+}
+
+// reader reads a sink.
+type reader struct {
+	access
+	id   string
+	db   *sql.DB
+	zstd *zstd.Decoder
+}
+
+func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader, error) {
+	decoder, err := zstd.NewReader(nil)
+	if err != nil {
+		return nil, fmt.Errorf("start decompression: %w", err)
+	}
+	r := &reader{access: access{d, name, db}, db: db, zstd: decoder}
+	if err := r.one(ctx, "SELECT id FROM sink").Scan(&r.id); err != nil {
+		return nil, d.explain("open", name, err)
+	}
+	return r, nil
+}
+
+// ID is the sink's random identity.
+func (r *reader) ID() string { return r.id }
+
+// Close closes the database. Rows still being iterated end with an error.
+func (r *reader) Close() error {
+	r.zstd.Close()
+	if err := r.db.Close(); err != nil {
+		return r.explain("close", r.name, err)
+	}
+	return nil
+}
+
+// store is a sink. It writes and reads over connections of their own.
+type store struct {
+	*reader
+	write *sql.DB
+	zstd  *zstd.Encoder
+}
+
+func newStore(r *reader, write *sql.DB) (*store, error) {
+	encoder, err := zstd.NewWriter(nil)
+	if err != nil {
+		return nil, fmt.Errorf("start compression: %w", err)
+	}
+	return &store{r, write, encoder}, nil
+}
+
+// Close closes the database; a write-ahead log is moved into it when nobody else
+// has it open.
+func (s *store) Close() error {
+	err := s.reader.Close()
+	if closeErr := s.write.Close(); closeErr != nil {
+		err = errors.Join(err, s.explain("close", s.name, closeErr))
+	}
+	return err
+}
+
+// statement changes rows.
+type statement struct {
+	query string
+	args  []any
+}
+
+// transaction is one that writes.
+type transaction struct {
+	access
+	conn *sql.Conn // on which it is
+	tx   *sql.Tx
+}
+
+// transact runs write in one transaction.
+func (s *store) transact(ctx context.Context, operation string, write func(*transaction) error) error {
+	if err := s.try(ctx, write); err != nil {
+		return s.explain(operation+" in", s.name, err)
+	}
+	return nil
+}
+
+func (s *store) try(ctx context.Context, write func(*transaction) error) error {
+	conn, err := s.write.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = tx.Rollback() }()
+	t := &transaction{access{dialect: s.dialect, on: tx}, conn, tx}
+	if err := s.begin(ctx, t); err != nil {
+		return err
+	}
+	if err := write(t); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// exec carries one statement out and says how many rows it has changed.
+func (t *transaction) exec(ctx context.Context, query string, args ...any) (int64, error) {
+	changed, err := t.send(ctx, t, []statement{{query, args}})
+	if err != nil {
+		return 0, err
+	}
+	return changed[0], nil
+}
+
+// insert is the statement that adds a row with those columns.
+func insert(table, columns string) string {
+	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + placeholders(strings.Count(columns, ",")+1) + ")"
+}
+
+// upsert is insert; a row that stands under the key gets the other columns anew.
+func upsert(table, key, columns string) string {
+	var set []string
+	for column := range strings.SplitSeq(columns, ",") {
+		column = strings.TrimSpace(column)
+		set = append(set, column+" = excluded."+column)
+	}
+	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+// of are columns of the table with that alias.
+func of(alias, columns string) string {
+	return alias + "." + strings.ReplaceAll(columns, ", ", ", "+alias+".")
+}
+
+func placeholders(n int) string { return "?" + strings.Repeat(", ?", n-1) }

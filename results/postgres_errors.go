@@ -1,0 +1,97 @@
+package results
+
+import (
+	"context"
+	"crypto/tls"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func (postgres) explain(operation, name string, err error) error {
+	return explainPostgres(operation, name, err)
+}
+
+func explainPostgres(operation, name string, err error) error {
+	where := fmt.Sprintf("%s results database %s", operation, name)
+	var said *pgconn.PgError
+	switch {
+	case errors.As(err, &said):
+		return explainSaid(where, name, said, err)
+	case refusesTLS(err):
+		return fmt.Errorf("%s: no safe connection: see sslmode and sslrootcert: %w", where, err)
+	case isAway(err):
+		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// explainSaid explains what the server answered, by its SQLSTATE.
+func explainSaid(where, name string, said *pgconn.PgError, err error) error {
+	switch said.Code {
+	case "53100": // disk_full
+		return fmt.Errorf("%s: %w: make room on the server and start again, nothing collected is lost: %w", where, ErrFull, err)
+	case "55P03", "40001", "40P01": // lock_not_available, serialization_failure, deadlock_detected
+		return fmt.Errorf("%s: %w: %w", where, ErrBusy, err)
+	case "57P01", "57P02", "57P03", "53300": // the server stops, has crashed, starts; too many connections
+		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
+	case "28P01", "28000":
+		return fmt.Errorf("%s: the server does not let the role in: give its password in PGPASSWORD or ~/.pgpass, or see the server's pg_hba.conf: %w", where, err)
+	case "3D000":
+		return unfit{fmt.Errorf("%s: there is no such database: make it with `createdb`, or name another: %w", where, err)}
+	case "42501":
+		return unfit{fmt.Errorf("%s: the role may not do that: docs/results.md says what it needs: %w", where, err)}
+	case "25006":
+		return unfit{fmt.Errorf("%s: the server takes no writes, as a standby does: name the primary: %w", where, err)}
+	case "3F000":
+		return unfit{fmt.Errorf("%s: no schema of its search path is there: make it with CREATE SCHEMA, or name another with search_path: %w", where, err)}
+	case "42P07": // duplicate_table, while the tables were made
+		return foreign(name, "the schema")
+	}
+	if strings.HasPrefix(said.Code, "08") {
+		return fmt.Errorf("%s: %w: %w", where, ErrAway, err)
+	}
+	return fmt.Errorf("%s: %w", where, err)
+}
+
+// foreign is the error for tables that are another program's.
+func foreign(name, schema string) error {
+	return unfit{fmt.Errorf("open results database %s: %s has tables of another program: name an empty schema with search_path, as in postgres://…?search_path=evalfleet", name, schema)}
+}
+
+func refusesTLS(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	return errors.As(err, &untrusted) || errors.As(err, &record) || strings.Contains(err.Error(), "refused TLS")
+}
+
+// isAway reports whether the connection failed, or was lost.
+func isAway(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	var connecting *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &connecting) || errors.As(err, &network) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, pgconn.ErrConnClosed)
+}
+
+// parseError is why an address cannot be used, without what may be a password in
+// it.
+func parseError(address string, err error) error {
+	_, why, _ := strings.Cut(err.Error(), "`: ")
+	if why == "" || strings.Contains(why, "failed to parse as") {
+		why = "it cannot be read: special characters of user and password are percent-encoded, as %40 for @"
+	}
+	kind, _, _ := strings.Cut(address, ":")
+	if !isPostgresURL(address) {
+		kind = "in key=value form"
+	}
+	return fmt.Errorf("sink %s…: %s", kind, why)
+}

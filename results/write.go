@@ -1,0 +1,143 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// lock sees that the evaluation is there, and keeps others from writing to it
+// until the transaction ends.
+func (t *transaction) lock(ctx context.Context, id eval.ID) error {
+	var found int
+	err := t.one(ctx, "SELECT 1 FROM evaluations WHERE id = ?"+t.locked(), string(id)).Scan(&found)
+	if errors.Is(err, sql.ErrNoRows) {
+		return ErrNoEvaluation
+	}
+	return err
+}
+
+var (
+	putEvaluation = insert("evaluations", "id, name, plan, settings, created_at, finished_at") +
+		" ON CONFLICT (id) DO UPDATE SET settings = excluded.settings"
+	putPhase    = upsert("phases", "evaluation, phase", "kind, runs")
+	putDocument = insert("documents", "hash, text") + " ON CONFLICT (hash) DO NOTHING"
+)
+
+// PutEvaluation stores an evaluation, its phases and its documents.
+func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error {
+	plan, err := json.Marshal(e.Plan)
+	if err != nil {
+		return fmt.Errorf("encode plan of %s: %w", e.ID, err)
+	}
+	settings, err := json.Marshal(e.Settings)
+	if err != nil {
+		return fmt.Errorf("encode settings of %s: %w", e.ID, err)
+	}
+	return s.transact(ctx, fmt.Sprintf("store evaluation %s", e.ID), func(t *transaction) error {
+		statements := []statement{{putEvaluation, []any{
+			string(e.ID), e.Plan.Name, string(plan), string(settings), stamp{e.Created}, stamp{e.Finished},
+		}}}
+		for i, phase := range e.Phases {
+			statements = append(statements, statement{putPhase, []any{string(e.ID), i, string(phase.Kind), phase.Runs}})
+		}
+		if _, err := t.send(ctx, t, statements); err != nil {
+			return err
+		}
+		if err := t.noteCancelled(ctx, e.ID, e.Cancelled); err != nil {
+			return err
+		}
+		return s.putTexts(ctx, t, e.Plan.Everything(), maps.Collect(texts))
+	})
+}
+
+// textsAtOnce is how many documents one query or trip to the database is about.
+const textsAtOnce = 200
+
+// putTexts stores the texts that are not stored yet. It does so in the order of
+// their hashes, so that two evaluations with the same documents do not each wait
+// for what the other holds.
+func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.Document, texts map[string]string) error {
+	missing := map[string]bool{}
+	for hash, text := range texts {
+		if got := eval.TextHash(text); got != hash {
+			return fmt.Errorf("text given for document hash %s has hash %s", hash, got)
+		}
+		missing[hash] = true
+	}
+	for _, document := range documents {
+		missing[document.Hash] = true
+	}
+	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
+		args := make([]any, len(hashes))
+		for i, hash := range hashes {
+			args[i] = hash
+		}
+		stored := rows(ctx, &t.access, func(row scanner, hash *string) error { return row.Scan(hash) },
+			"SELECT hash FROM documents WHERE hash IN ("+placeholders(len(hashes))+")", args...)
+		for hash, err := range stored {
+			if err != nil {
+				return err
+			}
+			delete(missing, hash)
+		}
+	}
+	for _, document := range documents {
+		if _, given := texts[document.Hash]; missing[document.Hash] && !given {
+			return fmt.Errorf("the text of document %q (hash %s) is missing", document.ID, document.Hash)
+		}
+	}
+	for hashes := range slices.Chunk(slices.Sorted(maps.Keys(missing)), textsAtOnce) {
+		statements := make([]statement, len(hashes))
+		for i, hash := range hashes {
+			statements[i] = statement{putDocument, []any{hash, s.zstd.EncodeAll([]byte(texts[hash]), nil)}}
+		}
+		if _, err := t.send(ctx, t, statements); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// noteCancelled appends to the events that an evaluation was cancelled at a time,
+// or, at the zero time, that it goes on; nothing when that is so already.
+func (t *transaction) noteCancelled(ctx context.Context, id eval.ID, at time.Time) error {
+	name := eventCancelled
+	if at.IsZero() {
+		name, at = eventResumed, time.Now()
+	}
+	_, err := t.exec(ctx, `
+		INSERT INTO events (evaluation, name, metadata, created_at)
+		SELECT e.id, ?, '{}', ? FROM evaluations e WHERE e.id = ? AND (`+cancelledAt+` IS NULL) = ?`,
+		name, stamp{at}, string(id), name == eventCancelled)
+	return err
+}
+
+// Cancel notes that the evaluation was cancelled.
+func (s *store) Cancel(ctx context.Context, id eval.ID, at time.Time) error {
+	return s.transact(ctx, fmt.Sprintf("note that %s is cancelled", id), func(t *transaction) error {
+		if err := t.lock(ctx, id); err != nil {
+			return err
+		}
+		return t.noteCancelled(ctx, id, at)
+	})
+}
+
+// Finish notes when the evaluation's last run ended.
+func (s *store) Finish(ctx context.Context, id eval.ID, at time.Time) error {
+	return s.transact(ctx, fmt.Sprintf("finish evaluation %s", id), func(t *transaction) error {
+		changed, err := t.exec(ctx, "UPDATE evaluations SET finished_at = ? WHERE id = ?", stamp{at}, string(id))
+		if err == nil && changed == 0 {
+			return ErrNoEvaluation
+		}
+		return err
+	})
+}
