@@ -1,12 +1,88 @@
 package enqueue
 
 import (
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 )
+
+// Of a group whose models are of two providers, one of which is paused, the runs of
+// the other go on, a window after the other, and nothing is said to be missing.
+func TestPausedProviderOfAGroup(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("group", 0)
+	const runs = 3000
+	s.Evaluation.Judges, s.Evaluation.Pairwise = nil, nil
+	s.Evaluation.Prompts = &eval.Prompts{
+		Format: eval.PromptsExperiment,
+		Models: []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}, {Name: "q:m", Provider: "q", Model: "m"}},
+		Rows:   []eval.Document{{ID: "line 1", Hash: eval.TextHash("{}")}},
+	}
+	s.Texts[eval.TextHash("{}")] = "{}"
+	for i := range runs {
+		s.Evaluation.Prompts.List = append(s.Evaluation.Prompts.List, eval.Prompt{ID: fmt.Sprint(i), Model: i % 2})
+	}
+	s.Evaluation.Normalize()
+	s.Settings.Groups = []string{"g", "g"}
+	id := b.submit(s).ID
+	if _, err := b.enqueuer(b.store).PauseProvider(t.Context(), id, "q", record.Pause{Class: providers.Auth}); err != nil {
+		t.Fatal(err)
+	}
+	r, err := b.store.Evaluation(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topUp, done := b.topUp(b.store), 0
+	for range runs {
+		tasks := b.pull("g", runs)
+		if len(tasks) == 0 {
+			break
+		}
+		for _, task := range tasks {
+			if task.Provider() != "p" {
+				t.Fatalf("%s of the paused provider was carried out", task.ID())
+			}
+		}
+		done += len(tasks)
+		standing := b.standing(id)
+		only, err := OnlyPaused(t.Context(), b.store, r, s.Evaluation, 0, "g", standing.Ended(0, "g"), standing.Paused)
+		if err != nil || only != (done == runs/2) {
+			t.Fatalf("after %d runs of p: only paused ones are left = %t, %v", done, only, err)
+		}
+		if err := topUp.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if done != runs/2 {
+		t.Fatalf("%d runs of the other provider went on, want %d", done, runs/2)
+	}
+	for range 2 { // the second time it is long ago that a run ended
+		if err := topUp.Tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		topUp.stalled["g"] = stall{ended: done, since: time.Now().Add(-2 * stallTime)}
+	}
+	if got := b.standing(id).Pushed(0, "g"); got != runs {
+		t.Errorf("the cursor stands at %d, want %d: nothing is missing", got, runs)
+	}
+	if _, err := b.enqueuer(b.store).Resume(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	for _, task := range b.pull("g", runs) {
+		if task.Provider() != "q" {
+			t.Fatalf("%s was carried out again", task.ID())
+		}
+		done++
+	}
+	if done == runs/2 {
+		t.Error("nothing of the provider that goes on again was pushed")
+	}
+}
 
 // TestPausedProviderIsNotPushed: a provider that was paused is closed in the
 // limiter and gets no more tasks, its neighbour goes on, and resuming or submitting

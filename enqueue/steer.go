@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -66,15 +65,66 @@ func (q *Enqueuer) PauseProvider(ctx context.Context, id eval.ID, provider strin
 	return first, err
 }
 
-// PausedQueue reports whether the runs of a phase's queue are of a provider that is
-// paused: the runs of one evaluation that share a queue share a provider.
+// PausedQueue reports whether all the runs of a phase's queue are of providers that are
+// paused. The runs of one evaluation that share a queue share a provider, unless it is
+// a group's: see OnlyPaused.
 func PausedQueue(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) bool {
-	i := slices.Index(phase.JudgeQueues, queue)
-	if len(paused) == 0 || i < 0 {
-		return false
+	some, all := pausedIn(e, phase, queue, paused)
+	return some && all
+}
+
+// pausedIn reports whether some, and whether all, of those whom a queue's runs ask are
+// of providers that are paused.
+func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) (some, all bool) {
+	if len(paused) == 0 {
+		return false, false
 	}
-	_, is := paused[e.Asked(phase.Kind)[i].Provider]
-	return is
+	all = true
+	for i, asked := range e.Asked(phase.Kind) {
+		if phase.JudgeQueues[i] == queue {
+			_, is := paused[asked.Provider]
+			some, all = some || is, all && is
+		}
+	}
+	return some, all
+}
+
+// OnlyPaused reports whether all runs of a phase's queue that have not ended, ended
+// being the number of the others, are of providers that are paused.
+func OnlyPaused(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, phase int, queue string, ended int, paused map[string]record.Pause) (bool, error) {
+	some, all := pausedIn(e, r.Phases[phase], queue, paused)
+	if !some || all {
+		return some, nil
+	}
+	plans, err := Plans(e, r)
+	if err != nil {
+		return false, err
+	}
+	runs := plans[phase].Len(queue)
+	n, err := parked(ctx, s, r, e, plans[phase], phase, queue, runs, paused)
+	return ended+n >= runs, err
+}
+
+// parked counts, among the first runs of a queue of a phase, those that have not ended
+// and are of providers that are paused.
+func parked(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Evaluation, p *plan.Plan, phase int, queue string, first int, paused map[string]record.Pause) (int, error) {
+	if some, _ := pausedIn(e, r.Phases[phase], queue, paused); !some || first == 0 {
+		return 0, nil
+	}
+	lowest := p.At(queue, 0).Index
+	states, err := s.States(ctx, r.ID, phase, lowest, p.At(queue, first-1).Index)
+	if err != nil {
+		return 0, err
+	}
+	n, asked := 0, e.Asked(p.Kind())
+	for i := range first {
+		run := p.At(queue, i)
+		state, _ := record.ParseStateByte(states[run.Index-lowest])
+		if _, is := paused[asked[run.Judge].Provider]; is && state == eval.StateNone {
+			n++
+		}
+	}
+	return n, nil
 }
 
 // open lets calls of an evaluation begin that is not paused.

@@ -185,9 +185,14 @@ func (t *TopUp) Tick(ctx context.Context) error {
 				if PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
 					continue
 				}
+				cursor := standing.Pushed(phase, queue)
+				parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
+				if err != nil {
+					return err
+				}
 				shares[queue] = append(shares[queue], &share{
 					known: k, phase: phase, length: p.Len(queue),
-					cursor: standing.Pushed(phase, queue), ended: standing.Ended(phase, queue),
+					cursor: cursor, ended: standing.Ended(phase, queue), parked: parked, paused: standing.Paused,
 					perTask: k.runsPerTask(phase, queue),
 				})
 			}
@@ -230,12 +235,17 @@ type share struct {
 	*known
 	phase, length, cursor, ended int
 
+	// Of a group, some of whose providers are paused: how many of their runs were passed
+	// over or dropped, and who is.
+	parked int
+	paused map[string]record.Pause
+
 	perTask float64 // runs that one task carries out; 1 but for panels that are asked together
 }
 
 // outstanding is about how many of its tasks were pushed and have not ended.
 func (s *share) outstanding() int {
-	return int(math.Ceil(max(float64(s.cursor-s.ended), 0) / s.perTask))
+	return int(math.Ceil(max(float64(s.cursor-s.ended-s.parked), 0) / s.perTask))
 }
 
 func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
@@ -387,7 +397,8 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 		for i := s.cursor; i < end; i++ {
 			run := p.At(queue, i)
 			state, generation := record.ParseStateByte(states[run.Index-first])
-			if state == eval.StateNone && !s.waits(p, run, states[s.leader(p, run)-first]) {
+			_, paused := s.paused[s.plan.Asked(p.Kind())[run.Judge].Provider]
+			if state == eval.StateNone && !paused && !s.waits(p, run, states[s.leader(p, run)-first]) {
 				next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
 				next.Generation = generation
 				tasks = append(tasks, next)
@@ -424,13 +435,13 @@ func (t *TopUp) rewindLost(ctx context.Context, queue string, shares []*share) e
 		return nil // they only take their time
 	}
 	for _, s := range shares {
-		if s.cursor <= s.ended {
+		if s.cursor <= s.ended+s.parked {
 			continue
 		}
 		if _, err := t.store.Advance(ctx, s.record.ID, s.phase, queue, s.cursor, 0); err != nil {
 			return err
 		}
-		t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", s.cursor-s.ended).
+		t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", s.cursor-s.ended-s.parked).
 			Msg("tasks are missing from the queue; pushing them again")
 	}
 	return nil

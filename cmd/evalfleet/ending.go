@@ -125,8 +125,9 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 				continue
 			}
 			left = true
-			if !enqueue.PausedQueue(asks, phase, queue, standing.Paused) {
-				return false, nil
+			only, err := enqueue.OnlyPaused(ctx, e.store, r, asks, i, queue, standing.Ended(i, queue), standing.Paused)
+			if err != nil || !only {
+				return false, err
 			}
 			if n, err := gate.ActiveOf(ctx, e.store.Client(), queue, string(e.id)+"."); err != nil || n > 0 {
 				return false, err
