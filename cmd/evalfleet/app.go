@@ -21,6 +21,7 @@ func commands(p *process) []*cli.Command {
 		enqueueCommand(p),
 		workerCommand(p),
 		collectCommand(p),
+		controllerCommand(p),
 		statusCommand(p),
 		showCommand(p),
 		pauseCommand(p),

@@ -25,6 +25,10 @@ import (
 
 const followFlag = "follow"
 
+// stayTime is how long whoever submitted an evaluation has to drain it first, and what
+// a drain that stays waits after a failure.
+const stayTime = 10 * time.Second
+
 func collectCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "collect",
@@ -59,6 +63,12 @@ type drain struct {
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger
+	// committed is told of every entry that is safe in a sink; nil: nobody.
+	committed func([]record.Entry)
+	// stays has what goes wrong with one evaluation be said and tried again, and end
+	// nothing; and leaves one that names no results store for a moment to whoever
+	// submitted it.
+	stays bool
 }
 
 // limiter reads and registers limits; it admits no call.
@@ -128,7 +138,7 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	followed, ended := map[eval.ID]bool{}, map[eval.ID]bool{}
 	group, ctx := errgroup.WithContext(ctx)
 	for {
-		ids, err := d.store.Active(ctx)
+		ids, err := d.toFollow(ctx)
 		if err != nil && ctx.Err() == nil {
 			d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
 		}
@@ -152,6 +162,17 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 					mu.Unlock()
 					return nil
 				}
+				if d.stays && ctx.Err() == nil {
+					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("results are not drained here for now")
+					select {
+					case <-time.After(stayTime):
+					case <-ctx.Done():
+					}
+					mu.Lock()
+					delete(followed, id)
+					mu.Unlock()
+					return nil
+				}
 				if outage.Is(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
 					// It may come back: Redis with its memory, or its submission.
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
@@ -172,6 +193,39 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	}
 }
 
+// toFollow are the evaluations that have results to drain now or later.
+func (d *drain) toFollow(ctx context.Context) ([]eval.ID, error) {
+	if !d.stays {
+		return d.store.Active(ctx)
+	}
+	all, err := d.store.Evaluations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	standings, err := d.store.Standings(ctx, all)
+	if err != nil {
+		return nil, err
+	}
+	var ids []eval.ID
+	for _, id := range all {
+		if standing := standings[id]; standing.Status != record.StatusActive && standing.Waiting == 0 {
+			continue
+		}
+		r, err := d.store.Evaluation(ctx, id)
+		if errors.Is(err, store.ErrNoEvaluation) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.SinkURL == "" && r.Sink == "" && time.Since(r.Created) < stayTime {
+			continue
+		}
+		ids = append(ids, id)
+	}
+	return ids, nil
+}
+
 // followOne drains one evaluation until it is complete or cancelled, or, when
 // stops, has stopped by itself.
 func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
@@ -189,8 +243,13 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
 	end := &ending{store: d.store, id: id, watch: watch, stops: stops}
-	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: d.log}).
-		Follow(ctx, end.reached)
+	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: func(entries []record.Entry) {
+		watch.committed(entries)
+		if d.committed != nil {
+			d.committed(entries)
+		}
+	}, Waiting: watch.waiting, Log: d.log}).
+			Follow(ctx, end.reached)
 	stop()
 	_ = shown.Wait()
 	switch {

@@ -30,7 +30,7 @@ func watched(ctx context.Context, settings *worker.Config, address string, given
 	}
 	settings.Probe = &worker.Probe{}
 	m := metrics.NewWorker(settings.Probe, settings.Slots, version(info))
-	server, err := m.Listen(ctx, address)
+	server, err := metrics.Listen(ctx, address, m.Handler())
 	switch {
 	case err != nil && given:
 		return nil, usageError("--%s %s: %w; choose another address, port 0 for any free port, or %s", metricsFlagName, address, err, metricsOff)

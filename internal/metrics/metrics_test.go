@@ -129,17 +129,17 @@ func TestHealth(t *testing.T) {
 func TestListen(t *testing.T) {
 	t.Parallel()
 	m := NewWorker(&worker.Probe{}, 1, "")
-	first, err := m.Listen(t.Context(), "127.0.0.1:0")
+	first, err := Listen(t.Context(), "127.0.0.1:0", m.Handler())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := m.Listen(t.Context(), first.Address()); err == nil {
+	if second, err := Listen(t.Context(), first.Address(, m.Handler())); err == nil {
 		t.Errorf("a second server listens on %s", second.Address())
 	}
 	if err := first.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	again, err := m.Listen(t.Context(), first.Address())
+	again, err := Listen(t.Context(), first.Address(, m.Handler()))
 	if err != nil {
 		t.Fatalf("after Close: %v", err)
 	}

@@ -49,13 +49,13 @@ type Server struct {
 }
 
 // Listen starts to answer on an address, such as ":9090".
-func (m *Worker) Listen(ctx context.Context, address string) (*Server, error) {
+func Listen(ctx context.Context, address string, handler http.Handler) (*Server, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	s := &Server{
-		http: &http.Server{Addr: listener.Addr().String(), Handler: m.Handler(), ReadHeaderTimeout: 5 * time.Second},
+		http: &http.Server{Addr: listener.Addr().String(), Handler: handler, ReadHeaderTimeout: 5 * time.Second},
 		done: make(chan error, 1),
 	}
 	go func() { s.done <- s.http.Serve(listener) }()

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/urfave/cli/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/internal/metrics"
+)
+
+// scalePath is where the controller says how many calls at once the fleet could use.
+const scalePath = "/scale"
+
+const drainFlag = "drain"
+
+func controllerCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:  "controller",
+		Usage: "keep a fleet's queues alive, drain its results, and say how many workers it could use",
+		Description: "For a fleet of more than one machine; two do no harm. It tops queues up, brings back runs whose time has come " +
+			"and those of dead workers, also where no worker is up, drains every evaluation into its results store, " +
+			"and serves the pages of `evalfleet ui` on --listen. On --metrics-addr it serves /metrics about the whole fleet, /healthz, /readyz and " +
+			"/scale, which autoscalers ask: desired_concurrency, in calls at once. It makes no call and needs no key.",
+		Flags: []cli.Flag{
+			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` of the pages, or off; port 0 takes a free one"},
+			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale"},
+			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
+			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "`TIME` that a call is taken to last of whose model none has ended yet"},
+			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves them to `evalfleet collect` or `enqueue --wait`"},
+		},
+		Action: func(c *cli.Context) error {
+			if err := noArguments(c); err != nil {
+				return err
+			}
+			if c.Duration(latencyFlag) <= 0 {
+				return usageError("--%s must be more than 0, got %s", latencyFlag, c.Duration(latencyFlag))
+			}
+			return p.control(c)
+		},
+	}
+}
+
+// control runs a controller with what it serves until the context ends.
+func (p *process) control(c *cli.Context) error {
+	d, err := p.openDrain(c)
+	if err != nil {
+		return err
+	}
+	defer d.client.Close()
+	d.stays = true
+	keeper := controller.New(controller.Config{
+		Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log,
+	})
+	d.committed = keeper.Committed
+	served, err := metrics.Listen(c.Context, c.String(metricsFlagName), controllerHandler(d, keeper))
+	if err != nil {
+		return usageError("--%s %s: %w; choose another address, port 0 for any free port", metricsFlagName, c.String(metricsFlagName), err)
+	}
+	defer served.Close()
+	fmt.Fprintf(d.console, "keeping the fleet of %s; metrics and /scale on %s\n", redact(c.String(redisFlag)), served.Address())
+	parts, ctx := errgroup.WithContext(c.Context)
+	parts.Go(func() error { return keeper.Run(ctx) })
+	if c.Bool(drainFlag) {
+		parts.Go(func() error { return d.follow(ctx, "") })
+	}
+	if address := c.String(listenFlag); address != metricsOff {
+		pages, err := p.pages(c, "", d.log)
+		if err != nil {
+			return err
+		}
+		defer pages.close()
+		parts.Go(func() error { return p.serve(ctx, address, pages) })
+	}
+	if err := parts.Wait(); err != nil && c.Context.Err() == nil {
+		return err
+	}
+	return withCode(exitInterrupted, errors.New("stopped; workers go on, and results wait in Redis for: "+p.again(c)))
+}
+
+// controllerHandler answers /metrics, the health checks and /scale.
+func controllerHandler(d *drain, keeper *controller.Controller) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(keeper, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET "+metrics.MetricsPath, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET "+scalePath, keeper.ServeScale)
+	mux.HandleFunc("GET "+metrics.HealthPath, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET "+metrics.ReadyPath, func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), healthcheckTime)
+		defer cancel()
+		if err := d.client.Ping(ctx).Err(); err != nil {
+			http.Error(w, "redis does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	return mux
+}

@@ -1,0 +1,165 @@
+// Package controller keeps a fleet going while no worker is up, and says how many
+// calls at once the fleet could use.
+//
+// It tops queues up, moves delayed tasks whose time has come into their queues and
+// takes over what dead workers left, as workers do for each other; so the fleet may be
+// scaled to no worker at all, and work that is due shows. Any number of controllers
+// may run beside any number of workers: each thing is done once.
+//
+// It makes no call, and drains no results: whoever runs it does that with package
+// results.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// lookEvery is how often due tasks and dead workers are looked for: as often as
+// asynq's servers and our workers do.
+const lookEvery = 2 * time.Second
+
+// DefaultLatency is how long a call is taken to last while none of its model has
+// ended.
+const DefaultLatency = 10 * time.Second
+
+// Config of a Controller. Client is required.
+type Config struct {
+	Client    redis.UniversalClient
+	Namespace string // default record.DefaultNamespace
+	// Latency is how long a call is taken to last of whose model none has ended yet.
+	// Default: DefaultLatency.
+	Latency time.Duration
+	Log     zerolog.Logger
+}
+
+// Controller is one fleet's housekeeper. Scale and Committed are safe for concurrent
+// use beside Run.
+type Controller struct {
+	store   *store.Store
+	limiter *ratelimit.Limiter // reads; it admits nothing and has no heartbeat
+	log     zerolog.Logger
+	pace    *pace
+}
+
+// New makes a Controller, which does nothing until Run.
+func New(cfg Config) *Controller {
+	s := store.New(cfg.Client, cfg.Namespace)
+	return &Controller{
+		store:   s,
+		limiter: ratelimit.New(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
+		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
+	}
+}
+
+// Run keeps house until ctx ends, and returns nil then. Redis going away is waited
+// out.
+func (c *Controller) Run(ctx context.Context) error {
+	var parts errgroup.Group
+	topUp := enqueue.NewTopUp(c.store, c.limiter, c.log)
+	parts.Go(func() error { return topUp.Run(ctx) })
+	parts.Go(func() error { c.keep(ctx); return nil })
+	return parts.Wait()
+}
+
+// Committed learns from results that were drained how long calls take and how many
+// tokens they use. It is meant for results.Options.
+func (c *Controller) Committed(entries []record.Entry) {
+	for _, e := range entries {
+		c.pace.add(e.Calls)
+	}
+}
+
+// keep looks for what is due and for what dead workers left.
+func (c *Controller) keep(ctx context.Context) {
+	rescuer := rescue.New(c.store, c.limiter, c.log)
+	away := false
+	for {
+		err := c.once(ctx, rescuer)
+		switch {
+		case err != nil && ctx.Err() == nil && !away:
+			c.log.Warn().Err(err).Msg("cannot look after the queues; trying again")
+			away = true
+		case err == nil && away:
+			c.log.Info().Msg("looking after the queues again")
+			away = false
+		}
+		select {
+		case <-time.After(lookEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
+	evaluations, err := c.active(ctx)
+	if err != nil {
+		return err
+	}
+	queues := map[string]bool{}
+	for _, r := range evaluations {
+		for _, phase := range r.Phases {
+			for queue := range phase.Queues {
+				queues[queue] = true
+			}
+		}
+	}
+	filled := func(queue string) {
+		if err := c.store.AnnounceFilled(ctx, queue); err != nil {
+			c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
+		}
+	}
+	names := slices.Sorted(maps.Keys(queues))
+	for _, queue := range names {
+		moved, err := gate.Forward(ctx, c.store.Client(), queue)
+		if err != nil {
+			return err
+		}
+		if moved > 0 {
+			filled(queue)
+		}
+	}
+	return rescuer.Once(ctx, names, filled)
+}
+
+// active are the records of the evaluations that still have runs to push or to end.
+func (c *Controller) active(ctx context.Context) ([]record.Evaluation, error) {
+	ids, err := c.store.Active(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(ids)
+	return c.records(ctx, ids)
+}
+
+// records skips what was deleted meanwhile.
+func (c *Controller) records(ctx context.Context, ids []eval.ID) ([]record.Evaluation, error) {
+	var records []record.Evaluation
+	for _, id := range ids {
+		r, err := c.store.Evaluation(ctx, id)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}

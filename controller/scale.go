@@ -1,0 +1,432 @@
+package controller
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+const (
+	// soon is how far ahead delayed runs count as runnable, and for how long a provider
+	// must hold calls back to count as closed: about what a worker needs to start.
+	soon = time.Minute
+	// headroom is how many more calls at once than the usual latency makes of a rate
+	// may be needed, because latencies vary.
+	headroom = 1.2
+)
+
+// Scale says how many calls at once the fleet could use now.
+type Scale struct {
+	// Desired is what there should be slots for: divided by the slots of a worker, it
+	// is the number of workers. 0: none is needed.
+	Desired int     `json:"desired_concurrency"`
+	Queues  []Queue `json:"queues"` // by name
+	Limits  []Limit `json:"limits"` // that hold for any of them, by id
+}
+
+// Queue is one queue's part. Its numbers are of runs, and of the evaluations that are
+// not paused or cancelled.
+type Queue struct {
+	Name     string `json:"queue"`
+	Planned  int    `json:"planned"`
+	Recorded int    `json:"recorded"`
+	// Parked wait for longer than a minute: delayed, or of a paused provider.
+	Parked int `json:"parked"`
+	// Runnable is Planned − Recorded − Parked.
+	Runnable int `json:"runnable"`
+	// InFlight are the leases under a concurrency limit that holds for this queue
+	// alone, jobs that go on at a provider by themselves included; without one, the
+	// tasks in the hands of workers, of which some wait to begin.
+	InFlight int `json:"in_flight"`
+	// Allowed is how many calls at once the queue's limits can keep busy, taken one by
+	// one; nil: nothing bounds it.
+	Allowed *int `json:"allowed"`
+	// BoundBy is the limit, or "cooldown", that keeps Desired below Runnable; empty:
+	// none does.
+	BoundBy string `json:"bound_by,omitempty"`
+	Desired int    `json:"desired_concurrency"`
+	// LatencySeconds is how long its calls are taken to last, those of its slowest
+	// model; Measured: because they did.
+	LatencySeconds float64 `json:"latency_seconds"`
+	Measured       bool    `json:"latency_measured"`
+}
+
+// Limit is what a limit comes to in calls at once.
+type Limit struct {
+	ID      string `json:"limit"`
+	Allowed int    `json:"allowed"`
+	InUse   int    `json:"in_use"` // leases, of a concurrency limit; else 0
+	// Wanted is what its queues could use without it, and Desired what it leaves them.
+	Wanted  int `json:"wanted"`
+	Desired int `json:"desired_concurrency"`
+}
+
+// Of is the part of the scale for some queues.
+func (s Scale) Of(serves func(queue string) bool) Scale {
+	part := Scale{Queues: []Queue{}, Limits: s.Limits}
+	for _, q := range s.Queues {
+		if serves(q.Name) {
+			part.Queues = append(part.Queues, q)
+			part.Desired += q.Desired
+		}
+	}
+	return part
+}
+
+// demand is what one evaluation wants of one queue.
+type demand struct {
+	queue  string
+	scopes []ratelimit.Scope // of its calls, one for each model
+	wanted int               // runs that could be in flight
+	given  int               // what limits leave
+	bound  string
+}
+
+// under reports whether a limit holds for all calls of the demand.
+func (d *demand) under(l ratelimit.Limit) bool {
+	return !slices.ContainsFunc(d.scopes, func(s ratelimit.Scope) bool { return !l.Matches(s) })
+}
+
+// capacity is what a limit comes to in calls at once.
+type capacity struct {
+	limit   ratelimit.Limit
+	id      string
+	allowed int
+	inUse   int
+}
+
+// Scale looks at every queue and limit. For each queue it takes the smaller of what
+// could run (planned − recorded − parked) and what the queue's limits can keep busy;
+// then what queues share is divided. A rate keeps rate × latency calls busy (Little's
+// law), with a fifth more because latencies vary; one of tokens, that divided by the
+// usual call's.
+//
+// Limits that contain each other (a model's in its provider's in the fleet's) are
+// applied from the narrowest to the widest, which is exact for them; where they only
+// overlap, the result keeps every one of them and may be less than the most.
+//
+// It is never less than what is in flight, so that nobody who works is taken away, and
+// 0 when nothing can run and nothing is in flight.
+func (c *Controller) Scale(ctx context.Context) (Scale, error) {
+	evaluations, err := c.active(ctx)
+	if err != nil {
+		return Scale{}, err
+	}
+	ids := make([]eval.ID, len(evaluations))
+	for i, r := range evaluations {
+		ids[i] = r.ID
+	}
+	standings, err := c.store.Standings(ctx, ids)
+	if err != nil {
+		return Scale{}, err
+	}
+	queues := map[string]*Queue{}
+	var demands []*demand
+	for _, r := range evaluations {
+		e, err := c.store.Plan(ctx, r.ID)
+		if isGone(err) {
+			continue
+		}
+		if err != nil {
+			return Scale{}, err
+		}
+		demands = append(demands, demandsOf(r, e, standings[r.ID], queues)...)
+	}
+	if err := c.depths(ctx, queues, demands); err != nil {
+		return Scale{}, err
+	}
+	capacities, err := c.capacities(ctx, demands)
+	if err != nil {
+		return Scale{}, err
+	}
+	return divide(queues, demands, capacities), nil
+}
+
+// demandsOf adds an evaluation's runs to its queues, and returns what it wants of each.
+func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing, queues map[string]*Queue) []*demand {
+	var demands []*demand
+	for i, phase := range r.Phases {
+		for name, planned := range phase.Queues {
+			q := queues[name]
+			if q == nil {
+				q = &Queue{Name: name}
+				queues[name] = q
+			}
+			if standing.Status != record.StatusActive {
+				continue // paused: only what is in flight counts
+			}
+			d := &demand{queue: name}
+			paused := 0
+			asked := e.Asked(phase.Kind)
+			judges := 0
+			for j, of := range phase.JudgeQueues {
+				if of != name {
+					continue
+				}
+				judges++
+				if _, is := standing.Paused[asked[j].Provider]; is {
+					paused++
+				}
+				scope := ratelimit.Scope{
+					Provider: asked[j].Provider, Model: asked[j].Model,
+					Group: r.Settings.Group(phase.Kind, j), Evaluation: string(r.ID),
+				}
+				if !slices.Contains(d.scopes, scope) {
+					d.scopes = append(d.scopes, scope)
+				}
+			}
+			ended := standing.Ended(i, name)
+			q.Planned += planned
+			q.Recorded += ended
+			d.wanted = planned - ended
+			if judges > 0 && paused == judges {
+				q.Parked += d.wanted
+				d.wanted = 0
+			}
+			if d.wanted > 0 {
+				demands = append(demands, d)
+			}
+		}
+	}
+	return demands
+}
+
+// depths adds what asynq has in the queues, and takes what is delayed for long from
+// those who want it.
+func (c *Controller) depths(ctx context.Context, queues map[string]*Queue, demands []*demand) error {
+	for name, q := range queues {
+		depth, err := gate.DepthOf(ctx, c.store.Client(), name, time.Now().Add(soon))
+		if err != nil {
+			return err
+		}
+		q.InFlight = depth.Active
+		delayed := depth.Delayed
+		for _, d := range demands {
+			if d.queue == name {
+				parked := min(delayed, d.wanted)
+				d.wanted -= parked
+				delayed -= parked
+				q.Parked += parked
+			}
+		}
+		if depth.Paused { // by hand
+			for _, d := range demands {
+				if d.queue == name {
+					q.Parked += d.wanted
+					d.wanted = 0
+				}
+			}
+		}
+		q.Runnable = max(0, q.Planned-q.Recorded-q.Parked)
+		for _, d := range demands {
+			for _, model := range d.scopes {
+				if usual := c.pace.ofModel(model.Provider + ":" + model.Model); d.queue == name && usual.seconds > q.LatencySeconds {
+					q.LatencySeconds, q.Measured = usual.seconds, usual.calls > 0
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// capacities are the limits in force that hold for any demand, the narrowest first.
+func (c *Controller) capacities(ctx context.Context, demands []*demand) ([]capacity, error) {
+	usage, err := c.limiter.Usage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cooldowns, err := c.limiter.Cooldowns(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []capacity
+	holds := func(l ratelimit.Limit) (models []ratelimit.Scope) {
+		for _, d := range demands {
+			if d.under(l) {
+				models = append(models, d.scopes...)
+			}
+		}
+		return models
+	}
+	for _, u := range usage {
+		models := holds(u.Limit)
+		of := capacity{limit: u.Limit, id: u.Limit.ID(), allowed: c.keepsBusy(u, models)}
+		if u.Limit.Kind == ratelimit.Concurrency {
+			of.inUse = u.InUse
+		}
+		if len(models) > 0 || of.inUse > 0 {
+			all = append(all, of)
+		}
+	}
+	for _, cooling := range cooldowns {
+		scope, ok := ratelimit.CooldownScope(cooling.ID)
+		if closed := (ratelimit.Limit{Scope: scope}); ok && cooling.Wait > soon && len(holds(closed)) > 0 {
+			all = append(all, capacity{limit: closed, id: cooling.ID})
+		}
+	}
+	narrowestFirst(all, demands)
+	return all, nil
+}
+
+// narrowestFirst sorts by how many demands a limit holds for.
+func narrowestFirst(all []capacity, demands []*demand) {
+	covers := map[string]int{}
+	for _, of := range all {
+		for _, d := range demands {
+			if d.under(of.limit) {
+				covers[of.id]++
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(a, b capacity) int {
+		return cmp.Or(cmp.Compare(covers[a.id], covers[b.id]), cmp.Compare(a.allowed, b.allowed), cmp.Compare(a.id, b.id))
+	})
+}
+
+// keepsBusy is how many calls at once a limit can keep busy, of models whose calls
+// take as long as they usually do.
+func (c *Controller) keepsBusy(u ratelimit.Usage, models []ratelimit.Scope) int {
+	l := u.Limit
+	switch {
+	case l.Kind == ratelimit.Concurrency:
+		return int(l.Max)
+	case l.Kind == ratelimit.Cost:
+		return math.MaxInt // the evaluation is paused when it is spent
+	case l.Resets != "":
+		return int(max(0, l.Max-int64(u.InUse)))
+	}
+	perSecond := float64(l.Max) / l.Period.Seconds()
+	most := 0.0
+	for _, model := range models {
+		usual := c.pace.ofModel(model.Provider + ":" + model.Model)
+		units := 1.0
+		switch l.Kind {
+		case ratelimit.Tokens:
+			units = usual.input + usual.output
+		case ratelimit.InputTokens:
+			units = usual.input
+		case ratelimit.OutputTokens:
+			units = usual.output
+		}
+		if units <= 0 { // nothing is known of its tokens yet
+			return math.MaxInt
+		}
+		most = max(most, perSecond/units*usual.seconds*headroom)
+	}
+	if most >= math.MaxInt32 {
+		return math.MaxInt
+	}
+	return max(1, int(math.Ceil(most)))
+}
+
+// divide gives each demand what the limits leave it, and sums.
+func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) Scale {
+	scale := Scale{Queues: []Queue{}, Limits: []Limit{}}
+	for _, d := range demands {
+		d.given = d.wanted
+	}
+	inUse, leases := 0, map[string]int{}
+	for _, of := range capacities {
+		var under []*demand
+		wanted := 0
+		alone := map[string]bool{}
+		for _, d := range demands {
+			if d.under(of.limit) {
+				under = append(under, d)
+				wanted += d.given
+				alone[d.queue] = true
+			}
+		}
+		left := share(under, wanted, of)
+		for name := range alone {
+			q := queues[name]
+			if of.allowed < math.MaxInt && (q.Allowed == nil || of.allowed < *q.Allowed) {
+				allowed := of.allowed
+				q.Allowed = &allowed
+			}
+			if len(alone) == 1 && of.limit.Kind == ratelimit.Concurrency {
+				leases[name] = max(leases[name], of.inUse)
+				q.InFlight = leases[name]
+			}
+		}
+		inUse = max(inUse, of.inUse)
+		if of.allowed < math.MaxInt {
+			scale.Limits = append(scale.Limits, Limit{ID: of.id, Allowed: of.allowed, InUse: of.inUse, Wanted: wanted, Desired: left})
+		}
+	}
+	for _, d := range demands {
+		q := queues[d.queue]
+		q.Desired += d.given
+		if d.bound != "" {
+			q.BoundBy = d.bound
+		}
+	}
+	inFlight := 0
+	for _, q := range queues {
+		q.Desired = max(q.Desired, q.InFlight)
+		inFlight += q.InFlight
+		scale.Desired += q.Desired
+		scale.Queues = append(scale.Queues, *q)
+	}
+	scale.Desired = max(scale.Desired, inFlight, inUse)
+	slices.SortFunc(scale.Queues, func(a, b Queue) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(scale.Limits, func(a, b Limit) int { return cmp.Compare(a.ID, b.ID) })
+	return scale
+}
+
+// share cuts what demands are given to what a limit allows them together, each in
+// proportion, and returns what it leaves.
+func share(under []*demand, wanted int, of capacity) (left int) {
+	if wanted <= of.allowed {
+		return wanted
+	}
+	rest := of.allowed
+	for _, d := range under {
+		if d.given == 0 {
+			continue
+		}
+		part := min(int(math.Round(float64(d.given)/float64(wanted)*float64(rest))), d.given, rest)
+		wanted -= d.given
+		rest -= part
+		if part < d.given {
+			d.given, d.bound = part, of.id
+		}
+		left += part
+	}
+	return left
+}
+
+// ServeScale answers GET /scale with Scale as JSON; with queue=NAME, which may be given
+// several times, for those queues and the parts of them that evaluations have for
+// themselves. While Redis does not answer it is 503, for which autoscalers keep what
+// they have.
+func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
+	scale, err := c.Scale(r.Context())
+	if err != nil {
+		c.log.Debug().Err(err).Msg("the scale is not known")
+		http.Error(w, "Redis does not answer", http.StatusServiceUnavailable)
+		return
+	}
+	if only := r.URL.Query()["queue"]; len(only) > 0 {
+		scale = scale.Of(func(queue string) bool { return worker.Serves(only, queue) })
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if err := json.NewEncoder(w).Encode(scale); err != nil {
+		c.log.Debug().Err(err).Msg("the scale is not sent")
+	}
+}
+
+func isGone(err error) bool { return errors.Is(err, store.ErrNoEvaluation) }
