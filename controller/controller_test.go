@@ -186,12 +186,12 @@ func TestTasksOfTheDeadComeBackWithoutWorkers(t *testing.T) {
 		b.client.ZAdd(ctx, prefix+"lease", redis.Z{Score: float64(time.Now().Add(time.Hour).Unix()), Member: id})
 		b.client.HSet(ctx, prefix+"t:"+id, "state", "active", "owner", "gone", "pull", 1)
 	}
+	if got := b.scale(); got.Queues[0].InFlight != 3 {
+		t.Errorf("%+v, want 3 in flight", got)
+	}
 	limit := inFlight("p", 3)
 	if err := b.limiter.Register(ctx, rescue.Holder("gone"), []ratelimit.Limit{limit}); err != nil {
 		t.Fatal(err)
-	}
-	if got := b.scale(); got.Queues[0].InFlight != 3 {
-		t.Errorf("%+v, want 3 in flight", got)
 	}
 	b.run() // its heartbeat never was, so that it is dead as soon as somebody looks
 	b.until("its tasks are pending again", func() bool { return b.depth("p").Pending == 12 })
