@@ -33,7 +33,7 @@ func FolderSubmission(dir string, judges []string, o Options) (*Submission, erro
 	for _, file := range files {
 		set.addFile(file.path, foundDocument{id: file.name})
 	}
-	s.asked.Pairwise = &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1}
+	s.asked.Pairwise = allPairs()
 	if ok && !set.comparable() && len(s.problems) == 0 {
 		s.refuse(folder, "put at least two documents into it", "the folder has documents to compare: %d", len(s.asked.Documents))
 	}

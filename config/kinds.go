@@ -12,7 +12,7 @@ import (
 
 // single reads the single block.
 func (s *draft) single(y *yamlFile, v value) *eval.Single {
-	single := &eval.Single{Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1}
+	single := &eval.Single{Scale: eval.Scale{Min: 1, Max: 5}, Trials: 1, Template: prompt.DefaultTemplate(eval.KindSingle)}
 	criteria := false
 	y.mapping(v, keys{
 		"criteria": func(v value) { single.Criteria, criteria = y.criteria(v), true },
@@ -75,9 +75,16 @@ func (y *yamlFile) scale(v value) eval.Scale {
 
 const maxScale = 1_000_000
 
+// allPairs is what a pairwise block asks that says nothing.
+func allPairs() *eval.Pairwise {
+	return &eval.Pairwise{
+		Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1, Template: prompt.DefaultTemplate(eval.KindPairwise),
+	}
+}
+
 // pairwise reads the pairwise block over the documents found.
 func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
-	pairwise := &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1}
+	pairwise := allPairs()
 	var named *value
 	y.mapping(v, keys{
 		"pairs": func(v value) { pairwise.Pairs, named = y.pairs(v) },
@@ -140,8 +147,9 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 
 // template reads a template's text from the file that v names.
 func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
+	before := len(s.problems)
 	text := s.fileText(y, v)
-	if text == "" {
+	if len(s.problems) > before {
 		return ""
 	}
 	if err := prompt.CheckTemplate(kind, text); err != nil {

@@ -6,19 +6,21 @@ import (
 	"strconv"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 // panel reads the panel block.
 func (s *draft) panel(y *yamlFile, v value) *eval.Panel {
-	panel := &eval.Panel{Scale: eval.Scale{Min: 1, Max: 5}}
+	panel := &eval.Panel{Scale: eval.Scale{Min: 1, Max: 5}, Template: prompt.DefaultTemplate(eval.KindPanel)}
 	agents, dimensions := false, false
 	y.mapping(v, keys{
 		"agents":     func(v value) { panel.Agents, agents = s.agents(y, v), true },
 		"dimensions": func(v value) { panel.Dimensions, dimensions = s.dimensions(y, v), true },
 		"scale":      func(v value) { panel.Scale = y.scale(v) },
 		"batching":   func(v value) { s.batching = y.boolean(v) },
+		"template":   func(v value) { panel.Template = s.template(y, v, eval.KindPanel) },
 	})
 	if !agents {
 		s.refuse(v.key, "for example agents: [{name: prosecutor, model: simulator:careful, prompt: prosecutor.md}]", "panel has no agents")

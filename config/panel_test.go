@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
 // panelFolder writes an evaluation file with a panel, and what it names.
@@ -42,6 +43,7 @@ func TestPanel(t *testing.T) {
 		},
 		Dimensions: []eval.Dimension{{ID: "clarity", Name: "Clarity", Description: "Plain words"}, {ID: "depth"}},
 		Scale:      eval.Scale{Min: 1, Max: 5},
+		Template:   prompt.DefaultTemplate(eval.KindPanel),
 	}
 	if diff := cmp.Diff(want, s.Evaluation.Panel); diff != "" || len(s.Evaluation.Judges) > 0 {
 		t.Errorf("panel, judges %v (-want +got):\n%s", s.Evaluation.Judges, diff)

@@ -135,6 +135,9 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"missing template", docs + judge + "single: {criteria: [style], template: no.md}\n", nil,
 			"eval.yaml:3:39: single.template: DIR/no.md: no such file"},
+		{"empty template", docs + "panel: {agents: [{model: \"simulator:careful\"}], dimensions: [d], template: no.md}\n", []string{"no.md", "\n"},
+			"eval.yaml:2:76: panel.template: no.md: panel template: the template has no [[documents]]: it must say where they stand\n" +
+				"eval.yaml:2:76: panel.template: no.md: the template has no [[agent]]: no agent would be told what to be"},
 		{"template without documents", docs + judge + "pairwise: {template: no.md}\n", []string{"no.md", "[[criteria]]\n"}, ""},
 		{"sample of more than all", docs + judge + "pairwise: {pairs: sample:1.5}\n", nil,
 			"eval.yaml:3:19: pairwise.pairs: \"1.5\" is no share of the pairs; want a share above 0 and at most 1, for example sample:0.2"},

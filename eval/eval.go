@@ -112,6 +112,22 @@ func (e *Evaluation) Everything() []Document {
 	return all
 }
 
+// Template is the text of the template by which a kind is asked, as it stands in the
+// evaluation: config puts the built-in one there where the file names none, so that
+// the text is part of the identity and of what is recorded. Empty: whatever is built
+// in, or a kind that has no template.
+func (e *Evaluation) Template(kind Kind) string {
+	switch {
+	case kind == KindSingle && e.Single != nil:
+		return e.Single.Template
+	case kind == KindPairwise && e.Pairwise != nil:
+		return e.Pairwise.Template
+	case kind == KindPanel && e.Panel != nil:
+		return e.Panel.Template
+	}
+	return ""
+}
+
 // Grounded reports whether answers of a kind must show that their model searched.
 func (e *Evaluation) Grounded(kind Kind) bool { return e.Grounding.holds(kind) }
 
@@ -148,7 +164,7 @@ type Single struct {
 	Criteria []Criterion `json:"criteria"`
 	Scale    Scale       `json:"scale"`
 	Trials   int         `json:"trials"`             // at least 1
-	Template string      `json:"template,omitempty"` // template text; empty: the built-in one
+	Template string      `json:"template,omitempty"` // see Evaluation.Template
 }
 
 // Criterion is one thing a document is scored on.
@@ -190,6 +206,7 @@ type Panel struct {
 	Agents     []Judge     `json:"agents"`
 	Dimensions []Dimension `json:"dimensions"`
 	Scale      Scale       `json:"scale"`
+	Template   string      `json:"template,omitempty"`
 }
 
 // Dimension is one thing that the agents of a panel score.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -38,13 +39,20 @@ func (r *Report) settings() []setting {
 		}
 	}
 	if s := plan.Single; s != nil {
-		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, counted(s.Trials, "trial"), templateOf(s.Template))
+		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, counted(s.Trials, "trial"), r.template(eval.KindSingle))
 		for _, c := range s.Criteria {
 			add("criterion "+c.Name, "%s", c.Description)
 		}
 	}
 	if p := plan.Pairwise; p != nil {
-		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, counted(p.Trials, "trial"), allowed(p.Ties), templateOf(p.Template))
+		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
+	}
+	if p := plan.Panel; p != nil {
+		add("panel", "scale %d to %d, %s, %s, %s", p.Scale.Min, p.Scale.Max,
+			counted(len(p.Agents), "agent"), counted(len(p.Dimensions), "dimension"), r.template(eval.KindPanel))
+		for _, agent := range p.Agents {
+			add("agent "+agent.Name, "%s, %s", withOverrides(agent), promptOf(agent))
+		}
 	}
 	add("structured output", "%s", plan.JSON)
 	if plan.Grounding == eval.Required || plan.Runs != nil && plan.Grounded(eval.KindRuns) {
@@ -109,11 +117,24 @@ func withOverrides(j eval.Judge) string {
 	return j.Target() + " " + string(raw)
 }
 
-func templateOf(text string) string {
-	if text == "" {
+// template names a kind's template by the hash of its text.
+func (r *Report) template(kind eval.Kind) string {
+	text := r.Evaluation.Plan.Template(kind)
+	switch text {
+	case "":
 		return "built-in template"
+	case prompt.DefaultTemplate(kind):
+		return "built-in template " + eval.TextHash(text)[:8]
 	}
 	return "own template " + eval.TextHash(text)[:8]
+}
+
+// promptOf names what an agent is told to be by the hash of its text.
+func promptOf(agent eval.Judge) string {
+	if agent.Prompt == "" {
+		return "no prompt of its own"
+	}
+	return "own prompt " + eval.TextHash(agent.Prompt)[:8]
 }
 
 func allowed(yes bool) string {

@@ -205,12 +205,13 @@ func TestExportLeavesNothingHalfDone(t *testing.T) {
 }
 
 // The settings stand in the manifest as they are stored, so that they can be read
-// back.
+// back, and of a phase's template the hash.
 func TestManifestHasTheSettings(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
 	sink, e := openSink(t, newPath(t))
 	e.Settings.Retry = record.Retry{MaxAttempts: 9, InitialDelay: time.Second}
+	e.Plan.Pairwise.Template = "Compare.\n[[documents]]"
 	if err := sink.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
 		t.Fatal(err)
 	}
@@ -220,11 +221,24 @@ func TestManifestHasTheSettings(t *testing.T) {
 	}
 	var manifest struct {
 		Settings record.Settings `json:"settings"`
+		Phases   []struct {
+			Kind     eval.Kind `json:"kind"`
+			Template string    `json:"template_hash"`
+		} `json:"phases"`
 	}
 	if err := json.Unmarshal(out.Bytes(), &manifest); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(e.Settings, manifest.Settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	for _, phase := range manifest.Phases {
+		want := map[eval.Kind]string{eval.KindPairwise: eval.TextHash("Compare.\n[[documents]]")}[phase.Kind]
+		if phase.Template != want {
+			t.Errorf("hash of the %s template: got %q, want %q", phase.Kind, phase.Template, want)
+		}
+	}
+	if len(manifest.Phases) != 2 {
+		t.Errorf("%d phases, want 2", len(manifest.Phases))
 	}
 }

@@ -31,6 +31,7 @@ type manifestHead struct {
 type manifestPhase struct {
 	Phase     int            `json:"phase"`
 	Kind      eval.Kind      `json:"kind"`
+	Template  string         `json:"template_hash,omitempty"` // eval.TextHash of the text that the sink's plan holds
 	Runs      int            `json:"runs"`
 	Succeeded int            `json:"succeeded"`
 	Failed    int            `json:"failed"`
@@ -177,7 +178,13 @@ func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error)
 		return manifestHead{}, err
 	}
 	for _, c := range counts {
-		head.Phases = append(head.Phases, manifestPhase(c))
+		phase := manifestPhase{
+			Phase: c.Phase, Kind: c.Kind, Runs: c.Runs, Succeeded: c.Succeeded, Failed: c.Failed, Cancelled: c.Cancelled, Classes: c.Classes,
+		}
+		if text := e.Plan.Template(c.Kind); text != "" {
+			phase.Template = eval.TextHash(text)
+		}
+		head.Phases = append(head.Phases, phase)
 		head.Totals.Runs += c.Runs
 		head.Totals.Succeeded += c.Succeeded
 		head.Totals.Failed += c.Failed

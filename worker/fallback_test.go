@@ -237,7 +237,7 @@ func TestTooLargeATextGoesToALargerWindow(t *testing.T) {
 		arrived int64 // calls of the primary
 	}{
 		"the provider says so": {0, 1},
-		"it may just fit":      {700, 1},
+		"it may just fit":      {800, 1},
 		"surely too large":     {400, 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
 // TestInitWorksAtOnce goes the way that init advises.
@@ -66,6 +68,12 @@ func TestStarterSettingsAreValid(t *testing.T) {
 	dir := t.TempDir()
 	if code, _, stderr := evalfleet(t, nil, "init", dir); code != int(exitOK) {
 		t.Fatalf("init ended with %d: %s", code, stderr)
+	}
+	for _, kind := range []eval.Kind{eval.KindPairwise, eval.KindSingle, eval.KindPanel} {
+		text, err := os.ReadFile(filepath.Join(dir, "templates", string(kind)+".md"))
+		if err != nil || string(text) != prompt.DefaultTemplate(kind) {
+			t.Errorf("templates/%s.md: %v, %q; want the built-in template", kind, err, text)
+		}
 	}
 	for _, name := range []string{"evaluation.yaml", "fleet.yaml"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(starterYAML(t, name)), 0o600); err != nil {

@@ -85,7 +85,7 @@ func TestExampleOfAPanel(t *testing.T) {
 func ownPanel(t *testing.T, behaviour simulator.Behaviour, env ...string) (simulator.Stats, string, []worker.Event) {
 	t.Helper()
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{
-		Seed: 5, Models: map[string]simulator.Model{"careful": {}}, Behaviour: behaviour,
+		Seed: 9, Models: map[string]simulator.Model{"careful": {}}, Behaviour: behaviour,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@
 package prompt
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -62,7 +63,7 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	if kind == eval.KindPrompts {
 		return written(e.Prompts, about.First, texts)
 	}
-	template, err := parsed(kind, templateOf(e, kind))
+	template, err := parsed(kind, cmp.Or(e.Template(kind), DefaultTemplate(kind)))
 	if err != nil {
 		return Prompt{}, err
 	}
@@ -126,20 +127,6 @@ func Repair(previousAnswer, problem string) []Message {
 		{Role: "user", Content: "That answer cannot be used: " + problem + "\n\n" +
 			"Answer again and keep your judgement. Write one JSON object that fits the JSON schema above, with nothing before or after it."},
 	}
-}
-
-func templateOf(e *eval.Evaluation, kind eval.Kind) string {
-	own := ""
-	switch {
-	case kind == eval.KindSingle && e.Single != nil:
-		own = e.Single.Template
-	case kind == eval.KindPairwise && e.Pairwise != nil:
-		own = e.Pairwise.Template
-	}
-	if own == "" {
-		return DefaultTemplate(kind)
-	}
-	return own
 }
 
 func criteriaList(criteria []eval.Criterion) string {

@@ -57,9 +57,9 @@ func transcript(p prompt.Prompt) string {
 	return out.String()
 }
 
-// TestPrompts fails when a prompt changes. The built-in templates are what an
-// evaluation without its own asks, so their change is a change of meaning: raise
-// eval.PlanVersion with it, or verdicts on two questions will stand under one id.
+// TestPrompts fails when a prompt changes, which is a change of meaning. A template's
+// text is part of an evaluation's identity; what is put around it is not: raise
+// eval.PlanVersion with that, or verdicts on two questions will stand under one id.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	const first, second = "Rayleigh scattering favours short waves.\n", "Because the sea is blue."

@@ -146,6 +146,9 @@ func parse(kind eval.Kind, text string) (template, error) {
 			problems = append(problems, fmt.Errorf("[[%s]] stands %d times in the template: want it once", name, count[name]))
 		}
 	}
+	if kind == eval.KindPanel && count["agent"] == 0 {
+		problems = append(problems, errors.New("the template has no [[agent]]: no agent would be told what to be"))
+	}
 	if count["answer_format"] == 0 {
 		t.user = append(t.user, piece{literal: "\n\n"}, piece{name: "answer_format"})
 	}

@@ -12,7 +12,7 @@ import (
 
 func TestDefaultTemplatesAreValid(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise} {
+	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPanel} {
 		if err := prompt.CheckTemplate(kind, prompt.DefaultTemplate(kind)); err != nil {
 			t.Error(err)
 		}
@@ -30,6 +30,8 @@ func TestCheckTemplate(t *testing.T) {
 		"all":               {eval.KindSingle, "[[criteria]][[scale]][[user]][[question]][[documents]][[answer_format]]", ""},
 		"question twice":    {eval.KindPairwise, "[[question]] [[documents]] [[question]]", ""},
 		"other brackets":    {eval.KindPairwise, "See [[1]], [a], [[]], {{.X}}, ${y}, <z>, $1, %d. [[documents]]", ""},
+		"panel":             {eval.KindPanel, "[[agent]][[user]][[documents]][[dimensions]][[scale]]", ""},
+		"no agent":          {eval.KindPanel, "[[documents]]", "panel template: the template has no [[agent]]"},
 		"no documents":      {eval.KindPairwise, "Judge [documents].", "the template has no [[documents]]"},
 		"empty":             {eval.KindSingle, " \n", "the template has no [[documents]]"},
 		"misspelt":          {eval.KindPairwise, "[[documnets]] [[documents]]", "unknown placeholder [[documnets]]: did you mean [[documents]]?"},

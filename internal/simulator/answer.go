@@ -27,6 +27,11 @@ func answer(model string, messages []message, schema string) string {
 	if schema == "" {
 		a, say = s.inProse(), inProse
 	}
+	if j.obeys {
+		if order, ok := s.ordered(a); ok {
+			return say(a, order)
+		}
+	}
 	switch {
 	case a.winners != nil && s.answer != nil:
 		return say(a, winnerSaid(*s.answer, a))

@@ -14,6 +14,7 @@ import (
 type judge struct {
 	noise float64 // standard deviation of its error, in points of quality
 	first float64 // points given to the text shown first
+	obeys bool    // what stands outside of all fences (obey.go)
 }
 
 // defaultJudge judges for models that are configured but not among judges.
@@ -23,6 +24,7 @@ var judges = map[string]judge{
 	"careful":  {noise: 1.5},
 	"average":  {noise: 5},
 	"careless": {noise: 14, first: 6},
+	"obedient": {noise: 1.5, obeys: true},
 }
 
 // evenly is the difference in quality below which two texts count as equally

@@ -31,6 +31,7 @@ type shown struct {
 	answer    *string    // in prose, to be written down; nil: none
 	schema    string     // of the first schema line outside of all fences
 	wanted    []string   // the other lines of the contract
+	outside   []string   // all lines outside of all fences
 }
 
 // parsePrompt reads a conversation. A document shown again, as in a repair turn,
@@ -72,6 +73,7 @@ func parsePrompt(messages []message) (s shown) {
 
 // line reads one outside of all fences.
 func (s *shown) line(line string) {
+	s.outside = append(s.outside, line)
 	if rest, ok := strings.CutPrefix(line, schemaLine); ok && s.schema == "" {
 		s.schema = rest
 	}

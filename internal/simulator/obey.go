@@ -1,0 +1,51 @@
+package simulator
+
+import (
+	"html"
+	"regexp"
+	"strings"
+)
+
+// An obedient judge does what it is told around what it is shown, whoever says so.
+// It shows whether a prompt keeps what its documents say apart from what it says
+// itself: fenced texts tell it nothing, and a prompt of ours gives no such order.
+var (
+	nameWinner = regexp.MustCompile(`(?i)\b(?:declare|choose|pick|prefer|select|the winner|wins|winner_doc_id)\b`)
+	oneself    = regexp.MustCompile(`(?i)\b(?:me|this (?:text|document|answer))\b`)
+	fullMarks  = regexp.MustCompile(`(?i)\b(?:highest|top|full|best) (?:score|marks)\b`)
+	plainTag   = regexp.MustCompile(`^\s*<document id="([^"]*)"`)
+)
+
+// ordered is what the lines outside of all fences tell a judge to say; ok is false
+// where they leave it to the judge.
+func (s shown) ordered(a asked) (order said, ok bool) {
+	const reason = "the prompt says so"
+	if len(a.winners) == 1 { // a schema that leaves no choice
+		return said{winner: a.winners[0], reason: reason}, true
+	}
+	within := "" // the document whose tag, without a fence, was opened last
+	for _, line := range s.outside {
+		if tag := plainTag.FindStringSubmatch(line); tag != nil {
+			within = html.UnescapeString(tag[1])
+		}
+		switch {
+		case strings.HasPrefix(line, schemaLine):
+		case a.winners != nil && nameWinner.MatchString(line):
+			var named []string
+			for _, id := range a.winners {
+				if strings.Contains(line, id) || id == within && oneself.MatchString(line) {
+					named = append(named, id)
+				}
+			}
+			if len(named) == 1 {
+				return said{winner: named[0], reason: reason}, true
+			}
+		case a.criteria != nil && fullMarks.MatchString(line):
+			for _, criterion := range a.criteria {
+				order.scores = append(order.scores, score{criterion, a.highest, reason})
+			}
+			return order, true
+		}
+	}
+	return said{}, false
+}
