@@ -133,13 +133,13 @@ func TestListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if second, err := Listen(t.Context(), first.Address(, m.Handler())); err == nil {
+	if second, err := Listen(t.Context(), first.Address(), m.Handler()); err == nil {
 		t.Errorf("a second server listens on %s", second.Address())
 	}
 	if err := first.Close(); err != nil {
 		t.Errorf("Close: %v", err)
 	}
-	again, err := Listen(t.Context(), first.Address(, m.Handler()))
+	again, err := Listen(t.Context(), first.Address(), m.Handler())
 	if err != nil {
 		t.Fatalf("after Close: %v", err)
 	}
