@@ -31,6 +31,19 @@ type RaterPair struct {
 	Cohen float64 // Cohen's kappa
 }
 
+// raw is how often two raters said the same, over all pairs of raters; NaN without
+// any.
+func (a *Agreement) raw() float64 {
+	same, units := 0.0, 0
+	for _, pair := range a.Pairs {
+		if pair.Units > 0 {
+			same += pair.Raw * float64(pair.Units)
+			units += pair.Units
+		}
+	}
+	return same / float64(units)
+}
+
 // agreed sums up what raters said.
 func agreed(name string, raters []string, a *rank.Agreement, units int) *Agreement {
 	out := &Agreement{

@@ -3,7 +3,7 @@ package report
 import (
 	"bufio"
 	"cmp"
-	_ "embed"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -18,20 +18,21 @@ import (
 // Everything left out is said, with its number.
 const (
 	plotCandidates   = 40   // rows of an interval plot
-	matrixCandidates = 40   // rows and columns of a win matrix
+	matrixCandidates = 40   // rows and columns of a matrix
+	bestCandidates   = 20   // rows and columns of a matrix where there are more
 	openRows         = 60   // rows of a ranking that stand open; the rest is one click away
 	pageRows         = 2000 // rows of all rankings together
 	drawnGroups      = 12   // groups with figures
 	reasonCandidates = 60   // candidates with reasons
 )
 
-//go:embed page.html
-var pageText string
+//go:embed page/*.html
+var pageFiles embed.FS
 
-//go:embed page.css
+//go:embed page/page.css
 var pageStyle string
 
-var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
+var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
 	"text":  visible,
 	"name":  func(s string) string { return clip(visible(s), nameRunes) },
 	"full":  func(s string) string { return clip(visible(s), 2*reasonRunes) },
@@ -39,9 +40,13 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"run": func(r results.RunRow) string {
 		return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
 	},
-	"meanOf": meanOf,
-	"row":    func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
-}).Parse(pageText))
+	"why":      whyID,
+	"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
+	"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
+	"scoreTable": func(rows []scoreRow, columns []string, of, caption string) scoreTable {
+		return scoreTable{rows, columns, of, caption}
+	},
+}).ParseFS(pageFiles, "page/*.html"))
 
 // page is what the template shows; its numbers are texts already.
 type page struct {
@@ -50,49 +55,34 @@ type page struct {
 	Title    string
 	Asked    string
 	Tiles    []tile
+	Sections []pageSection
 	Rankings []rankingView
 	Hidden   int // ranked candidates beyond pageRows
 	Scores   *scoreView
+	Panel    *panelView
 	Judges   *judgeView
 	Listed   []listedRow
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
+	Runs     *runsView
+	Timeline *timelineView
+	Waits    []waitView
 	Calls    []callView
 	CallSum  callView
 	Budget   string
+	Fallback *fallbackView
 	Settings []setting
 	Method   []string
+}
+
+// pageSection is a part of the page that can be gone to.
+type pageSection struct {
+	ID, Title string
 }
 
 // tile is one number of the head.
 type tile struct {
 	Label, Value, Hint string
-}
-
-type rankingView struct {
-	ID      string // unique in the page
-	Title   string
-	Plot    *plot
-	Matrix  *matrix
-	Open    []rankingRow
-	Folded  []rankingRow
-	Assumed bool
-	// NoMatrix is said where the matrix is left out for its size.
-	NoMatrix string
-}
-
-type rankingRow struct {
-	Name, Ranks, Ability, Interval, WinRate, Record, Mean string
-}
-
-// rowOfPage lets a row ask which columns the page has.
-type rowOfPage struct {
-	Page *page
-	Row  rankingRow
-}
-
-type callView struct {
-	Model, Stage, Calls, Before, Failed, Input, Output, Cached, Reasoning, Cost string
 }
 
 // WriteHTML writes the report as one page that needs nothing else: no network, no
@@ -117,23 +107,21 @@ func (r *Report) page() *page {
 		Asked:    r.asked(),
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),
-		Judges:   r.judgeView(),
+		Panel:    r.panelView(),
 		Listed:   r.listedRows(),
+		Runs:     r.runsView(),
+		Timeline: r.timelineView(),
+		Waits:    r.waitViews(),
 		Budget:   r.budget(),
+		Fallback: r.fallbackView(),
 		Settings: r.settings(),
 		Method:   r.method(),
 	}
-	left := pageRows
-	for g := range r.Groups {
-		if left == 0 {
-			break
-		}
-		view := r.rankingView(g, left)
-		left -= len(view.Open) + len(view.Folded)
-		p.Rankings = append(p.Rankings, view)
+	if len(r.Judges) > 0 {
+		p.Judges = r.judgeView()
 	}
-	p.Hidden = r.ranked() - (pageRows - left)
 	p.Reasons, p.NoReason = r.reasoned()
+	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
 	allFailed := 0
 	for _, c := range r.Calls {
 		failed := 0
@@ -144,7 +132,36 @@ func (r *Report) page() *page {
 		p.Calls = append(p.Calls, callsOf(c.Model, c.Stage, failed, c.Usage))
 	}
 	p.CallSum = callsOf("all", "", allFailed, r.total())
+	p.Sections = p.sections()
 	return p
+}
+
+// sections are those that the page has, in its order.
+func (p *page) sections() []pageSection {
+	var all []pageSection
+	add := func(has bool, id, title string) {
+		if has {
+			all = append(all, pageSection{id, title})
+		}
+	}
+	add(p.Ranks(), "ranking", "Ranking")
+	add(p.Scores != nil, "scores", "Scores")
+	add(p.Panel != nil, "panel", "Panel")
+	add(p.Judges != nil, "judges", "Judges")
+	add(len(p.Listed) > 0, "listed", "Listed runs")
+	add(len(p.Reasons) > 0, "reasons", "Reasons")
+	add(p.Runs != nil, "runs", "Planned and recorded")
+	add(p.Timeline != nil, "timeline", "Calls over time")
+	add(true, "cost", "Tokens and cost")
+	add(p.Fallback != nil, "fallback", "Fallback")
+	add(len(p.Report.Failures) > 0, "failures", "Failures")
+	add(true, "settings", "Settings")
+	add(len(p.Method) > 0, "method", "How to read this")
+	return all
+}
+
+type callView struct {
+	Model, Stage, Calls, Before, Failed, Input, Output, Cached, Reasoning, Cost string
 }
 
 func callsOf(model, stage string, failed int, u results.Usage) callView {
@@ -208,52 +225,6 @@ func shortTokens(n int64, more bool) string {
 	}
 }
 
-func (r *Report) rankingView(g, most int) rankingView {
-	group := r.Groups[g]
-	view := rankingView{ID: strconv.Itoa(g + 1), Title: r.groupTitle(g), Assumed: group.Regularised}
-	if g < drawnGroups {
-		view.Plot = r.intervalPlot(group)
-		switch n := len(group.Ranked); {
-		case r.Verdicts == 0 || n < 2:
-		case n > matrixCandidates:
-			view.NoMatrix = fmt.Sprintf("The table of wins over each other is left out: it is drawn for up to %d candidates, and these are %s. Every verdict is in pairwise_results.csv.", matrixCandidates, count(n))
-		default:
-			view.Matrix = r.matrix(group)
-		}
-	}
-	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
-		row := rankingRow{
-			Name: c.Name, Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall),
-		}
-		if r.abilities() {
-			row.Ability = fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE)
-			row.Interval = signed(c.Low) + " … " + signed(c.High)
-		}
-		if k < openRows {
-			view.Open = append(view.Open, row)
-		} else {
-			view.Folded = append(view.Folded, row)
-		}
-	}
-	return view
-}
-
-// reasoned are the best candidates that have reasons to show.
-func (r *Report) reasoned() (shown []Ranked, left int) {
-	for _, g := range r.Groups {
-		for _, c := range g.Ranked {
-			switch {
-			case len(c.For)+len(c.Against) == 0:
-			case len(shown) < reasonCandidates:
-				shown = append(shown, c)
-			default:
-				left++
-			}
-		}
-	}
-	return shown, left
-}
-
 // ShowsAbilities and the following are asked by the template.
 func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
 
@@ -262,6 +233,11 @@ func (p *page) HasPairs() bool { return p.Report.Verdicts > 0 }
 
 // HasScores reports whether there are scores.
 func (p *page) HasScores() bool { return p.Report.Scored > 0 }
+
+// Ranks reports whether the evaluation asks for a ranking.
+func (p *page) Ranks() bool {
+	return len(p.Report.Groups) > 0 || !p.Report.ListedOnly() && !p.Report.PanelOnly()
+}
 
 // Created is when the evaluation was submitted; empty where that is not known.
 func (p *page) Created() string { return dateTime(p.Report.Evaluation.Created) }

@@ -6,9 +6,11 @@ import (
 
 // judgeView is what the judges did and how far each can be trusted.
 type judgeView struct {
-	Rows []judgeRow
-	Bars *bars // nil where nothing was asked in both orders
-	Keys []barKey
+	Rows   []judgeRow
+	Bars   *bars // nil where nothing was asked in both orders
+	Keys   []barKey
+	Own    *ownView    // nil: there is one judge, or no ranking
+	Agreed *agreedView // nil: no two said something of the same
 }
 
 // barKey explains a part of the bars.
@@ -26,7 +28,8 @@ var barKeys = []barKey{
 type judgeRow struct {
 	Name, Model, Verdicts, FirstWins, SecondWins, Ties, FirstShare string
 	Pairs, Consistent, AlwaysFirst, AlwaysSecond, HalfTied         string
-	OrderEffect, Identical, Fallback, Failed                       string
+	OrderEffect, OrderLimits, Identical, Fallback, Failed          string
+	Longer, Correlation, Circular                                  string
 }
 
 // bars are the answers to pairs asked in both orders, one stacked bar a judge.
@@ -60,16 +63,23 @@ func (r *Report) judgeView() *judgeView {
 	v := &judgeView{Keys: barKeys}
 	for _, j := range r.Judges {
 		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
+		cycles := j.Cycles
+		if len(r.Judges) == 1 {
+			cycles = r.Cycles
+		}
 		v.Rows = append(v.Rows, judgeRow{
 			Name: j.Name, Model: j.Model,
 			Verdicts: count(j.Positions.Total()), FirstWins: count(j.Positions.FirstWins),
 			SecondWins: count(j.Positions.SecondWins), Ties: count(j.Positions.Ties), FirstShare: j.firstShare(),
 			Pairs: count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
-			OrderEffect: j.orderEffect(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
+			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
+			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(cycles),
 		})
 	}
 	v.Bars = r.swapBars()
+	v.Own = r.ownView()
+	v.Agreed = r.agreedView()
 	return v
 }
 
@@ -78,6 +88,14 @@ func percentOf(part, whole int) string {
 		return "–"
 	}
 	return percent(share(part, whole))
+}
+
+func (j Judge) orderRange() string {
+	if !j.Effect.HasOrder {
+		return "–"
+	}
+	limits := j.orderLimits()
+	return signed(limits.Low) + " … " + signed(limits.High)
 }
 
 func (r *Report) swapBars() *bars {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -71,8 +72,8 @@ func TestReportOfListedRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, words := range []string{
-		"4 runs · 2 models · 2 files", "2 of 4 runs have an answer.", "1 of 4 runs failed and have no answer",
-		"1 of 4 runs have no result yet", "1 answer cut off", "openai:gpt-5-mini", "2,000",
+		"4 runs · 2 models · 2 files", "2 of 4 runs have an answer.", "1 of 4 runs failed and has no answer",
+		"1 of 4 runs has no result yet", "1 answer cut off", "openai:gpt-5-mini", "2,000",
 	} {
 		if !strings.Contains(text.String(), words) {
 			t.Errorf("the text does not say %q:\n%s", words, text.String())
@@ -95,5 +96,19 @@ func TestReportOfListedRuns(t *testing.T) {
 		if !strings.Contains(page.String(), words) {
 			t.Errorf("the page lacks %q", words)
 		}
+	}
+}
+
+// One run is spoken of as one.
+func TestOneOfOne(t *testing.T) {
+	t.Parallel()
+	e := plan(nil, nil)
+	e.Judges, e.Pairwise = nil, nil
+	e.Runs = &eval.Runs{Models: []eval.Judge{{Name: "m", Provider: "p", Model: "m"}}, List: []eval.FileRun{{ID: "run1"}}}
+	m := sourceOf(e)
+	m.counts = []results.PhaseCounts{{Kind: eval.KindRuns, Runs: 1, Failed: 1}}
+	notes := built(t, m, Options{}).Notes()
+	if want := []string{"1 of 1 run failed and has no answer."}; !slices.Equal(notes, want) {
+		t.Errorf("got %q, want %q", notes, want)
 	}
 }

@@ -7,14 +7,15 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// matrix is how often each candidate of a group won against each other, over all
-// judges and both orders.
+// matrix relates each candidate of a group to each other: how often it won, or how
+// sure it is that it is better.
 type matrix struct {
-	Rows []matrixRow
+	Title, Hint string
+	Rows        []matrixRow
 }
 
 type matrixRow struct {
-	Number string // its rank's column
+	Number string // its column
 	Name   string
 	Cells  []heatCell
 }
@@ -25,7 +26,24 @@ type heatCell struct {
 	Shade       int
 }
 
-func (r *Report) matrix(group Group) *matrix {
+// matrices are drawn of all candidates, or of the best where they are many.
+func (r *Report) matrices(group Group) []*matrix {
+	who := ""
+	if n := len(group.Ranked); n > matrixCandidates {
+		group.Ranked = group.Ranked[:bestCandidates]
+		who = fmt.Sprintf(" The best %d of %s; every verdict is in pairwise_results.csv.", bestCandidates, count(n))
+	}
+	all := []*matrix{r.wins(group)}
+	all[0].Hint += who
+	if group.bootstrap != nil {
+		all = append(all, beats(group))
+		all[1].Hint += who
+	}
+	return all
+}
+
+// wins is over all judges and both orders.
+func (r *Report) wins(group Group) *matrix {
 	n := len(group.Ranked)
 	place := map[int]int{} // candidate → row
 	for k, c := range group.Ranked {
@@ -46,15 +64,50 @@ func (r *Report) matrix(group Group) *matrix {
 			addRecord(&against[j][i], c.SecondWins, c.FirstWins, c.Ties)
 		}
 	}
-	m := &matrix{}
+	m := &matrix{
+		Title: "Wins over each other",
+		Hint:  "How many of 100 verdicts the candidate on the left won against the one above, a tie being half; all judges and both orders. Columns have the rows' numbers.",
+	}
+	m.fill(group, func(i, j int) heatCell { return winCell(group.Ranked[i].Name, group.Ranked[j].Name, against[i][j]) })
+	return m
+}
+
+// beats is how often a candidate came out before another in what was resampled.
+func beats(group Group) *matrix {
+	m := &matrix{
+		Title: "Who is better, and how sure that is",
+		Hint:  "In how many of 100 resamples the candidate on the left is better than the one above: 50 is a toss-up, 98 and more are as sure as the 95 % intervals ask for.",
+	}
+	m.fill(group, func(i, j int) heatCell {
+		p := group.Beats(i, j)
+		return heatCell{Text: outOfHundred(p), Shade: shade(p)}
+	})
+	return m
+}
+
+func (m *matrix) fill(group Group, cell func(i, j int) heatCell) {
 	for i, c := range group.Ranked {
 		row := matrixRow{Number: fmt.Sprint(i + 1), Name: c.Name}
-		for j, other := range group.Ranked {
-			row.Cells = append(row.Cells, winCell(c.Name, other.Name, i == j, against[i][j]))
+		for j := range group.Ranked {
+			next := heatCell{Shade: -1}
+			if i != j {
+				next = cell(i, j)
+			}
+			row.Cells = append(row.Cells, next)
 		}
 		m.Rows = append(m.Rows, row)
 	}
-	return m
+}
+
+// outOfHundred is 0 and 100 only where it is exactly that.
+func outOfHundred(share float64) string {
+	switch {
+	case share > 0 && share < 0.01:
+		return "<1"
+	case share < 1 && share > 0.99:
+		return ">99"
+	}
+	return fmt.Sprintf("%.0f", 100*share)
 }
 
 func addRecord(r *rank.Record, wins, losses, ties int) {
@@ -63,11 +116,8 @@ func addRecord(r *rank.Record, wins, losses, ties int) {
 	r.Ties += ties
 }
 
-func winCell(name, other string, self bool, record rank.Record) heatCell {
-	switch {
-	case self:
-		return heatCell{Text: "", Title: "", Shade: -1}
-	case record.Games() == 0:
+func winCell(name, other string, record rank.Record) heatCell {
+	if record.Games() == 0 {
 		return heatCell{Text: "–", Title: called(name) + " and " + called(other) + " were not compared", Shade: -1}
 	}
 	rate := record.WinRate()
@@ -82,62 +132,4 @@ func winCell(name, other string, self bool, record rank.Record) heatCell {
 // shade of a share between 0 and 1.
 func shade(share float64) int {
 	return int(math.Round(10 * min(max(share, 0), 1)))
-}
-
-// scoreView is the mean scores of candidates and the means that judges gave.
-type scoreView struct {
-	Criteria   []string
-	Scale      string
-	Candidates []scoreRow
-	Left       int // candidates beyond openRows
-	Judges     []scoreRow
-}
-
-type scoreRow struct {
-	Name  string
-	Cells []heatCell
-}
-
-func (r *Report) scoreView() *scoreView {
-	if r.Scored == 0 {
-		return nil
-	}
-	scale := r.Evaluation.Plan.Single.Scale
-	v := &scoreView{Criteria: r.Criteria, Scale: fmt.Sprintf("%d to %d", scale.Min, scale.Max)}
-	cells := func(scores []Score) []heatCell {
-		var row []heatCell
-		for _, s := range scores {
-			if s.N == 0 {
-				row = append(row, heatCell{Text: "–", Shade: -1})
-				continue
-			}
-			above := (s.Mean() - float64(scale.Min)) / max(float64(scale.Max-scale.Min), 1)
-			row = append(row, heatCell{Text: mean(s), Title: "mean of " + counted(s.N, "score"), Shade: shade(above)})
-		}
-		return row
-	}
-	all := make([]Ranked, 0, r.ranked()+len(r.Unranked))
-	for _, g := range r.Groups {
-		all = append(all, g.Ranked...)
-	}
-	all = append(all, r.Unranked...)
-	for _, c := range all {
-		if c.Overall.N == 0 {
-			continue
-		}
-		if len(v.Candidates) == openRows {
-			v.Left++
-			continue
-		}
-		v.Candidates = append(v.Candidates, scoreRow{c.Name, append(cells(c.Scores), cells([]Score{c.Overall})...)})
-	}
-	for _, j := range r.Judges {
-		var all Score
-		for _, s := range j.Scores {
-			all.N += s.N
-			all.sum += s.sum
-		}
-		v.Judges = append(v.Judges, scoreRow{j.Name, append(cells(j.Scores), cells([]Score{all})...)})
-	}
-	return v
 }

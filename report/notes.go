@@ -17,11 +17,11 @@ func (r *Report) Notes() []string {
 
 	planned, succeeded, failed, cancelled := r.runs()
 	if missing := planned - succeeded - failed - cancelled; missing > 0 {
-		note("Preliminary: %s of %s have no result yet.", count(missing), counted(planned, "run"))
+		note("Preliminary: %s of %s %s no result yet.", count(missing), counted(planned, "run"), have(missing))
 	}
 	switch {
 	case failed > 0 && r.ListedOnly():
-		note("%s of %s failed and have no answer.", count(failed), counted(planned, "run"))
+		note("%s of %s failed and %s no answer.", count(failed), counted(planned, "run"), have(failed))
 	case failed > 0:
 		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", count(failed), counted(planned, "run"))
 	}
@@ -163,11 +163,11 @@ func (r *Report) Headline() string {
 	if r.ListedOnly() {
 		planned, _, _, _ := r.runs()
 		answers, _ := r.answers()
-		return fmt.Sprintf("%s of %s have an answer.", count(answers), counted(planned, "run"))
+		return fmt.Sprintf("%s of %s %s an answer.", count(answers), counted(planned, "run"), have(answers))
 	}
 	if r.PanelOnly() {
 		planned, _, _, _ := r.runs()
-		return fmt.Sprintf("%s of %s have a score.", count(r.Panel.Scored), counted(planned, "run"))
+		return fmt.Sprintf("%s of %s %s a score.", count(r.Panel.Scored), counted(planned, "run"), have(r.Panel.Scored))
 	}
 	if len(r.Groups) == 0 {
 		return "No ranking yet."

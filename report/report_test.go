@@ -332,7 +332,7 @@ func TestSink(t *testing.T) {
 		t.Errorf("got %d verdicts, failures %+v; want 1 and the timeout", r.Verdicts, r.Failures)
 	}
 	text := textOf(t, r, TextOptions{})
-	for _, want := range []string{"1 of 3 runs have no result yet", "900 in, 40 out", "unknown (1 call without a price)", "timeout 1"} {
+	for _, want := range []string{"1 of 3 runs has no result yet", "900 in, 40 out", "unknown (1 call without a price)", "timeout 1"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the terminal does not say %q:\n%s", want, text)
 		}

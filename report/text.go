@@ -238,7 +238,7 @@ func (r *Report) totals() []string {
 		"Tokens  " + tokens(u.Input, u) + " in, " + tokens(u.Output, u) + " out, in " + made(u),
 		"Cost    " + cost(u) + costGap(u) + r.atPrices(),
 	}
-	if len(r.Calls) > 1 {
+	if len(r.Calls) > 1 && u.CostUSD > 0 { // that none is known is said above
 		for _, c := range r.Calls {
 			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), made(c.Usage)))
 		}

@@ -193,14 +193,7 @@ func (r *Report) agreementSection() section {
 func scoreAgreement(title string, all []*Agreement) section {
 	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
 	for _, a := range all {
-		same, units := 0.0, 0
-		for _, p := range a.Pairs {
-			if p.Units > 0 {
-				same += p.Raw * float64(p.Units)
-				units += p.Units
-			}
-		}
-		t.add(visible(a.Name), count(a.Units), shareOf(same/float64(units)), coefficient(a.Ordinal), coefficient(a.Interval))
+		t.add(visible(a.Name), count(a.Units), shareOf(a.raw()), coefficient(a.Ordinal), coefficient(a.Interval))
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
 }

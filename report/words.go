@@ -64,6 +64,14 @@ func counted(n int, one string) string {
 	return count(n) + " " + one + "s"
 }
 
+// have is the verb of n things: "1 of 3 runs has no answer".
+func have(n int) string {
+	if n == 1 {
+		return "has"
+	}
+	return "have"
+}
+
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
 func share(part, whole int) float64 {

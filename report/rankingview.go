@@ -1,0 +1,104 @@
+package report
+
+import (
+	"fmt"
+	"strconv"
+)
+
+type rankingView struct {
+	Title    string
+	Plot     *plot
+	Matrices []*matrix
+	Open     []rankingRow
+	Folded   []rankingRow
+	Assumed  bool
+	Fit      string // how well the model fits, in words
+}
+
+type rankingRow struct {
+	Name, Ranks, Ability, Interval, WinRate, Record, Mean string
+	Why                                                   string // id of its reasons; empty: none are shown
+}
+
+// rowOfPage lets a row ask which columns the page has.
+type rowOfPage struct {
+	Page *page
+	Row  rankingRow
+}
+
+// rankingViews are the rankings as far as pageRows go, and how many candidates are
+// beyond. reasoned are the candidates whose reasons the page has.
+func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden int) {
+	why := map[int]string{}
+	for _, c := range reasoned {
+		why[c.Candidate] = whyID(c)
+	}
+	left := pageRows
+	for g := range r.Groups {
+		if left == 0 {
+			break
+		}
+		view := r.rankingView(g, left, why)
+		left -= len(view.Open) + len(view.Folded)
+		views = append(views, view)
+	}
+	return views, r.ranked() - (pageRows - left)
+}
+
+func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
+	group := r.Groups[g]
+	view := rankingView{Title: r.groupTitle(g), Assumed: group.Regularised}
+	if g < drawnGroups {
+		view.Plot = r.intervalPlot(group)
+		if r.Verdicts > 0 && len(group.Ranked) > 1 {
+			view.Matrices = r.matrices(group)
+		}
+	}
+	if g == 0 && r.Fit != nil {
+		view.Fit = r.fitWords()
+	}
+	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
+		row := rankingRow{
+			Name: c.Name, Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
+		}
+		if r.abilities() {
+			row.Ability = fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE)
+			row.Interval = signed(c.Low) + " … " + signed(c.High)
+		}
+		if k < openRows {
+			view.Open = append(view.Open, row)
+		} else {
+			view.Folded = append(view.Folded, row)
+		}
+	}
+	return view
+}
+
+// fitWords say how well the model fits, and how often it cannot.
+func (r *Report) fitWords() string {
+	words := fmt.Sprintf("The model's deviance is %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
+	if c := r.Cycles; c.Triples > 0 {
+		words += fmt.Sprintf(" %s of %s are circular (a beats b, b beats c, c beats a), which no order explains; of verdicts by chance it would be a quarter.",
+			count(c.Circular), counted(c.Triples, "triple")+" of candidates")
+	}
+	return words
+}
+
+// reasoned are the best candidates that have reasons to show.
+func (r *Report) reasoned() (shown []Ranked, left int) {
+	for _, g := range r.Groups {
+		for _, c := range g.Ranked {
+			switch {
+			case len(c.For)+len(c.Against) == 0:
+			case len(shown) < reasonCandidates:
+				shown = append(shown, c)
+			default:
+				left++
+			}
+		}
+	}
+	return shown, left
+}
+
+// whyID is where a candidate's reasons stand in the page.
+func whyID(c Ranked) string { return "why-" + strconv.Itoa(c.Candidate) }

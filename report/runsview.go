@@ -1,0 +1,139 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// runsView is what was planned and what is recorded, by phase and judge.
+type runsView struct {
+	Missing string // what has no result, in words
+	When    string // what the times are
+	Phases  []phaseView
+	Total   *progressRow // nil: there is one phase only
+	// Cancelled runs have a column where there are any.
+	Cancelled bool
+}
+
+type phaseView struct {
+	Title string
+	Rows  []progressRow
+}
+
+type progressRow struct {
+	Name, Planned, Succeeded, Failed, Cancelled, Missing, Rows string
+	First, Last, Took, Calls, Input, Output, Cost              string
+	Sum, Lacks                                                 bool // a sum; something is missing
+}
+
+// progressOfPage lets a row ask which columns the table has.
+type progressOfPage struct {
+	progressRow
+	OfAll *runsView
+}
+
+func (r *Report) runsView() *runsView {
+	if len(r.Progress) == 0 {
+		return nil
+	}
+	var total JudgeProgress
+	for _, phase := range r.Progress {
+		total = total.plus(phase.Sum())
+	}
+	clock := "01-02 15:04:05"
+	v := &runsView{Missing: missing(total), When: "Times are UTC."}
+	if day := total.First.UTC().Format(time.DateOnly); !total.First.IsZero() && day == total.Last.UTC().Format(time.DateOnly) {
+		clock, v.When = time.TimeOnly, "Times are UTC, of "+day+"."
+	}
+	v.Cancelled = total.Cancelled > 0
+	for _, phase := range r.Progress {
+		view := phaseView{Title: fmt.Sprintf("Phase %d: %s", phase.Phase, phase.Kind)}
+		for _, judge := range phase.Judges {
+			view.Rows = append(view.Rows, progressRowOf(cmp.Or(judge.Judge, "runs that have not ended"), judge, clock))
+		}
+		if len(phase.Judges) > 1 {
+			view.Rows = append(view.Rows, sumRow("together", phase.Sum(), clock))
+		}
+		v.Phases = append(v.Phases, view)
+	}
+	if len(r.Progress) > 1 {
+		row := sumRow("all phases", total, clock)
+		v.Total = &row
+	}
+	return v
+}
+
+func sumRow(name string, p JudgeProgress, clock string) progressRow {
+	row := progressRowOf(name, p, clock)
+	row.Sum = true
+	return row
+}
+
+func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
+	at := func(t time.Time) string {
+		if t.IsZero() {
+			return "–"
+		}
+		return t.UTC().Format(clock)
+	}
+	row := progressRow{
+		Name: name, Planned: count(p.Planned), Succeeded: count(p.Succeeded), Failed: count(p.Failed), Cancelled: count(p.Cancelled),
+		Missing: count(p.Missing()), Lacks: p.Missing() > 0, Rows: count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
+		Calls: count(p.Used.Calls), Input: tokens(p.Used.Input, p.Used), Output: tokens(p.Used.Output, p.Used), Cost: cost(p.Used),
+	}
+	if took := p.took(); took > 0 {
+		row.Took = span(took)
+	}
+	return row
+}
+
+// missing says what of all runs has no result.
+func missing(p JudgeProgress) string {
+	switch lacking := p.Missing(); {
+	case p.Planned == 0:
+		return "No run is planned."
+	case lacking+p.Failed+p.Cancelled == 0:
+		return fmt.Sprintf("All of %s succeeded.", counted(p.Planned, "planned run"))
+	case lacking+p.Cancelled == 0:
+		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", counted(p.Planned, "planned run"), count(p.Succeeded), count(p.Failed))
+	default:
+		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submitted again, the same evaluation asks only what is missing.",
+			counted(p.Planned, "planned run"), count(p.Succeeded), count(p.Failed), are(p.Cancelled), are(lacking))
+	}
+}
+
+// are is "1 is", "2 are".
+func are(n int) string {
+	if n == 1 {
+		return "1 is"
+	}
+	return count(n) + " are"
+}
+
+// span is a length of time to two or three digits: "50 ms", "1.5 s", "40 min".
+func span(d time.Duration) string {
+	unit, name := unitOf(d)
+	value := float64(d) / float64(unit)
+	digits := 0
+	if value < 10 && value != float64(int(value)) {
+		digits = 1
+	}
+	return fmt.Sprintf("%.*f %s", digits, value, name)
+}
+
+// units of time, the longest first.
+var units = []struct {
+	length time.Duration
+	name   string
+}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
+
+// unitOf is the longest unit of which d has at least one.
+func unitOf(d time.Duration) (length time.Duration, name string) {
+	for _, unit := range units {
+		if d >= unit.length {
+			return unit.length, unit.name
+		}
+	}
+	return time.Millisecond, "ms"
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// scoreView is the mean scores of candidates and the means that judges gave.
+type scoreView struct {
+	Criteria   []string
+	Scale      string
+	Candidates []scoreRow
+	Left       int // candidates beyond openRows
+	Judges     []scoreRow
+}
+
+type scoreRow struct {
+	Name  string
+	Cells []heatCell
+}
+
+// scoreTable is what the template draws of scores: one row of cells a name, the mean
+// of them last.
+type scoreTable struct {
+	Rows        []scoreRow
+	Columns     []string
+	Of, Caption string
+}
+
+// scoreCells are means, shaded by where they lie on the scale.
+func scoreCells(scale eval.Scale, scores ...Score) []heatCell {
+	var row []heatCell
+	for _, s := range scores {
+		if s.N == 0 {
+			row = append(row, heatCell{Text: "–", Shade: -1})
+			continue
+		}
+		above := (s.Mean() - float64(scale.Min)) / max(float64(scale.Max-scale.Min), 1)
+		row = append(row, heatCell{Text: mean(s), Title: "mean of " + counted(s.N, "score"), Shade: shade(above)})
+	}
+	return row
+}
+
+func scaleWords(s eval.Scale) string { return fmt.Sprintf("%d to %d", s.Min, s.Max) }
+
+func (r *Report) scoreView() *scoreView {
+	if r.Scored == 0 {
+		return nil
+	}
+	scale := r.Evaluation.Plan.Single.Scale
+	v := &scoreView{Criteria: r.Criteria, Scale: scaleWords(scale)}
+	for _, c := range r.inOrder() {
+		if c.Overall.N == 0 {
+			continue
+		}
+		if len(v.Candidates) == openRows {
+			v.Left++
+			continue
+		}
+		v.Candidates = append(v.Candidates, scoreRow{c.Name, append(scoreCells(scale, c.Scores...), scoreCells(scale, c.Overall)...)})
+	}
+	for _, j := range r.Judges {
+		var all Score
+		for _, s := range j.Scores {
+			all.N += s.N
+			all.sum += s.sum
+		}
+		v.Judges = append(v.Judges, scoreRow{j.Name, append(scoreCells(scale, j.Scores...), scoreCells(scale, all)...)})
+	}
+	return v
+}
+
+// inOrder are all candidates, those that are ranked first and best first.
+func (r *Report) inOrder() []Ranked {
+	all := make([]Ranked, 0, r.ranked()+len(r.Unranked))
+	for _, g := range r.Groups {
+		all = append(all, g.Ranked...)
+	}
+	return append(all, r.Unranked...)
+}
+
+// panelView is a panel's mean scores, of candidates and of agents.
+type panelView struct {
+	Scale, Order string
+	Dimensions   []string
+	Candidates   []scoreRow
+	Left         int // candidates beyond openRows
+	Agents       []string
+	ByAgent      []agentRow // by dimension, and all last
+}
+
+type agentRow struct {
+	Name  string
+	Cells []string
+}
+
+func (r *Report) panelView() *panelView {
+	p := r.Panel
+	if p == nil {
+		return nil
+	}
+	scale := r.Evaluation.Plan.Panel.Scale
+	v := &panelView{Scale: scaleWords(scale), Agents: p.Agents, Order: "Candidates, in the order of the ranking"}
+	for _, d := range p.Dimensions {
+		v.Dimensions = append(v.Dimensions, d.ID)
+		v.ByAgent = append(v.ByAgent, agentRow{d.ID, meansOf(d.Scores)})
+	}
+	v.ByAgent = append(v.ByAgent, agentRow{"all", meansOf(p.All)})
+	candidates := r.inOrder()
+	if len(r.Groups) == 0 {
+		v.Order = "Candidates, the highest mean first"
+		overall := func(c Ranked) Score { return p.candidates[c.Candidate][len(p.Dimensions)] }
+		slices.SortStableFunc(candidates, func(x, y Ranked) int { return cmp.Compare(overall(y).Mean(), overall(x).Mean()) })
+	}
+	for _, c := range candidates {
+		scores := p.candidates[c.Candidate]
+		if scores[len(p.Dimensions)].N == 0 {
+			continue
+		}
+		if len(v.Candidates) == openRows {
+			v.Left++
+			continue
+		}
+		v.Candidates = append(v.Candidates, scoreRow{c.Name, scoreCells(scale, scores...)})
+	}
+	return v
+}
+
+func meansOf(scores []Score) []string {
+	var cells []string
+	for _, s := range scores {
+		cells = append(cells, meanOf(s))
+	}
+	return cells
+}
