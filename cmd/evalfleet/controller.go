@@ -31,10 +31,10 @@ func controllerCommand(p *process) *cli.Command {
 			"/scale, which autoscalers ask: desired_concurrency, in calls at once. It makes no call and needs no key.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` of the pages, or off; port 0 takes a free one"},
-			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale"},
+			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale, or off"},
 			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
 			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "`TIME` that a call is taken to last of whose model none has ended yet"},
-			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves them to `evalfleet collect` or `enqueue --wait`"},
+			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves that to others"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
@@ -60,12 +60,16 @@ func (p *process) control(c *cli.Context) error {
 		Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log,
 	})
 	d.committed = keeper.Committed
-	served, err := metrics.Listen(c.Context, c.String(metricsFlagName), controllerHandler(d, keeper))
-	if err != nil {
-		return usageError("--%s %s: %w; choose another address, port 0 for any free port", metricsFlagName, c.String(metricsFlagName), err)
+	told := "no metrics"
+	if address := c.String(metricsFlagName); address != metricsOff {
+		served, err := metrics.Listen(c.Context, address, controllerHandler(d, keeper))
+		if err != nil {
+			return usageError("--%s %s: %w; choose another address, port 0 for any free port, or %s", metricsFlagName, address, err, metricsOff)
+		}
+		defer served.Close()
+		told = "metrics and " + scalePath + " on " + served.Address()
 	}
-	defer served.Close()
-	fmt.Fprintf(d.console, "keeping the fleet of %s; metrics and /scale on %s\n", redact(c.String(redisFlag)), served.Address())
+	fmt.Fprintf(d.console, "keeping the fleet of %s; %s\n", redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if c.Bool(drainFlag) {

@@ -1,0 +1,96 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Two controllers of one fleet do no harm, and one does the other's work when it is
+// gone: what is in Redis is asked for by /scale before any worker is there, what a
+// killed worker held is done by another, and every result is drained once.
+func TestControllersKeepAFleet(t *testing.T) {
+	t.Parallel()
+	f := newFleet(t, 8) // 112 runs
+	var controllers []*program
+	var addresses []string
+	for range 2 {
+		address := freeAddress(t)
+		addresses = append(addresses, address)
+		controllers = append(controllers, launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0", "--metrics-addr", address))
+	}
+	id := strings.TrimSpace(f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml").stdout.String())
+	for _, address := range addresses {
+		if got := f.scale(address); got.Desired != fleetLimit {
+			t.Errorf("before any worker is up /scale says %d calls at once, want %d", got.Desired, fleetLimit)
+		}
+	}
+	f.startWorkers(1)
+	f.until("30 calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 30 })
+	f.workers[0].signal(syscall.SIGKILL)
+	controllers[0].signal(syscall.SIGKILL)
+	f.startWorkers(1)
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		now := f.standing()
+		if now.Status == record.StatusDone && now.Uncollected == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not done and drained: %+v", now)
+		}
+	}
+	f.wantNeverOver(f.stats())
+	if failed := f.wantRows(defaultFolder("pairs", eval.ID(id)), f.runs); failed != 0 {
+		t.Errorf("%d runs failed", failed)
+	}
+	if got := f.scale(addresses[1]); got.Desired != 0 {
+		t.Errorf("after the end /scale says %d calls at once, want 0", got.Desired)
+	}
+	if metrics := scrape(t, addresses[1]); !strings.Contains(metrics, "evalfleet_redis_up 1") || !strings.Contains(metrics, "evalfleet_results_undrained 0") {
+		t.Errorf("metrics:\n%s", metrics)
+	}
+	eventuallySays(t, controllers[1], "/", "pairs")
+	controllers[1].signal(syscall.SIGTERM)
+	if code := controllers[1].wait(time.Minute); code != int(exitInterrupted) {
+		t.Errorf("stopped, a controller ends with %d, want %d", code, exitInterrupted)
+	}
+}
+
+// scale is what a controller says, once it listens.
+func (f *fleet) scale(address string) controller.Scale {
+	f.t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		var scale controller.Scale
+		err := func() error {
+			request, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+address+"/scale", nil)
+			if err != nil {
+				return err
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				return err
+			}
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				return fmt.Errorf("status %s", response.Status)
+			}
+			return json.NewDecoder(response.Body).Decode(&scale)
+		}()
+		if err == nil {
+			return scale
+		}
+		if time.Now().After(deadline) {
+			f.t.Fatalf("/scale: %v", err)
+		}
+	}
+}
