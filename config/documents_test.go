@@ -151,6 +151,8 @@ func TestDocumentProblems(t *testing.T) {
 			[]string{"eval.yaml:3:40: documents.candidate: no line of a.jsonl has a field generatr; did you mean generator?"}},
 		{"two questions", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": "{\"id\":\"a\",\"text\":\"x\",\"question\":\"1\"}\n{\"id\":\"b\",\"text\":\"y\",\"question\":\"2\"}\n"},
 			[]string{`a.jsonl:2: item "" has another question here than in a.jsonl:1`}},
+		{"half a character", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"id":"a","text":"\\ud83d\ude42"}` + "\n" + `{"id":"b","text":"x\\\ud83d\\ude42"}` + "\n"},
+			[]string{`a.jsonl:1:26: \ude42 is half a character: no text can hold it; write the character itself, or both its halves`, `a.jsonl:2:22: \ud83d is half a character`}},
 		{"line without UTF-8", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": "{\"id\":\"\xff\"}\n"}, []string{"a.jsonl:1:8: not UTF-8"}},
 		{"id with a line break", "{jsonl: a.jsonl}", map[string]string{"a.jsonl": `{"id":"a\nb","text":""}`}, []string{`a.jsonl:1: "a\nb" cannot be an id`}},
 	} {

@@ -8,6 +8,9 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strconv"
+	"unicode"
+	"unicode/utf16"
 )
 
 // maxLineProblems bounds how many problems of one file of answers are listed: a
@@ -113,6 +116,11 @@ func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok boo
 		s.refuse(at, "save the file as UTF-8", "not UTF-8: byte %d of the line is no part of a character", offset)
 		return nil, false
 	}
+	if offset := halfCharacter(line); offset >= 0 {
+		at.column = offset + 1
+		s.refuse(at, "write the character itself, or both its halves", "%s is half a character: no text can hold it", line[offset:offset+6])
+		return nil, false
+	}
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.UseNumber()
 	err := decoder.Decode(&values)
@@ -128,6 +136,39 @@ func (s *draft) jsonObject(at place, line []byte) (values map[string]any, ok boo
 		return nil, false
 	}
 	return values, true
+}
+
+// halfCharacter is the offset of the first escape in JSON that is one half of a
+// surrogate pair without the other, -1 when there is none: decoders put another
+// character in its place without a word.
+func halfCharacter(line []byte) int {
+	for i := 0; i+1 < len(line); i++ {
+		if line[i] != '\\' {
+			continue
+		}
+		first, ok := escaped(line[i:])
+		if !ok {
+			i++ // another escape, such as that of a backslash
+			continue
+		}
+		if utf16.IsSurrogate(first) {
+			if second, ok := escaped(line[i+6:]); !ok || utf16.DecodeRune(first, second) == unicode.ReplacementChar {
+				return i
+			}
+			i += 6
+		}
+		i += 5
+	}
+	return -1
+}
+
+// escaped is what \uXXXX stands for, with which text begins.
+func escaped(text []byte) (r rune, ok bool) {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(string(text[2:6]), 16, 16)
+	return rune(n), err == nil
 }
 
 // line takes one document in.

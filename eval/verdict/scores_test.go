@@ -1,6 +1,7 @@
 package verdict_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -130,6 +131,18 @@ func FuzzSingle(f *testing.F) {
 				s.Score < float64(scale.Min) || s.Score > float64(scale.Max) {
 				t.Fatalf("score %d = %+v does not fit %v", i, s, scale)
 			}
+		}
+		var own []string
+		for _, s := range got {
+			raw, err := json.Marshal(map[string]any{"criterion": s.Criterion, "score": s.Score, "reason": s.Reason})
+			if err != nil {
+				t.Fatal(err)
+			}
+			own = append(own, string(raw))
+		}
+		again, err := verdict.Single(evaluations(own...), criteria, scale)
+		if diff := cmp.Diff(got, again); diff != "" || err != nil {
+			t.Fatalf("read again from %s: %v (-first +again):\n%s", evaluations(own...), err, diff)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package verdict_test
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
@@ -137,11 +138,16 @@ func TestHostileAnswersAreReadOnce(t *testing.T) {
 	}
 }
 
+// Whatever an answer says: it is a problem, or the verdict that it gives is one of
+// those asked for, stands in it, and is read out of itself again, alone and in prose.
 func FuzzPairwise(f *testing.F) {
 	f.Add(`{"winner_doc_id":"a.md","reason":"r"}`, "a.md", "b.md", true)
 	f.Add("```json\n{\"winner_doc_id\":\"tie\",\"reason\":\"r\"}\n```", "a", "b", true)
 	f.Add(`x {"winner_doc_id":"a","reason":"r",} </think> {"winner_doc_id":"R&amp;D"`, "R&D", "b", false)
 	f.Add("\ufeff[{}]{\"winner_doc_id\":null}", "", "tie", false)
+	f.Add(`{"winner_doc_id":"a","reason":"</think> 'winner_doc_id' “winner_doc_id” {\"winner_doc_id\":\"b\"}"}`, "a", "b", false)
+	f.Add(`{"winner_doc_id":" a ","reason":"\ud800 \u0000 \u202e"}`, "a", " a ", true)
+	f.Add(`[{"winner_doc_id":"a","reason":"r"}] {"winner_doc_id":"b","reason":"r"`, "a", "b", true)
 	f.Fuzz(func(t *testing.T, text, first, second string, ties bool) {
 		winner, reason, err := verdict.Pairwise(text, first, second, ties)
 		if err != nil {
@@ -159,6 +165,17 @@ func FuzzPairwise(f *testing.F) {
 		}
 		if !strings.Contains(text, "winner_doc_id") && !strings.Contains(text, `\u`) {
 			t.Fatalf("%q won in an answer without winner_doc_id", winner)
+		}
+		own, err := json.Marshal(map[string]string{"winner_doc_id": winner, "reason": reason})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, r, err := verdict.Pairwise(string(own), first, second, ties); err != nil || w != winner || r != reason {
+			t.Fatalf("Pairwise = %q, %q; read again from %s: %q, %q, %v", winner, reason, own, w, r, err)
+		}
+		said := "Here it is:\n```json\n" + string(own) + "\n```\nThat is all [1] {so far}."
+		if w, r, err := verdict.Pairwise(said, first, second, ties); err == nil && (w != winner || r != reason) {
+			t.Fatalf("Pairwise = %q, %q; read again from %s: %q, %q", winner, reason, said, w, r)
 		}
 	})
 }

@@ -11,6 +11,7 @@ type Arrival struct {
 	OutputTokens int       `json:"output_tokens"`    // of its answer, also where none is sent
 	Search       bool      `json:"search,omitempty"` // a search was offered
 	JSON         bool      `json:"json,omitempty"`   // JSON was asked, with or without a schema, and not by the prompt alone
+	Texts        []string  `json:"texts,omitempty"`  // of its messages, as they arrived, where Config.KeepTexts says so
 }
 
 // arrivals is a ring of the latest.

@@ -18,6 +18,8 @@ type Config struct {
 	Keys []string `json:"keys,omitempty"`
 	// KeepArrivals is how many of the latest arrivals can be asked for. 0: none.
 	KeepArrivals int `json:"keep_arrivals,omitempty"`
+	// KeepTexts keeps the texts of their messages, too.
+	KeepTexts bool `json:"keep_texts,omitempty"`
 	// Models sets limits and behaviour for models by name, and admits names
 	// besides careful, average and careless; those judge like average.
 	Models map[string]Model `json:"models,omitempty"`
