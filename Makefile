@@ -62,9 +62,10 @@ fleet: redis ## the fleet tests at the whole size of what they prove (about 10 m
 
 # What a minute more of shrinking would find is not worth the histories not played.
 .PHONY: fuzz
-fuzz: redis ## ten minutes each: the limiter's scripts against its model, failures, each dialect's answers
+fuzz: redis ## ten minutes each: the limiter's scripts against its model, failures, each dialect's answers, experiment files
 	go test -run '^$$' -fuzz FuzzAdmission -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./ratelimit
 	for p in $$(grep -l '^func Fuzz' providers/*/*_test.go | xargs -n1 dirname | sort -u); do go test -run '^$$' -fuzz . -fuzztime 10m -timeout 20m ./$$p || exit 1; done
+	go test -run '^$$' -fuzz FuzzExperiment -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./config
 
 .PHONY: bench
 bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)

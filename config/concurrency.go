@@ -21,6 +21,7 @@ type concurrency struct {
 	free     place        // abandoned_calls: free, where it was written
 	retry    *value       // its retry block
 	scopes   []scopePlace // every provider, model and group that is named
+	groups   map[string]groupProvider
 }
 
 // bound is a maximum of calls in flight and where it was written; 0 is none.
@@ -55,7 +56,7 @@ func (c concurrency) charged(known map[string]catalog.Entry) {
 
 // concurrency reads a concurrency block.
 func (y *yamlFile) concurrency(v value) concurrency {
-	c := concurrency{timeouts: map[string]time.Duration{}}
+	c := concurrency{timeouts: map[string]time.Duration{}, groups: map[string]groupProvider{}}
 	y.mapping(v, keys{
 		"enabled": func(v value) {
 			if !y.boolean(v) {
@@ -108,5 +109,7 @@ func (y *yamlFile) providerLimits(v value, provider string, c *concurrency) {
 }
 
 func (y *yamlFile) groupLimits(v value, group string, c *concurrency) {
-	y.limits(v, ratelimit.Scope{Group: group}, c, keys{})
+	y.limits(v, ratelimit.Scope{Group: group}, c, keys{
+		"provider": func(v value) { c.groups[group] = groupProvider{catalog.Canonical(y.text(v)), v.place} },
+	})
 }

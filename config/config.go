@@ -47,6 +47,8 @@ type Options struct {
 	// Batch is --batch: runs are made at once although the evaluation file says
 	// enabled: false.
 	Batch bool
+	// Experiment are the flags of experiments.
+	Experiment Experiment
 	// ForFleet says that workers elsewhere will make the calls: providers and
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
@@ -71,6 +73,9 @@ type Submission struct {
 	// Out is the absolute path of the answer of Options.Listed's pair; empty: none was
 	// given.
 	Out string
+	// Queues are those of an experiment, also those without a prompt, in the order in
+	// which they are listed. nil: it is none.
+	Queues []Queue
 	// Warnings do not stop the evaluation.
 	Warnings []Problem
 	// Dir is the folder of the evaluation file.

@@ -81,10 +81,6 @@ func LoadEvaluation(path string, o Options) (*Submission, error) {
 	if err != nil {
 		return nil, err
 	}
-	if ext := filepath.Ext(path); ext == ".jsonl" || ext == ".csv" {
-		s.refuse(s.top, "write an evaluation file that names it under documents", "experiments are not available in this version")
-		return nil, s.problems
-	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		s.refuse(s.top, "to compare the documents in it, name a judge: --judge simulator:careful", "this is a folder")
 		return nil, s.problems
@@ -221,6 +217,7 @@ func (s *draft) finish() (*Submission, error) {
 	s.unusedScopes()
 	maps.Copy(s.settings.Timeouts, s.own.timeouts)
 	s.retryFromEnv(s.options, &s.settings.Retry)
+	s.attemptsFlag()
 	s.timeoutFromEnv()
 	own := s.ownBound()
 	if err := s.err(); err != nil {
@@ -259,8 +256,8 @@ func (s *draft) finish() (*Submission, error) {
 	}, nil
 }
 
-// setJSON decides on the JSON mode. Answers of listed runs are prose: where nothing
-// else is asked it is false, and true is refused.
+// setJSON decides on the JSON mode. Answers of listed runs and of prompts are taken as
+// they come: where nothing else is asked it is false, and true is refused.
 func (s *draft) setJSON() {
 	at := s.jsonAt
 	switch mode := s.options.JSON; mode {
@@ -271,10 +268,13 @@ func (s *draft) setJSON() {
 		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
 	}
 	judged := s.asked.Single != nil || s.asked.Pairwise != nil || s.asked.Panel != nil
+	prose := !judged && (s.asked.Runs != nil || s.asked.Prompts != nil)
 	switch {
-	case s.asked.Runs != nil && !judged && s.asked.JSON == eval.JSONTrue:
+	case prose && s.asked.JSON == eval.JSONTrue && s.asked.Prompts != nil:
+		s.refuse(at, "leave it out, and ask for JSON in the prompts", "answers to prompts are taken as they come")
+	case prose && s.asked.JSON == eval.JSONTrue:
 		s.refuse(at, "leave it out, and ask for JSON in file_a", "answers of listed runs are taken as they come")
-	case s.asked.Runs != nil && !judged:
+	case prose:
 		s.asked.JSON = eval.JSONFalse
 	case s.asked.JSON == "":
 		s.asked.JSON = eval.JSONAuto
@@ -339,7 +339,7 @@ func (s *draft) ownBound() bound {
 		source = "fleet"
 	case s.allCapped():
 		source = "providers"
-	default:
+	case s.asked.Prompts == nil: // those have a pace, and need no other bound
 		own, source = bound{max: DefaultConcurrency}, "default"
 	}
 	s.settings.ConcurrencySource = source

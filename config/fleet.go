@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -30,9 +32,18 @@ type Fleet struct {
 	// Warnings do not stop anything.
 	Warnings []Problem
 
-	asks    asks    // whom listed runs ask that name nobody
+	asks    asks // whom listed runs ask that name nobody
+	groups  map[string]groupProvider
 	written []limit // Limits with their places
 	max     bound   // of calls in flight in the whole fleet; among written too
+	// attemptsSet says that Retry's attempts are written, and no default.
+	attemptsSet bool
+}
+
+// groupProvider is who answers the prompts of a group, whatever their api is.
+type groupProvider struct {
+	provider string
+	at       place
 }
 
 // LoadFleet reads the fleet's --config. An empty path gives the defaults. The
@@ -68,12 +79,16 @@ func LoadFleet(path string) (*Fleet, error) {
 	}
 	maps.Copy(known, y.asksKeys(&fleet.asks))
 	y.mapping(root, known)
+	fleet.Retry.MaxAttempts = 0
 	y.retries(c.retry, retry, &fleet.Retry)
+	fleet.attemptsSet = fleet.Retry.MaxAttempts > 0
+	fleet.Retry.MaxAttempts = cmp.Or(fleet.Retry.MaxAttempts, record.DefaultRetry.MaxAttempts)
 	found.knownScopes(c, fleet.Providers)
 	if err := found.err(); err != nil {
 		return nil, err
 	}
 	c.charged(fleet.Providers)
+	fleet.groups = c.groups
 	fleet.written = c.limits
 	if fleet.max = c.bound(); fleet.max.max > 0 {
 		fleet.written = append(fleet.written, limit{Limit: ratelimit.Limit{Kind: ratelimit.Concurrency, Max: int64(fleet.max.max)}, at: fleet.max.at})
@@ -93,6 +108,13 @@ func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	for _, s := range c.scopes {
 		if _, ok := known[s.Provider]; !ok && s.Provider != "" && s.Model == "" {
 			f.unknownProvider(s.at, s.Provider, known)
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(c.groups)) {
+		if named := c.groups[group]; named.provider != "" {
+			if _, ok := known[named.provider]; !ok {
+				f.unknownProvider(named.at, named.provider, known)
+			}
 		}
 	}
 }

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -66,5 +68,55 @@ func FuzzAnswers(f *testing.F) {
 		if (s == nil) != (err != nil) {
 			t.Errorf("got submission %v and error %v, want one of them", s, err)
 		}
+	})
+}
+
+// Whatever stands in an experiment file, reading it ends with runs that each have an id
+// of their own and a queue, or with problems that have a place.
+func FuzzExperiment(f *testing.F) {
+	files, err := filepath.Glob(filepath.Join("testdata", "prompto", "*.jsonl"))
+	if err != nil || len(files) == 0 {
+		f.Fatalf("seeds: got %q (%v), want some", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text[:min(len(text), 2000)], []byte(`{"gemini": {"default": 30, "gemini-1.5-pro": 20}, "group1": 5}`), false)
+	}
+	f.Add([]byte(line("")+line(`, "id": "line 1"`)+line(`, "id": {"a": [1e400]}, "group": 1e5`)), []byte(`{"test": {"m": 1}, "test-m": 2}`), false)
+	f.Add([]byte("id,prompt,api,model_name,parameters-n,group\n1,\"a\nb\",test,m,007,\n1,?,test,m,True,g\n"), []byte(`{"test": 1e1}`), true)
+	f.Fuzz(func(t *testing.T, text, rates []byte, asCSV bool) {
+		name := "x.jsonl"
+		if asCSV {
+			name = "x.csv"
+		}
+		dir := folder(t, map[string]string{name: string(text), "rates.json": string(rates)})
+		s, err := LoadExperiment(filepath.Join(dir, name), Options{Experiment: Experiment{Parallel: true, MaxQueriesFile: filepath.Join(dir, "rates.json")}})
+		if err != nil {
+			var problems Problems
+			if !errors.As(err, &problems) || len(problems) == 0 {
+				t.Fatalf("error of type %T: %v, want Problems", err, err)
+			}
+			for _, p := range problems {
+				if p.Message == "" || p.File == "" {
+					t.Errorf("problem without a place: %+v", p)
+				}
+			}
+			return
+		}
+		seen := map[string]bool{}
+		for _, p := range s.Evaluation.Prompts.List {
+			row := s.Evaluation.Prompts.Rows[p.Row]
+			if p.ID == "" || seen[p.ID] || s.Settings.Groups[p.Model] == "" || !json.Valid([]byte(s.Texts[row.Hash])) {
+				t.Errorf("prompt %+v of row %q in group %q: want an id of its own, JSON and a group", p, s.Texts[row.Hash], s.Settings.Groups[p.Model])
+			}
+			seen[p.ID] = true
+		}
+		if s.Evaluation.ID() == "" {
+			t.Error("no id")
+		}
+		agrees(t, s)
 	})
 }

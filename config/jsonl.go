@@ -78,6 +78,16 @@ func (s *draft) beside(path string) string { return inFolder(s.dir, path) }
 // jsonLines reads the JSON objects of a file, one a line, with numbers as they are
 // written. Empty lines are skipped.
 func (s *draft) jsonLines(path string, from io.Reader, take func(at place, values map[string]any)) {
+	s.textLines(path, from, func(at place, line []byte) {
+		if values, ok := s.jsonObject(at, line); ok {
+			take(at, values)
+		}
+	})
+}
+
+// textLines reads the lines of a file that are not empty, without the space around
+// them. What take is given is overwritten by the next line.
+func (s *draft) textLines(path string, from io.Reader, take func(at place, line []byte)) {
 	// A JSON string may take six bytes for one of the text.
 	const maxLine = 6*maxText + 1<<16
 	lines := bufio.NewScanner(from)
@@ -91,9 +101,7 @@ func (s *draft) jsonLines(path string, from io.Reader, take func(at place, value
 			line = bytes.TrimPrefix(line, byteOrderMark)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if values, ok := s.jsonObject(at, line); ok {
-				take(at, values)
-			}
+			take(at, line)
 		}
 		if len(s.problems)-before >= maxLineProblems {
 			s.refuse(at, "mend these first", "reading stops here after %d problems", maxLineProblems)

@@ -116,6 +116,10 @@ func (f *findings) err() error {
 // Nearest is the known word that word was probably meant to be, or "" when none
 // is near.
 func Nearest(word string, known []string) string {
+	const longest = 100 // comparing takes the third power of the length
+	if len(word) > longest {
+		return ""
+	}
 	best, distance := "", 1+len(word)/3 // one letter in three may be wrong
 	for _, candidate := range slices.Sorted(slices.Values(known)) {
 		if max(len(word)-len(candidate), len(candidate)-len(word)) >= distance {

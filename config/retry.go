@@ -66,6 +66,18 @@ func (f *findings) retryFromEnv(o Options, r *record.Retry) {
 	f.secondsFromEnv(o, "RETRY_MAX_DELAY", &r.MaxDelay)
 }
 
+// attemptsFlag lays --max-attempts over what already holds.
+func (s *draft) attemptsFlag() {
+	n := s.options.Experiment.MaxAttempts
+	if n == nil {
+		return
+	}
+	if *n < 1 {
+		s.refuse(place{path: maxAttemptsFlag}, "want a whole number, at least 1", "%d stands here", *n)
+	}
+	s.settings.Retry.MaxAttempts = *n
+}
+
 func (f *findings) secondsFromEnv(o Options, name string, into *time.Duration) {
 	raw, ok := o.lookup(name)
 	if !ok {

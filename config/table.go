@@ -19,15 +19,19 @@ type table struct {
 }
 
 // newTable reads the header, which must have the columns need. Without one of them,
-// no row is read.
+// and where it is not CSV, no row is read.
 func (s *draft) newTable(path string, text []byte, need []string) *table {
 	t := &table{draft: s, path: path, rows: csv.NewReader(bytes.NewReader(text)), column: map[string]int{}}
-	if header, err := t.rows.Read(); err == nil {
-		for i, name := range header {
-			name = strings.TrimSpace(name)
-			t.header = append(t.header, name)
-			t.column[name] = i
-		}
+	header, err := t.rows.Read()
+	if parse := (*csv.ParseError)(nil); errors.As(err, &parse) {
+		s.refuse(place{file: path, line: parse.Line, column: parse.Column}, "", "not a row of CSV: %v", parse.Err)
+		t.rows = nil
+		return t
+	}
+	for i, name := range header {
+		name = strings.TrimSpace(name)
+		t.header = append(t.header, name)
+		t.column[name] = i
 	}
 	t.rows.ReuseRecord = true
 	for _, name := range need {

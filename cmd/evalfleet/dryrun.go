@@ -33,10 +33,20 @@ func (p *process) dryRun(c *cli.Context, forFleet bool) error {
 	if n < 1 {
 		return usageError("--%s must be at least 1, got %d", dryRunFlag, n)
 	}
-	s, err := p.submission(c, forFleet)
+	submissions, err := p.submissions(c, forFleet)
 	if err != nil {
 		return err
 	}
+	for _, s := range submissions {
+		if err := p.dryRunOf(s, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// dryRunOf prints the first n prompts of an evaluation.
+func (p *process) dryRunOf(s *config.Submission, n int) error {
 	e := s.Evaluation
 	_, plans, err := enqueue.Plan(e.ID(), e, s.Settings)
 	if err != nil {

@@ -43,11 +43,11 @@ func enqueueCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			submission, err := p.submission(c, true)
+			submissions, err := p.submissions(c, true)
 			if err != nil {
 				return err
 			}
-			return p.enqueue(c, submission, on)
+			return each(submissions, func(s *config.Submission) error { return p.enqueue(c, s, on) })
 		},
 	}
 }
@@ -58,6 +58,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		return err
 	}
 	defer d.client.Close()
+	d.dir = outDir(c, submission)
 	sinkURL := c.String(sinkFlagName)
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed

@@ -45,22 +45,24 @@ func runCommand(p *process) *cli.Command {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, false)
 			}
-			j, err := p.newJob(c)
+			submissions, err := p.submissions(c, false)
 			if err != nil {
 				return err
 			}
-			return j.run(c.Context)
+			return each(submissions, func(s *config.Submission) error {
+				j, err := p.newJob(c, s)
+				if err != nil {
+					return err
+				}
+				return j.run(c.Context)
+			})
 		},
 	}
 }
 
-// newJob reads the command line of `run`.
-func (p *process) newJob(c *cli.Context) (*job, error) {
+// newJob reads the command line of `run` for one evaluation.
+func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, error) {
 	out, log, err := p.output(c)
-	if err != nil {
-		return nil, err
-	}
-	submission, err := p.submission(c, false)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +76,7 @@ func (p *process) newJob(c *cli.Context) (*job, error) {
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: c.String(outDirFlag), out: submission.Out, sinkURL: c.String(sinkFlagName), how: how,
+		dir: outDir(c, submission), out: submission.Out, sinkURL: c.String(sinkFlagName), how: how,
 		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {

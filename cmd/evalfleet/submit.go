@@ -1,8 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
-	"os"
+	"slices"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -45,12 +46,16 @@ func failOnOption() cli.Flag {
 // questionFlags are those that say what is asked, and in which runs.
 func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringSliceFlag{Name: judgeFlag, Usage: "`PROVIDER:MODEL` that judges; needed where a folder stands instead of a file, and may be repeated"},
+		judgeOption(),
 		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; by default 0, which is all"},
 		&cli.StringFlag{Name: againFlag, Usage: "`NAME` that makes the same question a fresh evaluation; without it a submission resumes"},
 		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight; by default as in its file, else what the fleet or its providers allow, else 5"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
-	}, listFlags()...)
+	}, slices.Concat(inputFlags(), listFlags())...)
+}
+
+func judgeOption() cli.Flag {
+	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "`PROVIDER:MODEL` that judges; needed where a folder stands instead of a file, and may be repeated; of an experiment, names in the --judge-folder"}
 }
 
 // listFlags are those of listed runs.
@@ -71,23 +76,21 @@ func sinkFlag() cli.Flag {
 	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH; by default results.db in the output folder"}
 }
 
-// submission reads the evaluation that the command line names. forFleet: other
-// processes will make the calls.
-func (p *process) submission(c *cli.Context, forFleet bool) (*config.Submission, error) {
+// submissions reads what the command line names: one evaluation, or each experiment
+// of a folder. forFleet: other processes will make the calls. Whatever is wrong with
+// any of them, none is begun.
+func (p *process) submissions(c *cli.Context, forFleet bool) ([]*config.Submission, error) {
 	listed := p.listed(c)
-	argument := ""
-	if listed == (config.Listed{}) || c.Args().Present() {
-		var err error
-		if argument, err = oneArgument(c, "FILE"); err != nil {
-			return nil, err
-		}
+	inputs, err := p.inputs(c, listed != (config.Listed{}))
+	if err != nil {
+		return nil, err
 	}
 	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return nil, err
 	}
 	options := config.Options{
-		Env: p.env, Fleet: fleet, ForFleet: forFleet, Listed: listed,
+		Env: p.env, Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
 	}
@@ -98,12 +101,47 @@ func (p *process) submission(c *cli.Context, forFleet bool) (*config.Submission,
 		n := c.Int(maxConcurrencyFlag)
 		options.MaxConcurrency = &n
 	}
-	s, err := load(argument, c.StringSlice(judgeFlag), options)
-	if err != nil {
-		return nil, err
+	var all []*config.Submission
+	var problems []error
+	for _, in := range inputs {
+		s, err := in.load(c.StringSlice(judgeFlag), options)
+		if err != nil {
+			problems = append(problems, err)
+			continue
+		}
+		p.warn(s.Warnings)
+		p.sayQueues(s)
+		all = append(all, s)
 	}
-	p.warn(s.Warnings)
-	return s, nil
+	return all, joined(problems)
+}
+
+// each does one evaluation after another. Runs that failed keep none of the rest from
+// being done; anything else does.
+func each(submissions []*config.Submission, do func(*config.Submission) error) error {
+	var failed []error
+	for _, s := range submissions {
+		err := do(s)
+		if err != nil && (len(submissions) == 1 || codeOf(err) != exitRunsFailed) {
+			return err
+		}
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", s.Evaluation.Name, err))
+		}
+	}
+	return joined(failed)
+}
+
+// joined is all of what is wrong, with the code of the first.
+func joined(problems []error) error {
+	if len(problems) < 2 {
+		return errors.Join(problems...)
+	}
+	texts := make([]string, len(problems))
+	for i, err := range problems {
+		texts[i] = message(err)
+	}
+	return withCode(codeOf(problems[0]), errors.New(strings.Join(texts, "\n")))
 }
 
 // listed are the runs that flags list.
@@ -115,26 +153,6 @@ func (p *process) listed(c *cli.Context) config.Listed {
 		listed.JSON = p.stdin
 	}
 	return listed
-}
-
-// load makes the evaluation of a file, of a folder and judges, or of listed runs
-// alone (argument is empty).
-func load(argument string, judges []string, options config.Options) (*config.Submission, error) {
-	info, err := os.Stat(argument)
-	folder := argument != "" && err == nil && info.IsDir()
-	switch {
-	case folder && options.Listed != config.Listed{}:
-		return nil, usageError("%s is a folder; beside listed runs stands a file of settings, or nothing", argument)
-	case folder:
-		return config.FolderSubmission(argument, judges, options)
-	case len(judges) > 0 && argument == "":
-		return nil, usageError("--%s goes with a folder; listed runs ask models of their own", judgeFlag)
-	case len(judges) > 0:
-		return nil, usageError("--%s goes with a folder; %s is a file, whose judges stand in it", judgeFlag, argument)
-	case argument == "":
-		return config.LoadRuns(options)
-	}
-	return config.LoadEvaluation(argument, options)
 }
 
 // output is where a command says what it does: a console, and a log on it.

@@ -20,30 +20,22 @@ func validateCommand(p *process) *cli.Command {
 		Description: "Reads an evaluation file with its documents, templates and pairs as run would, and calls nobody. " +
 			"Every problem is printed with its place and what would be right; the exit code is then 2. " +
 			"A file without problems is summed up in one paragraph: what it asks, of whom, and in how many runs.",
+		Flags: append(inputFlags(), judgeOption()),
 		Action: func(c *cli.Context) error {
-			file, err := oneArgument(c, "FILE")
+			submissions, err := p.submissions(c, false)
 			if err != nil {
 				return err
 			}
-			return p.validate(file, c.String(configFlag))
+			return each(submissions, p.validate)
 		},
 	}
 }
 
-func (p *process) validate(file, fleetFile string) error {
-	fleet, err := p.fleet(fleetFile)
-	if err != nil {
-		return err
-	}
-	s, err := config.LoadEvaluation(file, config.Options{Env: p.env, Fleet: fleet})
-	if err != nil {
-		return err
-	}
+func (p *process) validate(s *config.Submission) error {
 	text, err := summary(s)
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	p.warn(s.Warnings)
 	_, err = fmt.Fprintln(p.stdout, text)
 	return err
 }
@@ -88,6 +80,9 @@ func summary(s *config.Submission) (string, error) {
 	if e.Runs != nil {
 		files := strings.TrimSpace(count(len(e.Runs.Files), "file") + " " + texts)
 		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", count(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
+	}
+	if e.Prompts != nil {
+		asked = append(asked, fmt.Sprintf("%s %s, answered by %s", count(len(e.Prompts.List), "prompt"), texts, names(e.Prompts.Models)))
 	}
 	var phases []string
 	runs := 0

@@ -77,10 +77,11 @@ func google(settings, parameters map[string]any, filter string) (map[string]any,
 // SafetyFilters are the words of a line's safety_filter, each with the probability of
 // harm from which Google blocks an answer. Without one it is "some".
 var SafetyFilters = map[string]string{
-	"none": "BLOCK_NONE",
-	"few":  "BLOCK_ONLY_HIGH",
-	"some": "BLOCK_MEDIUM_AND_ABOVE",
-	"most": "BLOCK_LOW_AND_ABOVE",
+	"none":    "BLOCK_NONE",
+	"few":     "BLOCK_ONLY_HIGH",
+	"some":    "BLOCK_MEDIUM_AND_ABOVE",
+	"default": "BLOCK_MEDIUM_AND_ABOVE",
+	"most":    "BLOCK_LOW_AND_ABOVE",
 }
 
 var harms = []string{

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+)
+
+// Flags that say which file is meant, and those of experiments.
+const (
+	fileFlag           = "file"
+	kindFlag           = "kind"
+	dataFolderFlag     = "data-folder"
+	maxQueriesFlag     = "max-queries"
+	maxQueriesJSONFlag = "max-queries-json"
+	parallelFlag       = "parallel"
+	maxAttemptsFlag    = "max-attempts"
+	outputAsCSVFlag    = "output-as-csv"
+	moveToInputFlag    = "move-to-input"
+	judgeFolderFlag    = "judge-folder"
+	judgeTemplatesFlag = "judge-templates"
+)
+
+// defaultDataFolder is where the files of experiments are when nobody says.
+const defaultDataFolder = "data"
+
+// inputFlags are those that name a file, and those of experiments.
+func inputFlags() []cli.Flag {
+	return append([]cli.Flag{
+		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, where it does not stand as an argument; by default none"},
+		&cli.StringFlag{Name: kindFlag, Usage: "what FILE is: `KIND` is evaluation, experiment, batch or runs; by default its content says it"},
+	}, experimentFlags()...)
+}
+
+func experimentFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "`DIR` in whose output folder the answers of an experiment are written; without FILE all experiments of its input folder, the oldest first"},
+		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: config.DefaultMaxQueries, Usage: "send `N` prompts of an experiment a minute, through each queue"},
+		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "`FILE` of other rates, by api or group, and by their models; by default none"},
+		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "send the prompts of an experiment through a queue for each group or api, instead of one after another"},
+		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: config.DefaultMaxAttempts, Usage: "make at most `N` calls for one prompt of an experiment"},
+		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "write the answers of an experiment as CSV, too"},
+		&cli.BoolFlag{Name: moveToInputFlag, Usage: "move the file of an experiment into the input folder first"},
+		&cli.StringFlag{Name: judgeFolderFlag, Aliases: []string{"jf"}, Usage: "`DIR` of settings.json and templates: those whom --judge names there are asked about the answers of an experiment; by default nobody is"},
+		&cli.StringFlag{Name: judgeTemplatesFlag, Aliases: []string{"jt"}, Value: defaultTemplate, Usage: "`FILES` of the judge folder that are templates, with commas between"},
+	}
+}
+
+// defaultTemplate is the file of a judge folder that is its template when nobody says.
+const defaultTemplate = "template.txt"
+
+// input is a file, or a folder of documents, that a command line names.
+type input struct {
+	path   string // empty: runs are listed by flags alone
+	folder bool
+	kind   config.FileKind // of a file
+}
+
+// inputs finds out what a command line names: FILE, or every experiment of the data
+// folder. listed says that flags list runs, beside which FILE may be missing.
+func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
+	path := c.String(fileFlag)
+	switch {
+	case path != "" && c.Args().Present():
+		return nil, usageError("--%s names a file, and %s is another: leave one of them out", fileFlag, c.Args().First())
+	case path != "":
+	case ofDataFolder(c):
+		return inputFolder(c)
+	case c.Args().Present() || !listed:
+		var err error
+		if path, err = oneArgument(c, "FILE"); err != nil {
+			return nil, err
+		}
+	}
+	in := input{path: path, folder: path != "" && isFolder(path), kind: config.EvaluationFile}
+	if path != "" && !in.folder {
+		in.kind = config.KindOfFile(path)
+	}
+	if c.IsSet(kindFlag) {
+		in.kind = config.FileKind(c.String(kindFlag))
+		if !slices.Contains(config.FileKinds, in.kind) {
+			return nil, usageError("--%s: %q stands here, want evaluation, experiment, batch or runs", kindFlag, in.kind)
+		}
+		if in.folder {
+			return nil, usageError("--%s says what a file is; %s is a folder", kindFlag, path)
+		}
+	}
+	return []input{in}, in.refuse(c)
+}
+
+// inputFolder lists the experiments that wait in the data folder, the oldest first.
+func inputFolder(c *cli.Context) ([]input, error) {
+	dir := filepath.Join(c.String(dataFolderFlag), "input")
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, usageError("no such folder: %s; --%s DIR wants experiments in DIR/input, or a FILE beside it", dir, dataFolderFlag)
+	}
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	var found []fs.FileInfo
+	for _, entry := range entries {
+		if ext := filepath.Ext(entry.Name()); ext != ".jsonl" && ext != ".csv" {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(dir, entry.Name()))
+		if err == nil && info.Mode().IsRegular() {
+			found = append(found, info)
+		}
+	}
+	if len(found) == 0 {
+		return nil, usageError("%s holds no experiment: no file that ends with .jsonl or .csv", dir)
+	}
+	slices.SortStableFunc(found, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
+	all := make([]input, len(found))
+	for i, info := range found {
+		all[i] = input{path: filepath.Join(dir, info.Name()), kind: config.ExperimentFile}
+	}
+	return all, all[0].refuse(c)
+}
+
+// refuse wants flags that mean something for what is asked.
+func (in input) refuse(c *cli.Context) error {
+	var problems []error
+	no := func(flags []cli.Flag, why string) {
+		for _, f := range flags {
+			if name := f.Names()[0]; c.IsSet(name) {
+				problems = append(problems, usageError("--%s %s", name, why))
+			}
+		}
+	}
+	if in.kind != config.ExperimentFile {
+		what := cmp.Or(in.path, "the command line")
+		no(experimentFlags(), fmt.Sprintf("is for experiments, and %s is none; --%s %s reads a file as one", what, kindFlag, config.ExperimentFile))
+		return joined(problems)
+	}
+	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.path))
+	if c.IsSet(judgeFlag) != c.IsSet(judgeFolderFlag) {
+		problems = append(problems, usageError("--%s and --%s go together: settings.json in the folder says whom a name means", judgeFlag, judgeFolderFlag))
+	}
+	if c.IsSet(judgeTemplatesFlag) && !c.IsSet(judgeFolderFlag) {
+		problems = append(problems, usageError("--%s needs --%s, the folder that holds them", judgeTemplatesFlag, judgeFolderFlag))
+	}
+	return joined(problems)
+}
+
+// experimentOptions are what flags say of experiments.
+func experimentOptions(c *cli.Context) config.Experiment {
+	e := config.Experiment{MaxQueriesFile: c.String(maxQueriesJSONFlag), Parallel: c.Bool(parallelFlag)}
+	if c.IsSet(maxQueriesFlag) {
+		n := c.Int(maxQueriesFlag)
+		e.MaxQueries = &n
+	}
+	if c.IsSet(maxAttemptsFlag) {
+		n := c.Int(maxAttemptsFlag)
+		e.MaxAttempts = &n
+	}
+	return e
+}
+
+// load makes the evaluation of one input.
+func (in input) load(judges []string, options config.Options) (*config.Submission, error) {
+	switch {
+	case in.folder && options.Listed != config.Listed{}:
+		return nil, usageError("%s is a folder; beside listed runs stands a file of settings, or nothing", in.path)
+	case in.folder:
+		return config.FolderSubmission(in.path, judges, options)
+	case in.kind == config.ExperimentFile:
+		return config.LoadExperiment(in.path, options)
+	case in.kind == config.BatchFile:
+		return nil, usageError("%s holds requests of OpenAI's Batch format, which are not available in this version", in.path)
+	case len(judges) > 0 && in.path == "":
+		return nil, usageError("--%s goes with a folder; listed runs ask models of their own", judgeFlag)
+	case len(judges) > 0:
+		return nil, usageError("--%s goes with a folder; %s is a file, whose judges stand in it", judgeFlag, in.path)
+	case in.path == "":
+		return config.LoadRuns(options)
+	}
+	return config.LoadEvaluation(in.path, options)
+}
+
+// sayQueues tells through which queues the prompts of an experiment go, and how fast.
+func (p *process) sayQueues(s *config.Submission) {
+	if s.Queues == nil {
+		return
+	}
+	fmt.Fprintf(p.stderr, "%s: %s\n", s.Evaluation.Name, count(len(s.Evaluation.Prompts.List), "prompt"))
+	w := tabwriter.NewWriter(p.stderr, 0, 0, 2, ' ', 0)
+	for _, q := range s.Queues {
+		fmt.Fprintf(w, "  queue %s\t%s\t%d a minute\n", q.Name, count(q.Prompts, "prompt"), q.PerMinute)
+	}
+	_ = w.Flush()
+}
+
+// ofDataFolder reports whether a command line names no file, and so means all
+// experiments of its data folder.
+func ofDataFolder(c *cli.Context) bool {
+	return c.IsSet(dataFolderFlag) && c.String(fileFlag) == "" && !c.Args().Present()
+}
+
+// outDir is the folder of --out-dir for one evaluation, empty where nothing is said.
+// Several experiments have a folder each in it.
+func outDir(c *cli.Context, s *config.Submission) string {
+	dir := c.String(outDirFlag)
+	if dir != "" && ofDataFolder(c) {
+		return filepath.Join(dir, filepath.Base(defaultFolder(s.Evaluation.Name, s.Evaluation.ID())))
+	}
+	return dir
+}

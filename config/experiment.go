@@ -1,0 +1,137 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"path/filepath"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+// DefaultMaxAttempts is how many calls an experiment makes for one prompt where
+// nothing else is said.
+const DefaultMaxAttempts = 5
+
+// Experiment are the flags of experiments. The zero value has none of them.
+type Experiment struct {
+	// MaxQueries is --max-queries: prompts a minute through each queue. nil:
+	// DefaultMaxQueries.
+	MaxQueries *int
+	// MaxQueriesFile is --max-queries-json: paces of apis, groups and models. Empty:
+	// none.
+	MaxQueriesFile string
+	// Parallel is --parallel: a queue for each group or api, instead of one for all.
+	Parallel bool
+	// MaxAttempts is --max-attempts: calls in all for one prompt. nil:
+	// DefaultMaxAttempts.
+	MaxAttempts *int
+}
+
+// LoadExperiment makes an evaluation of the prompts of an experiment file: JSON, one
+// object a line, or CSV where the file's name ends so. The evaluation is called as the
+// file without its ending. Its error is of type Problems.
+func LoadExperiment(path string, o Options) (*Submission, error) {
+	base := filepath.Base(path)
+	x, err := newExperiment(path, strings.TrimSuffix(base, filepath.Ext(base)), o)
+	if err != nil {
+		return nil, err
+	}
+	if strings.EqualFold(filepath.Ext(path), ".csv") {
+		x.readCSV(path)
+	} else {
+		x.readLines(path)
+	}
+	return x.finish()
+}
+
+// experiment gathers the lines of a file into prompts.
+type experiment struct {
+	*draft
+	prompts  eval.Prompts
+	item     int
+	rows     map[string]int // positions in prompts.Rows, by hash
+	models   map[string]int // positions in prompts.Models, by name
+	senders  []sender       // of each of prompts.Models
+	counts   []int          // prompts of each of prompts.Models
+	senderAt []place
+	written  []writtenID // of each of prompts.List
+}
+
+// writtenID is the id of a prompt as its line says it.
+type writtenID struct {
+	id string // empty: none that can name a run
+	at place
+}
+
+func newExperiment(file, name string, o Options) (*experiment, error) {
+	s, err := newDraft(file, filepath.Dir(file), name, o)
+	if err != nil {
+		return nil, err
+	}
+	return &experiment{
+		draft: s, prompts: eval.Prompts{Format: eval.PromptsExperiment}, item: s.emptyItem(),
+		rows: map[string]int{}, models: map[string]int{},
+	}, nil
+}
+
+// experimentLine is a line in whatever form it was written.
+type experimentLine struct {
+	at     place  // of the line
+	text   string // as JSON
+	values map[string]experimentValue
+}
+
+type experimentValue struct {
+	raw json.RawMessage
+	at  place
+}
+
+// readLines reads a file of JSON, one object a line.
+func (x *experiment) readLines(path string) {
+	file, err := openRegular(path)
+	if err != nil {
+		x.refuse(place{file: path}, "", "%v", err)
+		return
+	}
+	defer file.Close()
+	x.textLines(path, file, func(at place, line []byte) { x.addJSON(at, bytes.Clone(line)) })
+}
+
+// addJSON takes one line in.
+func (x *experiment) addJSON(at place, line []byte) {
+	j := jsonText{findings: &x.findings, file: at.file, text: line, first: at.line}
+	members, ok := j.object("one JSON object a line")
+	if !ok {
+		return
+	}
+	l := experimentLine{at: at, text: string(line), values: make(map[string]experimentValue, len(members))}
+	for _, m := range members {
+		l.values[m.key] = experimentValue{m.value, j.place(m.from, m.key)}
+	}
+	x.add(l)
+}
+
+// add takes one line in; its problems are reported at their own places.
+func (x *experiment) add(l experimentLine) {
+	before := len(x.problems)
+	if len(l.text) > maxText {
+		x.refuse(l.at, "", "the line of %d bytes is too large: at most %d are read", len(l.text), maxText)
+		return
+	}
+	x.checkPrompt(l)
+	who := sender{api: x.needed(l, "api", `"openai"`), model: x.needed(l, "model_name", `"gpt-4o"`), group: x.group(l)}
+	parameters, filter := x.parameters(l), x.filter(l, who.api)
+	if len(x.problems) > before {
+		return
+	}
+	if _, err := prompt.ReadRow(eval.PromptsExperiment, l.text); err != nil {
+		x.warn(l.values["prompt"].at, "", "%v; this line's run will fail", err)
+	}
+	at := l.values["api"].at
+	model := x.model(who, parameters, filter, at)
+	x.counts[model]++
+	x.prompts.List = append(x.prompts.List, eval.Prompt{Model: model, Row: x.row(l)})
+	x.written = append(x.written, writtenID{idOf(l.values["id"].raw), l.at})
+}

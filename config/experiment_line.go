@@ -1,0 +1,225 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// needed is the text that a key must have.
+func (x *experiment) needed(l experimentLine, key, example string) string {
+	v, ok := l.values[key]
+	if !ok || isNull(v.raw) {
+		x.missing(l, key, example)
+		return ""
+	}
+	text, ok := textOf(v.raw)
+	switch {
+	case !ok || text == "":
+		x.refuse(v.at, "want text, for example "+example, "%s stands here", printable(string(v.raw)))
+	case unprintable.MatchString(text) || len(text) > maxID:
+		x.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names nothing", text)
+	}
+	return text
+}
+
+func (x *experiment) missing(l experimentLine, key, example string) {
+	fix := "add " + strconv.Quote(key) + ": " + example
+	if near := Nearest(key, slices.Collect(maps.Keys(l.values))); near != "" {
+		fix = fmt.Sprintf("call %s %s, if that is what it is", strconv.Quote(near), key)
+	}
+	at := l.at
+	at.path = key
+	x.refuse(at, fix, "the line has no %s", key)
+}
+
+// checkPrompt wants a text, texts or messages. What is in a message is for those who
+// send it.
+func (x *experiment) checkPrompt(l experimentLine) {
+	const fix = `want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`
+	v, ok := l.values["prompt"]
+	if !ok || isNull(v.raw) {
+		x.missing(l, "prompt", `"…"`)
+		return
+	}
+	var parts []json.RawMessage
+	switch {
+	case v.raw[0] == '"':
+		return
+	case json.Unmarshal(v.raw, &parts) != nil:
+		x.refuse(v.at, fix, "%s stands here", printable(string(v.raw)))
+	case len(parts) == 0:
+		x.refuse(v.at, fix, "the list is empty")
+	}
+	for _, part := range parts {
+		if part[0] != '"' && part[0] != '{' || part[0] != parts[0][0] {
+			x.refuse(v.at, fix, "%s is among them", printable(string(part)))
+			return
+		}
+	}
+}
+
+// group is the line's group; empty: it has none.
+func (x *experiment) group(l experimentLine) string {
+	v := l.values["group"]
+	if isNull(v.raw) {
+		return ""
+	}
+	group, ok := textOf(v.raw)
+	if !ok {
+		if strings.ContainsAny(string(v.raw[:1]), `[{`) {
+			x.refuse(v.at, "want text", "%s stands here", printable(string(v.raw)))
+			return ""
+		}
+		group = string(v.raw)
+	}
+	if unprintable.MatchString(group) || len(group) > maxID {
+		x.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names no group", group)
+	}
+	return group
+}
+
+// parameters are the settings that go into the line's requests.
+func (x *experiment) parameters(l experimentLine) map[string]any {
+	v := l.values["parameters"]
+	if isNull(v.raw) {
+		return nil
+	}
+	var all map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(v.raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&all); err != nil {
+		x.refuse(v.at, `want an object, for example {"temperature": 0}`, "%s stands here", printable(string(v.raw)))
+		return nil
+	}
+	if lost := inexact(all); lost != "" {
+		x.refuse(v.at, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", lost)
+		return nil
+	}
+	clear(all)
+	_ = json.Unmarshal(v.raw, &all)
+	if len(all) == 0 {
+		return nil
+	}
+	return all
+}
+
+// inexact is a number in a value that not every JSON reader keeps, empty where there
+// is none.
+func inexact(v any) string {
+	switch v := v.(type) {
+	case json.Number:
+		f, err := v.Float64()
+		if _, whole := strconv.ParseInt(v.String(), 10, 64); err != nil || math.Abs(f) > maxExact && (whole == nil || !strings.ContainsAny(v.String(), ".eE")) {
+			return v.String()
+		}
+	case []any:
+		for _, element := range v {
+			if lost := inexact(element); lost != "" {
+				return lost
+			}
+		}
+	case map[string]any:
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			if lost := inexact(v[key]); lost != "" {
+				return lost
+			}
+		}
+	}
+	return ""
+}
+
+// filter is the line's safety_filter; empty: it has none.
+func (x *experiment) filter(l experimentLine, api string) string {
+	v := l.values["safety_filter"]
+	if isNull(v.raw) {
+		return ""
+	}
+	word, ok := textOf(v.raw)
+	if _, known := prompt.Settings(api, nil, word); !ok || !known {
+		x.refuse(v.at, didYouMean(word, slices.Collect(maps.Keys(prompt.SafetyFilters))), "%s is no safety filter", printable(string(v.raw)))
+	}
+	return word
+}
+
+// model is the position of whom a line asks, and how. Those who go through queues of
+// their own are told apart whatever the flags are, so that flags are no part of the
+// evaluation's identity.
+func (x *experiment) model(who sender, parameters map[string]any, filter string, at place) int {
+	m := eval.Judge{Provider: x.provider(who), Model: who.model}
+	m.Name = m.Target()
+	if len(parameters) > 0 {
+		m.Name += " " + string(encodeJSON(parameters))
+	}
+	if filter != "" {
+		m.Name += " safety_filter " + filter
+	}
+	if who.api != m.Provider {
+		m.Name += " as " + who.api
+	}
+	if who.group != "" {
+		m.Name += " in " + who.group
+	}
+	if i, ok := x.models[m.Name]; ok {
+		return i
+	}
+	m.Overrides, _ = prompt.Settings(who.api, parameters, filter)
+	if len(m.Overrides) == 0 {
+		m.Overrides = nil
+	}
+	x.models[m.Name] = len(x.prompts.Models)
+	x.prompts.Models = append(x.prompts.Models, m)
+	x.senders, x.senderAt, x.counts = append(x.senders, who), append(x.senderAt, at), append(x.counts, 0)
+	return len(x.prompts.Models) - 1
+}
+
+// provider answers the lines of an api: the one that the group names, else that of
+// the api's name.
+func (x *experiment) provider(who sender) string {
+	if named, ok := x.fleet.groups[who.group]; ok && who.group != "" {
+		return named.provider
+	}
+	return catalog.Canonical(who.api)
+}
+
+// row is the position of a line's text, which stands there once.
+func (x *experiment) row(l experimentLine) int {
+	hash := eval.TextHash(l.text)
+	if i, ok := x.rows[hash]; ok {
+		return i
+	}
+	x.texts[hash] = l.text
+	x.rows[hash] = len(x.prompts.Rows)
+	id := fmt.Sprintf("line %d", l.at.line)
+	x.prompts.Rows = append(x.prompts.Rows, eval.Document{ID: id, Item: x.item, Candidate: id, Hash: hash, Bytes: len(l.text)})
+	return len(x.prompts.Rows) - 1
+}
+
+// idOf is an id as it names a run, empty where it cannot: a text as it is, anything
+// else as it is written.
+func idOf(raw json.RawMessage) string {
+	if isNull(raw) {
+		return ""
+	}
+	id, ok := textOf(raw)
+	if !ok {
+		var compact bytes.Buffer
+		if json.Compact(&compact, raw) != nil {
+			return ""
+		}
+		id = compact.String()
+	}
+	if len(id) > maxID || unprintable.MatchString(id) {
+		return ""
+	}
+	return id
+}

@@ -1,0 +1,278 @@
+package config
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// without is text without the folder that names of files begin with.
+func without(dir, text string) string {
+	return strings.ReplaceAll(text, dir+string(filepath.Separator), "")
+}
+
+// experimentOf loads an experiment file of a text.
+func experimentOf(t testing.TB, name, text string, o Options) (s *Submission, problems string) {
+	t.Helper()
+	dir := folder(t, map[string]string{name: text})
+	s, err := LoadExperiment(filepath.Join(dir, name), o)
+	if err != nil {
+		return nil, without(dir, err.Error())
+	}
+	return s, without(dir, Problems(s.Warnings).Error())
+}
+
+func TestExperimentProblems(t *testing.T) {
+	t.Parallel()
+	const good = `"model_name": "m", "prompt": "?"`
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":         {"\n \n", `x.jsonl: the file has no prompts; write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
+		"what is missing": {`{}`, "x.jsonl:1: prompt: the line has no prompt; add \"prompt\": \"…\"\nx.jsonl:1: api: the line has no api; add \"api\": \"openai\"\nx.jsonl:1: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
+		"what is misspelt": {`{"api": "test", "modelname": "m", "promt": "?"}`,
+			"x.jsonl:1: prompt: the line has no prompt; call \"promt\" prompt, if that is what it is\nx.jsonl:1: model_name: the line has no model_name; call \"modelname\" model_name, if that is what it is"},
+		"not JSON":                 {"\n{\"api\": test}", "x.jsonl:2:10: not JSON: invalid character 'e' in literal true (expecting 'r'); one JSON object a line"},
+		"cut off":                  {`{"api": "te`, "x.jsonl:1:1: not a JSON object: the line ends within it; one JSON object a line"},
+		"two in a line":            {`{"api": "test", ` + good + `} {}`, "x.jsonl:1:51: more follows the object; one JSON object a line"},
+		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: array stands here; one JSON object a line"},
+		"not UTF-8":                {"{\"api\": \"test\xff\"}", "x.jsonl:1:14: not UTF-8: a byte that is no part of a character; save the file as UTF-8"},
+		"a key twice":              {`{"api": "test", "api": "test", ` + good + `}`, "x.jsonl:1:17: api: key given twice; leave one of them out"},
+		"a key twice, within":      {`{"api": "test", ` + good + `, "parameters": {"a": [{"b": 1, "b": 2}]}}`, "x.jsonl:1:81: b: key given twice; leave one of them out"},
+		"an unknown api":           {`{"api": "opnai", ` + good + `}` + "\n" + `{"api": "opnai", ` + good + `}`, "x.jsonl:1:9: api: no provider is called opnai; did you mean openai?"},
+		"an api without address":   {`{"api": "azure-openai", ` + good + `}`, `x.jsonl:1:9: api: nothing says where azure-openai is; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`},
+		"another":                  {`{"api": "vertexai", ` + good + `}`, `x.jsonl:1:9: api: nothing says where vertexai is; write in --config: providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`},
+		"an api of no text":        {`{"api": 5, "model_name": "", "prompt": "?"}`, "x.jsonl:1:9: api: 5 stands here; want text, for example \"openai\"\nx.jsonl:1:26: model_name: \"\" stands here; want text, for example \"gpt-4o\""},
+		"a prompt that is none":    {`{"api": "test", "model_name": "m", "prompt": {"role": "user"}}`, `x.jsonl:1:46: prompt: {"role": "user"} stands here; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
+		"no turns":                 {`{"api": "test", "model_name": "m", "prompt": []}`, `x.jsonl:1:46: prompt: the list is empty; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
+		"turns and messages":       {`{"api": "test", "model_name": "m", "prompt": ["a", {"role": "user"}]}`, `x.jsonl:1:46: prompt: {"role": "user"} is among them; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
+		"parameters that are none": {`{"api": "test", ` + good + `, "parameters": "hot"}`, `x.jsonl:1:65: parameters: "hot" stands here; want an object, for example {"temperature": 0}`},
+		"a number too large":       {`{"api": "test", ` + good + `, "parameters": {"a": [{"seed": 12345678901234567890}]}}`, `x.jsonl:1:65: parameters: 12345678901234567890 is a number that JSON cannot hold exactly; write it in quotes if it is text`},
+		"a group that is none":     {`{"api": "test", ` + good + `, "group": ["a"]}`, `x.jsonl:1:60: group: ["a"] stands here; want text`},
+		"a safety filter":          {`{"api": "gemini", ` + good + `, "safety_filter": "mots"}`, `x.jsonl:1:70: safety_filter: "mots" is no safety filter; did you mean most?`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, got := experimentOf(t, "x.jsonl", c.text, Options{})
+			if s != nil || got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// Everything wrong is told at once, but not without end.
+func TestExperimentProblemsEnd(t *testing.T) {
+	t.Parallel()
+	_, got := experimentOf(t, "x.jsonl", strings.Repeat("{}\n", 1000), Options{})
+	if lines := strings.Count(got, "\n"); lines > maxLineProblems+3 || !strings.Contains(got, "mend these first") {
+		t.Errorf("got %d lines, want at most %d and a word that reading stopped:\n%s", lines, maxLineProblems+3, got)
+	}
+}
+
+// line is one of an experiment for nobody but the test api.
+func line(more string) string {
+	return `{"api": "test", "model_name": "m", "prompt": "?"` + more + "}\n"
+}
+
+// Runs are called by the lines' ids, whatever these are, and each otherwise than all
+// others.
+func TestExperimentIDs(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		lines, warnings string
+		want            []string
+	}{
+		"of all types": {line(`, "id": "a"`) + line(`, "id": 1`) + line(`, "id": 1.50`) + line(`, "id": true`) + line(`, "id": [1,  {"b": 2}]`), "",
+			[]string{"a", "1", "1.50", "true", `[1,{"b":2}]`}},
+		"none": {line("") + line(`, "id": null`) + "\n" + line(`, "id": ""`) + line(`, "id": "a\nb"`), `x.jsonl:1: 4 lines have no id that can name a run; the first run is called "line 1"; add one to refer to its answer by`,
+			[]string{"line 1", "line 2", "line 4", "line 5"}},
+		"one of another type": {line(`, "id": 1`) + line(`, "id": "1"`), `x.jsonl:2: 1 line has the id of a line before; the first, "1" of line 1 again, is run as "1 (line 2)"`,
+			[]string{"1", "1 (line 2)"}},
+		"what we would call it is taken": {line("") + line(`, "id": "line 1"`) + line(`, "id": "line 1'"`),
+			`x.jsonl:1: 1 line has no id that can name a run; the first run is called "line 1''"; add one to refer to its answer by`,
+			[]string{"line 1''", "line 1", "line 1'"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, warnings := experimentOf(t, "x.jsonl", c.lines, Options{})
+			if s == nil || warnings != c.warnings {
+				t.Fatalf("got\n%s\nwant\n%s", warnings, c.warnings)
+			}
+			var got []string
+			for _, p := range s.Evaluation.Prompts.List {
+				got = append(got, p.ID)
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// What an experiment comes to: rows as they are written, each once; models by their
+// settings, with their provider's own name.
+func TestExperiment(t *testing.T) {
+	t.Parallel()
+	text := "\ufeff" + `  {"id": 0, "api": "gemini", "model_name": "m", "prompt": "$A {} <b>", "unknown": 1e2, "parameters": {"max_output_tokens": 5}}` + "\r\n\n" +
+		`{"id": 1, "api": "google", "model_name": "m", "prompt": ["a", "b"], "group": 7}` + "\n" +
+		`{"id": 2, "api": "ollama", "model_name": "z", "prompt": "?"}` + "\n" +
+		`{"id": 3, "api": "openrouter-openai", "model_name": "m", "prompt": "?"}` + "\n" +
+		`{"id": 4, "api": "ollama", "model_name": "a", "prompt": "?"}` + "\n" +
+		`{"api": "test", "model_name": "m", "prompt": "?"}` + "\n" + `{"api": "test", "model_name": "m", "prompt": "?"}`
+	s, _ := experimentOf(t, "my.tests.jsonl", text, Options{Experiment: Experiment{Parallel: true}})
+	if s == nil {
+		t.Fatal("it does not load")
+	}
+	e := s.Evaluation
+	if e.Name != "my.tests" || e.JSON != eval.JSONFalse || s.Settings.ConcurrencySource != "" || s.Settings.Retry.MaxAttempts != 5 {
+		t.Errorf("name %q, JSON %s, concurrency by %q, %d attempts: want my.tests, false, by nobody, 5",
+			e.Name, e.JSON, s.Settings.ConcurrencySource, s.Settings.Retry.MaxAttempts)
+	}
+	var got []string
+	for _, p := range e.Prompts.List {
+		row, model := e.Prompts.Rows[p.Row], e.Prompts.Models[p.Model]
+		got = append(got, fmt.Sprintf("%s: %s in %s, %s: %s", p.ID, model.Target(), s.Settings.Groups[p.Model], row.ID, s.Texts[row.Hash]))
+	}
+	want := []string{
+		`0: google:m in gemini, line 1: {"id": 0, "api": "gemini", "model_name": "m", "prompt": "$A {} <b>", "unknown": 1e2, "parameters": {"max_output_tokens": 5}}`,
+		`1: google:m in 7, line 3: {"id": 1, "api": "google", "model_name": "m", "prompt": ["a", "b"], "group": 7}`,
+		`4: ollama:a in ollama, line 6: {"id": 4, "api": "ollama", "model_name": "a", "prompt": "?"}`,
+		`3: openrouter:m in openrouter-openai, line 5: {"id": 3, "api": "openrouter-openai", "model_name": "m", "prompt": "?"}`,
+		`2: ollama:z in ollama, line 4: {"id": 2, "api": "ollama", "model_name": "z", "prompt": "?"}`,
+		`line 7: test:m in test, line 7: {"api": "test", "model_name": "m", "prompt": "?"}`,
+		`line 8: test:m in test, line 7: {"api": "test", "model_name": "m", "prompt": "?"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("prompts (-want +got):\n%s", diff)
+	}
+	if n := len(e.Prompts.Models); n != 6 {
+		t.Errorf("%d models, want 6: google by two names, two of ollama, openrouter, test", n)
+	}
+	if most := e.Prompts.Models[0].Overrides["max_completion_tokens"]; most != 5.0 {
+		t.Errorf("max_output_tokens became %v of max_completion_tokens, want 5", most)
+	}
+}
+
+// A prompt that cannot be sent fails alone; it is told of before.
+func TestExperimentPromptThatFails(t *testing.T) {
+	t.Parallel()
+	s, got := experimentOf(t, "x.jsonl", `{"id": 0, "api": "gemini", "model_name": "m", "prompt": [{"role": "user", "parts": "a"}, {"role": "system", "parts": "b"}]}`, Options{})
+	const want = "x.jsonl:1:57: prompt: prompt[1] is the system's: of gemini only the first message can be; this line's run will fail"
+	if s == nil || got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestExperimentCSV(t *testing.T) {
+	t.Parallel()
+	text := "id,prompt,api,model_name,parameters-temperature,parameters-max_tokens,parameters-echo,group,n,more\n" +
+		"id-0,What is the capital of France?,openai,gpt-3.5-turbo,0.5,100,True,,1,x\n" +
+		"id-1,\"two\nlines, \"\"quoted\"\" <b>\",test,7,,,,g,2,3\n" +
+		"id-2,None,test,7,1,,false,,,\n"
+	s, warnings := experimentOf(t, "x.csv", text, Options{})
+	if s == nil || warnings != "" {
+		t.Fatal(warnings)
+	}
+	got := map[string]string{}
+	for _, row := range s.Evaluation.Prompts.Rows {
+		got[row.ID] = s.Texts[row.Hash]
+	}
+	want := map[string]string{
+		"line 2": `{"id": "id-0", "prompt": "What is the capital of France?", "api": "openai", "model_name": "gpt-3.5-turbo", "n": 1, "more": "x", "parameters": {"temperature": 0.5, "max_tokens": 100, "echo": true}}`,
+		"line 3": `{"id": "id-1", "prompt": "two\nlines, \"quoted\" <b>", "api": "test", "model_name": "7", "group": "g", "n": 2, "more": "3"}`,
+		"line 5": `{"id": "id-2", "prompt": "None", "api": "test", "model_name": "7", "parameters": {"temperature": 1, "echo": false}}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":             {"", "x.csv: the file has no header; write the columns' names into the first line: id,api,model_name,prompt"},
+		"no rows":             {"prompt,api,model_name\n", `x.csv: the file has no prompts; write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`},
+		"an api misspelt":     {"prompt,api,model_name\n?,test,m\n\"?\",tset,m\n", "x.csv:3:5: api: no provider is called tset; did you mean test?"},
+		"a prompt is missing": {"prompt,api\n,test\n", "x.csv:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\""},
+		"a cell too many":     {"prompt,api,model_name\n?,test,m,x\n", "x.csv:2:1: not a row of CSV: wrong number of fields"},
+		"no CSV":              {"prompt,\"api\"s,model_name\n?,test,m\n", "x.csv:1:12: not a row of CSV: extraneous or missing \" in quoted-field"},
+		"a column twice":      {"prompt,prompt,,api,model_name\n", "x.csv:1: prompt: a second column is called prompt; call one of them otherwise\nx.csv:1: column 3 has no name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, got := experimentOf(t, "x.csv", c.text, Options{})
+			if s != nil || got != c.want {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+}
+
+// JSON and CSV that the source calls equivalent are.
+func TestExperimentCSVIsAsJSON(t *testing.T) {
+	t.Parallel()
+	asJSON, _ := experimentOf(t, "x.jsonl", `{"id": "id-0", "prompt": "What is the capital of France?", "api": "openai", "model_name": "gpt-3.5-turbo", "parameters": {"temperature": 0.5, "max_tokens": 100}}`, Options{})
+	asCSV, _ := experimentOf(t, "x.csv", "id,prompt,api,model_name,parameters-temperature,parameters-max_tokens\nid-0,What is the capital of France?,openai,gpt-3.5-turbo,0.5,100\n", Options{})
+	ignored := cmpopts.IgnoreFields(eval.Document{}, "ID", "Candidate")
+	if diff := cmp.Diff(asJSON.Evaluation, asCSV.Evaluation, ignored); diff != "" {
+		t.Errorf("(-JSON +CSV):\n%s", diff)
+	}
+}
+
+// How often a prompt is tried: five times, or what --config, the environment and the
+// flag say, the last of them first.
+func TestExperimentAttempts(t *testing.T) {
+	t.Parallel()
+	flag, none := 9, 0
+	for name, c := range map[string]struct {
+		o    Options
+		want int
+	}{
+		"nothing said":              {Options{}, 5},
+		"--config":                  {Options{Fleet: fleet(t, "retry: {max_attempts: 3}\n")}, 3},
+		"--config, of another kind": {Options{Fleet: fleet(t, "retry: {initial_delay: 1s}\n")}, 5},
+		"environment":               {Options{Env: env("RETRY_MAX_ATTEMPTS", "4")}, 4},
+		"--max-attempts":            {Options{Env: env("RETRY_MAX_ATTEMPTS", "4"), Experiment: Experiment{MaxAttempts: &flag}}, 9},
+	} {
+		s, problems := experimentOf(t, "x.jsonl", line(`, "id": 0`), c.o)
+		if s == nil || s.Settings.Retry.MaxAttempts != c.want {
+			t.Errorf("%s: %s: got %+v, want %d attempts", name, problems, s, c.want)
+		}
+	}
+	for want, o := range map[string]Experiment{
+		"--max-attempts: 0 stands here; want a whole number, at least 1":                    {MaxAttempts: &none},
+		"--max-queries: 0 stands here; want a whole number of prompts a minute, at least 1": {MaxQueries: &none},
+	} {
+		if s, got := experimentOf(t, "x.jsonl", line(`, "id": 0`), Options{Experiment: o}); s != nil || got != want {
+			t.Errorf("got %s\nwant %s", got, want)
+		}
+	}
+}
+
+// Two endpoints behind two groups: a group of --config names its provider.
+func TestGroupsWithProviders(t *testing.T) {
+	t.Parallel()
+	const endpoints = "providers: {near: {dialect: ollama, base_url: \"http://127.0.0.1:1\"}, far: {dialect: ollama, base_url: \"http://127.0.0.1:2\"}}\n"
+	o := Options{Fleet: fleet(t, endpoints+"concurrency: {groups: {group1: {provider: near}, group2: {provider: far, requests_per_minute: 3}}}\n"), Experiment: Experiment{Parallel: true}}
+	s, err := LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_2.jsonl"), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for i, m := range s.Evaluation.Prompts.Models {
+		got[s.Settings.Groups[i]] = m.Provider
+	}
+	if diff := cmp.Diff(map[string]string{"gemini": "google", "openai": "openai", "group1": "near", "group2": "far"}, got); diff != "" {
+		t.Errorf("providers of groups (-want +got):\n%s", diff)
+	}
+	_, err = LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_1.jsonl"), o)
+	if err == nil || !strings.Contains(err.Error(), "group group1 also has lines of api gemini, and") {
+		t.Errorf("a group of several apis with one provider: got %v, want it refused", err)
+	}
+	dir := folder(t, map[string]string{"fleet.yaml": "concurrency: {groups: {g: {provider: oollama}}}\n"})
+	_, err = LoadFleet(filepath.Join(dir, "fleet.yaml"))
+	if want := "fleet.yaml:1:38: concurrency.groups.g.provider: no provider is called oollama; did you mean ollama?"; err == nil || without(dir, err.Error()) != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+)
+
+// jsonText is JSON of which each value has a place.
+type jsonText struct {
+	*findings
+	file string
+	text []byte
+	// first is the line in which the text begins, from 1; 0 stands for 1.
+	first int
+}
+
+// member is a key of an object and its value, as they are written.
+type member struct {
+	key   string
+	at    int // where the key begins, as an offset
+	value json.RawMessage
+	from  int // where the value begins
+}
+
+// place is where an offset stands.
+func (j jsonText) place(offset int, path string) place {
+	before := j.text[:min(offset, len(j.text))]
+	line := max(j.first, 1) + bytes.Count(before, []byte("\n"))
+	return place{file: j.file, line: line, column: len(before) - bytes.LastIndexByte(before, '\n'), path: path}
+}
+
+// object is the text as an object, in the order in which it is written. What is
+// wrong with it is reported, also keys that are given twice anywhere in it; fix says
+// what would be right.
+func (j jsonText) object(fix string) (members []member, ok bool) {
+	if offset := invalidUTF8(j.text); offset >= 0 {
+		j.refuse(j.place(offset, ""), "save the file as UTF-8", "not UTF-8: a byte that is no part of a character")
+		return nil, false
+	}
+	var all map[string]json.RawMessage
+	decoder := json.NewDecoder(bytes.NewReader(j.text))
+	err := decoder.Decode(&all)
+	after := int(decoder.InputOffset())
+	var syntax *json.SyntaxError
+	switch rest := bytes.TrimLeft(j.text[after:], " \t\r\n"); {
+	case errors.As(err, &syntax):
+		j.refuse(j.place(int(syntax.Offset)-1, ""), fix, "not JSON: %v", err)
+		return nil, false
+	case errors.Is(err, io.EOF):
+		j.refuse(j.place(0, ""), fix, "nothing stands here")
+		return nil, false
+	case err != nil || all == nil:
+		j.refuse(j.place(len(j.text)-len(bytes.TrimLeft(j.text, " \t\r\n")), ""), fix, "not a JSON object: %s", reason(err))
+		return nil, false
+	case len(rest) > 0:
+		j.refuse(j.place(len(j.text)-len(rest), ""), fix, "more follows the object")
+		return nil, false
+	}
+	if j.repeated() {
+		return nil, false
+	}
+	return membersOf(j.text, 0), true
+}
+
+// repeated reports keys that are given twice in one object.
+func (j jsonText) repeated() (found bool) {
+	type level struct {
+		seen map[string]bool // nil: of a list
+		key  bool            // a key is next
+	}
+	levels := []level{{}}
+	decoder := json.NewDecoder(bytes.NewReader(j.text))
+	for {
+		before := int(decoder.InputOffset())
+		token, err := decoder.Token()
+		if err != nil {
+			return found
+		}
+		top := &levels[len(levels)-1]
+		if key, ok := token.(string); ok && top.key {
+			if top.key = false; top.seen[key] {
+				at := before + bytes.IndexByte(j.text[before:], '"')
+				j.refuse(j.place(at, key), "leave one of them out", "key given twice")
+				found = true
+			}
+			top.seen[key] = true
+			continue
+		}
+		if delim, ok := token.(json.Delim); ok && (delim == '}' || delim == ']') {
+			levels = levels[:len(levels)-1]
+			continue
+		}
+		top.key = top.seen != nil
+		switch token {
+		case json.Delim('{'):
+			levels = append(levels, level{seen: map[string]bool{}, key: true})
+		case json.Delim('['):
+			levels = append(levels, level{})
+		}
+	}
+}
+
+// membersOf takes a valid object apart, which begins at an offset of a text.
+func membersOf(object []byte, offset int) []member {
+	var all []member
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	_, _ = decoder.Token()
+	for decoder.More() {
+		before := int(decoder.InputOffset())
+		key, _ := decoder.Token()
+		m := member{at: offset + before + bytes.IndexByte(object[before:], '"')}
+		m.key, _ = key.(string)
+		if decoder.Decode(&m.value) != nil {
+			return all // of what is valid it has no error
+		}
+		m.from = offset + int(decoder.InputOffset()) - len(m.value)
+		all = append(all, m)
+	}
+	return all
+}
+
+// textOf is a member's value where that is a string.
+func textOf(raw json.RawMessage) (text string, ok bool) {
+	if len(raw) == 0 || raw[0] != '"' {
+		return "", false
+	}
+	return text, json.Unmarshal(raw, &text) == nil
+}
+
+// isNull reports whether nothing is said.
+func isNull(raw json.RawMessage) bool { return len(raw) == 0 || string(raw) == "null" }
