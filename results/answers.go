@@ -65,7 +65,7 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 		if err != nil {
 			return err
 		}
-		if row.State != eval.StateSucceeded.String() {
+		if row.Kind != eval.KindRuns || row.State != eval.StateSucceeded.String() {
 			continue
 		}
 		path, err := a.write(row)
@@ -125,28 +125,30 @@ func (a *answers) at(row RunRow) (folder, name string) {
 
 // response is a line of responses.jsonl.
 type response struct {
-	RunID      string  `json:"run_id"` // the run's own
-	ID         string  `json:"id"`
-	Status     string  `json:"status"`
-	Class      string  `json:"class,omitempty"`
-	Error      string  `json:"error,omitempty"`
-	Provider   string  `json:"provider"` // asked, likewise the model
-	Model      string  `json:"model"`
-	AnsweredBy string  `json:"answered_by,omitempty"` // provider:model
-	FileA      string  `json:"file_a"`
-	FileB      string  `json:"file_b"`
-	Answer     *string `json:"answer"` // null: it has none
-	Finish     string  `json:"finish,omitempty"`
-	Path       string  `json:"path,omitempty"` // of the answer's own file
-	Generation int     `json:"generation"`
-	Attempts   int     `json:"attempts"`
-	Started    *string `json:"started_at"`
-	Ended      *string `json:"ended_at"`
+	RunID      string   `json:"run_id"` // the run's own
+	ID         string   `json:"id"`
+	Status     string   `json:"status"`
+	Class      string   `json:"class,omitempty"`
+	Error      string   `json:"error,omitempty"`
+	Provider   string   `json:"provider"` // asked, likewise the model
+	Model      string   `json:"model"`
+	AnsweredBy string   `json:"answered_by,omitempty"` // provider:model
+	FileA      string   `json:"file_a,omitempty"`
+	FileB      string   `json:"file_b,omitempty"`
+	Row        string   `json:"row,omitempty"`     // of a prompt
+	Answer     *string  `json:"answer"`            // null: it has none, or several
+	Answers    []string `json:"answers,omitempty"` // of a prompt that has several
+	Finish     string   `json:"finish,omitempty"`
+	Path       string   `json:"path,omitempty"` // of the answer's own file
+	Generation int      `json:"generation"`
+	Attempts   int      `json:"attempts"`
+	Started    *string  `json:"started_at"`
+	Ended      *string  `json:"ended_at"`
 	manifestUsage
 }
 
-// writeResponses writes a line for every listed run that has ended, in the order
-// of the list. paths are those of answers by RunID.Short.
+// writeResponses writes a line for every listed run or prompt that has ended, in the
+// order of the list. paths are those of answers by RunID.Short.
 func writeResponses(ctx context.Context, w io.Writer, r Reader, id eval.ID, paths map[string]string) error {
 	lines := json.NewEncoder(w)
 	lines.SetEscapeHTML(false) // answers are to be read
@@ -167,11 +169,14 @@ func responseOf(row RunRow, paths map[string]string) response {
 	instructions, input := pair(row.Documents)
 	line := response{
 		RunID: row.Name, ID: short, Status: row.State, Class: string(row.Class), Error: row.Error,
-		Provider: provider, Model: model, AnsweredBy: row.AnsweredBy, FileA: instructions, FileB: input,
+		Provider: provider, Model: model, AnsweredBy: row.AnsweredBy, FileA: instructions, FileB: input, Answers: row.Answers,
 		Finish: row.Finish, Path: paths[short], Generation: row.Generation, Attempts: row.Attempts,
 		Started: optionalTime(row.Started), Ended: optionalTime(row.Ended), manifestUsage: usageOf(row.Used),
 	}
-	if row.State == eval.StateSucceeded.String() {
+	if row.Kind == eval.KindPrompts {
+		line.FileA, line.Row = "", instructions
+	}
+	if row.State == eval.StateSucceeded.String() && row.Answers == nil {
 		line.Answer = &row.Answer
 	}
 	return line

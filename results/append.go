@@ -25,7 +25,7 @@ const (
 
 	scoreFields = "doc_id, model, trial, score, reason, timestamp, item, judge, answered_by, candidate"
 
-	answerFields = "run_id, model, answered_by, file_a, file_b, answer, finish, timestamp"
+	answerFields = "run_id, model, answered_by, file_a, file_b, answer, answers, finish, timestamp"
 
 	opinionFields = "doc_id, agent, criterion_id, score, argument, model, timestamp, item, answered_by, candidate"
 )
@@ -44,6 +44,14 @@ WHERE excluded.generation > runs.generation
 
 const clearEvents = "DELETE FROM events WHERE evaluation = ? AND run = ?"
 
+// several are a prompt's answers; nil where it has not more than one.
+func several(answers []string) *[]string {
+	if len(answers) == 0 {
+		return nil
+	}
+	return &answers
+}
+
 // clearOf removes what came of a run of a kind, which is the same for good.
 func clearOf(kind eval.Kind) string {
 	table := "single_doc_results"
@@ -52,7 +60,7 @@ func clearOf(kind eval.Kind) string {
 		table = "pairwise_results"
 	case eval.KindPanel:
 		table = "panel_results"
-	case eval.KindRuns:
+	case eval.KindRuns, eval.KindPrompts:
 		table = "responses"
 	}
 	return "DELETE FROM " + table + " WHERE evaluation = ? AND id = ?"
@@ -143,8 +151,12 @@ func (a *appender) outcome(r *record.Run) error {
 		score, argument := said(r)
 		a.add(putOpinion, a.evaluation, id, first, r.Judge, r.Dimension, score, argument, r.Model, ended, r.Item, r.AnsweredBy, candidate1)
 	case r.State != eval.StateSucceeded.String():
-	case r.Kind == eval.KindRuns:
-		a.add(putAnswer, a.evaluation, id, r.Name, r.Model, r.AnsweredBy, first, second, r.Answer, r.Finish, ended)
+	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
+		answers, err := optionalJSON(several(r.Answers))
+		if err != nil {
+			return err
+		}
+		a.add(putAnswer, a.evaluation, id, r.Name, r.Model, r.AnsweredBy, first, second, r.Answer, answers, r.Finish, ended)
 	case r.Kind == eval.KindPairwise:
 		order := OrderForward
 		if first > second {

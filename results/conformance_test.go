@@ -39,6 +39,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"calls summed":             testCalls,
 		"one run":                  testOneRun,
 		"responses":                testResponses,
+		"answers of prompts":       testPromptAnswers,
 		"opinions of a panel":      testPanel,
 		"waits by limit":           testWaits,
 		"statistics":               testStatistics,

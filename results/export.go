@@ -58,19 +58,28 @@ type Place struct {
 	// Out names the file of the only listed run's answer, anywhere, in place of what
 	// its settings say. It is what somebody at this machine has asked for.
 	Out string
+	// Data is the data folder in whose output folder the files of an experiment are
+	// written; empty: they are written in Dir.
+	Data string
+	// Input is an experiment's file, of which a copy stands beside its answers; empty:
+	// its lines are written.
+	Input string
+	// CSV has the answers of an experiment written as CSV, too.
+	CSV bool
 }
 
 // Exported are the paths of what was written.
 type Exported struct {
-	Files   []string // in the output folder
-	Answers []string // of listed runs that succeeded, in the order of their list
+	Files   []string // in the output folder, and an experiment's in its data folder
+	Answers []string // of listed runs that succeeded, in the order of their list; or an experiment's lines with their answers
 }
 
 // Export writes evaluation id's files: answers of listed runs where they belong,
 // and into the output folder the results of the kinds that the evaluation has, the
 // rankings given, and the manifest. Each file is complete under its name or not
 // there: an earlier one is replaced in one step. The same results give the same
-// bytes. An answer that cannot be written keeps no other file from being written;
+// bytes. The files of an experiment have its evaluation's first submission in their
+// names, so that one that went on replaces what it had written before. An answer that cannot be written keeps no other file from being written;
 // the error is then an *AnswerError.
 func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Rankings) (Exported, error) {
 	var done Exported
@@ -93,7 +102,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if e.Plan.Panel != nil {
 		files = append(files, both(PanelFile, panelTable, r.PanelRows(ctx, id))...)
 	}
-	if e.Plan.Runs != nil {
+	if e.Plan.Runs != nil || e.Plan.Prompts != nil {
 		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }})
 	}
 	if rankings.Elo != nil {
@@ -113,6 +122,14 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 			return done, errors.Join(own.failed.orNil(), err)
 		}
 		done.Files = append(done.Files, filepath.Join(place.Dir, file.name))
+	}
+	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsExperiment {
+		completed, all, err := (&experiment{place, e, r}).write(ctx)
+		done.Files = append(done.Files, all...)
+		if err != nil {
+			return done, errors.Join(own.failed.orNil(), err)
+		}
+		done.Answers = append(done.Answers, completed)
 	}
 	return done, own.failed.orNil()
 }

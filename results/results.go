@@ -90,8 +90,12 @@ type Reader interface {
 	// PanelRows yields what agents said of dimensions by phase and index, also of runs
 	// that failed.
 	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error]
-	// Responses yields the runs of eval.KindRuns, as Runs does, with their answers.
+	// Responses yields the runs of eval.KindRuns and eval.KindPrompts, as Runs does,
+	// with their answers.
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error]
+	// PromptRows yields the runs of eval.KindPrompts that were answered or failed, in
+	// the order in which they did, with their answers.
+	PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error]
 	// Run returns one run with its verdict or answer; found is false when it is not
 	// recorded.
 	Run(ctx context.Context, run eval.RunID) (row RunRow, found bool, err error)
@@ -173,7 +177,7 @@ type RunState struct {
 
 // RunRow is a run as it ended, and what all its calls together have used. Its
 // verdict (Winner, Reason, Scores) is set by Reader.Run alone; PairwiseRow and
-// SingleRow have it elsewhere. Its answer (Answer, Finish) is set by Reader.Run and
+// SingleRow have it elsewhere. Its answer (Answer, Answers, Finish) is set by Reader.Run and
 // Reader.Responses.
 type RunRow struct {
 	record.Run

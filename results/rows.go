@@ -2,10 +2,12 @@ package results
 
 import (
 	"context"
+	"encoding/json"
 	"iter"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // usageColumns sums calls of the alias c into a Usage, in the order of its fields. A
@@ -30,6 +32,7 @@ FROM runs r LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.pha
 WHERE `
 	answerOfRun = `,
   coalesce((SELECT answer FROM responses p WHERE p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_), ''),
+  coalesce((SELECT answers FROM responses p WHERE p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_), ''),
   coalesce((SELECT finish FROM responses p WHERE p.evaluation = r.evaluation AND p.id = r.phase || '.' || r.index_), '')`
 	groupRuns = `
 GROUP BY r.evaluation, r.phase, r.index_ ORDER BY r.evaluation, r.phase, r.index_`
@@ -69,28 +72,44 @@ func (r *reader) Runs(ctx context.Context, id eval.ID, states ...eval.State) ite
 	return rows(ctx, &r.access, func(row scanner, out *RunRow) error { return scanRun(row, out) }, selectRuns+where+groupRuns, args...)
 }
 
-// Responses yields the listed runs with their answers.
+// Responses yields the listed runs and the prompts with their answers.
 func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error] {
-	return rows(ctx, &r.access, scanAnswer, selectAnswers+"r.evaluation = ? AND r.kind = ?"+groupRuns, string(id), string(eval.KindRuns))
+	return rows(ctx, &r.access, scanAnswer, selectAnswers+"r.evaluation = ? AND r.kind IN (?, ?)"+groupRuns,
+		string(id), string(eval.KindRuns), string(eval.KindPrompts))
 }
 
-func scanAnswer(row scanner, out *RunRow) error { return scanRun(row, out, &out.Answer, &out.Finish) }
+func scanAnswer(row scanner, out *RunRow) error {
+	var answers string
+	if err := scanRun(row, out, &out.Answer, &answers, &out.Finish); err != nil || answers == "" {
+		return err
+	}
+	return json.Unmarshal([]byte(answers), &out.Answers)
+}
 
 // scanRun reads runColumns, and more columns where there are.
 func scanRun(row scanner, out *RunRow, more ...any) error {
+	into, done := runScan(&out.Run)
+	err := row.Scan(slices.Concat(into, out.Used.fields(), more)...)
+	done()
+	return err
+}
+
+// runScan is what the columns of a run are read into; done completes the run then.
+func runScan(out *record.Run) (into []any, done func()) {
 	var first, second, candidate1, candidate2 string
 	var started, ended stamp
-	err := row.Scan(slices.Concat([]any{
+	into = []any{
 		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.Name, &out.Dimension, &out.State, &out.Queue, &out.Judge,
 		&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
 		(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
-	}, out.Used.fields(), more)...)
-	out.Documents, out.Candidates = []string{first}, []string{candidate1}
-	if out.Kind == eval.KindPairwise || out.Kind == eval.KindRuns {
-		out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
 	}
-	out.Started, out.Ended = started.Time, ended.Time
-	return err
+	return into, func() {
+		out.Documents, out.Candidates = []string{first}, []string{candidate1}
+		if out.Kind == eval.KindPairwise || out.Kind == eval.KindRuns {
+			out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
+		}
+		out.Started, out.Ended = started.Time, ended.Time
+	}
 }
 
 // PairwiseRows yields the verdicts on pairs by phase and index.

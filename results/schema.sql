@@ -1,4 +1,4 @@
--- The tables of docs/formats.md, version 3. A NULL is something that did not happen
+-- The tables of docs/formats.md, version 4. A NULL is something that did not happen
 -- or is not known.
 --
 -- SQLite takes any word for a type, so these are PostgreSQL's. What is left of
@@ -162,9 +162,10 @@ CREATE TABLE responses (
   run_id      TEXT NOT NULL, -- the run's own
   model       TEXT NOT NULL,
   answered_by TEXT NOT NULL,
-  file_a      TEXT NOT NULL, -- the instructions
-  file_b      TEXT NOT NULL, -- the input
+  file_a      TEXT NOT NULL, -- the instructions, or a prompt's row
+  file_b      TEXT NOT NULL, -- the input; empty of a prompt
   answer      TEXT NOT NULL,
+  answers     TEXT, -- JSON, of a prompt that has several
   finish      TEXT NOT NULL,
   timestamp   TIMESTAMPTZ,
   PRIMARY KEY (evaluation, id)

@@ -35,6 +35,9 @@ func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 		if err != nil {
 			return err
 		}
+		if row.Kind != eval.KindRuns {
+			continue
+		}
 		f.id = row.RunID(id)
 		run, err := f.show(ctx)
 		if err != nil {

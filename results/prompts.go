@@ -1,0 +1,41 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// PromptRow is a prompt whose run has ended.
+type PromptRow struct {
+	record.Run
+	Sent time.Time // when its last call began; zero: none was made
+}
+
+const fromPrompts = ` FROM runs r WHERE r.evaluation = ? AND r.kind = ? AND r.state IN (?, ?) ORDER BY r.ended_at, r.index_`
+
+var selectPrompts = "SELECT r.phase, r.index_, " + of("r", runFields) + answerOfRun + `,
+  (SELECT max(c.started_at) FROM calls c WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + fromPrompts
+
+// PromptRows yields the prompts that were answered or failed, in the order in which
+// they did.
+func (r *reader) PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error] {
+	return rows(ctx, &r.access, func(row scanner, out *PromptRow) error {
+		var answers string
+		var sent stamp
+		into, done := runScan(&out.Run)
+		if err := row.Scan(append(into, &out.Answer, &answers, &out.Finish, &sent)...); err != nil {
+			return err
+		}
+		done()
+		out.Sent = sent.Time
+		if answers == "" {
+			return nil
+		}
+		return json.Unmarshal([]byte(answers), &out.Answers)
+	}, selectPrompts, string(id), string(eval.KindPrompts), eval.StateSucceeded.String(), eval.StateFailed.String())
+}
