@@ -3,8 +3,11 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // Comparison sets evaluations side by side: the first is what the others are compared
@@ -204,6 +207,27 @@ func (c *Comparison) Headline() []string {
 		lines = append(lines, fmt.Sprintf("%s against %s: %s.", c.label(k), c.label(0), strings.Join(parts, ", ")))
 	}
 	return lines
+}
+
+// Rows are the rows of comparison.csv: every candidate in every evaluation.
+func (c *Comparison) Rows() []results.ComparisonRow {
+	var rows []results.ComparisonRow
+	for _, one := range c.Candidates {
+		for k, r := range c.Reports {
+			row := results.ComparisonRow{
+				Candidate: one.Name, Evaluation: string(r.Evaluation.ID), Name: r.Evaluation.Plan.Name, Move: string(one.Moves[k]),
+				Ability: math.NaN(), Low: math.NaN(), High: math.NaN(),
+			}
+			if p := one.Places[k]; p != nil {
+				row.Rank, row.SharedRank = p.Rank, p.SharedRank
+				if r.abilities() {
+					row.RankLow, row.RankHigh, row.Ability, row.Low, row.High = p.RankLow, p.RankHigh, p.Ability, p.Low, p.High
+				}
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
 }
 
 // label names an evaluation: by its name, and by its id where another has the same.

@@ -104,6 +104,9 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 	groups = make([]Group, len(of.fit.Components))
 	for c, part := range of.fit.Components {
 		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, bootstrap: of.bootstrap}
+		if of.bootstrap == nil {
+			groups[c].fit = of.fit
+		}
 	}
 	for _, s := range of.fit.Standings() {
 		one := ranked(s)
@@ -202,15 +205,16 @@ func (r *Report) Rankings() results.Rankings {
 	if r.Verdicts == 0 {
 		return out
 	}
-	for _, group := range r.Groups {
-		for _, c := range group.Ranked {
+	for g, group := range r.Groups {
+		for k, c := range group.Ranked {
 			row := results.RankingRow{
 				Candidate: c.Name, Rank: c.Rank, RankLow: c.RankLow, RankHigh: c.RankHigh,
 				Ability: c.Ability, SE: c.SE, Low: c.Low, High: c.High,
 				Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: c.WinRate(),
+				Group: g + 1, ModelSE: c.ModelSE, BeatsNext: group.beatsNext(k),
 			}
 			if r.unfitted != nil {
-				row.Ability, row.SE, row.Low, row.High = math.NaN(), math.NaN(), math.NaN(), math.NaN()
+				row.Ability, row.SE, row.Low, row.High, row.ModelSE = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			}
 			out.Ranking = append(out.Ranking, row)
 		}
@@ -219,6 +223,7 @@ func (r *Report) Rankings() results.Rankings {
 		out.Ranking = append(out.Ranking, results.RankingRow{
 			Candidate: c.Name,
 			Ability:   math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(),
+			ModelSE: math.NaN(), BeatsNext: math.NaN(),
 		})
 	}
 	return out

@@ -143,16 +143,31 @@ type Group struct {
 	Separable, Regularised bool
 
 	bootstrap *rank.Bootstrap // nil: limits are the fit's own
+	fit       *rank.Fit       // instead; nil: there are no abilities
 }
 
 // Beats is the probability that the candidate at position i of Ranked is better than
-// the one at position j: the share of resamples in which it is. NaN where nothing was
-// resampled.
+// the one at position j: the share of resamples in which it is, or without any that
+// of a normal distribution of their difference. NaN without abilities.
 func (g Group) Beats(i, j int) float64 {
-	if g.bootstrap == nil {
+	one, other := g.Ranked[i].Candidate, g.Ranked[j].Candidate
+	switch {
+	case g.bootstrap != nil:
+		return g.bootstrap.Beats(one, other)
+	case g.fit != nil:
+		difference, se, _ := g.fit.Contrast(one, other)
+		return (1 + math.Erf(difference/max(se, math.SmallestNonzeroFloat64)/math.Sqrt2)) / 2
+	default:
 		return math.NaN()
 	}
-	return g.bootstrap.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
+}
+
+// beatsNext is Beats of the candidate at position k and the next; NaN of the last.
+func (g Group) beatsNext(k int) float64 {
+	if k+1 >= len(g.Ranked) {
+		return math.NaN()
+	}
+	return g.Beats(k, k+1)
 }
 
 // Ranked is one candidate's place. Without verdicts on pairs the place is by

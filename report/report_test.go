@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
@@ -96,7 +97,7 @@ func TestFailuresCountForNothing(t *testing.T) {
 	m := tournament(names(4), []string{"q"}, []string{"a"}, []float64{0}, 2)
 	clean := built(t, m, Options{})
 	failed := built(t, m.withFailures(50, providers.Refused, "no"), Options{})
-	if diff := cmp.Diff(clean.Rankings(), failed.Rankings()); diff != "" {
+	if diff := cmp.Diff(clean.Rankings(), failed.Rankings(), cmpopts.EquateNaNs()); diff != "" {
 		t.Errorf("ranking with 50 failed runs (-without +with):\n%s", diff)
 	}
 	if got := failed.Failures; len(got) != 1 || got[0].Runs != 50 || len(got[0].Examples) != failureExamples {

@@ -22,16 +22,32 @@ const (
 	EloFile       = "elo_summary.csv"
 	RankingFile   = "ranking.csv"
 	ManifestFile  = "manifest.json"
+
+	ComparisonFile = "comparison.csv"
 )
 
 // RankingRow is a line of ranking.csv. A number that is not defined is NaN, a
-// rank that is not defined 0; both become empty cells.
+// rank or group that is not defined 0; both become empty cells.
 type RankingRow struct {
 	Candidate               string
 	Rank, RankLow, RankHigh int
 	Ability, SE, Low, High  float64
 	Wins, Losses, Ties      int
 	WinRate                 float64
+	Group                   int     // of candidates that were compared with each other, from 1
+	ModelSE                 float64 // the standard error that takes verdicts as independent
+	BeatsNext               float64 // probability that it is better than the next of its group
+}
+
+// ComparisonRow is a line of comparison.csv: one candidate in one evaluation. What is
+// not defined is as in RankingRow.
+type ComparisonRow struct {
+	Candidate               string
+	Evaluation, Name        string // its id and name
+	Rank, RankLow, RankHigh int
+	SharedRank              int
+	Ability, Low, High      float64
+	Move                    string
 }
 
 // EloRow is a line of elo_summary.csv; NaN becomes an empty cell.
@@ -112,16 +128,8 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
 	}
 	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, own.paths) }})
-	root, err := os.OpenRoot(place.Dir)
-	if err != nil {
-		return done, fmt.Errorf("output folder: %w", err)
-	}
-	defer root.Close()
-	for _, file := range files {
-		if err := WriteFile(root, file.name, file.write); err != nil {
-			return done, errors.Join(own.failed.orNil(), err)
-		}
-		done.Files = append(done.Files, filepath.Join(place.Dir, file.name))
+	if done.Files, err = writeFiles(place.Dir, files); err != nil {
+		return done, errors.Join(own.failed.orNil(), err)
 	}
 	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsExperiment {
 		completed, all, err := (&experiment{place, e, r}).write(ctx)
@@ -132,6 +140,28 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		done.Answers = append(done.Answers, completed)
 	}
 	return done, own.failed.orNil()
+}
+
+// ExportComparison writes evaluations side by side into a folder, which must exist,
+// as Export writes rankings, and returns the files' paths.
+func ExportComparison(dir string, rows []ComparisonRow) ([]string, error) {
+	return writeFiles(dir, both(ComparisonFile, comparisonTable, all(rows)))
+}
+
+// writeFiles returns the paths of those that are written.
+func writeFiles(dir string, files []file) (paths []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("output folder: %w", err)
+	}
+	defer root.Close()
+	for _, file := range files {
+		if err := WriteFile(root, file.name, file.write); err != nil {
+			return paths, err
+		}
+		paths = append(paths, filepath.Join(dir, file.name))
+	}
+	return paths, nil
 }
 
 // file is one of those exported.
@@ -217,6 +247,23 @@ var rankingTable = table[RankingRow]{
 	{"losses", func(r RankingRow) any { return r.Losses }},
 	{"ties", func(r RankingRow) any { return r.Ties }},
 	{"win_rate", func(r RankingRow) any { return r.WinRate }},
+	{"group", func(r RankingRow) any { return someRank(r.Group) }},
+	{"model_se", func(r RankingRow) any { return r.ModelSE }},
+	{"beats_next", func(r RankingRow) any { return r.BeatsNext }},
+}
+
+var comparisonTable = table[ComparisonRow]{
+	{"candidate", func(r ComparisonRow) any { return r.Candidate }},
+	{"evaluation", func(r ComparisonRow) any { return r.Evaluation }},
+	{"name", func(r ComparisonRow) any { return r.Name }},
+	{"rank", func(r ComparisonRow) any { return someRank(r.Rank) }},
+	{"rank_low", func(r ComparisonRow) any { return someRank(r.RankLow) }},
+	{"rank_high", func(r ComparisonRow) any { return someRank(r.RankHigh) }},
+	{"shared_rank", func(r ComparisonRow) any { return someRank(r.SharedRank) }},
+	{"ability", func(r ComparisonRow) any { return r.Ability }},
+	{"low", func(r ComparisonRow) any { return r.Low }},
+	{"high", func(r ComparisonRow) any { return r.High }},
+	{"move", func(r ComparisonRow) any { return r.Move }},
 }
 
 func shortID(phase, index int) string { return eval.RunID{Phase: phase, Index: index}.Short() }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -47,7 +45,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
-	page, err := writeReport(c.place.Dir, r)
+	page, err := writeForms(c.place.Dir, []string{formatHTML}, map[string]form{formatHTML: {reportFile, r.WriteHTML}})
 	if err != nil {
 		return err
 	}
@@ -58,7 +56,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if err := r.WriteText(text, report.TextOptions{}); err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "\n%s\n", strings.Join(append(done.Files, page), "\n"))
+	fmt.Fprintf(text, "\n%s\n", strings.Join(append(done.Files, page...), "\n"))
 	for _, path := range done.Answers {
 		fmt.Fprintln(c.stdout, path)
 	}
@@ -104,17 +102,4 @@ func failedRuns(phases []results.PhaseCounts, on failOn) error {
 		return nil
 	}
 	return withCode(exitRunsFailed, fmt.Errorf("%d of %d runs failed", failed, ended))
-}
-
-// writeReport writes the page into an output folder and returns its path.
-func writeReport(dir string, r *report.Report) (path string, err error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return "", withCode(folderCode(err), fmt.Errorf("write report: %w", err))
-	}
-	defer root.Close()
-	if err := results.WriteFile(root, reportFile, r.WriteHTML); err != nil {
-		return "", withCode(exitUnreachable, err)
-	}
-	return filepath.Join(dir, reportFile), nil
 }

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"io"
+	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,52 +23,59 @@ const (
 	formatFlag    = "format"
 	tiesFlag      = "ties"
 	fallbacksFlag = "fallbacks"
+	lengthFlag    = "length"
+	resamplesFlag = "resamples"
+	seedFlag      = "seed"
 )
 
 // What `report` can write.
 const (
-	formatHTML = "html"
-	formatCSV  = "csv"
+	formatHTML     = "html"
+	formatCSV      = "csv"
+	formatJSON     = "json"
+	formatMarkdown = "md"
 )
+
+var formats = []string{formatHTML, formatCSV, formatJSON, formatMarkdown}
+
+// comparisonFolder is where a comparison goes when nobody says.
+var comparisonFolder = filepath.Join(outRoot, "comparison")
 
 func reportCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "report",
 		Usage:     "rank what has been recorded, and write the report",
-		ArgsUsage: "ID|DIR",
+		ArgsUsage: "ID|DIR...",
 		Description: "Reads an output folder, or the sink of an evaluation in Redis, prints the ranking and writes report.html " +
-			"and the CSVs. It may be run at any time, also before the evaluation is complete.",
+			"and the CSVs. It may be run at any time, also before the evaluation is complete. Several are compared side by side " +
+			"with the first, into " + comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, separated by commas: html, csv"},
+			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, separated by commas: html, csv, json, md"},
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
+			&cli.BoolFlag{Name: lengthFlag, Usage: "rank as if all texts were of one length, by estimating what length adds"},
+			&cli.IntFlag{Name: resamplesFlag, Usage: "intervals are drawn from `N` resamples, at most 32767; 0: 1000, or 200 of a very large evaluation"},
+			&cli.Uint64Flag{Name: seedFlag, Usage: "`NUMBER` that resamples are drawn by: the same one gives the same intervals"},
 		},
 		Action: func(c *cli.Context) error {
-			argument, err := oneArgument(c, "ID|DIR")
-			if err != nil {
+			if c.NArg() == 0 {
+				_, err := oneArgument(c, "ID|DIR")
 				return err
 			}
-			return p.report(c, argument)
+			return p.report(c, c.Args().Slice())
 		},
 	}
 }
 
-func (p *process) report(c *cli.Context, argument string) error {
-	options := report.Options{Fallback: c.Bool(fallbacksFlag)}
-	switch ties := c.String(tiesFlag); ties {
-	case "davidson":
-	case "half":
-		options.Ties = rank.HalfWins
-	default:
-		return usageError("--%s: %q stands here, want davidson or half", tiesFlag, ties)
+func (p *process) report(c *cli.Context, arguments []string) error {
+	options, err := reportOptions(c)
+	if err != nil {
+		return err
 	}
-	formats := c.StringSlice(formatFlag)
-	for _, format := range formats {
-		if format != formatHTML && format != formatCSV {
-			return usageError("--%s: %q stands here, want %s or %s", formatFlag, format, formatHTML, formatCSV)
-		}
+	if len(arguments) > 1 {
+		return p.compare(c, arguments, options)
 	}
-	reader, id, dir, err := p.resultsOf(c, argument)
+	reader, id, dir, err := p.resultsOf(c, arguments[0])
 	if err != nil {
 		return err
 	}
@@ -74,25 +85,118 @@ func (p *process) report(c *cli.Context, argument string) error {
 		return err
 	}
 	var paths []string
-	if slices.Contains(formats, formatCSV) {
+	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		done, err := export(c.Context, results.Place{Dir: dir}, reader, r, p.again(c))
 		if err != nil {
 			return err
 		}
 		paths = append(done.Files, done.Answers...)
 	}
-	if slices.Contains(formats, formatHTML) {
-		page, err := writeReport(dir, r)
-		if err != nil {
-			return err
-		}
-		paths = append(paths, page)
+	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
+		formatHTML: {reportFile, r.WriteHTML}, formatJSON: {"report.json", r.WriteJSON}, formatMarkdown: {"report.md", r.WriteMarkdown},
+	})
+	if err != nil {
+		return err
 	}
 	if err := r.WriteText(p.stdout, report.TextOptions{}); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(paths, "\n"))
+	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))
 	return err
+}
+
+func reportOptions(c *cli.Context) (report.Options, error) {
+	options := report.Options{
+		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), Resamples: c.Int(resamplesFlag), Seed: c.Uint64(seedFlag),
+	}
+	switch ties := c.String(tiesFlag); ties {
+	case "davidson":
+	case "half":
+		options.Ties = rank.HalfWins
+	default:
+		return options, usageError("--%s: %q stands here, want davidson or half", tiesFlag, ties)
+	}
+	if n := options.Resamples; n < 0 || n > math.MaxInt16 {
+		return options, usageError("--%s: %d stands here, want at most %d", resamplesFlag, n, math.MaxInt16)
+	}
+	for _, format := range c.StringSlice(formatFlag) {
+		if !slices.Contains(formats, format) {
+			return options, usageError("--%s: %q stands here, want one of %s", formatFlag, format, strings.Join(formats, ", "))
+		}
+	}
+	return options, nil
+}
+
+// compare writes several evaluations side by side.
+func (p *process) compare(c *cli.Context, arguments []string, options report.Options) error {
+	var all []*report.Report
+	for _, argument := range arguments {
+		r, err := p.built(c, argument, options)
+		if err != nil {
+			return err
+		}
+		all = append(all, r)
+	}
+	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return withCode(folderCode(err), fmt.Errorf("output folder: %w", err))
+	}
+	compared := report.Compare(all...)
+	var paths []string
+	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
+		var err error
+		if paths, err = results.ExportComparison(dir, compared.Rows()); err != nil {
+			return withCode(exitUnreachable, err)
+		}
+	}
+	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
+		formatJSON: {"comparison.json", compared.WriteJSON}, formatMarkdown: {"comparison.md", compared.WriteMarkdown},
+	})
+	if err != nil {
+		return err
+	}
+	if err := compared.WriteText(p.stdout, report.TextOptions{}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))
+	return err
+}
+
+// built is the report on one of several arguments.
+func (p *process) built(c *cli.Context, argument string, options report.Options) (*report.Report, error) {
+	reader, id, _, err := p.resultsOf(c, argument)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return report.Build(c.Context, reader, id, options)
+}
+
+// form is a file that a report is written to.
+type form struct {
+	name  string
+	write func(io.Writer) error
+}
+
+// writeForms writes the forms that are wanted into an output folder, in the order in
+// which formats are listed, and returns their paths.
+func writeForms(dir string, wanted []string, forms map[string]form) (paths []string, err error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, withCode(folderCode(err), fmt.Errorf("write report: %w", err))
+	}
+	defer root.Close()
+	for _, format := range formats {
+		f, ok := forms[format]
+		if !ok || !slices.Contains(wanted, format) {
+			continue
+		}
+		if err := results.WriteFile(root, f.name, f.write); err != nil {
+			return paths, withCode(exitUnreachable, err)
+		}
+		paths = append(paths, filepath.Join(dir, f.name))
+	}
+	return paths, nil
 }
 
 // resultsOf opens the results of a folder or of an evaluation in Redis, and

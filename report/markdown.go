@@ -1,0 +1,230 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Bounds of the Markdown form, which is for reading; everything left out is said.
+const (
+	markdownCandidates = 500
+	markdownReasons    = 20 // candidates with reasons
+)
+
+// unbounded is more columns than any table has.
+const unbounded = 1 << 20
+
+// WriteMarkdown writes the report as GitHub-flavoured Markdown. Nothing recorded makes
+// a link, an image, a mention or a tag, or leaves its cell.
+func (r *Report) WriteMarkdown(w io.Writer) error {
+	out := &markdownWriter{bufio.NewWriter(w)}
+	out.heading(1, clip(visible(r.Evaluation.Plan.Name), nameRunes))
+	out.paragraph(string(r.Evaluation.ID) + " · " + r.asked())
+	out.bold(r.Headline())
+	if notes := r.Notes(); len(notes) > 0 {
+		out.heading(2, "Before you rely on this")
+		out.items(notes)
+	}
+	sections, hidden := r.rankings(markdownCandidates, unbounded)
+	if hidden > 0 {
+		last := &sections[len(sections)-1]
+		last.lines = append(last.lines, counted(hidden, "more candidate")+" in ranking.csv.")
+	}
+	sections = append(sections, r.judgeSections(markdownCandidates, unbounded)...)
+	if r.Panel != nil {
+		sections = append(sections, r.panelSection())
+		if s := r.panelCandidates(); len(s.table[0].cells) > 0 {
+			sections = append(sections, s)
+		}
+	}
+	if len(r.Listed) > 0 {
+		sections = append(sections, r.listedSection())
+	}
+	sections = append(sections, r.progressSection())
+	for _, s := range sections {
+		out.section(s)
+	}
+	r.writeReasons(out)
+	r.writeFailures(out)
+	out.heading(2, "Totals")
+	out.items(compact(r.totals()))
+	settings := table{{head: "setting"}, {head: "value"}}
+	for _, s := range r.settings() {
+		settings.add(clip(visible(s.Name), nameRunes), clip(visible(s.Value), 2*reasonRunes))
+	}
+	out.section(section{title: "Settings in force", table: settings})
+	if method := r.method(); len(method) > 0 {
+		out.heading(2, "How to read this")
+		out.items(method)
+	}
+	return out.w.Flush()
+}
+
+// WriteMarkdown writes the comparison as Report.WriteMarkdown writes a report.
+func (c *Comparison) WriteMarkdown(w io.Writer) error {
+	out := &markdownWriter{bufio.NewWriter(w)}
+	out.heading(1, fmt.Sprintf("%d evaluations side by side", len(c.Reports)))
+	out.items(c.Head())
+	for _, s := range c.sections(markdownCandidates, unbounded) {
+		out.section(s)
+	}
+	return out.w.Flush()
+}
+
+// compact takes out the spaces that align lines on a terminal.
+func compact(lines []string) []string {
+	var out []string
+	for _, line := range lines {
+		out = append(out, strings.Join(strings.Fields(line), " "))
+	}
+	return out
+}
+
+// panelCandidates are the mean scores that candidates were given on each dimension.
+func (r *Report) panelCandidates() section {
+	t := table{{head: "candidate"}}
+	for _, d := range r.Panel.Dimensions {
+		t = append(t, column{head: clip(visible(d.ID), nameRunes), right: true})
+	}
+	t = append(t, column{head: "all", right: true})
+	for i, scores := range r.Panel.candidates {
+		if scores[len(scores)-1].N == 0 {
+			continue
+		}
+		cells := []string{clip(visible(r.candidates[i]), nameRunes)}
+		for _, s := range scores {
+			cells = append(cells, mean(s))
+		}
+		t.add(cells...)
+	}
+	return section{title: "Panel: mean score of each candidate", table: t}
+}
+
+// progressSection is what was planned, and what is recorded.
+func (r *Report) progressSection() section {
+	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
+	for _, phase := range r.Progress {
+		for _, j := range phase.Judges {
+			name := "runs that have not ended"
+			if j.Judge != "" {
+				name = clip(visible(j.Judge), nameRunes)
+			}
+			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), name, count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
+				count(j.Missing()), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
+		}
+	}
+	return section{title: "Planned and recorded", table: t}
+}
+
+func (r *Report) writeReasons(out *markdownWriter) {
+	reasoned, left := r.reasoned()
+	if len(reasoned) == 0 {
+		return
+	}
+	out.heading(2, "Reasons")
+	for k, c := range reasoned {
+		if k == markdownReasons {
+			left += len(reasoned) - k
+			break
+		}
+		out.heading(3, clip(visible(c.Name), nameRunes))
+		var items []string
+		for _, reasons := range []struct {
+			word string
+			of   []Reason
+		}{{"Won", c.For}, {"Lost", c.Against}} {
+			for _, one := range reasons.of[:min(2, len(reasons.of))] {
+				items = append(items, fmt.Sprintf("%s against %s, by judge %s, run %s: %s", reasons.word, called(one.Opponent), called(one.Judge), one.Run, visible(one.Text)))
+			}
+		}
+		out.items(items)
+	}
+	if left > 0 {
+		out.paragraph(counted(left, "more candidate") + " with reasons in report.json.")
+	}
+}
+
+func (r *Report) writeFailures(out *markdownWriter) {
+	if len(r.Failures) == 0 {
+		return
+	}
+	out.heading(2, "Failures")
+	for _, f := range r.Failures {
+		out.paragraph(fmt.Sprintf("%s: %s", visible(f.Class), counted(f.Runs, "run")))
+		t := table{{head: "run"}, {head: "judge"}, {head: "error"}}
+		for _, run := range f.Examples {
+			t.add(clip(visible(shortRun(run)), nameRunes), clip(visible(run.Judge), nameRunes), clip(visible(run.Error), reasonRunes))
+		}
+		out.table(t)
+	}
+}
+
+// markdownWriter escapes what it is given; its writer keeps the first error.
+type markdownWriter struct{ w *bufio.Writer }
+
+func (o *markdownWriter) print(format string, args ...any) { _, _ = fmt.Fprintf(o.w, format, args...) }
+
+func (o *markdownWriter) heading(level int, text string) {
+	o.print("%s %s\n\n", strings.Repeat("#", level), escaped(text))
+}
+
+func (o *markdownWriter) paragraph(text string) { o.print("%s\n\n", escaped(text)) }
+func (o *markdownWriter) bold(text string)      { o.print("**%s**\n\n", escaped(text)) }
+
+func (o *markdownWriter) items(lines []string) {
+	for _, line := range lines {
+		o.print("- %s\n", escaped(line))
+	}
+	o.print("\n")
+}
+
+func (o *markdownWriter) section(s section) {
+	o.heading(2, s.title)
+	o.table(s.table)
+	for _, line := range s.lines {
+		o.paragraph(line)
+	}
+}
+
+func (o *markdownWriter) table(t table) {
+	if len(t) == 0 {
+		return
+	}
+	row := func(cell func(column) string) {
+		for _, c := range t {
+			o.print("| %s ", cell(c))
+		}
+		o.print("|\n")
+	}
+	row(func(c column) string { return escaped(clip(c.head, nameRunes)) })
+	row(func(c column) string {
+		if c.right {
+			return "---:"
+		}
+		return "---"
+	})
+	for i := range t[0].cells {
+		row(func(c column) string { return escaped(clip(c.cells[i], 2*reasonRunes)) })
+	}
+	o.print("\n")
+}
+
+// escaped is text, harmless already on a terminal, that means nothing to Markdown:
+// punctuation that could is escaped (CommonMark 0.31, §2.4), and so is what GitHub
+// turns into links and mentions by itself.
+func escaped(text string) string {
+	var b strings.Builder
+	for i := range len(text) {
+		c := text[i]
+		switch {
+		case strings.IndexByte("\\`*_{}[]<>#|~&!@$", c) >= 0,
+			c == ':' && strings.HasPrefix(text[i:], "://"),
+			c == '.' && i >= 3 && strings.EqualFold(text[i-3:i], "www"):
+			b.WriteByte('\\')
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
+}
