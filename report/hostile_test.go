@@ -101,9 +101,8 @@ func TestHostileTerminal(t *testing.T) {
 	}
 }
 
-// TestThousandCandidates: the page stays small, and says what it leaves out.
-func TestThousandCandidates(t *testing.T) {
-	t.Parallel()
+// thousand is an evaluation of 1,000 candidates, each compared with six others.
+func thousand() *memory {
 	m := sourceOf(plan(names(1000), []string{""}, "j"))
 	documents := m.evaluation.Plan.Documents
 	for i := range documents {
@@ -116,7 +115,13 @@ func TestThousandCandidates(t *testing.T) {
 			m.verdict(0, documents[i].ID, other, winner, strings.Repeat("a reason that goes on ", 30))
 		}
 	}
-	page := pageOf(t, built(t, m, Options{Resamples: 10}))
+	return m
+}
+
+// TestThousandCandidates: the page stays small, and says what it leaves out.
+func TestThousandCandidates(t *testing.T) {
+	t.Parallel()
+	page := pageOf(t, built(t, thousand(), Options{Resamples: 10}))
 	if len(page) > 1<<20 {
 		t.Errorf("the page has %d bytes, want at most 1 MiB", len(page))
 	}

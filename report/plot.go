@@ -41,10 +41,7 @@ const (
 // intervalPlot draws abilities with their intervals, or mean scores without.
 func (r *Report) intervalPlot(group Group) *plot {
 	ranked := group.Ranked[:min(plotCandidates, len(group.Ranked))]
-	p := &plot{
-		Width: plotWidth, Left: plotLabels, Right: plotWidth - plotMargin,
-		Axis: "ability, log-odds; 0 is the average candidate", Omitted: len(group.Ranked) - len(ranked),
-	}
+	p := &plot{Axis: "ability, log-odds; 0 is the average candidate", Omitted: len(group.Ranked) - len(ranked)}
 	value := func(c Ranked) (low, middle, high float64) { return c.Low, c.Ability, c.High }
 	switch {
 	case r.ByScore():
@@ -64,6 +61,25 @@ func (r *Report) intervalPlot(group Group) *plot {
 		scale := r.Evaluation.Plan.Single.Scale
 		from, to = float64(scale.Min), float64(scale.Max)
 	}
+	at := p.scale(from, to)
+	for k, c := range ranked {
+		low, middle, high := value(c)
+		y := plotMargin/2 + plotRowGap*(float64(k)+0.5)
+		p.Rows = append(p.Rows, plotRow{
+			Y: y, TextY: y + 4, Low: at(low), X: at(middle), High: at(high), Interval: high > low,
+			Name: fmt.Sprintf("%d  %s", c.Rank, clip(visible(c.Name), plotName)), Numbers: r.numbers(c),
+		})
+	}
+	p.finish(plotRowGap * float64(len(ranked)))
+	p.Alternative = fmt.Sprintf("%s of %s, best first: from %s to %s. The table below has every number.",
+		p.Axis, counted(len(ranked), "candidate"), r.numbers(ranked[0]), r.numbers(ranked[len(ranked)-1]))
+	return p
+}
+
+// scale lays the values from one to another over the width, marks round ones, and
+// returns where a value stands.
+func (p *plot) scale(from, to float64) func(float64) float64 {
+	p.Width, p.Left, p.Right = plotWidth, plotLabels, plotWidth-plotMargin
 	if to-from < 1e-9 {
 		from, to = from-0.5, to+0.5
 	}
@@ -75,19 +91,13 @@ func (r *Report) intervalPlot(group Group) *plot {
 		v := k * step
 		p.Ticks = append(p.Ticks, tick{X: at(v), Label: tickLabel(v, step), Zero: k == 0})
 	}
-	for k, c := range ranked {
-		low, middle, high := value(c)
-		y := plotMargin/2 + plotRowGap*(float64(k)+0.5)
-		p.Rows = append(p.Rows, plotRow{
-			Y: y, TextY: y + 4, Low: at(low), X: at(middle), High: at(high), Interval: high > low,
-			Name: fmt.Sprintf("%d  %s", c.Rank, clip(visible(c.Name), plotName)), Numbers: r.numbers(c),
-		})
-	}
-	p.Bottom = plotMargin/2 + plotRowGap*float64(len(ranked))
+	return at
+}
+
+// finish places what stands below rows of that height.
+func (p *plot) finish(rows float64) {
+	p.Bottom = tenth(plotMargin/2 + rows)
 	p.TickY, p.AxisY, p.Height = p.Bottom+14, p.Bottom+32, p.Bottom+plotAxis
-	p.Alternative = fmt.Sprintf("%s of %s, best first: from %s to %s. The table below has every number.",
-		p.Axis, counted(len(ranked), "candidate"), r.numbers(ranked[0]), r.numbers(ranked[len(ranked)-1]))
-	return p
 }
 
 // numbers are a candidate's name and what the plot shows of it.

@@ -1,0 +1,171 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strconv"
+)
+
+// comparedMarks is how many evaluations are drawn beside each other.
+const comparedMarks = 4
+
+// comparePage is what the template shows of a comparison.
+type comparePage struct {
+	Style        template.CSS
+	Title        string
+	Headline     []string
+	Evaluations  []comparedView
+	Plot         *comparePlot // nil: there are no abilities to draw, or several scales
+	Open, Folded []compareRow
+	Hidden       int // candidates beyond pageRows
+	Settings     []Difference
+	Method       []string
+}
+
+type comparedView struct {
+	Number, Name, ID, Headline                                                string
+	Candidates, Judges, Verdicts, Scores, Runs, Failed, Missing, Tokens, Cost string
+	Submitted                                                                 string
+	Value                                                                     string // what candidates are ranked by
+	Later                                                                     bool   // it is compared with the first
+	Notes                                                                     []string
+}
+
+type compareRow struct {
+	Name   string
+	Places []placeView
+}
+
+type placeView struct {
+	Rank, Value, Move string
+	Later, Beyond     bool
+}
+
+// WriteHTML writes the comparison as one page that needs nothing else, as
+// Report.WriteHTML does.
+func (c *Comparison) WriteHTML(w io.Writer) error {
+	out := bufio.NewWriter(w)
+	if err := pageTemplate.ExecuteTemplate(out, "compare", c.page()); err != nil {
+		return fmt.Errorf("write page of a comparison: %w", err)
+	}
+	if err := out.Flush(); err != nil {
+		return fmt.Errorf("write page of a comparison: %w", err)
+	}
+	return nil
+}
+
+func (c *Comparison) page() *comparePage {
+	p := &comparePage{
+		Style: template.CSS(pageStyle), Title: counted(len(c.Reports), "evaluation") + " side by side",
+		Headline: c.Headline(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
+	}
+	for k, r := range c.Reports {
+		p.Evaluations = append(p.Evaluations, r.comparedView(k))
+	}
+	shown := c.Candidates[:min(pageRows, len(c.Candidates))]
+	p.Hidden = len(c.Candidates) - len(shown)
+	for i, one := range shown {
+		if i < openRows {
+			p.Open = append(p.Open, c.row(one))
+		} else {
+			p.Folded = append(p.Folded, c.row(one))
+		}
+	}
+	return p
+}
+
+func (r *Report) comparedView(k int) comparedView {
+	var runs JudgeProgress
+	for _, phase := range r.Progress {
+		runs = runs.plus(phase.Sum())
+	}
+	u := r.total()
+	return comparedView{
+		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
+		Candidates: count(len(r.candidates)), Judges: count(len(r.Judges)), Verdicts: count(r.Verdicts), Scores: count(r.Scored),
+		Runs: count(runs.Planned), Failed: count(runs.Failed), Missing: count(runs.Missing()),
+		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
+		Value: valueName(r), Later: k > 0, Notes: r.Notes(),
+	}
+}
+
+func (c *Comparison) row(one Compared) compareRow {
+	row := compareRow{Name: one.Name}
+	for k, place := range one.Places {
+		view := placeView{Rank: "–", Value: "–", Later: k > 0}
+		if place != nil {
+			view.Rank, view.Value = c.Reports[k].ranks(place.Ranked), c.Reports[k].value(place.Ranked)
+		}
+		if k > 0 {
+			view.Move, view.Beyond = one.Moves[k].meaning(one.Places[0], place), one.Moves[k] == MoveBeyond
+		}
+		row.Places = append(row.Places, view)
+	}
+	return row
+}
+
+// comparePlot is an interval plot with a line for each evaluation beside each other.
+type comparePlot struct {
+	plot
+	Rows []compareMarks
+}
+
+type compareMarks struct {
+	Name  string
+	TextY float64
+	Marks []compareMark
+}
+
+type compareMark struct {
+	Class, Number, Numbers string
+	Low, X, High, Y, TextY float64
+}
+
+// plot is nil unless all evaluations have abilities, which alone are on one scale.
+func (c *Comparison) plot() *comparePlot {
+	drawn := c.Reports[:min(comparedMarks, len(c.Reports))]
+	for _, r := range drawn {
+		if !r.abilities() {
+			return nil
+		}
+	}
+	shown := c.Candidates[:min(plotCandidates, len(c.Candidates))]
+	from, to := math.Inf(1), math.Inf(-1)
+	for _, one := range shown {
+		for k := range drawn {
+			if place := one.Places[k]; place != nil {
+				from, to = min(from, place.Low), max(to, place.High)
+			}
+		}
+	}
+	if from > to {
+		return nil
+	}
+	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates that all evaluations rank", Omitted: len(c.Candidates) - len(shown)}}
+	at := p.scale(from, to)
+	gap := plotRowGap * float64(1+len(drawn)) / 2
+	for i, one := range shown {
+		y := plotMargin/2 + gap*(float64(i)+0.5)
+		row := compareMarks{Name: clip(visible(one.Name), plotName), TextY: y + 4}
+		for k := range drawn {
+			place := one.Places[k]
+			if place == nil {
+				continue
+			}
+			line := tenth(y + plotRowGap/2*(float64(k)-float64(len(drawn)-1)/2))
+			row.Marks = append(row.Marks, compareMark{
+				Class: "mark" + strconv.Itoa(k+1), Number: strconv.Itoa(k + 1), Y: line, TextY: line + 4,
+				Low: at(place.Low), X: at(place.Ability), High: at(place.High),
+				Numbers: fmt.Sprintf("%s in %s: %s (%s to %s)", called(one.Name), c.label(k), signed(place.Ability), signed(place.Low), signed(place.High)),
+			})
+		}
+		p.Rows = append(p.Rows, row)
+	}
+	p.finish(gap * float64(len(shown)))
+	p.Alternative = fmt.Sprintf("Abilities with their intervals of %s in %s beside each other. The table below has every number.",
+		counted(len(shown), "candidate"), counted(len(drawn), "evaluation"))
+	return p
+}

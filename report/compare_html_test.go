@@ -1,0 +1,55 @@
+package report
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func comparisonPage(t *testing.T, reports ...*Report) string {
+	t.Helper()
+	var out bytes.Buffer
+	if err := Compare(reports...).WriteHTML(&out); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestComparisonPage(t *testing.T) {
+	t.Parallel()
+	build := func(bias float64, candidates ...string) *Report {
+		return built(t, tournament(candidates, names(3), []string{"j"}, []float64{bias}, 4).withCalls(2, ""), Options{Resamples: 20})
+	}
+	first, second := build(0, "a", "b", "c", `<script>`), build(1, "c", "b", "a", "new")
+	second.Evaluation.Plan.Name = `</title><script>alert(1)</script>`
+	page := comparisonPage(t, first, second)
+	for _, want := range []string{
+		"2 evaluations side by side", "1 new, 1 gone.", "<th scope=\"col\">rank 2</th>", "&lt;script&gt;", "from 1 to 2", "No setting differs",
+		`<g class="mark mark2"><title>“a” in `, "The table below has every number.",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	rows := cells(t, page, "Candidates, in the order of the first evaluation")
+	if got := rows["new"]; !strings.HasPrefix(got, "– – ") || !strings.HasSuffix(got, " new;") {
+		t.Errorf("a new candidate: %q", got)
+	}
+	if strings.Contains(page, "<script") || strings.Count(page, "</title>") != strings.Count(page, "<title>") {
+		t.Error("a name is not inert")
+	}
+	if strings.Contains(page, "NaN") || strings.Contains(page, "Inf") {
+		t.Error("the page contains a number that is none")
+	}
+	empty := built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{})
+	if page := comparisonPage(t, empty, first); strings.Contains(page, "<svg") || !strings.Contains(page, "from 1 to 2") {
+		t.Error("an evaluation without abilities is drawn, or the other is left out")
+	}
+	if page := comparisonPage(t, empty, empty); !strings.Contains(page, "Nothing is ranked") {
+		t.Error("the page does not say that nothing is ranked")
+	}
+	large := built(t, thousand(), Options{Resamples: 5})
+	if page := comparisonPage(t, large, large, large); len(page) > 1<<20 || !strings.Contains(page, "960 more candidates are in the table only") {
+		t.Errorf("the page of 1,000 candidates in 3 evaluations has %d bytes, or does not say what it leaves out", len(page))
+	}
+}
