@@ -60,12 +60,12 @@ fleet: redis ## the fleet tests at the whole size of what they prove (about 10 m
 	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected" ./cmd/evalfleet -full-fleet
 	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit" ./worker -full
 
-# What a minute more of shrinking would find is not worth the histories not played.
+# What a minute more of shrinking would find is not worth the inputs not tried.
+FUZZTIME := 10m
 .PHONY: fuzz
-fuzz: redis ## ten minutes each: the limiter's scripts against its model, failures, each dialect's answers, experiment files
-	go test -run '^$$' -fuzz FuzzAdmission -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./ratelimit
-	for p in $$(grep -l '^func Fuzz' providers/*/*_test.go | xargs -n1 dirname | sort -u); do go test -run '^$$' -fuzz . -fuzztime 10m -timeout 20m ./$$p || exit 1; done
-	go test -run '^$$' -fuzz FuzzExperiment -fuzztime 10m -fuzzminimizetime 5x -timeout 20m ./config
+fuzz: redis ## every fuzz test for FUZZTIME, 10 minutes: limiter scripts, answers, verdicts, files
+	grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed 's|/[^/]*:func | |' | sort | while read -r package test; do \
+		echo "$$package $$test"; go test -run '^$$' -fuzz "^$$test\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -timeout 30m "$$package" || exit 1; done
 
 .PHONY: bench
 bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)

@@ -19,8 +19,9 @@ func TestDryRunShowsPromptsAndLeavesNothing(t *testing.T) {
 documents: [docs/*.md]
 judges: [simulator:careful, {name: strict, model: simulator:average, overrides: {temperature: 0}}]
 single: {criteria: [style]}
-pairwise: {order: as_listed}
+pairwise: {order: as_listed, template: own.md}
 `,
+		"own.md": "Compare for $HOME and {x}.\n[[user]]\nThese:\n[[documents]]\nMind [1].\n",
 	})
 	file := filepath.Join(dir, "evaluation.yaml")
 	before := listing(t, dir)
@@ -50,7 +51,9 @@ pairwise: {order: as_listed}
 		if len(test.want) == 3 {
 			for _, part := range []string{
 				"judge: strict (simulator:average)", `overrides: {"temperature":0}`, "documents: a.md, then c.md",
-				"--- system\n", "--- user\n", "Once, $HOME {x} [[documents]].", "--- schema pairwise_verdict\n{",
+				"Once, $HOME {x} [[documents]].", "--- schema pairwise_verdict\n{",
+				"--- system\nCompare for $HOME and {x}.\n\n--- user\nThese:\n<document id=\"a.md\" fence=", "\nMind [1].\n\nAnswer with one JSON object", // its own template
+				"--- system\nYou are a careful and impartial judge.", "\n- style\n", "\nScale: 1 (worst) to 5 (best). Use", // the built-in one
 			} {
 				if !strings.Contains(stdout, part) {
 					t.Errorf("%q: no %q in\n%s", test.args, part, stdout)
