@@ -59,7 +59,7 @@ type Options struct {
 type Submission struct {
 	// Evaluation is normalised: its ID is final.
 	Evaluation *eval.Evaluation
-	// Texts holds every document's text by its hash.
+	// Texts holds every document's text by its hash, and that of Settings.Votes.
 	Texts map[string]string
 	// Settings carry the limits of the file and of Options.Fleet, combined to
 	// the tightest of each.

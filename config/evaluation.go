@@ -113,7 +113,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		y.mismatch(root, "keys with values")
 		return
 	}
-	var documents, judges, pairwise, runs, test, retry *value
+	var documents, judges, pairwise, votes, runs, test, retry *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
@@ -139,7 +139,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"fallback":    func(v value) { s.fallback(y, v) },
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
-		"votes":       y.later,
+		"votes":       keep(&votes),
 
 		"enforce_web_search": keep(&older.enforceWebSearch),
 		"llm_api":            keep(&older.llmAPI),
@@ -153,16 +153,17 @@ func (s *draft) read(y *yamlFile, root value) {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}
 	listed := s.listed(y, runs, test)
-	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil {
+	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil {
 		return
 	}
-	s.judged(y, documents, judges, pairwise)
+	s.judged(y, documents, judges, pairwise, votes)
 }
 
-// judged takes what is asked about documents.
-func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
+// judged takes what is asked, and what people have said, about documents.
+func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes *value) {
 	paired := s.asked.Single != nil || pairwise != nil
 	switch {
+	case judges == nil && !paired && votes != nil: // people alone are ranked
 	case judges != nil && (paired || s.asked.Panel == nil):
 		y.judges(*judges, s)
 	case judges != nil:
@@ -179,7 +180,10 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise *value) {
 	if pairwise != nil {
 		s.asked.Pairwise = s.pairwise(y, *pairwise, set)
 	}
-	if !paired && s.asked.Panel == nil {
+	if votes != nil {
+		s.votes(y, *votes, set)
+	}
+	if !paired && s.asked.Panel == nil && (votes == nil || judges != nil) {
 		s.refuse(s.top, "add single, pairwise or panel", "nothing is asked about the documents")
 	}
 }

@@ -58,8 +58,6 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
-		{"later keys", minimal + "votes: v.csv\n", nil,
-			later("4:1: votes")},
 		{"a cache of nothing", minimal + "cache: sometimes\n", nil,
 			`eval.yaml:4:8: cache: "sometimes" stands here; want true or false`},
 		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
@@ -193,14 +191,6 @@ func TestProblems(t *testing.T) {
 			}
 		})
 	}
-}
-
-func later(places ...string) string {
-	lines := make([]string, len(places))
-	for i, place := range places {
-		lines[i] = "eval.yaml:" + place + ": not available in this version; leave it out"
-	}
-	return strings.Join(lines, "\n")
 }
 
 func TestNearest(t *testing.T) {

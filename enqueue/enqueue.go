@@ -26,7 +26,7 @@ import (
 // Submission is what Submit stores.
 type Submission struct {
 	Evaluation *eval.Evaluation  // normalised
-	Texts      map[string]string // document texts by hash
+	Texts      map[string]string // of documents and votes, by hash
 	Settings   record.Settings
 	SinkURL    string // where its results are to go; empty: the drainer's choice
 	// Recorded are the runs that the evaluation's sink has, for a Redis that
@@ -105,7 +105,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 		}
 	}
 	if !created {
-		if r, kept, err = q.resume(ctx, s.Evaluation, r); err != nil {
+		if r, kept, err = q.resume(ctx, s, r); err != nil {
 			return Receipt{}, err
 		}
 		if plans, err = Plans(s.Evaluation, r); err != nil {
@@ -154,7 +154,7 @@ func (q *Enqueuer) logLimits(r record.Evaluation) {
 // resume is the record of an evaluation that Redis knows, with the settings of a
 // new submission where they may take effect now. The queues stay: what has ended
 // is counted by them.
-func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
+func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
 	old, err := q.Store.Evaluation(ctx, asked.ID)
 	if err != nil {
 		return r, false, err
@@ -164,7 +164,7 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	queuesOf := func(kind eval.Kind) []string {
 		return old.Phases[slices.IndexFunc(old.Phases, func(p record.Phase) bool { return p.Kind == kind })].JudgeQueues
 	}
-	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
+	if r.Phases, err = layOut(s.Evaluation, r, queuesOf); err != nil {
 		return r, false, err
 	}
 	if old.Status == record.StatusActive && len(old.Paused) > 0 {
@@ -178,7 +178,11 @@ func (q *Enqueuer) resume(ctx context.Context, e *eval.Evaluation, asked record.
 	case old.Status != record.StatusPaused && encoded(r) == encoded(old):
 		return old, false, nil
 	}
-	reopened, err := q.Store.Reopen(ctx, r)
+	texts := map[string]string{}
+	if votes := r.Settings.Votes; votes != "" {
+		texts[votes] = s.Texts[votes]
+	}
+	reopened, err := q.Store.Reopen(ctx, r, texts)
 	if err != nil {
 		return r, false, err
 	}

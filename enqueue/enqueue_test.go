@@ -288,6 +288,9 @@ func TestOtherSettingsTakeEffectWhenNotActive(t *testing.T) {
 	id := b.submit(s).ID
 
 	s.Settings.Limit = 0
+	votes := eval.EncodeVotes([]eval.Vote{{Annotator: "anna", First: "d000.md", Second: "d001.md", Winner: eval.Tie}})
+	s.Settings.Votes = eval.TextHash(votes)
+	s.Texts[s.Settings.Votes] = votes
 	receipt := b.submit(s)
 	if receipt.Created || !receipt.Kept || receipt.Runs != 5 {
 		t.Fatalf("while active: %+v; want the settings in force kept, and 5 runs", receipt)
@@ -306,6 +309,9 @@ func TestOtherSettingsTakeEffectWhenNotActive(t *testing.T) {
 	receipt = b.submit(s)
 	if receipt.Created || receipt.Kept || receipt.Runs != 12 {
 		t.Fatalf("when done: %+v; want all 12 runs", receipt)
+	}
+	if texts, err := b.store.Documents(t.Context(), id, s.Settings.Votes); err != nil || texts[s.Settings.Votes] != votes {
+		t.Errorf("votes that came with the settings: got %q, %v", texts, err)
 	}
 	times := map[int]int{}
 	for _, task := range append(first, b.pull("p", 100)...) {

@@ -37,7 +37,7 @@ func (r *Report) ownView() *ownView {
 	for _, c := range shown {
 		row := ownRow{Name: c.Name, All: r.ranks(c)}
 		for _, j := range own {
-			row.Ranks = append(row.Ranks, j.rankOf(c.Name))
+			row.Ranks = append(row.Ranks, rankIn(j.Groups, c.Name))
 		}
 		v.Rows = append(v.Rows, row)
 	}

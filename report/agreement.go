@@ -60,11 +60,11 @@ func agreed(name string, raters []string, a *rank.Agreement, units int) *Agreeme
 	return out
 }
 
-// agreement compares raters by the verdicts on pairs; nil with fewer than two, or
-// where no two said something of one pair.
-func (v *verdicts) agreement(raters []string) *Agreement {
+// agreement compares raters, from first on, by the verdicts on pairs; nil with fewer
+// than two, or where no two said something of one pair.
+func (v *verdicts) agreement(first int, raters []string) *Agreement {
 	a, units := rank.NewAgreement(len(raters)), 0
-	v.units(len(raters), func(values []float64) {
+	v.units(first, len(raters), func(values []float64) {
 		a.Add(values)
 		units += shared(values)
 	})

@@ -138,9 +138,9 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 			return err
 		}
 	}
-	outcome, err := outcomeOf(row)
-	if err != nil {
-		return err
+	outcome, ok := winnerOf(row.Winner, row.Document1, row.Document2)
+	if !ok {
+		return fmt.Errorf("result %d.%d: winner %q is neither of its documents nor %q", row.Phase, row.Index, row.Winner, eval.Tie)
 	}
 	b.recorded(row.Phase, row.Judge, row.Timestamp)
 
@@ -178,17 +178,18 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	return nil
 }
 
-func outcomeOf(row results.PairwiseRow) (rank.Outcome, error) {
-	switch row.Winner {
+// winnerOf is what a winner's id says of two documents; ok is false where it is
+// neither's, nor eval.Tie.
+func winnerOf(winner, first, second string) (outcome rank.Outcome, ok bool) {
+	switch winner {
 	case eval.Tie:
-		return rank.Tied, nil
-	case row.Document1:
-		return rank.FirstWins, nil
-	case row.Document2:
-		return rank.SecondWins, nil
-	default:
-		return 0, fmt.Errorf("result %d.%d: winner %q is neither of its documents nor %q", row.Phase, row.Index, row.Winner, eval.Tie)
+		return rank.Tied, true
+	case first:
+		return rank.FirstWins, true
+	case second:
+		return rank.SecondWins, true
 	}
+	return 0, false
 }
 
 // pairOrders compares a verdict with the one on the same texts in the other order,

@@ -27,7 +27,8 @@ func (b *builder) rateDocuments() error {
 	b.verdicts.merge()
 	for _, c := range b.verdicts.cells {
 		item := documents[c.first].Item
-		if int(c.rater) >= len(b.report.Judges) || size[item] > rank.MaxCandidates {
+		person := int(c.rater) >= len(b.report.Judges)
+		if person && len(b.report.Judges) > 0 || size[item] > rank.MaxCandidates {
 			continue
 		}
 		if tallies[item] == nil {

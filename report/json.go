@@ -47,7 +47,7 @@ func (r *Report) json() reportJSON {
 		out.Options.Ties = "half"
 	}
 	for _, g := range r.Groups {
-		out.Rankings = append(out.Rankings, r.groupJSON(g))
+		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))
 	}
 	for _, c := range r.Unranked {
 		out.Unranked = append(out.Unranked, c.Name)
@@ -67,7 +67,7 @@ func (r *Report) json() reportJSON {
 	for _, a := range r.ScoreAgreement {
 		out.ScoreAgreement = append(out.ScoreAgreement, agreementOf(a, true))
 	}
-	out.Panel = r.panelJSON()
+	out.Panel, out.People = r.panelJSON(), r.peopleJSON()
 	for _, l := range r.Listed {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
@@ -101,7 +101,7 @@ func (r *Report) evaluationJSON() evaluationJSON {
 	return out
 }
 
-func (r *Report) groupJSON(g Group) groupJSON {
+func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 	out := groupJSON{Item: g.Item, Separable: g.Separable, Regularised: g.Regularised}
 	none := number(math.NaN())
 	for k, c := range g.Ranked {
@@ -110,7 +110,7 @@ func (r *Report) groupJSON(g Group) groupJSON {
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
 			For: reasonsOf(c.For), Against: reasonsOf(c.Against), Scores: scoresOf(r.Criteria, c.Scores),
 		}
-		if r.abilities() {
+		if abilities {
 			one.RankLow, one.RankHigh = &c.RankLow, &c.RankHigh
 			one.Ability, one.SE, one.Low, one.High, one.ModelSE = number(c.Ability), number(c.SE), number(c.Low), number(c.High), number(c.ModelSE)
 		}
@@ -150,7 +150,7 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 		out.Order = effectOf(j.Effect.Order, j.orderLimits(), j.Effect.Regularised)
 	}
 	for _, g := range j.Groups {
-		out.Rankings = append(out.Rankings, r.groupJSON(g))
+		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))
 	}
 	return out
 }

@@ -53,6 +53,7 @@ type (
 		Agreement      *agreementJSON        `json:"agreement"`
 		ScoreAgreement array[*agreementJSON] `json:"score_agreement"`
 		Panel          *panelJSON            `json:"panel"`
+		People         *peopleJSON           `json:"people"`
 		Listed         array[listedJSON]     `json:"listed"`
 		Progress       array[progressJSON]   `json:"progress"`
 		Failures       array[failureJSON]    `json:"failures"`

@@ -33,6 +33,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		last.lines = append(last.lines, counted(hidden, "more candidate")+" in ranking.csv.")
 	}
 	sections = append(sections, r.judgeSections(markdownCandidates, unbounded)...)
+	sections = append(sections, r.peopleSections(markdownCandidates, unbounded)...)
 	if r.Panel != nil {
 		sections = append(sections, r.panelSection())
 		if s := r.panelCandidates(); len(s.table[0].cells) > 0 {

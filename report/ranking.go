@@ -22,12 +22,19 @@ func (b *builder) finish(ctx context.Context) error {
 		return err
 	}
 	b.compareRaters()
-	judges := make([]int, len(r.Judges))
-	for k := range judges {
-		judges[k] = k
+	b.compareWithPeople()
+	if err := b.rankPeople(ctx); err != nil {
+		return err
+	}
+	raters := make([]int, len(r.Judges))
+	for k := range raters {
+		raters[k] = k
+	}
+	if len(raters) == 0 {
+		raters = b.annotators()
 	}
 	var err error
-	if r.tallies, err = tallied(len(r.candidates), len(judges), b.observed(judges)); err != nil {
+	if r.tallies, err = tallied(len(r.candidates), len(raters), b.observed(raters)); err != nil {
 		return err
 	}
 	if r.Verdicts == 0 {
@@ -35,7 +42,7 @@ func (b *builder) finish(ctx context.Context) error {
 		return nil
 	}
 	r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
-	all, err := b.rate(ctx, judges)
+	all, err := b.rate(ctx, raters)
 	if errors.Is(err, rank.ErrTooManyCandidates) {
 		r.unfitted = err
 		b.rankByWinRate()
@@ -74,9 +81,7 @@ func (b *builder) rankByEach(ctx context.Context) error {
 			return fmt.Errorf("judge %s: %w", r.Judges[k].Name, err)
 		}
 		r.Judges[k].Cycles = rank.CyclesOf(len(r.candidates), r.tallies[k:k+1])
-		r.Judges[k].Groups, _ = b.groups(own, func(s rank.Standing) Ranked {
-			return Ranked{Name: r.candidates[s.Candidate], Standing: s, ModelSE: s.SE}
-		})
+		r.Judges[k].Groups = b.bare(own)
 	}
 	return nil
 }
@@ -88,7 +93,7 @@ func (b *builder) compareRaters() {
 	for _, j := range r.Judges {
 		judges = append(judges, j.Name)
 	}
-	r.Agreement = b.verdicts.agreement(judges)
+	r.Agreement = b.verdicts.agreement(0, judges)
 	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria)
 	if r.Panel != nil {
 		var dimensions []string
@@ -97,6 +102,14 @@ func (b *builder) compareRaters() {
 		}
 		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions)
 	}
+}
+
+// bare are the candidates that a rating ranks, without scores and reasons.
+func (b *builder) bare(of *rating) []Group {
+	groups, _ := b.groups(of, func(s rank.Standing) Ranked {
+		return Ranked{Name: b.report.candidates[s.Candidate], Standing: s, ModelSE: s.SE}
+	})
+	return groups
 }
 
 // groups are the candidates of a rating, by component, and those it does not rank.

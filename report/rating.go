@@ -23,11 +23,11 @@ type rating struct {
 	bootstrap *rank.Bootstrap // nil: too few verdicts to draw from
 }
 
-// rate ranks by the verdicts of these raters together.
+// rate ranks by the verdicts of these raters together, which are judges or people.
 func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	how := b.report.Options
 	observed := b.observed(raters)
-	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: true}
+	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges)}
 	var out rating
 	var err error
 	if how.Length {

@@ -28,6 +28,7 @@ type Source interface {
 	PairwiseRows(ctx context.Context, id eval.ID) iter.Seq2[results.PairwiseRow, error]
 	SingleRows(ctx context.Context, id eval.ID) iter.Seq2[results.SingleRow, error]
 	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[results.PanelRow, error]
+	Votes(ctx context.Context, id eval.ID) iter.Seq2[results.VoteRow, error]
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
@@ -69,12 +70,13 @@ type Report struct {
 	// First and Last are when the first and the last verdict were given; zero
 	// without one.
 	First, Last time.Time
-	Verdicts    int // on pairs, counted in the ranking
+	Verdicts    int // on pairs, counted in the ranking; of people where there are no judges
 	Scored      int // scores of single documents, counted likewise
 
-	// Groups are rankings of candidates that were compared with each other,
-	// directly or through others, the largest first. There is one, unless nothing
-	// relates some candidates to the rest. Candidates never compared are not in it.
+	// Groups are rankings of candidates that were compared with each other by judges
+	// (by people where there are no judges), directly or through others, the largest
+	// first. There is one, unless nothing relates some candidates to the rest.
+	// Candidates never compared are not in it.
 	Groups []Group
 	// Intervals says how the limits in Groups were found; nil where they are the
 	// fit's own, because there are too few verdicts to draw from, or where there are
@@ -94,6 +96,7 @@ type Report struct {
 	Judges   []Judge  // in the order of the plan
 	Listed   []Listed // in the order of the plan
 	Panel    *Panel   // nil: none was asked
+	People   *People  // nil: there are no votes
 	Failures []Failure
 
 	elo        []results.EloRow
@@ -286,6 +289,9 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		if err != nil {
 			return nil, wrap(err)
 		}
+	}
+	if err := b.readVotes(ctx, source); err != nil {
+		return nil, wrap(err)
 	}
 	if evaluation.Plan.Runs != nil {
 		for row, err := range source.Responses(ctx, id) {

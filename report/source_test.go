@@ -26,6 +26,7 @@ type memory struct {
 	pairwise   []results.PairwiseRow
 	singles    []results.SingleRow
 	panel      []results.PanelRow
+	votes      []results.VoteRow
 	responses  []results.RunRow
 	calls      []results.CallTotal
 	spent      int64
@@ -87,6 +88,10 @@ func (m *memory) SingleRows(context.Context, eval.ID) iter.Seq2[results.SingleRo
 
 func (m *memory) PanelRows(context.Context, eval.ID) iter.Seq2[results.PanelRow, error] {
 	return rowsOf(m.panel, nil)
+}
+
+func (m *memory) Votes(context.Context, eval.ID) iter.Seq2[results.VoteRow, error] {
+	return rowsOf(m.votes, nil)
 }
 
 func (m *memory) Responses(context.Context, eval.ID) iter.Seq2[results.RunRow, error] {

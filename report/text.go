@@ -36,6 +36,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.line(r.Headline())
 	sections, hidden := r.rankings(options.Candidates, options.Width)
 	sections = append(sections, r.judgeSections(options.Candidates, options.Width)...)
+	sections = append(sections, r.peopleSections(options.Candidates, options.Width)...)
 	if r.Panel != nil {
 		sections = append(sections, r.panelSection())
 	}
@@ -83,6 +84,12 @@ func (r *Report) asked() string {
 		}
 		parts = append(parts, counted(len(r.Panel.Agents), "agent"), counted(len(r.Panel.Dimensions), "dimension"),
 			counted(r.Panel.Scored, "score")+" of the panel")
+	}
+	if r.People != nil {
+		if len(r.Judges) == 0 && r.Panel == nil {
+			parts = parts[:2]
+		}
+		parts = append(parts, counted(len(r.People.Annotators), "annotator"), counted(r.People.Votes, "vote"))
 	}
 	if r.ListedOnly() {
 		parts = r.listedAsked()

@@ -21,7 +21,7 @@ func (r *Report) judgeSections(candidates, width int) []section {
 		sections = append(sections, s)
 	}
 	if r.Agreement != nil {
-		sections = append(sections, r.agreementSection())
+		sections = append(sections, agreementSection("Agreement on pairs", "judges", r.Agreement, 0))
 	}
 	for _, scores := range []struct {
 		title string
@@ -131,10 +131,7 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 		if len(j.Groups) == 0 {
 			continue
 		}
-		next := column{head: clip(visible(j.Name), 20), right: true}
-		for _, c := range shown {
-			next.cells = append(next.cells, j.rankOf(c.Name))
-		}
+		next := rankColumn(clip(visible(j.Name), 20), shown, j.Groups)
 		const readable = 24
 		if left > 0 || t.fixedWidth()+len(separator)+next.width()+readable > width {
 			left++
@@ -152,16 +149,16 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	return s, true
 }
 
-// rankOf is a candidate's rank in the judge's own ranking, such as "3 (2–5)", and in
-// which group where there are several.
-func (j Judge) rankOf(candidate string) string {
-	for g, group := range j.Groups {
+// rankIn is a candidate's rank in a ranking, such as "3 (2–5)", and in which group
+// where there are several.
+func rankIn(groups []Group, candidate string) string {
+	for g, group := range groups {
 		for _, c := range group.Ranked {
 			if c.Name != candidate {
 				continue
 			}
 			text := rankRange(c)
-			if len(j.Groups) > 1 {
+			if len(groups) > 1 {
 				text += fmt.Sprintf(" of group %d", g+1)
 			}
 			return text
@@ -170,20 +167,25 @@ func (j Judge) rankOf(candidate string) string {
 	return "–"
 }
 
-// mostPairs bounds the pairs of judges that are shown.
+// mostPairs bounds the pairs of raters that are shown.
 const mostPairs = 15
 
-func (r *Report) agreementSection() section {
-	a := r.Agreement
-	t := append(table{{head: "judges", flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
-	for k, p := range a.Pairs {
-		if k < mostPairs {
+// agreementSection compares raters two by two: every two, or one of the first with
+// one of the others.
+func agreementSection(title, raters string, a *Agreement, first int) section {
+	t := append(table{{head: raters, flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
+	pairs := 0
+	for _, p := range a.Pairs {
+		if first > 0 && (p.A >= first || p.B < first) {
+			continue
+		}
+		if pairs++; pairs <= mostPairs {
 			t.add(clip(visible(a.Raters[p.A]), 30)+" and "+clip(visible(a.Raters[p.B]), 30), count(p.Units), shareOf(p.Raw), coefficient(p.Cohen))
 		}
 	}
-	s := section{title: "Agreement on pairs", table: t}
-	if left := len(a.Pairs) - mostPairs; left > 0 {
-		s.lines = append(s.lines, counted(left, "more pair")+" of judges in report.json.")
+	s := section{title: title, table: t}
+	if left := pairs - mostPairs; left > 0 {
+		s.lines = append(s.lines, counted(left, "more pair")+" of "+raters+" in report.json.")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance.",
 		coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete)))

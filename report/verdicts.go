@@ -78,10 +78,10 @@ func (v *verdicts) merge() {
 }
 
 // units calls do with every pair of documents of which at least one of the raters
-// said something: the text that each preferred more often, over orders and trials, as
-// 0 for the one, 1 for the other and ½ for neither, and NaN where it was not asked.
-// values is used again.
-func (v *verdicts) units(raters int, do func(values []float64)) {
+// from first on said something: the text that each preferred more often, over orders
+// and trials, as 0 for the one, 1 for the other and ½ for neither, and NaN where it
+// was not asked. values is used again.
+func (v *verdicts) units(first, raters int, do func(values []float64)) {
 	v.merge()
 	values, lead := make([]float64, raters), make([]int32, raters)
 	for rest := v.cells; len(rest) > 0; {
@@ -96,22 +96,23 @@ func (v *verdicts) units(raters int, do func(values []float64)) {
 				break
 			}
 			rest = rest[1:]
-			if c.wins+c.losses+c.ties == 0 {
+			rater := int(c.rater) - first
+			if c.wins+c.losses+c.ties == 0 || rater < 0 || rater >= raters {
 				continue
 			}
 			any = true
 			if c.first == low {
-				lead[c.rater] += c.wins - c.losses
+				lead[rater] += c.wins - c.losses
 			} else {
-				lead[c.rater] += c.losses - c.wins
+				lead[rater] += c.losses - c.wins
 			}
 			switch {
-			case lead[c.rater] > 0:
-				values[c.rater] = 0
-			case lead[c.rater] < 0:
-				values[c.rater] = 1
+			case lead[rater] > 0:
+				values[rater] = 0
+			case lead[rater] < 0:
+				values[rater] = 1
 			default:
-				values[c.rater] = 0.5
+				values[rater] = 0.5
 			}
 		}
 		if any {

@@ -41,6 +41,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"responses":                testResponses,
 		"answers of prompts":       testPromptAnswers,
 		"opinions of a panel":      testPanel,
+		"votes":                    testVotes,
 		"waits by limit":           testWaits,
 		"statistics":               testStatistics,
 		"pace":                     testPace,

@@ -18,6 +18,7 @@ const (
 	PairwiseFile  = "pairwise_results.csv"
 	SingleFile    = "single_doc_results.csv"
 	PanelFile     = "panel_results.csv"
+	VotesFile     = "votes.csv"
 	ResponsesFile = "responses.jsonl"
 	EloFile       = "elo_summary.csv"
 	RankingFile   = "ranking.csv"
@@ -117,6 +118,9 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	}
 	if e.Plan.Panel != nil {
 		files = append(files, both(PanelFile, panelTable, r.PanelRows(ctx, id))...)
+	}
+	if e.Settings.Votes != "" {
+		files = append(files, both(VotesFile, voteTable, r.Votes(ctx, id))...)
 	}
 	if e.Plan.Runs != nil || e.Plan.Prompts != nil {
 		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }})
@@ -227,6 +231,17 @@ var panelTable = table[PanelRow]{
 	{"item", func(r PanelRow) any { return r.Item }},
 	{"answered_by", func(r PanelRow) any { return r.AnsweredBy }},
 	{"candidate", func(r PanelRow) any { return r.Candidate }},
+}
+
+// voteTable has the columns that a file of votes has, so that it can be one.
+var voteTable = table[VoteRow]{
+	{"item", func(r VoteRow) any { return r.Item }},
+	{"candidate_a", func(r VoteRow) any { return r.Candidate1 }},
+	{"candidate_b", func(r VoteRow) any { return r.Candidate2 }},
+	{"winner_doc_id", func(r VoteRow) any { return r.Winner }},
+	{"annotator", func(r VoteRow) any { return r.Annotator }},
+	{"doc_id_1", func(r VoteRow) any { return r.Document1 }},
+	{"doc_id_2", func(r VoteRow) any { return r.Document2 }},
 }
 
 var eloTable = table[EloRow]{

@@ -46,10 +46,11 @@ var (
 type Sink interface {
 	Reader
 	// PutEvaluation stores what e asks and how it is carried out. Stored again,
-	// the settings and phases are replaced, while Created and Finished stay; and
-	// one that was cancelled goes on again, unless e.Cancelled says otherwise.
-	// texts are documents by their hash; those stored before need not be given.
-	// A document without text is an error and stores nothing.
+	// the settings, votes and phases are replaced, while Created and Finished stay;
+	// and one that was cancelled goes on again, unless e.Cancelled says otherwise.
+	// texts are documents, and the votes that e.Settings name, by their hash; those
+	// stored before need not be given. A document without text is an error and stores
+	// nothing, and so are votes.
 	PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error
 	// Append stores entries of an evaluation that PutEvaluation has stored
 	// (otherwise ErrNoEvaluation), all of them or none. A run's row gives way
@@ -90,6 +91,9 @@ type Reader interface {
 	// PanelRows yields what agents said of dimensions by phase and index, also of runs
 	// that failed.
 	PanelRows(ctx context.Context, id eval.ID) iter.Seq2[PanelRow, error]
+	// Votes yields what people said of pairs of documents, by pair and then by
+	// annotator.
+	Votes(ctx context.Context, id eval.ID) iter.Seq2[VoteRow, error]
 	// Responses yields the runs of eval.KindRuns and eval.KindPrompts, as Runs does,
 	// with their answers.
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error]

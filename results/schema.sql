@@ -156,6 +156,19 @@ CREATE TABLE panel_results (
   PRIMARY KEY (evaluation, id)
 );
 
+CREATE TABLE votes (
+  evaluation    TEXT   NOT NULL,
+  index_        BIGINT NOT NULL, -- by pair and then by annotator
+  annotator     TEXT   NOT NULL,
+  doc_id_1      TEXT   NOT NULL, -- the one that sorts first
+  doc_id_2      TEXT   NOT NULL,
+  winner_doc_id TEXT   NOT NULL,
+  item          TEXT   NOT NULL,
+  candidate_1   TEXT   NOT NULL,
+  candidate_2   TEXT   NOT NULL,
+  PRIMARY KEY (evaluation, index_)
+) WITHOUT ROWID;
+
 CREATE TABLE responses (
   evaluation  TEXT NOT NULL,
   id          TEXT NOT NULL,

@@ -49,14 +49,14 @@ func TestOpenRefuses(t *testing.T) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 5")
 			},
-			want: []string{"version 4", "this program knows 3", "newer evalfleet"},
+			want: []string{"version 5", "this program knows 4", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 3", "older evalfleet"},
+			want: []string{"version 1", "this program needs 4", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {

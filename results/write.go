@@ -32,7 +32,7 @@ var (
 	putDocument = insert("documents", "hash, text") + " ON CONFLICT (hash) DO NOTHING"
 )
 
-// PutEvaluation stores an evaluation, its phases and its documents.
+// PutEvaluation stores an evaluation, its phases, its documents, and its votes.
 func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error {
 	plan, err := json.Marshal(e.Plan)
 	if err != nil {
@@ -42,7 +42,12 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 	if err != nil {
 		return fmt.Errorf("encode settings of %s: %w", e.ID, err)
 	}
+	given := maps.Collect(texts)
 	return s.transact(ctx, fmt.Sprintf("store evaluation %s", e.ID), func(t *transaction) error {
+		votes, err := t.votesOf(ctx, e.ID)
+		if err != nil {
+			return err
+		}
 		statements := []statement{{putEvaluation, []any{
 			string(e.ID), e.Plan.Name, string(plan), string(settings), stamp{e.Created}, stamp{e.Finished},
 		}}}
@@ -55,7 +60,12 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 		if err := t.noteCancelled(ctx, e.ID, e.Cancelled); err != nil {
 			return err
 		}
-		return s.putTexts(ctx, t, e.Plan.Everything(), maps.Collect(texts))
+		if e.Settings.Votes != votes {
+			if err := t.putVotes(ctx, e, given[e.Settings.Votes]); err != nil {
+				return err
+			}
+		}
+		return s.putTexts(ctx, t, e.Plan.Everything(), given)
 	})
 }
 

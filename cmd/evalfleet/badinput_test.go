@@ -142,7 +142,7 @@ func TestBadInputs(t *testing.T) {
 		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
 		{"a fallback to nobody", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]"},
-		{"of a later version", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "votes: human.csv\n"), "", 2, "eval.yaml:4:1: votes: not available in this version; leave it out"},
+		{"votes, no file", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "votes: human.csv\n"), "", 2, "human.csv: no such file"},
 
 		// Listed runs.
 		{"runs, unknown key", "run eval.yaml", file(asksKeys + "runs: [{file_a: docs/a.md, flie_b: docs/b.md}]\n"), "", 2, "eval.yaml:3:28: runs[0].flie_b: unknown key; did you mean file_b?"},
@@ -195,7 +195,7 @@ func TestBadInputs(t *testing.T) {
 		{"sink that is a folder", "run good.yaml --sink sqlite:docs", nil, "", 2, "docs: it is a folder: name a file in it"},
 		{"results that are no database", "run good.yaml --sink sqlite:out/results.db", inFolder(strings.Repeat("no database ", 100)), "", 2, "results.db: it is not a SQLite database: name another file"},
 		{"report on no database", "report out", inFolder(strings.Repeat("no database ", 100)), "", 2, "results.db: it is not a SQLite database: name another file"},
-		{"results of a newer program", "run good.yaml --sink sqlite:out/results.db", inFolder(database(t, 0x65766c66, 99)), "", 2, "results.db: it has version 99, this program knows 3: use the newer evalfleet that wrote it"},
+		{"results of a newer program", "run good.yaml --sink sqlite:out/results.db", inFolder(database(t, 0x65766c66, 99)), "", 2, "results.db: it has version 99, this program knows 4: use the newer evalfleet that wrote it"},
 		{"another program's database", "report out", inFolder(database(t, 7, 1)), "", 2, "results.db: it is a SQLite database of another program: name another file"},
 		{"report on an empty folder", "report docs", nil, "", 2, "docs holds no results: no results.db is in it; name the output folder of an evaluation"},
 		{"status of an empty folder", "status docs", nil, "", 2, "docs holds no results: "},

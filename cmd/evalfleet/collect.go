@@ -291,6 +291,9 @@ func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, result
 	for _, document := range e.Everything() {
 		hashes = append(hashes, document.Hash)
 	}
+	if r.Settings.Votes != "" {
+		hashes = append(hashes, r.Settings.Votes)
+	}
 	texts, err := d.store.Documents(ctx, id, hashes...)
 	if err != nil {
 		return r, nil, nil, withCode(exitUnreachable, err)

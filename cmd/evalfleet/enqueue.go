@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
@@ -47,7 +48,12 @@ func enqueueCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return each(submissions, func(s *config.Submission) error { return p.enqueue(c, s, on) })
+			return each(submissions, func(s *config.Submission) error {
+				if len(plan.Phases(s.Evaluation)) == 0 {
+					return usageError("nobody is asked anything, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
+				}
+				return p.enqueue(c, s, on)
+			})
 		},
 	}
 }

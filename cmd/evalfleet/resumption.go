@@ -124,6 +124,11 @@ func (r resumption) submission(ctx context.Context, sink results.Reader) (*confi
 			return nil, sinkError(err)
 		}
 	}
+	if votes := stored.Settings.Votes; votes != "" {
+		if texts[votes], err = sink.Text(ctx, votes); err != nil {
+			return nil, sinkError(err)
+		}
+	}
 	return &config.Submission{
 		Evaluation: stored.Plan, Texts: texts, Settings: stored.Settings,
 		Providers: r.Providers, Lease: r.Lease,

@@ -158,6 +158,12 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer sink.Close()
+	if len(r.Phases) == 0 { // votes alone: nobody is asked
+		if err := sink.Finish(ctx, id, time.Now()); err != nil {
+			return sinkError(err)
+		}
+		return j.conclude(ctx, sink)
+	}
 	settings.Cache = sink
 	if err := j.saveResumption(); err != nil {
 		return withCode(folderCode(err), err)
@@ -200,9 +206,15 @@ func (j *job) run(ctx context.Context) (err error) {
 	if cancelled != nil && !isEnding(cancelled) {
 		return cancelled
 	}
-	return cmp.Or(cancelled, conclude(context.WithoutCancel(ctx), conclusion{
-		reader: sink, id: id, place: results.Place{Dir: j.dir, Out: j.out}, failOn: j.failOn, again: j.resumeWith, stdout: j.stdout, console: j.console,
-	}))
+	return cmp.Or(cancelled, j.conclude(context.WithoutCancel(ctx), sink))
+}
+
+// conclude writes what came of the job.
+func (j *job) conclude(ctx context.Context, sink results.Reader) error {
+	return conclude(ctx, conclusion{
+		reader: sink, id: j.submission.Evaluation.ID(), place: results.Place{Dir: j.dir, Out: j.out}, failOn: j.failOn,
+		again: j.resumeWith, stdout: j.stdout, console: j.console,
+	})
 }
 
 // work submits the evaluation, works on it and drains it until every run is in

@@ -64,18 +64,33 @@ func summary(s *config.Submission) (string, error) {
 		return "", err
 	}
 	bytes := 0
-	for _, text := range s.Texts {
-		bytes += len(text)
+	different := 0
+	for hash, text := range s.Texts {
+		if hash != s.Settings.Votes {
+			bytes += len(text)
+			different++
+		}
 	}
-	texts := fmt.Sprintf("(%s, %d bytes)", count(len(s.Texts), "different text"), bytes)
+	texts := fmt.Sprintf("(%s, %d bytes)", count(different, "different text"), bytes)
 	var asked []string
 	if len(e.Documents) > 0 {
 		judges := e.Judges
 		if e.Panel != nil {
 			judges = slices.Concat(judges, e.Panel.Agents)
 		}
-		asked = append(asked, fmt.Sprintf("%s of %s %s, judged by %s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, names(judges)))
+		judged := ""
+		if len(judges) > 0 {
+			judged = ", judged by " + names(judges)
+		}
+		asked = append(asked, fmt.Sprintf("%s of %s %s%s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, judged))
 		texts = ""
+	}
+	if s.Settings.Votes != "" {
+		votes, err := eval.DecodeVotes(s.Texts[s.Settings.Votes])
+		if err != nil {
+			return "", err
+		}
+		asked = append(asked, count(len(votes), "vote")+" of people")
 	}
 	if e.Runs != nil {
 		files := strings.TrimSpace(count(len(e.Runs.Files), "file") + " " + texts)
@@ -89,6 +104,9 @@ func summary(s *config.Submission) (string, error) {
 	for i, p := range plans {
 		runs += p.Runs()
 		phases = append(phases, fmt.Sprintf("%s of %s", record.Phases[i].Kind, count(p.Runs(), "run")))
+	}
+	if len(plans) == 0 {
+		return fmt.Sprintf("%s (%s): %s. Nobody is asked anything.", e.Name, e.ID(), strings.Join(asked, "; ")), nil
 	}
 	return fmt.Sprintf("%s (%s): %s. %s: %s, %s in all.%s",
 		e.Name, e.ID(), strings.Join(asked, "; "),

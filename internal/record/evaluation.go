@@ -145,6 +145,9 @@ type Settings struct {
 	// What a command line names with --out is not among them: a record that was made
 	// elsewhere never says where else on this machine to write.
 	Outs map[string]string `json:"outs,omitempty"`
+	// Votes is the hash of what people have said about the documents (eval.EncodeVotes),
+	// a text that is kept as those of documents are; empty: nothing.
+	Votes string `json:"votes,omitempty"`
 }
 
 // Group is that of the i-th of those whom a kind asks (eval.Evaluation.Asked); empty

@@ -242,20 +242,24 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 }
 
 // Reopen makes an evaluation that is done or paused active again, with the
-// settings and phases of r. false: it is active or cancelled, and stays as it
-// is.
-func (s *Store) Reopen(ctx context.Context, r record.Evaluation) (bool, error) {
+// settings and phases of r; texts, by their hashes, are those that these settings
+// name. false: it is active or cancelled, and stays as it is.
+func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[string]string) (bool, error) {
 	settings, phases, err := encodeSettings(r)
 	if err != nil {
 		return false, err
 	}
-	keys := []string{s.keys.Record(r.ID), s.keys.Cursors(r.ID)}
+	keys := []string{s.keys.Record(r.ID), s.keys.Cursors(r.ID), s.keys.Documents(r.ID)}
 	for _, key := range s.keysOf(r) {
 		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
 	}
-	reopened, err := reopenScript.Run(ctx, s.client, keys, settings, phases).Bool()
+	args := []any{settings, phases}
+	for hash, text := range texts {
+		args = append(args, hash, compress([]byte(text)))
+	}
+	reopened, err := reopenScript.Run(ctx, s.client, keys, args...).Bool()
 	if err != nil {
 		return false, fmt.Errorf("reopen evaluation %s: %w", r.ID, err)
 	}

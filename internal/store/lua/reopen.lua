@@ -1,7 +1,8 @@
 -- reopen: an evaluation that is not active, with other settings.
 --
--- KEYS[1] record   KEYS[2] cursors   KEYS[3…] its other keys
+-- KEYS[1] record   KEYS[2] cursors   KEYS[3] documents   KEYS[4…] its other keys
 -- ARGV[1] settings (JSON)   ARGV[2] phases (JSON)
+-- ARGV[3…] hash, text (zstd) of what the settings name and may not be there yet
 -- Returns 1 when the settings are in force and the evaluation is active, 0 when
 -- it was active or cancelled and is left as it is. Cursors start anew: what is
 -- recorded is passed over when runs are pushed.
@@ -13,6 +14,9 @@ end
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
 redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
+for i = 3, #ARGV, 2 do
+  redis.call("HSET", KEYS[3], ARGV[i], ARGV[i + 1])
+end
 for i = 1, #KEYS do
   redis.call("PERSIST", KEYS[i])
 end

@@ -1,0 +1,219 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// maxVotes bounds the size of a file of votes.
+const maxVotes = 512 << 20
+
+// Names of columns, beside pairColumns, where a file has a verdict a row. Without
+// one of winnerColumns every other column is an annotator's.
+const annotatorColumn = "annotator"
+
+var winnerColumns = []string{"winner", "winner_doc_id"}
+
+// unnamed is whose verdicts those are of a file that names no annotators.
+const unnamed = "people"
+
+// voteList reads one file of people's verdicts.
+type voteList struct {
+	*draft
+	set        documentSet
+	candidates map[string]bool // of all items
+	seen       map[voted]int   // line of each
+	votes      []eval.Vote
+	absent     []place // of candidates that have no document of the item
+}
+
+// voted is whose verdict it is on which pair.
+type voted struct {
+	pair      [2]int
+	annotator string
+}
+
+// votes reads the file that v names, and keeps what people said in it.
+func (s *draft) votes(y *yamlFile, v value, set documentSet) {
+	name := y.text(v)
+	if name == "" || len(s.asked.Documents) == 0 {
+		return
+	}
+	path, before := s.beside(name), len(s.problems)
+	list := voteList{draft: s, set: set, candidates: map[string]bool{}, seen: map[voted]int{}}
+	for _, document := range s.asked.Documents {
+		list.candidates[document.Candidate] = true
+	}
+	if filepath.Ext(path) == ".jsonl" {
+		list.readLines(y, v, path)
+	} else if text, ok := s.readText(path, maxVotes); ok {
+		list.readTable(s.newTable(path, text, pairColumns))
+	}
+	if len(s.problems) > before {
+		return
+	}
+	if len(list.votes) == 0 {
+		s.refuse(place{file: path}, "", "no votes are in it")
+		return
+	}
+	if n := len(list.absent); n > 0 {
+		s.warn(list.absent[0], "", "rows left out because a candidate has no document of the item: %d, this one first", n)
+	}
+	text := eval.EncodeVotes(list.votes)
+	s.settings.Votes = eval.TextHash(text)
+	s.texts[s.settings.Votes] = text
+}
+
+// readTable reads CSV.
+func (l *voteList) readTable(t *table) {
+	if t.rows == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for i, name := range t.header {
+		if name == "" || seen[name] {
+			l.refuse(place{file: t.path, line: 1}, "give each column a name of its own", "column %d is called %q", i+1, name)
+			return
+		}
+		seen[name] = true
+	}
+	if len(t.header) == len(pairColumns) || seen[annotatorColumn] && l.winnerOf(t.header) == "" {
+		l.refuse(place{file: t.path, line: 1}, "add a column winner, or one for each annotator", "there is no column of verdicts")
+		return
+	}
+	t.each(func() { l.take(t.header, t.cell) })
+}
+
+// readLines reads JSON objects, whose fields are called as columns are.
+func (l *voteList) readLines(y *yamlFile, v value, path string) {
+	file, err := openRegular(path)
+	if err != nil {
+		y.refuse(v.place, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
+		return
+	}
+	defer file.Close()
+	l.jsonLines(path, file, func(at place, values map[string]any) {
+		names := slices.Sorted(maps.Keys(values))
+		words := map[string]string{}
+		for _, name := range names {
+			switch value := values[name].(type) {
+			case nil:
+			case string:
+				words[name] = value
+			case json.Number:
+				words[name] = value.String()
+			default:
+				at.path = name
+				l.refuse(at, "want text or a number", "the value is neither")
+				return
+			}
+		}
+		for _, name := range pairColumns[1:] {
+			if _, ok := words[name]; !ok {
+				at.path = name
+				l.refuse(at, didYouMean(name, names), "the field is missing")
+				return
+			}
+		}
+		l.take(names, func(name string) (string, place) { return words[name], place{file: at.file, line: at.line, path: name} })
+	})
+}
+
+// winnerOf is the column of verdicts, "" where every annotator has one.
+func (l *voteList) winnerOf(names []string) string {
+	for _, name := range winnerColumns {
+		if slices.Contains(names, name) {
+			return name
+		}
+	}
+	return ""
+}
+
+// take takes the verdicts of one row in, which has cells of these names.
+func (l *voteList) take(names []string, cell func(name string) (string, place)) {
+	item, _ := cell(pairColumns[0])
+	for _, name := range pairColumns[1:] {
+		candidate, at := cell(name)
+		if l.set.byItem[item] != nil && l.candidates[candidate] && l.set.answers[[2]string{item, candidate}] == nil {
+			l.absent = append(l.absent, at)
+			return
+		}
+	}
+	pair, _, ok := l.set.pair(cell)
+	if !ok {
+		return
+	}
+	if column := l.winnerOf(names); column != "" {
+		annotator := unnamed
+		if slices.Contains(names, annotatorColumn) {
+			var at place
+			if annotator, at = cell(annotatorColumn); !l.named(annotator, at) {
+				return
+			}
+		}
+		word, at := cell(column)
+		l.vote(annotator, word, pair, at)
+		return
+	}
+	for _, name := range names {
+		if slices.Contains(pairColumns, name) {
+			continue
+		}
+		if word, at := cell(name); strings.TrimSpace(word) != "" && l.named(name, at) { // empty: this one said nothing
+			l.vote(name, word, pair, at)
+		}
+	}
+}
+
+// named reports whether an annotator has a name that can be printed.
+func (l *voteList) named(annotator string, at place) bool {
+	if annotator != "" && len(annotator) <= maxID && !unprintable.MatchString(annotator) {
+		return true
+	}
+	l.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be an annotator's name", annotator)
+	return false
+}
+
+// vote takes one verdict in.
+func (l *voteList) vote(annotator, word string, pair [2]int, at place) {
+	first, second := l.asked.Documents[pair[0]], l.asked.Documents[pair[1]]
+	meant := winners(strings.TrimSpace(word), first, second)
+	switch len(meant) {
+	case 0:
+		l.refuse(at, "want 0 or tie, 1 or a, 2 or b, or the winner's name or id", "%q is neither of the pair", printable(word))
+		return
+	case 1:
+	default:
+		l.refuse(at, "write "+strings.Join(meant, " or "), "%q can be read in two ways", printable(word))
+		return
+	}
+	key := voted{[2]int{min(pair[0], pair[1]), max(pair[0], pair[1])}, annotator}
+	if before, ok := l.seen[key]; ok {
+		l.refuse(at, "name annotators by a column annotator, each once for a pair", "%s judged the pair before, in line %d", annotator, before)
+		return
+	}
+	l.seen[key] = at.line
+	l.votes = append(l.votes, eval.Vote{Annotator: annotator, First: first.ID, Second: second.ID, Winner: meant[0]})
+}
+
+// winners are the ids that a word can stand for: a code, a letter, or the name or id
+// of one of the pair.
+func winners(word string, first, second eval.Document) []string {
+	var meant []string
+	for _, reading := range []struct{ winner, code, letter, name string }{
+		{eval.Tie, "0", eval.Tie, eval.Tie},
+		{first.ID, "1", "a", first.Candidate},
+		{second.ID, "2", "b", second.Candidate},
+	} {
+		if slices.Contains([]string{reading.code, reading.letter, reading.name, reading.winner}, word) {
+			meant = append(meant, reading.winner)
+		}
+	}
+	return meant
+}

@@ -1,0 +1,155 @@
+package report
+
+import "fmt"
+
+// peopleSections are what people said, how they rank, how far they agree, and how
+// far the judges say the same.
+func (r *Report) peopleSections(candidates, width int) []section {
+	people := r.People
+	if people == nil {
+		return nil
+	}
+	t := append(table{{head: "annotator", flexible: true}}, heads("votes", "ties")...)
+	for _, a := range people.Annotators {
+		t.add(visible(a.Name), count(a.Votes), count(a.Ties))
+	}
+	said := section{title: "People", table: t, lines: []string{fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
+		counted(people.Votes, "vote"), counted(people.Pairs, "pair"), count(people.Undecided))}}
+	sections := []section{said}
+	if s, ok := r.ranksByPeople(candidates, width); ok {
+		sections = append(sections, s)
+	}
+	if people.Agreement != nil {
+		sections = append(sections, agreementSection("Agreement of people on pairs", "annotators", people.Agreement, 0))
+	}
+	if people.Everyone != nil {
+		sections = append(sections, agreementSection("Agreement of judges with people on pairs", "judge and annotator", people.Everyone, len(r.Judges)))
+	}
+	if len(people.Judges) > 0 {
+		sections = append(sections, people.judgesSection())
+	}
+	return sections
+}
+
+// judgesSection compares each judge with the majority of people.
+func (p *People) judgesSection() section {
+	t := append(table{{head: "judge", flexible: true}}, heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
+	for _, j := range p.Judges {
+		t.add(visible(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficient(j.Cohen))
+	}
+	return section{title: "Judges against the majority of people", table: t, lines: []string{
+		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
+	}}
+}
+
+// ranksByPeople sets the ranking by all people, and by each, beside that of the
+// judges. There is none where nothing relates the candidates.
+func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
+	people := r.People
+	if len(people.Groups) != 1 {
+		return section{}, false
+	}
+	shown := people.Groups[0].Ranked[:min(candidates, len(people.Groups[0].Ranked))]
+	t := table{{head: "candidate", flexible: true}, rankColumn("all people", shown, people.Groups)}
+	for _, c := range shown {
+		t[0].cells = append(t[0].cells, visible(c.Name))
+	}
+	var others []column
+	if len(r.Judges) > 0 { // else it is the ranking above
+		ability := column{head: "ability ± SE", right: true}
+		for _, c := range shown {
+			ability.cells = append(ability.cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE))
+		}
+		others = append(others, ability)
+		if r.Fit != nil {
+			others = append(others, rankColumn("all judges", shown, r.Groups))
+		}
+	}
+	for _, a := range people.Annotators {
+		if len(a.Groups) > 0 {
+			others = append(others, rankColumn(clip(visible(a.Name), 20), shown, a.Groups))
+		}
+	}
+	if len(others) == 0 {
+		return section{}, false
+	}
+	left := 0
+	for _, next := range others {
+		const readable = 24
+		if left > 0 || t.fixedWidth()+len(separator)+next.width()+readable > width {
+			left++
+			continue
+		}
+		t = append(t, next)
+	}
+	s := section{title: "Rank by people", table: t}
+	if left > 0 {
+		s.lines = append(s.lines, counted(left, "more ranking")+" by one of them in report.json.")
+	}
+	return s, true
+}
+
+// rankColumn are the ranks of candidates in a ranking of somebody's own.
+func rankColumn(head string, shown []Ranked, groups []Group) column {
+	c := column{head: head, right: true}
+	for _, one := range shown {
+		c.cells = append(c.cells, rankIn(groups, one.Name))
+	}
+	return c
+}
+
+// The JSON form of People; docs/formats.md says what its fields mean.
+type (
+	peopleJSON struct {
+		Votes      int                      `json:"votes"`
+		Pairs      int                      `json:"pairs"`
+		Undecided  int                      `json:"undecided"`
+		Annotators array[annotatorJSON]     `json:"annotators"`
+		Rankings   array[groupJSON]         `json:"rankings"`
+		Agreement  *agreementJSON           `json:"agreement"`
+		Everyone   *agreementJSON           `json:"everyone"`
+		Judges     array[againstPeopleJSON] `json:"judges"`
+	}
+	annotatorJSON struct {
+		Name     string           `json:"name"`
+		Votes    int              `json:"votes"`
+		Ties     int              `json:"ties"`
+		Own      int              `json:"own"`
+		Rankings array[groupJSON] `json:"rankings"`
+	}
+	againstPeopleJSON struct {
+		Judge     string `json:"judge"`
+		Pairs     int    `json:"pairs"`
+		Accuracy  number `json:"accuracy"`
+		Precision number `json:"precision"`
+		Recall    number `json:"recall"`
+		F1        number `json:"f1"`
+		Cohen     number `json:"cohen"`
+	}
+)
+
+func (r *Report) peopleJSON() *peopleJSON {
+	people := r.People
+	if people == nil {
+		return nil
+	}
+	rankings := func(groups []Group) (out []groupJSON) {
+		for _, g := range groups {
+			out = append(out, r.groupJSON(g, true))
+		}
+		return out
+	}
+	out := &peopleJSON{
+		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Rankings: rankings(people.Groups),
+		Agreement: agreementOf(people.Agreement, false), Everyone: agreementOf(people.Everyone, false),
+	}
+	for _, a := range people.Annotators {
+		out.Annotators = append(out.Annotators, annotatorJSON{a.Name, a.Votes, a.Ties, a.Own, rankings(a.Groups)})
+	}
+	for _, j := range people.Judges {
+		out.Judges = append(out.Judges, againstPeopleJSON{
+			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen),
+		})
+	}
+	return out
+}

@@ -1,0 +1,224 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// People is what people said about pairs of documents, and how far the judges say
+// the same.
+type People struct {
+	Votes      int
+	Annotators []Annotator // in the order of their first votes
+	// Groups are the ranking by all of them together, as Report.Groups but without
+	// scores and reasons, and Intervals is as Report.Intervals. In which order people
+	// saw the texts is not known, so that no effect of it is estimated.
+	Groups    []Group
+	Intervals *Intervals
+	// Agreement compares the annotators, nil where no two of them said something of
+	// the same pair.
+	Agreement *Agreement
+	// Pairs are those that people said something of, and Undecided those of them that
+	// have no majority: nothing was said more often than all else.
+	Pairs, Undecided int
+	Judges           []AgainstPeople // in the order of the plan
+	// Everyone compares the judges and then the annotators; nil without judges, or
+	// where no two said something of the same pair.
+	Everyone *Agreement
+}
+
+// Annotator is what one person said.
+type Annotator struct {
+	Name        string
+	Votes, Ties int
+	Own         int // on two documents of one candidate: in no ranking
+	// Groups are as People.Groups, by this person alone; nil where there is nobody
+	// else.
+	Groups []Group
+}
+
+// AgainstPeople compares a judge with the majority of people, on the pairs that have
+// one and that the judge said something of: what it preferred more often, over orders
+// and trials. The numbers are those of rank.Confusion, and NaN without pairs.
+type AgainstPeople struct {
+	Judge                           string
+	Pairs                           int
+	Accuracy, Precision, Recall, F1 float64
+	Cohen                           float64 // Cohen's kappa
+}
+
+// readVotes takes the votes in: annotators are raters behind the judges.
+func (b *builder) readVotes(ctx context.Context, source Source) error {
+	if b.report.Evaluation.Settings.Votes == "" {
+		return nil
+	}
+	b.report.People = &People{}
+	annotators := map[string]int{}
+	for row, err := range source.Votes(ctx, b.report.Evaluation.ID) {
+		if err == nil {
+			err = b.addVote(row, annotators)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error {
+	people := b.report.People
+	k, ok := annotators[row.Annotator]
+	if !ok {
+		k = len(people.Annotators)
+		annotators[row.Annotator] = k
+		people.Annotators = append(people.Annotators, Annotator{Name: row.Annotator})
+	}
+	var documents [2]int
+	for i, id := range []string{row.Document1, row.Document2} {
+		if documents[i], ok = b.document[id]; !ok {
+			return fmt.Errorf("a vote of %q names document %q, which the plan does not have", row.Annotator, id)
+		}
+	}
+	outcome, ok := winnerOf(row.Winner, row.Document1, row.Document2)
+	if !ok {
+		return fmt.Errorf("a vote of %q: winner %q is neither of its documents", row.Annotator, row.Winner)
+	}
+	annotator := &people.Annotators[k]
+	annotator.Votes++
+	people.Votes++
+	if outcome == rank.Tied {
+		annotator.Ties++
+	}
+	plan := b.report.Evaluation.Plan
+	if plan.Documents[documents[0]].Candidate == plan.Documents[documents[1]].Candidate {
+		annotator.Own++
+	} else if len(plan.Judges) == 0 {
+		b.report.Verdicts++
+	}
+	b.verdicts.add(len(plan.Judges)+k, documents[0], documents[1], outcome, true)
+	return nil
+}
+
+// annotators are people's places among the raters.
+func (b *builder) annotators() []int {
+	var places []int
+	if people := b.report.People; people != nil {
+		for k := range people.Annotators {
+			places = append(places, len(b.report.Judges)+k)
+		}
+	}
+	return places
+}
+
+// rankPeople ranks by all people together, and by each where there are several.
+func (b *builder) rankPeople(ctx context.Context) error {
+	people, places := b.report.People, b.annotators()
+	if people == nil || len(people.Annotators) == 0 || len(b.report.candidates) > rank.MaxCandidates {
+		return nil
+	}
+	all, err := b.rate(ctx, places)
+	if err != nil {
+		return fmt.Errorf("people: %w", err)
+	}
+	people.Groups, people.Intervals = b.bare(all), b.intervals(all)
+	if len(places) == 1 {
+		return nil
+	}
+	for k := range people.Annotators {
+		annotator := &people.Annotators[k]
+		if annotator.Votes == annotator.Own {
+			continue
+		}
+		own, err := b.rate(ctx, places[k:k+1])
+		if err != nil {
+			return fmt.Errorf("annotator %s: %w", annotator.Name, err)
+		}
+		annotator.Groups = b.bare(own)
+	}
+	return nil
+}
+
+// compareWithPeople says how far annotators agree, and judges with them.
+func (b *builder) compareWithPeople() {
+	people := b.report.People
+	if people == nil {
+		return
+	}
+	var names, judges []string
+	for _, a := range people.Annotators {
+		names = append(names, a.Name)
+	}
+	for _, j := range b.report.Judges {
+		judges = append(judges, j.Name)
+	}
+	people.Agreement = b.verdicts.agreement(len(judges), names)
+	if len(judges) == 0 {
+		b.verdicts.units(0, len(names), func(values []float64) { people.count(values) })
+		return
+	}
+	people.Everyone = b.verdicts.agreement(0, append(judges, names...))
+	tables, kappas := make([]rank.Confusion, len(judges)), make([]*rank.Agreement, len(judges))
+	for k := range kappas {
+		kappas[k] = rank.NewAgreement(2)
+	}
+	b.verdicts.units(0, len(judges)+len(names), func(values []float64) {
+		said := people.count(values[len(judges):])
+		if math.IsNaN(said) {
+			return
+		}
+		for k, value := range values[:len(judges)] {
+			if !math.IsNaN(value) {
+				tables[k].Add(outcomeAt(said), outcomeAt(value))
+				kappas[k].Add([]float64{said, value})
+			}
+		}
+	})
+	for k, name := range judges {
+		one := AgainstPeople{Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1)}
+		one.Precision, one.Recall, one.F1 = tables[k].Macro()
+		people.Judges = append(people.Judges, one)
+	}
+}
+
+// count counts a pair of which people said these values, as verdicts.units gives
+// them, and returns what most of them said: NaN where nobody said anything, or
+// nothing was said more often than all else.
+func (p *People) count(values []float64) float64 {
+	votes, best, times := map[float64]int{}, math.NaN(), 0
+	for _, value := range values {
+		if !math.IsNaN(value) {
+			votes[value]++
+		}
+	}
+	if len(votes) == 0 {
+		return best
+	}
+	p.Pairs++
+	for value, n := range votes {
+		switch {
+		case n > times:
+			best, times = value, n
+		case n == times:
+			best = math.NaN()
+		}
+	}
+	if math.IsNaN(best) {
+		p.Undecided++
+	}
+	return best
+}
+
+// outcomeAt is the outcome that a value of verdicts.units stands for.
+func outcomeAt(value float64) rank.Outcome {
+	switch value {
+	case 0:
+		return rank.FirstWins
+	case 1:
+		return rank.SecondWins
+	}
+	return rank.Tied
+}
