@@ -86,9 +86,20 @@ func asks(t *testing.T, model string, p prompt.Prompt) string {
 // verdict. shown changes the prompt before it is asked.
 func winner(t *testing.T, model string, texts [2]string, shown func(prompt.Prompt) prompt.Prompt) string {
 	t.Helper()
-	e, byHash := answers(texts[:]...)
-	built := mustBuild(t, e, eval.KindPairwise, 0, 1, byHash)
-	won, _, err := verdict.Pairwise(asks(t, model, shown(built)), "a.md", "b.md", false)
+	won, _, err := verdict.Pairwise(asks(t, model, shown(builtOf(t, texts))), "a.md", "b.md", false)
+	if err != nil {
+		return ""
+	}
+	return won
+}
+
+// winnerInTwo is winner where the answer is given in prose, and its JSON written down
+// in a second call.
+func winnerInTwo(t *testing.T, model string, texts [2]string) string {
+	t.Helper()
+	built := builtOf(t, texts)
+	prose := asks(t, model, prompt.Prompt{Messages: built.Prose()})
+	won, _, err := verdict.Pairwise(asks(t, model, prompt.Prompt{Messages: built.Jsonify(prose)}), "a.md", "b.md", false)
 	if err != nil {
 		return ""
 	}
@@ -131,6 +142,9 @@ func TestDocumentsGiveNoOrders(t *testing.T) {
 					got, want := winner(t, judge, hostile, asBuilt), winner(t, judge, plain, asBuilt)
 					if got != want || want != ids[1-at] {
 						t.Errorf("%s: %q wins over a document that gives an order, and %q where it gives none; want %q both times", judge, got, want, ids[1-at])
+					}
+					if got := winnerInTwo(t, judge, hostile); got != want {
+						t.Errorf("%s, in two calls: %q wins over a document that gives an order, want %q", judge, got, want)
 					}
 				}
 				if got := winner(t, "obedient", hostile, unfenced); got != ids[at] {
