@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -29,6 +30,9 @@ func (x *experiment) finish() (*Submission, error) {
 		return nil, err
 	}
 	s.Queues = queues
+	if s.File, err = filepath.Abs(x.top.file); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 

@@ -76,7 +76,7 @@ func newBuilder(r *Report) *builder {
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
 	}
-	r.Listed = newListed(plan.Runs)
+	r.Listed = newListed(plan)
 	b.reasons = make([]reasons, len(r.candidates))
 	return b
 }

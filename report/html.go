@@ -148,7 +148,7 @@ func (p *page) sections() []pageSection {
 	add(p.Scores != nil, "scores", "Scores")
 	add(p.Panel != nil, "panel", "Panel")
 	add(p.Judges != nil, "judges", "Judges")
-	add(len(p.Listed) > 0, "listed", "Listed runs")
+	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())
 	add(len(p.Reasons) > 0, "reasons", "Reasons")
 	add(p.Runs != nil, "runs", "Planned and recorded")
 	add(p.Timeline != nil, "timeline", "Calls over time")

@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Listed is what came of the listed runs that asked one model.
+// Listed is what came of the listed runs, or the prompts, that asked one model.
 type Listed struct {
 	Model     string // provider:model
 	Runs      int    // listed
@@ -18,22 +18,31 @@ type Listed struct {
 	Used      results.Usage // of all their calls
 }
 
-// ListedOnly reports whether the evaluation asks nothing but listed runs: there is
-// nothing to rank then.
+// ListedOnly reports whether the evaluation asks nothing but listed runs or prompts:
+// there is nothing to rank then.
 func (r *Report) ListedOnly() bool {
 	plan := r.Evaluation.Plan
-	return plan.Runs != nil && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
+	return lists(plan) && plan.Single == nil && plan.Pairwise == nil && plan.Panel == nil
 }
 
-// newListed counts listed runs by model, in the order in which models are named.
-func newListed(runs *eval.Runs) []Listed {
-	if runs == nil {
-		return nil
-	}
+// lists reports whether the evaluation has listed runs or prompts.
+func lists(plan *eval.Evaluation) bool { return plan.Runs != nil || plan.Prompts != nil }
+
+// newListed counts listed runs and prompts by model, in the order in which models are
+// named.
+func newListed(plan *eval.Evaluation) []Listed {
 	var listed []Listed
-	for _, run := range runs.List {
-		k := listedBy(&listed, runs.Models[run.Model].Target())
-		listed[k].Runs++
+	if runs := plan.Runs; runs != nil {
+		for _, run := range runs.List {
+			k := listedBy(&listed, runs.Models[run.Model].Target())
+			listed[k].Runs++
+		}
+	}
+	if prompts := plan.Prompts; prompts != nil {
+		for _, prompt := range prompts.List {
+			k := listedBy(&listed, prompts.Models[prompt.Model].Target())
+			listed[k].Runs++
+		}
 	}
 	return listed
 }
@@ -73,10 +82,21 @@ func (r *Report) answers() (answers, truncated int) {
 	return answers, truncated
 }
 
-// listedAsked is what an evaluation of listed runs alone asks.
+// listedAsked is what an evaluation of listed runs or prompts alone asks.
 func (r *Report) listedAsked() []string {
-	runs := r.Evaluation.Plan.Runs
-	return []string{counted(len(runs.List), "run"), counted(len(r.Listed), "model"), counted(len(runs.Files), "file")}
+	var asked []string
+	plan := r.Evaluation.Plan
+	if plan.Runs != nil {
+		asked = append(asked, counted(len(plan.Runs.List), "run"))
+	}
+	if plan.Prompts != nil {
+		asked = append(asked, counted(len(plan.Prompts.List), "prompt"))
+	}
+	asked = append(asked, counted(len(r.Listed), "model"))
+	if plan.Runs != nil {
+		asked = append(asked, counted(len(plan.Runs.Files), "file"))
+	}
+	return asked
 }
 
 // listedNotes are what a reader of the answers must know.
@@ -104,6 +124,14 @@ func (r *Report) listedRows() []listedRow {
 	return rows
 }
 
+// ListedTitle is what the section of them is called.
+func (r *Report) ListedTitle() string {
+	if r.Evaluation.Plan.Runs == nil {
+		return "Prompts"
+	}
+	return "Listed runs"
+}
+
 func (r *Report) listedSection() section {
 	t := table{
 		{head: "model", flexible: true}, {head: "runs", right: true}, {head: "succeeded", right: true}, {head: "failed", right: true},
@@ -114,5 +142,5 @@ func (r *Report) listedSection() section {
 			t[k].cells = append(t[k].cells, cell)
 		}
 	}
-	return section{title: "Listed runs", table: t}
+	return section{title: r.ListedTitle(), table: t}
 }

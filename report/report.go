@@ -293,7 +293,7 @@ func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 	if err := b.readVotes(ctx, source); err != nil {
 		return nil, wrap(err)
 	}
-	if evaluation.Plan.Runs != nil {
+	if lists(evaluation.Plan) {
 		for row, err := range source.Responses(ctx, id) {
 			if err != nil {
 				return nil, wrap(err)

@@ -18,6 +18,14 @@ type setting struct {
 	Name, Value string
 }
 
+// formatOf is where lines of a format come from.
+func formatOf(format eval.PromptFormat) string {
+	if format == eval.PromptsBatch {
+		return "a Batch file"
+	}
+	return "an experiment"
+}
+
 func (r *Report) settings() []setting {
 	plan, how := r.Evaluation.Plan, r.Evaluation.Settings
 	var all []setting
@@ -26,6 +34,9 @@ func (r *Report) settings() []setting {
 	}
 	if runs := plan.Runs; runs != nil {
 		add("listed runs", "%s of %s on %s", counted(len(runs.List), "run"), counted(len(runs.Models), "model"), counted(len(runs.Files), "file"))
+	}
+	if prompts := plan.Prompts; prompts != nil {
+		add("prompts", "%s of %s, as %s has them", counted(len(prompts.List), "prompt"), counted(len(prompts.Models), "model"), formatOf(prompts.Format))
 	}
 	if !r.ListedOnly() {
 		add("documents", "%s by %s on %s", counted(len(plan.Documents), "document"), counted(len(r.candidates), "candidate"), counted(len(plan.Items), "item"))
@@ -36,6 +47,15 @@ func (r *Report) settings() []setting {
 	if plan.Runs != nil {
 		for _, model := range plan.Runs.Models {
 			add("model", "%s", withOverrides(model))
+		}
+	}
+	if plan.Prompts != nil {
+		for i, model := range plan.Prompts.Models {
+			group := ""
+			if name := how.Group(eval.KindPrompts, i); name != "" {
+				group = ", group " + name
+			}
+			add("model", "%s%s", withOverrides(model), group)
 		}
 	}
 	if s := plan.Single; s != nil {

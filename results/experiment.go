@@ -25,7 +25,8 @@ type experiment struct {
 	from  Reader
 }
 
-// write writes them all. completed is the path of the lines with their answers.
+// write writes them all. completed is the path of the lines with their answers, and all
+// are those of the others.
 func (x *experiment) write(ctx context.Context) (completed string, all []string, err error) {
 	folder, below := x.place.Dir, ""
 	name := strings.NewReplacer("/", "_", `\`, "_").Replace(x.of.Plan.Name)
@@ -41,6 +42,9 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 	}
 	defer root.Close()
 	ending := ".jsonl"
+	if _, err := os.Stat(x.place.Input); err != nil { // it has gone since it was read
+		x.place.Input = ""
+	}
 	if x.place.Input != "" {
 		ending = filepath.Ext(x.place.Input)
 	}
@@ -62,10 +66,10 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 		if err := WriteFile(root, path, func(w io.Writer) error { return f.write(ctx, w) }); err != nil {
 			return "", all, err
 		}
-		completed = filepath.Join(folder, path) // the last one
-		all = append(all, completed)
+		all = append(all, filepath.Join(folder, path))
 	}
-	return completed, all, nil
+	last := len(all) - 1
+	return all[last], all[:last], nil
 }
 
 // stampPython is a time in the zone of this machine, as file names and lines have it.

@@ -81,7 +81,7 @@ func exportedFiles(t *testing.T, place Place, sink Sink, e Evaluation) (files ma
 		t.Fatal(err)
 	}
 	files = map[string]string{}
-	for _, path := range done.Files {
+	for _, path := range slices.Concat(done.Files, done.Answers) {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

@@ -59,7 +59,7 @@ type drain struct {
 	retry   func(enqueue.Recorded) bool // failed runs that a submission makes again; nil: none
 	again   string                      // the command that submits the evaluation once more
 	dir     string                      // of the output folder; empty: each evaluation's default one
-	out     string                      // as in job
+	place   results.Place               // of files besides the output folder
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger

@@ -116,7 +116,7 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	e := s.Evaluation
 	built, err := prompt.Build(e, run.kind, prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, s.Texts)
-	if err != nil {
+	if err != nil && run.kind != eval.KindPrompts {
 		return err
 	}
 	judge, shown := e.Asked(run.kind)[run.Judge], e.Shown(run.kind)
@@ -125,8 +125,8 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 		documents += ", then " + shown[run.Second].ID
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
-	if run.kind == eval.KindRuns {
-		fmt.Fprintf(to, "=== run %s: %s\nmodel: %s\n", id.Short(), e.Runs.List[run.Index].ID, judge.Target())
+	if own := ownID(e, run.kind, run.Index); own != "" {
+		fmt.Fprintf(to, "=== run %s: %s\nmodel: %s\n", id.Short(), own, judge.Target())
 	} else {
 		fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)
 		fmt.Fprintf(to, "judge: %s (%s)\n", judge.Name, judge.Target())
@@ -139,12 +139,22 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 		fmt.Fprintf(to, "overrides: %s\n", overrides)
 	}
 	fmt.Fprintf(to, "documents: %s\n", documents)
+	if err != nil {
+		_, err = fmt.Fprintf(to, "\nnobody is asked, and the run fails: %v\n\n", err)
+		return err
+	}
 	if s.TwoCalls(run.kind, judge) {
 		writeMessages(to, built.Prose())
 		fmt.Fprintf(to, "\n=== and of its answer, asked of %s:%s\n", e.Jsonify.Provider, e.Jsonify.Model)
 		built.Messages = built.Jsonify("(the answer to the above)")
 	}
 	writeMessages(to, built.Messages)
+	if w := built.Written; w != nil {
+		for _, turn := range w.Turns[1:] {
+			fmt.Fprint(to, "\n--- (the answer to the above)\n")
+			writeMessages(to, turn)
+		}
+	}
 	if e.JSON != eval.JSONFalse && built.Schema != nil {
 		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
 	}

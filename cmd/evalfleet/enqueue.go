@@ -86,7 +86,10 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
 	d.warnUnserved(c.Context, submission)
 	if c.Bool(waitFlag) {
-		d.again, d.out = p.again(c), submission.Out
+		d.again = p.again(c)
+		if d.place, err = placeOf(c, submission, ""); err != nil {
+			return err
+		}
 		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
 		if cancelled != nil && !isEnding(cancelled) {
 			return goOnWith(cancelled, p.again(c))
@@ -217,7 +220,9 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	}
 	defer out.Close()
 	defer sink.Close()
-	return conclude(ctx, conclusion{reader: sink, id: id, place: results.Place{Dir: out.dir, Out: d.out}, failOn: on, again: d.again, stdout: d.stdout, console: d.console})
+	place := d.place
+	place.Dir = out.dir
+	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, stdout: d.stdout, console: d.console})
 }
 
 // openDrain connects to the fleet's Redis.

@@ -37,7 +37,7 @@ func (t *estimateText) table(e estimate.Estimate) {
 func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
 	t.line("tokens    in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, count(e.Prompts, "prompt"))
 	from := "as short verdicts have"
-	if slices.ContainsFunc(e.Parts, func(p estimate.Part) bool { return p.Kind == eval.KindRuns }) {
+	if slices.ContainsFunc(e.Parts, func(p estimate.Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
 		from = fmt.Sprintf("%s for an answer in prose", thousands(estimate.TokensPerListedRun))
 	}
 	if tokensOut > 0 {

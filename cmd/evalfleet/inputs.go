@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // Flags that say which file is meant, and those of experiments.
@@ -186,6 +187,20 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 		return config.LoadRuns(options)
 	}
 	return config.LoadEvaluation(in.path, options)
+}
+
+// placeOf is where the files of an evaluation are written whose output folder is dir.
+func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, error) {
+	place := results.Place{Dir: dir, Out: s.Out}
+	if s.File == "" {
+		return place, nil
+	}
+	data, err := filepath.Abs(c.String(dataFolderFlag))
+	if err != nil {
+		return place, usageError("--%s: %w", dataFolderFlag, err)
+	}
+	place.Data, place.Input, place.CSV = data, s.File, c.Bool(outputAsCSVFlag)
+	return place, nil
 }
 
 // sayQueues tells through which queues the prompts of an experiment go, and how fast.

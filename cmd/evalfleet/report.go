@@ -86,7 +86,11 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	}
 	var paths []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
-		done, err := export(c.Context, results.Place{Dir: dir}, reader, r, p.again(c))
+		place := results.Place{Dir: dir}
+		if before, err := readResumption(arguments[0]); err == nil { // a `run` has said where an experiment's files are
+			place.Data, place.Input, place.CSV = before.Data, before.Input, before.CSV
+		}
+		done, err := export(c.Context, place, reader, r, p.again(c))
 		if err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: dir, out: saved.Out, sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
+		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
 	}
 	if !c.IsSet(slotsFlag) {

@@ -34,8 +34,13 @@ type resumption struct {
 	Grace      time.Duration            `json:"grace,omitempty"`
 	FailOn     failOn                   `json:"fail_on"`
 	Sink       string                   `json:"sink,omitempty"` // its URL; empty: in the folder
-	Out        string                   `json:"out,omitempty"`  // of --out, an absolute path; empty: it was not given
-	Redis      bool                     `json:"redis"`          // one was named
+	// Where files are written besides the output folder, as in results.Place; absolute
+	// paths, empty where nothing was said.
+	Out   string `json:"out,omitempty"`
+	Data  string `json:"data,omitempty"`
+	Input string `json:"input,omitempty"`
+	CSV   bool   `json:"csv,omitempty"`
+	Redis bool   `json:"redis"` // one was named
 }
 
 // resumption is what must be known to go on with the job.
@@ -44,7 +49,7 @@ func (j *job) resumption() (resumption, error) {
 	r := resumption{
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
-		Out: j.out,
+		Out: j.place.Out, Data: j.place.Data, Input: j.place.Input, CSV: j.place.CSV,
 	}
 	for _, judge := range j.submission.Settings.Everyone(e) {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
@@ -98,6 +103,11 @@ func readResumption(dir string) (resumption, error) {
 		return r, usageError("%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version, resumeVersion)
 	}
 	return r, nil
+}
+
+// place is where the files of the run in dir are written.
+func (r resumption) place(dir string) results.Place {
+	return results.Place{Dir: dir, Out: r.Out, Data: r.Data, Input: r.Input, CSV: r.CSV}
 }
 
 // sink is where the results of the run in dir are.

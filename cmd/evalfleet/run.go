@@ -76,11 +76,14 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: outDir(c, submission), out: submission.Out, sinkURL: c.String(sinkFlagName), how: how,
+		dir: outDir(c, submission), sinkURL: c.String(sinkFlagName), how: how,
 		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
+	}
+	if j.place, err = placeOf(c, submission, j.dir); err != nil {
+		return nil, err
 	}
 	j.resumeWith, j.again = resumeWith(c, j.dir), p.again(c)
 	if c.Bool(retryFailedFlag) {
@@ -95,9 +98,9 @@ type job struct {
 	submission *config.Submission
 	redisURL   string // empty: an embedded one
 	namespace  string
-	dir        string // output folder
-	out        string // file of the only listed run's answer, as --out names it; empty: as its settings say
-	sinkURL    string // empty: results.db in the folder
+	dir        string        // output folder
+	place      results.Place // of files, in the output folder and besides
+	sinkURL    string        // empty: results.db in the folder
 	how        work
 	env        config.Lookup
 	atOnce     <-chan struct{} // as in process
@@ -212,7 +215,7 @@ func (j *job) run(ctx context.Context) (err error) {
 // conclude writes what came of the job.
 func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 	return conclude(ctx, conclusion{
-		reader: sink, id: j.submission.Evaluation.ID(), place: results.Place{Dir: j.dir, Out: j.out}, failOn: j.failOn,
+		reader: sink, id: j.submission.Evaluation.ID(), place: j.place, failOn: j.failOn,
 		again: j.resumeWith, stdout: j.stdout, console: j.console,
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -65,23 +66,51 @@ func (f *runSource) readPlan(ctx context.Context) (err error) {
 	return nil
 }
 
-// listed is the listed run that has an id of its own.
+// listed is the listed run, or the prompt, that has an id of its own.
 func (f *runSource) listed(own string) (eval.RunID, error) {
 	var known []string
-	if f.asked.Runs != nil {
-		for index, run := range f.asked.Runs.List {
-			if run.ID == own {
-				return eval.RunID{
-					Evaluation: f.id.Evaluation, Phase: slices.Index(plan.Phases(f.asked), eval.KindRuns), Index: index,
-				}, nil
+	for phase, kind := range plan.Phases(f.asked) {
+		for index, id := range ownIDs(f.asked, kind) {
+			if id == own {
+				return eval.RunID{Evaluation: f.id.Evaluation, Phase: phase, Index: index}, nil
 			}
-			known = append(known, run.ID)
+			known = append(known, id)
 		}
 	}
 	if near := config.Nearest(own, known); near != "" {
 		return f.id, usageError("%s has no run %s; did you mean %s?", f.id.Evaluation, own, near)
 	}
-	return f.id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run", own, f.id.Evaluation)
+	return f.id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run or a prompt", own, f.id.Evaluation)
+}
+
+// ownID is the id that whoever listed a run of a kind gave it; empty: it is not of a
+// list.
+func ownID(e *eval.Evaluation, kind eval.Kind, index int) string {
+	switch kind {
+	case eval.KindRuns:
+		return e.Runs.List[index].ID
+	case eval.KindPrompts:
+		return e.Prompts.List[index].ID
+	}
+	return ""
+}
+
+// ownIDs yields those of all runs of a kind, in the order of the list.
+func ownIDs(e *eval.Evaluation, kind eval.Kind) iter.Seq2[int, string] {
+	return func(yield func(int, string) bool) {
+		n := 0
+		switch kind {
+		case eval.KindRuns:
+			n = len(e.Runs.List)
+		case eval.KindPrompts:
+			n = len(e.Prompts.List)
+		}
+		for index := range n {
+			if !yield(index, ownID(e, kind, index)) {
+				return
+			}
+		}
+	}
 }
 
 // planned is what the plan says of the run.
@@ -115,9 +144,7 @@ func (f *runSource) planned() (*shownRun, error) {
 		Queue: queues[f.place.Judge], Prompt: []shownTurn{}, Calls: []shownCall{},
 		Grounded: f.asked.Grounded(whole.Kind()), Reasoned: f.asked.Reasoned(whole.Kind()),
 	}
-	if run.Kind == eval.KindRuns {
-		run.RunID = f.asked.Runs.List[f.id.Index].ID
-	}
+	run.RunID = ownID(f.asked, run.Kind, f.id.Index)
 	for _, d := range f.documents() {
 		run.Item = f.asked.Items[d.Item].ID
 		run.Documents = append(run.Documents, d.ID)

@@ -13,6 +13,10 @@ import (
 // calls the answer of the first, one after an answer without evidence firmer words.
 func (f *runSource) sent(run *shownRun, built prompt.Prompt) {
 	run.Prompt = turnsOf(built.Messages)
+	if built.Written != nil {
+		sentTurns(run, *built.Written)
+		return
+	}
 	var answer, prose string
 	var lacked bool
 	for i := range run.Calls {
@@ -41,6 +45,22 @@ func (f *runSource) sent(run *shownRun, built prompt.Prompt) {
 			if call.Stage == "grounded" {
 				prose = call.Text
 			}
+		}
+	}
+}
+
+// sentTurns shows what each call of a prompt of several turns was sent behind the
+// first: the answers before it, and what was said to them.
+func sentTurns(run *shownRun, w prompt.Written) {
+	var answers []string
+	for i := range run.Calls {
+		call := &run.Calls[i]
+		if i > 0 && call.Generation != run.Calls[i-1].Generation || len(answers) == len(w.Turns) {
+			answers = nil
+		}
+		call.Turns = turnsOf(w.At(answers)[len(w.Turns[0]):])
+		if call.Class == "" {
+			answers = append(answers, call.Text)
 		}
 	}
 }

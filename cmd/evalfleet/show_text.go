@@ -31,6 +31,8 @@ func showText(r *shownRun, now time.Time) string {
 	for i, d := range r.Documents {
 		name, candidate := "document", ""
 		switch {
+		case r.Kind == eval.KindPrompts:
+			name = "row"
 		case r.Kind == eval.KindRuns:
 			name = []string{"file a", "file b"}[i]
 		case len(r.Documents) == 2:
@@ -42,7 +44,7 @@ func showText(r *shownRun, now time.Time) string {
 		fact(name, "%s%s", d, candidate)
 	}
 	switch judge := r.Judge; {
-	case r.Kind == eval.KindRuns:
+	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
 		fact("model", "%s", r.Model)
 	case judge != r.Model:
 		fact("judge", "%s (%s)", judge, r.Model)

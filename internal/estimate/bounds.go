@@ -24,17 +24,18 @@ type Bound struct {
 // demand is what a judge is asked in a phase.
 type demand struct {
 	judge         eval.Judge
+	group         string // of limits; empty: none
 	calls         int
 	input, output int64
 	reserved      int64 // output that its answers might have; output where nothing bounds them
 }
 
-func newDemand(judge eval.Judge, p Part) demand {
+func newDemand(judge eval.Judge, group string, p Part) demand {
 	reserved := p.Output
 	if p.OutputBound > 0 {
 		reserved = p.OutputBound
 	}
-	return demand{judge, p.Calls, p.Input, p.Output, reserved}
+	return demand{judge, group, p.Calls, p.Input, p.Output, reserved}
 }
 
 // tokens are those that a limit counts.
@@ -73,7 +74,7 @@ func bounds(q Question, asked []demand) []Bound {
 		}
 		covered, tokens := 0, int64(0)
 		for _, d := range asked {
-			if l.Matches(ratelimit.Scope{Provider: d.judge.Provider, Model: d.judge.Model, Evaluation: id}) {
+			if l.Matches(ratelimit.Scope{Provider: d.judge.Provider, Model: d.judge.Model, Group: d.group, Evaluation: id}) {
 				covered += d.calls
 				tokens += d.tokens(l)
 			}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -103,10 +104,14 @@ func Of(q Question) (Estimate, error) {
 			return Estimate{}, fmt.Errorf("estimate the %s phase: %w", p.Kind(), err)
 		}
 		estimate.Prompts += prompts.count
-		identical := identicalByJudge(e, p)
+		identical, turns := identicalByJudge(e, p), turnsByModel(q, p)
 		for i, judge := range e.Asked(p.Kind()) {
 			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: p.AskedOf(i), Identical: identical[i]}
 			part.Calls = part.Runs - part.Identical
+			if turns != nil {
+				part.Calls = turns[i]
+			}
+			group := q.Settings.Group(p.Kind(), i)
 			if together(q, p.Kind(), judge) {
 				dimensions := len(e.Panel.Dimensions)
 				part.Calls = (part.Calls + dimensions - 1) / dimensions
@@ -114,7 +119,7 @@ func Of(q Question) (Estimate, error) {
 			part.Input = prompts.tokens(part.Calls)
 			part.Output, part.OutputBound = output(q, p.Kind(), judge, part.Calls)
 			add := func(judge eval.Judge, part Part) {
-				asked = append(asked, newDemand(judge, part))
+				asked = append(asked, newDemand(judge, group, part))
 				estimate.Parts = append(estimate.Parts, part)
 				estimate.Total = estimate.Total.plus(part)
 			}
@@ -175,6 +180,25 @@ func identicalByJudge(e *eval.Evaluation, p *plan.Plan) []int {
 		if run := p.Run(index); same(e, p.Kind(), run) {
 			counts[run.Judge]++
 		}
+	}
+	return counts
+}
+
+// turnsByModel counts the calls that prompts take, one a turn, by position of the model;
+// nil where none are asked. One that cannot be read takes none.
+func turnsByModel(q Question, p *plan.Plan) []int {
+	if p.Kind() != eval.KindPrompts {
+		return nil
+	}
+	prompts := q.Evaluation.Prompts
+	counts, turns := make([]int, len(prompts.Models)), map[int]int{}
+	for index := range p.Runs() {
+		run := p.Run(index)
+		if _, known := turns[run.First]; !known {
+			written, _ := prompt.ReadRow(prompts.Format, q.Texts[prompts.Rows[run.First].Hash]) // its error: no turns
+			turns[run.First] = len(written.Turns)
+		}
+		counts[run.Judge] += turns[run.First]
 	}
 	return counts
 }

@@ -64,7 +64,10 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 			continue
 		}
 		built, err := prompt.Build(q.Evaluation, p.Kind(), prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts)
-		if err != nil {
+		switch {
+		case err != nil && p.Kind() == eval.KindPrompts: // nobody is asked
+			continue
+		case err != nil:
 			return prompts{}, err
 		}
 		found.bytes += length(built.Messages)
@@ -112,7 +115,7 @@ func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, b
 			if together(q, kind, judge) {
 				each *= len(q.Evaluation.Panel.Dimensions)
 			}
-		case eval.KindRuns:
+		case eval.KindRuns, eval.KindPrompts:
 			each = TokensPerListedRun
 		}
 	}

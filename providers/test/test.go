@@ -46,7 +46,7 @@ func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Re
 		return nil, failure
 	}
 	result := &providers.Result{
-		Text: Response, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true}, Model: req.Model,
+		Text: Response, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, CostUSD: new(float64)}, Model: req.Model,
 	}
 	if req.Search {
 		result.Grounding.Queries = []string{Response}
