@@ -93,7 +93,7 @@ func TestBadInputs(t *testing.T) {
 		{"folder without a judge", "run docs", nil, "", 2, "--judge: a folder needs a judge; name one, for example --judge simulator:careful"},
 		{"folder with a judge without model", "run docs --judge simulator", nil, "", 2, `--judge: "simulator" names no model; write provider:model`},
 		{"folder of one document", "run one --judge simulator:careful", map[string]string{"one/a.md": "A"}, "", 2, "one: the folder has documents to compare: 1; put at least two documents into it"},
-		{"report format", "report docs --format pdf", nil, "", 2, `--format: "pdf" stands here, want html or csv`},
+		{"report format", "report docs --format pdf", nil, "", 2, `--format: "pdf" stands here, want one of html, csv, json, md`},
 		{"report ties", "report docs --ties win", nil, "", 2, `--ties: "win" stands here, want davidson or half`},
 		{"simulated failures", "simulate --fail-rate 2", nil, "", 2, "fail_rate: 2: want 0 to 1"},
 
