@@ -248,15 +248,23 @@ func init() {
 
 func TestCollectorIsKilledBetweenCommitAndDeletion(t *testing.T) {
 	t.Parallel()
+	for kind, newURL := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testKilledCollector(t, newURL(t))
+		})
+	}
+}
+
+func testKilledCollector(t *testing.T, url string) {
 	server := redistest.NewTCP(t)
 	client := server.Client()
-	path := newPath(t)
-	sink, e := openSink(t, path)
+	sink, e := openSink(t, url)
 	const n = 40
 	publish(t, client, e.ID, verdicts(n)...)
 
 	child := exec.CommandContext(t.Context(), os.Args[0])
-	child.Env = append(os.Environ(), childVariable+"=commit", "TEST_REDIS="+server.URL(), "TEST_SINK="+path)
+	child.Env = append(os.Environ(), childVariable+"=commit", "TEST_REDIS="+server.URL(), "TEST_SINK="+url)
 	child.Stderr = os.Stderr
 	output, err := child.StdoutPipe()
 	if err != nil {
@@ -285,16 +293,24 @@ func TestCollectorIsKilledBetweenCommitAndDeletion(t *testing.T) {
 
 func TestTwoCollectorsOfOneSink(t *testing.T) {
 	t.Parallel()
+	for kind, newURL := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testTwoCollectors(t, newURL(t))
+		})
+	}
+}
+
+func testTwoCollectors(t *testing.T, url string) {
 	server := redistest.New(t)
 	client := server.Client()
-	path := newPath(t)
 	const n = 600
 	var published atomic.Bool
-	sink, e := openSink(t, path)
+	sink, e := openSink(t, url)
 	publish(t, client, e.ID)
 	ended := make(chan error)
 	for range 2 {
-		own, _ := openSink(t, path)
+		own, _ := openSink(t, url)
 		go func() {
 			ended <- NewCollector(server.Client(), keys, e.ID, own, Options{}).Follow(context.Background(), isSet(&published))
 		}()

@@ -12,16 +12,22 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 )
 
-func TestSQLiteIsASink(t *testing.T) {
+func TestSinks(t *testing.T) {
 	t.Parallel()
-	testSink(t, func(t *testing.T) string { return "sqlite:" + newPath(t) })
+	for kind, newURL := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			testSink(t, newURL)
+		})
+	}
 }
 
 // testSink is what every kind of sink promises. newURL names a place where no
 // sink is yet.
-func testSink(t *testing.T, newURL func(*testing.T) string) {
+func testSink(t *testing.T, newURL func(testing.TB) string) {
 	for name, test := range map[string]func(*testing.T, string){
 		"identity stays":           testIdentity,
 		"evaluation round trip":    testEvaluation,
@@ -54,6 +60,7 @@ func testSink(t *testing.T, newURL func(*testing.T) string) {
 		"two writers":              testTwoWriters,
 		"reading while written to": testReadWhileWritten,
 		"opened at once":           testOpenedAtOnce,
+		"stored at once":           testStoredAtOnce,
 		"stopped in the middle":    testStopped,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -339,14 +346,19 @@ func testOrderOfRows(t *testing.T, url string) {
 func testAnyText(t *testing.T, url string) {
 	ctx := context.Background()
 	sink, e := openSink(t, url)
-	const text = "line one\r\nline \"two\", 'three'\t\x00 = ? %s 🦉 \u2028"
+	const text = "line one\r\nline \"two\", 'three'\t\x00 = ? $1 \\ %s 🦉 \u2028 \xff\xc0 ␛ ␛00 ␛␛\x00"
 	entry := verdict(0)
 	entry.Run.Reason, entry.Run.Documents[0], entry.Run.Item = text, text, text
 	entry.Calls[0].Text = text
+	entry.Calls[0].Grounding = &providers.Grounding{Queries: []string{"␛ \x00"}}
 	mustAppend(t, sink, e.ID, entry)
 	rows := mustCollect(t, sink.PairwiseRows(ctx, e.ID))
 	if len(rows) != 1 || rows[0].Reason != text || rows[0].Document1 != text || rows[0].Item != text {
 		t.Errorf("got %+v, want %q in reason, doc_id_1 and item", rows, text)
+	}
+	calls := mustCollect(t, sink.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: 1}))
+	if diff := cmp.Diff(entry.Calls, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
 	}
 }
 

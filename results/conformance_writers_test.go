@@ -3,10 +3,13 @@ package results
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -83,6 +86,38 @@ func testOpenedAtOnce(t *testing.T, url string) {
 	if slices.Sort(ids); ids[0] != ids[len(ids)-1] {
 		t.Errorf("got identities %v, want one", slices.Compact(ids))
 	}
+}
+
+// Evaluations with the same documents do not wait for each other for good.
+func testStoredAtOnce(t *testing.T, url string) {
+	ctx := context.Background()
+	one, texts := essays()
+	all := maps.Collect(texts)
+	plan := *one.Plan
+	for i := range 1000 {
+		text := fmt.Sprintf("The text of %d.", i)
+		hash := eval.TextHash(text)
+		all[hash] = text
+		plan.Documents = append(plan.Documents, eval.Document{ID: fmt.Sprintf("%d.md", i), Candidate: "a", Hash: hash, Bytes: len(text)})
+	}
+	var writers sync.WaitGroup
+	for i := range 3 {
+		sink, err := Open(ctx, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = sink.Close() }()
+		writers.Go(func() {
+			own := one
+			named := plan
+			named.Name = fmt.Sprintf("essays %d", i)
+			own.Plan, own.ID = &named, named.ID()
+			if err := sink.PutEvaluation(ctx, own, maps.All(all)); err != nil {
+				t.Errorf("store: %v", err)
+			}
+		})
+	}
+	writers.Wait()
 }
 
 func testStopped(t *testing.T, url string) {

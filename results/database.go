@@ -56,6 +56,10 @@ type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
+func empty(name string) error {
+	return missing{unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", name)}}
+}
+
 // checkVersion refuses a sink that this program does not know.
 func checkVersion(name string, version int, instead string) error {
 	switch {

@@ -134,6 +134,9 @@ func verdicts(n int) []record.Entry {
 	return entries
 }
 
+// kinds are the kinds of sinks, each a place where none is yet.
+var kinds = map[string]func(testing.TB) string{"sqlite": newPath}
+
 func newPath(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(t.TempDir(), "results.db")

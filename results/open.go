@@ -2,7 +2,9 @@ package results
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	neturl "net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -39,6 +41,66 @@ func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
 	return openSQLiteReader(ctx, path)
 }
 
+// Public is a sink's URL as it may be stored and shown: without a password. Who opens
+// that gives the password in PGPASSWORD or ~/.pgpass. It is an error where the
+// password cannot be told from the rest.
+func Public(url string) (string, error) {
+	if !isPostgresURL(url) {
+		if secretKey.MatchString(url) && isPostgres(url) {
+			return "", unfit{errors.New("sink in key=value form: a password in it would be stored: give it in PGPASSWORD or ~/.pgpass")}
+		}
+		return url, nil
+	}
+	kind, rest, _ := strings.Cut(url, "://")
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	where, query, asked := strings.Cut(rest[end:], "?")
+	if strings.ContainsAny(rest[end:], "@#") {
+		return "", unfit{fmt.Errorf("sink %s://…: special characters of user and password are to be percent-encoded, as %%40 for @", kind)}
+	}
+	who, host, named := cutLast(rest[:end], "@")
+	if user, _, secret := strings.Cut(who, ":"); named && secret {
+		who = user
+	}
+	public := kind + "://" + host + where
+	if named {
+		public = kind + "://" + who + "@" + host + where
+	}
+	var kept []string
+	for setting := range strings.SplitSeq(query, "&") {
+		key, _, _ := strings.Cut(setting, "=")
+		if key, err := neturl.QueryUnescape(key); err == nil && !strings.HasSuffix(key, "password") {
+			kept = append(kept, setting)
+		}
+	}
+	if asked && len(kept) > 0 {
+		public += "?" + strings.Join(kept, "&")
+	}
+	return public, nil
+}
+
+// secretKey is how a setting that is not to be shown begins in key=value form.
+var secretKey = regexp.MustCompile(`(^|\s)(ssl)?password\s*=`)
+
+func cutLast(s, at string) (before, after string, found bool) {
+	i := strings.LastIndex(s, at)
+	if i < 0 {
+		return "", s, false
+	}
+	return s[:i], s[i+len(at):], true
+}
+
+// File is the path that a sink's URL names; ok is false for a server's.
+func File(url string) (path string, ok bool) {
+	path, named := strings.CutPrefix(url, "sqlite:")
+	if named {
+		path = strings.TrimPrefix(path, "//")
+	}
+	return path, !isPostgres(url)
+}
+
 func isPostgres(url string) bool { return isPostgresURL(url) || keyValue.MatchString(url) }
 
 func isPostgresURL(url string) bool {
@@ -49,10 +111,8 @@ func isPostgresURL(url string) bool {
 var keyValue = regexp.MustCompile(`^\s*(host|hostaddr|port|dbname|database|user|password|passfile|service|sslmode|search_path|application_name|connect_timeout)\s*=`)
 
 func sqlitePath(url string) (string, error) {
-	path, named := strings.CutPrefix(url, "sqlite:")
-	if named {
-		path = strings.TrimPrefix(path, "//")
-	} else if scheme, _, ok := strings.Cut(url, "://"); ok {
+	path, _ := File(url)
+	if scheme, _, ok := strings.Cut(url, "://"); ok && path == url {
 		return "", unfit{fmt.Errorf("sink %s://…: unknown kind %q: want sqlite:PATH or postgres://…", scheme, scheme)}
 	}
 	if path == "" {

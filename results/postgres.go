@@ -29,7 +29,9 @@ var createTables = strings.NewReplacer(
 ).Replace(schema) + ";\nALTER TABLE sink ADD version BIGINT NOT NULL"
 
 // postgres is PostgreSQL's dialect.
-type postgres struct{}
+type postgres struct {
+	patience time.Duration // for another transaction's lock
+}
 
 // bind numbers the parameters.
 func (postgres) bind(query string) string {
@@ -47,9 +49,14 @@ func (postgres) seconds(from, to string) string {
 
 func (postgres) locked() string { return " FOR UPDATE" }
 
-// begin bounds how long a transaction waits for another's lock.
-func (postgres) begin(ctx context.Context, t *transaction) error {
-	_, err := t.tx.ExecContext(ctx, fmt.Sprintf("SET LOCAL lock_timeout = %d", busyTimeout.Milliseconds()))
+// begin bounds how long a transaction waits for another's lock, and sees that it is
+// on the server's disk once it is committed, whatever the server's settings: an
+// entry is then deleted from Redis.
+func (d postgres) begin(ctx context.Context, t *transaction) error {
+	_, err := t.tx.ExecContext(ctx, `
+SELECT set_config('lock_timeout', $1, true),
+  CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`,
+		strconv.FormatInt(d.patience.Milliseconds(), 10))
 	return err
 }
 
@@ -82,6 +89,9 @@ func (d postgres) send(ctx context.Context, t *transaction, statements []stateme
 // connectPostgres opens no connection yet. name is where the database is, without
 // a password.
 func connectPostgres(address string) (db *sql.DB, config *pgx.ConnConfig, name string, err error) {
+	if _, err := Public(address); err != nil {
+		return nil, nil, "", err
+	}
 	config, err = pgx.ParseConfig(address)
 	if err != nil {
 		return nil, nil, "", unfit{parseError(address, err)}
@@ -131,7 +141,7 @@ func openPostgres(ctx context.Context, address string) (_ *store, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReader(ctx, postgres{}, name, db)
+	r, err := newReader(ctx, postgres{busyTimeout}, name, db)
 	if err != nil {
 		return nil, err
 	}
@@ -153,9 +163,9 @@ func openPostgresReader(ctx context.Context, address string) (_ *reader, err err
 		return nil, err
 	}
 	if state == fresh {
-		return nil, unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", name)}
+		return nil, empty(name)
 	}
-	return newReader(ctx, postgres{}, name, db)
+	return newReader(ctx, postgres{busyTimeout}, name, db)
 }
 
 // examine says whether a sink is in the first schema of the search path that

@@ -45,7 +45,7 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "3D000":
 		return unfit{fmt.Errorf("%s: there is no such database: make it with `createdb`, or name another: %w", where, err)}
 	case "42501":
-		return unfit{fmt.Errorf("%s: the role may not do that: docs/results.md says what it needs: %w", where, err)}
+		return unfit{fmt.Errorf("%s: the role may not do that: docs/postgres.md says what it needs: %w", where, err)}
 	case "25006":
 		return unfit{fmt.Errorf("%s: the server takes no writes, as a standby does: name the primary: %w", where, err)}
 	case "3F000":

@@ -35,6 +35,8 @@ var (
 	// ErrAway means that the sink's server cannot be reached now, or the connection to
 	// it was lost. It may pass.
 	ErrAway = errors.New("it cannot be reached")
+	// ErrNoSink is an ErrUnfit: nothing is there, and Open would make a sink.
+	ErrNoSink = errors.New("no results database")
 	// ErrBusy means that another program held the sink's lock for longer than
 	// busyTimeout. It passes.
 	ErrBusy = errors.New("locked by another program")

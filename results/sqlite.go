@@ -194,7 +194,7 @@ func inspect(ctx context.Context, db rowQuerier, path string) (sinkState, error)
 
 func openSQLiteReader(ctx context.Context, path string) (*reader, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)}
+		return nil, missing{unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)}}
 	}
 	r, err := openReader(ctx, path, "rw")
 	if err == nil || !unwritable(err) || pendingLog(path) {
@@ -227,7 +227,7 @@ func openReader(ctx context.Context, path, mode string) (_ *reader, err error) {
 		return nil, err
 	}
 	if state == fresh {
-		return nil, unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", path)}
+		return nil, empty(path)
 	}
 	return newReader(ctx, lite{}, path, db)
 }

@@ -42,6 +42,11 @@ type unfit struct{ error }
 func (e unfit) Unwrap() error        { return e.error }
 func (e unfit) Is(target error) bool { return target == ErrUnfit }
 
+// missing is an ErrNoSink with a text of its own.
+type missing struct{ unfit }
+
+func (e missing) Is(target error) bool { return target == ErrNoSink || e.unfit.Is(target) }
+
 // unwritable reports whether err comes of a file or folder that cannot be
 // written.
 func unwritable(err error) bool {

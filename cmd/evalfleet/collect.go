@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -35,7 +36,7 @@ func collectCommand(p *process) *cli.Command {
 		Usage:     "take results out of Redis into their sink",
 		ArgsUsage: "[ID]",
 		Description: "Drains one evaluation, or every one in Redis, into its results store: results.db in the output folder " +
-			"unless the submission named another. A result leaves Redis only when it is safe there. " +
+			"unless the submission named another, whose password is taken from PGPASSWORD or ~/.pgpass. A result leaves Redis only when it is safe there. " +
 			"An evaluation has one sink; another is refused.",
 		Flags: []cli.Flag{&cli.BoolFlag{Name: followFlag, Usage: "stay and collect what comes, until the evaluation is complete or Ctrl-C"}},
 		Action: func(c *cli.Context) error {
@@ -60,6 +61,7 @@ type drain struct {
 	again   string                      // the command that submits the evaluation once more
 	dir     string                      // of the output folder; empty: each evaluation's default one
 	place   results.Place               // of files besides the output folder
+	sinkURL string                      // as it was named here, with its password; empty: as the record says
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger
@@ -111,7 +113,7 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 	defer out.Close()
 	defer sink.Close()
 	n, err := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Log: d.log}).Drain(ctx)
-	fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, n, out.path(sinkFile))
+	fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, n, cmp.Or(r.SinkURL, out.path(sinkFile)))
 	if err != nil {
 		return sinkError(err)
 	}
@@ -173,8 +175,8 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 					mu.Unlock()
 					return nil
 				}
-				if outage.Is(err) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
-					// It may come back: Redis with its memory, or its submission.
+				if outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
+					// It may come back: Redis with its memory, the sink, or its submission.
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
 					mu.Lock()
 					delete(followed, id)
@@ -306,7 +308,7 @@ func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, result
 	if err != nil {
 		return r, nil, nil, err
 	}
-	sink, err := openSink(ctx, r.SinkURL, out, r, e, texts)
+	sink, err := openSink(ctx, cmp.Or(d.sinkURL, r.SinkURL), out, r, e, texts)
 	if err != nil {
 		_ = out.Close()
 		return r, nil, nil, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -65,11 +64,11 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	defer d.client.Close()
 	d.dir = outDir(c, submission)
-	sinkURL := c.String(sinkFlagName)
+	d.sinkURL = c.String(sinkFlagName)
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed
 	}
-	receipt, err := d.submit(c.Context, submission, sinkURL, false)
+	receipt, err := d.submit(c.Context, submission, false)
 	if errors.Is(err, store.ErrCancelled) {
 		return usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
 	}
@@ -90,7 +89,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		if d.place, err = placeOf(c, submission, ""); err != nil {
 			return err
 		}
-		cancelled := d.stay(c.Context, submission, sinkURL, receipt.ID)
+		cancelled := d.stay(c.Context, submission, receipt.ID)
 		if cancelled != nil && !isEnding(cancelled) {
 			return goOnWith(cancelled, p.again(c))
 		}
@@ -128,23 +127,26 @@ const settleTime = 3 * time.Second
 
 // submit stores the evaluation, with what its sink may have recorded before. lost:
 // Redis knew it.
-func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string, lost bool) (enqueue.Receipt, error) {
+func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
 	limits := d.limiter()
-	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: sinkURL, Retry: d.retry}
+	public, err := results.Public(d.sinkURL)
+	if err != nil {
+		return enqueue.Receipt{}, sinkError(err)
+	}
+	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry}
 	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
 		return enqueue.Receipt{}, withCode(exitUsage, err)
 	}
 	var recorded results.Reader
-	url := sinkURL
-	if url == "" {
-		url = filepath.Join(cmp.Or(d.dir, defaultFolder(r.Name, r.ID)), sinkFile)
+	url := cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, defaultFolder(r.Name, r.ID)), sinkFile))
+	stored, err := results.OpenReadOnly(ctx, url)
+	if err != nil && !errors.Is(err, results.ErrNoSink) {
+		return enqueue.Receipt{}, sinkError(err)
 	}
-	if _, err := os.Stat(strings.TrimPrefix(url, "sqlite:")); err == nil {
-		if recorded, err = results.OpenReadOnly(ctx, url); err != nil {
-			return enqueue.Receipt{}, sinkError(err)
-		}
-		defer recorded.Close()
+	if err == nil {
+		recorded = stored
+		defer stored.Close()
 		counts, err := recorded.Counts(ctx, r.ID)
 		if err != nil {
 			return enqueue.Receipt{}, sinkError(err)
@@ -171,10 +173,10 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, sinkURL string
 }
 
 // stay collects until the evaluation is complete.
-func (d *drain) stay(ctx context.Context, s *config.Submission, sinkURL string, id eval.ID) error {
+func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
 	return followResubmitting(ctx, d.log, id,
 		func(ctx context.Context) error { return d.followOne(ctx, id, true) },
-		func(ctx context.Context) error { _, err := d.submit(ctx, s, sinkURL, true); return err })
+		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
 }
 
 // followResubmitting follows an evaluation to its end. When Redis has lost it,

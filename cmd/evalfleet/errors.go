@@ -75,12 +75,3 @@ func outOfRoom(err error) bool {
 	return errors.Is(err, results.ErrFull) ||
 		errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG)
 }
-
-// sinkError tells a results store that another command line mends from one that
-// cannot be used now.
-func sinkError(err error) error {
-	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherSink) {
-		return withCode(exitUsage, err)
-	}
-	return withCode(exitUnreachable, err)
-}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -97,11 +95,11 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 func recordedLatency(ctx context.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
 	id := s.Evaluation.ID()
 	dir = cmp.Or(dir, defaultFolder(s.Evaluation.Name, id))
-	path := filepath.Join(dir, sinkFile)
-	if _, err := os.Stat(path); err != nil {
-		return defaultLatency, "by default; --" + latencyFlag, nil //nolint:nilerr // nothing is recorded yet
+	url, _, found := sinkIn(dir)
+	if !found { // nothing is recorded yet
+		return defaultLatency, "by default; --" + latencyFlag, nil
 	}
-	sink, err := results.OpenReadOnly(ctx, path)
+	sink, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		return 0, "", withCode(exitUnreachable, err)
 	}

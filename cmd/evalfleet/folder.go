@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,7 +12,6 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/results"
 )
 
 // Names in an output folder.
@@ -130,25 +128,4 @@ func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }
 func isFolder(argument string) bool {
 	info, err := os.Stat(argument)
 	return err == nil && info.IsDir()
-}
-
-// readFolder opens the results of an output folder and finds its evaluation.
-func readFolder(ctx context.Context, dir string) (results.Reader, eval.ID, error) {
-	path := filepath.Join(dir, sinkFile)
-	if _, err := os.Stat(path); err != nil {
-		return nil, "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation", dir, sinkFile)
-	}
-	reader, err := results.OpenReadOnly(ctx, path)
-	if err != nil {
-		return nil, "", sinkError(err)
-	}
-	listed, err := reader.Evaluations(ctx)
-	if err == nil && len(listed) == 0 {
-		err = usageError("%s holds no evaluation yet", path)
-	}
-	if err != nil {
-		_ = reader.Close()
-		return nil, "", err
-	}
-	return reader, listed[len(listed)-1].ID, nil
 }

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/config"
@@ -33,7 +32,7 @@ type resumption struct {
 	Slots      int                      `json:"slots"`
 	Grace      time.Duration            `json:"grace,omitempty"`
 	FailOn     failOn                   `json:"fail_on"`
-	Sink       string                   `json:"sink,omitempty"` // its URL; empty: in the folder
+	Sink       string                   `json:"sink,omitempty"` // its URL without a password, or its absolute path; empty: in the folder
 	// Where files are written besides the output folder, as in results.Place; absolute
 	// paths, empty where nothing was said.
 	Out   string `json:"out,omitempty"`
@@ -54,14 +53,22 @@ func (j *job) resumption() (resumption, error) {
 	for _, judge := range j.submission.Settings.Everyone(e) {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
 	}
-	if j.sinkURL != "" {
-		path, err := filepath.Abs(strings.TrimPrefix(j.sinkURL, "sqlite:"))
-		if err != nil {
-			return r, fmt.Errorf("sink %s: %w", j.sinkURL, err)
-		}
-		r.Sink = path
+	var err error
+	r.Sink, err = savedSink(j.sinkURL)
+	return r, err
+}
+
+// savedSink is a sink's URL that holds wherever it is read, without a password.
+func savedSink(url string) (string, error) {
+	path, isFile := results.File(url)
+	if url == "" || !isFile {
+		return results.Public(url)
 	}
-	return r, nil
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("sink %s: %w", url, err)
+	}
+	return path, nil
 }
 
 // saveResumption writes the file in one step.

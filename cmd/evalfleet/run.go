@@ -227,12 +227,16 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	client := settings.Client
 	s := store.New(client, j.namespace)
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
+	sinkURL, err := results.Public(j.sinkURL)
+	if err != nil {
+		return sinkError(err)
+	}
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log, Queued: func(t record.Task, at time.Time) { settings.Events(worker.Queued(t, at)) }}
 	var collector *results.Collector
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: j.sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry, Settle: settle,
+			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry, Settle: settle,
 		})
 		if err != nil {
 			return receipt, err
@@ -439,7 +443,7 @@ func openSink(ctx context.Context, url string, out *folder, r record.Evaluation,
 	err = sink.PutEvaluation(ctx, asked, maps.All(texts))
 	if err != nil {
 		_ = sink.Close()
-		return nil, withCode(exitUnreachable, err)
+		return nil, sinkError(err)
 	}
 	return sink, nil
 }

@@ -50,7 +50,7 @@ func (p *process) source(c *cli.Context, argument string) (*source, error) {
 		s.redis, err = p.openDrain(c)
 		return s, err
 	}
-	if _, err := os.Stat(filepath.Join(s.dir, sinkFile)); err != nil {
+	if _, _, found := sinkIn(s.dir); !found {
 		return nil, usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", s.dir, sinkFile, nearestFolder(s.dir))
 	}
 	return s, nil
@@ -165,15 +165,12 @@ func listens(ctx context.Context, address string) error {
 func (s *source) sink(ctx context.Context, id eval.ID, at, name string) results.Reader {
 	switch {
 	case s.dir != "":
-		at = filepath.Join(s.dir, sinkFile)
+		at, _, _ = sinkIn(s.dir)
 	case at != "":
 	case s.outDir != "":
 		at = filepath.Join(s.outDir, sinkFile)
 	default:
 		at = filepath.Join(defaultFolder(name, id), sinkFile)
-	}
-	if _, err := os.Stat(strings.TrimPrefix(at, "sqlite:")); err != nil {
-		return nil
 	}
 	reader, err := results.OpenReadOnly(ctx, at)
 	if err != nil {

@@ -333,6 +333,7 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
+	listed = inFolder(s.source.dir, listed)
 	list := make([]standing, 0, len(listed))
 	for _, of := range listed {
 		counts, err := reader.Counts(ctx, of.ID)

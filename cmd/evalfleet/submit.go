@@ -73,7 +73,7 @@ func listFlags() []cli.Flag {
 }
 
 func sinkFlag() cli.Flag {
-	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH; by default results.db in the output folder"}
+	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA]; by default results.db in the output folder. What the URL leaves out, and best the password, comes from PGPASSWORD, ~/.pgpass and libpq's other settings"}
 }
 
 // submissions reads what the command line names: one evaluation, or each experiment
@@ -192,8 +192,11 @@ func (p *process) again(c *cli.Context) string {
 			values = value.Value()
 		}
 		for _, value := range values {
-			if name == redisFlag {
+			switch name {
+			case redisFlag:
 				value = redact(value)
+			case sinkFlagName, cacheFlag:
+				value = publicSink(value)
 			}
 			words = append(words, "--"+name, quoted(value))
 		}

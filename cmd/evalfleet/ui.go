@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -131,7 +130,8 @@ func (p *pages) use(client redis.UniversalClient, namespace string) {
 func folderPages(dir string) *web.Folder {
 	return &web.Folder{
 		Open: func(ctx context.Context) (results.Reader, error) {
-			return results.OpenReadOnly(ctx, filepath.Join(dir, sinkFile))
+			reader, _, err := readFolder(ctx, dir)
+			return reader, err
 		},
 		Status: func(of results.Listed) record.Status { return statusInFolder(dir, of) },
 	}

@@ -24,7 +24,7 @@ func workerCommand(p *process) *cli.Command {
 			"Any number of workers share the limits. A stop (SIGTERM, Ctrl-C) pulls nothing more, lets calls in flight finish " +
 			"for --grace and gives the rest back; a second one stops at once.",
 		Flags: append(workFlags(metricsDefault), &cli.StringFlag{Name: cacheFlag,
-			Usage: "`URL` of the results store, sqlite:PATH, in which answers are found for evaluations with cache: true; without it their calls are made"}),
+			Usage: "`URL` of the results store, sqlite:PATH or postgres://…, in which answers are found for evaluations with cache: true; without it their calls are made"}),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

@@ -47,7 +47,7 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s: port %s is published on %q, want this machine only", name, port.Published, port.HostIP)
 			}
 		}
-		if name == "redis" {
+		if name == "redis" || name == "postgres" {
 			continue
 		}
 		args := service.Command
@@ -81,6 +81,14 @@ func TestCompose(t *testing.T) {
 	}
 	if p.Services["redis"].HealthCheck == nil || len(p.Services["redis"].Volumes) == 0 {
 		t.Error("redis wants a check and a volume")
+	}
+
+	postgres := p.Services["postgres"]
+	if postgres.HealthCheck == nil || len(postgres.Volumes) != 1 || len(postgres.Ports) != 0 {
+		t.Errorf("postgres wants a check, a volume and no port on this machine: %+v", postgres)
+	}
+	if of := asMap(p.Services["controller"].Environment)["PGPASSWORD"]; of == "" || of != asMap(postgres.Environment)["POSTGRES_PASSWORD"] {
+		t.Errorf("controller gives the password %q, want postgres's", of)
 	}
 
 	if controller := p.Services["controller"]; len(controller.Volumes) != 1 || controller.Volumes[0].ReadOnly {

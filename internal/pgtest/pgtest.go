@@ -208,6 +208,8 @@ func (s *Server) start() error {
 	defer input.Close()
 	cmd := s.command("sh", "-c", watch, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir,
 		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=32MB",
+		// Nothing waits for the disk. What is committed without asking for more may be
+		// lost when the server is killed.
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "autovacuum=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=fatal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, log, log

@@ -1,20 +1,17 @@
-//go:build unix
-
 package results
 
 import (
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // Entries per second by kind of sink, in batches as a Collector makes them.
 // PostgreSQL does not wait for its disk here, and is on this machine.
 func BenchmarkAppend(b *testing.B) {
-	for name, url := range map[string]string{"sqlite": newPath(b), "postgres": pgtest.New(b)} {
-		b.Run(name, func(b *testing.B) {
-			sink, e := openSink(b, url)
+	for kind, newURL := range kinds {
+		b.Run(kind, func(b *testing.B) {
+			sink, e := openSink(b, newURL(b))
 			all := make([]record.Entry, 0, batchEntries)
 			stored := 0
 			for b.Loop() {

@@ -1,0 +1,100 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/evalfleet/evalfleet/internal/pgtest"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// TestPostgresSink: one database holds a run that is killed and goes on, and what
+// a fleet does, and is read by whoever looks. Nobody keeps its password.
+func TestPostgresSink(t *testing.T) {
+	t.Parallel()
+	const password = "open-sesame"
+	f := newFleetWith(t, "--latency", "50ms")
+	f.write("fleet.yaml", "providers: {simulator: {base_url: \""+f.provider+"/v1\"}}\n")
+	f.documents(6)
+	f.runs = 30
+	mine, theirs := f.evaluation("mine", "simulator:careful", 4, 4), f.evaluation("theirs", "simulator:careful", 4, 4)
+	database := pgtest.New(t)
+	pgtest.Exec(t, database, "CREATE ROLE "+pgtest.Locked+" LOGIN PASSWORD '"+password+"'; CREATE SCHEMA essays AUTHORIZATION "+pgtest.Locked)
+	t.Cleanup(func() { pgtest.Exec(t, database, "DROP OWNED BY "+pgtest.Locked+"; DROP ROLE "+pgtest.Locked) })
+	// What a URL may say but for the password, which whoever goes on has in a file.
+	sink := pgtest.As(t, database, pgtest.Locked) + "&search_path=essays&passfile=" + f.write("pgpass", "*:*:*:*:"+password)
+	if err := os.Chmod(filepath.Join(f.dir, "pgpass"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret := strings.Replace(sink, pgtest.Locked+"@", pgtest.Locked+":"+password+"@", 1)
+
+	run := launch(t, f.dir, "run", mine, "--sink", secret, "--config", "fleet.yaml", "--out-dir", "out")
+	f.until("a third is answered", time.Minute, func(s seen) bool { return s.All.Answered >= f.runs/3 })
+	run.signal(syscall.SIGKILL)
+	<-run.ended
+	said := []*program{run, f.do(exitOK, "resume", "out"), f.do(exitOK, "report", "out")}
+	if list := looked[[]standing](t, f.dir, "status", "out"); len(list) != 1 || list[0].Status != record.StatusDone || list[0].Phases[0].Succeeded != f.runs {
+		t.Errorf("status: %+v, want one evaluation with %d runs", list, f.runs)
+	}
+
+	redis := []string{"--redis", f.redis.URL()}
+	f.startWorkers(1)
+	enqueue := f.do(exitOK, append([]string{"enqueue", theirs, "--sink", secret, "--config", "fleet.yaml"}, redis...)...)
+	id := strings.TrimSpace(enqueue.stdout.String())
+	kept := f.dump()
+	said = append(said, enqueue, f.do(exitOK, append([]string{"collect", id, "--follow"}, redis...)...),
+		f.do(exitOK, append([]string{"report", id}, redis...)...))
+	shown := looked[shownRun](t, f.dir, append([]string{"show", "0.7", id}, redis...)...)
+	if shown.Where != "sink" || len(shown.Calls) != 1 || len(shown.Prompt) != 2 {
+		t.Errorf("show: %+v, want a run that is in the sink", shown)
+	}
+	if list := looked[[]standing](t, f.dir, append([]string{"status", id}, redis...)...); len(list) != 1 || list[0].Used == nil || list[0].Used.Calls != f.runs {
+		t.Errorf("status: %+v, want %d calls, as the sink has them", list, f.runs)
+	}
+
+	conn, err := pgx.Connect(context.Background(), sink)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	var evaluations, runs, verdicts int
+	err = conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM evaluations WHERE finished_at > created_at),
+		(SELECT count(*) FROM runs WHERE state = 'succeeded'), (SELECT count(*) FROM pairwise_results)`).Scan(&evaluations, &runs, &verdicts)
+	if err != nil || evaluations != 2 || runs != 2*f.runs || verdicts != 2*f.runs {
+		t.Errorf("%d evaluations, %d runs, %d verdicts in the database, %v; want 2, %d, %d", evaluations, runs, verdicts, err, 2*f.runs, 2*f.runs)
+	}
+
+	texts := map[string]string{"Redis": kept}
+	for _, p := range said {
+		texts[strings.Join(p.cmd.Args[1:3], " ")] = p.stdout.String() + p.stderr.String()
+	}
+	err = filepath.WalkDir(f.dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() || entry.Name() == "pgpass" {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		texts[path] = string(raw)
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	for where, text := range texts {
+		if strings.Contains(text, password) {
+			t.Errorf("%s has the password", where)
+		}
+	}
+	if !strings.Contains(kept, "search_path=essays") {
+		t.Errorf("Redis does not say where the sink is: %s", kept)
+	}
+}
