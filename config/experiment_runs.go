@@ -133,6 +133,11 @@ func (x *experiment) checkSenders() {
 			x.refuse(at, "write in --config: "+unaddressed[m.Provider], "nothing says where %s is", m.Provider)
 			continue
 		}
+		if x.elsewhere(m.Provider) && who.api == "openai" {
+			x.refuse(at, "write in --config: providers: {openai-chat: {base_url: \"…\"}}, or dialect: chat under openai",
+				"lines of openai are chat completions, and only the address of its Responses is in --config")
+			continue
+		}
 		x.reachable(at, m)
 	}
 }
