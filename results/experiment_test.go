@@ -266,7 +266,7 @@ func testPromptAnswers(t *testing.T, url string) {
 		if diff := cmp.Diff(want[i], row.Run); diff != "" {
 			t.Errorf("row %d (-want +got):\n%s", i, diff)
 		}
-		if sent := want[i].Started; row.Run.Attempts > 0 && !row.Sent.Equal(sent) || row.Run.Attempts == 0 && !row.Sent.IsZero() {
+		if sent := want[i].Started; row.Attempts > 0 && !row.Sent.Equal(sent) || row.Attempts == 0 && !row.Sent.IsZero() {
 			t.Errorf("row %d was sent at %s, want %s", i, row.Sent, sent)
 		}
 		alone, found, err := sink.Run(ctx, row.RunID(e.ID))

@@ -182,7 +182,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 	for i, k := range all {
 		select {
 		case <-k.death.died:
-		case <-time.After(30 * time.Second):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("worker %d was not killed", i)
 		}
 		progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
@@ -271,7 +271,7 @@ func TestGroupsRunsWaitForWhoCanCall(t *testing.T) {
 	stop := b.start(config)
 	b.waitFor("the run of p has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == 1 })
 	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		info, err := inspector.GetTaskInfo("both", string(b.id)+".0.0.0")
 		if err == nil && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, "cannot call q:m") {
 			break
