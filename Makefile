@@ -67,6 +67,18 @@ fuzz: redis ## every fuzz test for FUZZTIME, 10 minutes: limiter scripts, answer
 	grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed 's|/[^/]*:func | |' | sort | while read -r package test; do \
 		echo "$$package $$test"; go test -run '^$$' -fuzz "^$$test\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -timeout 30m "$$package" || exit 1; done
 
+AXE_VERSION := 4.14.1
+AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
+
+# Needs chromium (or CHROMIUM=path) and npm.
+.PHONY: look
+look: $(AXE) ## show the report in a browser, at two widths and in both themes, and have axe-core judge it (.look/)
+	mkdir -p .look
+	go test -v -timeout 30m -run TestLook ./report -look $(CURDIR)/.look -axe $(AXE)
+
+$(AXE):
+	npm install --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)
+
 .PHONY: bench
 bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...

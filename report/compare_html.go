@@ -86,7 +86,7 @@ func (r *Report) comparedView(k int) comparedView {
 	return comparedView{
 		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
 		Candidates: count(len(r.candidates)), Judges: count(len(r.Judges)), Verdicts: count(r.Verdicts), Scores: count(r.Scored),
-		Runs: count(runs.Planned), Failed: count(runs.Failed), Missing: count(runs.Missing()),
+		Runs: count(runs.Planned), Failed: count(runs.Failed), Missing: count(runs.Missing),
 		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
 		Value: valueName(r), Later: k > 0, Notes: r.Notes(),
 	}

@@ -113,7 +113,7 @@ func (r *Report) progressSection() section {
 				name = clip(visible(j.Judge), nameRunes)
 			}
 			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), name, count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
-				count(j.Missing()), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
+				count(j.Missing), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}
 	return section{title: "Planned and recorded", table: t}

@@ -22,17 +22,14 @@ type JudgeProgress struct {
 	results.Progress
 	Model   string // provider:model
 	Planned int    // runs
+	Missing int    // planned runs that have not ended
 	Rows    int    // of results: verdicts, scores, answers
-}
-
-// Missing is how many planned runs have not ended.
-func (p JudgeProgress) Missing() int {
-	return max(0, p.Planned-p.Succeeded-p.Failed-p.Cancelled)
 }
 
 // plus is what both planned and recorded.
 func (p JudgeProgress) plus(q JudgeProgress) JudgeProgress {
 	p.Planned += q.Planned
+	p.Missing += q.Missing
 	p.Rows += q.Rows
 	p.Succeeded += q.Succeeded
 	p.Failed += q.Failed
@@ -101,6 +98,11 @@ func (b *builder) readProgress(ctx context.Context, source Source) error {
 			if one.Phase == phase.Phase {
 				at(one.Judge).Progress = one
 			}
+		}
+		for k := range progress.Judges {
+			of := &progress.Judges[k]
+			// A limit on the runs may be lower now than it was.
+			of.Missing = max(0, of.Planned-of.Succeeded-of.Failed-of.Cancelled)
 		}
 		r.Progress = append(r.Progress, progress)
 	}

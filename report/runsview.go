@@ -79,7 +79,7 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 	}
 	row := progressRow{
 		Name: name, Planned: count(p.Planned), Succeeded: count(p.Succeeded), Failed: count(p.Failed), Cancelled: count(p.Cancelled),
-		Missing: count(p.Missing()), Lacks: p.Missing() > 0, Rows: count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
+		Missing: count(p.Missing), Lacks: p.Missing > 0, Rows: count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
 		Calls: count(p.Used.Calls), Input: tokens(p.Used.Input, p.Used), Output: tokens(p.Used.Output, p.Used), Cost: cost(p.Used),
 	}
 	if took := p.took(); took > 0 {
@@ -90,7 +90,7 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 
 // missing says what of all runs has no result.
 func missing(p JudgeProgress) string {
-	switch lacking := p.Missing(); {
+	switch lacking := p.Missing; {
 	case p.Planned == 0:
 		return "No run is planned."
 	case lacking+p.Failed+p.Cancelled == 0:

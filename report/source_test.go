@@ -238,6 +238,12 @@ func (m *memory) withScores(criteria ...string) *memory {
 	}
 	runs := len(e.Documents) * len(e.Judges)
 	m.counts = append([]results.PhaseCounts{{Kind: eval.KindSingle, Runs: runs, Succeeded: runs, Classes: map[string]int{}}}, m.counts...)
+	for k := range m.counts[1:] {
+		m.counts[1+k].Phase = 1 + k
+	}
+	for k := range m.pairwise {
+		m.pairwise[k].Phase++
+	}
 	return m
 }
 

@@ -100,7 +100,7 @@ func (r *Report) timelineView() *timelineView {
 	if len(line.Periods) == 0 {
 		return nil
 	}
-	v := &timelineView{Width: plotWidth, Left: timelineLeft, Right: plotWidth - 8, TickX: timelineLeft - 6, Period: span(line.Width)}
+	v := &timelineView{Width: plotWidth, Left: timelineLeft, Right: plotWidth - 22, TickX: timelineLeft - 6, Period: span(line.Width)}
 	keys, place := r.limitKeys()
 	v.Keys = keys
 	begun := make([][]int, len(line.Periods)) // by key

@@ -154,7 +154,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 		}
 	}
 	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
-		formatJSON: {"comparison.json", compared.WriteJSON}, formatMarkdown: {"comparison.md", compared.WriteMarkdown},
+		formatHTML: {"comparison.html", compared.WriteHTML}, formatJSON: {"comparison.json", compared.WriteJSON}, formatMarkdown: {"comparison.md", compared.WriteMarkdown},
 	})
 	if err != nil {
 		return err
