@@ -3,16 +3,32 @@ package report
 // raterPairs is how many pairs of raters are shown of one comparison.
 const raterPairs = 66
 
-// ownView is the ranking by each judge alone beside that by all.
+// ownView is rankings beside each other.
 type ownView struct {
-	Judges []string
-	Rows   []ownRow
-	Left   int // candidates beyond openRows
+	Caption string
+	Columns []string
+	Rows    []ownRow
+	Left    int // candidates beyond openRows
 }
 
 type ownRow struct {
-	Name, All string
-	Ranks     []string // by judge
+	Name  string
+	Ranks []string // by column
+}
+
+// ownViewOf shows the ranks of candidates in several rankings.
+func ownViewOf(caption string, candidates []Ranked, names []string, rankings [][]Group) *ownView {
+	v := &ownView{Caption: caption, Columns: names}
+	shown := candidates[:min(openRows, len(candidates))]
+	v.Left = len(candidates) - len(shown)
+	for _, c := range shown {
+		row := ownRow{Name: c.Name}
+		for _, groups := range rankings {
+			row.Ranks = append(row.Ranks, rankIn(groups, c.Name))
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	return v
 }
 
 // ownView is nil where one judge's ranking is the only one, or where nothing relates
@@ -21,34 +37,29 @@ func (r *Report) ownView() *ownView {
 	if len(r.Groups) != 1 || r.Fit == nil {
 		return nil
 	}
-	v := &ownView{}
-	var own []Judge
+	names, rankings := []string{"all"}, [][]Group{r.Groups}
 	for _, j := range r.Judges {
 		if len(j.Groups) > 0 {
-			own = append(own, j)
-			v.Judges = append(v.Judges, j.Name)
+			names, rankings = append(names, j.Name), append(rankings, j.Groups)
 		}
 	}
-	if len(own) == 0 {
+	if len(names) == 1 {
 		return nil
 	}
-	shown := r.Groups[0].Ranked[:min(openRows, len(r.Groups[0].Ranked))]
-	v.Left = len(r.Groups[0].Ranked) - len(shown)
-	for _, c := range shown {
-		row := ownRow{Name: c.Name, All: r.ranks(c)}
-		for _, j := range own {
-			row.Ranks = append(row.Ranks, rankIn(j.Groups, c.Name))
-		}
-		v.Rows = append(v.Rows, row)
-	}
-	return v
+	return ownViewOf("Ranks, with the limits at 95 %", r.Groups[0].Ranked, names, rankings)
 }
 
 // agreedView is how far raters agree: on pairs, by criterion and by dimension.
 type agreedView struct {
-	Pairs  []raterRow // of raters, on the verdicts
-	Left   int        // pairs beyond raterPairs
+	Pairs  raterView // of raters, on the verdicts
 	Totals []agreedRow
+}
+
+// raterView is how far two raters at a time agree.
+type raterView struct {
+	Caption string
+	Rows    []raterRow
+	Left    int // pairs beyond raterPairs
 }
 
 type raterRow struct {
@@ -63,16 +74,7 @@ func (r *Report) agreedView() *agreedView {
 	v := &agreedView{}
 	if r.Agreement != nil {
 		v.Totals = append(v.Totals, agreedRowOf("verdicts on pairs", r.Agreement, false))
-		for k, pair := range r.Agreement.Pairs {
-			if k == raterPairs {
-				v.Left = len(r.Agreement.Pairs) - raterPairs
-				break
-			}
-			v.Pairs = append(v.Pairs, raterRow{
-				A: r.Agreement.Raters[pair.A], B: r.Agreement.Raters[pair.B], Units: count(pair.Units),
-				Raw: shareOf(pair.Raw), Cohen: coefficient(pair.Cohen),
-			})
-		}
+		v.Pairs = raterViewOf("Two at a time, on the pairs that both judged", r.Agreement, 0)
 	}
 	for _, a := range r.ScoreAgreement {
 		v.Totals = append(v.Totals, agreedRowOf("scores on "+a.Name, a, true))
@@ -82,6 +84,27 @@ func (r *Report) agreedView() *agreedView {
 	}
 	if len(v.Totals) == 0 {
 		return nil
+	}
+	return v
+}
+
+// raterViewOf leaves out pairs of two raters behind the first ones, where these are
+// counted.
+func raterViewOf(caption string, a *Agreement, first int) raterView {
+	v := raterView{Caption: caption}
+	if a == nil {
+		return v
+	}
+	for _, pair := range a.Pairs {
+		switch {
+		case first > 0 && (pair.A >= first || pair.B < first):
+		case len(v.Rows) == raterPairs:
+			v.Left++
+		default:
+			v.Rows = append(v.Rows, raterRow{
+				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficient(pair.Cohen),
+			})
+		}
 	}
 	return v
 }

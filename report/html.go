@@ -61,6 +61,7 @@ type page struct {
 	Scores   *scoreView
 	Panel    *panelView
 	Judges   *judgeView
+	People   *peopleView
 	Listed   []listedRow
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
@@ -120,6 +121,7 @@ func (r *Report) page() *page {
 	if len(r.Judges) > 0 {
 		p.Judges = r.judgeView()
 	}
+	p.People = r.peopleView()
 	p.Reasons, p.NoReason = r.reasoned()
 	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
 	allFailed := 0
@@ -148,6 +150,7 @@ func (p *page) sections() []pageSection {
 	add(p.Scores != nil, "scores", "Scores")
 	add(p.Panel != nil, "panel", "Panel")
 	add(p.Judges != nil, "judges", "Judges")
+	add(p.People != nil, "people", "People")
 	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())
 	add(len(p.Reasons) > 0, "reasons", "Reasons")
 	add(p.Runs != nil, "runs", "Planned and recorded")

@@ -241,3 +241,34 @@ func TestPanelByCandidate(t *testing.T) {
 		t.Error("the page speaks of a ranking that was not asked")
 	}
 }
+
+func TestPagePeople(t *testing.T) {
+	t.Parallel()
+	m := tournament([]string{"a", "b"}, []string{"q1", "q2"}, []string{"j", "k"}, []float64{0, 0}, 9)
+	for _, who := range []string{"ann", "<bob>"} {
+		m.vote(who, "q1/a", "q1/b", "q1/a")
+		m.vote(who, "q2/a", "q2/b", "q2/a")
+	}
+	m.vote("<bob>", "q2/a", "q2/b", "q2/b") // said twice, differently
+	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	if !strings.Contains(page, `<a href="#people">People</a>`) || !strings.Contains(page, "5 votes on 2 pairs of texts") {
+		t.Error("the page does not say how many votes there are")
+	}
+	if got := cells(t, page, "What each annotator said"); got["ann"] != "2 0;" || got["&lt;bob&gt;"] != "3 0;" {
+		t.Errorf("annotators: %q", got)
+	}
+	against := cells(t, page, "Judges against the majority of people")
+	if len(strings.Fields(against["j"])) != 10 || len(against) != 3 {
+		t.Errorf("judges against people: %q", against)
+	}
+	// A judge and an annotator at a time: neither two judges nor two annotators.
+	pairs := cells(t, page, "A judge and an annotator at a time")
+	for _, judge := range []string{"j", "k"} {
+		if got := pairs[judge]; got != "ann 2 100.0 % –;&lt;bob&gt; 2 50.0 % 0.00;" {
+			t.Errorf("judge %s with annotators: %q", judge, got)
+		}
+	}
+	if pairs["ann"] != "" {
+		t.Errorf("two annotators: %q", pairs["ann"])
+	}
+}

@@ -1,0 +1,70 @@
+package report
+
+import "fmt"
+
+// peopleView is what people said, and how far the judges say the same.
+type peopleView struct {
+	Said              string
+	Judges            []againstView
+	Ranks             *ownView // nil: there is nothing to compare
+	Annotators        []annotatorView
+	Agreed            string // empty: no two said something of the same pair
+	Among, WithJudges raterView
+}
+
+type againstView struct {
+	Name, Pairs, Accuracy, Precision, Recall, F1, Cohen string
+}
+
+type annotatorView struct {
+	Name, Votes, Ties string
+}
+
+// peopleView is nil where there are no votes.
+func (r *Report) peopleView() *peopleView {
+	people := r.People
+	if people == nil {
+		return nil
+	}
+	v := &peopleView{
+		Said: fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
+			counted(people.Votes, "vote"), counted(people.Pairs, "pair"), count(people.Undecided)),
+		Ranks:      r.peopleRanks(),
+		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0),
+		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges)),
+	}
+	for _, a := range people.Annotators {
+		v.Annotators = append(v.Annotators, annotatorView{a.Name, count(a.Votes), count(a.Ties)})
+	}
+	for _, j := range people.Judges {
+		v.Judges = append(v.Judges, againstView{
+			j.Judge, count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficient(j.Cohen),
+		})
+	}
+	if a := people.Agreement; a != nil {
+		v.Agreed = fmt.Sprintf("Annotators together: Krippendorff’s alpha %s over %s, Fleiss’ kappa %s over the %s that all of them decided.",
+			coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete))
+	}
+	return v
+}
+
+// peopleRanks sets the ranking by all people, and by each, beside that of the judges.
+func (r *Report) peopleRanks() *ownView {
+	people := r.People
+	if len(people.Groups) != 1 {
+		return nil
+	}
+	names, rankings := []string{"all people"}, [][]Group{people.Groups}
+	if len(r.Judges) > 0 && r.Fit != nil {
+		names, rankings = append(names, "all judges"), append(rankings, r.Groups)
+	}
+	for _, a := range people.Annotators {
+		if len(a.Groups) > 0 {
+			names, rankings = append(names, a.Name), append(rankings, a.Groups)
+		}
+	}
+	if len(names) == 1 {
+		return nil
+	}
+	return ownViewOf("Ranks by people, with the limits at 95 %", people.Groups[0].Ranked, names, rankings)
+}
