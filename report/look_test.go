@@ -62,27 +62,35 @@ func TestLook(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole5 := built(t, whole([]string{"llama-7b", "mistral-7b-instruct", "pythia-6.9b", "bloom-7b", "日本語モデル"}, names(30)), Options{Resamples: 200})
-	for name, page := range map[string]string{
-		"whole":      pageOf(t, whole5),
-		"200":        pageOf(t, built(t, whole(names(200), []string{""}), Options{Resamples: 20})),
-		"1000":       pageOf(t, built(t, thousand(), Options{Resamples: 20})),
-		"hostile":    pageOf(t, hostileReport(t)),
-		"nothing":    pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{})),
-		"comparison": comparisonPage(t, whole5, built(t, typical(), Options{})),
+	five := func() *Report {
+		names := []string{"llama-7b", "mistral-7b-instruct", "pythia-6.9b", "bloom-7b", "日本語モデル"}
+		return built(t, whole(names, []string{"q1", "q2", "q3", "q4"}), Options{Resamples: 200})
+	}
+	for name, write := range map[string]func() string{
+		"whole": func() string { return pageOf(t, five()) },
+		"200": func() string {
+			return pageOf(t, built(t, whole(names(200), []string{""}), Options{Resamples: 20}))
+		},
+		"1000":    func() string { return pageOf(t, built(t, thousand(), Options{Resamples: 20})) },
+		"hostile": func() string { return pageOf(t, hostileReport(t)) },
+		"nothing": func() string {
+			return pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{}))
+		},
+		"comparison": func() string { return comparisonPage(t, five(), built(t, typical(), Options{})) },
 	} {
-		file := filepath.Join(dir, name+".html")
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		chromium(t, false, "--print-to-pdf="+filepath.Join(dir, name+".pdf"), "--no-pdf-header-footer", "file://"+file)
-		for _, width := range []int{1400, 400} {
-			for _, dark := range []bool{false, true} {
-				t.Run(fmt.Sprintf("%s at %d, dark %t", name, width, dark), func(t *testing.T) {
-					judge(t, dir, name, page, width, dark)
-				})
+		t.Run(name, func(t *testing.T) {
+			page := write()
+			file := filepath.Join(dir, name+".html")
+			if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+				t.Fatal(err)
 			}
-		}
+			chromium(t, false, "--print-to-pdf="+filepath.Join(dir, name+".pdf"), "--no-pdf-header-footer", "file://"+file)
+			for _, width := range []int{1400, 400} {
+				for _, dark := range []bool{false, true} {
+					t.Run(fmt.Sprintf("%d, dark %t", width, dark), func(t *testing.T) { judge(t, dir, name, page, width, dark) })
+				}
+			}
+		})
 	}
 }
 
