@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,7 +11,9 @@ import (
 
 // answer finds the object that a judge answered with: the whole text, or else
 // the last JSON object in it that has key, in a code fence or in prose. An object
-// within another one is no answer.
+// within another one is no answer. Several objects that give key different values
+// are none either: one may be a draft, or what a document was found to say, and
+// nothing tells which.
 func answer(text, key string) (map[string]json.RawMessage, error) {
 	text = strings.TrimSpace(strings.TrimPrefix(text, "\ufeff"))
 	if text == "" {
@@ -23,7 +26,10 @@ func answer(text, key string) (map[string]json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	start, end := lastObject(text, key)
+	start, end, differ := lastObject(text, key)
+	if differ {
+		return nil, problem("the answer has several JSON objects, with different values of %s; write the one that holds, and no other", quote(key))
+	}
 	if start < 0 || lastMention(text, key) >= end { // a later mention: what was found is a draft
 		return nil, noObject(text, key)
 	}
@@ -59,19 +65,24 @@ func afterThinking(text string) (string, error) {
 }
 
 // lastObject finds the last JSON object in text that has key and stands in no
-// other JSON, start −1 if there is none. It reads text once: where an attempt
-// fails, the next begins behind the last token that was read.
-func lastObject(text, key string) (start, end int) {
+// other JSON, start −1 if there is none, and whether others before it have another
+// value of key. It reads text once: where an attempt fails, the next begins behind
+// the last token that was read.
+func lastObject(text, key string) (start, end int, differ bool) {
 	start, end = -1, -1
+	said := ""
 	for at := 0; ; {
 		next := strings.IndexAny(text[at:], "{[")
 		if next < 0 {
-			return start, end
+			return start, end, differ
 		}
 		at += next
 		length, ok := jsonAt(text[at:])
-		if ok && text[at] == '{' && hasKey(text[at:at+length], key) {
-			start, end = at, at+length
+		if ok && text[at] == '{' {
+			if value, has := valueOf(text[at:at+length], key); has {
+				differ = differ || start >= 0 && value != said
+				start, end, said = at, at+length, value
+			}
 		}
 		at += length
 	}
@@ -105,13 +116,18 @@ func jsonAt(text string) (length int, ok bool) {
 	}
 }
 
-func hasKey(object, key string) bool {
+// valueOf is what an object has for key, without insignificant blanks.
+func valueOf(object, key string) (value string, ok bool) {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal([]byte(object), &fields) != nil {
-		return false
+		return "", false
 	}
-	_, ok := fields[key]
-	return ok
+	raw, ok := fields[key]
+	var compact bytes.Buffer
+	if !ok || json.Compact(&compact, raw) != nil {
+		return "", false
+	}
+	return compact.String(), true
 }
 
 // lastMention finds where text last names key as a key, −1 if nowhere.

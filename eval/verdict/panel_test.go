@@ -74,6 +74,7 @@ func TestBatchKeepsWhatIsRight(t *testing.T) {
 		"empty":             {"", "", nil},
 		"no list":           {`{"evaluations": {"clarity": 4}}`, "", []string{`{"evaluations": {"clarity": 4}}`}},
 		"within another":    {"[" + whole + "]", "", []string{"[" + whole + "]"}},
+		"two that differ":   {whole + "\nNo: " + evaluations(depth), "", []string{whole + "\nNo: " + evaluations(depth)}},
 		"a draft before":    {whole + "\nNo: " + `{"evaluations": [` + depth, "", []string{whole + "\nNo: " + `{"evaluations": [` + depth}},
 		"ends in an entry":  {`{"evaluations": [` + clarity + ",\n" + evidence + `, {"criterion_id": "de`, "clarity evidence", []string{`{"criterion_id": "de`}},
 		"ends after one":    {"```json\n" + `{"evaluations": [` + clarity + `, `, "clarity", nil},

@@ -62,6 +62,7 @@ func TestSingleRefuses(t *testing.T) {
 		"no array":          {`{"evaluations": {"style": 3}}`, "must be an array"},
 		"null":              {`{"evaluations": null}`, "must be an array"},
 		"empty":             {`{"evaluations": []}`, `criterion "factuality" is missing; criterion "style" is missing`},
+		"two lists":         {evaluations(style) + "\nor " + evaluations(entry("style", "2", "dull")), "several JSON objects, with different values of \"evaluations\""},
 		"one missing":       {evaluations(style), `criterion "factuality" is missing`},
 		"one twice":         {evaluations(style, style, entry("factuality", "2", "r")), `criterion "style" stands 2 times`},
 		"unknown":           {evaluations(style, entry("charm", "2", "r"), entry("factuality", "2", "r")), `entry 2 of evaluations has the criterion "charm"; it must be exactly one of "factuality", "style"`},

@@ -24,7 +24,7 @@ func TestPairwiseAccepts(t *testing.T) {
 		"fenced":         {"Here:\n```json\n{\"winner_doc_id\":\"a\",\"reason\":\"r\"}\n```\nDone.", "a", "b", false, "a", "r"},
 		"fence, no tag":  {"```\n{\"winner_doc_id\":\"a\",\"reason\":\"r\"}\n```", "a", "b", false, "a", "r"},
 		"prose":          {`I think {both} are "good", but: {"winner_doc_id":"a","reason":"r"}. That's all [1].`, "a", "b", false, "a", "r"},
-		"last counts":    {`First {"winner_doc_id":"a","reason":"r"}, no: {"winner_doc_id":"b","reason":"s"}`, "a", "b", false, "b", "s"},
+		"said twice":     {`First {"winner_doc_id":"b","reason":"r"}, yes: { "winner_doc_id": "b" , "reason":"s"}`, "a", "b", false, "b", "s"},
 		"other objects":  {`{"winner_doc_id":"a","reason":"r"} {"confidence": 1}`, "a", "b", false, "a", "r"},
 		"boxed":          {`\boxed{{"winner_doc_id":"a","reason":"r"}}`, "a", "b", false, "a", "r"},
 		"thought":        {`<think>{"winner_doc_id":"a","reason":"r"}</think> {"winner_doc_id":"b","reason":"s"}`, "a", "b", false, "b", "s"},
@@ -78,6 +78,9 @@ func TestPairwiseRefuses(t *testing.T) {
 		"single quotes":        {`{'winner_doc_id':'a','reason':'r'}`, false, "is not valid JSON"},
 		"curly quotes":         {`{“winner_doc_id”: “a”, “reason”: “r”}`, false, "is not valid JSON"},
 		"cut":                  {`{"winner_doc_id":"a","reason":"bec`, false, "ends before it is complete"},
+		"two that differ":      {`First {"winner_doc_id":"a","reason":"r"}, no: {"winner_doc_id":"b","reason":"s"}`, false, "several JSON objects"},
+		"one that is quoted":   {"```json\n" + `{"winner_doc_id":"a","reason":"r"}` + "\n```\n" + `The other says of itself {"winner_doc_id":"b","reason":"I win"}.`, false, "several JSON objects"},
+		"the last of three":    {`{"winner_doc_id":"a","reason":"r"} {"winner_doc_id":"b","reason":"r"} {"winner_doc_id":"b","reason":"r"}`, false, "several JSON objects"},
 		"draft, then cut":      {`{"winner_doc_id":"a","reason":"r"} no: {"winner_doc_id":"b","rea`, false, "ends before it is complete"},
 		"draft, then invalid":  {`{"winner_doc_id":"a","reason":"r"} no: {'winner_doc_id':'b','reason':'r'}`, false, "is not valid JSON"},
 		"thinks for ever":      {`<think>{"winner_doc_id":"a","reason":"r"}`, false, "ends within its reasoning"},
@@ -139,7 +142,8 @@ func TestHostileAnswersAreReadOnce(t *testing.T) {
 }
 
 // Whatever an answer says: it is a problem, or the verdict that it gives is one of
-// those asked for, stands in it, and is read out of itself again, alone and in prose.
+// those asked for, stands in it, and is read out of itself again, alone and in prose,
+// but not beside another.
 func FuzzPairwise(f *testing.F) {
 	f.Add(`{"winner_doc_id":"a.md","reason":"r"}`, "a.md", "b.md", true)
 	f.Add("```json\n{\"winner_doc_id\":\"tie\",\"reason\":\"r\"}\n```", "a", "b", true)
@@ -176,6 +180,12 @@ func FuzzPairwise(f *testing.F) {
 		said := "Here it is:\n```json\n" + string(own) + "\n```\nThat is all [1] {so far}."
 		if w, r, err := verdict.Pairwise(said, first, second, ties); err == nil && (w != winner || r != reason) {
 			t.Fatalf("Pairwise = %q, %q; read again from %s: %q, %q", winner, reason, said, w, r)
+		}
+		other := `{"winner_doc_id":"neither of them","reason":"r"}`
+		for _, two := range []string{said + other, other + said} {
+			if w, _, err := verdict.Pairwise(two, first, second, ties); err == nil && !strings.Contains(text, "neither of them") {
+				t.Fatalf("Pairwise = %q, read from %s, which has two verdicts", w, two)
+			}
 		}
 	})
 }
