@@ -57,7 +57,7 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 .PHONY: fleet
 fleet: redis ## the fleet tests at the whole size of what they prove (about 10 minutes)
-	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected" ./cmd/evalfleet -full-fleet
+	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected|EstimateIs" ./cmd/evalfleet -full-fleet
 	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit" ./worker -full
 
 # What a minute more of shrinking would find is not worth the inputs not tried.

@@ -80,6 +80,10 @@ func TestStarterSettingsAreValid(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	votes := "item,candidate_a,candidate_b,winner,annotator\n,first.md,second.md,a,somebody\n"
+	if err := os.WriteFile(filepath.Join(dir, "votes.csv"), []byte(votes), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	sample, err := os.ReadFile(filepath.Join(dir, ".env.sample"))
 	if err != nil {
 		t.Fatal(err)
