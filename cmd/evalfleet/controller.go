@@ -83,7 +83,7 @@ func (p *process) control(c *cli.Context) error {
 		defer pages.close()
 		parts.Go(func() error { return p.serve(ctx, address, pages) })
 	}
-	if err := parts.Wait(); err != nil && c.Context.Err() == nil {
+	if err := parts.Wait(); err != nil && c.Err() == nil {
 		return err
 	}
 	return withCode(exitInterrupted, errors.New("stopped; workers go on, and results wait in Redis for: "+p.again(c)))

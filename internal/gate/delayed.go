@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -65,7 +66,7 @@ func DepthOf(ctx context.Context, client redis.UniversalClient, queue string, un
 	}
 	if len(next.Val()) == 1 {
 		nanos, err := client.HGet(ctx, keys.task+next.Val()[0], "pending_since").Int64()
-		if err != nil && err != redis.Nil {
+		if err != nil && !errors.Is(err, redis.Nil) {
 			return Depth{}, fmt.Errorf("look at queue %s: %w", queue, err)
 		}
 		if nanos > 0 {
