@@ -60,6 +60,10 @@ fleet: redis ## the fleet tests at the whole size of what they prove (about 10 m
 	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected|EstimateIs" ./cmd/evalfleet -full-fleet
 	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit" ./worker -full
 
+.PHONY: coverage
+coverage: ## how often intervals hold the truth: 1,000 simulated evaluations (some minutes)
+	go test -v -run TestCoverage -timeout 60m ./eval/rank -full
+
 # What a minute more of shrinking would find is not worth the inputs not tried.
 FUZZTIME := 10m
 .PHONY: fuzz
@@ -82,4 +86,5 @@ $(AXE):
 .PHONY: bench
 bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...
+	go test ./eval/rank ./report -run '^$$' -bench 'Rank|Sink' -benchtime 1x -timeout 30m -full
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full

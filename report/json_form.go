@@ -3,20 +3,22 @@ package report
 import (
 	"encoding/json"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// number is null where it is none.
+// number is null where it is none. It has nine digits, in which processors agree that
+// round differently.
 type number float64
 
 func (n number) MarshalJSON() ([]byte, error) {
 	if math.IsNaN(float64(n)) || math.IsInf(float64(n), 0) {
 		return []byte("null"), nil
 	}
-	return json.Marshal(float64(n))
+	return strconv.AppendFloat(nil, float64(n), 'g', 9, 64), nil
 }
 
 // array is [] where it is empty, never null.

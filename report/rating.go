@@ -30,15 +30,7 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges)}
 	var out rating
 	var err error
-	if how.Length {
-		out.fit, err = rank.WithLength(n, len(raters), observed, options)
-	} else {
-		var tallies []*rank.Tally
-		if tallies, err = tallied(n, len(raters), observed); err == nil {
-			out.fit, err = rank.BradleyTerry(n, tallies, options)
-		}
-	}
-	if err != nil {
+	if out.fit, err = rank.FromObserved(n, len(raters), observed, options); err != nil {
 		return nil, err
 	}
 	clusters := map[int32]bool{}

@@ -58,7 +58,7 @@ type Fit struct {
 	Judges     []JudgeEffect // in the order of the tallies
 
 	// Length is the log-odds that a standard deviation more of length brings, of
-	// WithLength alone; only where HasLength is set: lengths differ, and not as the
+	// FromObserved alone; only where HasLength is set: lengths differ, and not as the
 	// candidates do. LengthRegularised: it has no finite estimate, and a prior holds it.
 	Length, LengthSE             float64
 	HasLength, LengthRegularised bool
@@ -109,6 +109,9 @@ const (
 	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors,
 	// at which the next step would change nothing that is printed.
 	converged = 1e-14
+	// convergedResample is the same for resamples, whose spread is what matters: a
+	// hundredth of a standard error is left after the last step but one.
+	convergedResample = 1e-4
 	// uncertain is the standard error of an order effect or ln ν from which it counts
 	// as having no finite estimate: an error of 22,000 times in the odds. Where
 	// there is none, the error grows without end as the steps go on.

@@ -1,9 +1,7 @@
 package rank
 
 import (
-	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 )
@@ -56,7 +54,7 @@ func (l *Lengths) Add(outcome Outcome, longer float64) {
 
 // Correlation is Pearson's between the difference in length, relative to the sum, and
 // the verdict, a tie lying in the middle. Better texts may well be longer: it is no
-// proof of a bias, for which see WithLength. NaN where either never varies.
+// proof of a bias, for which see FromObserved. NaN where either never varies.
 func (l *Lengths) Correlation() float64 {
 	n := float64(l.n)
 	spread := l.differences.variance(l.n) * l.verdicts.variance(l.n)
@@ -64,62 +62,6 @@ func (l *Lengths) Correlation() float64 {
 		return math.NaN()
 	}
 	return (n*l.both - l.differences.sum*l.verdicts.sum) / math.Sqrt(spread)
-}
-
-// WithLength is BradleyTerry with one parameter more: what the length of a text adds
-// to its odds beside its candidate's ability, which then is that of texts of equal
-// length (the style control of Li, Angelopoulos and Chiang 2024, "Does style
-// matter?"). The covariate is Observed.Longer, divided by its standard deviation
-// around 0, so that Fit.Length is comparable between evaluations.
-//
-// It can be told from ability only where candidates have several texts of different
-// lengths; with one text each, the length is the candidate's.
-//
-// Memory grows with the observations that differ in judge, candidates or lengths.
-func WithLength(n, judges int, observed []Observed, options Options) (*Fit, error) {
-	if n > MaxCandidates {
-		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
-	}
-	tallies := make([]*Tally, judges)
-	for k := range tallies {
-		tallies[k] = NewTally(n)
-	}
-	rows := make([]row, 0, len(observed))
-	for _, o := range observed {
-		if o.counts().Total() == 0 {
-			continue
-		}
-		if o.Judge < 0 || int(o.Judge) >= judges {
-			return nil, fmt.Errorf("rank by length: a verdict of judge %d of %d", o.Judge, judges)
-		}
-		if err := tallies[o.Judge].AddCounts(int(o.First), int(o.Second), o.counts()); err != nil {
-			return nil, fmt.Errorf("rank by length: %w", err)
-		}
-		rows = append(rows, row{
-			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer,
-			wins: float64(o.FirstWins), losses: float64(o.SecondWins), ties: float64(o.Ties),
-		})
-	}
-	rows = merged(rows)
-	squares, total := 0.0, 0.0
-	for _, r := range rows { // sorted, so that the sum has the same digits in any order of verdicts
-		squares += r.total() * r.longer * r.longer
-		total += r.total()
-	}
-	scale := 1.0
-	if squares > 0 {
-		scale = math.Sqrt(squares / total)
-	}
-	for i := range rows {
-		rows[i].longer /= scale
-	}
-	m := newModel(n, judges, rows, options)
-	m.scale = scale
-	fit, err := m.fit(Records(n, tallies), options)
-	if err != nil {
-		return nil, fmt.Errorf("rank %d candidates by length: %w", n, err)
-	}
-	return fit, nil
 }
 
 // tellsLength reports whether differences in length can be told from those between
@@ -134,20 +76,4 @@ func (m *model) tellsLength() bool {
 		return false
 	}
 	return 1/variance(&factor, m.length) > 1e-6*all
-}
-
-// merged sorts rows and adds up those that say the same.
-func merged(rows []row) []row {
-	slices.SortFunc(rows, row.compare)
-	var out []row
-	for _, r := range rows {
-		if k := len(out) - 1; k >= 0 && out[k].compare(r) == 0 {
-			out[k].wins += r.wins
-			out[k].losses += r.losses
-			out[k].ties += r.ties
-			continue
-		}
-		out = append(out, r)
-	}
-	return out
 }

@@ -38,7 +38,7 @@ func TestWithLength(t *testing.T) {
 	t.Parallel()
 	for _, gamma := range []float64{0, 0.8} {
 		games := slices.DeleteFunc(measured(12_000, gamma), func(g Observed) bool { return g.Judge == 0 })
-		fit, err := WithLength(4, 2, games, Options{OrderEffect: true})
+		fit, err := FromObserved(4, 2, games, Options{OrderEffect: true})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestWithoutLength(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		with, err := WithLength(4, 1, games, options)
+		with, err := FromObserved(4, 1, games, options)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +108,7 @@ func TestLengthNotTold(t *testing.T) {
 		one.Longer, other.Longer = Relative(300, 100), Relative(100, 300)
 		games = append(games, one, other)
 	}
-	fit, err := WithLength(2, 1, games, Options{OrderEffect: true})
+	fit, err := FromObserved(2, 1, games, Options{OrderEffect: true})
 	if err != nil || fit.HasLength {
 		t.Errorf("length is told: %+v, %v", fit, err)
 	}
@@ -127,7 +127,7 @@ func TestLongerAlwaysWins(t *testing.T) {
 		games[i] = game(i, int(games[i].First), int(games[i].Second), outcome)
 		games[i].Longer = longer
 	}
-	fit, err := WithLength(4, 1, games, Options{OrderEffect: true})
+	fit, err := FromObserved(4, 1, games, Options{OrderEffect: true})
 	if err != nil || !fit.HasLength || !fit.LengthRegularised || !fit.Components[0].Regularised || fit.Length < 5 {
 		t.Fatalf("%+v, %v", fit, err)
 	}

@@ -44,39 +44,61 @@ type chances struct {
 	win, loss, tie float64
 }
 
-func (m *model) chances(x []float64, r row) chances {
-	half, theta := m.predictors(x, r)
-	top := max(math.Abs(half), theta)
-	win, loss, tie := math.Exp(half-top), math.Exp(-half-top), math.Exp(theta-top)
-	sum := win + loss + tie
-	return chances{win / sum, loss / sum, tie / sum}
+// at prepares the model's probabilities with parameters x.
+func (m *model) at(x []float64) point {
+	p := point{model: m, x: x, nu: make([]float64, len(m.tie))}
+	for k, position := range m.tie {
+		if position >= 0 {
+			p.nu[k] = math.Exp(x[position])
+		}
+	}
+	return p
 }
 
-// predictors are half of d and θ; θ is −∞ for a judge without ties.
-func (m *model) predictors(x []float64, r row) (half, theta float64) {
-	d := x[r.first] - x[r.second]
-	if k := m.order[r.judge]; k >= 0 {
-		d += x[k]
+// point is a model with parameters.
+type point struct {
+	*model
+	x  []float64
+	nu []float64 // of each judge; 0 without ties
+}
+
+// half is half of d.
+func (p point) half(r *row) float64 {
+	d := p.x[r.first] - p.x[r.second]
+	if k := p.order[r.judge]; k >= 0 {
+		d += p.x[k]
 	}
-	if m.length >= 0 {
-		d += x[m.length] * r.longer
+	if p.length >= 0 {
+		d += p.x[p.length] * r.longer
 	}
-	theta = math.Inf(-1)
-	if k := m.tie[r.judge]; k >= 0 {
-		theta = x[k]
+	return d / 2
+}
+
+// chances divides the outcomes' weights by that of the likelier of the two decided
+// ones, so that one exponential does and none overflows.
+func (p point) chances(r *row) chances {
+	half := p.half(r)
+	small := math.Exp(-math.Abs(half))
+	win, loss, tie := 1.0, small*small, small*p.nu[r.judge]
+	if half < 0 {
+		win, loss = loss, win
 	}
-	return d / 2, theta
+	sum := win + loss + tie
+	return chances{win / sum, loss / sum, tie / sum}
 }
 
 // logLikelihood is without the constant of the counts' coefficients.
 func (m *model) logLikelihood(x []float64) float64 {
 	var sum float64
-	for _, r := range m.rows {
-		half, theta := m.predictors(x, r)
-		top := max(math.Abs(half), theta)
-		sum += (r.wins-r.losses)*half - r.total()*(top+math.Log(math.Exp(half-top)+math.Exp(-half-top)+math.Exp(theta-top)))
+	p := m.at(x)
+	for i := range m.rows {
+		r := &m.rows[i]
+		half := p.half(r)
+		size := math.Abs(half)
+		small := math.Exp(-size)
+		sum += (r.wins-r.losses)*half - r.total()*(size+math.Log(1+small*small+small*p.nu[r.judge]))
 		if r.ties > 0 {
-			sum += r.ties * theta
+			sum += r.ties * x[m.tie[r.judge]]
 		}
 	}
 	return sum
@@ -101,8 +123,10 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 	clear(gradient)
 	at := func(i, j int) *float64 { return &raw.Data[min(i, j)*raw.Stride+max(i, j)] }
 
-	for _, r := range m.rows {
-		p, n := m.chances(x, r), r.total()
+	here := m.at(x)
+	for i := range m.rows {
+		r := &m.rows[i]
+		p, n := here.chances(r), r.total()
 		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
 		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
 		gradient[r.first] += slope
@@ -188,8 +212,10 @@ func (m *model) centred(covariance *mat.SymDense, pin []float64) {
 // exactly as often as they were seen.
 func (m *model) deviance(x []float64) float64 {
 	var sum float64
-	for _, r := range m.rows {
-		p, n := m.chances(x, r), r.total()
+	here := m.at(x)
+	for i := range m.rows {
+		r := &m.rows[i]
+		p, n := here.chances(r), r.total()
 		for _, term := range [3][2]float64{{r.wins, p.win}, {r.losses, p.loss}, {r.ties, p.tie}} {
 			if term[0] > 0 {
 				sum += 2 * term[0] * math.Log(term[0]/(n*term[1]))

@@ -1,6 +1,11 @@
 package rank
 
-import "cmp"
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+)
 
 // Observed are the verdicts of one judge on two candidates in the order shown, within
 // one cluster: verdicts of a cluster (on the same texts, or on answers to the same
@@ -27,4 +32,84 @@ func (o Observed) compare(p Observed) int {
 	return cmp.Or(cmp.Compare(o.Judge, p.Judge), cmp.Compare(o.First, p.First), cmp.Compare(o.Second, p.Second),
 		cmp.Compare(o.Longer, p.Longer), cmp.Compare(o.Cluster, p.Cluster), cmp.Compare(o.FirstWins, p.FirstWins),
 		cmp.Compare(o.SecondWins, p.SecondWins), cmp.Compare(o.Ties, p.Ties))
+}
+
+// FromObserved is BradleyTerry of verdicts by cluster, which it sorts in place. Where
+// any differ in Observed.Longer it has one parameter more: what the length of a text
+// adds to its odds beside its candidate's ability, which then is that of texts of
+// equal length (the style control of Li, Angelopoulos and Chiang 2024, "Does style
+// matter?"). The covariate is divided by its standard deviation around 0, so that
+// Fit.Length is comparable between evaluations.
+//
+// It can be told from ability only where candidates have several texts of different
+// lengths; with one text each, the length is the candidate's.
+//
+// Memory grows with the verdicts that differ in judge, candidates or lengths.
+func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, error) {
+	if n > MaxCandidates {
+		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)
+	}
+	slices.SortFunc(observed, Observed.compare)
+	var rows []row
+	records := make([]Record, n)
+	for _, o := range observed {
+		if o.counts().Total() == 0 {
+			continue
+		}
+		if err := o.check(n, judges); err != nil {
+			return nil, err
+		}
+		one := row{
+			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer,
+			wins: float64(o.FirstWins), losses: float64(o.SecondWins), ties: float64(o.Ties),
+		}
+		if k := len(rows) - 1; k >= 0 && rows[k].compare(one) == 0 {
+			rows[k].wins += one.wins
+			rows[k].losses += one.losses
+			rows[k].ties += one.ties
+		} else {
+			rows = append(rows, one)
+		}
+		records[o.First] = records[o.First].plus(Record{Wins: int(o.FirstWins), Losses: int(o.SecondWins), Ties: int(o.Ties)})
+		records[o.Second] = records[o.Second].plus(Record{Wins: int(o.SecondWins), Losses: int(o.FirstWins), Ties: int(o.Ties)})
+	}
+	scale := spread(rows)
+	for i := range rows {
+		rows[i].longer /= scale
+	}
+	m := newModel(n, judges, rows, options)
+	m.scale = scale
+	fit, err := m.fit(records, options)
+	if err != nil {
+		return nil, fmt.Errorf("rank %d candidates: %w", n, err)
+	}
+	return fit, nil
+}
+
+func (o Observed) check(n, judges int) error {
+	switch {
+	case o.Judge < 0 || int(o.Judge) >= judges:
+		return fmt.Errorf("a verdict of judge %d, want 0 to %d", o.Judge, judges-1)
+	case min(o.First, o.Second) < 0 || int(max(o.First, o.Second)) >= n:
+		return fmt.Errorf("a verdict on candidates %d and %d, want 0 to %d", o.First, o.Second, n-1)
+	case o.First == o.Second:
+		return fmt.Errorf("a verdict on candidate %d and itself", o.First)
+	case min(o.FirstWins, o.SecondWins, o.Ties) < 0:
+		return fmt.Errorf("a verdict with negative counts %+v", o.counts())
+	default:
+		return nil
+	}
+}
+
+// spread is the standard deviation around 0 of differences in length; 1 without any.
+func spread(rows []row) float64 {
+	squares, total := 0.0, 0.0
+	for _, r := range rows {
+		squares += r.total() * r.longer * r.longer
+		total += r.total()
+	}
+	if squares == 0 {
+		return 1
+	}
+	return math.Sqrt(squares / total)
 }

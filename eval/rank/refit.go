@@ -27,9 +27,10 @@ func newStepper(fit *Fit, d *draws) *stepper {
 	information := mat.NewSymDense(m.size, nil)
 	m.derivatives(fit.at, make([]float64, m.size), information)
 	s.factor.Factorize(information) // it was when the fit was found
+	here := m.at(fit.at)
 	for i, c := range d.cells {
-		r := m.rows[c.row]
-		p := m.chances(fit.at, r)
+		r := &m.rows[c.row]
+		p := here.chances(r)
 		n := float64(c.wins) + float64(c.losses) + float64(c.ties)
 		slope := (float64(c.wins) - float64(c.losses) - n*(p.win-p.loss)) / 2
 		s.pulls[i] = pull{

@@ -1,0 +1,98 @@
+package rank
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+)
+
+var full = flag.Bool("full", false, "measure, and prove coverage, at the whole size")
+
+// manyVerdicts are verdicts of two judges, one of whom likes the text shown first, on
+// every pair of candidates in both orders, about one a pair and order; both orders and
+// judges are a cluster.
+func manyVerdicts(candidates int) []Observed {
+	random := rand.New(rand.NewPCG(21, 22))
+	observed := make([]Observed, 0, candidates*(candidates-1))
+	for i := range candidates {
+		for j := range candidates {
+			if i == j {
+				continue
+			}
+			judge := random.IntN(2)
+			d := float64(j-i)*4/float64(candidates) + 0.4*float64(judge)
+			outcome := SecondWins
+			switch {
+			case random.IntN(20) == 0:
+				outcome = Tied
+			case random.Float64() < 1/(1+math.Exp(-d)):
+				outcome = FirstWins
+			}
+			one := game(min(i, j)*candidates+max(i, j), i, j, outcome)
+			one.Judge = int32(judge)
+			observed = append(observed, one)
+		}
+	}
+	return observed
+}
+
+// BenchmarkRank ranks 1,000 candidates by a million verdicts, with 200 resamples (100
+// by ten thousand without -full). It prints the seconds of the fit and of all, and the
+// most memory that the process has had.
+func BenchmarkRank(b *testing.B) {
+	candidates := 100
+	if *full {
+		candidates = 1000
+	}
+	verdicts := manyVerdicts(candidates)
+	var fitted, all time.Duration
+	for b.Loop() {
+		observed := slices.Clone(verdicts)
+		start := time.Now()
+		fit, err := FromObserved(candidates, 2, observed, Options{OrderEffect: true})
+		if err != nil {
+			b.Fatal(err)
+		}
+		fitted += time.Since(start)
+		resampled, err := fit.Bootstrap(b.Context(), observed, Resampling{Resamples: 200})
+		if err != nil {
+			b.Fatal(err)
+		}
+		all += time.Since(start)
+		best := fit.Standings()[0]
+		if len(verdicts) != candidates*(candidates-1) || best.Candidate > candidates/20 || resampled.Clusters != len(verdicts)/2 {
+			b.Fatalf("%d verdicts in %d clusters, best %d", len(verdicts), resampled.Clusters, best.Candidate)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	b.ReportMetric(fitted.Seconds()/float64(b.N), "fit-s")
+	b.ReportMetric(all.Seconds()/float64(b.N), "all-s")
+	b.ReportMetric(float64(len(verdicts)), "verdicts")
+	if mb, ok := peakMB(); ok {
+		b.ReportMetric(mb, "peak-MB")
+	}
+}
+
+// peakMB is the most memory that the process has had resident; not known everywhere.
+func peakMB() (float64, bool) {
+	if runtime.GOOS != "linux" {
+		return 0, false
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, false
+	}
+	found := regexp.MustCompile(`VmHWM:\s+(\d+) kB`).FindSubmatch(status)
+	if found == nil {
+		return 0, false
+	}
+	kB, err := strconv.ParseFloat(string(found[1]), 64)
+	return kB / 1000, err == nil
+}
