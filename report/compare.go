@@ -176,9 +176,13 @@ func differences(reports []*Report) []Difference {
 
 // comparable are the settings that say what was asked, and how.
 func (r *Report) comparable() []setting {
-	return slices.DeleteFunc(r.settings(), func(s setting) bool {
+	all := slices.DeleteFunc(r.settings(), func(s setting) bool {
 		return slices.Contains([]string{"submitted", "finished", "cancelled", "budget"}, s.Name)
 	})
+	for k := range all { // limits of an evaluation name it
+		all[k].Value = strings.ReplaceAll(all[k].Value, "evaluation "+string(r.Evaluation.ID), "evaluation")
+	}
+	return all
 }
 
 // Headline says what changed in a sentence for each evaluation after the first.

@@ -12,6 +12,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // TestCompare: a candidate that leaves moves nobody else's shared rank, a swap of the
@@ -20,6 +21,11 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	before := tournament([]string{"a", "b", "c", "d"}, []string{"q1", "q2"}, []string{"j", "k"}, []float64{0, 0}, 6)
 	after := tournament([]string{"new", "c", "b", "a"}, []string{"q1", "q2"}, []string{"j", "k"}, []float64{0, 0}, 6)
+	after.evaluation.ID = "ev-2bcdefgh2345"
+	for _, m := range []*memory{before, after} { // whose limit is no difference
+		m.evaluation.Settings.Limits = append(m.evaluation.Settings.Limits,
+			ratelimit.Limit{Scope: ratelimit.Scope{Evaluation: string(m.evaluation.ID)}, Kind: ratelimit.Concurrency, Max: 5})
+	}
 	after.evaluation.Plan.Judges[1].Overrides = map[string]any{"temperature": 0.5}
 	c := Compare(built(t, before, Options{}), built(t, after, Options{}))
 	if c.Shared != 3 {

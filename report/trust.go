@@ -65,7 +65,7 @@ func (r *Report) saidSection() section {
 
 // trustSection is how far verdicts follow something else than the texts' worth.
 func (r *Report) trustSection() section {
-	t := append(table{{head: "judge", flexible: true}}, heads("order effect ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
+	t := append(table{{head: "judge", flexible: true}}, heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
 	for _, j := range r.Judges {
 		cycles := j.Cycles
 		if len(r.Judges) == 1 {
@@ -81,6 +81,7 @@ func (r *Report) trustSection() section {
 			longerShare(j.Length), cyclesShare(cycles))
 	}
 	s := section{title: "How far each judge can be trusted", table: t}
+	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
 		s.lines = append(s.lines, fmt.Sprintf("All judges together: %s of %s contradict themselves (a beats b, b beats c, c beats a), %s; by chance 25 %%.",
 			count(r.Cycles.Circular), counted(r.Cycles.Triples, "triple"), percent(r.Cycles.Share())))
