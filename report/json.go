@@ -293,7 +293,7 @@ func (c *Comparison) WriteJSON(w io.Writer) error {
 		out.Candidates = append(out.Candidates, one)
 	}
 	for _, d := range c.Settings {
-		out.Settings = append(out.Settings, differenceJSON{d.Name, d.Values})
+		out.Settings = append(out.Settings, differenceJSON(d))
 	}
 	return writeJSON(w, out, c.Reports[0].Evaluation.ID)
 }
