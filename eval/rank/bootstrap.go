@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
 )
 
 // Resampling says how Bootstrap draws.
@@ -34,10 +35,13 @@ func DefaultResamples(candidates, observed int) int {
 // multiplication of the Cholesky factor takes: some ten seconds of one processor.
 const refits = 10_000_000_000
 
-// Limits are those of one number, by resampling.
+// Limits are those of one number, by resampling, corrected for the number of clusters
+// (Hesterberg 2015, "What Teachers Should Know About the Bootstrap", §4: the spread
+// over resamples of G clusters is too small by √((G−1)/G), and the normal quantiles
+// that percentiles stand for are those of Student's t with G−1 degrees of freedom).
 type Limits struct {
-	SE        float64 // the standard deviation over the resamples
-	Low, High float64 // the 2.5 and 97.5 percentiles
+	SE        float64 // √(G/(G−1)) times the standard deviation over the resamples
+	Low, High float64 // of many clusters the 2.5 and 97.5 percentiles, of few wider ones
 }
 
 // Bootstrap is what resampling says of a Fit: how its ranking would have come out
@@ -241,6 +245,7 @@ func (b *Bootstrap) summarise(fit *Fit, drawn [][]float64) {
 	b.Abilities = make([]Limits, n)
 	b.RankLow, b.RankHigh = make([]int, n), make([]int, n)
 	column := make([]float64, len(drawn))
+	tail, narrow := correction(b.Clusters)
 	limits := func(position int) Limits {
 		if position < 0 {
 			return Limits{}
@@ -249,12 +254,9 @@ func (b *Bootstrap) summarise(fit *Fit, drawn [][]float64) {
 			column[k] = x[position]
 		}
 		slices.Sort(column)
-		l := Limits{
-			Low:  stat.Quantile(0.025, stat.LinInterp, column, nil),
-			High: stat.Quantile(0.975, stat.LinInterp, column, nil),
-		}
+		l := Limits{Low: percentile(column, tail), High: percentile(column, 1-tail)}
 		if len(column) > 1 {
-			l.SE = stat.StdDev(column, nil)
+			l.SE = narrow * stat.StdDev(column, nil)
 		}
 		return l
 	}
@@ -268,6 +270,30 @@ func (b *Bootstrap) summarise(fit *Fit, drawn [][]float64) {
 		b.Orders = append(b.Orders, limits(position))
 	}
 	b.Length = limits(fit.model.length)
+}
+
+// correction is what the limits of so many clusters take: the share of resamples below
+// the lower one, and the factor of standard errors.
+func correction(clusters int) (tail, narrow float64) {
+	if clusters < 2 {
+		return 0.025, 1
+	}
+	freedom := float64(clusters - 1)
+	narrow = math.Sqrt(float64(clusters) / freedom)
+	t := distuv.StudentsT{Sigma: 1, Nu: freedom}.Quantile(0.975)
+	return distuv.UnitNormal.CDF(-narrow * t), narrow
+}
+
+// percentile is the value of sorted below which a share of all lies, of which these
+// are a sample: the k-th of n stands for k/(n+1) (Hyndman and Fan 1996, "Sample
+// Quantiles in Statistical Packages", definition 6).
+func percentile(sorted []float64, share float64) float64 {
+	at := min(max(share*float64(len(sorted)+1), 1), float64(len(sorted)))
+	below := int(at)
+	if below == len(sorted) {
+		return sorted[below-1]
+	}
+	return sorted[below-1] + (at-float64(below))*(sorted[below]-sorted[below-1])
 }
 
 // compare counts who is above whom, and returns each candidate's ranks.

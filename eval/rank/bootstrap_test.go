@@ -240,3 +240,27 @@ func TestBootstrapRefuses(t *testing.T) {
 		t.Errorf("of nothing: %+v", b)
 	}
 }
+
+// TestCorrection: of ten clusters Student's t with 9 degrees of freedom is 2.262157,
+// and errors are √(10/9) too small; of many clusters nothing is left of either.
+func TestCorrection(t *testing.T) {
+	t.Parallel()
+	for clusters, want := range map[int][2]float64{1: {0.025, 1}, 10: {0.0085502, 1.0540926}, 1_000_000: {0.025, 1}} {
+		if tail, narrow := correction(clusters); !near(tail, want[0], 5e-7) || !near(narrow, want[1], 1e-6) {
+			t.Errorf("%d clusters: %.7f, %.7f, want %.7f", clusters, tail, narrow, want)
+		}
+	}
+}
+
+func TestPercentile(t *testing.T) {
+	t.Parallel()
+	sorted := make([]float64, 199)
+	for i := range sorted {
+		sorted[i] = float64(i + 1)
+	}
+	for share, want := range map[float64]float64{0.025: 5, 0.975: 195, 0.5: 100, 0.0275: 5.5, 0.001: 1, 0.999: 199} {
+		if got := percentile(sorted, share); !near(got, want, 1e-9) {
+			t.Errorf("percentile %.4f of 1 to 199: %v, want %v", share, got, want)
+		}
+	}
+}

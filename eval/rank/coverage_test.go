@@ -113,7 +113,7 @@ func within(x, low, high float64) int {
 // TestCoverage: of many evaluations by simulated judges, 95 % intervals hold the truth
 // about 95 times in 100, by pairs and by items, and so do those of judges' preference
 // for a position; intervals that take verdicts as independent do not. With -full these
-// are 500 evaluations each, and the bounds are those of docs/report.md.
+// are 500 evaluations each, and the bounds are tight.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
