@@ -73,7 +73,8 @@ type Submission struct {
 	// Out is the absolute path of the answer of Options.Listed's pair; empty: none was
 	// given.
 	Out string
-	// File is the absolute path of an experiment's file; empty: it is none.
+	// File is the absolute path of an experiment's file; empty: it is none, or one that
+	// asks about the answers of another.
 	File string
 	// Queues are those of an experiment, also those without a prompt, in the order in
 	// which they are listed. nil: it is none.

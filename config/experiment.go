@@ -57,6 +57,7 @@ type experiment struct {
 	counts   []int          // prompts of each of prompts.Models
 	senderAt []place
 	written  []writtenID // of each of prompts.List
+	of       string      // the completed file whose answers are asked about; empty: none
 }
 
 // writtenID is the id of a prompt as its line says it.

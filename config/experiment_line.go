@@ -183,25 +183,12 @@ func (x *experiment) model(who sender, parameters map[string]any, filter string,
 }
 
 // provider answers the lines of an api: the one that the group names, else that of
-// the api's name. OpenAI's lines are of chat completions, of which Responses does not
-// know n, stop and others.
+// the api's name.
 func (x *experiment) provider(who sender) string {
 	if named, ok := x.fleet.groups[who.group]; ok && who.group != "" {
 		return named.provider
 	}
-	name := catalog.Canonical(who.api)
-	if name == "openai" && x.known[name].Dialect == catalog.Responses {
-		return "openai-chat"
-	}
-	return name
-}
-
-// elsewhere reports whether --config has another address for openai's Responses and
-// none for its chat completions: nothing must go to the one that everybody knows then.
-func (x *experiment) elsewhere(provider string) bool {
-	built := catalog.BuiltIn()
-	return provider == "openai-chat" && x.known[provider].BaseURL == built[provider].BaseURL &&
-		x.known["openai"].BaseURL != built["openai"].BaseURL
+	return catalog.Canonical(who.api)
 }
 
 // row is the position of a line's text, which stands there once.

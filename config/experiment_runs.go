@@ -133,11 +133,6 @@ func (x *experiment) checkSenders() {
 			x.refuse(at, "write in --config: "+unaddressed[m.Provider], "nothing says where %s is", m.Provider)
 			continue
 		}
-		if x.elsewhere(m.Provider) && who.api == "openai" {
-			x.refuse(at, "write in --config: providers: {openai-chat: {base_url: \"…\"}}, or dialect: chat under openai",
-				"lines of openai are chat completions, and only the address of its Responses is in --config")
-			continue
-		}
 		x.reachable(at, m)
 	}
 }
@@ -173,7 +168,9 @@ func (x *experiment) queues() ([]Queue, []limit) {
 	for i, who := range x.senders {
 		x.settings.Groups = append(x.settings.Groups, layout.add(who, x.counts[i]))
 	}
-	x.unused(rates, x.senders)
+	if x.of == "" {
+		x.unused(rates, x.senders)
+	}
 	var limits []limit
 	for _, q := range layout.queues {
 		if q.Prompts > 0 {

@@ -158,25 +158,6 @@ func TestExperiment(t *testing.T) {
 	}
 }
 
-// OpenAI's lines are chat completions, wherever those are.
-func TestExperimentOfOpenAI(t *testing.T) {
-	t.Parallel()
-	const line = `{"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "?", "parameters": {"n": 2, "max_tokens": 100}}`
-	const own = `"http://127.0.0.1:1/v1"`
-	for name, c := range map[string]struct{ fleet, provider, problem string }{
-		"nothing is said":     {"model: m", "openai-chat", ""},
-		"chat elsewhere":      {"providers: {openai-chat: {base_url: " + own + "}}", "openai-chat", ""},
-		"both elsewhere":      {"providers: {openai: {base_url: " + own + "}, openai-chat: {base_url: " + own + "}}", "openai-chat", ""},
-		"openai speaks chat":  {"providers: {openai: {dialect: chat, base_url: " + own + "}}", "openai", ""},
-		"Responses elsewhere": {"providers: {openai: {base_url: " + own + "}}", "", "x.jsonl:1:18: api: lines of openai are chat completions, and only the address of its Responses is in --config; write in --config: providers: {openai-chat: {base_url: \"…\"}}, or dialect: chat under openai"},
-	} {
-		s, problem := experimentOf(t, "x.jsonl", line, Options{Fleet: fleet(t, c.fleet)})
-		if problem != c.problem || s != nil && s.Evaluation.Prompts.Models[0].Provider != c.provider {
-			t.Errorf("%s: %+v, got\n%s\nwant %s\n%s", name, s, problem, c.provider, c.problem)
-		}
-	}
-}
-
 // A prompt that cannot be sent fails alone; it is told of before.
 func TestExperimentPromptThatFails(t *testing.T) {
 	t.Parallel()
@@ -282,7 +263,7 @@ func TestGroupsWithProviders(t *testing.T) {
 	for i, m := range s.Evaluation.Prompts.Models {
 		got[s.Settings.Groups[i]] = m.Provider
 	}
-	if diff := cmp.Diff(map[string]string{"gemini": "google", "openai": "openai-chat", "group1": "near", "group2": "far"}, got); diff != "" {
+	if diff := cmp.Diff(map[string]string{"gemini": "google", "openai": "openai", "group1": "near", "group2": "far"}, got); diff != "" {
 		t.Errorf("providers of groups (-want +got):\n%s", diff)
 	}
 	_, err = LoadExperiment(filepath.Join("testdata", "prompto", "documentation_example_groups_1.jsonl"), o)

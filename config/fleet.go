@@ -3,7 +3,9 @@ package config
 import (
 	"cmp"
 	"maps"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -117,4 +119,42 @@ func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 			}
 		}
 	}
+}
+
+// endpoints are addresses in the environment as the tool that experiments come from
+// reads them: the variable, the provider, and what follows the address there.
+var endpoints = []struct{ variable, provider, path, key string }{
+	{"OLLAMA_API_ENDPOINT", "ollama", "", ""},
+	{"AZURE_OPENAI_API_ENDPOINT", "azure-openai", "/openai/v1", "AZURE_OPENAI_API_KEY"},
+	{"HUGGINGFACE_TGI_API_ENDPOINT", "huggingface-tgi", "/v1", "HUGGINGFACE_TGI_API_KEY"},
+}
+
+// Endpoints takes addresses from the environment for providers of which the file says
+// none. The error is of type Problems.
+func (f *Fleet) Endpoints(env Lookup) error {
+	var found findings
+	builtIn := catalog.BuiltIn()
+	for _, e := range endpoints {
+		address, ok := Options{Env: env}.lookup(e.variable)
+		entry, known := f.Providers[e.provider]
+		if !ok || known && entry.BaseURL != builtIn[e.provider].BaseURL {
+			continue
+		}
+		if parsed, err := url.Parse(address); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
+			found.refuse(place{path: e.variable}, `want an address such as "http://127.0.0.1:11434"`, "%q stands here", address)
+			continue
+		}
+		if !known {
+			entry = catalog.Entry{Name: e.provider, Dialect: catalog.Chat}
+			if _, ok := (Options{Env: env}).lookup(e.key); ok {
+				entry.KeyEnv = e.key
+			}
+		}
+		entry.BaseURL = strings.TrimRight(address, "/")
+		if !strings.HasSuffix(entry.BaseURL, e.path) {
+			entry.BaseURL += e.path
+		}
+		f.Providers[e.provider] = entry
+	}
+	return found.err()
 }

@@ -122,3 +122,31 @@ func TestWithEnvFile(t *testing.T) {
 		}
 	}
 }
+
+// Addresses of the tool that experiments come from stand in for those that no file
+// names.
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	f := fleet(t, "providers: {azure-openai: {base_url: \"http://127.0.0.1:1/v1\"}}\n")
+	err := f.Endpoints(env("OLLAMA_API_ENDPOINT", "http://10.0.0.8:11434/", "AZURE_OPENAI_API_ENDPOINT", "https://x.openai.azure.com",
+		"HUGGINGFACE_TGI_API_ENDPOINT", "http://10.0.0.9", "HUGGINGFACE_TGI_API_KEY", "k"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][2]string{
+		"ollama": {"http://10.0.0.8:11434", ""}, "azure-openai": {"http://127.0.0.1:1/v1", "AZURE_OPENAI_API_KEY"},
+		"huggingface-tgi": {"http://10.0.0.9/v1", "HUGGINGFACE_TGI_API_KEY"},
+	} {
+		if got := f.Providers[name]; got.BaseURL != want[0] || got.KeyEnv != want[1] {
+			t.Errorf("%s: got %+v, want the address %s and the key of %q", name, got, want[0], want[1])
+		}
+	}
+	f = fleet(t, "retry: {max_attempts: 3}\n")
+	if err := f.Endpoints(env("AZURE_OPENAI_API_ENDPOINT", "https://x.openai.azure.com/")); err != nil || f.Providers["azure-openai"].BaseURL != "https://x.openai.azure.com/openai/v1" {
+		t.Errorf("got %+v, %v; want the resource's address", f.Providers["azure-openai"], err)
+	}
+	err = f.Endpoints(env("OLLAMA_API_ENDPOINT", "localhost:11434"))
+	if want := `OLLAMA_API_ENDPOINT: "localhost:11434" stands here; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
+		t.Errorf("got %v\nwant %s", err, want)
+	}
+}

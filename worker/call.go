@@ -58,7 +58,7 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 	}
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, timeout)
-	result, err := r.cfg.Endpoints[s.target.Provider].Provider.Call(limited, s.request)
+	result, err := r.cfg.Endpoints[s.target.Provider].called(r.task.Kind).Call(limited, s.request)
 	cancel()
 	letGo()
 	return result, r.end(ctx, s, call, lease, result, err, timeout)

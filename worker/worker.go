@@ -78,11 +78,22 @@ type Spending struct {
 // Endpoint is a provider with the key it is called with.
 type Endpoint struct {
 	Provider providers.Provider
-	Key      string
+	// Prompts is who is sent prompts as somebody wrote them: the same account in the
+	// dialect that their parameters are of. nil: Provider.
+	Prompts providers.Provider
+	Key     string
 	// Zone is where the provider's days end, for its daily quotas. nil: UTC.
 	Zone *time.Location
 	// Capabilities know what models can do there; nil: nothing is known.
 	Capabilities providers.CapabilitiesOf
+}
+
+// called is who is sent what the runs of a kind ask.
+func (e Endpoint) called(kind eval.Kind) providers.Provider {
+	if kind == eval.KindPrompts && e.Prompts != nil {
+		return e.Prompts
+	}
+	return e.Provider
 }
 
 func (c Config) withDefaults() Config {

@@ -62,6 +62,7 @@ type drain struct {
 	dir     string                      // of the output folder; empty: each evaluation's default one
 	place   results.Place               // of files besides the output folder
 	sinkURL string                      // as it was named here, with its password; empty: as the record says
+	answers []string                    // the paths of those that hold answers, once they are written
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger

@@ -28,7 +28,8 @@ type conclusion struct {
 	id      eval.ID
 	place   results.Place
 	failOn  failOn
-	again   string // the command that writes the files once more, and asks nothing again
+	again   string    // the command that writes the files once more, and asks nothing again
+	answers *[]string // is given the paths of the answers; nil: nobody asks
 	stdout  io.Writer
 	console io.Writer
 }
@@ -57,6 +58,9 @@ func conclude(ctx context.Context, c conclusion) error {
 		return err
 	}
 	fmt.Fprintf(text, "\n%s\n", strings.Join(append(done.Files, page...), "\n"))
+	if c.answers != nil {
+		*c.answers = done.Answers
+	}
 	for _, path := range done.Answers {
 		fmt.Fprintln(c.stdout, path)
 	}

@@ -33,16 +33,11 @@ func (p *process) dryRun(c *cli.Context, forFleet bool) error {
 	if n < 1 {
 		return usageError("--%s must be at least 1, got %d", dryRunFlag, n)
 	}
-	submissions, err := p.submissions(c, forFleet)
+	asked, err := p.request(c, forFleet)
 	if err != nil {
 		return err
 	}
-	for _, s := range submissions {
-		if err := p.dryRunOf(s, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return asked.each(func(s *config.Submission) error { return p.dryRunOf(s, n) })
 }
 
 // dryRunOf prints the first n prompts of an evaluation.

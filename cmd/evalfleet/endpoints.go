@@ -59,6 +59,11 @@ func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int,
 		if picked.Provider, err = p.Open(client); err != nil {
 			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
+		if chat, ok := p.ForPrompts(); ok {
+			if picked.Prompts, err = chat.Open(client); err != nil {
+				return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+			}
+		}
 		picked.Capabilities = p.Capabilities
 		e.byName[name] = picked
 	}

@@ -43,13 +43,16 @@ func enqueueCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			submissions, err := p.submissions(c, true)
+			asked, err := p.request(c, true)
 			if err != nil {
 				return err
 			}
-			return each(submissions, func(s *config.Submission) error {
+			if asked.judges != nil && !c.Bool(waitFlag) {
+				return usageError("--%s needs --%s: its judges are asked when the experiment has ended", judgeFolderFlag, waitFlag)
+			}
+			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
 				if len(plan.Phases(s.Evaluation)) == 0 {
-					return usageError("nobody is asked anything, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
+					return nil, usageError("nobody is asked anything, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
 				}
 				return p.enqueue(c, s, on)
 			})
@@ -57,10 +60,10 @@ func enqueueCommand(p *process) *cli.Command {
 	}
 }
 
-func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) error {
+func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) (answers []string, err error) {
 	d, err := p.openDrain(c)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer d.client.Close()
 	d.dir = outDir(c, submission)
@@ -70,10 +73,10 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	receipt, err := d.submit(c.Context, submission, false)
 	if errors.Is(err, store.ErrCancelled) {
-		return usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
+		return nil, usageError("%w; `evalfleet delete %s` lets it be submitted again", err, submission.Evaluation.ID())
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if receipt.Kept {
 		fmt.Fprintf(d.console, "%s is active with other settings, which stay in force: `evalfleet pause %s`, then submit it again\n", receipt.ID, receipt.ID)
@@ -87,18 +90,18 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if c.Bool(waitFlag) {
 		d.again = p.again(c)
 		if d.place, err = placeOf(c, submission, ""); err != nil {
-			return err
+			return nil, err
 		}
 		cancelled := d.stay(c.Context, submission, receipt.ID)
 		if cancelled != nil && !isEnding(cancelled) {
-			return goOnWith(cancelled, p.again(c))
+			return nil, goOnWith(cancelled, p.again(c))
 		}
 		if err := cmp.Or(cancelled, d.conclude(c.Context, receipt.ID, on)); err != nil {
-			return err
+			return d.answers, err
 		}
 	}
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
-	return err
+	return d.answers, err
 }
 
 // warnUnserved names the judges' providers that no worker says it can call: for
@@ -224,7 +227,7 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	defer sink.Close()
 	place := d.place
 	place.Dir = out.dir
-	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, stdout: d.stdout, console: d.console})
+	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, stdout: d.stdout, console: d.console})
 }
 
 // openDrain connects to the fleet's Redis.

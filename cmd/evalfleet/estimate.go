@@ -54,17 +54,18 @@ func (p *process) estimate(c *cli.Context) error {
 	if c.IsSet(tokensOutFlag) && tokensOut < 1 {
 		return usageError("--%s must be at least 1, got %d", tokensOutFlag, tokensOut)
 	}
-	submissions, err := p.submissions(c, false)
+	asked, err := p.request(c, false)
 	if err != nil {
 		return err
 	}
-	return each(submissions, func(s *config.Submission) error { return p.estimateOf(c, s, latency, tokensOut, slots) })
+	return asked.each(func(s *config.Submission) error { return p.estimateOf(c, s, latency, tokensOut, slots) })
 }
 
 // estimateOf says what one evaluation would come to. latency and tokensOut are 0
 // where nothing is said of them.
 func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.Duration, tokensOut, slots int) error {
 	var err error
+	p.sayQueues(s)
 	source := "--" + latencyFlag
 	if latency == 0 {
 		if latency, source, err = recordedLatency(c.Context, s, outDir(c, s)); err != nil {

@@ -192,7 +192,7 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 // placeOf is where the files of an evaluation are written whose output folder is dir.
 func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, error) {
 	place := results.Place{Dir: dir, Out: s.Out}
-	if s.File == "" {
+	if s.Queues == nil {
 		return place, nil
 	}
 	data, err := filepath.Abs(c.String(dataFolderFlag))
@@ -226,8 +226,60 @@ func ofDataFolder(c *cli.Context) bool {
 // Several experiments have a folder each in it.
 func outDir(c *cli.Context, s *config.Submission) string {
 	dir := c.String(outDirFlag)
-	if dir != "" && ofDataFolder(c) {
+	if dir != "" && (ofDataFolder(c) || ofAnswers(s)) {
 		return filepath.Join(dir, filepath.Base(defaultFolder(s.Evaluation.Name, s.Evaluation.ID())))
 	}
 	return dir
+}
+
+// ofAnswers reports whether an experiment asks about the answers of another.
+func ofAnswers(s *config.Submission) bool { return s.Queues != nil && s.File == "" }
+
+// inTurn does what is asked, one evaluation after another, and has the judges asked
+// about the answers of each as soon as it has ended.
+func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submission) (answers []string, err error)) error {
+	return asked.each(func(s *config.Submission) error {
+		if err := moveToInput(c, s); err != nil {
+			return err
+		}
+		p.sayQueues(s)
+		answers, err := do(s)
+		if asked.judges == nil || len(answers) == 0 || err != nil && codeOf(err) != exitRunsFailed {
+			return err
+		}
+		judged, failed, judgeErr := asked.judges.Experiment(s.Evaluation.Name, answers[len(answers)-1], asked.options)
+		if judgeErr != nil {
+			return errors.Join(err, judgeErr)
+		}
+		p.warn(judged.Warnings)
+		if failed > 0 {
+			fmt.Fprintf(p.stderr, "%s without an answer: nobody is asked about them\n", count(failed, "prompt"))
+		}
+		p.sayQueues(judged)
+		_, judgeErr = do(judged)
+		return cmp.Or(judgeErr, err)
+	})
+}
+
+// moveToInput moves an experiment's file into the input folder, where that was asked.
+func moveToInput(c *cli.Context, s *config.Submission) error {
+	if !c.Bool(moveToInputFlag) {
+		return nil
+	}
+	dir := filepath.Join(c.String(dataFolderFlag), "input")
+	to, err := filepath.Abs(filepath.Join(dir, filepath.Base(s.File)))
+	if err != nil || to == s.File {
+		return err
+	}
+	if _, err := os.Lstat(to); err == nil {
+		return usageError("--%s: %s is there already; take it away, or leave the flag out", moveToInputFlag, to)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return withCode(folderCode(err), err)
+	}
+	if err := os.Rename(s.File, to); err != nil {
+		return withCode(folderCode(err), err)
+	}
+	s.File = to
+	return nil
 }

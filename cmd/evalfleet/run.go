@@ -45,16 +45,17 @@ func runCommand(p *process) *cli.Command {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, false)
 			}
-			submissions, err := p.submissions(c, false)
+			asked, err := p.request(c, false)
 			if err != nil {
 				return err
 			}
-			return each(submissions, func(s *config.Submission) error {
+			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
 				j, err := p.newJob(c, s)
 				if err != nil {
-					return err
+					return nil, err
 				}
-				return j.run(c.Context)
+				err = j.run(c.Context)
+				return j.answers, err
 			})
 		},
 	}
@@ -86,6 +87,9 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 		return nil, err
 	}
 	j.resumeWith, j.again = resumeWith(c, j.dir), p.again(c)
+	if c.IsSet(judgeFolderFlag) { // what comes after it is no part of the folder
+		j.resumeWith = j.again
+	}
 	if c.Bool(retryFailedFlag) {
 		j.retry = everyFailed
 	}
@@ -100,6 +104,7 @@ type job struct {
 	namespace  string
 	dir        string        // output folder
 	place      results.Place // of files, in the output folder and besides
+	answers    []string      // the paths of those that hold answers, once it has run
 	sinkURL    string        // empty: results.db in the folder
 	how        work
 	env        config.Lookup
@@ -216,7 +221,7 @@ func (j *job) run(ctx context.Context) (err error) {
 func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 	return conclude(ctx, conclusion{
 		reader: sink, id: j.submission.Evaluation.ID(), place: j.place, failOn: j.failOn,
-		again: j.resumeWith, stdout: j.stdout, console: j.console,
+		again: j.resumeWith, answers: &j.answers, stdout: j.stdout, console: j.console,
 	})
 }
 

@@ -76,10 +76,16 @@ func sinkFlag() cli.Flag {
 	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA]; by default results.db in the output folder. What the URL leaves out, and best the password, comes from PGPASSWORD, ~/.pgpass and libpq's other settings"}
 }
 
-// submissions reads what the command line names: one evaluation, or each experiment
-// of a folder. forFleet: other processes will make the calls. Whatever is wrong with
-// any of them, none is begun.
-func (p *process) submissions(c *cli.Context, forFleet bool) ([]*config.Submission, error) {
+// request is what a command line asks: one evaluation, or each experiment of a folder.
+type request struct {
+	submissions []*config.Submission
+	judges      *config.JudgeFolder // asked about the answers of each experiment; nil: nobody is
+	options     config.Options
+}
+
+// request reads what the command line names. forFleet: other processes will make the
+// calls. Whatever is wrong with any of it, nothing is begun.
+func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	listed := p.listed(c)
 	inputs, err := p.inputs(c, listed != (config.Listed{}))
 	if err != nil {
@@ -89,40 +95,43 @@ func (p *process) submissions(c *cli.Context, forFleet bool) ([]*config.Submissi
 	if err != nil {
 		return nil, err
 	}
-	options := config.Options{
+	r := &request{options: config.Options{
 		Env: p.env, Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
-	}
-	if options.Limit < 0 {
-		return nil, usageError("--%s must be 0 or more, got %d", limitFlag, options.Limit)
+	}}
+	if r.options.Limit < 0 {
+		return nil, usageError("--%s must be 0 or more, got %d", limitFlag, r.options.Limit)
 	}
 	if c.IsSet(maxConcurrencyFlag) {
 		n := c.Int(maxConcurrencyFlag)
-		options.MaxConcurrency = &n
+		r.options.MaxConcurrency = &n
 	}
-	var all []*config.Submission
 	var problems []error
 	for _, in := range inputs {
-		s, err := in.load(c.StringSlice(judgeFlag), options)
+		s, err := in.load(c.StringSlice(judgeFlag), r.options)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
 		p.warn(s.Warnings)
-		p.sayQueues(s)
-		all = append(all, s)
+		r.submissions = append(r.submissions, s)
 	}
-	return all, joined(problems)
+	if dir := c.String(judgeFolderFlag); dir != "" {
+		if r.judges, err = config.LoadJudgeFolder(dir, []string{c.String(judgeTemplatesFlag)}, c.StringSlice(judgeFlag), r.options); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return r, joined(problems)
 }
 
 // each does one evaluation after another. Runs that failed keep none of the rest from
 // being done; anything else does.
-func each(submissions []*config.Submission, do func(*config.Submission) error) error {
+func (r *request) each(do func(*config.Submission) error) error {
 	var failed []error
-	for _, s := range submissions {
+	for _, s := range r.submissions {
 		err := do(s)
-		if err != nil && (len(submissions) == 1 || codeOf(err) != exitRunsFailed) {
+		if err != nil && (len(r.submissions) == 1 || codeOf(err) != exitRunsFailed) {
 			return err
 		}
 		if err != nil {

@@ -22,11 +22,11 @@ func validateCommand(p *process) *cli.Command {
 			"A file without problems is summed up in one paragraph: what it asks, of whom, and in how many runs.",
 		Flags: append(inputFlags(), judgeOption()),
 		Action: func(c *cli.Context) error {
-			submissions, err := p.submissions(c, false)
+			asked, err := p.request(c, false)
 			if err != nil {
 				return err
 			}
-			return each(submissions, p.validate)
+			return asked.each(p.validate)
 		},
 	}
 }
@@ -36,6 +36,7 @@ func (p *process) validate(s *config.Submission) error {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
+	p.sayQueues(s)
 	_, err = fmt.Fprintln(p.stdout, text)
 	return err
 }
@@ -44,6 +45,9 @@ func (p *process) validate(s *config.Submission) error {
 func (p *process) fleet(file string) (*config.Fleet, error) {
 	fleet, err := config.LoadFleet(file)
 	if err != nil {
+		return nil, err
+	}
+	if err := fleet.Endpoints(p.env); err != nil {
 		return nil, err
 	}
 	p.warn(fleet.Warnings)

@@ -70,6 +70,17 @@ func (e Entry) Zone() *time.Location {
 	return zone
 }
 
+// ForPrompts is the entry as prompts are asked there that somebody wrote for OpenAI's
+// API: their parameters are those of chat completions, which have more of them. ok is
+// false where that is how it is asked anyway.
+func (e Entry) ForPrompts() (chat Entry, ok bool) {
+	if e.Dialect != Responses {
+		return e, false
+	}
+	e.Dialect = Chat
+	return e, true
+}
+
 // Addressed reports whether the entry says where to call, or needs no address.
 func (e Entry) Addressed() bool { return e.BaseURL != "" || !slices.Contains(Dialects, e.Dialect) }
 
