@@ -3,10 +3,14 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -210,6 +214,35 @@ func paced(t *testing.T, arrivals []simulator.Arrival, model string, interval ti
 	least := time.Duration(len(at)-1) * interval / 2
 	if span := at[len(at)-1].Sub(at[0]); span < least {
 		t.Errorf("%s: %d prompts arrived within %s, want them %s apart", model, len(at), span, interval)
+	}
+}
+
+// Prompts for OpenAI are asked of its chat completions, whose parameters they have, at
+// the address and by the name that --config has: as the same account.
+func TestExperimentsOfOpenAIAreChat(t *testing.T) {
+	t.Parallel()
+	var path atomic.Value
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		path.Store(r.URL.Path + " " + string(body))
+		_, _ = io.WriteString(w, `{"choices": [{"message": {"role": "assistant", "content": "a"}, "finish_reason": "stop"}, {"message": {"role": "assistant", "content": "b"}, "finish_reason": "stop"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	dir := tree(t, map[string]string{
+		"x.jsonl":    `{"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "?", "parameters": {"n": 2, "max_tokens": 5, "temperature": 1}}`,
+		"fleet.yaml": "providers: {openai: {base_url: \"" + server.URL + "/v1\"}}\nconcurrency: {per_provider: {openai: {max_concurrency: 1}}}\n",
+	})
+	code, _, stderr := evalfleet(t, map[string]string{"OPENAI_API_KEY": "k"}, "run", filepath.Join(dir, "x.jsonl"), "-d", dir,
+		"--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", filepath.Join(dir, "out"))
+	if code != 0 || !strings.Contains(stderr, "provider openai: 1 in flight") {
+		t.Errorf("run ended with %d, want 0 under the provider's limit:\n%s", code, stderr)
+	}
+	const want = `/v1/chat/completions {"max_completion_tokens":5,"messages":[{"role":"user","content":"?"}],"model":"gpt-4o","n":2,"temperature":1}`
+	if got := path.Load(); got != want {
+		t.Errorf("sent\n%v\nwant\n%s", got, want)
+	}
+	if lines := completed(t, dir, "x"); string(lines[0].Response) != `["a", "b"]` {
+		t.Errorf("response %s, want both answers", lines[0].Response)
 	}
 }
 
