@@ -89,7 +89,7 @@ func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 	}
 	defer reader.Close()
 	if r.Sink != "" && reader.ID() != r.Sink {
-		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", url, r.ID, sinkFlagName, classFlag)
+		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", publicSink(url), r.ID, sinkFlagName, classFlag)
 	}
 	return failedIn(ctx, reader, r.ID, classes)
 }
