@@ -54,8 +54,8 @@ func reportCommand(p *process) *cli.Command {
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "rank as if all texts were of one length, by estimating what length adds"},
-			&cli.IntFlag{Name: resamplesFlag, Usage: "intervals are drawn from `N` resamples, at most 32767; 0: 1000, or 200 of a very large evaluation"},
-			&cli.Uint64Flag{Name: seedFlag, Usage: "`NUMBER` that resamples are drawn by: the same one gives the same intervals"},
+			&cli.IntFlag{Name: resamplesFlag, Usage: "intervals are drawn from `N` resamples, at most 32767; by default 1000, or 200 of a very large evaluation"},
+			&cli.Uint64Flag{Name: seedFlag, Usage: "`NUMBER` that resamples are drawn by, by default 0: the same one gives the same intervals"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
