@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
 // single reads the single block.
@@ -95,8 +96,11 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 		"trials":   func(v value) { pairwise.Trials = y.integer(v, 1, math.MaxInt32) },
 		"ties":     func(v value) { pairwise.Ties = y.boolean(v) },
 		"template": func(v value) { pairwise.Template = s.template(y, v, eval.KindPairwise) },
-		"top_n":    y.laterUnless("0"),
+		"top_n":    func(v value) { pairwise.TopN = s.topN(y, v) },
 	})
+	if pairwise.Pairs.Mode == eval.PairsSwiss {
+		s.ranked(y, v)
+	}
 	if named != nil && pairwise.Pairs.Mode == eval.PairsBaseline {
 		pairwise.Pairs.Baseline = set.baseline(y, *named)
 	} else if named != nil {
@@ -107,10 +111,35 @@ func (s *draft) pairwise(y *yamlFile, v value, set documentSet) *eval.Pairwise {
 	return pairwise
 }
 
-// pairs reads all, sample:SHARE, {baseline: CANDIDATE} or {file: …}; who or which
-// file that is, is left to the caller.
+// topN reads how many documents of each item are compared; 0: all.
+func (s *draft) topN(y *yamlFile, v value) int {
+	n := y.integer(v, 0, math.MaxInt32)
+	switch {
+	case n == 1:
+		y.refuse(v.place, "want 2 or more, or 0 for all", "one document is compared with none")
+		return 0
+	case n > 1 && s.asked.Single == nil:
+		y.refuse(v.key, "add single, or leave top_n out", "the best documents are those with the highest single scores, and nobody is asked for scores")
+	}
+	return n
+}
+
+// ranked refuses more candidates than can be ranked between the rounds of swiss.
+func (s *draft) ranked(y *yamlFile, v value) {
+	candidates := map[string]bool{}
+	for _, d := range s.asked.Documents {
+		candidates[d.Candidate] = true
+	}
+	if len(candidates) > rank.MaxCandidates {
+		y.refuse(v.key, "use sample:0.2 instead of swiss", "%d candidates are more than the %d that can be ranked between rounds",
+			len(candidates), rank.MaxCandidates)
+	}
+}
+
+// pairs reads all, sample:SHARE, swiss, swiss:SHARE, {baseline: CANDIDATE} or
+// {file: …}; who or which file that is, is left to the caller.
 func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
-	const want = "all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}"
+	const want = "all, sample:0.2, swiss, {baseline: CANDIDATE} or {file: pairs.csv}"
 	word, ok := scalar(v.node)
 	if !ok {
 		name := func(mode eval.PairMode) func(value) {
@@ -127,22 +156,32 @@ func (y *yamlFile) pairs(v value) (pairs eval.Pairs, named *value) {
 		}
 		return pairs, named
 	}
-	switch share, isSample := strings.CutPrefix(word, "sample:"); {
+	mode, share, hasShare := strings.Cut(word, ":")
+	switch {
 	case word == string(eval.PairsAll):
-		return eval.Pairs{Mode: eval.PairsAll}, nil
-	case isSample:
-		f, err := strconv.ParseFloat(strings.TrimSpace(share), 64)
-		if err != nil || !(f > 0 && f <= 1) {
-			y.refuse(v.place, "want a share above 0 and at most 1, for example sample:0.2", "%q is no share of the pairs", share)
-			f = 1
-		}
-		return eval.Pairs{Mode: eval.PairsSample, Sample: f}, nil
-	case word == "swiss":
-		y.refuse(v.place, "use "+want, "swiss is not available in this version")
+	case mode == string(eval.PairsSample) && hasShare:
+		return eval.Pairs{Mode: eval.PairsSample, Sample: y.share(v, mode, share)}, nil
+	case mode == string(eval.PairsSwiss) && hasShare:
+		return eval.Pairs{Mode: eval.PairsSwiss, Share: y.share(v, mode, share)}, nil
+	case mode == string(eval.PairsSwiss):
+		return eval.Pairs{Mode: eval.PairsSwiss, Share: defaultShare}, nil
 	default:
 		y.mismatch(v, want)
 	}
 	return eval.Pairs{Mode: eval.PairsAll}, nil
+}
+
+// defaultShare of all pairs is what swiss compares: it ranks nearly as well as all do.
+const defaultShare = 0.4
+
+// share reads the part of the pairs that is compared.
+func (y *yamlFile) share(v value, mode, text string) float64 {
+	f, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
+	if err != nil || !(f > 0 && f <= 1) {
+		y.refuse(v.place, "want a share above 0 and at most 1, for example "+mode+":0.2", "%q is no share of the pairs", text)
+		return 1
+	}
+	return f
 }
 
 // template reads a template's text from the file that v names.

@@ -67,9 +67,12 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:4:47: prices.simulator:*.long: nothing says how much input is long; add above, tokens of input"},
 		{"a budget of nothing", minimal + "budget: {usd: 0}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", nil,
 			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
-		{"later words", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\ngrounding: required\nreasoning: required\n", nil,
-			"eval.yaml:3:19: pairwise.pairs: swiss is not available in this version; use all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}\n" +
-				"eval.yaml:3:26: pairwise.top_n: not available in this version; leave it out, or say 0"},
+		{"the best without scores", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\n", nil,
+			"eval.yaml:3:26: pairwise.top_n: the best documents are those with the highest single scores, and nobody is asked for scores; add single, or leave top_n out"},
+		{"the best one", docs + judge + "single: {criteria: [style]}\npairwise: {top_n: 1}\n", nil,
+			"eval.yaml:4:19: pairwise.top_n: one document is compared with none; want 2 or more, or 0 for all"},
+		{"no share", docs + judge + "pairwise: {pairs: swiss:1.5}\n", nil,
+			`eval.yaml:3:19: pairwise.pairs: "1.5" is no share of the pairs; want a share above 0 and at most 1, for example swiss:0.2`},
 		{"evidence of judges that cannot give it", docs + "judges: [openai-chat:gpt-4.1, openai:gpt-5-mini, openai-chat:gpt-5-mini]\npairwise: {}\ngrounding: required\nreasoning: required\n", nil,
 			"eval.yaml:2:10: judges[0]: no web search of openai-chat:gpt-4.1 is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
 				"eval.yaml:2:10: judges[0]: openai-chat:gpt-4.1 does not reason; set reasoning: off, or ask another\n" +
@@ -93,7 +96,7 @@ func TestProblems(t *testing.T) {
 		{"two ways of pairs", docs + judge + "pairwise: {pairs: {baseline: a.md, file: pairs.csv}}\n", []string{"pairs.csv", "item,candidate_a,candidate_b\n,a.md,b.md\n"},
 			"eval.yaml:3:36: pairwise.pairs.file: pairs has a file and a baseline; choose one"},
 		{"no way of pairs", docs + judge + "pairwise: {pairs: {}}\n", nil,
-			"eval.yaml:3:19: pairwise.pairs: no pairs are named; want all, sample:0.2, {baseline: CANDIDATE} or {file: pairs.csv}"},
+			"eval.yaml:3:19: pairwise.pairs: no pairs are named; want all, sample:0.2, swiss, {baseline: CANDIDATE} or {file: pairs.csv}"},
 		{"limits of tokens and days", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n" +
 			"      tokens_per_minute: 0\n      input_tokens_per_minute: 30\n      window: sliding:1s\n      requests_per_day: 2000000000\n      day_resets: Mars/Phobos\n", nil,
 			"eval.yaml:5:20: concurrency.abandoned_calls: \"keep\" stands here; want free, hold\n" +

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/goccy/go-yaml"
@@ -233,15 +232,6 @@ func (y *yamlFile) list(v value, read func(value)) {
 // later refuses a key that evalfleet knows but this version does not do.
 func (y *yamlFile) later(v value) {
 	y.refuse(v.key, "leave it out", "not available in this version")
-}
-
-// laterUnless is later, except for the one word that asks for nothing.
-func (y *yamlFile) laterUnless(nothing string) func(value) {
-	return func(v value) {
-		if word, ok := scalar(v.node); !ok || word != nothing {
-			y.refuse(v.key, fmt.Sprintf("leave it out, or say %s", nothing), "not available in this version")
-		}
-	}
 }
 
 // mismatch reports a value of the wrong type.

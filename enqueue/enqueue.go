@@ -32,6 +32,9 @@ type Submission struct {
 	// Recorded are the runs that the evaluation's sink has, for a Redis that
 	// does not know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
+	// Choices are what phases compare that was chosen from results before, by their
+	// numbers, as the sink has it; nil: none.
+	Choices []*plan.Choice
 	// Settle is how long workers have, once the record stands and before any run
 	// can be pulled, to record again what Redis has lost of an evaluation
 	// submitted before. Only for a submission that makes the record.
@@ -83,7 +86,7 @@ type Limits interface {
 // repeated after any failure.
 func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	id := s.Evaluation.ID()
-	r, plans, err := Plan(id, s.Evaluation, s.Settings)
+	r, plans, err := Plan(id, s.Evaluation, s.Settings, s.Choices...)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -155,16 +158,21 @@ func (q *Enqueuer) logLimits(r record.Evaluation) {
 // new submission where they may take effect now. The queues stay: what has ended
 // is counted by them.
 func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
-	old, err := q.Store.Evaluation(ctx, asked.ID)
+	old, err := q.Store.WithChoices(ctx, asked.ID)
 	if err != nil {
 		return r, false, err
 	}
 	r = old
 	r.Settings = asked.Settings
 	queuesOf := func(kind eval.Kind) []string {
-		return old.Phases[slices.IndexFunc(old.Phases, func(p record.Phase) bool { return p.Kind == kind })].JudgeQueues
+		for _, p := range old.Phases {
+			if p.Kind == kind {
+				return p.JudgeQueues
+			}
+		}
+		return JudgeQueues(r.ID, s.Evaluation, kind, r.Settings) // no run of it was within the limit
 	}
-	if r.Phases, err = layOut(s.Evaluation, r, queuesOf); err != nil {
+	if r.Phases, err = layOut(s.Evaluation, r, queuesOf, old.Choices()); err != nil {
 		return r, false, err
 	}
 	if old.Status == record.StatusActive && len(old.Paused) > 0 {
@@ -201,12 +209,13 @@ func encoded(r record.Evaluation) [2]string {
 	return [2]string{string(settings), string(phases)}
 }
 
-// Plan lays an evaluation's phases and queues out, without Redis.
-func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Evaluation, []*plan.Plan, error) {
+// Plan lays an evaluation's phases and queues out, without Redis. choices are what its
+// phases compare that was chosen from results before, by their numbers.
+func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*plan.Choice) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
 	var err error
 	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
-	if r.Phases, err = layOut(e, r, queuesOf); err != nil {
+	if r.Phases, err = layOut(e, r, queuesOf, choices); err != nil {
 		return record.Evaluation{}, nil, err
 	}
 	plans, err := Plans(e, r)
@@ -214,24 +223,33 @@ func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings) (record.Eval
 }
 
 // layOut is the table of phases within the settings' limit.
-func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string) ([]record.Phase, error) {
+func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice) ([]record.Phase, error) {
 	r.Phases = nil
-	for _, kind := range plan.Phases(e) {
-		r.Phases = append(r.Phases, record.Phase{Kind: kind, JudgeQueues: queuesOf(kind)})
+	kept := 0 // also phases beyond the limit that were chosen: for good, whatever the limit
+	for i, kind := range plan.Phases(e) {
+		p := record.Phase{Kind: kind, JudgeQueues: queuesOf(kind), Queues: map[string]int{}}
+		if i < len(choices) && choices[i] != nil {
+			p.Choice, p.Chosen, kept = choices[i], true, i+1
+		}
+		r.Phases = append(r.Phases, p)
 	}
 	plans, err := Plans(e, r)
 	if err != nil {
 		return nil, err
 	}
-	phases := r.Phases[:len(plans)]
+	phases := r.Phases[:max(kept, len(plans))]
 	for i, p := range plans {
-		phases[i].Runs = p.Runs()
-		phases[i].Queues = map[string]int{}
-		for _, queue := range p.Queues() {
-			phases[i].Queues[queue] = p.Len(queue)
-		}
+		fill(&phases[i], p)
 	}
 	return phases, nil
+}
+
+// fill completes a phase by its plan.
+func fill(phase *record.Phase, p *plan.Plan) {
+	phase.Runs, phase.Queues, phase.Open = p.Runs(), map[string]int{}, p.Open()
+	for _, queue := range p.Queues() {
+		phase.Queues[queue] = p.Len(queue)
+	}
 }
 
 // Plans rebuilds the plan of every phase from an evaluation and its record.
@@ -240,7 +258,10 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 	var plans []*plan.Plan
 	left := r.Settings.Limit
 	for i, phase := range r.Phases {
-		p, err := plan.New(e, i, plan.Options{JudgeQueues: phase.JudgeQueues, Limit: left})
+		if phase.Chosen && phase.Choice == nil {
+			return nil, fmt.Errorf("plan phase %d of %s: what it compares was not read with the record", i, r.ID)
+		}
+		p, err := plan.New(e, i, plan.Options{JudgeQueues: phase.JudgeQueues, Limit: left, Choice: phase.Choice})
 		if err != nil {
 			return nil, fmt.Errorf("plan phase %d of %s: %w", i, r.ID, err)
 		}

@@ -303,7 +303,7 @@ func TestOtherSettingsTakeEffectWhenNotActive(t *testing.T) {
 	if err != nil || r.Status != record.StatusDone {
 		t.Fatalf("status %s, %v; want done", r.Status, err)
 	}
-	if err := b.store.Expire(t.Context(), r); err != nil {
+	if err := b.store.Expire(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
 	receipt = b.submit(s)

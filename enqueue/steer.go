@@ -180,7 +180,7 @@ type Retried struct {
 // meant. An evaluation that is done goes on, a paused one stays paused. Retry may
 // be repeated after any failure. store.ErrCancelled, store.ErrNoEvaluation.
 func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bool) (Retried, error) {
-	r, err := q.Store.Evaluation(ctx, id)
+	r, err := q.Store.WithChoices(ctx, id)
 	if err != nil {
 		return Retried{}, err
 	}

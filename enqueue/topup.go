@@ -164,7 +164,7 @@ func (t *TopUp) Tick(ctx context.Context) error {
 			delete(t.known, id) // its settings may change before it goes on
 			continue
 		}
-		k, err := t.load(ctx, id)
+		k, err := t.load(ctx, id, standing.Chosen)
 		if err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (t *TopUp) Tick(ctx context.Context) error {
 		}
 		for phase, p := range k.plans {
 			for _, queue := range p.Queues() {
-				if PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
+				if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
 					continue
 				}
 				cursor := standing.Pushed(phase, queue)
@@ -248,11 +248,12 @@ func (s *share) outstanding() int {
 	return int(math.Ceil(max(float64(s.cursor-s.ended-s.parked), 0) / s.perTask))
 }
 
-func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
-	if k, ok := t.known[id]; ok {
+// load reads an evaluation, or remembers it if no phase was chosen since.
+func (t *TopUp) load(ctx context.Context, id eval.ID, chosen int) (*known, error) {
+	if k, ok := t.known[id]; ok && k.record.Chosen >= chosen {
 		return k, nil
 	}
-	r, err := t.store.Evaluation(ctx, id)
+	r, err := t.store.WithChoices(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -268,8 +269,13 @@ func (t *TopUp) load(ctx context.Context, id eval.ID) (*known, error) {
 	return t.known[id], nil
 }
 
+// complete reports whether every run has ended and none is still to come of a phase
+// that is open.
 func (t *TopUp) complete(k *known, standing store.Standing) bool {
 	for phase, p := range k.plans {
+		if p.Open() {
+			return false
+		}
 		for _, queue := range p.Queues() {
 			if standing.Ended(phase, queue) < p.Len(queue) {
 				return false

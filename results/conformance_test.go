@@ -57,6 +57,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"calls begun":              testCallsBegun,
 		"spent":                    testSpent,
 		"answered before":          testAnswered,
+		"choices":                  testChoices,
 		"two writers":              testTwoWriters,
 		"reading while written to": testReadWhileWritten,
 		"opened at once":           testOpenedAtOnce,

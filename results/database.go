@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion changes with schema.sql. A sink of another version is refused.
-const schemaVersion = 4
+const schemaVersion = 5
 
 // dialect is what SQLite and PostgreSQL do in ways of their own. All else is
 // written once, in SQL that both take: parameters are ?, counts of what holds are

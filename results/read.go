@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -78,10 +79,10 @@ const cancelledAt = `(SELECT CASE name WHEN '` + eventCancelled + `' THEN create
 // Evaluation is one stored evaluation.
 func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error) {
 	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
-	var plan, settings string
+	var asks, settings string
 	var created, finished, cancelled stamp
 	err := r.one(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+" FROM evaluations e WHERE id = ?", string(id)).
-		Scan(&plan, &settings, &created, &finished, &cancelled)
+		Scan(&asks, &settings, &created, &finished, &cancelled)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.name, ErrNoEvaluation)
 	}
@@ -89,15 +90,23 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 		return Evaluation{}, r.unread(err)
 	}
 	e.Created, e.Finished, e.Cancelled = created.Time, finished.Time, cancelled.Time
-	if err := json.Unmarshal([]byte(plan), e.Plan); err != nil {
+	if err := json.Unmarshal([]byte(asks), e.Plan); err != nil {
 		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.name, err)
 	}
 	if err := json.Unmarshal([]byte(settings), &e.Settings); err != nil {
 		return Evaluation{}, fmt.Errorf("decode settings of %s in %s: %w", id, r.name, err)
 	}
 	e.Phases, err = collect(rows(ctx, &r.access, func(row scanner, p *record.Phase) error {
-		return row.Scan((*string)(&p.Kind), &p.Runs)
-	}, "SELECT kind, runs FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
+		var phase int
+		var choice sql.NullString
+		err := row.Scan(&phase, (*string)(&p.Kind), &p.Runs, &choice)
+		if err == nil && choice.Valid {
+			p.Chosen = true
+			err = json.Unmarshal([]byte(choice.String), &p.Choice)
+		}
+		p.Open = !p.Chosen && plan.BasisOf(e.Plan, phase) != plan.Fixed
+		return err
+	}, "SELECT phase, kind, runs, choice FROM phases WHERE evaluation = ? ORDER BY phase", string(id)))
 	return e, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -58,6 +59,10 @@ type Sink interface {
 	// (otherwise ErrNoEvaluation), all of them or none. A run's row gives way
 	// only to a higher generation, or to success after failure of its own.
 	Append(ctx context.Context, id eval.ID, entries []record.Entry) error
+	// Choose stores what an open phase of an evaluation compares and how many runs it
+	// has by that, unless a choice is stored already, and returns the one that is. It
+	// is stored for good: PutEvaluation does not change it.
+	Choose(ctx context.Context, id eval.ID, phase int, chosen record.Phase) (*plan.Choice, error)
 	// Finish notes when the evaluation's last run ended.
 	Finish(ctx context.Context, id eval.ID, at time.Time) error
 	// Cancel notes that the evaluation was cancelled, which holds until
@@ -74,8 +79,8 @@ type Reader interface {
 	ID() string
 	// Evaluations lists what is stored, oldest first.
 	Evaluations(ctx context.Context) ([]Listed, error)
-	// Evaluation returns ErrNoEvaluation for one that is not stored. Its phases
-	// have Kind and Runs; queues are not kept in a sink.
+	// Evaluation returns ErrNoEvaluation for one that is not stored. Queues of its
+	// phases are not kept in a sink.
 	Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	// Text is the document text of a hash.
 	Text(ctx context.Context, hash string) (string, error)

@@ -1,4 +1,4 @@
--- The tables of docs/formats.md, version 4. A NULL is something that did not happen
+-- The tables of docs/formats.md, version 5. A NULL is something that did not happen
 -- or is not known.
 --
 -- SQLite takes any word for a type, so these are PostgreSQL's. What is left of
@@ -24,6 +24,7 @@ CREATE TABLE phases (
   phase      BIGINT NOT NULL,
   kind       TEXT    NOT NULL,
   runs       BIGINT NOT NULL,
+  choice     TEXT, -- JSON of plan.Choice: what it compares, chosen from results
   PRIMARY KEY (evaluation, phase)
 ) WITHOUT ROWID;
 

@@ -47,16 +47,16 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 5")
+				run(t, path, "PRAGMA user_version = 6")
 			},
-			want: []string{"version 5", "this program knows 4", "newer evalfleet"},
+			want: []string{"version 6", "this program knows 5", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 4", "older evalfleet"},
+			want: []string{"version 1", "this program needs 5", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
@@ -246,7 +246,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "4",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "5",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

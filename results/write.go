@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // lock sees that the evaluation is there, and keeps others from writing to it
@@ -28,13 +30,16 @@ func (t *transaction) lock(ctx context.Context, id eval.ID) error {
 var (
 	putEvaluation = insert("evaluations", "id, name, plan, settings, created_at, finished_at") +
 		" ON CONFLICT (id) DO UPDATE SET settings = excluded.settings"
-	putPhase    = upsert("phases", "evaluation, phase", "kind, runs")
+	putPhase = insert("phases", "evaluation, phase, kind, runs, choice") + ` ON CONFLICT (evaluation, phase)
+		DO UPDATE SET kind = excluded.kind, runs = excluded.runs, choice = coalesce(phases.choice, excluded.choice)`
+	choosePhase = insert("phases", "evaluation, phase, kind, runs, choice") + ` ON CONFLICT (evaluation, phase)
+		DO UPDATE SET runs = excluded.runs, choice = excluded.choice WHERE phases.choice IS NULL`
 	putDocument = insert("documents", "hash, text") + " ON CONFLICT (hash) DO NOTHING"
 )
 
 // PutEvaluation stores an evaluation, its phases, its documents, and its votes.
 func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error {
-	plan, err := json.Marshal(e.Plan)
+	asks, err := json.Marshal(e.Plan)
 	if err != nil {
 		return fmt.Errorf("encode plan of %s: %w", e.ID, err)
 	}
@@ -49,10 +54,14 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 			return err
 		}
 		statements := []statement{{putEvaluation, []any{
-			string(e.ID), e.Plan.Name, string(plan), string(settings), stamp{e.Created}, stamp{e.Finished},
+			string(e.ID), e.Plan.Name, string(asks), string(settings), stamp{e.Created}, stamp{e.Finished},
 		}}}
 		for i, phase := range e.Phases {
-			statements = append(statements, statement{putPhase, []any{string(e.ID), i, string(phase.Kind), phase.Runs}})
+			choice, err := optionalJSON(phase.Choice)
+			if err != nil {
+				return fmt.Errorf("encode what phase %d of %s compares: %w", i, e.ID, err)
+			}
+			statements = append(statements, statement{putPhase, []any{string(e.ID), i, string(phase.Kind), phase.Runs, choice}})
 		}
 		if _, err := t.send(ctx, t, statements); err != nil {
 			return err
@@ -67,6 +76,33 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 		}
 		return s.putTexts(ctx, t, e.Plan.Everything(), given)
 	})
+}
+
+// Choose stores what a phase compares, once.
+func (s *store) Choose(ctx context.Context, id eval.ID, phase int, chosen record.Phase) (*plan.Choice, error) {
+	choice, err := optionalJSON(chosen.Choice)
+	if err != nil {
+		return nil, fmt.Errorf("encode what phase %d of %s compares: %w", phase, id, err)
+	}
+	stored := new(plan.Choice)
+	err = s.transact(ctx, fmt.Sprintf("store what phase %d of %s compares", phase, id), func(t *transaction) error {
+		if err := t.lock(ctx, id); err != nil {
+			return err
+		}
+		if _, err := t.exec(ctx, choosePhase, string(id), phase, string(chosen.Kind), chosen.Runs, choice); err != nil {
+			return err
+		}
+		var text string
+		err := t.one(ctx, "SELECT choice FROM phases WHERE evaluation = ? AND phase = ?", string(id), phase).Scan(&text)
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(text), stored)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return stored, nil
 }
 
 // textsAtOnce is how many documents one query or trip to the database is about.

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -60,7 +61,7 @@ func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error)
 }
 
 func (c *evaluations) read(ctx context.Context, id eval.ID) (*evaluation, error) {
-	r, err := c.store.Evaluation(ctx, id)
+	r, err := c.store.WithChoices(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -149,10 +150,28 @@ func (c *evaluations) textsOf(ctx context.Context, id eval.ID, documents ...eval
 	return texts, nil
 }
 
-// run finds a task's place in its plan, and refuses one that is not of it.
-func (e *evaluation) run(t record.Task) (plan.Run, error) {
-	if t.Phase >= len(e.plans) || t.Index >= e.plans[t.Phase].Runs() {
-		return plan.Run{}, fmt.Errorf("task %s: its evaluation has no such run", t.ID())
+// find reads or remembers a task's evaluation and finds the task's place in its plan. A
+// task that is not of the plan remembered may be of a phase that was chosen since; one
+// that is not of the evaluation as it stands now is refused with errNoRun.
+func (c *evaluations) find(ctx context.Context, t record.Task) (*evaluation, plan.Run, error) {
+	e, err := c.load(ctx, t.Evaluation)
+	if err == nil && !e.has(t) {
+		c.forget(t.Evaluation)
+		c.reading.Forget(string(t.Evaluation)) // what is being read may be as old
+		e, err = c.load(ctx, t.Evaluation)
 	}
-	return e.plans[t.Phase].Run(t.Index), nil
+	if err != nil {
+		return nil, plan.Run{}, err
+	}
+	if !e.has(t) {
+		return nil, plan.Run{}, fmt.Errorf("task %s: %w", t.ID(), errNoRun)
+	}
+	return e, e.plans[t.Phase].Run(t.Index), nil
+}
+
+var errNoRun = errors.New("its evaluation has no such run")
+
+// has reports whether a task is one of the evaluation's runs.
+func (e *evaluation) has(t record.Task) bool {
+	return t.Phase < len(e.plans) && !e.plans[t.Phase].Open() && t.Index < e.plans[t.Phase].Runs()
 }

@@ -133,12 +133,13 @@ func (r *run) begun(ctx context.Context) (over bool, err error) {
 		return false, asynq.RevokeTask
 	}
 	r.progress = progress
-	if r.evaluation, err = r.evaluations.load(ctx, r.task.Evaluation); err != nil {
-		return false, err
-	}
-	if r.place, err = r.evaluation.run(r.task); err != nil {
+	r.evaluation, r.place, err = r.evaluations.find(ctx, r.task)
+	if errors.Is(err, errNoRun) {
 		r.logger().Error().Err(err).Msg("task dropped")
 		return false, asynq.RevokeTask
+	}
+	if err != nil {
+		return false, err
 	}
 	asked := r.evaluation.asked
 	r.judge = asked.Asked(r.task.Kind)[r.place.Judge]

@@ -74,6 +74,10 @@ type drain struct {
 	stays bool
 }
 
+func (d *drain) enqueuer() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: d.store, Limits: d.limiter(), Log: d.log}
+}
+
 // limiter reads and registers limits; it admits no call.
 func (d *drain) limiter() *ratelimit.Limiter {
 	return ratelimit.New(d.client, ratelimit.Config{Namespace: d.store.Keys().Namespace, Log: d.log})
@@ -113,16 +117,24 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 	}
 	defer out.Close()
 	defer sink.Close()
+	standings, err := d.store.Standings(ctx, []eval.ID{id}) // what had ended by now is then collected
+	if err != nil {
+		return withCode(exitUnreachable, err)
+	}
 	n, err := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Log: d.log}).Drain(ctx)
 	fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, n, cmp.Or(r.SinkURL, out.path(sinkFile)))
 	if err != nil {
+		return sinkError(err)
+	}
+	if _, due := enqueue.Due(r, standings[id]); due {
+		_, err := choosePhase(ctx, d.enqueuer(), sink, id)
 		return sinkError(err)
 	}
 	switch r.Status {
 	case record.StatusDone:
 		return d.finish(ctx, r, sink)
 	case record.StatusCancelled:
-		return withCode(exitUnreachable, d.store.Expire(ctx, r))
+		return withCode(exitUnreachable, d.store.Expire(ctx, r.ID))
 	}
 	return nil
 }
@@ -245,29 +257,29 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 	showing, stop := context.WithCancel(ctx)
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
-	end := &ending{store: d.store, id: id, watch: watch, stops: stops}
-	err = results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: func(entries []record.Entry) {
+	end := &ending{store: d.store, id: id, watch: watch, phases: r.Phases, stops: stops}
+	collector := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: func(entries []record.Entry) {
 		watch.committed(entries)
 		if d.committed != nil {
 			d.committed(entries)
 		}
-	}, Waiting: watch.waiting, Log: d.log}).
-			Follow(ctx, end.reached)
+	}, Waiting: watch.waiting, Log: d.log})
+	err = end.follow(ctx, collector, d.enqueuer(), sink)
 	stop()
 	_ = shown.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis", watch.ended(), watch.total, id, out.dir))
+		return withCode(exitInterrupted, fmt.Errorf("interrupted: %d of %d runs of %s are in %s, the rest is in Redis", watch.ended(), watch.planned(), id, out.dir))
 	case errors.Is(err, results.ErrNoEvaluation):
 		return withCode(exitUnreachable, fmt.Errorf("redis has lost %w: %d of %d runs are in %s; submit it again, with the same --%s: evalfleet enqueue FILE --%s --%s %s",
-			err, watch.ended(), watch.total, out.dir, redisFlag, waitFlag, outDirFlag, quoted(out.dir)))
+			err, watch.ended(), watch.planned(), out.dir, redisFlag, waitFlag, outDirFlag, quoted(out.dir)))
 	case err != nil:
 		return sinkError(err)
 	case end.cancelled:
 		if err := sink.Cancel(ctx, id, time.Now()); err != nil {
 			return sinkError(err)
 		}
-		if err := d.store.Expire(ctx, r); err != nil {
+		if err := d.store.Expire(ctx, r.ID); err != nil {
 			return withCode(exitUnreachable, err)
 		}
 		return end.cancellation("they are in " + out.dir)
@@ -282,7 +294,7 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 
 // open finds an evaluation and opens its sink in its folder.
 func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, *folder, error) {
-	r, err := d.store.Evaluation(ctx, id)
+	r, err := d.store.WithChoices(ctx, id)
 	if err != nil {
 		return r, nil, nil, err
 	}
@@ -322,7 +334,7 @@ func (d *drain) finish(ctx context.Context, r record.Evaluation, sink results.Si
 	if err := sink.Finish(ctx, r.ID, time.Now()); err != nil {
 		return withCode(exitUnreachable, err)
 	}
-	if err := d.store.Expire(ctx, r); err != nil {
+	if err := d.store.Expire(ctx, r.ID); err != nil {
 		return withCode(exitUnreachable, err)
 	}
 	return nil

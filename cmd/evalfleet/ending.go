@@ -34,6 +34,8 @@ type ending struct {
 	store     *store.Store
 	id        eval.ID
 	watch     *progress
+	phases    []record.Phase // of its record
+	due       bool           // a phase is to be chosen, once all that ended before is in the sink
 	asked     time.Time
 	stops     bool // also when the fleet has stopped it
 	cancelled bool
@@ -51,9 +53,11 @@ func (e *ending) reachedEarly() bool { return e.stopped != "" || len(e.paused) >
 const askEvery = time.Second
 
 // reached reports whether every run is in the sink and none is being made again,
-// or the evaluation was cancelled.
+// or the evaluation was cancelled; or whether that is so of the phases before one that
+// is open, which is due then.
 func (e *ending) reached(ctx context.Context) (bool, error) {
-	complete, err := e.watch.complete(ctx)
+	goal, open := e.goal()
+	complete, err := e.watch.complete(ctx, goal)
 	if err != nil {
 		return false, err
 	}
@@ -65,7 +69,11 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	if outage.Is(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
-	return e.cancelled || e.reachedEarly() || complete && ended >= e.watch.total, err
+	if err != nil || e.cancelled || e.reachedEarly() {
+		return err == nil, err
+	}
+	e.due = open && complete && ended >= goal
+	return complete && ended >= goal, nil
 }
 
 // look asks Redis how the evaluation stands, and returns how many of its runs have
@@ -121,7 +129,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 	left := false
 	for i, phase := range r.Phases {
 		for queue, runs := range phase.Queues {
-			if standing.Ended(i, queue) >= runs {
+			if phase.Open || standing.Ended(i, queue) >= runs {
 				continue
 			}
 			left = true
@@ -186,7 +194,7 @@ func (e *ending) stop(ctx context.Context, s record.Settings, sink results.Reade
 		why = append(why, fmt.Sprintf("provider %s is paused, %s; %s", provider, p, p.Remedy()))
 	}
 	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs are recorded; go on with: %s",
-		errStopped, strings.Join(why, "; "), e.watch.ended(), e.watch.total, goOn))
+		errStopped, strings.Join(why, "; "), e.watch.ended(), e.watch.planned(), goOn))
 }
 
 // outOfBudget is the error that an evaluation ends with whose budget leaves no room
@@ -197,7 +205,7 @@ func (e *ending) outOfBudget(ctx context.Context, s record.Settings, sink result
 		return err
 	}
 	return withCode(exitRunsFailed, fmt.Errorf("%w: its budget of %s leaves no room for another call: %s is spent, %d of %d runs are recorded; raise budget in the evaluation file and go on with: %s",
-		errStopped, ratelimit.Dollars(s.Budget()), ratelimit.Dollars(spent), e.watch.ended(), e.watch.total, goOn))
+		errStopped, ratelimit.Dollars(s.Budget()), ratelimit.Dollars(spent), e.watch.ended(), e.watch.planned(), goOn))
 }
 
 // cancellation is the error that a cancelled evaluation ends with; nil when it
@@ -206,5 +214,5 @@ func (e *ending) cancellation(goOn string) error {
 	if !e.cancelled {
 		return nil
 	}
-	return withCode(exitRunsFailed, fmt.Errorf("%w: %d of %d runs are recorded; %s", errCancelled, e.watch.ended(), e.watch.total, goOn))
+	return withCode(exitRunsFailed, fmt.Errorf("%w: %d of %d runs are recorded; %s", errCancelled, e.watch.ended(), e.watch.planned(), goOn))
 }

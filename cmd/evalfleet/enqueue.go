@@ -161,6 +161,9 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 			lost = lost || phase.Succeeded+phase.Failed > 0
 		}
 		submission.Recorded = recordedIn(ctx, recorded, r)
+		if submission.Choices, err = choicesIn(ctx, recorded, r.ID); err != nil {
+			return enqueue.Receipt{}, sinkError(err)
+		}
 	}
 	if lost {
 		submission.Settle = settleTime

@@ -29,12 +29,12 @@ const (
 // shows how far it is.
 type progress struct {
 	name    string
-	total   int
 	bounds  map[string]string // words for the ids of limits
 	console *console
 	count   func(context.Context) ([]results.PhaseCounts, error) // of the sink
 
 	mu     sync.Mutex // guards all below
+	total  int        // planned
 	done   int        // ended, in whatever way
 	failed int
 	tokens int64
@@ -149,13 +149,28 @@ func (p *progress) parkedBy(words string) {
 	p.parked = words
 }
 
-// complete reports whether every run is in the sink.
-func (p *progress) complete(ctx context.Context) (bool, error) {
-	if p.ended() < p.total {
+// complete reports whether so many runs are in the sink.
+func (p *progress) complete(ctx context.Context, runs int) (bool, error) {
+	if p.ended() < runs {
 		return false, nil
 	}
 	err := p.recount(ctx)
-	return p.ended() >= p.total, err
+	return p.ended() >= runs, err
+}
+
+// planned is how many runs there are, at most.
+func (p *progress) planned() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.total
+}
+
+// replan notes how many runs there are, which is fewer than planned where a phase that
+// follows from results compares less than it might have.
+func (p *progress) replan(total int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.total = total
 }
 
 // show draws progress until ctx ends: over one line on a terminal, a line every

@@ -239,9 +239,13 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log, Queued: func(t record.Task, at time.Time) { settings.Events(worker.Queued(t, at)) }}
 	var collector *results.Collector
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
+		choices, err := choicesIn(ctx, sink, r.ID)
+		if err != nil {
+			return enqueue.Receipt{}, sinkError(err)
+		}
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Retry: j.retry, Settle: settle,
+			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Retry: j.retry, Settle: settle,
 		})
 		if err != nil {
 			return receipt, err
@@ -289,12 +293,12 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return worker.Run(working, settings)
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
-	end := &ending{store: s, id: receipt.ID, watch: watch, stops: true}
+	end := &ending{store: s, id: receipt.ID, watch: watch, phases: r.Phases, stops: true}
 	collector = results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
 		err := followResubmitting(collecting, j.log, receipt.ID,
-			func(ctx context.Context) error { return collector.Follow(ctx, end.reached) },
+			func(ctx context.Context) error { return end.follow(ctx, collector, enqueuer, sink) },
 			func(ctx context.Context) error { _, err := submit(ctx, settleTime); return err })
 		if collecting.Err() != nil {
 			return nil
@@ -310,7 +314,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
 		err = cmp.Or(err, drainErr)
 	}
-	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; go on with: %s", watch.ended(), receipt.Runs, j.dir, held, j.resumeWith)
+	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; go on with: %s", watch.ended(), watch.planned(), j.dir, held, j.resumeWith)
 	switch {
 	case ctx.Err() != nil:
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %s", standing))
@@ -320,7 +324,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if end.reachedEarly() {
 		return end.stop(ctx, j.submission.Settings, sink, j.again, j.resumeWith)
 	}
-	if err := s.Expire(ctx, r); err != nil {
+	if err := s.Expire(ctx, r.ID); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
 	}
 	if end.cancelled {
@@ -439,6 +443,10 @@ func openSink(ctx context.Context, url string, out *folder, r record.Evaluation,
 	sink, err := results.Open(ctx, url)
 	if err != nil {
 		out.undo()
+		return nil, sinkError(err)
+	}
+	if r, err = withChoicesOf(ctx, sink, e, r); err != nil {
+		_ = sink.Close()
 		return nil, sinkError(err)
 	}
 	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}

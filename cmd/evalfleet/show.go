@@ -206,7 +206,7 @@ func (s *source) find(ctx context.Context, id eval.RunID) (*runSource, error) {
 		f.id.Evaluation = s.only
 	}
 	if f.redis != nil {
-		r, err := f.redis.store.Evaluation(ctx, f.id.Evaluation)
+		r, err := f.redis.store.WithChoices(ctx, f.id.Evaluation)
 		switch {
 		case err == nil:
 			f.settings, f.phases, f.name = r.Settings, r.Phases, r.Name

@@ -120,18 +120,26 @@ func (f *runSource) planned() (*shownRun, error) {
 		return nil, usageError("%s has no phase %d: its phases are 0 to %d", f.id.Evaluation, f.id.Phase, len(kinds)-1)
 	}
 	asked := f.asked.Asked(kinds[f.id.Phase])
-	queues := enqueue.JudgeQueues(f.id.Evaluation, f.asked, kinds[f.id.Phase], f.settings)
-	if f.redis != nil {
-		queues = f.phases[f.id.Phase].JudgeQueues
+	o := plan.Options{JudgeQueues: enqueue.JudgeQueues(f.id.Evaluation, f.asked, kinds[f.id.Phase], f.settings)}
+	if f.id.Phase < len(f.phases) { // not beyond a limit
+		of := f.phases[f.id.Phase]
+		o.Choice = of.Choice
+		if f.redis != nil {
+			o.JudgeQueues = of.JudgeQueues
+		}
 	}
 	if f.whole == nil || f.phase != f.id.Phase {
 		var err error
-		if f.whole, err = plan.New(f.asked, f.id.Phase, plan.Options{JudgeQueues: queues}); err != nil {
+		if f.whole, err = plan.New(f.asked, f.id.Phase, o); err != nil {
 			return nil, withCode(exitUnreachable, err)
 		}
 		f.phase = f.id.Phase
 	}
 	whole := f.whole
+	if whole.Open() {
+		return nil, usageError("%s: which pairs phase %d compares is chosen from the results of the phases before it, and they have not all ended",
+			f.id.Evaluation, f.id.Phase)
+	}
 	if f.id.Index >= whole.Runs() {
 		return nil, usageError("%s has no run %s: the runs of phase %d (%s) are %d.0 to %d.%d",
 			f.id.Evaluation, f.id.Short(), f.id.Phase, whole.Kind(), f.id.Phase, f.id.Phase, whole.Runs()-1)
@@ -141,7 +149,7 @@ func (f *runSource) planned() (*shownRun, error) {
 	run := &shownRun{
 		ID: f.id.String(), Evaluation: f.id.Evaluation, Name: f.name, Kind: whole.Kind(), State: eval.StateNone.String(),
 		Judge: judge.Name, Model: judge.Target(), Overrides: judge.Overrides, Trial: f.place.Trial,
-		Queue: queues[f.place.Judge], Prompt: []shownTurn{}, Calls: []shownCall{},
+		Queue: o.JudgeQueues[f.place.Judge], Prompt: []shownTurn{}, Calls: []shownCall{},
 		Grounded: f.asked.Grounded(whole.Kind()), Reasoned: f.asked.Reasoned(whole.Kind()),
 	}
 	run.RunID = ownID(f.asked, run.Kind, f.id.Index)

@@ -24,9 +24,10 @@ const (
 // anything is decided: how many runs it has, at most, is known, and which pairs they
 // compare follows from Choose.
 func BasisOf(e *eval.Evaluation, phase int) Basis {
-	first := slices.Index(Phases(e), eval.KindPairwise)
+	phases := Phases(e)
+	first := slices.Index(phases, eval.KindPairwise)
 	switch {
-	case first < 0 || phase < first || Phases(e)[phase] != eval.KindPairwise:
+	case phase < 0 || phase >= len(phases) || phases[phase] != eval.KindPairwise:
 		return Fixed
 	case phase > first:
 		return ByVerdicts

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -42,6 +43,7 @@ type Evaluation struct {
 	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
 	Settings Settings
 	Phases   []Phase
+	Chosen   int // how often it was chosen what a phase compares, since the record was made
 }
 
 // Pause is why a provider was paused for an evaluation.
@@ -103,6 +105,23 @@ type Phase struct {
 	// JudgeQueues is the queue of each judge, by its position in
 	// eval.Evaluation.Asked.
 	JudgeQueues []string `json:"judge_queues"`
+	// Open: what it compares follows from the results of the phases before it, which
+	// are not all there. Runs and Queues are then what it has at most.
+	Open bool `json:"open,omitempty"`
+	// Chosen: what it compares followed from results. Choice says it, and is stored
+	// beside the record (Keys.Choice).
+	Chosen bool         `json:"chosen,omitempty"`
+	Choice *plan.Choice `json:"-"`
+}
+
+// Choices are what the phases compare that were chosen from results, by their numbers;
+// nil for the others.
+func (e Evaluation) Choices() []*plan.Choice {
+	choices := make([]*plan.Choice, len(e.Phases))
+	for i, phase := range e.Phases {
+		choices[i] = phase.Choice
+	}
+	return choices
 }
 
 // Settings say how an evaluation is carried out.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 )
 
 // page is docs/formats.md, whose examples are compared with the code here.
@@ -74,6 +75,20 @@ func TestGoldenTask(t *testing.T) {
 	got, err := DecodeTask([]byte(want))
 	if diff := cmp.Diff(exampleTask(), got); diff != "" || err != nil {
 		t.Errorf("decoded: %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestGoldenPhase(t *testing.T) {
+	t.Parallel()
+	open := Phase{Kind: eval.KindPairwise, Runs: 6, Queues: map[string]int{"openai": 6}, JudgeQueues: []string{"openai"}, Open: true}
+	chosen := open
+	chosen.Open, chosen.Chosen, chosen.Choice = false, true, &plan.Choice{Documents: []int{0, 2, 5}}
+	for name, value := range map[string]any{
+		"open": open, "chosen": chosen, "best": chosen.Choice, "round": plan.Choice{Pairs: [][]int{{0, 3}, {1, 2, 4}}},
+	} {
+		if got, err := json.Marshal(value); err != nil || string(got) != golden(t, name) {
+			t.Errorf("%s: got %s, %v; want %s", name, got, err, golden(t, name))
+		}
 	}
 }
 
@@ -160,6 +175,7 @@ func TestGoldenKeys(t *testing.T) {
 		{"ef:{<ev>}:cursors", "ef:{ev-abcdefgh2345}:cursors", k.Cursors(exampleID)},
 		{"ef:{<ev>}:counts", "ef:{ev-abcdefgh2345}:counts", k.Counts(exampleID)},
 		{"ef:{<ev>}:states:<phase>:<n>", "ef:{ev-abcdefgh2345}:states:1:1", k.States(exampleID, 1, 20000)},
+		{"ef:{<ev>}:choice:<phase>", "ef:{ev-abcdefgh2345}:choice:1", k.Choice(exampleID, 1)},
 		{"ef:{<ev>}:run:<phase>.<index>", "ef:{ev-abcdefgh2345}:run:1.20000", k.Progress(run)},
 		{"ef:{<ev>}:results", "ef:{ev-abcdefgh2345}:results", k.Results(exampleID)},
 		{`<phase>\|<queue>`, "1|openai", CursorField(1, "openai")},

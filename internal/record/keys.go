@@ -67,6 +67,10 @@ func (k Keys) States(id eval.ID, phase, index int) string {
 	return k.of(id, "states:"+strconv.Itoa(phase)+":"+strconv.Itoa(index/ChunkRuns))
 }
 
+// Choice is what a phase compares that was chosen from results: plan.Choice as JSON,
+// compressed with zstd.
+func (k Keys) Choice(id eval.ID, phase int) string { return k.of(id, "choice:"+strconv.Itoa(phase)) }
+
 // Progress is the hash of what must outlive a worker for one run.
 func (k Keys) Progress(id eval.RunID) string { return k.of(id.Evaluation, "run:"+id.Short()) }
 

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -265,7 +266,14 @@ func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
 }
 
 // Expire gives an evaluation that has ended and was drained seven days more.
-func (s *Store) Expire(ctx context.Context, r record.Evaluation) error {
+func (s *Store) Expire(ctx context.Context, id eval.ID) error {
+	r, err := s.Evaluation(ctx, id)
+	if errors.Is(err, ErrNoEvaluation) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
 	pipe := s.client.Pipeline()
 	for _, key := range s.keysOf(r) {
 		pipe.Expire(ctx, key, endedLife)
@@ -284,6 +292,9 @@ func (s *Store) keysOf(r record.Evaluation) []string {
 		s.keys.Cursors(r.ID), s.keys.Counts(r.ID), s.keys.Results(r.ID),
 	}
 	for phase, p := range r.Phases {
+		if p.Chosen {
+			keys = append(keys, s.keys.Choice(r.ID, phase))
+		}
 		for first := 0; first < p.Runs; first += record.ChunkRuns {
 			keys = append(keys, s.keys.States(r.ID, phase, first))
 		}

@@ -17,6 +17,7 @@ type Standing struct {
 	Cursors map[string]int          // by record.CursorField
 	Counts  map[string]int          // by record.CountField
 	Waiting int64                   // entries of the results stream that no sink has yet
+	Chosen  int                     // as in record.Evaluation
 }
 
 // Pushed is the number of positions of a phase's queue that have been pushed.
@@ -27,11 +28,14 @@ func (s Standing) Pushed(phase int, queue string) int {
 // Ended is the number of runs of a phase's queue that have ended.
 func (s Standing) Ended(phase int, queue string) int {
 	n := 0
-	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
+	for _, state := range endStates {
 		n += s.Counts[record.CountField(phase, state, queue)]
 	}
 	return n
 }
+
+// endStates are those of runs that have ended.
+var endStates = []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled}
 
 // Total is the number of runs in a state over all queues and phases.
 func (s Standing) Total(state eval.State) int {
@@ -62,17 +66,20 @@ func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Stand
 }
 
 func parseStanding(answer []string) (standing Standing, err error) {
-	if len(answer) < 4 {
+	if len(answer) < 5 {
 		return standing, fmt.Errorf("%d words in the answer", len(answer))
 	}
 	standing.Status = record.Status(answer[0])
 	if standing.Paused, err = parsePauses(answer[1]); err != nil {
 		return standing, err
 	}
-	if standing.Waiting, err = strconv.ParseInt(answer[2], 10, 64); err != nil {
+	if standing.Chosen, err = strconv.Atoi(answer[2]); err != nil {
+		return standing, fmt.Errorf("phases chosen: %w", err)
+	}
+	if standing.Waiting, err = strconv.ParseInt(answer[3], 10, 64); err != nil {
 		return standing, fmt.Errorf("length of the results: %w", err)
 	}
-	words, rest := answer[3], answer[4:]
+	words, rest := answer[4], answer[5:]
 	n, err := strconv.Atoi(words)
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
 		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))

@@ -202,7 +202,7 @@ func TestRetryReopensWhatIsDone(t *testing.T) {
 		if done, err := s.Finish(ctx, r); err != nil || !done {
 			t.Fatalf("Finish = %v, %v; want true", done, err)
 		}
-		if err := s.Expire(ctx, r); err != nil {
+		if err := s.Expire(ctx, r.ID); err != nil {
 			t.Fatal(err)
 		}
 		both := []Failed{{Index: 0, Queue: queue}, {Index: 1, Queue: queue}}

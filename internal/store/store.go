@@ -131,6 +131,7 @@ const (
 	fieldPhases   = "phases"
 	fieldSink     = "sink"
 	fieldSinkURL  = "sink_url"
+	fieldChosen   = "chosen"
 )
 
 // Restored is the state of one run as a sink knows it.
@@ -160,6 +161,10 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err != nil {
 		return false, err
 	}
+	choices, err := s.putChoices(ctx, r)
+	if err != nil {
+		return false, err
+	}
 	fields, err := recordFields(r)
 	if err != nil {
 		return false, err
@@ -169,7 +174,7 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err := s.client.SAdd(ctx, s.keys.Evaluations(), string(r.ID)).Err(); err != nil {
 		return false, fmt.Errorf("list evaluation %s: %w", r.ID, err)
 	}
-	keys := append([]string{s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID)}, chunks...)
+	keys := append([]string{s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID), s.keys.Counts(r.ID)}, append(chunks, choices...)...)
 	args := append(append([]any{len(fields)}, fields...), counts...)
 	answer, err := createScript.Run(ctx, s.client, keys, args...).Int()
 	switch {
@@ -239,6 +244,26 @@ func (s *Store) restore(ctx context.Context, r record.Evaluation, restored []Res
 		counts = append(counts, field, n)
 	}
 	return chunks, counts, nil
+}
+
+// putChoices stores what phases compare that were chosen from results before, and
+// returns the keys written.
+func (s *Store) putChoices(ctx context.Context, r record.Evaluation) (keys []string, err error) {
+	for i, phase := range r.Phases {
+		if phase.Choice == nil {
+			continue
+		}
+		packed, err := encodeChoice(r.ID, i, phase.Choice)
+		if err != nil {
+			return nil, err
+		}
+		key := s.keys.Choice(r.ID, i)
+		if _, err := restoreScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), key}, packed, int(orphanLife.Seconds())).Int(); err != nil {
+			return nil, fmt.Errorf("store what phase %d of %s compares: %w", i, r.ID, err)
+		}
+		keys = append(keys, key)
+	}
+	return keys, nil
 }
 
 // Reopen makes an evaluation that is done or paused active again, with the
@@ -322,6 +347,11 @@ func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error
 	}
 	if r.Paused, err = parsePauses(values[fieldPaused]); err != nil {
 		return record.Evaluation{}, fmt.Errorf("record of %s: %w", id, err)
+	}
+	if chosen := values[fieldChosen]; chosen != "" {
+		if r.Chosen, err = strconv.Atoi(chosen); err != nil {
+			return record.Evaluation{}, fmt.Errorf("record of %s: chosen: %w", id, err)
+		}
 	}
 	if err := json.Unmarshal([]byte(values[fieldSettings]), &r.Settings); err != nil {
 		return record.Evaluation{}, fmt.Errorf("record of %s: settings: %w", id, err)

@@ -1,8 +1,9 @@
--- restore: a chunk of run states known from the sink, before the record is made.
+-- restore: what is known from the sink, before the record is made: a chunk of run
+-- states, or what a phase compares.
 --
--- KEYS[1] record   KEYS[2] states
--- ARGV[1] the chunk's bytes   ARGV[2] seconds it lives unless the record is made
--- Returns 1, or 0 when the record stands: its states are newer and stay.
+-- KEYS[1] record   KEYS[2] states or choice
+-- ARGV[1] its bytes   ARGV[2] seconds it lives unless the record is made
+-- Returns 1, or 0 when the record stands: what it has is newer and stays.
 -- Twice: it writes the same again.
 if redis.call("EXISTS", KEYS[1]) == 1 then
   return 0

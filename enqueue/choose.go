@@ -1,0 +1,86 @@
+package enqueue
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// Due is the phase of which it is now to be chosen what it compares: it is open, and
+// every run of the phases before it has ended.
+func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
+	for i, p := range r.Phases {
+		if p.Open {
+			return i, standing.Status != "" && standing.Status != record.StatusCancelled
+		}
+		for queue, runs := range p.Queues {
+			if standing.Ended(i, queue) < runs {
+				return 0, false
+			}
+		}
+	}
+	return 0, false
+}
+
+// Choose lets the phase of an evaluation begin that is due, by what it is to compare:
+// choose computes that from the results, all of which must be in the sink by now, and
+// stores it there, for good. It may be repeated after any failure, and several
+// processes may do it at once: the phase is written once. false: none is due.
+func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error)) (bool, error) {
+	e, err := q.Store.Plan(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	for {
+		r, err := q.Store.WithChoices(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		standings, err := q.Store.Standings(ctx, []eval.ID{id})
+		if err != nil {
+			return false, err
+		}
+		phase, due := Due(r, standings[id])
+		if !due {
+			return false, nil
+		}
+		choice, err := choose(ctx, e, r, phase)
+		if err != nil {
+			return false, err
+		}
+		chosen, err := Chosen(e, r, phase, choice)
+		if err != nil {
+			return false, err
+		}
+		// Somebody else may have been faster, or had runs made again.
+		if written, err := q.Store.Choose(ctx, r, phase, chosen); err != nil || !written {
+			if err != nil {
+				return false, err
+			}
+			continue
+		}
+		q.Log.Info().Str("evaluation", string(id)).Int("phase", phase).Int("runs", chosen.Runs).Msg("it is chosen what the phase compares")
+		return true, q.start(ctx, id)
+	}
+}
+
+// Chosen is an open phase of r with what it compares, and the runs that come of it.
+func Chosen(e *eval.Evaluation, r record.Evaluation, phase int, choice *plan.Choice) (record.Phase, error) {
+	of := r
+	of.Phases = append([]record.Phase{}, r.Phases[:phase+1]...)
+	chosen := &of.Phases[phase]
+	chosen.Choice, chosen.Chosen = choice, true
+	plans, err := Plans(e, of)
+	if err != nil {
+		return record.Phase{}, err
+	}
+	if len(plans) <= phase {
+		return record.Phase{}, fmt.Errorf("phase %d of %s is beyond its limit", phase, r.ID)
+	}
+	fill(chosen, plans[phase])
+	return *chosen, nil
+}

@@ -1,0 +1,100 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"math"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// Found reads what it is chosen by what e's phase compares (plan.Choose): the scores
+// of documents, each the mean over judges, criteria and trials; or their candidates'
+// abilities (Bradley–Terry, ties as half wins, all judges together). Whoever answered
+// counts, also in another's place. It reads all of these rows; every run of the phases
+// before must be in the sink.
+func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase int) (plan.Found, error) {
+	documents := make(map[string]int, len(e.Documents))
+	for i, d := range e.Documents {
+		documents[d.ID] = i
+	}
+	var found plan.Found
+	var err error
+	switch plan.BasisOf(e, phase) {
+	case plan.ByScores:
+		found.Scores, err = meanScores(ctx, r, id, documents)
+	case plan.ByVerdicts:
+		found.Abilities, err = abilities(ctx, r, id, e, documents)
+	}
+	if err != nil {
+		return plan.Found{}, fmt.Errorf("read what phase %d of %s is chosen by: %w", phase, id, err)
+	}
+	return found, nil
+}
+
+func meanScores(ctx context.Context, r Reader, id eval.ID, documents map[string]int) ([]float64, error) {
+	sums, counts := make([]float64, len(documents)), make([]float64, len(documents))
+	for row, err := range r.SingleRows(ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		i, known := documents[row.Document]
+		if !known {
+			return nil, fmt.Errorf("a score of %q, which is not asked about", row.Document)
+		}
+		sums[i] += row.Score
+		counts[i]++
+	}
+	for i := range sums {
+		if sums[i] /= counts[i]; counts[i] == 0 {
+			sums[i] = math.NaN()
+		}
+	}
+	return sums, nil
+}
+
+func abilities(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, documents map[string]int) ([]float64, error) {
+	candidates := map[string]int{}
+	of := make([]int, len(e.Documents)) // the candidate of each document
+	for i, d := range e.Documents {
+		if _, known := candidates[d.Candidate]; !known {
+			candidates[d.Candidate] = len(candidates)
+		}
+		of[i] = candidates[d.Candidate]
+	}
+	tally := rank.NewTally(len(candidates))
+	for row, err := range r.PairwiseRows(ctx, id) {
+		if err != nil {
+			return nil, err
+		}
+		first, known1 := documents[row.Document1]
+		second, known2 := documents[row.Document2]
+		if !known1 || !known2 {
+			return nil, fmt.Errorf("a verdict on %q and %q, which are not asked about", row.Document1, row.Document2)
+		}
+		outcome := rank.Tied
+		switch row.Winner {
+		case row.Document1:
+			outcome = rank.FirstWins
+		case row.Document2:
+			outcome = rank.SecondWins
+		}
+		if of[first] == of[second] { // says nothing about the candidate
+			continue
+		}
+		if err := tally.Add(rank.Comparison{First: of[first], Second: of[second], Outcome: outcome}); err != nil {
+			return nil, err
+		}
+	}
+	fit, err := rank.BradleyTerry(len(candidates), []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins})
+	if err != nil {
+		return nil, err
+	}
+	values := make([]float64, len(of))
+	for i, candidate := range of {
+		values[i] = math.Round(fit.Abilities[candidate]*1e9) / 1e9 // those that differ by rounding only are equal
+	}
+	return values, nil
+}
