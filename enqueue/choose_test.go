@@ -35,9 +35,9 @@ func ranking(order float64) func(context.Context, *eval.Evaluation, record.Evalu
 	}
 }
 
-// toEnd carries an evaluation out to its end and returns how often each run was, by
-// phase; begun are those carried out before.
-func (b *bench) toEnd(id eval.ID, begun map[eval.RunID]int) map[eval.RunID]int {
+// toEnd carries an evaluation out to its end, its phases chosen by ranking(order), and
+// returns how often each run was; begun are those carried out before.
+func (b *bench) toEnd(id eval.ID, order float64, begun map[eval.RunID]int) map[eval.RunID]int {
 	b.t.Helper()
 	topUp := b.topUp(b.store)
 	for range 100 {
@@ -47,7 +47,7 @@ func (b *bench) toEnd(id eval.ID, begun map[eval.RunID]int) map[eval.RunID]int {
 		for _, task := range b.pull("p", 1000) {
 			begun[task.RunID()]++
 		}
-		if _, err := b.enqueuer(b.store).Choose(b.t.Context(), id, ranking(1)); err != nil {
+		if _, err := b.enqueuer(b.store).Choose(b.t.Context(), id, ranking(order)); err != nil {
 			b.t.Fatal(err)
 		}
 		if b.standing(id).Status == record.StatusDone {
@@ -143,7 +143,7 @@ func TestPhaseIsChosenOnce(t *testing.T) {
 	if len(begun) != first[1].Runs {
 		t.Errorf("%d runs of the phase were pushed, want %d", len(begun), first[1].Runs)
 	}
-	b.toEnd(id, begun)
+	b.toEnd(id, 1, begun)
 	last := b.phases(id)
 	if diff := cmp.Diff(first[1], last[1]); diff != "" {
 		t.Errorf("the choice changed (-first +last):\n%s", diff)
@@ -185,7 +185,7 @@ func TestChoosingKilledBetweenAnyTwoCommands(t *testing.T) {
 		if err != nil && !strings.Contains(err.Error(), errDead.Error()) { // asynq does not wrap its errors
 			t.Fatalf("killed after %d commands: %v", commands, err)
 		}
-		b.toEnd(receipt.ID, times)
+		b.toEnd(receipt.ID, 1, times)
 		for run, n := range times {
 			if n != 1 {
 				t.Errorf("run %s was carried out %d times", run, n)
@@ -219,7 +219,7 @@ func TestChoiceOutlivesRedisAndLimits(t *testing.T) {
 	b := setup(t)
 	s := inRounds("again", 9)
 	id := b.submit(s).ID
-	b.toEnd(id, map[eval.RunID]int{})
+	b.toEnd(id, 1, map[eval.RunID]int{})
 	want := b.phases(id)
 
 	b.store.Client().FlushAll(t.Context())
@@ -245,14 +245,14 @@ func TestChoiceOutlivesRedisAndLimits(t *testing.T) {
 	if phase, due := Due(record.Evaluation{Phases: b.phases(id)}, b.standing(id)); due {
 		t.Errorf("phase %d is to be chosen again", phase)
 	}
-	times := b.toEnd(id, map[eval.RunID]int{})
+	times := b.toEnd(id, -1, map[eval.RunID]int{})
 	if len(times) != 1+want[1].Runs+want[2].Runs {
 		t.Errorf("%d runs were made, want those of the later phases and one again", len(times))
 	}
 	for _, limit := range []int{want[0].Runs + 1, 3, 0} {
 		s.Settings.Limit = limit
 		b.submit(s)
-		b.toEnd(id, map[eval.RunID]int{})
+		b.toEnd(id, -1, map[eval.RunID]int{})
 	}
 	if diff := cmp.Diff(want, b.phases(id)); diff != "" {
 		t.Errorf("after lower limits (-want +got):\n%s", diff)
@@ -265,7 +265,7 @@ func TestLimitEndsInARound(t *testing.T) {
 	b := setup(t)
 	s := inRounds("limit", 9)
 	rounds := func() []int {
-		times := b.toEnd(b.submit(s).ID, map[eval.RunID]int{})
+		times := b.toEnd(b.submit(s).ID, 1, map[eval.RunID]int{})
 		perPhase := make([]int, 3)
 		for run := range times {
 			perPhase[run.Phase]++

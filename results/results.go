@@ -3,9 +3,10 @@
 // them.
 //
 // A Sink is the store, a Collector drains one evaluation's stream into it, and
-// Export writes the CSVs and the manifest. The package computes no ranking (that
-// is eval/rank; Export is handed the finished rows), does not decide when an
-// evaluation is over, and does not bound what waits in the stream.
+// Export writes the CSVs and the manifest. Found reads what a later phase is chosen
+// by. The package ranks nothing for its own part (Export is handed the finished rows),
+// does not decide when an evaluation is over, and does not bound what waits in the
+// stream.
 package results
 
 import (

@@ -127,15 +127,21 @@ func (r ring) count() int { return r.first }
 
 func (r ring) at(i int) (a, b int) {
 	g := r.groups[sort.Search(len(r.groups), func(k int) bool { return r.groups[k].firstPair > i })-1]
-	a, b = r.met(g, i-g.firstPair)
-	return min(a, b), max(a, b)
+	from, to := g.meet(i - g.firstPair)
+	circle := r.circle(g)
+	a, b = circle.at(from), circle.at(to)
+	return g.firstDoc + min(a, b), g.firstDoc + max(a, b)
 }
 
-// met is the k-th pair of an item.
-func (r ring) met(g group, k int) (a, b int) {
-	circle := newPermutation(mix(r.seed+uint64(g.firstDoc)), g.docs)
-	step, from := g.step(k/g.docs), k%g.docs
-	return g.firstDoc + circle.at(from), g.firstDoc + circle.at((from+step)%g.docs)
+// circle is which of an item's documents stands where.
+func (r ring) circle(g group) permutation {
+	return newPermutation(mix(r.seed+uint64(g.firstDoc)), g.docs)
+}
+
+// meet are the places in the circle of the item's k-th pair.
+func (g group) meet(k int) (from, to int) {
+	from = k % g.docs
+	return from, (from + g.step(k/g.docs)) % g.docs
 }
 
 // step is how far apart in the circle those are who meet in the n-th time around: 1
@@ -182,9 +188,13 @@ func nextRound(e *eval.Evaluation, phase int, choices []*Choice, abilities []flo
 	chosen := &Choice{Pairs: [][]int{}}
 	for _, g := range r.groups {
 		m := newMeeting(g.docs)
+		circle, standing := begin.circle(g), make([]int, g.docs)
+		for i := range standing {
+			standing[i] = circle.at(i)
+		}
 		for k := range g.first {
-			a, b := begin.met(g, k)
-			m.meet(a-g.firstDoc, b-g.firstDoc)
+			from, to := g.meet(k)
+			m.meet(standing[from], standing[to])
 		}
 		local := make(map[int]int, g.docs)
 		values := make([]float64, g.docs)

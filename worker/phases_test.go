@@ -1,0 +1,49 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// A worker that read an evaluation before a phase of it was chosen, and missed that it
+// was announced, carries out the phase's runs all the same.
+func TestRunOfAPhaseChosenSince(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(9, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
+		e.Pairwise.Pairs = eval.Pairs{Mode: eval.PairsSwiss, Share: 0.8}
+	})
+	ctx := t.Context()
+	before := newEvaluations(b.store)
+	old, err := before.load(ctx, b.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := func(phase int) record.Task { return record.Task{Evaluation: b.id, Phase: phase} }
+	if _, _, err := before.find(ctx, task(1)); !errors.Is(err, errNoRun) {
+		t.Errorf("a run of an open phase: %v, want %v", err, errNoRun)
+	}
+	stop := b.start(b.config())
+	defer stop()
+	b.waitFor("the first round has ended", func(s store.Standing) bool {
+		return s.Total(eval.StateSucceeded) == old.plans[0].Runs()
+	})
+	choose := func(_ context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error) {
+		return plan.Choose(e, phase, r.Choices(), plan.Found{Abilities: make([]float64, len(e.Documents))})
+	}
+	if chosen, err := b.enqueuer().Choose(ctx, b.id, choose); err != nil || !chosen {
+		t.Fatalf("Choose = %v, %v", chosen, err)
+	}
+	if e, run, err := before.find(ctx, task(1)); err != nil || e.plans[1].Open() || run != e.plans[1].Run(0) {
+		t.Errorf("a run of the phase chosen since: %+v, %v", run, err)
+	}
+	b.waitFor("the second round has ended", func(s store.Standing) bool {
+		return s.Total(eval.StateSucceeded) == old.plans[0].Runs()+old.plans[1].Runs()
+	})
+}
