@@ -19,7 +19,7 @@ const (
 	EvaluationFile FileKind = "evaluation" // YAML with keys; see LoadEvaluation
 	RunsFile       FileKind = "runs"       // YAML or JSON that lists runs; see LoadEvaluation
 	ExperimentFile FileKind = "experiment" // prompts, a line each; see LoadExperiment
-	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, a line each
+	BatchFile      FileKind = "batch"      // requests in OpenAI's Batch format, a line each; see LoadBatch
 )
 
 // FileKinds are all kinds.

@@ -125,6 +125,9 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if e.Plan.Runs != nil || e.Plan.Prompts != nil {
 		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }})
 	}
+	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsBatch {
+		files = append(files, (&batch{e, r}).files(ctx)...)
+	}
 	if rankings.Elo != nil {
 		files = append(files, both(EloFile, eloTable, all(rankings.Elo))...)
 	}

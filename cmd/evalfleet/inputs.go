@@ -178,7 +178,7 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 	case in.kind == config.ExperimentFile:
 		return config.LoadExperiment(in.path, options)
 	case in.kind == config.BatchFile:
-		return nil, usageError("%s holds requests of OpenAI's Batch format, which are not available in this version", in.path)
+		return config.LoadBatch(in.path, options)
 	case len(judges) > 0 && in.path == "":
 		return nil, usageError("--%s goes with a folder; listed runs ask models of their own", judgeFlag)
 	case len(judges) > 0:

@@ -105,7 +105,7 @@ func TestBadInput(t *testing.T) {
 		{"templates from nowhere", nil, []string{"run", at("prompts.jsonl"), "-jt", "x"}, "evalfleet: --judge-templates needs --judge-folder, the folder that holds them\n"},
 		{"a data folder without experiments", nil, []string{"run", "-d", at("docs")}, "evalfleet: no such folder: DIR/docs/input; --data-folder DIR wants experiments in DIR/input, or a FILE beside it\n"},
 		{"bad experiments", nil, []string{"run", "-d", dir}, "evalfleet: DIR/input/…"},
-		{"no batch yet", nil, []string{"validate", good, "--kind", "batch"}, "evalfleet: DIR/good.yaml holds requests of OpenAI's Batch format, which are not available in this version\n"},
+		{"an evaluation as a Batch file", nil, []string{"validate", good, "--kind", "batch"}, "evalfleet: DIR/good.yaml:1:2: not JSON: …"},
 		{"not UTF-8", nil, []string{"validate", at("bytes.yaml")}, "evalfleet: DIR/bytes.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8\n"},
 		{"fleet file", nil, []string{"validate", good, "--config", at("fleet.yaml")}, "evalfleet: DIR/fleet.yaml:1:1: concurency: unknown key; did you mean concurrency?\n"},
 		{"no fleet file", nil, []string{"--config", at("none.yaml"), "validate", good}, "evalfleet: DIR/none.yaml: no such file\n"},

@@ -45,7 +45,11 @@ func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) 
 // ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The
 // error says what is wrong with the prompt, in words for whoever wrote it.
 func ReadRow(format eval.PromptFormat, line string) (Written, error) {
-	if format != eval.PromptsExperiment {
+	switch format {
+	case eval.PromptsBatch:
+		return batchRow(line)
+	case eval.PromptsExperiment:
+	default:
 		return Written{}, fmt.Errorf("prompts of the format %q cannot be read here", format)
 	}
 	var row struct {
@@ -93,7 +97,7 @@ func turns(api string, raw json.RawMessage) (Written, error) {
 	if kind(parts[0]) == '"' {
 		return said(parts)
 	}
-	return conversation(api, parts)
+	return conversation("prompt", api, parts)
 }
 
 func said(parts []json.RawMessage) (w Written, err error) {
@@ -116,7 +120,7 @@ var systemFirst = map[string]bool{"anthropic": true, "gemini": true, "vertexai":
 // roles are the words for who speaks, in all apis.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "model": "assistant"}
 
-func conversation(api string, parts []json.RawMessage) (Written, error) {
+func conversation(name, api string, parts []json.RawMessage) (Written, error) {
 	var turn []Message
 	for i, part := range parts {
 		var m struct {
@@ -124,7 +128,7 @@ func conversation(api string, parts []json.RawMessage) (Written, error) {
 			Content json.RawMessage `json:"content"`
 			Parts   json.RawMessage `json:"parts"` // Google's word for it
 		}
-		at := fmt.Sprintf("prompt[%d]", i)
+		at := fmt.Sprintf("%s[%d]", name, i)
 		if kind(part) != '{' || json.Unmarshal(part, &m) != nil || (m.Content == nil) == (m.Parts == nil) {
 			return Written{}, fmt.Errorf(`%s is no message: want {"role": …, "content": …}, or for Google's models {"role": …, "parts": …}`, at)
 		}
@@ -142,7 +146,7 @@ func conversation(api string, parts []json.RawMessage) (Written, error) {
 		turn = append(turn, Message{Role: role, Content: text})
 	}
 	if turn[len(turn)-1].Role == "system" {
-		return Written{}, errors.New("nobody but the system speaks last in prompt: the last message is the user's")
+		return Written{}, fmt.Errorf("nobody but the system speaks last in %s: the last message is the user's", name)
 	}
 	return Written{Turns: [][]Message{turn}}, nil
 }
@@ -181,7 +185,11 @@ func textPart(part json.RawMessage) (string, error) {
 	if kind(part) != '{' || json.Unmarshal(part, &typed) != nil {
 		return "", errors.New("its content is neither a text nor a list of texts")
 	}
-	if typed.Text != nil && (typed.Type == "" || typed.Type == "text") {
+	switch typed.Type {
+	case "", "text", "input_text", "output_text":
+		if typed.Text == nil {
+			return "", fmt.Errorf("a part of its content has no text")
+		}
 		return textOf(typed.Text)
 	}
 	return "", fmt.Errorf("a part of its content is of type %q: only texts are sent, no images, sounds or films", typed.Type)

@@ -1,0 +1,192 @@
+package config
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// batchProviders serve the endpoints that a Batch file may name, where --provider
+// names nobody.
+var batchProviders = map[string]string{prompt.BatchChat: "openai-chat", prompt.BatchResponses: "openai"}
+
+// LoadBatch makes an evaluation of the requests of a file in OpenAI's Batch format.
+// Options.Provider and Model, where they are given, are asked instead of those whom
+// the file is for. The evaluation is called as the file without its ending. Its error
+// is of type Problems.
+func LoadBatch(path string, o Options) (*Submission, error) {
+	base := filepath.Base(path)
+	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{
+		draft: s, prompts: eval.Prompts{Format: eval.PromptsBatch}, item: s.emptyItem(),
+		ids: map[string]place{}, models: map[string]int{}, dropped: map[string]bool{},
+	}
+	if file, err := openRegular(path); err != nil {
+		s.refuse(s.top, "", "%v", err)
+	} else {
+		defer file.Close()
+		s.textLines(path, file, func(at place, line []byte) { b.line(at, bytes.Clone(line)) })
+	}
+	if len(b.prompts.List) == 0 && len(s.problems) == 0 {
+		s.refuse(s.top, `write one JSON object a line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`, "the file has no requests")
+	}
+	s.asked.Prompts = &b.prompts
+	if len(b.prompts.Models) > 0 { // which have one provider
+		at := b.urlAt
+		if o.Provider != "" {
+			at = place{path: "--provider"}
+		}
+		s.reachable(at, b.prompts.Models[0])
+	}
+	return s.finish()
+}
+
+// batch gathers the lines of a Batch file into prompts.
+type batch struct {
+	*draft
+	prompts eval.Prompts
+	item    int
+	url     string           // of all
+	urlAt   place            // where it stands first
+	ids     map[string]place // of the lines
+	models  map[string]int   // positions in prompts.Models, by name
+	dropped map[string]bool  // parameters of which has been warned
+}
+
+// line takes one request in.
+func (b *batch) line(at place, line []byte) {
+	j := jsonText{findings: &b.findings, file: at.file, text: line, first: at.line}
+	members, ok := j.object("one JSON object a line")
+	if !ok {
+		return
+	}
+	before := len(b.problems)
+	values := map[string]experimentValue{}
+	for _, m := range members {
+		values[m.key] = experimentValue{m.value, j.place(m.from, m.key)}
+	}
+	id := b.text(at, values, "custom_id")
+	if method := b.text(at, values, "method"); method != "" && method != "POST" {
+		b.refuse(values["method"].at, "want POST", "%q stands here", printable(method))
+	}
+	url := b.endpoint(at, values)
+	body := b.body(at, values)
+	if first, twice := b.ids[id]; twice && id != "" {
+		b.refuse(values["custom_id"].at, "give each request a custom_id of its own", "the custom_id %q stands in line %d, too", printable(id), first.line)
+	}
+	if len(b.problems) > before {
+		return
+	}
+	b.ids[id] = at
+	if _, err := prompt.ReadRow(eval.PromptsBatch, string(line)); err != nil {
+		b.refuse(values["body"].at, "", "%v", err)
+		return
+	}
+	text := string(line)
+	hash, row := eval.TextHash(text), fmt.Sprintf("line %d", at.line)
+	b.texts[hash] = text
+	b.prompts.List = append(b.prompts.List, eval.Prompt{ID: id, Model: b.model(url, body, values["body"].at), Row: len(b.prompts.Rows)})
+	b.prompts.Rows = append(b.prompts.Rows, eval.Document{ID: row, Item: b.item, Candidate: row, Hash: hash, Bytes: len(text)})
+}
+
+// text is the text that a key must have.
+func (b *batch) text(at place, values map[string]experimentValue, key string) string {
+	v, ok := values[key]
+	if !ok || isNull(v.raw) {
+		at.path = key
+		b.refuse(at, "each line has custom_id, method, url and body", "the line has no %s", key)
+		return ""
+	}
+	text, ok := textOf(v.raw)
+	if !ok || text == "" || len(text) > maxID || unprintable.MatchString(text) {
+		b.refuse(v.at, fmt.Sprintf("want text of at most %d printable characters", maxID), "%s stands here", printable(string(v.raw)))
+		return ""
+	}
+	return text
+}
+
+// endpoint is the url of a line, which is the same in all.
+func (b *batch) endpoint(at place, values map[string]experimentValue) string {
+	url := b.text(at, values, "url")
+	v := values["url"]
+	switch {
+	case url == "":
+	case batchProviders[url] == "":
+		b.refuse(v.at, "want "+prompt.BatchChat+" or "+prompt.BatchResponses, "%q is no endpoint that is served here", printable(url))
+	case b.url == "":
+		b.url, b.urlAt = url, v.at
+	case b.url != url:
+		b.refuse(v.at, "put requests of each endpoint into a file of their own", "the url is %s here, and %s in line %d", url, b.url, b.urlAt.line)
+	}
+	return url
+}
+
+// body is the request that the line asks for.
+func (b *batch) body(at place, values map[string]experimentValue) map[string]any {
+	v, ok := values["body"]
+	if !ok {
+		at.path = "body"
+		b.refuse(at, "each line has custom_id, method, url and body", "the line has no body")
+		return nil
+	}
+	var body map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(v.raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&body); err != nil || body == nil {
+		b.refuse(v.at, `want an object, for example {"model": "gpt-4o", "messages": […]}`, "%s stands here", printable(string(v.raw)))
+		return nil
+	}
+	if lost := inexact(body); lost != "" {
+		b.refuse(v.at, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", lost)
+		return nil
+	}
+	clear(body)
+	_ = json.Unmarshal(v.raw, &body)
+	model, _ := body["model"].(string)
+	switch {
+	case body["stream"] == true:
+		b.refuse(v.at, "leave it out", "stream is true, and an answer in a file is whole")
+	case cmp.Or(b.options.Model, model) == "":
+		b.refuse(v.at, "add model, or name one with --model", "the body names no model")
+	case len(model) > maxID || unprintable.MatchString(model):
+		b.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names no model", model)
+	}
+	return body
+}
+
+// model is the position of whom a line asks, with the settings that it has.
+func (b *batch) model(url string, body map[string]any, at place) int {
+	written, _ := body["model"].(string)
+	m := eval.Judge{
+		Provider: cmp.Or(catalog.Canonical(b.options.Provider), batchProviders[url]),
+		Model:    cmp.Or(b.options.Model, written),
+	}
+	settings, dropped := prompt.BatchSettings(url, b.known[m.Provider].Dialect, body)
+	for _, name := range dropped {
+		if !b.dropped[name] {
+			b.warn(at, "", "%s has no word for %s: left out of this and all requests", m.Provider, printable(name))
+		}
+		b.dropped[name] = true
+	}
+	if m.Name = m.Target(); len(settings) > 0 {
+		m.Overrides = settings
+		m.Name += " " + string(encodeJSON(settings))
+	}
+	i, ok := b.models[m.Name]
+	if !ok {
+		i = len(b.prompts.Models)
+		b.models[m.Name] = i
+		b.prompts.Models = append(b.prompts.Models, m)
+	}
+	return i
+}
