@@ -65,8 +65,8 @@ func listFlags() []cli.Flag {
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input, as a JSON array"},
 		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` of the instructions of one run, needed where --file-b stands"},
 		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` of the input of one run, needed where --file-a stands"},
-		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of whom listed runs ask that name nobody; by default as in their file, else in --config"},
-		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model that listed runs ask that name none; by default as in their file, else in --config"},
+		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of whom listed runs ask that name nobody (by default as in their file, else in --config), and of whom a Batch file asks"},
+		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model that listed runs ask that name none (by default as in their file, else in --config), and of the one that a Batch file asks"},
 		&cli.StringFlag{Name: outFlag, Usage: "`PATH`, anywhere, of the answer of --file-a and --file-b; by default in the output folder"},
 		&cli.BoolFlag{Name: batchFlag, Usage: "make runs at once although the file says concurrency: {enabled: false}"},
 	}
