@@ -70,6 +70,8 @@ type Submission struct {
 	// Lease is how long a call's lease holds without renewal, for whoever makes
 	// the calls in this process.
 	Lease time.Duration
+	// Sink is that of Options.Fleet.
+	Sink string
 	// Out is the absolute path of the answer of Options.Listed's pair; empty: none was
 	// given.
 	Out string

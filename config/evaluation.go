@@ -254,6 +254,7 @@ func (s *draft) finish() (*Submission, error) {
 		Settings:   s.settings,
 		Providers:  s.known,
 		Lease:      lease,
+		Sink:       s.fleet.Sink,
 		Out:        s.out,
 		Warnings:   s.warnings,
 		Dir:        s.dir,

@@ -31,6 +31,9 @@ type Fleet struct {
 	Hold bool
 	// Prices are rows by "provider:model", or by a prefix of it and a star.
 	Prices map[string]providers.Price
+	// Sink is the URL of the results store where a submission names none; empty: in
+	// the output folder.
+	Sink string
 	// Warnings do not stop anything.
 	Warnings []Problem
 
@@ -77,7 +80,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		"concurrency": func(v value) { c = y.concurrency(v) },
 		"retry":       func(v value) { retry = &v },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
-		"sink":        y.later,
+		"sink":        func(v value) { fleet.Sink = y.text(v) },
 	}
 	maps.Copy(known, y.asksKeys(&fleet.asks))
 	y.mapping(root, known)

@@ -64,7 +64,7 @@ func TestFleetProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"judges: []\n":                        "fleet.yaml:1:1: judges: unknown key; known: concurrency, model, prices, provider, providers, retry, sink",
-		"prices: {}\nsink: x\n":               "fleet.yaml:2:1: sink: not available",
+		"prices: {}\nsink: {a: b}\n":          "fleet.yaml:2:7: sink: ",
 		"prices: {mini: {input: 1}}\n":        `fleet.yaml:1:10: prices.mini: "mini" names no model; write "provider:model", or "provider:prefix*"`,
 		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",
 		"providers: {mine: {}}\n":             "fleet.yaml:1:13: providers.mine: base_url is missing",

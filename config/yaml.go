@@ -229,11 +229,6 @@ func (y *yamlFile) list(v value, read func(value)) {
 	}
 }
 
-// later refuses a key that evalfleet knows but this version does not do.
-func (y *yamlFile) later(v value) {
-	y.refuse(v.key, "leave it out", "not available in this version")
-}
-
 // mismatch reports a value of the wrong type.
 func (y *yamlFile) mismatch(v value, want string) {
 	y.refuse(v.place, "want "+want, "%s stands here", describe(v.node))

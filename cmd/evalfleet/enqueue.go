@@ -67,7 +67,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	}
 	defer d.client.Close()
 	d.dir = outDir(c, submission)
-	d.sinkURL = c.String(sinkFlagName)
+	d.sinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed
 	}

@@ -49,7 +49,8 @@ func TestPostgresSink(t *testing.T) {
 
 	redis := []string{"--redis", f.redis.URL()}
 	f.startWorkers(1)
-	enqueue := f.do(exitOK, append([]string{"enqueue", theirs, "--sink", secret, "--config", "fleet.yaml"}, redis...)...)
+	f.write("pgpass.yaml", "sink: \""+secret+"\"\n")
+	enqueue := f.do(exitOK, append([]string{"enqueue", theirs, "--config", "pgpass.yaml"}, redis...)...)
 	id := strings.TrimSpace(enqueue.stdout.String())
 	kept := f.dump()
 	said = append(said, enqueue, f.do(exitOK, append([]string{"collect", id, "--follow"}, redis...)...),
@@ -79,7 +80,7 @@ func TestPostgresSink(t *testing.T) {
 		texts[strings.Join(p.cmd.Args[1:3], " ")] = p.stdout.String() + p.stderr.String()
 	}
 	err = filepath.WalkDir(f.dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || entry.Name() == "pgpass" {
+		if err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), "pgpass") {
 			return err
 		}
 		raw, err := os.ReadFile(path)

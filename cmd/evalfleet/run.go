@@ -77,7 +77,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	}
 	j := &job{
 		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
-		dir: outDir(c, submission), sinkURL: c.String(sinkFlagName), how: how,
+		dir: outDir(c, submission), sinkURL: cmp.Or(c.String(sinkFlagName), submission.Sink), how: how,
 		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {

@@ -73,7 +73,7 @@ func listFlags() []cli.Flag {
 }
 
 func sinkFlag() cli.Flag {
-	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA]; by default results.db in the output folder. What the URL leaves out, and best the password, comes from PGPASSWORD, ~/.pgpass and libpq's other settings"}
+	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA]; by default that of --config, or results.db in the output folder. What the URL leaves out, and best the password, comes from PGPASSWORD, ~/.pgpass and libpq's other settings"}
 }
 
 // request is what a command line asks: one evaluation, or each experiment of a folder.
