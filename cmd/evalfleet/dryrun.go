@@ -70,6 +70,7 @@ type plannedRun struct {
 	plan.Run
 	phase int
 	kind  eval.Kind
+	open  bool // it stands for one of its phase: which documents that shows is not chosen yet
 }
 
 // firstRuns chooses n runs for which a judge is called: the first of each phase
@@ -96,7 +97,7 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 				if run.Judge != l.judge || p.Kind() == eval.KindPairwise && shown[run.First].Hash == shown[run.Second].Hash {
 					continue // another judge's, or a tie, of which no judge is asked
 				}
-				chosen, found = append(chosen, plannedRun{run, l.phase, p.Kind()}), true
+				chosen, found = append(chosen, plannedRun{run, l.phase, p.Kind(), p.Open()}), true
 				break
 			}
 			if len(chosen) == n {
@@ -118,6 +119,9 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	documents := shown[run.First].ID
 	if run.Second >= 0 {
 		documents += ", then " + shown[run.Second].ID
+	}
+	if run.open {
+		documents += " (an example: which are compared is chosen from results)"
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
 	if own := ownID(e, run.kind, run.Index); own != "" {
