@@ -276,7 +276,12 @@ func TestScale(t *testing.T) {
 		limiter := ratelimit.New(b.client, ratelimit.Config{Worker: "w"})
 		ended := make(chan error, 1)
 		go func() { ended <- limiter.Run(ctx) }()
-		defer func() { stop(); _ = <-ended }()
+		defer func() {
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}()
 		for i := range 7 {
 			lease, err := limiter.Acquire(t.Context(), ratelimit.Request{
 				ID: fmt.Sprint(i), Call: ratelimit.Scope{Provider: "p", Model: "m", Evaluation: string(r.ID)}, LatestEnd: time.Minute,

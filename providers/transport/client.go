@@ -28,9 +28,9 @@ func NewClient(slots int) *http.Client {
 		MaxResponseHeaderBytes: 256 << 10,
 		// What does not fit passes by the buffers in one piece, so that larger ones
 		// would only be memory for every call in flight.
-		WriteBufferSize: 1 << 10,
-		ReadBufferSize:  2 << 10,
-		ForceAttemptHTTP2:      true,
+		WriteBufferSize:   1 << 10,
+		ReadBufferSize:    2 << 10,
+		ForceAttemptHTTP2: true,
 		// A connection that died without a word would otherwise hold every
 		// call multiplexed on it until that call's deadline.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
