@@ -52,7 +52,6 @@ func TestConfigurationPage(t *testing.T) {
 			names = append(names, path[strings.LastIndexAny(path, ".")+1:])
 		}
 		differ(t, "keys", code.known, names)
-		differ(t, "refused keys", code.refused, page.refused)
 	})
 	t.Run("paths", func(t *testing.T) {
 		t.Parallel()
@@ -110,15 +109,11 @@ func differ(t *testing.T, what string, code, page []string) {
 // configPage is what the tables of the configuration page name.
 type configPage struct {
 	keys      []string // paths; of limits relative to their provider, model or group
-	refused   []string
 	variables []string
 	defaults  map[string]string // of keys
 }
 
-var (
-	pageRow    = regexp.MustCompile("^\\| `([^`]+)` \\|([^|]*)\\|")
-	backQuoted = regexp.MustCompile("`([^`]+)`")
-)
+var pageRow = regexp.MustCompile("^\\| `([^`]+)` \\|([^|]*)\\|")
 
 func tablesOf(text string) configPage {
 	p := configPage{defaults: map[string]string{}}
@@ -127,10 +122,6 @@ func tablesOf(text string) configPage {
 		switch m := pageRow.FindStringSubmatch(line); {
 		case strings.HasPrefix(line, "## "):
 			variables = strings.Contains(line, "Environment")
-		case strings.HasPrefix(line, "Known, but refused"):
-			for _, name := range backQuoted.FindAllStringSubmatch(line, -1) {
-				p.refused = append(p.refused, name[1])
-			}
 		case m == nil:
 		case variables:
 			p.variables = append(p.variables, m[1])
@@ -144,8 +135,8 @@ func tablesOf(text string) configPage {
 
 // configSource is what the code says about files and environment.
 type configSource struct {
-	known, refused []string // keys by their last name
-	variables      []string
+	known     []string // keys by their last name
+	variables []string
 }
 
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
@@ -155,7 +146,7 @@ var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)+$`)
 // providers and here.
 func readConfigSource(t *testing.T) configSource {
 	t.Helper()
-	known, refused := map[string]bool{}, map[string]bool{}
+	known := map[string]bool{}
 	variables := map[string]bool{}
 	for _, pattern := range []string{"../../config/*.go", "../../providers/catalog/*.go", "*.go"} {
 		files, err := filepath.Glob(pattern)
@@ -173,12 +164,8 @@ func readConfigSource(t *testing.T) configSource {
 			ast.Inspect(file, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.CompositeLit:
-					for key, value := range keysOf(n) {
-						if isLater(value) {
-							refused[key] = true
-						} else {
-							known[key] = true
-						}
+					for _, key := range keysOf(n) {
+						known[key] = true
 					}
 				case *ast.BasicLit:
 					if word, err := strconv.Unquote(n.Value); err == nil && variableName.MatchString(word) {
@@ -189,15 +176,12 @@ func readConfigSource(t *testing.T) configSource {
 			})
 		}
 	}
-	for key := range known { // refused in one place only
-		delete(refused, key)
-	}
-	return configSource{slices.Collect(maps.Keys(known)), slices.Collect(maps.Keys(refused)), slices.Collect(maps.Keys(variables))}
+	return configSource{slices.Collect(maps.Keys(known)), slices.Collect(maps.Keys(variables))}
 }
 
-// keysOf yields the entries of a map of type keys, or of one by which overrides
+// keysOf names the entries of a map of type keys, or of one by which overrides
 // are read.
-func keysOf(literal *ast.CompositeLit) map[string]ast.Expr {
+func keysOf(literal *ast.CompositeLit) []string {
 	switch kind := literal.Type.(type) {
 	case *ast.Ident:
 		if kind.Name != "keys" {
@@ -210,7 +194,7 @@ func keysOf(literal *ast.CompositeLit) map[string]ast.Expr {
 	default:
 		return nil
 	}
-	entries := map[string]ast.Expr{}
+	var names []string
 	for _, e := range literal.Elts {
 		entry, ok := e.(*ast.KeyValueExpr)
 		if !ok {
@@ -218,17 +202,11 @@ func keysOf(literal *ast.CompositeLit) map[string]ast.Expr {
 		}
 		if key, ok := entry.Key.(*ast.BasicLit); ok {
 			if name, err := strconv.Unquote(key.Value); err == nil {
-				entries[name] = entry.Value
+				names = append(names, name)
 			}
 		}
 	}
-	return entries
-}
-
-// isLater reports whether a key is refused as one of a later version.
-func isLater(value ast.Expr) bool {
-	selector, ok := value.(*ast.SelectorExpr)
-	return ok && selector.Sel.Name == "later"
+	return names
 }
 
 var (

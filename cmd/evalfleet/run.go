@@ -3,15 +3,12 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -432,85 +429,4 @@ func (j *job) alone() *flock.Flock {
 		fmt.Fprintln(j.console, "another `evalfleet run` is going on here, and limits are not shared with it; to share them give both the same --redis")
 	}
 	return lock
-}
-
-// openSink opens an evaluation's results store and makes sure that the
-// evaluation is in it.
-func openSink(ctx context.Context, url string, out *folder, r record.Evaluation, e *eval.Evaluation, texts map[string]string) (results.Sink, error) {
-	if url == "" {
-		url = out.path(sinkFile)
-	}
-	sink, err := results.Open(ctx, url)
-	if err != nil {
-		out.undo()
-		return nil, sinkError(err)
-	}
-	if r, err = withChoicesOf(ctx, sink, e, r); err != nil {
-		_ = sink.Close()
-		return nil, sinkError(err)
-	}
-	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
-	if r.Status == record.StatusCancelled {
-		asked.Cancelled = time.Now()
-	}
-	err = sink.PutEvaluation(ctx, asked, maps.All(texts))
-	if err != nil {
-		_ = sink.Close()
-		return nil, sinkError(err)
-	}
-	return sink, nil
-}
-
-// recordedIn yields the runs that a sink has the outcome of.
-func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) func(yield func(enqueue.Recorded, error) bool) {
-	return func(yield func(enqueue.Recorded, error) bool) {
-		for phase := range r.Phases {
-			for run, err := range sink.States(ctx, r.ID, phase) {
-				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// eventLog appends events to a file, one JSON line each.
-type eventLog struct {
-	mu   sync.Mutex // keeps lines apart
-	file *os.File
-	made bool  // and nothing is in it yet
-	err  error // the first failure; later events are not tried
-}
-
-func openEvents(path string) (*eventLog, error) {
-	_, missing := os.Lstat(path)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("open event log: %w", err)
-	}
-	return &eventLog{file: file, made: missing != nil}, nil
-}
-
-func (l *eventLog) write(e worker.Event) {
-	line, err := json.Marshal(e)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.err != nil {
-		return
-	}
-	if err == nil {
-		_, err = l.file.Write(append(line, '\n'))
-		l.made = false
-	}
-	l.err = err
-}
-
-// Close reports the first event that could not be written. A file that was made
-// for nothing goes.
-func (l *eventLog) Close() error {
-	err := errors.Join(l.err, l.file.Close())
-	if l.made {
-		err = errors.Join(err, os.Remove(l.file.Name()))
-	}
-	return err
 }

@@ -4,11 +4,15 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -67,4 +71,44 @@ func sinkError(err error) error {
 		return withCode(exitUsage, err)
 	}
 	return withCode(exitUnreachable, err)
+}
+
+// openSink opens an evaluation's results store and makes sure that the
+// evaluation is in it.
+func openSink(ctx context.Context, url string, out *folder, r record.Evaluation, e *eval.Evaluation, texts map[string]string) (results.Sink, error) {
+	if url == "" {
+		url = out.path(sinkFile)
+	}
+	sink, err := results.Open(ctx, url)
+	if err != nil {
+		out.undo()
+		return nil, sinkError(err)
+	}
+	if r, err = withChoicesOf(ctx, sink, e, r); err != nil {
+		_ = sink.Close()
+		return nil, sinkError(err)
+	}
+	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
+	if r.Status == record.StatusCancelled {
+		asked.Cancelled = time.Now()
+	}
+	err = sink.PutEvaluation(ctx, asked, maps.All(texts))
+	if err != nil {
+		_ = sink.Close()
+		return nil, sinkError(err)
+	}
+	return sink, nil
+}
+
+// recordedIn yields the runs that a sink has the outcome of.
+func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) func(yield func(enqueue.Recorded, error) bool) {
+	return func(yield func(enqueue.Recorded, error) bool) {
+		for phase := range r.Phases {
+			for run, err := range sink.States(ctx, r.ID, phase) {
+				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
+					return
+				}
+			}
+		}
+	}
 }
