@@ -110,7 +110,9 @@ type docsBench struct {
 
 func newDocsBench(t *testing.T, root string) *docsBench {
 	t.Helper()
-	provider, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: map[string]simulator.Model{"my-model": {}, "gpt-4.1-mini": {}}})
+	provider, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: map[string]simulator.Model{
+		"my-model": {}, "gpt-4.1-mini": {}, "claude-sonnet-4-5": {},
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +126,9 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 			"postgres://ann@db.example.org/evals", pgtest.New(t),
 			":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0"),
 	}
-	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}}\n", provider.URL+"/v1")
+	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
 	d.write("hosted.yaml", hosted)
-	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "LOCAL_KEY=test",
+	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "ANTHROPIC_API_KEY=test", "LOCAL_KEY=test",
 		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn")
 	for i := range 4 {
 		d.write(fmt.Sprintf("drafts/draft%d.md", i), fmt.Sprintf("Draft %d says that the tide turns twice a day, %d times.\n", i, i))
