@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/evalfleet/evalfleet/results"
@@ -32,21 +33,24 @@ var pageFiles embed.FS
 //go:embed page/page.css
 var pageStyle string
 
-var pageTemplate = template.Must(template.New("page.html").Funcs(template.FuncMap{
-	"text":  visible,
-	"name":  func(s string) string { return clip(visible(s), nameRunes) },
-	"full":  func(s string) string { return clip(visible(s), 2*reasonRunes) },
-	"count": count,
-	"run": func(r results.RunRow) string {
-		return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
-	},
-	"why":      whyID,
-	"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
-	"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
-	"scoreTable": func(rows []scoreRow, columns []string, of, caption string) scoreTable {
-		return scoreTable{rows, columns, of, caption}
-	},
-}).ParseFS(pageFiles, "page/*.html"))
+// pageTemplate is parsed when a page is first made: a worker makes none.
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("page.html").Funcs(template.FuncMap{
+		"text":  visible,
+		"name":  func(s string) string { return clip(visible(s), nameRunes) },
+		"full":  func(s string) string { return clip(visible(s), 2*reasonRunes) },
+		"count": count,
+		"run": func(r results.RunRow) string {
+			return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
+		},
+		"why":      whyID,
+		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
+		"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
+		"scoreTable": func(rows []scoreRow, columns []string, of, caption string) scoreTable {
+			return scoreTable{rows, columns, of, caption}
+		},
+	}).ParseFS(pageFiles, "page/*.html"))
+})
 
 // page is what the template shows; its numbers are texts already.
 type page struct {
@@ -91,7 +95,7 @@ type tile struct {
 // forbids the page to load or run anything.
 func (r *Report) WriteHTML(w io.Writer) error {
 	out := bufio.NewWriter(w)
-	if err := pageTemplate.Execute(out, r.page()); err != nil {
+	if err := pageTemplate().Execute(out, r.page()); err != nil {
 		return fmt.Errorf("write page of %s: %w", r.Evaluation.ID, err)
 	}
 	if err := out.Flush(); err != nil {

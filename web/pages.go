@@ -9,6 +9,7 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 )
@@ -19,13 +20,16 @@ var assets embed.FS
 //go:embed pages/*.html
 var pageFiles embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{
-	"text":  visible,
-	"count": count,
-	"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-	"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
-	"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
-}).ParseFS(pageFiles, "pages/*.html"))
+// templates are parsed when a page is first asked for: a worker has none.
+var templates = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("").Funcs(template.FuncMap{
+		"text":  visible,
+		"count": count,
+		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+		"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
+		"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
+	}).ParseFS(pageFiles, "pages/*.html"))
+})
 
 // barOf is a phase's bar and where its numbers stand in the page's JSON.
 type barOf struct {
@@ -69,7 +73,7 @@ func (s *Server) view(title string, data any) view {
 // write sends a page, whole or not at all.
 func (s *Server) write(w http.ResponseWriter, status int, name string, v view) {
 	var out bytes.Buffer
-	if err := templates.ExecuteTemplate(&out, name+".html", v); err != nil {
+	if err := templates().ExecuteTemplate(&out, name+".html", v); err != nil {
 		s.cfg.Log.Error().Err(err).Str("page", name).Msg("page cannot be written")
 		http.Error(w, "this page cannot be written", http.StatusInternalServerError)
 		return
