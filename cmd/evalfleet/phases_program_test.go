@@ -34,7 +34,7 @@ func someAnswers(t *testing.T, dir string, lines int, asked string) (file string
 	}
 	file = filepath.Join(dir, "answers.yaml")
 	content := "name: answers\ndocuments: {jsonl: some.jsonl, item: item, candidate: generator, text: output, question: instruction}\n" +
-		"judges: [simulator:average]\nconcurrency: {max_concurrency: 2}\n" + asked
+		"judges: [simulator:average]\n" + asked
 	for name, text := range map[string][]byte{"some.jsonl": bytes.Join(some, nil), "answers.yaml": []byte(content)} {
 		if err := os.WriteFile(filepath.Join(dir, name), text, 0o644); err != nil {
 			t.Fatal(err)
@@ -75,7 +75,9 @@ func TestRoundsAfterKill9(t *testing.T) {
 	t.Parallel()
 	const verdicts = `SELECT id || ' ' || doc_id_1 || ' ' || doc_id_2 || ' ' || winner_doc_id FROM pairwise_results ORDER BY id`
 	dir := t.TempDir()
-	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\n")
+	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\n"+
+		// so that the second round lasts for seconds, in which it is killed
+		"concurrency: {max_concurrency: 2, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}\n")
 	if code := launch(t, dir, "run", file, "--out-dir", "whole").wait(5 * time.Minute); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
@@ -115,7 +117,7 @@ func TestRoundsAfterKill9(t *testing.T) {
 func TestBestAreCompared(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	file, _ := someAnswers(t, dir, 60, "single: {criteria: [clarity, truth]}\npairwise: {top_n: 3, order: random}\n")
+	file, _ := someAnswers(t, dir, 60, "single: {criteria: [clarity, truth]}\npairwise: {top_n: 3, order: random}\nconcurrency: {max_concurrency: 2}\n")
 	if code := launch(t, dir, "run", file, "--out-dir", "out").wait(5 * time.Minute); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
