@@ -13,8 +13,10 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -55,6 +57,9 @@ type Controller struct {
 	limiter *ratelimit.Limiter // reads; it admits nothing and has no heartbeat
 	log     zerolog.Logger
 	pace    *pace
+
+	mu    sync.Mutex // guards plans
+	plans map[eval.ID]*eval.Evaluation
 }
 
 // New makes a Controller, which does nothing until Run.
@@ -112,21 +117,13 @@ func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
 	if err != nil {
 		return err
 	}
-	queues := map[string]bool{}
-	for _, r := range evaluations {
-		for _, phase := range r.Phases {
-			for queue := range phase.Queues {
-				queues[queue] = true
-			}
-		}
-	}
 	filled := func(queue string) {
 		if err := c.store.AnnounceFilled(ctx, queue); err != nil {
 			c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
 		}
 	}
-	names := slices.Sorted(maps.Keys(queues))
-	for _, queue := range names {
+	queues := queuesOf(evaluations)
+	for _, queue := range queues {
 		moved, err := gate.Forward(ctx, c.store.Client(), queue)
 		if err != nil {
 			return err
@@ -135,7 +132,7 @@ func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
 			filled(queue)
 		}
 	}
-	return rescuer.Once(ctx, names, filled)
+	return rescuer.Once(ctx, queues, filled)
 }
 
 // active are the records of the evaluations that still have runs to push or to end.
@@ -145,15 +142,10 @@ func (c *Controller) active(ctx context.Context) ([]record.Evaluation, error) {
 		return nil, err
 	}
 	slices.Sort(ids)
-	return c.records(ctx, ids)
-}
-
-// records skips what was deleted meanwhile.
-func (c *Controller) records(ctx context.Context, ids []eval.ID) ([]record.Evaluation, error) {
 	var records []record.Evaluation
 	for _, id := range ids {
 		r, err := c.store.Evaluation(ctx, id)
-		if isGone(err) {
+		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
 			continue
 		}
 		if err != nil {
@@ -162,4 +154,17 @@ func (c *Controller) records(ctx context.Context, ids []eval.ID) ([]record.Evalu
 		records = append(records, r)
 	}
 	return records, nil
+}
+
+// queuesOf names the queues of evaluations, each once.
+func queuesOf(evaluations []record.Evaluation) []string {
+	queues := map[string]bool{}
+	for _, r := range evaluations {
+		for _, phase := range r.Phases {
+			for queue := range phase.Queues {
+				queues[queue] = true
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(queues))
 }

@@ -87,12 +87,12 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 		}
 	}
 	tell(workersAlive, float64(workers))
-	if err := c.gatherQueues(ctx, tell); err != nil {
+	seen, err := c.look(ctx)
+	if err != nil {
 		return nil, err
 	}
-	if err := c.gatherLimits(ctx, tell); err != nil {
-		return nil, err
-	}
+	tellQueues(c.scale(seen), seen.depths, tell)
+	tellLimits(seen, tell)
 	if err := c.gatherResults(ctx, tell); err != nil {
 		return nil, err
 	}
@@ -102,17 +102,11 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 
 type tell func(d *prometheus.Desc, value float64, labels ...string)
 
-func (c *Controller) gatherQueues(ctx context.Context, tell tell) error {
-	scale, err := c.Scale(ctx)
-	if err != nil {
-		return err
-	}
+// tellQueues tells of queues with the parts that evaluations have for themselves.
+func tellQueues(scale Scale, of map[string]gate.Depth, tell tell) {
 	depths, runs, desired := map[string]gate.Depth{}, map[string]Queue{}, map[string]int{}
 	for _, q := range scale.Queues {
-		depth, err := gate.DepthOf(ctx, c.store.Client(), q.Name, time.Now().Add(soon))
-		if err != nil {
-			return err
-		}
+		depth := of[q.Name]
 		name, _, _ := strings.Cut(q.Name, "~ev-")
 		sum := depths[name]
 		sum.Pending += depth.Pending
@@ -146,15 +140,10 @@ func (c *Controller) gatherQueues(ctx context.Context, tell tell) error {
 		}
 		tell(queueDesired, float64(desired[name]), name)
 	}
-	return nil
 }
 
-func (c *Controller) gatherLimits(ctx context.Context, tell tell) error {
-	usage, err := c.limiter.Usage(ctx)
-	if err != nil {
-		return err
-	}
-	for _, u := range usage {
+func tellLimits(s *seen, tell tell) {
+	for _, u := range s.usage {
 		if u.Limit.Evaluation != "" {
 			continue // its id would be in the label
 		}
@@ -165,16 +154,11 @@ func (c *Controller) gatherLimits(ctx context.Context, tell tell) error {
 		}
 		tell(limitWaiting, float64(u.Waiting), id, kind)
 	}
-	cooldowns, err := c.limiter.Cooldowns(ctx)
-	if err != nil {
-		return err
-	}
-	for _, cooling := range cooldowns {
+	for _, cooling := range s.cooldowns {
 		if scope, ok := ratelimit.CooldownScope(cooling.ID); ok {
 			tell(limitHeldBack, cooling.Wait.Seconds(), scope.String())
 		}
 	}
-	return nil
 }
 
 func (c *Controller) gatherResults(ctx context.Context, tell tell) error {

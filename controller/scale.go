@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"net/http"
 	"slices"
@@ -120,38 +121,83 @@ type capacity struct {
 // It is never less than what is in flight, so that nobody who works is taken away, and
 // 0 when nothing can run and nothing is in flight.
 func (c *Controller) Scale(ctx context.Context) (Scale, error) {
-	evaluations, err := c.active(ctx)
+	seen, err := c.look(ctx)
 	if err != nil {
 		return Scale{}, err
 	}
-	ids := make([]eval.ID, len(evaluations))
-	for i, r := range evaluations {
-		ids[i] = r.ID
+	return c.scale(seen), nil
+}
+
+// seen is what a look at Redis saw.
+type seen struct {
+	evaluations []record.Evaluation // active
+	plans       map[eval.ID]*eval.Evaluation
+	standings   map[eval.ID]store.Standing
+	depths      map[string]gate.Depth // by queue; delayed tasks are due for soon
+	usage       []ratelimit.Usage
+	cooldowns   []ratelimit.Cooldown
+}
+
+// look asks Redis once for what scale and metrics are made of.
+func (c *Controller) look(ctx context.Context) (*seen, error) {
+	s := &seen{depths: map[string]gate.Depth{}}
+	var err error
+	if s.evaluations, err = c.active(ctx); err != nil {
+		return nil, err
 	}
-	standings, err := c.store.Standings(ctx, ids)
-	if err != nil {
-		return Scale{}, err
+	if s.plans, err = c.plansOf(ctx, s.evaluations); err != nil {
+		return nil, err
 	}
-	queues := map[string]*Queue{}
-	var demands []*demand
+	s.evaluations = slices.DeleteFunc(s.evaluations, func(r record.Evaluation) bool { return s.plans[r.ID] == nil })
+	if s.standings, err = c.store.Standings(ctx, slices.Collect(maps.Keys(s.plans))); err != nil {
+		return nil, err
+	}
+	for _, queue := range queuesOf(s.evaluations) {
+		if s.depths[queue], err = gate.DepthOf(ctx, c.store.Client(), queue, time.Now().Add(soon)); err != nil {
+			return nil, err
+		}
+	}
+	if s.usage, err = c.limiter.Usage(ctx); err != nil {
+		return nil, err
+	}
+	s.cooldowns, err = c.limiter.Cooldowns(ctx)
+	return s, err
+}
+
+// plansOf are what evaluations ask, which never changes: each is read once. One that
+// was deleted meanwhile has none.
+func (c *Controller) plansOf(ctx context.Context, evaluations []record.Evaluation) (map[eval.ID]*eval.Evaluation, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	plans := make(map[eval.ID]*eval.Evaluation, len(evaluations))
 	for _, r := range evaluations {
-		e, err := c.store.Plan(ctx, r.ID)
-		if isGone(err) {
-			continue
+		e := c.plans[r.ID]
+		if e == nil {
+			var err error
+			if e, err = c.store.Plan(ctx, r.ID); errors.Is(err, store.ErrNoEvaluation) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
 		}
-		if err != nil {
-			return Scale{}, err
-		}
-		demands = append(demands, demandsOf(r, e, standings[r.ID], queues)...)
+		plans[r.ID] = e
 	}
-	if err := c.depths(ctx, queues, demands); err != nil {
-		return Scale{}, err
+	c.plans = plans
+	return plans, nil
+}
+
+// scale is what was seen in calls at once.
+func (c *Controller) scale(s *seen) Scale {
+	queues := map[string]*Queue{}
+	for name, depth := range s.depths {
+		queues[name] = &Queue{Name: name, InFlight: depth.Active}
 	}
-	capacities, err := c.capacities(ctx, demands)
-	if err != nil {
-		return Scale{}, err
+	var demands []*demand
+	for _, r := range s.evaluations {
+		demands = append(demands, demandsOf(r, s.plans[r.ID], s.standings[r.ID], queues)...)
 	}
-	return divide(queues, demands, capacities), nil
+	c.fit(queues, demands, s.depths)
+	return divide(queues, demands, c.capacities(s, demands))
 }
 
 // demandsOf adds an evaluation's runs to its queues, and returns what it wants of each.
@@ -160,10 +206,6 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 	for i, phase := range r.Phases {
 		for name, planned := range phase.Queues {
 			q := queues[name]
-			if q == nil {
-				q = &Queue{Name: name}
-				queues[name] = q
-			}
 			if standing.Status != record.StatusActive {
 				continue // paused: only what is in flight counts
 			}
@@ -179,10 +221,7 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 				if _, is := standing.Paused[asked[j].Provider]; is {
 					paused++
 				}
-				scope := ratelimit.Scope{
-					Provider: asked[j].Provider, Model: asked[j].Model,
-					Group: r.Settings.Group(phase.Kind, j), Evaluation: string(r.ID),
-				}
+				scope := r.Call(phase.Kind, j, asked[j])
 				if !slices.Contains(d.scopes, scope) {
 					d.scopes = append(d.scopes, scope)
 				}
@@ -203,54 +242,34 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 	return demands
 }
 
-// depths adds what asynq has in the queues, and takes what is delayed for long from
-// those who want it.
-func (c *Controller) depths(ctx context.Context, queues map[string]*Queue, demands []*demand) error {
+// fit takes what is delayed for long, or of a queue paused by hand, from those who want
+// it, and tells of each queue what is left and how long its calls last.
+func (c *Controller) fit(queues map[string]*Queue, demands []*demand, depths map[string]gate.Depth) {
 	for name, q := range queues {
-		depth, err := gate.DepthOf(ctx, c.store.Client(), name, time.Now().Add(soon))
-		if err != nil {
-			return err
+		parked := depths[name].Delayed
+		if depths[name].Paused {
+			parked = math.MaxInt
 		}
-		q.InFlight = depth.Active
-		delayed := depth.Delayed
 		for _, d := range demands {
-			if d.queue == name {
-				parked := min(delayed, d.wanted)
-				d.wanted -= parked
-				delayed -= parked
-				q.Parked += parked
+			if d.queue != name {
+				continue
 			}
-		}
-		if depth.Paused { // by hand
-			for _, d := range demands {
-				if d.queue == name {
-					q.Parked += d.wanted
-					d.wanted = 0
-				}
-			}
-		}
-		q.Runnable = max(0, q.Planned-q.Recorded-q.Parked)
-		for _, d := range demands {
+			part := min(parked, d.wanted)
+			d.wanted -= part
+			parked -= part
+			q.Parked += part
 			for _, model := range d.scopes {
-				if usual := c.pace.ofModel(model.Provider + ":" + model.Model); d.queue == name && usual.seconds > q.LatencySeconds {
+				if usual := c.pace.ofModel(model.Provider + ":" + model.Model); usual.seconds > q.LatencySeconds {
 					q.LatencySeconds, q.Measured = usual.seconds, usual.calls > 0
 				}
 			}
 		}
+		q.Runnable = max(0, q.Planned-q.Recorded-q.Parked)
 	}
-	return nil
 }
 
 // capacities are the limits in force that hold for any demand, the narrowest first.
-func (c *Controller) capacities(ctx context.Context, demands []*demand) ([]capacity, error) {
-	usage, err := c.limiter.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cooldowns, err := c.limiter.Cooldowns(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (c *Controller) capacities(s *seen, demands []*demand) []capacity {
 	var all []capacity
 	holds := func(l ratelimit.Limit) (models []ratelimit.Scope) {
 		for _, d := range demands {
@@ -260,7 +279,7 @@ func (c *Controller) capacities(ctx context.Context, demands []*demand) ([]capac
 		}
 		return models
 	}
-	for _, u := range usage {
+	for _, u := range s.usage {
 		models := holds(u.Limit)
 		of := capacity{limit: u.Limit, id: u.Limit.ID(), allowed: c.keepsBusy(u, models)}
 		if u.Limit.Kind == ratelimit.Concurrency {
@@ -270,14 +289,14 @@ func (c *Controller) capacities(ctx context.Context, demands []*demand) ([]capac
 			all = append(all, of)
 		}
 	}
-	for _, cooling := range cooldowns {
+	for _, cooling := range s.cooldowns {
 		scope, ok := ratelimit.CooldownScope(cooling.ID)
 		if closed := (ratelimit.Limit{Scope: scope}); ok && cooling.Wait > soon && len(holds(closed)) > 0 {
 			all = append(all, capacity{limit: closed, id: cooling.ID})
 		}
 	}
 	narrowestFirst(all, demands)
-	return all, nil
+	return all
 }
 
 // narrowestFirst sorts by how many demands a limit holds for.
@@ -428,5 +447,3 @@ func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
 		c.log.Debug().Err(err).Msg("the scale is not sent")
 	}
 }
-
-func isGone(err error) bool { return errors.Is(err, store.ErrNoEvaluation) }

@@ -56,8 +56,5 @@ func (r *run) said(target eval.Judge, result *providers.Result) *record.Run {
 // callTo is the scope of a call that the run makes to a model: its own, one in its
 // place, or one that makes JSON of an answer.
 func (r *run) callTo(target eval.Judge) ratelimit.Scope {
-	return ratelimit.Scope{
-		Provider: target.Provider, Model: target.Model,
-		Group: r.evaluation.record.Settings.Group(r.task.Kind, r.place.Judge), Evaluation: string(r.task.Evaluation),
-	}
+	return r.evaluation.record.Call(r.task.Kind, r.place.Judge, target)
 }

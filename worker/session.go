@@ -275,8 +275,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 			for i, queue := range phase.JudgeQueues {
 				judge := e.asked.Asked(phase.Kind)[i]
 				if s.serves(queue, judge.Provider) {
-					call := ratelimit.Scope{Provider: judge.Provider, Model: judge.Model, Group: e.record.Settings.Group(phase.Kind, i), Evaluation: string(id)}
-					wanted[queue] = max(wanted[queue], allowedInFlight(limits, call))
+					wanted[queue] = max(wanted[queue], allowedInFlight(limits, e.record.Call(phase.Kind, i, judge)))
 				}
 			}
 		}

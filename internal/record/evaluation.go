@@ -169,6 +169,14 @@ type Settings struct {
 	Votes string `json:"votes,omitempty"`
 }
 
+// Call is the scope of a call to a model that a run of the i-th of those whom a kind
+// asks (eval.Evaluation.Asked) makes: to its own, or to one in its place.
+func (r Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
+	return ratelimit.Scope{
+		Provider: model.Provider, Model: model.Model, Group: r.Settings.Group(kind, i), Evaluation: string(r.ID),
+	}
+}
+
 // Group is that of the i-th of those whom a kind asks (eval.Evaluation.Asked); empty
 // where it has none.
 func (s Settings) Group(kind eval.Kind, i int) string {
