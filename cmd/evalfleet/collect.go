@@ -170,33 +170,35 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 			}
 			followed[id] = true
 			group.Go(func() error {
-				err := d.followOne(ctx, id, false)
-				if err == nil || errors.Is(err, errCancelled) {
-					mu.Lock()
-					ended[id] = true
-					mu.Unlock()
-					return nil
+				var err error
+				if d.stays {
+					err = d.leave(ctx, id)
 				}
-				if d.stays && ctx.Err() == nil {
+				if err == nil {
+					err = d.followOne(ctx, id, false)
+				}
+				switch {
+				case err == nil || errors.Is(err, errCancelled):
+					mu.Lock()
+					defer mu.Unlock()
+					ended[id] = true
+					return nil
+				case d.stays && ctx.Err() == nil:
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("results are not drained here for now")
 					select {
 					case <-time.After(stayTime):
 					case <-ctx.Done():
 					}
-					mu.Lock()
-					delete(followed, id)
-					mu.Unlock()
-					return nil
-				}
-				if outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) {
+				case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation):
 					// It may come back: Redis with its memory, the sink, or its submission.
 					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
-					mu.Lock()
-					delete(followed, id)
-					mu.Unlock()
-					return nil
+				default:
+					return err
 				}
-				return err
+				mu.Lock()
+				defer mu.Unlock()
+				delete(followed, id)
+				return nil
 			})
 		}
 		mu.Unlock()
@@ -221,24 +223,23 @@ func (d *drain) toFollow(ctx context.Context) ([]eval.ID, error) {
 	if err != nil {
 		return nil, err
 	}
-	var ids []eval.ID
-	for _, id := range all {
-		if standing := standings[id]; standing.Status != record.StatusActive && standing.Waiting == 0 {
-			continue
-		}
-		r, err := d.store.Evaluation(ctx, id)
-		if errors.Is(err, store.ErrNoEvaluation) {
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r.SinkURL == "" && r.Sink == "" && time.Since(r.Created) < stayTime {
-			continue
-		}
-		ids = append(ids, id)
+	return slices.DeleteFunc(all, func(id eval.ID) bool {
+		return standings[id].Status != record.StatusActive && standings[id].Waiting == 0
+	}), nil
+}
+
+// leave leaves a new evaluation that names no results store for a moment to whoever
+// submitted it.
+func (d *drain) leave(ctx context.Context, id eval.ID) error {
+	r, err := d.store.Evaluation(ctx, id)
+	if err != nil || r.SinkURL != "" || r.Sink != "" {
+		return err
 	}
-	return ids, nil
+	select {
+	case <-time.After(time.Until(r.Created.Add(stayTime))):
+	case <-ctx.Done():
+	}
+	return ctx.Err()
 }
 
 // followOne drains one evaluation until it is complete or cancelled, or, when

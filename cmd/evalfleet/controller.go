@@ -8,12 +8,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/web"
 )
 
 // scalePath is where the controller says how many calls at once the fleet could use.
@@ -76,11 +76,8 @@ func (p *process) control(c *cli.Context) error {
 		parts.Go(func() error { return d.follow(ctx, "") })
 	}
 	if address := c.String(listenFlag); address != metricsOff {
-		pages, err := p.pages(c, "", d.log)
-		if err != nil {
-			return err
-		}
-		defer pages.close()
+		pages := &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Log: d.log}}
+		pages.ofFleet(d)
 		parts.Go(func() error { return p.serve(ctx, address, pages) })
 	}
 	if err := parts.Wait(); err != nil && c.Err() == nil {
@@ -93,18 +90,14 @@ func (p *process) control(c *cli.Context) error {
 func controllerHandler(d *drain, keeper *controller.Controller) http.Handler {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(keeper, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	mux := http.NewServeMux()
-	mux.Handle("GET "+metrics.MetricsPath, promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	mux.HandleFunc("GET "+scalePath, keeper.ServeScale)
-	mux.HandleFunc("GET "+metrics.HealthPath, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET "+metrics.ReadyPath, func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), healthcheckTime)
+	mux := metrics.Handler(registry, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, healthcheckTime)
 		defer cancel()
-		if err := d.client.Ping(ctx).Err(); err != nil {
-			http.Error(w, "redis does not answer", http.StatusServiceUnavailable)
-			return
+		if d.client.Ping(ctx).Err() != nil {
+			return metrics.ErrRedisAway
 		}
-		fmt.Fprintln(w, "ready")
+		return nil
 	})
+	mux.HandleFunc("GET "+scalePath, keeper.ServeScale)
 	return mux
 }

@@ -89,7 +89,8 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		address, err := embedded.Address(dir)
 		if err == nil {
 			if client, err := connect(c.Context, address, log); err == nil {
-				of.use(client, c.String(namespaceFlag))
+				of.client, of.config.Store = client, store.New(client, c.String(namespaceFlag))
+				of.config.Limits = ratelimit.New(client, ratelimit.Config{Namespace: c.String(namespaceFlag)})
 				return of, nil
 			}
 			log.Debug().Msg("the folder's run has ended without a word; its results are shown")
@@ -106,11 +107,8 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	if err != nil {
 		return nil, err
 	}
-	of.use(d.client, c.String(namespaceFlag))
-	of.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
-		reader, _, _, err := d.reader(ctx, id)
-		return reader, err
-	}
+	of.client = d.client
+	of.ofFleet(d)
 	if argument != "" {
 		of.start = "/evaluations/" + argument
 		if _, err := d.store.Evaluation(c.Context, eval.ID(argument)); errors.Is(err, store.ErrNoEvaluation) {
@@ -121,10 +119,14 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	return of, nil
 }
 
-func (p *pages) use(client redis.UniversalClient, namespace string) {
-	p.client = client
-	p.config.Store = store.New(client, namespace)
-	p.config.Limits = ratelimit.New(client, ratelimit.Config{Namespace: namespace})
+// ofFleet has the pages show the fleet of a drain, and reports from its evaluations'
+// stores.
+func (p *pages) ofFleet(d *drain) {
+	p.config.Store, p.config.Limits = d.store, d.limiter()
+	p.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
+		reader, _, _, err := d.reader(ctx, id)
+		return reader, err
+	}
 }
 
 func folderPages(dir string) *web.Folder {

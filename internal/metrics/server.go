@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -22,24 +23,36 @@ const (
 	ReadyPath = "/readyz"
 )
 
-// Handler answers the paths.
-func (m *Worker) Handler() http.Handler {
+// Handler answers the paths: with what told has to tell, and as ready says, whose
+// error is why not.
+func Handler(told prometheus.Gatherer, ready func(context.Context) error) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(told, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
-	mux.HandleFunc("GET "+ReadyPath, m.ready)
+	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) {
+		if err := ready(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ready\n")
+	})
 	return mux
 }
 
-func (m *Worker) ready(w http.ResponseWriter, _ *http.Request) {
-	switch now := m.probe.Vitals(); {
-	case now.Ready:
-		_, _ = io.WriteString(w, "ready\n")
-	case now.RedisAway:
-		http.Error(w, "redis does not answer", http.StatusServiceUnavailable)
-	default:
-		http.Error(w, "starting or stopping", http.StatusServiceUnavailable)
-	}
+// ErrRedisAway is why a process is not ready whose Redis does not answer.
+var ErrRedisAway = errors.New("redis does not answer")
+
+// Handler answers the paths for the worker.
+func (m *Worker) Handler() http.Handler {
+	return Handler(m.registry, func(context.Context) error {
+		switch now := m.probe.Vitals(); {
+		case now.Ready:
+			return nil
+		case now.RedisAway:
+			return ErrRedisAway
+		}
+		return errors.New("starting or stopping")
+	})
 }
 
 // Server answers the paths on an address.
