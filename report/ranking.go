@@ -23,7 +23,8 @@ func (b *builder) finish(ctx context.Context) error {
 	}
 	b.compareRaters()
 	b.compareWithPeople()
-	if err := b.rankPeople(ctx); err != nil {
+	all, err := b.rankPeople(ctx)
+	if err != nil {
 		return err
 	}
 	raters := make([]int, len(r.Judges))
@@ -33,7 +34,6 @@ func (b *builder) finish(ctx context.Context) error {
 	if len(raters) == 0 {
 		raters = b.annotators()
 	}
-	var err error
 	if r.tallies, err = tallied(len(r.candidates), len(raters), b.observed(raters)); err != nil {
 		return err
 	}
@@ -42,7 +42,9 @@ func (b *builder) finish(ctx context.Context) error {
 		return nil
 	}
 	r.Cycles = rank.CyclesOf(len(r.candidates), r.tallies)
-	all, err := b.rate(ctx, raters)
+	if all == nil || len(r.Judges) > 0 { // else people are the raters
+		all, err = b.rate(ctx, raters)
+	}
 	if errors.Is(err, rank.ErrTooManyCandidates) {
 		r.unfitted = err
 		b.rankByWinRate()

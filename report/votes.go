@@ -114,19 +114,20 @@ func (b *builder) annotators() []int {
 	return places
 }
 
-// rankPeople ranks by all people together, and by each where there are several.
-func (b *builder) rankPeople(ctx context.Context) error {
+// rankPeople ranks by all people together, which it returns, and by each where there
+// are several. It returns nil where there is nobody, or where candidates are too many.
+func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	people, places := b.report.People, b.annotators()
 	if people == nil || len(people.Annotators) == 0 || len(b.report.candidates) > rank.MaxCandidates {
-		return nil
+		return nil, nil
 	}
 	all, err := b.rate(ctx, places)
 	if err != nil {
-		return fmt.Errorf("people: %w", err)
+		return nil, fmt.Errorf("people: %w", err)
 	}
 	people.Groups, people.Intervals = b.bare(all), b.intervals(all)
 	if len(places) == 1 {
-		return nil
+		return all, nil
 	}
 	for k := range people.Annotators {
 		annotator := &people.Annotators[k]
@@ -135,11 +136,11 @@ func (b *builder) rankPeople(ctx context.Context) error {
 		}
 		own, err := b.rate(ctx, places[k:k+1])
 		if err != nil {
-			return fmt.Errorf("annotator %s: %w", annotator.Name, err)
+			return nil, fmt.Errorf("annotator %s: %w", annotator.Name, err)
 		}
 		annotator.Groups = b.bare(own)
 	}
-	return nil
+	return all, nil
 }
 
 // compareWithPeople says how far annotators agree, and judges with them.
