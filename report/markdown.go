@@ -27,15 +27,8 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 		out.heading(2, "Before you rely on this")
 		out.items(notes)
 	}
-	sections, hidden := r.rankings(markdownCandidates, unbounded)
-	if hidden > 0 {
-		last := &sections[len(sections)-1]
-		last.lines = append(last.lines, counted(hidden, "more candidate")+" in ranking.csv.")
-	}
-	sections = append(sections, r.judgeSections(markdownCandidates, unbounded)...)
-	sections = append(sections, r.peopleSections(markdownCandidates, unbounded)...)
+	sections := r.sections(markdownCandidates, unbounded)
 	if r.Panel != nil {
-		sections = append(sections, r.panelSection())
 		if s := r.panelCandidates(); len(s.table[0].cells) > 0 {
 			sections = append(sections, s)
 		}

@@ -34,22 +34,13 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.asked())
 	out.line(r.Headline())
-	sections, hidden := r.rankings(options.Candidates, options.Width)
-	sections = append(sections, r.judgeSections(options.Candidates, options.Width)...)
-	sections = append(sections, r.peopleSections(options.Candidates, options.Width)...)
-	if r.Panel != nil {
-		sections = append(sections, r.panelSection())
-	}
+	sections := r.sections(options.Candidates, options.Width)
 	if len(r.Listed) > 0 {
 		sections = append(sections, r.listedSection())
 	}
-	for k, s := range sections {
+	for _, s := range sections {
 		out.blank()
 		s.write(out)
-		if hidden > 0 && (k == len(sections)-1 || !sections[k+1].ranking) {
-			out.line(counted(hidden, "more candidate") + " in ranking.csv.")
-			hidden = 0
-		}
 	}
 	out.blank()
 	for _, line := range r.totals() {
@@ -103,10 +94,9 @@ func (r *Report) asked() string {
 // section is a table with a title, and what is said below it. It is written for a
 // terminal, and as Markdown.
 type section struct {
-	title   string
-	table   table
-	lines   []string
-	ranking bool
+	title string
+	table table
+	lines []string
 }
 
 func (s section) write(out *textWriter) {
@@ -119,18 +109,35 @@ func (s section) write(out *textWriter) {
 	}
 }
 
-// rankings are the groups' tables, of at most so many candidates together, and how
-// many are left out.
-func (r *Report) rankings(most, width int) (sections []section, hidden int) {
+// sections are the rankings, of at most so many candidates, and what judges, people
+// and the panel said.
+func (r *Report) sections(candidates, width int) []section {
+	sections := r.rankings(candidates, width)
+	sections = append(sections, r.judgeSections(candidates, width)...)
+	sections = append(sections, r.peopleSections(candidates, width)...)
+	if r.Panel != nil {
+		sections = append(sections, r.panelSection())
+	}
+	return sections
+}
+
+// rankings are the groups' tables, of at most so many candidates together; the last
+// says how many are left out.
+func (r *Report) rankings(most, width int) []section {
+	var sections []section
 	left := most
 	for g, group := range r.Groups {
 		shown := group.Ranked[:min(left, len(group.Ranked))]
 		left -= len(shown)
 		if len(shown) > 0 {
-			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(shown, width), ranking: true})
+			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(shown, width)})
 		}
 	}
-	return sections, r.ranked() - (most - left)
+	if hidden := r.ranked() - (most - left); hidden > 0 {
+		last := &sections[len(sections)-1]
+		last.lines = append(last.lines, counted(hidden, "more candidate")+" in ranking.csv.")
+	}
+	return sections
 }
 
 // ranked is how many candidates are in any group.
