@@ -133,14 +133,9 @@ func (r *Report) ListedTitle() string {
 }
 
 func (r *Report) listedSection() section {
-	t := table{
-		{head: "model", flexible: true}, {head: "runs", right: true}, {head: "succeeded", right: true}, {head: "failed", right: true},
-		{head: "cut off", right: true}, {head: "tokens in", right: true}, {head: "out", right: true}, {head: "cost", right: true},
-	}
+	t := append(table{{head: "model", flexible: true}}, heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
 	for _, row := range r.listedRows() {
-		for k, cell := range []string{visible(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost} {
-			t[k].cells = append(t[k].cells, cell)
-		}
+		t.add(visible(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
 	}
 	return section{title: r.ListedTitle(), table: t}
 }

@@ -80,9 +80,9 @@ func compact(lines []string) []string {
 func (r *Report) panelCandidates() section {
 	t := table{{head: "candidate"}}
 	for _, d := range r.Panel.Dimensions {
-		t = append(t, column{head: clip(visible(d.ID), nameRunes), right: true})
+		t = append(t, heads(clip(visible(d.ID), nameRunes))...)
 	}
-	t = append(t, column{head: "all", right: true})
+	t = append(t, heads("all")...)
 	for i, scores := range r.Panel.candidates {
 		if scores[len(scores)-1].N == 0 {
 			continue

@@ -93,15 +93,10 @@ func (r *Report) panelSection() section {
 	p := r.Panel
 	t := table{{head: "dimension", flexible: true}}
 	for _, agent := range p.Agents {
-		t = append(t, column{head: clip(visible(agent), 16), right: true})
+		t = append(t, heads(clip(visible(agent), 16))...)
 	}
-	t = append(t, column{head: "all", right: true})
-	row := func(name string, scores []Score) {
-		t[0].cells = append(t[0].cells, name)
-		for k, s := range scores {
-			t[1+k].cells = append(t[1+k].cells, meanOf(s))
-		}
-	}
+	t = append(t, heads("all")...)
+	row := func(name string, scores []Score) { t.add(append([]string{name}, meansOf(scores)...)...) }
 	for _, d := range p.Dimensions {
 		row(visible(d.ID), d.Scores)
 	}

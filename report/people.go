@@ -73,15 +73,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	if len(others) == 0 {
 		return section{}, false
 	}
-	left := 0
-	for _, next := range others {
-		const readable = 24
-		if left > 0 || t.fixedWidth()+len(separator)+next.width()+readable > width {
-			left++
-			continue
-		}
-		t = append(t, next)
-	}
+	t, left := t.widened(others, width)
 	s := section{title: "Rank by people", table: t}
 	if left > 0 {
 		s.lines = append(s.lines, counted(left, "more ranking")+" by one of them in report.json.")

@@ -31,6 +31,35 @@ func (c column) width() int {
 // table is its columns, of equally many cells.
 type table []column
 
+// heads are columns of numbers.
+func heads(names ...string) table {
+	var t table
+	for _, name := range names {
+		t = append(t, column{head: name, right: true})
+	}
+	return t
+}
+
+// add adds a row.
+func (t table) add(cells ...string) {
+	for k := range t {
+		t[k].cells = append(t[k].cells, cells[k])
+	}
+}
+
+// widened has as many of the columns more, from the first on, as leave its flexible
+// column readable, and says how many are left.
+func (t table) widened(columns []column, width int) (wide table, left int) {
+	const readable = 24
+	for k, next := range columns {
+		if t.fixedWidth()+len(separator)+next.width()+readable > width {
+			return t, len(columns) - k
+		}
+		t = append(t, next)
+	}
+	return t, 0
+}
+
 // fixedWidth is the width without the flexible columns' texts.
 func (t table) fixedWidth() int {
 	width := len(separator) * (len(t) - 1)

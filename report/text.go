@@ -164,13 +164,13 @@ func (r *Report) groupTitle(g int) string {
 func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
 	if r.abilities() {
-		t = append(t, column{head: "ability ± SE", right: true}, column{head: "95 % interval", right: true})
+		t = append(t, heads("ability ± SE", "95 % interval")...)
 	}
 	if r.Verdicts > 0 {
-		t = append(t, column{head: "win rate", right: true}, column{head: "W–L–T", right: true})
+		t = append(t, heads("win rate", "W–L–T")...)
 	}
 	if r.Scored > 0 {
-		t = append(t, column{head: "mean", right: true})
+		t = append(t, heads("mean")...)
 	}
 	for _, c := range ranked {
 		cells := []string{r.ranks(c), visible(c.Name)}
@@ -183,24 +183,20 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 		if r.Scored > 0 {
 			cells = append(cells, mean(c.Overall))
 		}
-		for k := range t {
-			t[k].cells = append(t[k].cells, cells[k])
-		}
+		t.add(cells...)
 	}
-	const readable = 24 // columns that a candidate's name keeps
+	if r.Scored == 0 {
+		return t
+	}
+	var means []column
 	for k, name := range r.Criteria {
-		if r.Scored == 0 {
-			break
-		}
 		next := column{head: clip(visible(name), 12), right: true}
 		for _, c := range ranked {
 			next.cells = append(next.cells, mean(c.Scores[k]))
 		}
-		if t.fixedWidth()+len(separator)+next.width()+readable > width {
-			break
-		}
-		t = append(t, next)
+		means = append(means, next)
 	}
+	t, _ = t.widened(means, width)
 	return t
 }
 

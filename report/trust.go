@@ -127,19 +127,13 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	for _, c := range shown {
 		t.add(visible(c.Name), r.ranks(c))
 	}
-	left := 0
+	var own []column
 	for _, j := range r.Judges {
-		if len(j.Groups) == 0 {
-			continue
+		if len(j.Groups) > 0 {
+			own = append(own, rankColumn(clip(visible(j.Name), 20), shown, j.Groups))
 		}
-		next := rankColumn(clip(visible(j.Name), 20), shown, j.Groups)
-		const readable = 24
-		if left > 0 || t.fixedWidth()+len(separator)+next.width()+readable > width {
-			left++
-			continue
-		}
-		t = append(t, next)
 	}
+	t, left := t.widened(own, width)
 	if len(t) == 2 {
 		return section{}, false
 	}
@@ -214,20 +208,4 @@ func shareOf(x float64) string {
 		return "–"
 	}
 	return percent(x)
-}
-
-// heads are columns of numbers.
-func heads(names ...string) table {
-	var t table
-	for _, name := range names {
-		t = append(t, column{head: name, right: true})
-	}
-	return t
-}
-
-// add adds a row.
-func (t table) add(cells ...string) {
-	for k := range t {
-		t[k].cells = append(t[k].cells, cells[k])
-	}
 }
