@@ -172,7 +172,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 		}
 		return JudgeQueues(r.ID, s.Evaluation, kind, r.Settings) // no run of it was within the limit
 	}
-	if r.Phases, err = layOut(s.Evaluation, r, queuesOf, old.Choices()); err != nil {
+	if r.Phases, _, err = layOut(s.Evaluation, r, queuesOf, old.Choices()); err != nil {
 		return r, false, err
 	}
 	if old.Status == record.StatusActive && len(old.Paused) > 0 {
@@ -213,17 +213,17 @@ func encoded(r record.Evaluation) [2]string {
 // phases compare that was chosen from results before, by their numbers.
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*plan.Choice) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
-	var err error
 	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
-	if r.Phases, err = layOut(e, r, queuesOf, choices); err != nil {
+	phases, plans, err := layOut(e, r, queuesOf, choices)
+	if err != nil {
 		return record.Evaluation{}, nil, err
 	}
-	plans, err := Plans(e, r)
-	return r, plans, err
+	r.Phases = phases
+	return r, plans, nil
 }
 
-// layOut is the table of phases within the settings' limit.
-func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice) ([]record.Phase, error) {
+// layOut is the table of phases within the settings' limit, with their plans.
+func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []string, choices []*plan.Choice) ([]record.Phase, []*plan.Plan, error) {
 	r.Phases = nil
 	kept := 0 // also phases beyond the limit that were chosen: for good, whatever the limit
 	for i, kind := range plan.Phases(e) {
@@ -235,13 +235,13 @@ func layOut(e *eval.Evaluation, r record.Evaluation, queuesOf func(eval.Kind) []
 	}
 	plans, err := Plans(e, r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	phases := r.Phases[:max(kept, len(plans))]
 	for i, p := range plans {
 		fill(&phases[i], p)
 	}
-	return phases, nil
+	return phases, plans, nil
 }
 
 // fill completes a phase by its plan.
