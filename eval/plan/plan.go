@@ -166,9 +166,6 @@ func (p *Plan) Open() bool { return p.open }
 // Runs is the number of runs in all queues together.
 func (p *Plan) Runs() int { return p.runs }
 
-// AskedOf is the number of runs that ask one judge, by its position.
-func (p *Plan) AskedOf(judge int) int { return asks(p.list, p.judges, p.runs)[judge] }
-
 // Asks counts, of the first runs of a phase, those that ask each of
 // [eval.Evaluation.Asked]. The evaluation must have the kind, and needs not be one
 // that can be planned.
@@ -179,20 +176,25 @@ func Asks(e *eval.Evaluation, kind eval.Kind, runs int) []int {
 		l = fileRuns(e.Runs.List)
 	case eval.KindPrompts:
 		l = prompts(e.Prompts.List)
+	default:
+		return dealt(len(e.Asked(kind)), runs)
 	}
-	return asks(l, len(e.Asked(kind)), runs)
+	asked := make([]int, len(e.Asked(kind)))
+	for index := range min(runs, l.count()) {
+		asked[l.at(index).Judge]++
+	}
+	return asked
 }
 
-func asks(l list, judges, runs int) []int {
+// dealt counts, of the first runs, those that each judge has where they are dealt in
+// turn.
+func dealt(judges, runs int) []int {
 	asked := make([]int, judges)
-	if l != nil {
-		for index := range min(runs, l.count()) {
-			asked[l.at(index).Judge]++
-		}
-		return asked
-	}
 	for judge := range asked {
-		asked[judge] = (runs - judge + judges - 1) / judges
+		asked[judge] = runs / judges
+		if judge < runs%judges {
+			asked[judge]++
+		}
 	}
 	return asked
 }

@@ -18,15 +18,11 @@ type queues struct {
 // dealtQueues deals the first runs indexes to the judges' queues.
 func dealtQueues(judgeQueues []string, runs int) queues {
 	q := queues{judges: map[string][]int{}, length: map[string]int{}, all: len(judgeQueues)}
-	whole, part := runs/q.all, runs%q.all
-	for judge, name := range judgeQueues {
-		length := whole
-		if judge < part {
-			length++
-		}
+	for judge, length := range dealt(q.all, runs) {
 		if length == 0 {
 			continue
 		}
+		name := judgeQueues[judge]
 		if q.length[name] == 0 {
 			q.names = append(q.names, name)
 		}

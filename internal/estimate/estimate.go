@@ -104,9 +104,9 @@ func Of(q Question) (Estimate, error) {
 			return Estimate{}, fmt.Errorf("estimate the %s phase: %w", p.Kind(), err)
 		}
 		estimate.Prompts += prompts.count
-		identical, turns := identicalByJudge(e, p), turnsByModel(q, p)
+		asks, identical, turns := plan.Asks(e, p.Kind(), p.Runs()), identicalByJudge(e, p), turnsByModel(q, p)
 		for i, judge := range e.Asked(p.Kind()) {
-			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: p.AskedOf(i), Identical: identical[i]}
+			part := Part{Kind: p.Kind(), Judge: judge.Name, Runs: asks[i], Identical: identical[i]}
 			part.Calls = part.Runs - part.Identical
 			if turns != nil {
 				part.Calls = turns[i]
