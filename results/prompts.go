@@ -2,7 +2,6 @@ package results
 
 import (
 	"context"
-	"encoding/json"
 	"iter"
 	"time"
 
@@ -18,24 +17,16 @@ type PromptRow struct {
 
 const fromPrompts = ` FROM runs r WHERE r.evaluation = ? AND r.kind = ? AND r.state IN (?, ?) ORDER BY r.ended_at, r.index_`
 
-var selectPrompts = "SELECT r.phase, r.index_, " + of("r", runFields) + answerOfRun + `,
-  (SELECT max(c.started_at) FROM calls c WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + fromPrompts
+var selectPrompts = "SELECT r.phase, r.index_, " + of("r", runFields) + `,
+  (SELECT max(c.started_at) FROM calls c WHERE c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_)` + answerOfRun + fromPrompts
 
 // PromptRows yields the prompts that were answered or failed, in the order in which
 // they did.
 func (r *reader) PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error] {
 	return rows(ctx, &r.access, func(row scanner, out *PromptRow) error {
-		var answers string
 		var sent stamp
-		into, done := runScan(&out.Run)
-		if err := row.Scan(append(into, &out.Answer, &answers, &out.Finish, &sent)...); err != nil {
-			return err
-		}
-		done()
+		err := scanAnswer(row, &out.Run, &sent)
 		out.Sent = sent.Time
-		if answers == "" {
-			return nil
-		}
-		return json.Unmarshal([]byte(answers), &out.Answers)
+		return err
 	}, selectPrompts, string(id), string(eval.KindPrompts), eval.StateSucceeded.String(), eval.StateFailed.String())
 }

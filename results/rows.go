@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
-	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -69,47 +68,46 @@ func (r *reader) Runs(ctx context.Context, id eval.ID, states ...eval.State) ite
 			args = append(args, state.String())
 		}
 	}
-	return rows(ctx, &r.access, func(row scanner, out *RunRow) error { return scanRun(row, out) }, selectRuns+where+groupRuns, args...)
+	return rows(ctx, &r.access, func(row scanner, out *RunRow) error {
+		return scanRun(row, &out.Run, out.Used.fields()...)
+	}, selectRuns+where+groupRuns, args...)
 }
 
 // Responses yields the listed runs and the prompts with their answers.
 func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error] {
-	return rows(ctx, &r.access, scanAnswer, selectAnswers+"r.evaluation = ? AND r.kind IN (?, ?)"+groupRuns,
-		string(id), string(eval.KindRuns), string(eval.KindPrompts))
+	return r.answers(ctx, "r.evaluation = ? AND r.kind IN (?, ?)", string(id), string(eval.KindRuns), string(eval.KindPrompts))
 }
 
-func scanAnswer(row scanner, out *RunRow) error {
+func (r *reader) answers(ctx context.Context, where string, args ...any) iter.Seq2[RunRow, error] {
+	return rows(ctx, &r.access, func(row scanner, out *RunRow) error {
+		return scanAnswer(row, &out.Run, out.Used.fields()...)
+	}, selectAnswers+where+groupRuns, args...)
+}
+
+// scanAnswer reads the columns of a run, those between, and answerOfRun.
+func scanAnswer(row scanner, out *record.Run, between ...any) error {
 	var answers string
-	if err := scanRun(row, out, &out.Answer, &answers, &out.Finish); err != nil || answers == "" {
+	if err := scanRun(row, out, append(between, &out.Answer, &answers, &out.Finish)...); err != nil || answers == "" {
 		return err
 	}
 	return json.Unmarshal([]byte(answers), &out.Answers)
 }
 
-// scanRun reads runColumns, and more columns where there are.
-func scanRun(row scanner, out *RunRow, more ...any) error {
-	into, done := runScan(&out.Run)
-	err := row.Scan(slices.Concat(into, out.Used.fields(), more)...)
-	done()
-	return err
-}
-
-// runScan is what the columns of a run are read into; done completes the run then.
-func runScan(out *record.Run) (into []any, done func()) {
+// scanRun reads the columns of a run, and more columns where there are.
+func scanRun(row scanner, out *record.Run, more ...any) error {
 	var first, second, candidate1, candidate2 string
 	var started, ended stamp
-	into = []any{
+	err := row.Scan(append([]any{
 		&out.Phase, &out.Index, &out.Generation, (*string)(&out.Kind), &out.Name, &out.Dimension, &out.State, &out.Queue, &out.Judge,
 		&out.Model, &out.AnsweredBy, &out.Item, &first, &second, &candidate1, &candidate2, &out.Trial,
 		(*string)(&out.Class), &out.Error, &out.Attempts, &started, &ended, &out.Worker,
+	}, more...)...)
+	out.Documents, out.Candidates = []string{first}, []string{candidate1}
+	if out.Kind == eval.KindPairwise || out.Kind == eval.KindRuns {
+		out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
 	}
-	return into, func() {
-		out.Documents, out.Candidates = []string{first}, []string{candidate1}
-		if out.Kind == eval.KindPairwise || out.Kind == eval.KindRuns {
-			out.Documents, out.Candidates = append(out.Documents, second), append(out.Candidates, candidate2)
-		}
-		out.Started, out.Ended = started.Time, ended.Time
-	}
+	out.Started, out.Ended = started.Time, ended.Time
+	return err
 }
 
 // PairwiseRows yields the verdicts on pairs by phase and index.

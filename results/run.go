@@ -30,8 +30,7 @@ GROUP BY phase ORDER BY phase`
 
 // Run is one run with its verdict.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
-	found, err := collect(rows(ctx, &r.access, scanAnswer, selectAnswers+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns,
-		string(run.Evaluation), run.Phase, run.Index))
+	found, err := collect(r.answers(ctx, "r.evaluation = ? AND r.phase = ? AND r.index_ = ?", string(run.Evaluation), run.Phase, run.Index))
 	if err != nil || len(found) == 0 {
 		return RunRow{}, false, err
 	}
