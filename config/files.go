@@ -49,16 +49,16 @@ func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 	return bytes.TrimPrefix(text, byteOrderMark), true
 }
 
-// textAt reads a text file that is named at a place, where its problems are to be
+// textAt is readText of a file that is named at a place, where its problems are to be
 // mended.
-func (f *findings) textAt(at place, path string) (text string, ok bool) {
+func (f *findings) textAt(at place, path string, limit int64) (text []byte, ok bool) {
 	before := len(f.problems)
-	read, ok := f.readText(path, maxText)
+	text, ok = f.readText(path, limit)
 	for i := range f.problems[before:] {
 		p := &f.problems[before+i]
 		*p = at.problem(p.Fix, "%s: %s", p.File, p.Message)
 	}
-	return string(read), ok
+	return text, ok
 }
 
 // openRegular opens a file that is neither a folder nor a device.

@@ -186,9 +186,8 @@ func (y *yamlFile) share(v value, mode, text string) float64 {
 
 // template reads a template's text from the file that v names.
 func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
-	before := len(s.problems)
-	text := s.fileText(y, v)
-	if len(s.problems) > before {
+	text, ok := s.fileText(y, v)
+	if !ok {
 		return ""
 	}
 	if err := prompt.CheckTemplate(kind, text); err != nil {
@@ -200,25 +199,11 @@ func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 }
 
 // fileText reads the text of the file that v names.
-func (s *draft) fileText(y *yamlFile, v value) string {
+func (s *draft) fileText(y *yamlFile, v value) (text string, ok bool) {
 	name := y.text(v)
 	if name == "" {
-		return ""
+		return "", false
 	}
-	before := len(s.problems)
-	text, ok := s.readText(s.beside(name), maxText)
-	if !ok {
-		s.movedTo(v, before)
-		return ""
-	}
-	return string(text)
-}
-
-// movedTo has the problems found since there were so many stand where a file is
-// named: the place to mend is there.
-func (s *draft) movedTo(v value, before int) {
-	for i := range s.problems[before:] {
-		p := &s.problems[before+i]
-		*p = v.problem(p.Fix, "%s: %s", p.File, p.Message)
-	}
+	read, ok := s.textAt(v.place, s.beside(name), maxText)
+	return string(read), ok
 }

@@ -42,7 +42,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 		y.mapping(v, keys{
 			"name":      func(v value) { agent.Name, nameAt = y.text(v), v.place },
 			"model":     func(v value) { model, modelAt = y.text(v), v.place },
-			"prompt":    func(v value) { agent.Prompt = s.fileText(y, v) },
+			"prompt":    func(v value) { agent.Prompt, _ = s.fileText(y, v) },
 			"overrides": func(v value) { agent.Overrides = y.overrides(v) },
 		})
 		if modelAt == (place{}) {
@@ -75,10 +75,8 @@ func (s *draft) dimensions(y *yamlFile, v value) []eval.Dimension {
 	if name == "" {
 		return nil
 	}
-	before := len(s.problems)
-	text, ok := s.readText(s.beside(name), maxSettings)
+	text, ok := s.textAt(v.place, s.beside(name), maxSettings)
 	if !ok {
-		s.movedTo(v, before)
 		return nil
 	}
 	file, root, ok := parseYAML(s.beside(name), text, &s.findings)

@@ -230,10 +230,11 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 		return i, i >= 0
 	}
 	l.files[path] = -1 // until it is read: what is wrong with it is said once
-	text, ok := s.textAt(at, path)
+	read, ok := s.textAt(at, path, maxText)
 	if !ok {
 		return 0, false
 	}
+	text := string(read)
 	hash := eval.TextHash(text)
 	s.texts[hash] = text
 	l.files[path] = len(l.runs.Files)
