@@ -13,54 +13,25 @@ import (
 // none of those of SafetyFilters. parameters are not changed.
 func Settings(api string, parameters map[string]any, filter string) (settings map[string]any, known bool) {
 	settings = make(map[string]any, len(parameters))
-	switch api {
-	case "gemini", "vertexai", "google":
-		return google(settings, parameters, filter)
-	case "ollama":
-		options := map[string]any{}
-		for name, value := range parameters {
-			switch name {
-			case "num_predict":
-				settings[maxTokens] = value
-			case "temperature":
-				settings[name] = value
-			default:
-				options[name] = value
-			}
-		}
-		if len(options) > 0 {
-			settings["options"] = options
-		}
-	default:
-		for name, value := range parameters {
-			if name == "max_tokens" {
-				name = maxTokens
-			}
-			settings[name] = value
-		}
+	written, ok := apis[api]
+	if !ok {
+		written = apiWords{bound: "max_tokens"}
 	}
-	return settings, true
-}
-
-// maxTokens is our word for the bound on an answer's tokens.
-const maxTokens = "max_completion_tokens"
-
-// google divides parameters of Google's models, which may be written as Python or as
-// the wire has them.
-func google(settings, parameters map[string]any, filter string) (map[string]any, bool) {
-	config := map[string]any{}
 	for name, value := range parameters {
-		switch name = camel(name); name {
-		case "maxOutputTokens":
+		if written.google {
+			name = camel(name) // they may be written as Python or as the wire has them
+		}
+		switch name {
+		case written.bound:
 			settings[maxTokens] = value
 		case "temperature":
 			settings[name] = value
 		default:
-			config[name] = value
+			put(settings, written.within, name, value)
 		}
 	}
-	if len(config) > 0 {
-		settings["generationConfig"] = config
+	if !written.google {
+		return settings, true
 	}
 	threshold, known := SafetyFilters[cmp.Or(filter, "some")]
 	if !known {
@@ -72,6 +43,24 @@ func google(settings, parameters map[string]any, filter string) (map[string]any,
 	}
 	settings["safetySettings"] = blocked
 	return settings, true
+}
+
+// maxTokens is our word for the bound on an answer's tokens.
+const maxTokens = "max_completion_tokens"
+
+// apiWords are how an api has parameters.
+type apiWords struct {
+	bound  string // on an answer's tokens
+	within string // the object of the request in which they stand; empty: the request itself
+	google bool   // its models are Google's
+}
+
+// apis are those whose words are not OpenAI's.
+var apis = map[string]apiWords{
+	"gemini":   {"maxOutputTokens", "generationConfig", true},
+	"vertexai": {"maxOutputTokens", "generationConfig", true},
+	"google":   {"maxOutputTokens", "generationConfig", true},
+	"ollama":   {"num_predict", "options", false},
 }
 
 // SafetyFilters are the words of a line's safety_filter, each with the probability of
