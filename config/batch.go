@@ -31,12 +31,7 @@ func LoadBatch(path string, o Options) (*Submission, error) {
 		draft: s, prompts: eval.Prompts{Format: eval.PromptsBatch}, item: s.emptyItem(),
 		ids: map[string]place{}, models: map[string]int{}, dropped: map[string]bool{},
 	}
-	if file, err := openRegular(path); err != nil {
-		s.refuse(s.top, "", "%v", err)
-	} else {
-		defer file.Close()
-		s.textLines(path, file, func(at place, line []byte) { b.line(at, bytes.Clone(line)) })
-	}
+	s.writtenLines(path, b.line)
 	if len(b.prompts.List) == 0 && len(s.problems) == 0 {
 		s.refuse(s.top, `write one JSON object a line: {"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": {…}}`, "the file has no requests")
 	}
@@ -65,16 +60,11 @@ type batch struct {
 
 // line takes one request in.
 func (b *batch) line(at place, line []byte) {
-	j := jsonText{findings: &b.findings, file: at.file, text: line, first: at.line}
-	members, ok := j.object("one JSON object a line")
+	j, members, ok := b.writtenLine(at, line)
 	if !ok {
 		return
 	}
-	before := len(b.problems)
-	values := map[string]experimentValue{}
-	for _, m := range members {
-		values[m.key] = experimentValue{m.value, j.place(m.from, m.key)}
-	}
+	before, values := len(b.problems), j.values(members, "")
 	id := b.text(at, values, "custom_id")
 	if method := b.text(at, values, "method"); method != "" && method != "POST" {
 		b.refuse(values["method"].at, "want POST", "%q stands here", printable(method))
@@ -100,7 +90,7 @@ func (b *batch) line(at place, line []byte) {
 }
 
 // text is the text that a key must have.
-func (b *batch) text(at place, values map[string]experimentValue, key string) string {
+func (b *batch) text(at place, values map[string]placedValue, key string) string {
 	v, ok := values[key]
 	if !ok || isNull(v.raw) {
 		at.path = key
@@ -116,7 +106,7 @@ func (b *batch) text(at place, values map[string]experimentValue, key string) st
 }
 
 // endpoint is the url of a line, which is the same in all.
-func (b *batch) endpoint(at place, values map[string]experimentValue) string {
+func (b *batch) endpoint(at place, values map[string]placedValue) string {
 	url := b.text(at, values, "url")
 	v := values["url"]
 	switch {
@@ -132,7 +122,7 @@ func (b *batch) endpoint(at place, values map[string]experimentValue) string {
 }
 
 // body is the request that the line asks for.
-func (b *batch) body(at place, values map[string]experimentValue) map[string]any {
+func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	v, ok := values["body"]
 	if !ok {
 		at.path = "body"

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"bytes"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 
@@ -81,37 +79,19 @@ func newExperiment(file, name string, o Options) (*experiment, error) {
 type experimentLine struct {
 	at     place  // of the line
 	text   string // as JSON
-	values map[string]experimentValue
-}
-
-type experimentValue struct {
-	raw json.RawMessage
-	at  place
+	values map[string]placedValue
 }
 
 // readLines reads a file of JSON, one object a line.
 func (x *experiment) readLines(path string) {
-	file, err := openRegular(path)
-	if err != nil {
-		x.refuse(place{file: path}, "", "%v", err)
-		return
-	}
-	defer file.Close()
-	x.textLines(path, file, func(at place, line []byte) { x.addJSON(at, bytes.Clone(line)) })
+	x.writtenLines(path, x.addJSON)
 }
 
 // addJSON takes one line in.
 func (x *experiment) addJSON(at place, line []byte) {
-	j := jsonText{findings: &x.findings, file: at.file, text: line, first: at.line}
-	members, ok := j.object("one JSON object a line")
-	if !ok {
-		return
+	if j, members, ok := x.writtenLine(at, line); ok {
+		x.add(experimentLine{at: at, text: string(line), values: j.values(members, "")})
 	}
-	l := experimentLine{at: at, text: string(line), values: make(map[string]experimentValue, len(members))}
-	for _, m := range members {
-		l.values[m.key] = experimentValue{m.value, j.place(m.from, m.key)}
-	}
-	x.add(l)
 }
 
 // add takes one line in; its problems are reported at their own places.

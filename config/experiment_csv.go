@@ -126,7 +126,7 @@ func (o *object) text() string { return "{" + o.String() + "}" }
 // addRow takes the table's row in.
 func (x *experiment) addRow(rows *table, columns []column) {
 	line, _ := rows.rows.FieldPos(0)
-	l := experimentLine{at: place{file: rows.path, line: line}, values: map[string]experimentValue{}}
+	l := experimentLine{at: place{file: rows.path, line: line}, values: map[string]placedValue{}}
 	var all, parameters object
 	var parametersAt place
 	for i, cell := range rows.row {
@@ -145,12 +145,12 @@ func (x *experiment) addRow(rows *table, columns []column) {
 			continue
 		}
 		all.add(name, value)
-		l.values[name] = experimentValue{value, at}
+		l.values[name] = placedValue{value, at}
 	}
 	if parameters.Len() > 0 {
 		value := json.RawMessage(parameters.text())
 		all.add("parameters", value)
-		l.values["parameters"] = experimentValue{value, parametersAt}
+		l.values["parameters"] = placedValue{value, parametersAt}
 	}
 	l.text = all.text()
 	x.add(l)

@@ -121,6 +121,40 @@ func membersOf(object []byte, offset int) []member {
 	return all
 }
 
+// writtenLines reads the lines of a file that are not empty, as they are written. What
+// take is given may be kept.
+func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
+	file, err := openRegular(path)
+	if err != nil {
+		s.refuse(place{file: path}, "", "%v", err)
+		return
+	}
+	defer file.Close()
+	s.textLines(path, file, func(at place, line []byte) { take(at, bytes.Clone(line)) })
+}
+
+// writtenLine is the object of a line.
+func (f *findings) writtenLine(at place, line []byte) (j jsonText, members []member, ok bool) {
+	j = jsonText{findings: f, file: at.file, text: line, first: at.line}
+	members, ok = j.object("one JSON object a line")
+	return j, members, ok
+}
+
+// placedValue is a value as it is written, and where.
+type placedValue struct {
+	raw json.RawMessage
+	at  place
+}
+
+// values are members by their keys, whose paths begin with prefix.
+func (j jsonText) values(members []member, prefix string) map[string]placedValue {
+	values := make(map[string]placedValue, len(members))
+	for _, m := range members {
+		values[m.key] = placedValue{m.value, j.place(m.from, prefix+m.key)}
+	}
+	return values
+}
+
 // textOf is a member's value where that is a string.
 func textOf(raw json.RawMessage) (text string, ok bool) {
 	if len(raw) == 0 || raw[0] != '"' {

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -91,9 +90,9 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 		return
 	}
 	settings := membersOf(members[i].value, members[i].from)
-	l := experimentLine{at: at, values: map[string]experimentValue{"prompt": {raw: json.RawMessage(`""`)}}}
-	for _, m := range settings {
-		l.values[m.key] = experimentValue{m.value, j.place(m.from, name+"."+m.key)}
+	l := experimentLine{at: at, values: j.values(settings, name+".")}
+	if _, ok := l.values["prompt"]; !ok {
+		l.values["prompt"] = placedValue{raw: json.RawMessage(`""`)}
 	}
 	if _, ok := l.values["parameters"]; !ok {
 		x.missing(l, "parameters", "{}")
@@ -147,15 +146,8 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 
 // completed reads the lines of an experiment's completed file that have an answer.
 func (x *experiment) completed(path string) (answers [][]member, failed int) {
-	file, err := openRegular(path)
-	if err != nil {
-		x.refuse(place{file: path}, "", "%v", err)
-		return nil, 0
-	}
-	defer file.Close()
-	x.textLines(path, file, func(at place, line []byte) {
-		j := jsonText{findings: &x.findings, file: path, text: bytes.Clone(line), first: at.line}
-		members, ok := j.object("one JSON object a line")
+	x.writtenLines(path, func(at place, line []byte) {
+		_, members, ok := x.writtenLine(at, line)
 		switch {
 		case !ok:
 		case !isNull(valueOf(members, "error")):
