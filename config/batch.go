@@ -1,9 +1,7 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -129,19 +127,10 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 		b.refuse(at, "each line has custom_id, method, url and body", "the line has no body")
 		return nil
 	}
-	var body map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(v.raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&body); err != nil || body == nil {
-		b.refuse(v.at, `want an object, for example {"model": "gpt-4o", "messages": […]}`, "%s stands here", printable(string(v.raw)))
+	body, ok := b.settingsOf(v, `want an object, for example {"model": "gpt-4o", "messages": […]}`)
+	if !ok {
 		return nil
 	}
-	if lost := inexact(body); lost != "" {
-		b.refuse(v.at, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", lost)
-		return nil
-	}
-	clear(body)
-	_ = json.Unmarshal(v.raw, &body)
 	model, _ := body["model"].(string)
 	switch {
 	case body["stream"] == true:

@@ -94,23 +94,28 @@ func (x *experiment) parameters(l experimentLine) map[string]any {
 	if isNull(v.raw) {
 		return nil
 	}
-	var all map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(v.raw))
-	decoder.UseNumber()
-	if err := decoder.Decode(&all); err != nil {
-		x.refuse(v.at, `want an object, for example {"temperature": 0}`, "%s stands here", printable(string(v.raw)))
-		return nil
-	}
-	if lost := inexact(all); lost != "" {
-		x.refuse(v.at, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", lost)
-		return nil
-	}
-	clear(all)
-	_ = json.Unmarshal(v.raw, &all)
-	if len(all) == 0 {
+	all, ok := x.settingsOf(v, `want an object, for example {"temperature": 0}`)
+	if !ok || len(all) == 0 {
 		return nil
 	}
 	return all
+}
+
+// settingsOf is an object whose numbers JSON holds exactly; fix says what would be one.
+func (f *findings) settingsOf(v placedValue, fix string) (all map[string]any, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(v.raw))
+	decoder.UseNumber()
+	if err := decoder.Decode(&all); err != nil || all == nil {
+		f.refuse(v.at, fix, "%s stands here", printable(string(v.raw)))
+		return nil, false
+	}
+	if lost := inexact(all); lost != "" {
+		f.refuse(v.at, "write it in quotes if it is text", "%s is a number that JSON cannot hold exactly", lost)
+		return nil, false
+	}
+	clear(all)
+	_ = json.Unmarshal(v.raw, &all)
+	return all, true
 }
 
 // inexact is a number in a value that not every JSON reader keeps, empty where there
