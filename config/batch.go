@@ -96,7 +96,7 @@ func (b *batch) text(at place, values map[string]placedValue, key string) string
 		return ""
 	}
 	text, ok := textOf(v.raw)
-	if !ok || text == "" || len(text) > maxID || unprintable.MatchString(text) {
+	if !ok || text == "" || !nameable(text) {
 		b.refuse(v.at, fmt.Sprintf("want text of at most %d printable characters", maxID), "%s stands here", printable(string(v.raw)))
 		return ""
 	}
@@ -137,8 +137,8 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 		b.refuse(v.at, "leave it out", "stream is true, and an answer in a file is whole")
 	case cmp.Or(b.options.Model, model) == "":
 		b.refuse(v.at, "add model, or name one with --model", "the body names no model")
-	case len(model) > maxID || unprintable.MatchString(model):
-		b.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names no model", model)
+	case !nameable(model):
+		b.unnameable(v.at, model, "names no model")
 	}
 	return body
 }

@@ -72,12 +72,20 @@ func (y *yamlFile) has(v value, key string) bool {
 // maxID bounds the length of ids of documents and items, and of candidates.
 const maxID = 512
 
+// nameable reports whether a text can be a name or an id.
+func nameable(text string) bool { return len(text) <= maxID && !unprintable.MatchString(text) }
+
+// unnameable refuses a text that cannot; not says of what it is none.
+func (f *findings) unnameable(at place, text, not string) {
+	f.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q %s", text, not)
+}
+
 // add takes a document in. Its problems are reported at its own place.
 func (set *documentSet) add(doc foundDocument) {
 	s := set.draft
 	for _, name := range []string{doc.id, doc.item, doc.candidate} {
-		if len(name) > maxID || unprintable.MatchString(name) {
-			s.refuse(doc.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be an id", name)
+		if !nameable(name) {
+			s.unnameable(doc.at, name, "cannot be an id")
 			return
 		}
 	}

@@ -26,8 +26,8 @@ func (x *experiment) needed(l experimentLine, key, example string) string {
 	switch {
 	case !ok || text == "":
 		x.refuse(v.at, "want text, for example "+example, "%s stands here", printable(string(v.raw)))
-	case unprintable.MatchString(text) || len(text) > maxID:
-		x.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names nothing", text)
+	case !nameable(text):
+		x.unnameable(v.at, text, "names nothing")
 	}
 	return text
 }
@@ -82,8 +82,8 @@ func (x *experiment) group(l experimentLine) string {
 		}
 		group = string(v.raw)
 	}
-	if unprintable.MatchString(group) || len(group) > maxID {
-		x.refuse(v.at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q names no group", group)
+	if !nameable(group) {
+		x.unnameable(v.at, group, "names no group")
 	}
 	return group
 }
@@ -223,7 +223,7 @@ func idOf(raw json.RawMessage) string {
 		}
 		id = compact.String()
 	}
-	if len(id) > maxID || unprintable.MatchString(id) {
+	if !nameable(id) {
 		return ""
 	}
 	return id

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 
@@ -107,8 +106,8 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 		switch {
 		case d.ID == "":
 			return
-		case len(d.ID) > maxID || unprintable.MatchString(d.ID):
-			y.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be an id", d.ID)
+		case !nameable(d.ID):
+			y.unnameable(at, d.ID, "cannot be an id")
 			return
 		case slices.ContainsFunc(all, func(other eval.Dimension) bool { return other.ID == d.ID }):
 			y.refuse(at, "name each dimension once", "a second dimension with the id %s", d.ID)

@@ -154,8 +154,8 @@ func (l *runList) add(r writtenRun) {
 	s := l.draft
 	r.asks = r.over(s.asks)
 	switch before, twice := l.ids[r.id]; {
-	case len(r.id) > maxID || unprintable.MatchString(r.id):
-		s.refuse(r.idAt, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be a run's id", r.id)
+	case !nameable(r.id):
+		s.unnameable(r.idAt, r.id, "cannot be a run's id")
 	case twice:
 		s.refuse(r.idAt, "give each run an id of its own; one without id is called after its place in the list",
 			"a second run with the id %s, the first is in %s", r.id, before.origin())
@@ -221,8 +221,8 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 		return 0, false
 	}
 	id := filepath.ToSlash(filepath.Clean(filepath.FromSlash(name)))
-	if len(id) > maxID || unprintable.MatchString(id) {
-		s.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be a file's name here", name)
+	if !nameable(id) {
+		s.unnameable(at, name, "cannot be a file's name here")
 		return 0, false
 	}
 	path := inFolder(l.dir, id)

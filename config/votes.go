@@ -2,7 +2,6 @@ package config
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -173,10 +172,10 @@ func (l *voteList) take(names []string, cell func(name string) (string, place)) 
 
 // named reports whether an annotator has a name that can be printed.
 func (l *voteList) named(annotator string, at place) bool {
-	if annotator != "" && len(annotator) <= maxID && !unprintable.MatchString(annotator) {
+	if annotator != "" && nameable(annotator) {
 		return true
 	}
-	l.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q cannot be an annotator's name", annotator)
+	l.unnameable(at, annotator, "cannot be an annotator's name")
 	return false
 }
 
