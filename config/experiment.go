@@ -47,15 +47,13 @@ func LoadExperiment(path string, o Options) (*Submission, error) {
 // experiment gathers the lines of a file into prompts.
 type experiment struct {
 	*draft
-	prompts  eval.Prompts
-	item     int
-	rows     map[string]int // positions in prompts.Rows, by hash
-	models   map[string]int // positions in prompts.Models, by name
-	senders  []sender       // of each of prompts.Models
-	counts   []int          // prompts of each of prompts.Models
-	senderAt []place
-	written  []writtenID // of each of prompts.List
-	of       string      // the completed file whose answers are asked about; empty: none
+	prompts eval.Prompts
+	item    int
+	rows    map[string]int  // positions in prompts.Rows, by hash
+	models  map[string]int  // positions in prompts.Models, by name
+	senders []countedSender // of each of prompts.Models
+	written []writtenID     // of each of prompts.List
+	of      string          // the completed file whose answers are asked about; empty: none
 }
 
 // writtenID is the id of a prompt as its line says it.
@@ -112,7 +110,7 @@ func (x *experiment) add(l experimentLine) {
 	}
 	at := l.values["api"].at
 	model := x.model(who, parameters, filter, at)
-	x.counts[model]++
+	x.senders[model].prompts++
 	x.prompts.List = append(x.prompts.List, eval.Prompt{Model: model, Row: x.row(l)})
 	x.written = append(x.written, writtenID{idOf(l.values["id"].raw), l.at})
 }

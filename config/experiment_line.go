@@ -183,7 +183,7 @@ func (x *experiment) model(who sender, parameters map[string]any, filter string,
 	}
 	x.models[m.Name] = len(x.prompts.Models)
 	x.prompts.Models = append(x.prompts.Models, m)
-	x.senders, x.senderAt, x.counts = append(x.senders, who), append(x.senderAt, at), append(x.counts, 0)
+	x.senders = append(x.senders, countedSender{sender: who, at: at})
 	return len(x.prompts.Models) - 1
 }
 

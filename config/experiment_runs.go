@@ -117,10 +117,10 @@ func (x *experiment) checkSenders() {
 	told := map[string]bool{}
 	apis := map[string]string{} // of groups that name a provider
 	for i, m := range x.prompts.Models {
-		who, at := x.senders[i], x.senderAt[i]
+		who := x.senders[i]
 		if named := x.fleet.groups[who.group]; named.provider != "" {
 			if before, ok := apis[who.group]; ok && before != who.api {
-				x.refuse(at, "use another group, or name its provider as api in each line",
+				x.refuse(who.at, "use another group, or name its provider as api in each line",
 					"group %s also has lines of api %s, and %s sends all of it to %s", who.group, before, named.at, named.provider)
 			}
 			apis[who.group] = who.api
@@ -130,10 +130,10 @@ func (x *experiment) checkSenders() {
 		}
 		told[m.Provider] = true
 		if _, known := x.known[m.Provider]; !known && unaddressed[m.Provider] != "" {
-			x.refuse(at, "write in --config: "+unaddressed[m.Provider], "nothing says where %s is", m.Provider)
+			x.refuse(who.at, "write in --config: "+unaddressed[m.Provider], "nothing says where %s is", m.Provider)
 			continue
 		}
-		x.reachable(at, m)
+		x.reachable(who.at, m)
 	}
 }
 
@@ -165,8 +165,8 @@ func (x *experiment) queues() ([]Queue, []limit) {
 		x.warn(place{path: maxQueriesJSONFlag}, "add "+parallelFlag, "ignored: without %s all prompts go through one queue", parallelFlag)
 	}
 	layout := newQueuing(most, only, rates)
-	for i, who := range x.senders {
-		x.settings.Groups = append(x.settings.Groups, layout.add(who, x.counts[i]))
+	for _, who := range x.senders {
+		x.settings.Groups = append(x.settings.Groups, layout.add(who.sender, who.prompts))
 	}
 	if x.of == "" {
 		x.unused(rates, x.senders)

@@ -24,6 +24,13 @@ func (s sender) key() string {
 	return s.api
 }
 
+// countedSender is a sender where it stands first, and how many prompts it has.
+type countedSender struct {
+	sender
+	at      place
+	prompts int
+}
+
 // queuing lays prompts out in queues: with own rates, in the order in which the tool
 // that experiments come from lists them. Those that the rates name come first, then
 // those of the prompts, which stand there although each of their models may have a
@@ -74,7 +81,7 @@ func (q *queuing) add(s sender, prompts int) (name string) {
 }
 
 // unused warns of own rates that hold for no prompt: of what was probably misspelt.
-func (f *findings) unused(rates []ownRate, senders []sender) {
+func (f *findings) unused(rates []ownRate, senders []countedSender) {
 	var keys []string
 	models := map[string][]string{} // by key
 	for _, s := range senders {
