@@ -53,7 +53,7 @@ type experiment struct {
 	models  map[string]int  // positions in prompts.Models, by name
 	senders []countedSender // of each of prompts.Models
 	written []writtenID     // of each of prompts.List
-	of      string          // the completed file whose answers are asked about; empty: none
+	judging bool            // the prompts ask about the answers of another experiment
 }
 
 // writtenID is the id of a prompt as its line says it.

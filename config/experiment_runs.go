@@ -30,6 +30,9 @@ func (x *experiment) finish() (*Submission, error) {
 		return nil, err
 	}
 	s.Queues = queues
+	if x.judging {
+		return s, nil
+	}
 	if s.File, err = filepath.Abs(x.top.file); err != nil {
 		return nil, err
 	}
@@ -168,7 +171,7 @@ func (x *experiment) queues() ([]Queue, []limit) {
 	for _, who := range x.senders {
 		x.settings.Groups = append(x.settings.Groups, layout.add(who.sender, who.prompts))
 	}
-	if x.of == "" {
+	if !x.judging {
 		x.unused(rates, x.senders)
 	}
 	var limits []limit

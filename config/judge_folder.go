@@ -123,7 +123,7 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 	if err != nil {
 		return nil, 0, err
 	}
-	x.of = completed
+	x.judging = true
 	answers, failed := x.completed(completed)
 	line := 0
 	for _, judge := range f.judges {
@@ -137,11 +137,8 @@ func (f *JudgeFolder) Experiment(name, completed string, o Options) (s *Submissi
 	if len(answers) == 0 && len(x.problems) == 0 {
 		x.refuse(x.top, "", "no answer is there to judge: %d failed", failed)
 	}
-	if s, err = x.finish(); err != nil {
-		return nil, failed, err
-	}
-	s.File = ""
-	return s, failed, nil
+	s, err = x.finish()
+	return s, failed, err
 }
 
 // completed reads the lines of an experiment's completed file that have an answer.
