@@ -162,6 +162,15 @@ func (set *documentSet) comparable() bool {
 	return false
 }
 
+// candidates are those of all items.
+func (s *draft) candidates() map[string]bool {
+	all := map[string]bool{}
+	for _, document := range s.asked.Documents {
+		all[document.Candidate] = true
+	}
+	return all
+}
+
 // printable is s within a message, bounded.
 func printable(s string) string {
 	if utf8.RuneCountInString(s) > 40 {

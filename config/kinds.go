@@ -126,13 +126,9 @@ func (s *draft) topN(y *yamlFile, v value) int {
 
 // ranked refuses more candidates than can be ranked between the rounds of swiss.
 func (s *draft) ranked(y *yamlFile, v value) {
-	candidates := map[string]bool{}
-	for _, d := range s.asked.Documents {
-		candidates[d.Candidate] = true
-	}
-	if len(candidates) > rank.MaxCandidates {
+	if n := len(s.candidates()); n > rank.MaxCandidates {
 		y.refuse(v.key, "use sample:0.2 instead of swiss", "%d candidates are more than the %d that can be ranked between rounds",
-			len(candidates), rank.MaxCandidates)
+			n, rank.MaxCandidates)
 	}
 }
 

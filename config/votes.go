@@ -45,10 +45,7 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 		return
 	}
 	path, before := s.beside(name), len(s.problems)
-	list := voteList{draft: s, set: set, candidates: map[string]bool{}, seen: map[voted]int{}}
-	for _, document := range s.asked.Documents {
-		list.candidates[document.Candidate] = true
-	}
+	list := voteList{draft: s, set: set, candidates: s.candidates(), seen: map[voted]int{}}
 	if filepath.Ext(path) == ".jsonl" {
 		list.readLines(y, v, path)
 	} else if text, ok := s.readText(path, maxVotes); ok {
