@@ -3,9 +3,6 @@
 package main
 
 import (
-	"encoding/json"
-	"fmt"
-	"net/http"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,15 +37,10 @@ func TestControllersKeepAFleet(t *testing.T) {
 	f.workers[0].signal(syscall.SIGKILL)
 	controllers[0].signal(syscall.SIGKILL)
 	f.startWorkers(1)
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	f.until("all is done and drained", 2*time.Minute, func(seen) bool {
 		now := f.standing()
-		if now.Status == record.StatusDone && now.Uncollected == 0 {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("not done and drained: %+v", now)
-		}
-	}
+		return now.Status == record.StatusDone && now.Uncollected == 0
+	})
 	f.wantNeverOver(f.stats())
 	if failed := f.wantRows(defaultFolder("pairs", eval.ID(id)), f.runs); failed != 0 {
 		t.Errorf("%d runs failed", failed)
@@ -67,30 +59,13 @@ func TestControllersKeepAFleet(t *testing.T) {
 }
 
 // scale is what a controller says, once it listens.
-func (f *fleet) scale(address string) controller.Scale {
+func (f *fleet) scale(address string) (said controller.Scale) {
 	f.t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		var scale controller.Scale
-		err := func() error {
-			request, err := http.NewRequestWithContext(f.t.Context(), http.MethodGet, "http://"+address+"/scale", nil)
-			if err != nil {
-				return err
-			}
-			response, err := http.DefaultClient.Do(request)
-			if err != nil {
-				return err
-			}
-			defer response.Body.Close()
-			if response.StatusCode != http.StatusOK {
-				return fmt.Errorf("status %s", response.Status)
-			}
-			return json.NewDecoder(response.Body).Decode(&scale)
-		}()
-		if err == nil {
-			return scale
+	eventually(f.t, "the controller answers", func() string {
+		if getJSON(f.t.Context(), "http://"+address+"/scale", &said) != nil {
+			return ""
 		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("/scale: %v", err)
-		}
-	}
+		return "yes"
+	})
+	return said
 }

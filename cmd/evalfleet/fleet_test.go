@@ -157,20 +157,28 @@ func (f *fleet) stats() seen {
 // get asks the simulator.
 func (f *fleet) get(path string, into any) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, f.provider+path, nil)
-	if err != nil {
+	if err := getJSON(f.t.Context(), f.provider+path, into); err != nil {
 		f.t.Fatal(err)
+	}
+}
+
+// getJSON decodes what a server answers.
+func getJSON(ctx context.Context, url string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		f.t.Fatal(err)
+		return err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(response.Body).Decode(into); err != nil {
-		f.t.Fatal(err)
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", url, response.Status)
 	}
+	return json.NewDecoder(response.Body).Decode(into)
 }
 
 // until polls the simulator until a condition holds.
