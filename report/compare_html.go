@@ -78,11 +78,7 @@ func (c *Comparison) page() *comparePage {
 }
 
 func (r *Report) comparedView(k int) comparedView {
-	var runs JudgeProgress
-	for _, phase := range r.Progress {
-		runs = runs.plus(phase.Sum())
-	}
-	u := r.total()
+	runs, u := r.progress(), r.total()
 	return comparedView{
 		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
 		Candidates: count(len(r.candidates)), Judges: count(len(r.Judges)), Verdicts: count(r.Verdicts), Scores: count(r.Scored),

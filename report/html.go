@@ -36,13 +36,11 @@ var pageStyle string
 // pageTemplate is parsed when a page is first made: a worker makes none.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"text":  visible,
-		"name":  func(s string) string { return clip(visible(s), nameRunes) },
-		"full":  func(s string) string { return clip(visible(s), 2*reasonRunes) },
-		"count": count,
-		"run": func(r results.RunRow) string {
-			return cmp.Or(clip(visible(r.Name), nameRunes), fmt.Sprintf("%d.%d", r.Phase, r.Index))
-		},
+		"text":     visible,
+		"name":     func(s string) string { return clip(visible(s), nameRunes) },
+		"full":     func(s string) string { return clip(visible(s), 2*reasonRunes) },
+		"count":    count,
+		"run":      func(r results.RunRow) string { return clip(visible(shortRun(r)), nameRunes) },
 		"why":      whyID,
 		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
 		"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },

@@ -147,7 +147,7 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 		out.BothOrders.Consistency = number(math.NaN())
 	}
 	if j.Effect.HasOrder {
-		out.Order = effectOf(j.Effect.Order, j.orderLimits(), j.Effect.Regularised)
+		out.Order = effectOf(j.Effect.Order, j.OrderLimits, j.Effect.Regularised)
 	}
 	for _, g := range j.Groups {
 		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))

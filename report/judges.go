@@ -63,10 +63,6 @@ func (r *Report) judgeView() *judgeView {
 	v := &judgeView{Keys: barKeys}
 	for _, j := range r.Judges {
 		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
-		cycles := j.Cycles
-		if len(r.Judges) == 1 {
-			cycles = r.Cycles
-		}
 		v.Rows = append(v.Rows, judgeRow{
 			Name: j.Name, Model: j.Model,
 			Verdicts: count(j.Positions.Total()), FirstWins: count(j.Positions.FirstWins),
@@ -74,7 +70,7 @@ func (r *Report) judgeView() *judgeView {
 			Pairs: count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
 			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
-			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(cycles),
+			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)),
 		})
 	}
 	v.Bars = r.swapBars()
@@ -83,19 +79,11 @@ func (r *Report) judgeView() *judgeView {
 	return v
 }
 
-func percentOf(part, whole int) string {
-	if whole == 0 {
-		return "–"
-	}
-	return percent(share(part, whole))
-}
-
 func (j Judge) orderRange() string {
 	if !j.Effect.HasOrder {
 		return "–"
 	}
-	limits := j.orderLimits()
-	return signed(limits.Low) + " … " + signed(limits.High)
+	return between(j.OrderLimits.Low, j.OrderLimits.High)
 }
 
 func (r *Report) swapBars() *bars {

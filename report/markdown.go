@@ -101,11 +101,7 @@ func (r *Report) progressSection() section {
 	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			name := "runs that have not ended"
-			if j.Judge != "" {
-				name = clip(visible(j.Judge), nameRunes)
-			}
-			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), name, count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
+			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), clip(visible(j.name()), nameRunes), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
 				count(j.Missing), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}

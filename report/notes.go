@@ -130,7 +130,7 @@ func (j Judge) notes(options Options) []string {
 	switch {
 	case e.Regularised:
 		note("prefers one position, or ties, so consistently that its effect has no finite estimate; a weak prior was used.")
-	case e.HasOrder && j.orderLimits().Low*j.orderLimits().High > 0:
+	case e.HasOrder && j.OrderLimits.Low*j.OrderLimits.High > 0:
 		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
 			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
 	}

@@ -13,8 +13,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	for _, a := range people.Annotators {
 		t.add(visible(a.Name), count(a.Votes), count(a.Ties))
 	}
-	said := section{title: "People", table: t, lines: []string{fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
-		counted(people.Votes, "vote"), counted(people.Pairs, "pair"), count(people.Undecided))}}
+	said := section{title: "People", table: t, lines: []string{people.said()}}
 	sections := []section{said}
 	if s, ok := r.ranksByPeople(candidates, width); ok {
 		sections = append(sections, s)
@@ -29,6 +28,12 @@ func (r *Report) peopleSections(candidates, width int) []section {
 		sections = append(sections, people.judgesSection())
 	}
 	return sections
+}
+
+// said is how much people said.
+func (p *People) said() string {
+	return fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
+		counted(p.Votes, "vote"), counted(p.Pairs, "pair"), count(p.Undecided))
 }
 
 // judgesSection compares each judge with the majority of people.
@@ -58,7 +63,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	if len(r.Judges) > 0 { // else it is the ranking above
 		ability := column{head: "ability ± SE", right: true}
 		for _, c := range shown {
-			ability.cells = append(ability.cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE))
+			ability.cells = append(ability.cells, plusMinus(c.Ability, c.SE))
 		}
 		others = append(others, ability)
 		if r.Fit != nil {

@@ -27,8 +27,7 @@ func (r *Report) peopleView() *peopleView {
 		return nil
 	}
 	v := &peopleView{
-		Said: fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
-			counted(people.Votes, "vote"), counted(people.Pairs, "pair"), count(people.Undecided)),
+		Said:       people.said(),
 		Ranks:      r.peopleRanks(),
 		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0),
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges)),

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -44,6 +45,9 @@ func (p JudgeProgress) plus(q JudgeProgress) JudgeProgress {
 	return p
 }
 
+// name is the judge's, or says what its calls are of.
+func (p JudgeProgress) name() string { return cmp.Or(p.Judge, "runs that have not ended") }
+
 // took is from when the first run began to when the last ended; 0 where that is not
 // known.
 func (p JudgeProgress) took() time.Duration {
@@ -58,6 +62,15 @@ func (p PhaseProgress) Sum() JudgeProgress {
 	var sum JudgeProgress
 	for _, judge := range p.Judges {
 		sum = sum.plus(judge)
+	}
+	return sum
+}
+
+// progress is what all phases together planned and recorded.
+func (r *Report) progress() JudgeProgress {
+	var sum JudgeProgress
+	for _, phase := range r.Progress {
+		sum = sum.plus(phase.Sum())
 	}
 	return sum
 }

@@ -56,9 +56,11 @@ func (b *builder) finish(ctx context.Context) error {
 	r.Groups, r.Unranked = b.groups(all, b.ranked)
 	r.Fit, r.Intervals = fitOf(all), b.intervals(all)
 	for k := range r.Judges {
-		r.Judges[k].Effect = all.fit.Judges[k]
-		if all.bootstrap != nil {
-			r.Judges[k].OrderLimits = all.bootstrap.Orders[k]
+		judge := &r.Judges[k]
+		judge.Effect = all.fit.Judges[k]
+		judge.OrderLimits = ownLimits(judge.Effect.Order, judge.Effect.OrderSE)
+		if drawn := all.bootstrap; drawn != nil && drawn.Orders[k] != (rank.Limits{}) { // 0: no resample told anything
+			judge.OrderLimits = drawn.Orders[k]
 		}
 	}
 	return b.rankByEach(ctx)

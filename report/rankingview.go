@@ -62,8 +62,8 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 			Name: c.Name, Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
 		if r.abilities() {
-			row.Ability = fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE)
-			row.Interval = signed(c.Low) + " … " + signed(c.High)
+			row.Ability = plusMinus(c.Ability, c.SE)
+			row.Interval = between(c.Low, c.High)
 		}
 		if k < openRows {
 			view.Open = append(view.Open, row)

@@ -118,12 +118,17 @@ func (b *builder) intervals(of *rating) *Intervals {
 	}
 }
 
+// ownLimits are those by a fit's standard error, which stand where drawing gives none.
+func ownLimits(x, se float64) rank.Limits {
+	return rank.Limits{SE: se, Low: x - 1.96*se, High: x + 1.96*se}
+}
+
 func fitOf(of *rating) *Fit {
 	f := of.fit
 	out := &Fit{
 		LogLikelihood: f.LogLikelihood, Deviance: f.Deviance, DegreesOfFreedom: f.DegreesOfFreedom, Iterations: f.Iterations,
 		Length: f.Length, HasLength: f.HasLength, LengthRegularised: f.LengthRegularised,
-		LengthLimits: rank.Limits{SE: f.LengthSE, Low: f.Length - 1.96*f.LengthSE, High: f.Length + 1.96*f.LengthSE},
+		LengthLimits: ownLimits(f.Length, f.LengthSE),
 	}
 	if of.bootstrap != nil {
 		out.LengthLimits = of.bootstrap.Length

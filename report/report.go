@@ -214,7 +214,7 @@ type Judge struct {
 	Own         int              // verdicts on two documents of one candidate: in no ranking
 	Swaps       rank.Swaps       // pairs it was asked about in both orders
 	Effect      rank.JudgeEffect // in the ranking by all judges
-	OrderLimits rank.Limits      // of Effect.Order, by resampling; 0 without
+	OrderLimits rank.Limits      // of Effect.Order, by resampling where that gives any
 	Length      rank.Lengths
 	Cycles      rank.Cycles
 	Scores      []Score // by criterion

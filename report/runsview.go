@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 )
@@ -37,10 +36,7 @@ func (r *Report) runsView() *runsView {
 	if len(r.Progress) == 0 {
 		return nil
 	}
-	var total JudgeProgress
-	for _, phase := range r.Progress {
-		total = total.plus(phase.Sum())
-	}
+	total := r.progress()
 	clock := "01-02 15:04:05"
 	v := &runsView{Missing: missing(total), When: "Times are UTC."}
 	if day := total.First.UTC().Format(time.DateOnly); !total.First.IsZero() && day == total.Last.UTC().Format(time.DateOnly) {
@@ -50,7 +46,7 @@ func (r *Report) runsView() *runsView {
 	for _, phase := range r.Progress {
 		view := phaseView{Title: fmt.Sprintf("Phase %d: %s", phase.Phase, phase.Kind)}
 		for _, judge := range phase.Judges {
-			view.Rows = append(view.Rows, progressRowOf(cmp.Or(judge.Judge, "runs that have not ended"), judge, clock))
+			view.Rows = append(view.Rows, progressRowOf(judge.name(), judge, clock))
 		}
 		if len(phase.Judges) > 1 {
 			view.Rows = append(view.Rows, sumRow("together", phase.Sum(), clock))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -175,7 +174,7 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	for _, c := range ranked {
 		cells := []string{r.ranks(c), visible(c.Name)}
 		if r.abilities() {
-			cells = append(cells, fmt.Sprintf("%s ± %.2f", signed(c.Ability), c.SE), signed(c.Low)+" … "+signed(c.High))
+			cells = append(cells, plusMinus(c.Ability, c.SE), between(c.Low, c.High))
 		}
 		if r.Verdicts > 0 {
 			cells = append(cells, percent(c.WinRate()), tally(c))
@@ -202,33 +201,14 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 
 // firstShare is how often the text shown first was preferred where one was.
 func (j Judge) firstShare() string {
-	decided := j.Positions.FirstWins + j.Positions.SecondWins
-	if decided == 0 {
-		return "–"
-	}
-	return percent(share(j.Positions.FirstWins, decided))
-}
-
-func (j Judge) consistency() string {
-	if j.Swaps.Total() == 0 {
-		return "–"
-	}
-	return percent(j.Swaps.Consistency())
+	return percentOf(j.Positions.FirstWins, j.Positions.FirstWins+j.Positions.SecondWins)
 }
 
 func (j Judge) orderEffect() string {
 	if !j.Effect.HasOrder {
 		return "–"
 	}
-	return fmt.Sprintf("%s ± %.2f", signed(j.Effect.Order), j.orderLimits().SE)
-}
-
-// orderLimits are those by resampling, or the fit's own without it.
-func (j Judge) orderLimits() rank.Limits {
-	if e := j.Effect; j.OrderLimits == (rank.Limits{}) {
-		return rank.Limits{SE: e.OrderSE, Low: e.Order - 1.96*e.OrderSE, High: e.Order + 1.96*e.OrderSE}
-	}
-	return j.OrderLimits
+	return plusMinus(j.Effect.Order, j.OrderLimits.SE)
 }
 
 // totals are the runs, and what they took.

@@ -67,18 +67,14 @@ func (r *Report) saidSection() section {
 func (r *Report) trustSection() section {
 	t := append(table{{head: "judge", flexible: true}}, heads("order ± SE", "both orders", "consistent", "always 1st", "always 2nd", "longer won", "3-cycles")...)
 	for _, j := range r.Judges {
-		cycles := j.Cycles
-		if len(r.Judges) == 1 {
-			cycles = r.Cycles
-		}
 		swap := func(n int) string {
 			if j.Swaps.Total() == 0 {
 				return "–"
 			}
 			return count(n)
 		}
-		t.add(visible(j.Name), j.orderEffect(), count(j.Swaps.Total()), j.consistency(), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
-			longerShare(j.Length), cyclesShare(cycles))
+		t.add(visible(j.Name), j.orderEffect(), count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
@@ -103,18 +99,18 @@ func degrees(n int) string {
 }
 
 func longerShare(l rank.Lengths) string {
-	if l.LongerWins+l.ShorterWins == 0 {
-		return "–"
-	}
-	return percent(share(l.LongerWins, l.LongerWins+l.ShorterWins))
+	return percentOf(l.LongerWins, l.LongerWins+l.ShorterWins)
 }
 
-func cyclesShare(c rank.Cycles) string {
-	if c.Triples == 0 {
-		return "–"
+// cycles are a judge's, which are those of all where there is no other.
+func (r *Report) cycles(j Judge) rank.Cycles {
+	if len(r.Judges) == 1 {
+		return r.Cycles
 	}
-	return percent(c.Share())
+	return j.Cycles
 }
+
+func cyclesShare(c rank.Cycles) string { return percentOf(c.Circular, c.Triples) }
 
 // ranksByJudge sets every judge's own ranking beside that of all; judges that do not
 // fit are left out and counted. There is none where nothing relates the candidates.

@@ -74,6 +74,13 @@ func have(n int) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.1f %%", 100*share) }
 
+func percentOf(part, whole int) string {
+	if whole == 0 {
+		return "–"
+	}
+	return percent(share(part, whole))
+}
+
 func share(part, whole int) float64 {
 	if whole == 0 {
 		return 0
@@ -94,6 +101,12 @@ func signed(x float64) string {
 		return "0.00"
 	}
 }
+
+// plusMinus is a log-odds with its standard error.
+func plusMinus(x, se float64) string { return fmt.Sprintf("%s ± %.2f", signed(x), se) }
+
+// between are the limits of a log-odds.
+func between(low, high float64) string { return signed(low) + " … " + signed(high) }
 
 // ranks is "3 (2–5)", or "3" where the bounds add nothing.
 func (r *Report) ranks(c Ranked) string {
