@@ -111,6 +111,8 @@ func (r *Report) page() *page {
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),
 		Panel:    r.panelView(),
+		Judges:   r.judgeView(),
+		People:   r.peopleView(),
 		Listed:   r.listedRows(),
 		Runs:     r.runsView(),
 		Timeline: r.timelineView(),
@@ -120,10 +122,6 @@ func (r *Report) page() *page {
 		Settings: r.settings(),
 		Method:   r.method(),
 	}
-	if len(r.Judges) > 0 {
-		p.Judges = r.judgeView()
-	}
-	p.People = r.peopleView()
 	p.Reasons, p.NoReason = r.reasoned()
 	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
 	allFailed := 0

@@ -59,7 +59,11 @@ const (
 	labelled = 0.07
 )
 
+// judgeView is nil where there are no judges.
 func (r *Report) judgeView() *judgeView {
+	if len(r.Judges) == 0 {
+		return nil
+	}
 	v := &judgeView{Keys: barKeys}
 	for _, j := range r.Judges {
 		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
