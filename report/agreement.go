@@ -44,10 +44,13 @@ func (a *Agreement) raw() float64 {
 	return same / float64(units)
 }
 
-// agreed sums up what raters said.
-func agreed(name string, raters []string, a *rank.Agreement, units int) *Agreement {
+// agreed sums up what raters said; nil where no two said something of one unit.
+func agreed(name string, raters []string, a *rank.Agreement) *Agreement {
+	if a.Units() == 0 {
+		return nil
+	}
 	out := &Agreement{
-		Name: name, Raters: raters, Units: units,
+		Name: name, Raters: raters, Units: a.Units(),
 		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
 	}
 	out.Fleiss, out.Complete = a.Fleiss()
@@ -63,29 +66,9 @@ func agreed(name string, raters []string, a *rank.Agreement, units int) *Agreeme
 // agreement compares raters, from first on, by the verdicts on pairs; nil with fewer
 // than two, or where no two said something of one pair.
 func (v *verdicts) agreement(first int, raters []string) *Agreement {
-	a, units := rank.NewAgreement(len(raters)), 0
-	v.units(first, len(raters), func(values []float64) {
-		a.Add(values)
-		units += shared(values)
-	})
-	if units == 0 {
-		return nil
-	}
-	return agreed("", raters, a, units)
-}
-
-// shared is 1 where at least two raters said something.
-func shared(values []float64) int {
-	said := 0
-	for _, value := range values {
-		if !math.IsNaN(value) {
-			said++
-		}
-	}
-	if said < 2 {
-		return 0
-	}
-	return 1
+	a := rank.NewAgreement(len(raters))
+	v.units(first, len(raters), a.Add)
+	return agreed("", raters, a)
 }
 
 // ratings are scores by what is scored, rater and aspect (a criterion or a
@@ -111,7 +94,7 @@ func (r *ratings) agreement(raters, aspects []string) []*Agreement {
 	var all []*Agreement
 	values := make([]float64, r.raters)
 	for aspect, name := range aspects {
-		a, units := rank.NewAgreement(r.raters), 0
+		a := rank.NewAgreement(r.raters)
 		for _, scores := range r.scores {
 			if scores == nil {
 				continue
@@ -123,10 +106,9 @@ func (r *ratings) agreement(raters, aspects []string) []*Agreement {
 				}
 			}
 			a.Add(values)
-			units += shared(values)
 		}
-		if units > 0 {
-			all = append(all, agreed(name, raters, a, units))
+		if one := agreed(name, raters, a); one != nil {
+			all = append(all, one)
 		}
 	}
 	return all

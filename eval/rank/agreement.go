@@ -33,6 +33,7 @@ type Agreement struct {
 	raters       int
 	pairs        map[[2]int]map[[2]float64]int // by raters i < j, how often i said one and j the other
 	coincidences map[[2]float64]float64        // Krippendorff's o_ck
+	shared       int                           // units of which at least two raters said something
 	complete     int                           // units of which every rater said something
 	given        map[float64]int               // of those, how often each value was given
 	same         float64                       // of those, the sum of the share of pairs of raters that agree
@@ -82,6 +83,9 @@ func (a *Agreement) Add(values []float64) {
 			}
 		}
 	}
+	if len(said) > 1 {
+		a.shared++
+	}
 	if n := len(said); n == a.raters && n > 1 {
 		a.complete++
 		a.same += float64(agreeing) / float64(n*(n-1))
@@ -90,6 +94,9 @@ func (a *Agreement) Add(values []float64) {
 		}
 	}
 }
+
+// Units are those of which at least two raters said something.
+func (a *Agreement) Units() int { return a.shared }
 
 // Raw is the share of units about which two raters said the same, of those about
 // which both said something, and how many these are. NaN without any.
