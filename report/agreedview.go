@@ -1,6 +1,6 @@
 package report
 
-// raterPairs is how many pairs of raters are shown of one comparison.
+// raterPairs is how many pairs of raters the page shows of one comparison.
 const raterPairs = 66
 
 // ownView is rankings beside each other.
@@ -59,7 +59,7 @@ type agreedView struct {
 type raterView struct {
 	Caption string
 	Rows    []raterRow
-	Left    int // pairs beyond raterPairs
+	Left    int // pairs beyond
 }
 
 type raterRow struct {
@@ -74,7 +74,7 @@ func (r *Report) agreedView() *agreedView {
 	v := &agreedView{}
 	if r.Agreement != nil {
 		v.Totals = append(v.Totals, agreedRowOf("verdicts on pairs", r.Agreement, false))
-		v.Pairs = raterViewOf("Two at a time, on the pairs that both judged", r.Agreement, 0)
+		v.Pairs = raterViewOf("Two at a time, on the pairs that both judged", r.Agreement, 0, raterPairs)
 	}
 	for _, a := range r.ScoreAgreement {
 		v.Totals = append(v.Totals, agreedRowOf("scores on "+a.Name, a, true))
@@ -88,9 +88,9 @@ func (r *Report) agreedView() *agreedView {
 	return v
 }
 
-// raterViewOf leaves out pairs of two raters behind the first ones, where these are
-// counted.
-func raterViewOf(caption string, a *Agreement, first int) raterView {
+// raterViewOf shows so many pairs of raters at most: every two or, where first says how
+// many come first, one of these with one of the others.
+func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 	v := raterView{Caption: caption}
 	if a == nil {
 		return v
@@ -98,7 +98,7 @@ func raterViewOf(caption string, a *Agreement, first int) raterView {
 	for _, pair := range a.Pairs {
 		switch {
 		case first > 0 && (pair.A >= first || pair.B < first):
-		case len(v.Rows) == raterPairs:
+		case len(v.Rows) == most:
 			v.Left++
 		default:
 			v.Rows = append(v.Rows, raterRow{

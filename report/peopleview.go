@@ -29,8 +29,8 @@ func (r *Report) peopleView() *peopleView {
 	v := &peopleView{
 		Said:       people.said(),
 		Ranks:      r.peopleRanks(),
-		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0),
-		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges)),
+		Among:      raterViewOf("Two annotators at a time", people.Agreement, 0, raterPairs),
+		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
 	}
 	for _, a := range people.Annotators {
 		v.Annotators = append(v.Annotators, annotatorView{a.Name, count(a.Votes), count(a.Ties)})

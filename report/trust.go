@@ -158,25 +158,20 @@ func rankIn(groups []Group, candidate string) string {
 	return "–"
 }
 
-// mostPairs bounds the pairs of raters that are shown.
+// mostPairs bounds the pairs of raters that text and Markdown show.
 const mostPairs = 15
 
 // agreementSection compares raters two by two: every two, or one of the first with
 // one of the others.
 func agreementSection(title, raters string, a *Agreement, first int) section {
 	t := append(table{{head: raters, flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
-	pairs := 0
-	for _, p := range a.Pairs {
-		if first > 0 && (p.A >= first || p.B < first) {
-			continue
-		}
-		if pairs++; pairs <= mostPairs {
-			t.add(clip(visible(a.Raters[p.A]), 30)+" and "+clip(visible(a.Raters[p.B]), 30), count(p.Units), shareOf(p.Raw), coefficient(p.Cohen))
-		}
+	pairs := raterViewOf(title, a, first, mostPairs)
+	for _, p := range pairs.Rows {
+		t.add(clip(visible(p.A), 30)+" and "+clip(visible(p.B), 30), p.Units, p.Raw, p.Cohen)
 	}
 	s := section{title: title, table: t}
-	if left := pairs - mostPairs; left > 0 {
-		s.lines = append(s.lines, counted(left, "more pair")+" of "+raters+" in report.json.")
+	if pairs.Left > 0 {
+		s.lines = append(s.lines, counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance.",
 		coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete)))
