@@ -171,9 +171,9 @@ type Settings struct {
 
 // Call is the scope of a call to a model that a run of the i-th of those whom a kind
 // asks (eval.Evaluation.Asked) makes: to its own, or to one in its place.
-func (r Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
+func (e Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
 	return ratelimit.Scope{
-		Provider: model.Provider, Model: model.Model, Group: r.Settings.Group(kind, i), Evaluation: string(r.ID),
+		Provider: model.Provider, Model: model.Model, Group: e.Settings.Group(kind, i), Evaluation: string(e.ID),
 	}
 }
 
