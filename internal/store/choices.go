@@ -93,8 +93,8 @@ func (s *Store) Choose(ctx context.Context, r record.Evaluation, phase int, chos
 	for i, p := range phases[:phase] {
 		runs += p.Runs
 		for queue := range p.Queues {
-			for _, state := range endStates {
-				ended = append(ended, record.CountField(i, state, queue))
+			for _, field := range endedFields(i, queue) {
+				ended = append(ended, field)
 			}
 		}
 	}

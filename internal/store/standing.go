@@ -28,14 +28,21 @@ func (s Standing) Pushed(phase int, queue string) int {
 // Ended is the number of runs of a phase's queue that have ended.
 func (s Standing) Ended(phase int, queue string) int {
 	n := 0
-	for _, state := range endStates {
-		n += s.Counts[record.CountField(phase, state, queue)]
+	for _, field := range endedFields(phase, queue) {
+		n += s.Counts[field]
 	}
 	return n
 }
 
-// endStates are those of runs that have ended.
-var endStates = []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled}
+// endedFields name the counts of a queue's runs that have ended: those that succeeded,
+// failed, and were cancelled.
+func endedFields(phase int, queue string) [3]string {
+	return [3]string{
+		record.CountField(phase, eval.StateSucceeded, queue),
+		record.CountField(phase, eval.StateFailed, queue),
+		record.CountField(phase, eval.StateCancelled, queue),
+	}
+}
 
 // Total is the number of runs in a state over all queues and phases.
 func (s Standing) Total(state eval.State) int {

@@ -81,10 +81,10 @@ func (s *Store) Cancel(ctx context.Context, r record.Evaluation) (record.Status,
 	var queues []any
 	for i, phase := range r.Phases {
 		for queue, runs := range phase.Queues {
-			queues = append(queues, runs,
-				record.CountField(i, eval.StateSucceeded, queue),
-				record.CountField(i, eval.StateFailed, queue),
-				record.CountField(i, eval.StateCancelled, queue))
+			queues = append(queues, runs)
+			for _, field := range endedFields(i, queue) {
+				queues = append(queues, field)
+			}
 		}
 	}
 	return s.steer(ctx, "cancel", r.ID, cancelScript, []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, queues...)
