@@ -102,8 +102,9 @@ func (x *experiment) text(ctx context.Context, row int) (string, error) {
 	return x.from.Text(ctx, x.of.Plan.Prompts.Rows[row].Hash)
 }
 
-// completed calls use for each prompt that has ended, in the order in which they did.
-func (x *experiment) completed(ctx context.Context, use func(PromptRow, object) error) error {
+// completed calls use for the line of each prompt that has ended, with its answer, in the
+// order in which they did.
+func (x *experiment) completed(ctx context.Context, use func(object) error) error {
 	for row, err := range x.from.PromptRows(ctx, x.of.ID) {
 		if err != nil {
 			return err
@@ -125,7 +126,7 @@ func (x *experiment) completed(ctx context.Context, use func(PromptRow, object) 
 		if row.State == eval.StateFailed.String() {
 			line.set("error", quoted(fmt.Sprintf("%s: %s", row.Class, row.Error)))
 		}
-		if err := use(row, line); err != nil {
+		if err := use(line); err != nil {
 			return err
 		}
 	}
@@ -183,7 +184,7 @@ func failureText(run record.Run) string {
 
 func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 	var out bytes.Buffer
-	return x.completed(ctx, func(_ PromptRow, line object) error {
+	return x.completed(ctx, func(line object) error {
 		out.Reset()
 		if err := line.python(&out); err != nil {
 			return err
@@ -199,7 +200,7 @@ func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	var header []string
 	at := map[string]int{}
-	err := x.completed(ctx, func(_ PromptRow, line object) error {
+	err := x.completed(ctx, func(line object) error {
 		for _, f := range line {
 			if _, known := at[f.name]; !known {
 				at[f.name] = len(header)
@@ -215,7 +216,7 @@ func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	if err := out.Write(header); err != nil {
 		return err
 	}
-	err = x.completed(ctx, func(_ PromptRow, line object) error {
+	err = x.completed(ctx, func(line object) error {
 		cells := make([]string, len(header))
 		for _, f := range line {
 			cell, err := cellOf(f.value)
@@ -255,18 +256,23 @@ func (x *experiment) log(ctx context.Context, w io.Writer) error {
 		_, err := fmt.Fprintf(w, "%s: %s\n", at.Local().Format("02-01-2006, 15:04"), words)
 		return err
 	}
-	err := x.completed(ctx, func(row PromptRow, _ object) error {
+	for row, err := range x.from.PromptRows(ctx, x.of.ID) {
+		if err != nil {
+			return err
+		}
 		if prompts++; first.IsZero() || row.Started.Before(first) {
 			first = row.Started
 		}
 		last = row.Ended
 		if row.State != eval.StateFailed.String() {
-			return nil
+			continue
 		}
-		return say(row.Ended, "Error (i=%d, id=%s): %s", row.Index+1, row.Name, failureText(row.Run))
-	})
-	if err != nil || prompts == 0 {
-		return err
+		if err := say(row.Ended, "Error (i=%d, id=%s): %s", row.Index+1, row.Name, failureText(row.Run)); err != nil {
+			return err
+		}
+	}
+	if prompts == 0 {
+		return nil
 	}
 	took := last.Sub(first).Seconds()
 	words := "Completed experiment"
