@@ -32,7 +32,7 @@ func Open(ctx context.Context, url string) (Sink, error) {
 // and also in a folder, or on a server, that cannot be written.
 func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
 	if isPostgres(url) {
-		return openPostgresReader(ctx, url)
+		return openPostgresReader(ctx, url, false)
 	}
 	path, err := sqlitePath(url)
 	if err != nil {

@@ -124,7 +124,21 @@ func nameOf(config *pgx.ConnConfig) string {
 	return name.String()
 }
 
-func openPostgres(ctx context.Context, address string) (_ *store, err error) {
+func openPostgres(ctx context.Context, address string) (*store, error) {
+	r, err := openPostgresReader(ctx, address, true)
+	if err != nil {
+		return nil, err
+	}
+	s, err := newStore(r, r.db)
+	if err != nil {
+		_ = r.Close()
+	}
+	return s, err
+}
+
+// openPostgresReader creates the sink where there is to be one for writing and there is
+// none.
+func openPostgresReader(ctx context.Context, address string, writing bool) (_ *reader, err error) {
 	db, config, name, err := connectPostgres(address)
 	if err != nil {
 		return nil, err
@@ -134,36 +148,17 @@ func openPostgres(ctx context.Context, address string) (_ *store, err error) {
 			_ = db.Close()
 		}
 	}()
-	state, err := examine(ctx, db, name, true)
-	if err == nil && state == fresh {
-		err = create(ctx, db, name, config.RuntimeParams["search_path"])
-	}
-	if err != nil {
-		return nil, err
-	}
-	r, err := newReader(ctx, postgres{busyTimeout}, name, db)
-	if err != nil {
-		return nil, err
-	}
-	return newStore(r, db)
-}
-
-func openPostgresReader(ctx context.Context, address string) (_ *reader, err error) {
-	db, _, name, err := connectPostgres(address)
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err != nil {
-			_ = db.Close()
-		}
-	}()
-	state, err := examine(ctx, db, name, false)
+	state, err := examine(ctx, db, name, writing)
 	if err != nil {
 		return nil, err
 	}
 	if state == fresh {
-		return nil, empty(name)
+		if !writing {
+			return nil, empty(name)
+		}
+		if err := create(ctx, db, name, config.RuntimeParams["search_path"]); err != nil {
+			return nil, err
+		}
 	}
 	return newReader(ctx, postgres{busyTimeout}, name, db)
 }
