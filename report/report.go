@@ -238,80 +238,85 @@ func (r *Report) ByScore() bool { return r.Verdicts == 0 && r.Scored > 0 }
 // Build reads evaluation id and ranks its candidates. Failed runs are never
 // counted, as a loss, a tie or a score of 0.
 func Build(ctx context.Context, source Source, id eval.ID, options Options) (*Report, error) {
-	wrap := func(err error) error { return fmt.Errorf("report on %s: %w", id, err) }
+	r, err := build(ctx, source, id, options)
+	if err != nil {
+		return nil, fmt.Errorf("report on %s: %w", id, err)
+	}
+	return r, nil
+}
+
+func build(ctx context.Context, source Source, id eval.ID, options Options) (*Report, error) {
 	evaluation, err := source.Evaluation(ctx, id)
 	if err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	r := &Report{Evaluation: evaluation, Options: options}
 	if r.Phases, err = source.Counts(ctx, id); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if r.Calls, err = source.CallTotals(ctx, id); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if r.Spent, _, err = source.Spent(ctx, id); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if r.Statistics, err = source.Statistics(ctx, id); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if r.Timeline, err = source.Timeline(ctx, id, timelinePeriods); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if r.Waits, err = source.Waits(ctx, id); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	b := newBuilder(r)
-	for row, err := range source.SingleRows(ctx, id) {
-		if err == nil {
-			err = b.addSingle(row)
-		}
-		if err != nil {
-			return nil, wrap(err)
-		}
+	if err := each(source.SingleRows(ctx, id), b.addSingle); err != nil {
+		return nil, err
 	}
 	if evaluation.Plan.Panel != nil {
 		r.Panel = newPanel(evaluation.Plan.Panel, len(b.candidate))
-		for row, err := range source.PanelRows(ctx, id) {
-			if err == nil {
-				err = b.addPanel(row)
-			}
-			if err != nil {
-				return nil, wrap(err)
-			}
+		if err := each(source.PanelRows(ctx, id), b.addPanel); err != nil {
+			return nil, err
 		}
 	}
-	for row, err := range source.PairwiseRows(ctx, id) {
-		if err == nil {
-			err = b.addPairwise(row)
-		}
-		if err != nil {
-			return nil, wrap(err)
-		}
+	if err := each(source.PairwiseRows(ctx, id), b.addPairwise); err != nil {
+		return nil, err
 	}
 	if err := b.readVotes(ctx, source); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if lists(evaluation.Plan) {
 		for row, err := range source.Responses(ctx, id) {
 			if err != nil {
-				return nil, wrap(err)
+				return nil, err
 			}
 			b.addListed(row)
 		}
 	}
 	for row, err := range source.Runs(ctx, id, eval.StateFailed) {
 		if err != nil {
-			return nil, wrap(err)
+			return nil, err
 		}
 		b.addFailure(row)
 	}
 	if err := b.readProgress(ctx, source); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	if err := b.finish(ctx); err != nil {
-		return nil, wrap(err)
+		return nil, err
 	}
 	return r, nil
+}
+
+// each hands every row on, until one cannot be read or taken.
+func each[T any](rows iter.Seq2[T, error], take func(T) error) error {
+	for row, err := range rows {
+		if err == nil {
+			err = take(row)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -58,15 +58,7 @@ func (b *builder) readVotes(ctx context.Context, source Source) error {
 	}
 	b.report.People = &People{}
 	annotators := map[string]int{}
-	for row, err := range source.Votes(ctx, b.report.Evaluation.ID) {
-		if err == nil {
-			err = b.addVote(row, annotators)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return each(source.Votes(ctx, b.report.Evaluation.ID), func(row results.VoteRow) error { return b.addVote(row, annotators) })
 }
 
 func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error {
