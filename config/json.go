@@ -26,9 +26,18 @@ type member struct {
 
 // place is where an offset stands.
 func (j jsonText) place(offset int, path string) place {
-	before := j.text[:min(offset, len(j.text))]
-	line := max(j.first, 1) + bytes.Count(before, []byte("\n"))
-	return place{file: j.file, line: line, column: len(before) - bytes.LastIndexByte(before, '\n'), path: path}
+	start := place{file: j.file, line: max(j.first, 1), column: 1, path: path}
+	return start.after(j.text[:min(offset, len(j.text))])
+}
+
+// after is the place behind a text that begins here.
+func (p place) after(text []byte) place {
+	if last := bytes.LastIndexByte(text, '\n'); last >= 0 {
+		p.line += bytes.Count(text, []byte("\n"))
+		p.column, text = 1, text[last+1:]
+	}
+	p.column += len(text)
+	return p
 }
 
 // object is the text as an object, in the order in which it is written. What is
@@ -146,11 +155,15 @@ type placedValue struct {
 	at  place
 }
 
-// values are members by their keys, whose paths begin with prefix.
+// values are members by their keys, in the order of the text; their paths begin with
+// prefix.
 func (j jsonText) values(members []member, prefix string) map[string]placedValue {
 	values := make(map[string]placedValue, len(members))
+	at, from := j.place(0, ""), 0
 	for _, m := range members {
-		values[m.key] = placedValue{m.value, j.place(m.from, prefix+m.key)}
+		at, from = at.after(j.text[from:m.from]), m.from
+		at.path = prefix + m.key
+		values[m.key] = placedValue{m.value, at}
 	}
 	return values
 }
