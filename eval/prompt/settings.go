@@ -2,6 +2,8 @@ package prompt
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -9,15 +11,17 @@ import (
 // Settings are the parameters of an experiment's line as the settings of its model
 // (eval.Judge.Overrides): the bound on the output, where there is one, has our word
 // for it, whatever its api calls it, and the rest stands where the dialect of its api
-// wants it. filter is the line's safety_filter; known is false for a word that is
-// none of those of SafetyFilters. parameters are not changed.
+// wants it. Of two words for one setting the later in the alphabet holds. filter is the
+// line's safety_filter; known is false for a word that is none of those of
+// SafetyFilters. parameters are not changed.
 func Settings(api string, parameters map[string]any, filter string) (settings map[string]any, known bool) {
 	settings = make(map[string]any, len(parameters))
 	written, ok := apis[api]
 	if !ok {
 		written = apiWords{bound: "max_tokens"}
 	}
-	for name, value := range parameters {
+	for _, name := range slices.Sorted(maps.Keys(parameters)) { // so that the same line is the same settings
+		value := parameters[name]
 		if written.google {
 			name = camel(name) // they may be written as Python or as the wire has them
 		}

@@ -101,6 +101,22 @@ func TestTurnsFollowTheirAnswers(t *testing.T) {
 	}
 }
 
+// A line is the same settings, and so the same evaluation, whenever it is read.
+func TestSettingsOfTwoWords(t *testing.T) {
+	t.Parallel()
+	for api, parameters := range map[string]map[string]any{
+		"openai": {"max_completion_tokens": 1, "max_tokens": 2},
+		"gemini": {"maxOutputTokens": 1, "max_output_tokens": 2},
+	} {
+		for range 50 {
+			settings, _ := prompt.Settings(api, parameters, "")
+			if got := settings["max_completion_tokens"]; got != 2 {
+				t.Fatalf("%s: the bound is %v, want that of the word that comes last", api, got)
+			}
+		}
+	}
+}
+
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	blocked := func(threshold string) []any {
