@@ -140,7 +140,7 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	out := judgeJSON{
 		Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
-		TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(j.Cycles), Scores: scoresOf(r.Criteria, j.Scores),
+		TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency())},
 	}
 	if j.Swaps.Total() == 0 {
