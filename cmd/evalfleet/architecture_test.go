@@ -1,0 +1,110 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	modulePath = "github.com/evalfleet/evalfleet/"
+	boxIn      = regexp.MustCompile(`(?m)^\s*(\w+)\["([\w/]+)`)
+	arrowIn    = regexp.MustCompile(`(?m)^\s*(\w+) --> ([\w &]+)$`)
+	// forTests are packages that only tests import.
+	forTests = []string{"internal/pgtest", "internal/redistest", "providers/providertest"}
+)
+
+// The picture in docs/architecture.md has a box for every package, those of eval and
+// of providers together, and the arrows from which all imports follow, and no other.
+func TestArchitecturePicture(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, picture, _ := strings.Cut(string(page), "```mermaid\n")
+	picture, _, _ = strings.Cut(picture, "```")
+	boxes, drawn := map[string]string{}, map[string][]string{}
+	for _, m := range boxIn.FindAllStringSubmatch(picture, -1) {
+		boxes[m[1]] = m[2]
+		drawn[m[2]] = nil
+	}
+	for _, m := range arrowIn.FindAllStringSubmatch(picture, -1) {
+		for to := range strings.SplitSeq(m[2], " & ") {
+			drawn[boxes[m[1]]] = append(drawn[boxes[m[1]]], boxes[to])
+		}
+		slices.Sort(drawn[boxes[m[1]]])
+	}
+	if diff := cmp.Diff(withoutWhatFollows(imports(t)), drawn); diff != "" {
+		t.Errorf("imports against the picture (-code +picture):\n%s", diff)
+	}
+}
+
+// imports are what each package of the program imports of ours; eval/… and
+// providers/… count as one each.
+func imports(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	box := func(path string) string {
+		path = strings.TrimPrefix(path, modulePath)
+		if first, _, nested := strings.Cut(path, "/"); nested && (first == "eval" || first == "providers") {
+			return first
+		}
+		return path
+	}
+	graph := map[string]map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		paths := strings.Fields(line)
+		if slices.Contains(forTests, strings.TrimPrefix(paths[0], modulePath)) {
+			continue
+		}
+		from := box(paths[0])
+		if graph[from] == nil {
+			graph[from] = map[string]bool{}
+		}
+		for _, path := range paths[1:] {
+			if strings.HasPrefix(path, modulePath) && box(path) != from {
+				graph[from][box(path)] = true
+			}
+		}
+	}
+	return graph
+}
+
+// withoutWhatFollows leaves an arrow out where another way leads to the same place.
+func withoutWhatFollows(graph map[string]map[string]bool) map[string][]string {
+	var reach func(from string, seen map[string]bool)
+	reach = func(from string, seen map[string]bool) {
+		for to := range graph[from] {
+			if !seen[to] {
+				seen[to] = true
+				reach(to, seen)
+			}
+		}
+	}
+	least := map[string][]string{}
+	for from, direct := range graph {
+		least[from] = nil
+		follows := map[string]bool{}
+		for to := range direct {
+			reach(to, follows)
+		}
+		for _, to := range slices.Sorted(maps.Keys(direct)) {
+			if !follows[to] {
+				least[from] = append(least[from], to)
+			}
+		}
+	}
+	return least
+}
