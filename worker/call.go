@@ -129,7 +129,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)
-	longest, consent := inPlace, r.consent()
+	longest, consent := inPlace, r.consent(s.target)
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
@@ -202,7 +202,14 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *
 		r.cfg.Spending(Spending{r.task.Evaluation, cost - reserved.Cost})
 		used.Cost = cost
 	}
+	told := err == nil && result.Usage.Reported
 	var failed *providers.Error
+	if errors.As(err, &failed) {
+		told = failed.Used.Reported
+	}
+	if told {
+		r.cfg.Reserved(Reserved{s.target.Provider, s.target.Model, reserved.Input, reserved.Output})
+	}
 	switch {
 	case err == nil:
 		if result.Usage.Reported {
@@ -212,7 +219,7 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *
 			used.Input = result.Usage.Input
 			r.tokens.settled(s.target.Target(), s.request, result.Usage)
 		}
-	case errors.As(err, &failed):
+	case failed != nil:
 		used.Input, used.Output = max(used.Input, failed.Used.Input), max(used.Output, failed.Used.Output)
 		if !failed.MayBeBilled {
 			used = ratelimit.Used{}

@@ -121,9 +121,9 @@ func (r *run) inChain() bool {
 	return r.fallback() != nil && r.progress.AnswerBy == ""
 }
 
-// consent decides about the waits that its limits demand of a call: as long as the
-// evaluation says, and not longer. nil: any.
-func (r *run) consent() func(own time.Duration, first bool) bool {
+// consent decides about the waits that its limits demand of a call to target: as long
+// as the evaluation says, and not longer. nil: any.
+func (r *run) consent(target eval.Judge) func(own time.Duration, first bool) bool {
 	if !r.inChain() {
 		return nil
 	}
@@ -144,6 +144,7 @@ func (r *run) consent() func(own time.Duration, first bool) bool {
 		default:
 			state.Waits++
 			state.RateLimitWaits++
+			r.cfg.Waits(target)
 			state.Until = time.Now().Add(wait)
 			return true
 		}
@@ -175,6 +176,7 @@ func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error)
 		}
 		state.Refused++
 		state.RateLimitWaits++
+		r.cfg.Waits(s.target)
 		e := s.event(EventRetry)
 		e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, wait.Seconds()
 		r.emit(e)

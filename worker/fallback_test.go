@@ -2,6 +2,7 @@ package worker
 
 import (
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,6 +159,19 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			if len(c.turns) > 0 {
 				s.takeTurns(c.turns...)
 			}
+			var waits, reserved atomic.Int64
+			s.cfg.Waits = func(target eval.Judge) {
+				waits.Add(1)
+				if target.Target() != primary {
+					t.Errorf("told of a wait for %s, want %s", target.Target(), primary)
+				}
+			}
+			s.cfg.Reserved = func(r Reserved) {
+				reserved.Add(1)
+				if by := r.Provider + ":" + r.Model; by != c.by || r.Input <= 0 || r.Output <= 0 {
+					t.Errorf("told that %+v was reserved, want tokens of %s", r, c.by)
+				}
+			}
 			began := time.Now()
 			defer s.start(s.cfg)()
 			got := s.outcome()
@@ -165,6 +179,9 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			about := cmp.Options{cmpopts.EquateApprox(0, 0.2), cmpopts.IgnoreFields(record.Fell{}, "At")}
 			if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
 				t.Errorf("waits and fallbacks (-want +got):\n%s", diff)
+			}
+			if waits.Load() != int64(c.want.RateLimitWaits) || reserved.Load() != 1 {
+				t.Errorf("told of %d waits and of what was reserved for %d calls, want %d and 1", waits.Load(), reserved.Load(), c.want.RateLimitWaits)
 			}
 			if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
 				t.Errorf("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)

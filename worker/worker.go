@@ -56,6 +56,12 @@ type Config struct {
 	// Calls is told of every call that was made, when it has ended. It must not
 	// block. nil: nobody.
 	Calls func(record.Call)
+	// Waits is told of every wait that a run makes instead of asking another model
+	// (record.Tally.RateLimitWaits). It must not block. nil: nobody.
+	Waits func(target eval.Judge)
+	// Reserved is told what was reserved of limits of tokens for each call of which the
+	// provider has told what it used. It must not block. nil: nobody.
+	Reserved func(Reserved)
 	// Spending is told what calls may cost before they are sent, and how much less
 	// they have cost when that is known. It must not block for long. nil: nobody.
 	Spending func(Spending)
@@ -73,6 +79,12 @@ type Config struct {
 type Spending struct {
 	Evaluation eval.ID
 	Nano       int64 // nano-USD
+}
+
+// Reserved is what was reserved for a call, in tokens.
+type Reserved struct {
+	Provider, Model string
+	Input, Output   int64
 }
 
 // Endpoint is a provider with the key it is called with.
@@ -100,6 +112,12 @@ func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
 	if c.Calls == nil {
 		c.Calls = func(record.Call) {}
+	}
+	if c.Waits == nil {
+		c.Waits = func(eval.Judge) {}
+	}
+	if c.Reserved == nil {
+		c.Reserved = func(Reserved) {}
 	}
 	if c.Spending == nil {
 		c.Spending = func(Spending) {}

@@ -40,6 +40,7 @@ func watched(ctx context.Context, settings *worker.Config, address string, given
 	}
 	log.Info().Str("address", server.Address()).Msg("serving metrics")
 	settings.Events, settings.Calls = both(settings.Events, m.Event), m.Call
+	settings.Waits, settings.Reserved = m.Wait, m.Reserved
 	return server, nil
 }
 

@@ -8,6 +8,7 @@
 package metrics
 
 import (
+	"net/http"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
@@ -22,6 +24,13 @@ import (
 const (
 	classOK     = "ok"     // answered
 	classCached = "cached" // not made, because the same was answered before
+)
+
+// Who said that a call is one too many.
+const (
+	sourceHTTP429 = "http_429" // the provider, by that status
+	sourceAnswer  = "answer"   // the provider, by another
+	sourceLocal   = "local"    // our own limits, before it was sent
 )
 
 // callSeconds are the buckets of calls, which take seconds to half an hour.
@@ -42,36 +51,55 @@ type Worker struct {
 	inFlight *prometheus.GaugeVec
 	tokens   *prometheus.CounterVec
 	cost     *prometheus.CounterVec
+	reserved *prometheus.CounterVec
 	waits    *prometheus.HistogramVec
+	limited  *prometheus.CounterVec
 	retries  *prometheus.CounterVec
 	runs     *prometheus.CounterVec
+
+	// What record.Tally counts, and fallbacks for any other reason.
+	rateLimitWaits, rateLimitFallbacks, contextFallbacks, errorFallbacks *prometheus.CounterVec
 }
 
-// NewWorker makes the metrics of a worker. Give its Event and Call to
-// worker.Config, and probe as Config.Probe. version is that of the program,
+// NewWorker makes the metrics of a worker. Give its Event, Call, Wait and Reserved
+// to worker.Config, and probe as Config.Probe. version is that of the program,
 // slots the worker's.
 func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
-	byModel := []string{"provider", "model"}
-	with := func(label string) []string { return append(byModel[:2:2], label) }
+	count := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	ofModel := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return count(name, help, append([]string{"provider", "model"}, labels...)...)
+	}
 	m := &Worker{
 		registry: prometheus.NewRegistry(),
 		probe:    probe,
-		calls: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_calls_total",
-			Help: "Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt."}, with("class")),
+		calls: ofModel("evalfleet_calls_total",
+			"Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt.", "class"),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_call_duration_seconds",
-			Help: "Time from request to end of calls, answered or not.", Buckets: callSeconds}, byModel),
+			Help: "Time from request to end of calls, answered or not.", Buckets: callSeconds}, []string{"provider", "model"}),
 		inFlight: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "evalfleet_calls_in_flight",
-			Help: "Calls that hold a lease."}, byModel),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_tokens_total",
-			Help: "Tokens that providers reported. input includes cached, output includes reasoning."}, with("token_type")),
-		cost: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_cost_usd_total",
-			Help: "Cost of calls where the provider reported it, in US dollars."}, byModel),
+			Help: "Calls that hold a lease."}, []string{"provider", "model"}),
+		tokens: ofModel("evalfleet_tokens_total",
+			"Tokens that providers reported. input includes cached, output includes reasoning.", "token_type"),
+		reserved: ofModel("evalfleet_tokens_reserved_total",
+			"Tokens that were reserved of limits, input or output, for the calls whose tokens providers reported.", "token_type"),
+		cost: ofModel("evalfleet_cost_usd_total",
+			"Cost of calls in US dollars, as the provider reported it, else by its price, where one is known."),
 		waits: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "evalfleet_limit_wait_seconds",
 			Help: "Time from asking to start of calls that had to wait, by the limit that they waited for last.", Buckets: waitSeconds}, []string{"limit"}),
-		retries: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_retries_total",
-			Help: "Calls that failed and lead to another one."}, byModel),
-		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "evalfleet_runs_total",
-			Help: "Runs that ended with this worker, by state."}, with("state")),
+		limited: ofModel("evalfleet_rate_limited_total",
+			"Calls that were one too many, by who said so: the provider by status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before it was sent, which made it wait (local).", "source"),
+		retries: ofModel("evalfleet_retries_total", "Calls that failed and lead to another one."),
+		runs:    ofModel("evalfleet_runs_total", "Runs that ended with this worker, by state.", "state"),
+		rateLimitWaits: ofModel("evalfleet_rate_limit_waits_total",
+			"Waits at limits and after 429s that runs made instead of asking another model, by the model that they waited for."),
+		rateLimitFallbacks: ofModel("evalfleet_rate_limit_fallbacks_total",
+			"Times that another model was asked because of limits or 429s, by the model that the run asks for."),
+		contextFallbacks: ofModel("evalfleet_context_fallbacks_total",
+			"Times that another model was asked because the text was too large, by the model that the run asks for."),
+		errorFallbacks: ofModel("evalfleet_error_fallbacks_total",
+			"Times that another model was asked because of any other failure, by the model that the run asks for."),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evalfleet_build_info",
 		Help: "1, with the program's version.", ConstLabels: prometheus.Labels{"version": version}})
@@ -79,7 +107,8 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 	capacity := prometheus.NewGauge(prometheus.GaugeOpts{Name: "evalfleet_worker_slots",
 		Help: "Calls that this process may have in flight."})
 	capacity.Set(float64(slots))
-	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.cost, m.waits, m.retries, m.runs, build, capacity, vitals{probe},
+	m.registry.MustRegister(m.calls, m.duration, m.inFlight, m.tokens, m.reserved, m.cost, m.waits, m.limited, m.retries, m.runs,
+		m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks, build, capacity, vitals{probe},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -87,16 +116,41 @@ func NewWorker(probe *worker.Probe, slots int, version string) *Worker {
 // Event counts what became of a run.
 func (m *Worker) Event(e worker.Event) {
 	switch e.Event {
+	case worker.EventStarted:
+		m.begin(e.Provider, e.Model)
 	case worker.EventAcquired:
+		m.begin(e.Provider, e.Model)
 		m.inFlight.WithLabelValues(e.Provider, e.Model).Inc()
 	case worker.EventReleased:
 		m.inFlight.WithLabelValues(e.Provider, e.Model).Dec()
 	case worker.EventRetry:
 		m.retries.WithLabelValues(e.Provider, e.Model).Inc()
+	case record.EventRateLimitFallback:
+		kind := m.errorFallbacks
+		if e.Class == providers.RateLimited || e.Class == providers.QuotaDaily {
+			kind = m.rateLimitFallbacks
+		}
+		kind.WithLabelValues(e.Provider, e.Model).Inc()
+	case record.EventContextLengthFallback:
+		m.contextFallbacks.WithLabelValues(e.Provider, e.Model).Inc()
 	case worker.EventSucceeded:
 		m.runs.WithLabelValues(e.Provider, e.Model, eval.StateSucceeded.String()).Inc()
 	case worker.EventFailed:
 		m.runs.WithLabelValues(e.Provider, e.Model, eval.StateFailed.String()).Inc()
+	}
+}
+
+// begin has the counts of what is rare and matters begin at 0 for a model: Prometheus
+// sees no increase where a count begins.
+func (m *Worker) begin(provider, model string) {
+	for _, count := range []*prometheus.CounterVec{m.retries, m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks} {
+		count.WithLabelValues(provider, model)
+	}
+	for _, source := range []string{sourceHTTP429, sourceAnswer, sourceLocal} {
+		m.limited.WithLabelValues(provider, model, source)
+	}
+	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed} {
+		m.runs.WithLabelValues(provider, model, state.String())
 	}
 }
 
@@ -113,7 +167,14 @@ func (m *Worker) Call(c record.Call) {
 	}
 	m.calls.WithLabelValues(provider, model, class).Inc()
 	m.duration.WithLabelValues(provider, model).Observe(c.Ended.Sub(c.Started).Seconds())
+	switch {
+	case c.Status == http.StatusTooManyRequests:
+		m.limited.WithLabelValues(provider, model, sourceHTTP429).Inc()
+	case c.Class == providers.RateLimited || c.Class == providers.QuotaDaily:
+		m.limited.WithLabelValues(provider, model, sourceAnswer).Inc()
+	}
 	if c.BoundBy != "" {
+		m.limited.WithLabelValues(provider, model, sourceLocal).Inc()
 		m.waits.WithLabelValues(limitLabel(c.BoundBy)).Observe(c.Started.Sub(c.Asked).Seconds())
 	}
 	if c.Usage.Reported {
@@ -126,6 +187,17 @@ func (m *Worker) Call(c record.Call) {
 	if c.Usage.CostUSD != nil {
 		m.cost.WithLabelValues(provider, model).Add(*c.Usage.CostUSD)
 	}
+}
+
+// Wait counts a wait that a run made instead of asking another model.
+func (m *Worker) Wait(target eval.Judge) {
+	m.rateLimitWaits.WithLabelValues(target.Provider, target.Model).Inc()
+}
+
+// Reserved counts what was reserved for a call.
+func (m *Worker) Reserved(r worker.Reserved) {
+	m.reserved.WithLabelValues(r.Provider, r.Model, "input").Add(float64(r.Input))
+	m.reserved.WithLabelValues(r.Provider, r.Model, "output").Add(float64(r.Output))
 }
 
 // limitLabel is a limit's id without the evaluation's that it belongs to.

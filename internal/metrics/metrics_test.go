@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/worker"
@@ -20,16 +21,29 @@ func TestWorkerMetrics(t *testing.T) {
 	t.Parallel()
 	m := NewWorker(&worker.Probe{}, 7, "v1.2.3")
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	call := func(boundBy string, class providers.Class, usage providers.Usage) {
+	call := func(boundBy string, class providers.Class, status int, usage providers.Usage) {
 		m.Call(record.Call{
-			ID: "0.17.0-worker-1", Model: "openai:gpt-5:free", BoundBy: boundBy, Class: class, Usage: usage,
+			ID: "0.17.0-worker-1", Model: "openai:gpt-5:free", BoundBy: boundBy, Class: class, Status: status, Usage: usage,
 			Asked: began, Started: began.Add(2 * time.Second), Ended: began.Add(5 * time.Second),
 		})
 	}
 	cost := 0.25
-	call("", "", providers.Usage{Reported: true, Input: 100, Cached: 40, Output: 20, Reasoning: 5, CostUSD: &cost})
-	call("evaluation/ev-abcdefghijkl/provider/openai/concurrency", "", providers.Usage{Reported: true, Input: 1})
-	call("provider/openai/requests/1m0s", providers.RateLimited, providers.Usage{})
+	call("", "", 200, providers.Usage{Reported: true, Input: 100, Cached: 40, Output: 20, Reasoning: 5, CostUSD: &cost})
+	call("evaluation/ev-abcdefghijkl/provider/openai/concurrency", "", 200, providers.Usage{Reported: true, Input: 1})
+	call("provider/openai/requests/1m0s", providers.RateLimited, 429, providers.Usage{})
+	call("", providers.QuotaDaily, 403, providers.Usage{})
+	judge := eval.Judge{Provider: "openai", Model: "gpt-5:free"}
+	m.Wait(judge)
+	m.Wait(judge)
+	m.Reserved(worker.Reserved{Provider: judge.Provider, Model: judge.Model, Input: 130, Output: 60})
+	for event, classes := range map[string][]providers.Class{
+		record.EventRateLimitFallback:     {providers.RateLimited, providers.QuotaDaily, providers.RateLimited, providers.Timeout},
+		record.EventContextLengthFallback: {providers.ContextLength, providers.ContextLength},
+	} {
+		for _, class := range classes {
+			m.Event(worker.Event{Event: event, Provider: judge.Provider, Model: judge.Model, Class: class})
+		}
+	}
 	for _, event := range []string{
 		worker.EventStarted, worker.EventQueueing, worker.EventAcquired, worker.EventReleased, worker.EventRetry, worker.EventAcquired,
 		worker.EventSucceeded, worker.EventSucceeded, worker.EventFailed,
@@ -42,6 +56,7 @@ func TestWorkerMetrics(t *testing.T) {
 # HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt.
 # TYPE evalfleet_calls_total counter
 evalfleet_calls_total{class="ok",MODEL} 2
+evalfleet_calls_total{class="quota_daily",MODEL} 1
 evalfleet_calls_total{class="rate_limited",MODEL} 1
 # HELP evalfleet_calls_in_flight Calls that hold a lease.
 # TYPE evalfleet_calls_in_flight gauge
@@ -52,7 +67,28 @@ evalfleet_tokens_total{MODEL,token_type="cached"} 40
 evalfleet_tokens_total{MODEL,token_type="input"} 101
 evalfleet_tokens_total{MODEL,token_type="output"} 20
 evalfleet_tokens_total{MODEL,token_type="reasoning"} 5
-# HELP evalfleet_cost_usd_total Cost of calls where the provider reported it, in US dollars.
+# HELP evalfleet_tokens_reserved_total Tokens that were reserved of limits, input or output, for the calls whose tokens providers reported.
+# TYPE evalfleet_tokens_reserved_total counter
+evalfleet_tokens_reserved_total{MODEL,token_type="input"} 130
+evalfleet_tokens_reserved_total{MODEL,token_type="output"} 60
+# HELP evalfleet_rate_limited_total Calls that were one too many, by who said so: the provider by status 429 (http_429) or in another answer (answer), which should stay at 0, or our own limits before it was sent, which made it wait (local).
+# TYPE evalfleet_rate_limited_total counter
+evalfleet_rate_limited_total{MODEL,source="answer"} 1
+evalfleet_rate_limited_total{MODEL,source="http_429"} 1
+evalfleet_rate_limited_total{MODEL,source="local"} 2
+# HELP evalfleet_rate_limit_waits_total Waits at limits and after 429s that runs made instead of asking another model, by the model that they waited for.
+# TYPE evalfleet_rate_limit_waits_total counter
+evalfleet_rate_limit_waits_total{MODEL} 2
+# HELP evalfleet_rate_limit_fallbacks_total Times that another model was asked because of limits or 429s, by the model that the run asks for.
+# TYPE evalfleet_rate_limit_fallbacks_total counter
+evalfleet_rate_limit_fallbacks_total{MODEL} 3
+# HELP evalfleet_context_fallbacks_total Times that another model was asked because the text was too large, by the model that the run asks for.
+# TYPE evalfleet_context_fallbacks_total counter
+evalfleet_context_fallbacks_total{MODEL} 2
+# HELP evalfleet_error_fallbacks_total Times that another model was asked because of any other failure, by the model that the run asks for.
+# TYPE evalfleet_error_fallbacks_total counter
+evalfleet_error_fallbacks_total{MODEL} 1
+# HELP evalfleet_cost_usd_total Cost of calls in US dollars, as the provider reported it, else by its price, where one is known.
 # TYPE evalfleet_cost_usd_total counter
 evalfleet_cost_usd_total{MODEL} 0.25
 # HELP evalfleet_retries_total Calls that failed and lead to another one.
@@ -88,8 +124,8 @@ evalfleet_worker_session_restarts_total 0
 
 	text := get(t, m, MetricsPath, http.StatusOK)
 	for _, line := range []string{
-		`evalfleet_call_duration_seconds_sum{` + model + `} 9`,
-		`evalfleet_call_duration_seconds_bucket{` + model + `,le="5"} 3`,
+		`evalfleet_call_duration_seconds_sum{` + model + `} 12`,
+		`evalfleet_call_duration_seconds_bucket{` + model + `,le="5"} 4`,
 		`evalfleet_call_duration_seconds_bucket{` + model + `,le="2.5"} 0`,
 		`evalfleet_limit_wait_seconds_count{limit="evaluation/provider/openai/concurrency"} 1`,
 		`evalfleet_limit_wait_seconds_sum{limit="provider/openai/requests/1m0s"} 2`,
