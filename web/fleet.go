@@ -41,7 +41,7 @@ func (f *fleet) overview(ctx context.Context) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Overview{Evaluations: []Evaluation{}, Live: true, Now: now()}
+	o := &Overview{Evaluations: []Evaluation{}, Live: true}
 	if o.Workers, err = f.workers(ctx); err != nil || len(ids) == 0 {
 		return o, err
 	}
@@ -106,7 +106,7 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Detail{Evaluation: e, Live: true, Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}, Now: now()}
+	d := &Detail{Evaluation: e, Live: true, Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}}
 	if d.Workers, err = f.workers(ctx); err != nil {
 		return nil, err
 	}
@@ -208,7 +208,7 @@ func (f *fleet) judgesOf(ctx context.Context, id eval.ID) ([]eval.Judge, error) 
 }
 
 func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {
-	l := &Limits{Live: true, Now: now()}
+	l := &Limits{Live: true}
 	var err error
 	if l.Limits, err = f.usage(ctx, func(ratelimit.Limit) bool { return true }); err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ func (f *Folder) overview(ctx context.Context) (*Overview, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Overview{Evaluations: []Evaluation{}, Now: now()}
+	o := &Overview{Evaluations: []Evaluation{}}
 	for _, of := range listed {
 		e, err := f.read(ctx, reader, of)
 		if err != nil {
@@ -61,7 +61,7 @@ func (f *Folder) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("%w: the folder has no evaluation of this id", errNotFound)
 	}
-	d := &Detail{Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}, Now: now()}
+	d := &Detail{Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}}
 	if d.Evaluation, err = f.read(ctx, reader, listed[at]); err != nil {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -39,11 +40,12 @@ type barOf struct {
 
 // view is what a template gets.
 type view struct {
-	Title  string
-	API    string // the page's twin
-	Queues bool   // asynqmon is there
-	Limits bool
-	Data   any
+	Title string
+	Page  string // its name, by which the navigation knows it
+	API   string // the page's twin; empty: the page does not change
+	Now   string // the page's time
+	Fleet bool   // there is a Redis, and so what only a fleet has
+	Data  any
 }
 
 // page answers with a template filled from what read returns.
@@ -55,8 +57,8 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 			return
 		}
 		v := s.view(name, data)
-		v.API = "/api" + r.URL.EscapedPath()
-		if name == "overview" {
+		v.Page, v.API = name, "/api"+r.URL.EscapedPath()
+		if name == "evaluations" {
 			v.API = "/api/evaluations"
 		}
 		if detail, ok := any(data).(*Detail); ok {
@@ -67,7 +69,7 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 }
 
 func (s *Server) view(title string, data any) view {
-	return view{Title: title, Queues: s.fleet != nil, Limits: s.fleet != nil, Data: data}
+	return view{Title: title, Now: now(), Fleet: s.fleet != nil, Data: data}
 }
 
 // write sends a page, whole or not at all.
@@ -83,16 +85,20 @@ func (s *Server) write(w http.ResponseWriter, status int, name string, v view) {
 	_, _ = w.Write(out.Bytes())
 }
 
-// api answers with the same as JSON.
-func api[T any](read func(*http.Request) (T, error)) http.HandlerFunc {
+// api answers with the same as JSON, or with a stream of it.
+func api[T any](s *Server, read func(*http.Request) (T, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		data, err := read(r)
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		if err != nil {
-			w.WriteHeader(statusOf(err))
-			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+		w.Header().Set("Vary", "Accept")
+		if wantsEvents(r) {
+			s.stream(w, r, func(ctx context.Context) event { return eventOf(read(r.WithContext(ctx))) })
 			return
 		}
+		data, err := read(r)
+		if err != nil {
+			failJSON(w, err)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		encoder := json.NewEncoder(w)
 		encoder.SetIndent("", "  ")
 		_ = encoder.Encode(data)

@@ -16,7 +16,6 @@ type Overview struct {
 	Evaluations []Evaluation `json:"evaluations"`
 	Workers     int          `json:"workers"` // alive
 	Live        bool         `json:"live"`    // read from a Redis
-	Now         string       `json:"now"`
 }
 
 // Evaluation is how one evaluation stands.
@@ -62,7 +61,6 @@ type Detail struct {
 	Limits   []Limit   `json:"limits"`
 	Failures []Failure `json:"failures"` // the last ones, newest first
 	Report   bool      `json:"report"`   // can be made here
-	Now      string    `json:"now"`
 }
 
 // Queue is what asynq holds of a queue, which evaluations may share.
@@ -90,7 +88,6 @@ type Limits struct {
 	Limits  []Limit `json:"limits"`
 	Workers int     `json:"workers"`
 	Live    bool    `json:"live"`
-	Now     string  `json:"now"`
 }
 
 // Failure is a run that failed.

@@ -57,25 +57,25 @@ type Folder struct {
 	Status func(results.Listed) record.Status
 }
 
-// Server answers requests. It is safe for concurrent use and holds nothing that
-// must be closed.
+// Server answers requests. It is safe for concurrent use.
 type Server struct {
 	cfg     Config
 	fleet   *fleet // nil without Redis
+	streams *streams
 	handler http.Handler
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg}
+	s := &Server{cfg: cfg, streams: newStreams()}
 	routes := http.NewServeMux()
-	routes.HandleFunc("GET /{$}", page(s, "overview", s.overview))
+	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
-	routes.HandleFunc("GET /api/evaluations", api(s.overview))
-	routes.HandleFunc("GET /api/evaluations/{id}", api(s.evaluation))
-	routes.HandleFunc("GET /api/limits", api(s.limits))
+	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
+	routes.HandleFunc("GET /api/evaluations/{id}", api(s, s.evaluation))
+	routes.HandleFunc("GET /api/limits", api(s, s.limits))
 	routes.Handle("GET /assets/", http.FileServerFS(assets))
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
@@ -94,6 +94,10 @@ func New(cfg Config) *Server {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// End ends the streams that keep pages fresh, which would hold a server's shutdown
+// up; other requests are still answered.
+func (s *Server) End() { s.streams.end() }
 
 // shared gives asynqmon the client that we have, so that it makes none of its
 // own that would have to be closed.

@@ -149,7 +149,9 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 	if !of.config.Loopback {
 		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login, and whoever reaches %s sees every prompt's documents by name and every verdict; put a proxy with a login in front\n", listener.Addr())
 	}
-	server := &http.Server{Handler: web.New(of.config), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	pages := web.New(of.config)
+	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	server.RegisterOnShutdown(pages.End)
 	ended := make(chan error, 1)
 	go func() { ended <- server.Serve(listener) }()
 	fmt.Fprintf(p.stdout, "http://%s%s\n", listener.Addr(), of.start)

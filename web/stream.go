@@ -1,0 +1,194 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// streamEvery is how often what streams tell is read again.
+	streamEvery = 2 * time.Second
+	// mostStreams may be open at once; who comes then is asked to come again.
+	mostStreams = 256
+	// readTime is how long reading may take that no viewer's going away ends, and
+	// writeTime how long a viewer may take an event.
+	readTime  = 10 * time.Second
+	writeTime = 10 * time.Second
+)
+
+var errBusy = errors.New("too many pages are open; the number of streams is bounded")
+
+// streams tell the pages that are open what has changed. Each twin is read once
+// an interval however many look at it, and only while somebody does: whoever
+// wakes first reads for all.
+type streams struct {
+	every time.Duration
+	most  int
+	ended chan struct{} // closed by end
+
+	mu    sync.Mutex // guards all below
+	open  int
+	feeds map[string]*feed // by path, those with viewers
+	over  bool
+}
+
+// feed is one twin as its viewers get it.
+type feed struct {
+	viewers int           // guarded by streams.mu
+	turn    chan struct{} // holds one: its sender reads or looks
+	at      time.Time     // of the last read; this and the next by turn
+	last    event
+}
+
+// event is what was read. An event without data says what went wrong.
+type event struct {
+	time string
+	data []byte // JSON on one line
+	away string
+}
+
+func newStreams() *streams {
+	return &streams{every: streamEvery, most: mostStreams, ended: make(chan struct{}), feeds: map[string]*feed{}}
+}
+
+// end ends all streams, and lets no other begin.
+func (s *streams) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.over {
+		s.over = true
+		close(s.ended)
+	}
+}
+
+// join counts a viewer in, who must leave.
+func (s *streams) join(path string) (of *feed, leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.over || s.open >= s.most {
+		return nil, nil, errBusy
+	}
+	of = s.feeds[path]
+	if of == nil {
+		of = &feed{turn: make(chan struct{}, 1)}
+		s.feeds[path] = of
+	}
+	s.open++
+	of.viewers++
+	return of, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.open--
+		if of.viewers--; of.viewers == 0 {
+			delete(s.feeds, path)
+		}
+	}, nil
+}
+
+// next is the feed's event now and when the one after it is due; read makes it
+// where the last one is of an interval before. ok is false when the stream ends.
+func (s *streams) next(ctx context.Context, of *feed, read func(context.Context) event) (current event, due time.Time, ok bool) {
+	select {
+	case of.turn <- struct{}{}:
+		defer func() { <-of.turn }()
+	case <-ctx.Done():
+		return current, due, false
+	case <-s.ended:
+		return current, due, false
+	}
+	if of.at.IsZero() || time.Since(of.at) >= s.every {
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTime) // others want it, too
+		defer cancel()
+		of.last = read(reading)
+		of.at = time.Now()
+	}
+	return of.last, of.at.Add(s.every), true
+}
+
+// wantsEvents reports whether a twin is asked for as a stream.
+func wantsEvents(r *http.Request) bool {
+	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
+}
+
+// stream answers with a twin again and again, until the viewer leaves or the
+// server stops. An event without a name has the twin; `same` says that nothing
+// but the time has changed, and keeps the connection in use; `away` says that it
+// cannot be read now.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(context.Context) event) {
+	of, leave, err := s.streams.join(r.URL.Path)
+	if err != nil {
+		w.Header().Set("Retry-After", "30")
+		failJSON(w, err)
+		return
+	}
+	defer leave()
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream; charset=utf-8")
+	header.Set("X-Accel-Buffering", "no") // nginx and its like pass every event on at once
+	wire := http.NewResponseController(w)
+	defer func() { _ = wire.SetWriteDeadline(time.Time{}) }()
+	send := func(text string) error {
+		if err := wire.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprint(w, text); err != nil {
+			return err
+		}
+		return wire.Flush()
+	}
+	if send(": evalfleet\n\n") != nil { // the answer has begun, whatever reading takes
+		return
+	}
+	var sent event
+	for {
+		current, due, ok := s.streams.next(r.Context(), of, read)
+		if !ok || send(current.after(sent)) != nil {
+			return
+		}
+		sent = current
+		select {
+		case <-time.After(time.Until(due)):
+		case <-r.Context().Done():
+			return
+		case <-s.streams.ended:
+			return
+		}
+	}
+}
+
+// after is the event as it is sent to somebody who has the one before. Its id is
+// its time.
+func (e event) after(sent event) string {
+	switch {
+	case e.away != "":
+		return fmt.Sprintf("event: away\ndata: %s\n\n", strings.Join(strings.Fields(e.away), " "))
+	case sent.data != nil && bytes.Equal(e.data, sent.data):
+		return fmt.Sprintf("id: %s\nevent: same\ndata: same\n\n", e.time)
+	}
+	return fmt.Sprintf("id: %s\ndata: %s\n\n", e.time, e.data)
+}
+
+// eventOf is a twin as an event.
+func eventOf(data any, err error) event {
+	if err != nil {
+		return event{away: err.Error()}
+	}
+	raw, err := json.Marshal(data)
+	if err != nil {
+		return event{away: err.Error()}
+	}
+	return event{time: now(), data: raw}
+}
+
+func failJSON(w http.ResponseWriter, err error) {
+	w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	w.WriteHeader(statusOf(err))
+	_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
+}
