@@ -1,0 +1,125 @@
+//go:build unix
+
+package main
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// TestFleetRollingRestart: each of four workers is replaced in the middle of an
+// evaluation, as an upgrade does it. Every run is recorded once and no call is made
+// twice, the limit is kept, and slots stay in use.
+func TestFleetRollingRestart(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name        string
+		surge       bool // the next worker starts before the last one ends
+		controllers int  // restarted, too, after each worker
+	}{
+		{"one after another", false, 0},
+		{"surge, and two controllers", true, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, sizedFleet(12, 32)) // 264 or 1,984 runs
+			r := &restart{fleet: f, surge: c.surge}
+			for range c.controllers {
+				r.controllers = append(r.controllers, r.controller())
+			}
+			f.startWorkers(4)
+			args := []string{"enqueue", f.file, "--redis", f.redis.URL(), "--config", "fleet.yaml"}
+			folder := "out"
+			if c.controllers == 0 {
+				args = append(args, "--wait", "--out-dir", folder)
+			}
+			enqueue := launch(t, f.dir, args...)
+			first := f.until("all slots are in use", 30*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
+			for i := range f.workers {
+				f.until("the next part has been begun", time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs*(i+1)/(len(f.workers)+1) })
+				r.replaceWorker(i)
+				if c.controllers > 0 {
+					r.replaceController(i % c.controllers)
+				}
+			}
+			last := f.until("the last run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
+			if code := enqueue.wait(2 * time.Minute); code != int(exitOK) {
+				t.Fatalf("enqueue ended with %d", code)
+			}
+			if c.controllers > 0 {
+				folder = defaultFolder("pairs", eval.ID(strings.TrimSpace(enqueue.stdout.String())))
+				f.until("all is drained", time.Minute, func(seen) bool {
+					now := f.standing()
+					return now.Status == record.StatusDone && now.Uncollected == 0
+				})
+			}
+			if failed := f.wantRows(folder, f.runs); failed != 0 {
+				t.Errorf("%d of %d runs have not succeeded", failed, f.runs)
+			}
+			end := f.stats()
+			f.wantNeverOver(end)
+			if end.All.Arrived != f.runs || end.All.Retaken != 0 {
+				t.Errorf("%d calls for %d runs, %d of them for a second time", end.All.Arrived, f.runs, end.All.Retaken)
+			}
+			used := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds() / fleetLimit
+			t.Logf("%.1f %% of %d slots in use over %s", 100*used, fleetLimit, last.At.Sub(first.At).Round(time.Millisecond))
+			if least := sizedFleet(0.5, 0.9); used < least {
+				t.Errorf("%.1f %% of the slots in use, want %.0f %%", 100*used, 100*least)
+			}
+		})
+	}
+}
+
+// sizedFleet is one of two settings: a small one, and that of `make fleet`.
+func sizedFleet[T any](small, whole T) T {
+	if *fullFleet {
+		return whole
+	}
+	return small
+}
+
+// restart is a fleet whose processes are replaced.
+type restart struct {
+	*fleet
+	surge       bool
+	controllers []*program
+}
+
+func (r *restart) controller() *program {
+	return launch(r.t, r.dir, "controller", "--redis", r.redis.URL(), "--listen", "off", "--metrics-addr", "off")
+}
+
+func (r *restart) replaceWorker(i int) {
+	old := r.workers[i]
+	begin := func() {
+		r.startWorkers(1)
+		last := len(r.workers) - 1
+		r.workers[i], r.workers = r.workers[last], r.workers[:last]
+	}
+	if r.surge {
+		begin()
+	}
+	r.stop(old)
+	if !r.surge {
+		begin()
+	}
+}
+
+func (r *restart) replaceController(i int) {
+	r.stop(r.controllers[i])
+	r.controllers[i] = r.controller()
+}
+
+// stop ends a program as an upgrade does.
+func (r *restart) stop(p *program) {
+	r.t.Helper()
+	p.signal(syscall.SIGTERM)
+	if code := p.wait(time.Minute); code != int(exitInterrupted) {
+		r.t.Fatalf("stopped, %v ended with %d, want %d", p.cmd.Args[1], code, exitInterrupted)
+	}
+}
