@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
@@ -57,6 +58,8 @@ type Controller struct {
 	limiter *ratelimit.Limiter // reads; it admits nothing and has no heartbeat
 	log     zerolog.Logger
 	pace    *pace
+	drained drained
+	queues  *asynq.Inspector
 
 	mu    sync.Mutex // guards plans
 	plans map[eval.ID]*eval.Evaluation
@@ -69,6 +72,7 @@ func New(cfg Config) *Controller {
 		store:   s,
 		limiter: ratelimit.New(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
+		queues: asynq.NewInspectorFromRedisClient(cfg.Client),
 	}
 }
 
@@ -82,9 +86,10 @@ func (c *Controller) Run(ctx context.Context) error {
 	return parts.Wait()
 }
 
-// Committed learns from results that were drained how long calls take and how many
-// tokens they use. It is meant for results.Options.
+// Committed counts results that were drained, and learns from them how long calls take
+// and how many tokens they use. It is meant for results.Options.
 func (c *Controller) Committed(entries []record.Entry) {
+	c.drained.add(len(entries))
 	for _, e := range entries {
 		c.pace.add(e.Calls)
 	}

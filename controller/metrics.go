@@ -2,14 +2,12 @@ package controller
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evalfleet/evalfleet/internal/gate"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -20,25 +18,51 @@ const scrapeTime = 5 * time.Second
 // sum counts anything twice. Parts of queues that evaluations have for themselves are
 // counted with their queue: no label holds an evaluation's id.
 var (
-	redisUp        = desc("redis_up", "1 when Redis answered the scrape, else 0, and nothing else is told.")
-	workersAlive   = desc("workers", "Workers whose heartbeat holds.")
-	queueTasks     = desc("queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed for at most a minute) and delayed.", "queue", "state")
-	queueOldest    = desc("queue_oldest_pending_seconds", "How long the task that is pulled next has been pending.", "queue")
-	queueRuns      = desc("queue_runs", "Runs of the active evaluations by queue and state: planned, recorded, parked and runnable.", "queue", "state")
-	queueDesired   = desc("desired_concurrency", "Calls at once that the queue could use now, as GET /scale says.", "queue")
-	limitCapacity  = desc("limit_capacity", "What a limit allows: calls in flight, or calls or tokens a period or day.", "limit", "kind")
-	limitUsed      = desc("limit_used", "What of a limit is used; of a rate without a window nothing is told.", "limit", "kind")
-	limitWaiting   = desc("limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
-	limitHeldBack  = desc("limit_blocked_seconds", "How long a provider, model or group still holds calls back after it said that it is asked too much.", "scope")
-	undrained      = desc("results_undrained", "Results in Redis that no sink has yet.")
-	evaluationsNow = desc("evaluations_active", "Evaluations that have runs to push or to end.")
-	evictedKeys    = desc("redis_evicted_keys", "Keys that Redis has evicted since it started. Anything but 0 loses work: its maxmemory-policy must be noeviction.")
-	memoryUsed     = desc("redis_memory_bytes", "Memory that Redis uses.")
+	redisUp      = gauge("evalfleet_redis_up", "1 when Redis answered the scrape, else 0, and nothing that is known to Redis is told.")
+	workersAlive = gauge("evalfleet_workers", "Workers whose heartbeat holds.")
+
+	queueTasks    = gauge("evalfleet_queue_tasks", "Tasks in asynq by queue and state: pending, active, due (delayed for at most a minute) and delayed.", "queue", "state")
+	queueOrphaned = gauge("evalfleet_queue_orphaned_tasks", "Active tasks whose worker is dead. They are returned within seconds while any worker or controller lives.", "queue")
+	queueOldest   = gauge("evalfleet_queue_oldest_pending_seconds", "How long the task that is pulled next has been pending.", "queue")
+	queueRuns     = gauge("evalfleet_queue_runs", "Runs of the active evaluations by queue and state: planned, recorded, parked and runnable.", "queue", "state")
+	queueDesired  = gauge("evalfleet_desired_concurrency", "Calls at once that the queue could use now, as GET /scale says.", "queue")
+
+	limitCapacity   = gauge("evalfleet_limit_capacity", "What a limit allows now: calls in flight, or calls or tokens a period or day.", "limit", "kind")
+	limitConfigured = gauge("evalfleet_limit_configured", "What a limit allows at most: evalfleet_limit_capacity is less while an adaptive limit is cut.", "limit", "kind")
+	limitUsed       = gauge("evalfleet_limit_used", "What of a limit is used; of a rate without a window nothing is told.", "limit", "kind")
+	limitAllowed    = gauge("evalfleet_limit_allowed", "How much evalfleet_limit_used may be: the capacity, or the part of it that belongs to a window.", "limit", "kind")
+	limitWaiting    = gauge("evalfleet_limit_waiting_workers", "Workers with calls that wait for a limit.", "limit", "kind")
+	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "How long a provider, model or group still holds calls back after it said that it is asked too much.", "scope")
+	limiterEpoch    = gauge("evalfleet_limiter_epoch_timestamp_seconds", "From when on Redis remembers what limits admitted. It changes when Redis may have forgotten: flushed, restarted, failed over.")
+
+	budgetTotal = gauge("evalfleet_budget_usd", "Budgets of the evaluations that go on, in US dollars, together.")
+	budgetUsed  = gauge("evalfleet_budget_used_usd", "What of them is spent or reserved for calls in flight, together.")
+	budgetShare = gauge("evalfleet_budget_used_ratio", "The largest share of its budget that one of them has spent or reserved.")
 )
 
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc("evalfleet_"+name, help, labels, nil)
+// metric is what samples are told of.
+type metric struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
 }
+
+func gauge(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.GaugeValue}
+}
+
+func counter(name, help string, labels ...string) metric {
+	return metric{prometheus.NewDesc(name, help, labels, nil), prometheus.CounterValue}
+}
+
+// sample is one value of a scrape.
+type sample struct {
+	metric metric
+	value  float64
+	labels []string
+}
+
+// tell takes a sample.
+type tell func(m metric, value float64, labels ...string)
 
 // Describe sends nothing: which queues and limits there are is not known beforehand.
 func (c *Controller) Describe(chan<- *prometheus.Desc) {}
@@ -47,34 +71,25 @@ func (c *Controller) Describe(chan<- *prometheus.Desc) {}
 func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
+	tell := func(m metric, value float64, labels ...string) {
+		metrics <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, labels...)
+	}
+	c.drained.tell(tell)
 	told, err := c.gather(ctx)
 	if err != nil {
 		c.log.Debug().Err(err).Msg("nothing is known of the fleet")
-		told = nil
-	}
-	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
-		metrics <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
-	}
-	if told == nil {
-		gauge(redisUp, 0)
+		tell(redisUp, 0)
 		return
 	}
-	gauge(redisUp, 1)
+	tell(redisUp, 1)
 	for _, s := range told {
-		gauge(s.desc, s.value, s.labels...)
+		tell(s.metric, s.value, s.labels...)
 	}
-}
-
-// sample is one value of a scrape.
-type sample struct {
-	desc   *prometheus.Desc
-	value  float64
-	labels []string
 }
 
 func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
-	tell := func(d *prometheus.Desc, value float64, labels ...string) {
-		told = append(told, sample{d, value, labels})
+	tell := func(m metric, value float64, labels ...string) {
+		told = append(told, sample{m, value, labels})
 	}
 	alive, err := c.limiter.Alive(ctx)
 	if err != nil {
@@ -91,23 +106,60 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	if err != nil {
 		return nil, err
 	}
-	tellQueues(c.scale(seen), seen.depths, tell)
+	orphans, err := c.orphans(ctx, seen.depths)
+	if err != nil {
+		return nil, err
+	}
+	tellQueues(c.scale(seen), seen.depths, orphans, tell)
 	tellLimits(seen, tell)
+	since, known, err := c.limiter.Since(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if known {
+		tell(limiterEpoch, seconds(since))
+	}
 	if err := c.gatherResults(ctx, tell); err != nil {
 		return nil, err
 	}
 	c.gatherRedis(ctx, tell)
+	c.gatherAsynq(tell)
 	return told, nil
 }
 
-type tell func(d *prometheus.Desc, value float64, labels ...string)
+// seconds is a time as Prometheus has it.
+func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
+
+// orphans counts the tasks of dead workers by queue.
+func (c *Controller) orphans(ctx context.Context, of map[string]gate.Depth) (map[string]int, error) {
+	orphans := map[string]int{}
+	for queue := range of {
+		n, err := gate.Orphans(ctx, c.store.Client(), queue, func(ctx context.Context, _ []string) (map[string]bool, error) {
+			return c.limiter.Alive(ctx)
+		})
+		if err != nil {
+			return nil, err
+		}
+		orphans[shared(queue)] += n
+	}
+	return orphans, nil
+}
+
+// shared is the queue of which an evaluation's own queue is a part.
+func shared(queue string) string {
+	name, _, _ := strings.Cut(queue, ownPart)
+	return name
+}
+
+// ownPart stands before the id of the evaluation that a queue belongs to.
+const ownPart = "~ev-"
 
 // tellQueues tells of queues with the parts that evaluations have for themselves.
-func tellQueues(scale Scale, of map[string]gate.Depth, tell tell) {
+func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, tell tell) {
 	depths, runs, desired := map[string]gate.Depth{}, map[string]Queue{}, map[string]int{}
 	for _, q := range scale.Queues {
 		depth := of[q.Name]
-		name, _, _ := strings.Cut(q.Name, "~ev-")
+		name := shared(q.Name)
 		sum := depths[name]
 		sum.Pending += depth.Pending
 		sum.Active += depth.Active
@@ -129,6 +181,7 @@ func tellQueues(scale Scale, of map[string]gate.Depth, tell tell) {
 		for state, n := range map[string]int{"pending": depth.Pending, "active": depth.Active, "due": depth.Due, "delayed": depth.Delayed} {
 			tell(queueTasks, float64(n), name, state)
 		}
+		tell(queueOrphaned, float64(orphans[name]), name)
 		age := 0.0
 		if !depth.Oldest.IsZero() {
 			age = max(0, time.Since(depth.Oldest).Seconds())
@@ -143,17 +196,24 @@ func tellQueues(scale Scale, of map[string]gate.Depth, tell tell) {
 }
 
 func tellLimits(s *seen, tell tell) {
+	var budgets budgets
 	for _, u := range s.usage {
+		if u.Limit.Kind == ratelimit.Cost {
+			budgets.add(u)
+		}
 		if u.Limit.Evaluation != "" {
 			continue // its id would be in the label
 		}
 		id, kind := u.Limit.ID(), string(u.Limit.Kind)
 		tell(limitCapacity, float64(u.Limit.Max), id, kind)
+		tell(limitConfigured, float64(max(u.Limit.Max, u.Cap)), id, kind)
 		if u.Allowed > 0 {
 			tell(limitUsed, float64(u.InUse), id, kind)
+			tell(limitAllowed, float64(u.Allowed), id, kind)
 		}
 		tell(limitWaiting, float64(u.Waiting), id, kind)
 	}
+	budgets.tell(tell)
 	for _, cooling := range s.cooldowns {
 		if scope, ok := ratelimit.CooldownScope(cooling.ID); ok {
 			tell(limitHeldBack, cooling.Wait.Seconds(), scope.String())
@@ -161,41 +221,24 @@ func tellLimits(s *seen, tell tell) {
 	}
 }
 
-func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
-	ids, err := c.store.Evaluations(ctx)
-	if err != nil {
-		return err
-	}
-	standings, err := c.store.Standings(ctx, ids)
-	if err != nil {
-		return err
-	}
-	waiting, active := int64(0), 0
-	for _, standing := range standings {
-		waiting += standing.Waiting
-		if standing.Status == record.StatusActive {
-			active++
-		}
-	}
-	tell(undrained, float64(waiting))
-	tell(evaluationsNow, float64(active))
-	return nil
+// budgets are those of evaluations, of which there may be any number, as one.
+type budgets struct {
+	n           int
+	total, used int64 // nano-USD
+	share       float64
 }
 
-// gatherRedis tells what the server says of itself; some managed servers do not.
-func (c *Controller) gatherRedis(ctx context.Context, tell tell) {
-	for section, wanted := range map[string]struct {
-		field string
-		desc  *prometheus.Desc
-	}{"stats": {"evicted_keys", evictedKeys}, "memory": {"used_memory", memoryUsed}} {
-		info, err := c.store.Client().InfoMap(ctx, section).Result()
-		if err != nil {
-			continue
-		}
-		for _, fields := range info {
-			if value, err := strconv.ParseFloat(fields[wanted.field], 64); err == nil {
-				tell(wanted.desc, value)
-			}
-		}
+func (b *budgets) add(u ratelimit.Usage) {
+	b.n++
+	b.total += u.Limit.Max
+	b.used += u.Spent
+	b.share = max(b.share, float64(u.Spent)/float64(u.Limit.Max))
+}
+
+func (b *budgets) tell(tell tell) {
+	tell(budgetTotal, float64(b.total)/ratelimit.Dollar)
+	tell(budgetUsed, float64(b.used)/ratelimit.Dollar)
+	if b.n > 0 {
+		tell(budgetShare, b.share)
 	}
 }

@@ -122,6 +122,17 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 	return run, up, nil
 }
 
+// Since is from when on Redis remembers what limits admitted: where its epoch begins.
+// It changes whenever Redis may have forgotten. ok is false while no epoch is in
+// force.
+func (l *Limiter) Since(ctx context.Context) (since time.Time, ok bool, err error) {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return since, false, err
+	}
+	return time.UnixMicro(registry.since), registry.epoch != "", nil
+}
+
 // Begin begins an epoch in an empty registry, of a Redis whose memory goes so
 // far back and which no process of before uses any more: an embedded one, whose
 // folder tells when the last call was made. It does nothing when an epoch is in

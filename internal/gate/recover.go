@@ -34,21 +34,9 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string,
 	alive func(ctx context.Context, owners []string) (map[string]bool, error),
 ) (returned []string, err error) {
 	keys := keysOf(queue)
-	var active []held
-	for {
-		// Tasks that end while this reads make it miss others, until the next time.
-		some, err := holders(ctx, client, keys, len(active), readAtOnce)
-		if err != nil {
-			return nil, err
-		}
-		active = append(active, some...)
-		if len(some) < readAtOnce {
-			break
-		}
-	}
-	dead, err := abandoned(ctx, active, alive)
+	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {
-		return nil, fmt.Errorf("recover queue %s: %w", queue, err)
+		return nil, err
 	}
 	for len(dead) > 0 {
 		n := min(len(dead), returnAtOnce)
@@ -60,6 +48,43 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string,
 		dead = dead[n:]
 	}
 	return returned, nil
+}
+
+// Orphans counts the active tasks of queue whose owner is dead. alive is as Recover's.
+func Orphans(ctx context.Context, client redis.UniversalClient, queue string,
+	alive func(ctx context.Context, owners []string) (map[string]bool, error),
+) (int, error) {
+	found, err := orphans(ctx, client, queue, alive)
+	n := 0
+	for _, task := range found {
+		if task.owner != "" {
+			n++
+		}
+	}
+	return n, err
+}
+
+// orphans are the active tasks of queue that have no living owner, in their order.
+func orphans(ctx context.Context, client redis.UniversalClient, queue string,
+	alive func(ctx context.Context, owners []string) (map[string]bool, error),
+) ([]held, error) {
+	var active []held
+	for {
+		// Tasks that end while this reads make it miss others, until the next time.
+		some, err := holders(ctx, client, keysOf(queue), len(active), readAtOnce)
+		if err != nil {
+			return nil, err
+		}
+		active = append(active, some...)
+		if len(some) < readAtOnce {
+			break
+		}
+	}
+	dead, err := abandoned(ctx, active, alive)
+	if err != nil {
+		return nil, fmt.Errorf("find the orphans of queue %s: %w", queue, err)
+	}
+	return dead, nil
 }
 
 // abandoned are the active tasks that have no living owner, in their order.

@@ -1,0 +1,53 @@
+package controller
+
+import "strings"
+
+// asynq's own metrics, by the names that asynqmon draws its charts from, though
+// Prometheus's rules would have some of them otherwise: the first is no counter and
+// ends in _total, as does the last.
+var (
+	asynqTasks     = gauge("asynq_tasks_enqueued_total", "Number of tasks enqueued; broken down by queue and state.", "queue", "state")
+	asynqSize      = gauge("asynq_queue_size", "Number of tasks in a queue", "queue")
+	asynqLatency   = gauge("asynq_queue_latency_seconds", "Number of seconds the oldest pending task is waiting in pending state to be processed.", "queue")
+	asynqMemory    = gauge("asynq_queue_memory_usage_approx_bytes", "Number of memory used by a given queue (approximated number by sampling).", "queue")
+	asynqProcessed = counter("asynq_tasks_processed_total", "Number of tasks processed (both succeeded and failed); broken down by queue", "queue")
+	asynqFailed    = counter("asynq_tasks_failed_total", "Number of tasks failed; broken down by queue", "queue")
+	asynqPaused    = gauge("asynq_queue_paused_total", "Number of queues paused", "queue")
+)
+
+// gatherAsynq tells what asynq knows of its queues. Those that evaluations have for
+// themselves are left out: an id would be in the label, and a sum would fall when one
+// goes, which counts must not.
+func (c *Controller) gatherAsynq(tell tell) {
+	queues, err := c.queues.Queues()
+	if err != nil {
+		c.log.Debug().Err(err).Msg("asynq's queues are not known")
+		return
+	}
+	for _, name := range queues {
+		if strings.Contains(name, ownPart) {
+			continue
+		}
+		info, err := c.queues.GetQueueInfo(name)
+		if err != nil { // it has just gone, or what it is made of may not be asked
+			c.log.Debug().Err(err).Str("queue", name).Msg("asynq does not tell of a queue")
+			continue
+		}
+		for state, n := range map[string]int{
+			"active": info.Active, "pending": info.Pending, "scheduled": info.Scheduled,
+			"retry": info.Retry, "archived": info.Archived, "completed": info.Completed,
+		} {
+			tell(asynqTasks, float64(n), name, state)
+		}
+		tell(asynqSize, float64(info.Size), name)
+		tell(asynqLatency, info.Latency.Seconds(), name)
+		tell(asynqMemory, float64(info.MemoryUsage), name)
+		tell(asynqProcessed, float64(info.ProcessedTotal), name)
+		tell(asynqFailed, float64(info.FailedTotal), name)
+		paused := 0.0
+		if info.Paused {
+			paused = 1
+		}
+		tell(asynqPaused, paused, name)
+	}
+}

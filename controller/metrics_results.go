@@ -1,0 +1,81 @@
+package controller
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+var (
+	evaluationsNow  = gauge("evalfleet_evaluations_active", "Evaluations that have runs to push or to end.")
+	undrained       = gauge("evalfleet_results_undrained", "Results in Redis that no sink has yet.")
+	undrainedBytes  = gauge("evalfleet_results_undrained_bytes", "Memory of Redis that they take, as far as it says so.")
+	undrainedOldest = gauge("evalfleet_results_oldest_undrained_seconds", "How long the oldest of them has waited.")
+	drainedTotal    = counter("evalfleet_results_drained_total", "Results that this process has brought into sinks.")
+	drainedLast     = gauge("evalfleet_results_last_drain_timestamp_seconds", "When this process last brought a result into a sink.")
+)
+
+// gatherResults tells of the results of all evaluations together.
+func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
+	ids, err := c.store.Evaluations(ctx)
+	if err != nil {
+		return err
+	}
+	standings, err := c.store.Standings(ctx, ids)
+	if err != nil {
+		return err
+	}
+	waiting, bytes, active := int64(0), int64(0), 0
+	var oldest time.Time
+	for id, standing := range standings {
+		if standing.Status == record.StatusActive {
+			active++
+		}
+		if standing.Waiting == 0 {
+			continue
+		}
+		waiting += standing.Waiting
+		backlog, err := c.store.Backlog(ctx, id)
+		if err != nil {
+			return err
+		}
+		bytes += backlog.Bytes
+		if oldest.IsZero() || !backlog.Oldest.IsZero() && backlog.Oldest.Before(oldest) {
+			oldest = backlog.Oldest
+		}
+	}
+	tell(evaluationsNow, float64(active))
+	tell(undrained, float64(waiting))
+	tell(undrainedBytes, float64(bytes))
+	age := 0.0
+	if !oldest.IsZero() {
+		age = max(0, time.Since(oldest).Seconds())
+	}
+	tell(undrainedOldest, age)
+	return nil
+}
+
+// drained counts what this process has drained.
+type drained struct {
+	mu   sync.Mutex // guards what follows
+	n    int
+	last time.Time
+}
+
+func (d *drained) add(n int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.n += n
+	d.last = time.Now()
+}
+
+func (d *drained) tell(tell tell) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tell(drainedTotal, float64(d.n))
+	if d.n > 0 {
+		tell(drainedLast, seconds(d.last))
+	}
+}
