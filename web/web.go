@@ -44,6 +44,9 @@ type Config struct {
 	Results func(context.Context, eval.ID) (results.Reader, error)
 	// AllowActions lets people change queues and tasks in asynqmon.
 	AllowActions bool
+	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts; it
+	// stands in asynqmon's page. Empty: there are no charts.
+	Prometheus string
 	// Loopback says that only programs on this machine can reach the pages;
 	// requests under any but this machine's names are then refused, so that no
 	// foreign page can read them through a name of its own.
@@ -83,8 +86,9 @@ func New(cfg Config) *Server {
 		s.fleet = newFleet(cfg.Store, cfg.Limits)
 		monitor := asynqmon.New(asynqmon.Options{
 			RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: !cfg.AllowActions,
-			PayloadFormatter: asynqmon.PayloadFormatterFunc(payload),
-			ResultFormatter:  asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
+			PrometheusAddress: cfg.Prometheus,
+			PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
+			ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
 		})
 		routes.Handle(QueuesPath+"/", monitorHeaders(monitor))
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/internal/metrics"
-	"github.com/evalfleet/evalfleet/web"
 )
 
 // scalePath is where the controller says how many calls at once the fleet could use.
@@ -33,6 +32,7 @@ func controllerCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` of the pages, or off; port 0 takes a free one"},
 			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale, or off"},
 			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
+			&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues"},
 			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "`TIME` that a call is taken to last of whose model none has ended yet"},
 			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves that to others"},
 		},
@@ -55,6 +55,10 @@ func (p *process) control(c *cli.Context) error {
 		return err
 	}
 	defer d.client.Close()
+	pages, err := newPages(c, d.log)
+	if err != nil {
+		return err
+	}
 	d.stays = true
 	keeper := controller.New(controller.Config{
 		Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log,
@@ -76,7 +80,6 @@ func (p *process) control(c *cli.Context) error {
 		parts.Go(func() error { return d.follow(ctx, "") })
 	}
 	if address := c.String(listenFlag); address != metricsOff {
-		pages := &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Log: d.log}}
 		pages.ofFleet(d)
 		parts.Go(func() error { return p.serve(ctx, address, pages) })
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 const (
 	listenFlag       = "listen"
 	allowActionsFlag = "allow-actions"
+	prometheusFlag   = "prometheus"
 )
 
 // closeTime is how long answers under way have after a stop.
@@ -41,6 +43,7 @@ func uiCommand(p *process) *cli.Command {
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
 			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
+			&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
@@ -67,6 +70,31 @@ type pages struct {
 	client redis.UniversalClient
 }
 
+// newPages are pages with what the flags say of them.
+func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
+	prometheus, err := prometheusURL(c.String(prometheusFlag))
+	if err != nil {
+		return nil, err
+	}
+	return &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Prometheus: prometheus, Log: log}}, nil
+}
+
+// prometheusURL checks what --prometheus says; empty: there is none. asynqmon's page has
+// it in its text, so that it may hold no password.
+func prometheusURL(text string) (string, error) {
+	if text == "" {
+		return "", nil
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return "", usageError("--%s wants a URL such as http://127.0.0.1:9090", prometheusFlag)
+	}
+	if u.User != nil {
+		return "", usageError("--%s must hold no user or password: whoever looks at the pages can read it", prometheusFlag)
+	}
+	return u.String(), nil
+}
+
 func (p *pages) close() {
 	if p.client != nil {
 		_ = p.client.Close()
@@ -76,7 +104,10 @@ func (p *pages) close() {
 // pages finds what the argument names: a folder, with its Redis while a run goes
 // on in it, or an evaluation of the Redis of --redis, or all of them.
 func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
-	of := &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Log: log}}
+	of, err := newPages(c, log)
+	if err != nil {
+		return nil, err
+	}
 	dir, err := place(c, argument)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// What stands in asynqmon's page is the URL of a Prometheus, and no password.
+func TestPrometheusURL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                           "",
+		"http://prometheus:9090":     "http://prometheus:9090",
+		"https://prom.example/of/us": "https://prom.example/of/us",
+		`http://prom/"</script>`:     "http://prom/%22%3C/script%3E",
+	} {
+		if got, err := prometheusURL(text); err != nil || got != want {
+			t.Errorf("%q: got %q and %v, want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"prometheus:9090":          "wants a URL",
+		"ftp://prometheus":         "wants a URL",
+		"http://me:secret@prom":    "no user or password",
+		"http://me:secret@prom:no": "wants a URL",
+	} {
+		if got, err := prometheusURL(text); codeOf(err) != exitUsage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: got %q and %v, want %q", text, got, err, want)
+		}
+	}
+}

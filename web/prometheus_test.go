@@ -1,0 +1,37 @@
+package web
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// asynqmon's charts are drawn from a Prometheus that this server asks, so that the
+// page's policy need not let the browser ask it.
+func TestQueueCharts(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var asked []string
+	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, r.URL.Path+" "+r.FormValue("query"))
+		_, _ = io.WriteString(w, `{"status":"success","data":{"resultType":"matrix","result":[]}}`)
+	}))
+	t.Cleanup(http.DefaultClient.CloseIdleConnections) // asynqmon's
+	t.Cleanup(prometheus.Close)
+	s := newSite(t, func(cfg *Config) { cfg.Prometheus = prometheus.URL })
+	if _, text := s.ask(http.MethodGet, "/queues/"); !strings.Contains(text, prometheus.Listener.Addr().String()) {
+		t.Error("asynqmon does not know that there is a Prometheus")
+	}
+	got, text := s.ask(http.MethodGet, "/queues/api/metrics?queues=p")
+	if got.code != http.StatusOK || !strings.Contains(text, `"queue_latency_seconds":{"status":"success"`) {
+		t.Errorf("the charts' numbers: %d, %s", got.code, text)
+	}
+	if len(asked) != 9 || !strings.Contains(strings.Join(asked, "\n"), `/api/v1/query_range rate(asynq_tasks_processed_total{queue=~"p"}[5m])`) {
+		t.Errorf("asynqmon asked %q, want the nine queries of its charts", asked)
+	}
+}
