@@ -15,6 +15,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -114,7 +115,7 @@ func TestConcludeListedRuns(t *testing.T) {
 		}
 	}
 
-	logs := map[string]shownRun{}
+	logs := map[string]show.Run{}
 	files, err := filepath.Glob(filepath.Join(dir, logsFolder, "*"))
 	if err != nil || len(files) != len(ids) {
 		t.Fatalf("%d logs, %v; want %d: %q", len(files), err, len(ids), files)
@@ -124,7 +125,7 @@ func TestConcludeListedRuns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var log shownRun
+		var log show.Run
 		if err := json.Unmarshal(raw, &log); err != nil {
 			t.Fatalf("%s: %v", file, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -28,7 +29,7 @@ func (v cooldownView) text(now time.Time) string {
 
 // untilText is when a wait is over: "until 08:00 (in 5h0m)".
 func untilText(now time.Time, wait time.Duration) string {
-	return fmt.Sprintf("until %s (in %s)", now.Add(wait).Format("15:04"), shortDuration(wait))
+	return fmt.Sprintf("until %s (in %s)", now.Add(wait).Format("15:04"), show.ShortDuration(wait))
 }
 
 // cooldownViews are those cooldowns that calls keep which keep a limit of the

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/show"
 )
 
 const dryRunFlag = "dry-run"
@@ -124,7 +125,7 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 		documents += " (an example: which are compared is chosen from results)"
 	}
 	id := eval.RunID{Evaluation: e.ID(), Phase: run.phase, Index: run.Index}
-	if own := ownID(e, run.kind, run.Index); own != "" {
+	if own := show.OwnID(e, run.kind, run.Index); own != "" {
 		fmt.Fprintf(to, "=== run %s: %s\nmodel: %s\n", id.Short(), own, judge.Target())
 	} else {
 		fmt.Fprintf(to, "=== run %s: %s, trial %d\n", id.Short(), run.kind, run.Trial)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -46,7 +47,7 @@ func limitsText(view limitsView, now time.Time) string {
 				inUse = dollars(*l.SpentUSD)
 			}
 		case l.PeriodS > 0:
-			allowed += "/" + shortDuration(seconds(l.PeriodS))
+			allowed += "/" + show.ShortDuration(seconds(l.PeriodS))
 		case l.Resets != "":
 			allowed += "/day"
 		}
@@ -72,12 +73,12 @@ func limitsText(view limitsView, now time.Time) string {
 		switch {
 		case l.CutAt != nil:
 			out.WriteString(detail(fmt.Sprintf("cut below its cap of %d, %s ago, as the provider refused calls; it grows while it is used up",
-				l.Cap, shortDuration(max(0, now.Sub(*l.CutAt))))))
+				l.Cap, show.ShortDuration(max(0, now.Sub(*l.CutAt))))))
 		case l.Adaptive:
 			out.WriteString(detail("adapts to what the provider takes, and is at its cap"))
 		}
 		if l.ResetsAt != nil {
-			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, shortDuration(l.ResetsAt.Sub(now)))))
+			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now)))))
 		}
 		out.WriteString(detail("pinned by " + pinnedText(l.PinnedBy)))
 		if l.Shared != nil {
@@ -137,8 +138,8 @@ func endedLimitsText(view limitsView) string {
 	for _, l := range view.Limits {
 		total, mean := "-", "-"
 		if l.Waited.Calls > 0 {
-			total = shortDuration(seconds(l.Waited.TotalS))
-			mean = shortDuration(seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
+			total = show.ShortDuration(seconds(l.Waited.TotalS))
+			mean = show.ShortDuration(seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
 		}
 		line(oneLine(l.Words), fmt.Sprint(l.Waited.Calls), percent(l.Waited.Calls, calls), total, mean)
 	}
@@ -166,22 +167,5 @@ func nextText(wait time.Duration) string {
 	if wait <= 0 {
 		return "now"
 	}
-	return shortDuration(wait)
-}
-
-// shortDuration is a duration to two or three digits: "40ms", "1.5s", "1m0s",
-// "26h0m".
-func shortDuration(d time.Duration) string {
-	switch {
-	case d < time.Millisecond:
-		return d.Round(time.Microsecond).String()
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return d.Round(100 * time.Millisecond).String()
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	}
-	d = d.Round(time.Minute)
-	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+	return show.ShortDuration(wait)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -119,9 +120,9 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 		t.Error("the key stands in the log")
 	}
 
-	logs := map[string]shownRun{}
+	logs := map[string]show.Run{}
 	for _, name := range []string{"r1", "r2", "3_.._x", "r4"} {
-		var log shownRun
+		var log show.Run
 		if err := json.Unmarshal([]byte(read("o/logs/"+name+".json")), &log); err != nil {
 			t.Errorf("log %s: %v", name, err)
 		}

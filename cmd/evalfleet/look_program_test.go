@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -80,7 +81,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	}
 	id := strings.TrimSpace(enqueue.stdout.String())
 
-	last := looked[shownRun](t, f.dir, append([]string{"show", "0.55", id}, redis...)...)
+	last := looked[show.Run](t, f.dir, append([]string{"show", "0.55", id}, redis...)...)
 	if last.State != "none" || last.Waits == nil || last.Waits.Task != nil && last.Waits.Task.State != "pending" || len(last.Prompt) != 2 {
 		t.Errorf("last run before there are workers: %+v", last)
 	}
@@ -171,16 +172,16 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		t.Errorf("bound by %q during a cooldown", by)
 	}
 
-	show := func(index int) shownRun {
-		return looked[shownRun](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
+	shown := func(index int) show.Run {
+		return looked[show.Run](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
 	}
-	first := lookUntil(t, "the first run has ended", func() shownRun { return show(0) }, func(r shownRun) bool { return r.State == "succeeded" })
+	first := lookUntil(t, "the first run has ended", func() show.Run { return shown(0) }, func(r show.Run) bool { return r.State == "succeeded" })
 	if first.Where != "redis" || first.Outcome == nil || first.Outcome.Winner == "" || len(first.Calls) != 1 || first.Waits != nil {
 		t.Errorf("a run that nobody has collected: %+v", first)
 	}
 	lookUntil(t, "a run is seen in flight", func() int {
 		for index := range 56 {
-			if r := show(index); r.State == "none" {
+			if r := shown(index); r.State == "none" {
 				if r.Waits == nil || r.Waits.Task == nil || r.Waits.Task.State != "active" {
 					return 0
 				}
@@ -200,7 +201,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	if code := launch(t, f.dir, append([]string{"collect", id, "--out-dir", "out"}, redis...)...).wait(time.Minute); code != 0 {
 		t.Fatalf("collect ended with %d", code)
 	}
-	collected := looked[shownRun](t, f.dir, "show", "0.0", "out")
+	collected := looked[show.Run](t, f.dir, "show", "0.0", "out")
 	if collected.Where != "sink" || !cmp.Equal(collected.Outcome.Winner, first.Outcome.Winner) || !cmp.Equal(collected.Prompt, first.Prompt) {
 		t.Errorf("collected: %+v, want what Redis had: %+v", collected, first)
 	}
@@ -246,7 +247,7 @@ func TestLookIntoFolder(t *testing.T) {
 	if !v.Ended || v.Evaluation != dead.Evaluation || waited != dead.Used.Calls {
 		t.Errorf("limits after it was killed: %d calls in %+v, want %d", waited, v, dead.Used.Calls)
 	}
-	if r := looked[shownRun](t, f.dir, "show", "0.0", "--out-dir", "out"); r.Evaluation != dead.Evaluation || len(r.Prompt) != 2 {
+	if r := looked[show.Run](t, f.dir, "show", "0.0", "--out-dir", "out"); r.Evaluation != dead.Evaluation || len(r.Prompt) != 2 {
 		t.Errorf("run in the folder: %+v", r)
 	}
 }
@@ -266,11 +267,11 @@ func TestShowIsWhatWasSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
-			var sent [][]shownTurn
+			var sent [][]show.Turn
 			answers := []string{test.first, "", `{"winner_doc_id":"b.md"}`, `{"winner_doc_id":"b.md","reason":"It is longer."}`}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				var body struct {
-					Messages []shownTurn `json:"messages"`
+					Messages []show.Turn `json:"messages"`
 				}
 				if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
 					t.Error(err)
@@ -301,12 +302,12 @@ providers: {own: {dialect: chat, base_url: %q, models: %s}}
 			if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait(time.Minute) != 0 {
 				t.Fatal(p.stderr.String())
 			}
-			run := looked[shownRun](t, dir, "show", "0.0", "out")
+			run := looked[show.Run](t, dir, "show", "0.0", "out")
 			if len(run.Calls) != len(answers) || len(sent) != len(answers) {
 				t.Fatalf("%d calls shown, %d made, want %d", len(run.Calls), len(sent), len(answers))
 			}
 			for i, call := range run.Calls {
-				got := append([]shownTurn{}, run.Prompt...)
+				got := append([]show.Turn{}, run.Prompt...)
 				if call.Alone {
 					got = nil
 				}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -182,7 +183,7 @@ func TestLimitsText(t *testing.T) {
 func TestShowText(t *testing.T) {
 	t.Parallel()
 	at := lookedAt.Add(-time.Minute)
-	ended := &shownRun{
+	ended := &show.Run{
 		ID: "ev-abcdefgh2345.1.17", Evaluation: "ev-abcdefgh2345", Name: "essays", Kind: eval.KindPairwise, State: "succeeded",
 		Judge: "strict", Model: "openai:gpt-5-mini", Item: "q1", Documents: []string{"a.md", "b.md"}, Candidates: []string{"a.md", "ann"},
 		Trial: 1, Queue: "openai", Where: "redis",
@@ -190,8 +191,8 @@ func TestShowText(t *testing.T) {
 			State: "succeeded", Model: "openai:gpt-5-mini", AnsweredBy: "openai:gpt-5", Winner: "a.md", Reason: "It cites\nits sources.\x1b[2J",
 			Attempts: 3, Started: at, Ended: at.Add(4200 * time.Millisecond), Worker: "w7k2p9qa",
 		},
-		Prompt: []shownTurn{{"system", "You are a judge."}, {"user", "Which is better?\n\n<doc>\x07\u202e</doc>\n"}},
-		Calls: []shownCall{
+		Prompt: []show.Turn{{Role: "system", Content: "You are a judge."}, {Role: "user", Content: "Which is better?\n\n<doc>\x07\u202e</doc>\n"}},
+		Calls: []show.Call{
 			{Call: record.Call{
 				ID: "1.17.0-w7k2p9qa-1", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 1, Asked: at, Started: at.Add(1500 * time.Millisecond),
 				Ended: at.Add(1600 * time.Millisecond), BoundBy: "provider/openai/concurrency", Status: 429, Class: providers.RateLimited, Error: "slow down",
@@ -208,47 +209,47 @@ func TestShowText(t *testing.T) {
 				ID: "1.17.0-w7k2p9qa-3", Stage: "repair", Model: "openai:gpt-5-mini", Attempt: 3, Asked: at, Started: at.Add(20 * time.Millisecond),
 				Ended: at.Add(time.Second), Status: 200, Finish: "stop", Text: `{"winner_doc_id":"a.md"}`,
 				Usage: providers.Usage{Reported: true, Input: 950, Output: 40, CostUSD: ptr(0.00125)},
-			}, Turns: []shownTurn{{"assistant", "I like a.md."}, {"user", "That answer cannot be used."}}, Insisted: "\n\nYou must search."},
+			}, Turns: []show.Turn{{Role: "assistant", Content: "I like a.md."}, {Role: "user", Content: "That answer cannot be used."}}, Insisted: "\n\nYou must search."},
 			{Call: record.Call{
 				ID: "1.17.0-w7k2p9qa-4", Stage: "json", Model: "openai:gpt-4.1-mini", Attempt: 4, Asked: at, Started: at, Ended: at,
 				Status: 500, Class: providers.Transient, Error: "broken",
-			}, Turns: []shownTurn{{"user", "Write down what it says."}}, Alone: true},
+			}, Turns: []show.Turn{{Role: "user", Content: "Write down what it says."}}, Alone: true},
 		},
 	}
-	waiting := &shownRun{
+	waiting := &show.Run{
 		ID: "ev-abcdefgh2345.0.3", Name: "essays", Kind: eval.KindSingle, State: "none", Generation: 1,
 		Judge: "openai:gpt-5-mini", Model: "openai:gpt-5-mini", Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 2, Queue: "openai",
 		Outcome: &record.Run{State: "failed", Class: providers.Timeout, Error: "no answer in 2m0s", Attempts: 1, Started: at, Ended: at.Add(2 * time.Minute), Worker: "w7k2p9qa"},
-		Waits: &shownWait{
+		Waits: &show.Wait{
 			Check: "run", Attempts: 1, Deaths: 2, NotBefore: ptr(lookedAt.Add(12 * time.Second)),
-			Job:  &shownJob{ID: "resp_1", Model: "openai:o3-deep-research", Started: at, Ends: lookedAt.Add(90 * time.Minute)},
-			Task: &shownTask{ID: "ev-abcdefgh2345.0.3.1", State: "retry", Next: ptr(lookedAt.Add(12 * time.Second)), Why: "back to the queue for 12s: rate_limited"},
+			Job:  &show.Job{ID: "resp_1", Model: "openai:o3-deep-research", Started: at, Ends: lookedAt.Add(90 * time.Minute)},
+			Task: &show.Task{ID: "ev-abcdefgh2345.0.3.1", State: "retry", Next: ptr(lookedAt.Add(12 * time.Second)), Why: "back to the queue for 12s: rate_limited"},
 		},
-		Prompt: []shownTurn{{"user", "Score it."}},
-		Calls: []shownCall{{Call: record.Call{
+		Prompt: []show.Turn{{Role: "user", Content: "Score it."}},
+		Calls: []show.Call{{Call: record.Call{
 			ID: "0.3.0-w7k2p9qa-1", Stage: "verdict", Model: "openai:gpt-5-mini", Attempt: 1, Asked: at, Started: at, Ended: at.Add(2 * time.Minute),
 			Class: providers.Timeout, Error: "no answer in 2m0s", MaybeBill: true,
 		}}},
 	}
-	scored := &shownRun{
+	scored := &show.Run{
 		ID: "ev-abcdefgh2345.0.4", Name: "essays", Kind: eval.KindSingle, State: "succeeded", Judge: "j", Model: "openai:gpt-5-mini",
 		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai",
 		Outcome: &record.Run{State: "succeeded", Scores: []record.Score{{Criterion: "style", Score: 4.5, Reason: "Clear."}}, Attempts: 1, Started: at, Ended: at, Worker: "w7k2p9qa"},
 	}
-	unpushed := &shownRun{
+	unpushed := &show.Run{
 		ID: "ev-abcdefgh2345.0.9", Name: "essays", Kind: eval.KindSingle, State: "none", Judge: "j", Model: "openai:gpt-5-mini",
-		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai", Waits: &shownWait{Check: "run"}, Prompt: waiting.Prompt,
+		Documents: []string{"a.md"}, Candidates: []string{"a.md"}, Trial: 1, Queue: "openai", Waits: &show.Wait{Check: "run"}, Prompt: waiting.Prompt,
 	}
 	held, left := *unpushed, *unpushed
-	held.Waits = &shownWait{Check: "run", Task: &shownTask{
+	held.Waits = &show.Wait{Check: "run", Task: &show.Task{
 		ID: "ev-abcdefgh2345.0.9.0", State: "active", Worker: "w7k2p9qa", Alive: true, Since: ptr(lookedAt.Add(-3200 * time.Millisecond)),
 	}}
-	left.Waits = &shownWait{Check: "run", Deaths: 1, Task: &shownTask{
+	left.Waits = &show.Wait{Check: "run", Deaths: 1, Task: &show.Task{
 		ID: "ev-abcdefgh2345.0.9.0", State: "active", Worker: "w7k2p9qa", Since: ptr(lookedAt.Add(-12 * time.Second)),
 	}}
 	paused := *unpushed
-	paused.Waits = &shownWait{Check: "paused"}
-	for name, run := range map[string]*shownRun{
+	paused.Waits = &show.Wait{Check: "paused"}
+	for name, run := range map[string]*show.Run{
 		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused, "show-held": &held, "show-left": &left,
 	} {
 		golden(t, name, showText(run, lookedAt), 0)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/show"
 )
 
 // TestPostgresSink: one database holds a run that is killed and goes on, and what
@@ -55,7 +56,7 @@ func TestPostgresSink(t *testing.T) {
 	kept := f.dump()
 	said = append(said, enqueue, f.do(exitOK, append([]string{"collect", id, "--follow"}, redis...)...),
 		f.do(exitOK, append([]string{"report", id}, redis...)...))
-	shown := looked[shownRun](t, f.dir, append([]string{"show", "0.7", id}, redis...)...)
+	shown := looked[show.Run](t, f.dir, append([]string{"show", "0.7", id}, redis...)...)
 	if shown.Where != "sink" || len(shown.Calls) != 1 || len(shown.Prompt) != 2 {
 		t.Errorf("show: %+v, want a run that is in the sink", shown)
 	}

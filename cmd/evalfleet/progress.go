@@ -53,7 +53,7 @@ type mark struct {
 // watchProgress starts with what the sink has already.
 func watchProgress(ctx context.Context, c *console, sink results.Reader, r record.Evaluation, total int) (*progress, error) {
 	p := &progress{
-		name: r.Name, total: total, console: c, bounds: boundWords(r.Settings),
+		name: r.Name, total: total, console: c, bounds: r.Settings.BoundWords(),
 		count: func(ctx context.Context) ([]results.PhaseCounts, error) { return sink.Counts(ctx, r.ID) },
 	}
 	if err := p.recount(ctx); err != nil {
@@ -246,23 +246,6 @@ func (p *progress) binding() string {
 		return words
 	}
 	return ratelimit.WaitedFor(most)
-}
-
-// boundWords names each limit as its setting is called, with its value, and
-// with the way to change it where it is only a default.
-func boundWords(s record.Settings) map[string]string {
-	words := map[string]string{}
-	for _, limit := range s.Limits {
-		switch {
-		case limit.Evaluation != "" && s.ConcurrencySource == "default":
-			words[limit.ID()] = fmt.Sprintf("max_concurrency %d (default; --max-concurrency)", limit.Max)
-		case limit.Evaluation != "":
-			words[limit.ID()] = fmt.Sprintf("max_concurrency %d", limit.Max)
-		default:
-			words[limit.ID()] = limit.String()
-		}
-	}
-	return words
 }
 
 func formatRate(perSecond float64) string {

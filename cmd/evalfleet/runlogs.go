@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -18,11 +19,11 @@ const logsFolder = "logs"
 // into a file called by its own id. No key is in it: none is recorded, and what a
 // provider repeats of one was struck out of its answer.
 func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
-	f := &runSource{id: eval.RunID{Evaluation: id}, sink: sink}
-	if err := f.readPlan(ctx); err != nil {
+	e, err := show.Open(ctx, id, show.Source{Sink: sink})
+	if err != nil {
 		return err
 	}
-	if f.asked.Runs == nil {
+	if e.Asked.Runs == nil {
 		return nil
 	}
 	root, err := os.OpenRoot(dir)
@@ -38,8 +39,7 @@ func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 		if row.Kind != eval.KindRuns {
 			continue
 		}
-		f.id = row.RunID(id)
-		run, err := f.show(ctx)
+		run, err := e.Run(ctx, row.Phase, row.Index)
 		if err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 		if err != nil {
 			return fmt.Errorf("encode log of run %s: %w", row.Name, err)
 		}
-		name := f.asked.Runs.Output(logsFolder+"/<run_id>.json", row.Index)
+		name := e.Asked.Runs.Output(logsFolder+"/<run_id>.json", row.Index)
 		if taken[strings.ToLower(name)] { // some file systems take both cases for one
-			name = f.asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", logsFolder, row.Index), row.Index)
+			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", logsFolder, row.Index), row.Index)
 		}
 		taken[strings.ToLower(name)] = true
 		err = results.WriteFile(root, name, func(w io.Writer) error {

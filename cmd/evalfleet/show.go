@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,9 +10,12 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 func showCommand(p *process) *cli.Command {
@@ -80,151 +84,79 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	return id, own, where, nil
 }
 
-// shownRun is what `show` says; the names are those of --json.
-type shownRun struct {
-	ID         string    `json:"id"`
-	RunID      string    `json:"run_id,omitempty"` // a listed run's own
-	Evaluation eval.ID   `json:"evaluation"`
-	Name       string    `json:"name"`
-	Kind       eval.Kind `json:"kind"`
-	State      string    `json:"state"`      // eval.State.String; "none": not ended
-	Generation int       `json:"generation"` // how often it was sent to be done again
-	// Outcome is the last one recorded; also of an earlier generation, when the run
-	// is being done again.
-	Outcome *record.Run `json:"outcome,omitempty"`
-	Where   string      `json:"recorded_in,omitempty"` // "sink", or "redis" while it waits to be collected
-
-	Judge      string         `json:"judge"`
-	Model      string         `json:"model"` // provider:model asked
-	Overrides  map[string]any `json:"overrides,omitempty"`
-	Grounded   bool           `json:"grounding_required"`
-	Reasoned   bool           `json:"reasoning_required"`
-	Item       string         `json:"item"`
-	Documents  []string       `json:"documents"` // the one shown first first
-	Candidates []string       `json:"candidates"`
-	Trial      int            `json:"trial"`
-	Queue      string         `json:"queue"`
-
-	Waits *shownWait `json:"waits,omitempty"` // of a run that has not ended, where there is a Redis
-
-	Prompt []shownTurn `json:"prompt"` // rebuilt
-	Calls  []shownCall `json:"calls"`
-}
-
-// shownWait is where a run stands that has not ended.
-type shownWait struct {
-	Check     store.Verdict `json:"check"` // what a worker would be told: "run", "paused", …
-	Attempts  int           `json:"attempts"`
-	Deaths    int           `json:"worker_deaths"`
-	NotBefore *time.Time    `json:"not_before,omitempty"`
-	Started   *time.Time    `json:"started,omitempty"`
-	Job       *shownJob     `json:"job,omitempty"`  // its call that goes on at the provider
-	Task      *shownTask    `json:"task,omitempty"` // absent: not pushed yet
-}
-
-type shownJob struct {
-	ID      string    `json:"id"` // the provider's name for it
-	Model   string    `json:"model"`
-	Stage   string    `json:"stage"`
-	Started time.Time `json:"started"`
-	Ends    time.Time `json:"ends"` // when it is given up
-}
-
-type shownTask struct {
-	ID    string     `json:"id"`
-	State string     `json:"state"` // asynq's: pending, active, retry, …
-	Next  *time.Time `json:"next,omitempty"`
-	Why   string     `json:"why,omitempty"` // it went back to the queue
-	// Of an active task: the worker that has it, and since when by its clock.
-	Worker string     `json:"worker,omitempty"`
-	Alive  bool       `json:"worker_alive,omitempty"` // its heartbeat holds
-	Since  *time.Time `json:"since,omitempty"`
-}
-
-type shownTurn struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-// shownCall is a call, with what it was sent besides the run's prompt.
-type shownCall struct {
-	record.Call
-	Bound    string      `json:"bound_by_words,omitempty"`
-	Turns    []shownTurn `json:"further_turns,omitempty"` // behind the prompt
-	Alone    bool        `json:"turns_alone,omitempty"`   // those turns are all that was sent
-	Insisted string      `json:"insisted,omitempty"`      // at the end of the last turn
-}
-
 // show gathers what Redis and the sink know of a run.
 // own, where it is not empty, is the listed run's own id.
-func (s *source) show(ctx context.Context, id eval.RunID, own string) (*shownRun, error) {
-	found, err := s.find(ctx, id)
+func (s *source) show(ctx context.Context, id eval.RunID, own string) (*show.Run, error) {
+	e, err := s.find(ctx, id.Evaluation)
 	if err != nil {
 		return nil, err
 	}
-	defer found.Close()
+	if e.Sink != nil {
+		defer e.Sink.Close()
+	}
 	if own != "" {
-		if found.id, err = found.listed(own); err != nil {
+		if id, err = listed(e, own); err != nil {
 			return nil, err
 		}
 	}
-	return found.show(ctx)
+	run, err := e.Run(ctx, id.Phase, id.Index)
+	if errors.Is(err, show.ErrUnknown) {
+		return nil, usageError("%w", err)
+	}
+	return run, withCode(exitUnreachable, err)
 }
 
-// show is everything about the run that id names.
-func (f *runSource) show(ctx context.Context) (*shownRun, error) {
-	run, err := f.planned()
-	if err != nil {
-		return nil, err
+// listed is the listed run, or the prompt, that has an id of its own.
+func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
+	var known []string
+	for phase, kind := range plan.Phases(e.Asked) {
+		for index, id := range show.OwnIDs(e.Asked, kind) {
+			if id == own {
+				return eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}, nil
+			}
+			known = append(known, id)
+		}
 	}
-	if err := f.recorded(ctx, run); err != nil {
-		return nil, withCode(exitUnreachable, err)
+	if near := config.Nearest(own, known); near != "" {
+		return id, usageError("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
-	if err := f.waiting(ctx, run); err != nil {
-		return nil, withCode(exitUnreachable, err)
-	}
-	if err := f.prompt(ctx, run); err != nil {
-		return nil, withCode(exitUnreachable, err)
-	}
-	return run, nil
+	return id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run or a prompt", own, e.ID)
 }
 
-// find opens what there is to read of a run's evaluation.
-func (s *source) find(ctx context.Context, id eval.RunID) (*runSource, error) {
-	f := &runSource{id: id, redis: s.fleet(ctx)}
+// find opens what there is to read of an evaluation, where none is named the one that
+// the source is of.
+func (s *source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err error) {
+	var from show.Source
+	defer func() {
+		if err != nil && from.Sink != nil {
+			_ = from.Sink.Close()
+		}
+	}()
 	if s.dir != "" {
-		reader, newest, err := readFolder(ctx, s.dir)
-		if err != nil {
+		var newest eval.ID
+		if from.Sink, newest, err = readFolder(ctx, s.dir); err != nil {
 			return nil, err
 		}
-		f.sink = reader
-		if f.id.Evaluation == "" {
-			f.id.Evaluation = newest
-		}
+		id = cmp.Or(id, newest)
 	}
-	if f.id.Evaluation == "" {
-		f.id.Evaluation = s.only
-	}
-	if f.redis != nil {
-		r, err := f.redis.store.WithChoices(ctx, f.id.Evaluation)
+	id = cmp.Or(id, s.only)
+	if redis := s.fleet(ctx); redis != nil {
+		r, err := redis.store.WithChoices(ctx, id)
 		switch {
 		case err == nil:
-			f.settings, f.phases, f.name = r.Settings, r.Phases, r.Name
-			if f.sink == nil {
-				f.sink = s.sink(ctx, r.ID, r.SinkURL, r.Name)
+			from.Store, from.Limits, from.Record = redis.store, redis.limiter(), r
+			if from.Sink == nil {
+				from.Sink = s.sink(ctx, id, r.SinkURL, r.Name)
 			}
 		case !errors.Is(err, store.ErrNoEvaluation):
-			f.Close()
 			return nil, withCode(exitUnreachable, err)
-		case f.sink == nil:
-			return nil, unknownEvaluation(ctx, f.redis.store, f.id.Evaluation)
-		default:
-			f.redis = nil // of another evaluation
+		case from.Sink == nil:
+			return nil, unknownEvaluation(ctx, redis.store, id)
 		}
 	}
-	if err := f.readPlan(ctx); err != nil {
-		f.Close()
-		return nil, err
+	e, err := show.Open(ctx, id, from)
+	if errors.Is(err, results.ErrNoEvaluation) {
+		return nil, usageError("%w", err)
 	}
-	return f, nil
+	return e, withCode(exitUnreachable, err)
 }

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/show"
 )
 
 // TestKilledBetweenTheCalls: a worker is killed when the answers in prose have come
@@ -45,7 +47,7 @@ func TestKilledBetweenTheCalls(t *testing.T) {
 	if diff := cmp.Diff(map[string]int{"grounded": runs, "json": runs}, f.answeredStages()); diff != "" {
 		t.Errorf("answered calls in the sink, by stage (-want +got):\n%s", diff)
 	}
-	run := looked[shownRun](t, f.dir, "show", "0.0", "out")
+	run := looked[show.Run](t, f.dir, "show", "0.0", "out")
 	for _, call := range run.Calls {
 		evident := call.Grounding != nil && len(call.Grounding.Sources) > 0
 		if call.Class != "" || evident != (call.Stage == "grounded") || call.Usage.Input == 0 {

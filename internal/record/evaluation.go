@@ -274,3 +274,20 @@ const MaxAnswer = 1 << 20
 
 // MaxDeaths is how many workers may die holding a run before it fails as lost.
 const MaxDeaths = 3
+
+// BoundWords names each limit, by its id, as its setting is called, with its value, and
+// with the way to change it where it is only a default.
+func (s Settings) BoundWords() map[string]string {
+	words := map[string]string{}
+	for _, limit := range s.Limits {
+		switch {
+		case limit.Evaluation != "" && s.ConcurrencySource == "default":
+			words[limit.ID()] = fmt.Sprintf("max_concurrency %d (default; --max-concurrency)", limit.Max)
+		case limit.Evaluation != "":
+			words[limit.ID()] = fmt.Sprintf("max_concurrency %d", limit.Max)
+		default:
+			words[limit.ID()] = limit.String()
+		}
+	}
+	return words
+}

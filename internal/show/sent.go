@@ -1,8 +1,6 @@
-package main
+package show
 
 import (
-	"strings"
-
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/providers"
@@ -11,7 +9,7 @@ import (
 // sent shows the prompt as it was sent, and what each call was sent besides it or
 // instead: a repair the answer before and what was wrong with it, the second of two
 // calls the answer of the first, one after an answer without evidence firmer words.
-func (f *runSource) sent(run *shownRun, built prompt.Prompt) {
+func (f *reading) sent(run *Run, built prompt.Prompt) {
 	run.Prompt = turnsOf(built.Messages)
 	if built.Written != nil {
 		sentTurns(run, *built.Written)
@@ -51,7 +49,7 @@ func (f *runSource) sent(run *shownRun, built prompt.Prompt) {
 
 // sentTurns shows what each call of a prompt of several turns was sent behind the
 // first: the answers before it, and what was said to them.
-func sentTurns(run *shownRun, w prompt.Written) {
+func sentTurns(run *Run, w prompt.Written) {
 	var answers []string
 	for i := range run.Calls {
 		call := &run.Calls[i]
@@ -65,26 +63,10 @@ func sentTurns(run *shownRun, w prompt.Written) {
 	}
 }
 
-func turnsOf(messages []prompt.Message) []shownTurn {
-	turns := make([]shownTurn, len(messages))
+func turnsOf(messages []prompt.Message) []Turn {
+	turns := make([]Turn, len(messages))
 	for i, m := range messages {
-		turns[i] = shownTurn{m.Role, m.Content}
+		turns[i] = Turn{m.Role, m.Content}
 	}
 	return turns
-}
-
-// writeSent writes what a call was sent besides the run's prompt.
-func writeSent(out *strings.Builder, c shownCall) {
-	if len(c.Turns) > 0 {
-		where := "behind"
-		if c.Alone {
-			where = "instead of"
-		}
-		out.WriteString("  sent " + where + " the prompt:\n")
-		writeTurns(out, c.Turns)
-	}
-	if c.Insisted != "" {
-		out.WriteString("  added to the last turn:\n")
-		writeText(out, strings.TrimSpace(c.Insisted))
-	}
 }

@@ -1,0 +1,171 @@
+package show
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Fact is one thing to say of a run, in words.
+type Fact struct{ Name, Text string }
+
+// facts gathers them.
+type facts []Fact
+
+func (f *facts) add(name, format string, args ...any) {
+	*f = append(*f, Fact{name, fmt.Sprintf(format, args...)})
+}
+
+// Facts are what there is to say of a run besides its prompt and its calls. The
+// texts hold names and reasons as they were given.
+func (r *Run) Facts(now time.Time) []Fact {
+	var f facts
+	if r.RunID != "" {
+		f.add("own id", "%s", r.RunID)
+	}
+	f.add("state", "%s", r.standing())
+	f.add("kind", "%s, trial %d", r.Kind, r.Trial)
+	if r.Item != "" {
+		f.add("item", "%s", r.Item)
+	}
+	for i, d := range r.Documents {
+		candidate := ""
+		if r.Candidates[i] != d && r.Candidates[i] != "" {
+			candidate = " by " + r.Candidates[i]
+		}
+		f.add(r.place(i), "%s%s", d, candidate)
+	}
+	switch {
+	case r.Kind == eval.KindRuns || r.Kind == eval.KindPrompts:
+		f.add("model", "%s", r.Model)
+	case r.Judge != r.Model:
+		f.add("judge", "%s (%s)", r.Judge, r.Model)
+	default:
+		f.add("judge", "%s", r.Judge)
+	}
+	f.add("queue", "%s", r.Queue)
+	if r.Outcome != nil {
+		f.outcome(r.Outcome)
+	}
+	if r.Waits != nil {
+		f.waits(r.Waits, now)
+	}
+	return f
+}
+
+// place is what the run has its i-th document for.
+func (r *Run) place(i int) string {
+	switch {
+	case r.Kind == eval.KindPrompts:
+		return "row"
+	case r.Kind == eval.KindRuns:
+		return []string{"file a", "file b"}[i]
+	case len(r.Documents) == 2:
+		return []string{"shown first", "second"}[i]
+	}
+	return "document"
+}
+
+func (r *Run) standing() string {
+	words := r.State
+	if r.State == eval.StateNone.String() {
+		words = "not ended"
+	}
+	if r.Generation > 0 {
+		words += fmt.Sprintf(", generation %d", r.Generation)
+	}
+	switch {
+	case r.Outcome != nil && r.Outcome.Generation < r.Generation:
+		words += fmt.Sprintf("; what follows is of generation %d, which %s", r.Outcome.Generation, r.Outcome.State)
+	case r.Outcome != nil && r.Where == "redis":
+		words += ", waits in Redis to be collected"
+	}
+	return words
+}
+
+func (f *facts) outcome(o *record.Run) {
+	if o.Winner != "" {
+		f.add("winner", "%s", o.Winner)
+		f.add("reason", "%s", o.Reason)
+	}
+	for _, s := range o.Scores {
+		f.add("score", "%s: %v. %s", s.Criterion, s.Score, s.Reason)
+	}
+	if o.Finish == string(providers.FinishTruncated) {
+		f.add("answer", "cut off where the model may write no more; max_completion_tokens in the run's overrides raises that")
+	}
+	if o.Class != "" {
+		f.add("failure", "%s: %s", o.Class, o.Error)
+	}
+	if o.AnsweredBy != "" && o.AnsweredBy != o.Model {
+		f.add("answered by", "%s", o.AnsweredBy)
+	}
+	attempts := "no call was made"
+	if o.Attempts > 0 {
+		attempts = plural(o.Attempts, "call")
+	}
+	f.add("took", "%s, %s to %s (%s), the last by worker %s", attempts,
+		clock(o.Started), clock(o.Ended), ShortDuration(o.Ended.Sub(o.Started)), o.Worker)
+}
+
+func (f *facts) waits(w *Wait, now time.Time) {
+	switch {
+	case w.Task == nil && w.Check == "run":
+		f.add("task", "not in its queue yet; it is pushed when runs before it have gone")
+	case w.Task == nil && w.Check == store.VerdictPaused:
+		f.add("task", "not in its queue; the evaluation, or the provider for it, is paused")
+	case w.Task == nil:
+		f.add("task", "not in its queue; the evaluation is %s", w.Check)
+	case w.Task.Next != nil:
+		f.add("task", "%s, next try in %s: %s", w.Task.State, ShortDuration(max(0, w.Task.Next.Sub(now))), w.Task.Why)
+	case w.Task.Worker != "":
+		gone := ""
+		if !w.Task.Alive {
+			gone = "; it is silent, the run goes back"
+		}
+		f.add("task", "%s", w.Task.State)
+		f.add("worker", "%s, for %s, since %s%s", w.Task.Worker,
+			ShortDuration(max(0, now.Sub(*w.Task.Since))), clock(*w.Task.Since), gone)
+	default:
+		f.add("task", "%s", w.Task.State)
+	}
+	if w.Attempts > 0 || w.Deaths > 0 {
+		f.add("so far", "%s; %s died with it", plural(w.Attempts, "call"), plural(w.Deaths, "worker"))
+	}
+	if w.Job != nil {
+		f.add("job", "%s goes on at %s since %s, and is given up in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))
+	}
+	if w.NotBefore != nil && w.NotBefore.After(now) {
+		f.add("not before", "%s, in %s", clock(*w.NotBefore), ShortDuration(w.NotBefore.Sub(now)))
+	}
+}
+
+func plural(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
+
+func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }
+
+// ShortDuration is a duration to two or three digits: "40ms", "1.5s", "1m0s",
+// "26h0m".
+func ShortDuration(d time.Duration) string {
+	switch {
+	case d < time.Millisecond:
+		return d.Round(time.Microsecond).String()
+	case d < time.Second:
+		return d.Round(time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	}
+	d = d.Round(time.Minute)
+	return fmt.Sprintf("%dh%dm", int(d.Hours()), int(d.Minutes())%60)
+}

@@ -1,0 +1,164 @@
+// Package show gathers everything about one run, whether it has ended, is under way
+// or waits: what the plan says of it, the prompt as it was sent, each call with its
+// answer and evidence, what came of it, and where it stands. The prompt is not
+// stored: it is rebuilt from the plan and the documents, which always gives the same
+// one.
+//
+// It reads a Redis, a sink, or both, and finds neither for itself.
+package show
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// ErrUnknown means that the evaluation does not have the run, or not yet.
+var ErrUnknown = errors.New("no such run")
+
+// unknown is an ErrUnknown that says why.
+type unknown struct{ error }
+
+func (unknown) Is(target error) bool { return target == ErrUnknown }
+
+// Source is where an evaluation's runs are read from: a Redis that has its record,
+// its sink, or both.
+type Source struct {
+	Store  *store.Store       // nil: none
+	Limits *ratelimit.Limiter // of the same Redis
+	Record record.Evaluation  // in that Redis, with choices
+	Sink   results.Reader     // nil: none
+}
+
+// Evaluation reads runs. It is for one goroutine.
+type Evaluation struct {
+	Source
+	ID    eval.ID
+	Asked *eval.Evaluation
+
+	settings record.Settings
+	phases   []record.Phase // queues are known from Redis only
+
+	whole *plan.Plan // of the phase that was asked about last
+	phase int        // its number
+}
+
+// Open reads what an evaluation asks. The error is results.ErrNoEvaluation where the
+// sink does not have it.
+func Open(ctx context.Context, id eval.ID, from Source) (*Evaluation, error) {
+	e := &Evaluation{Source: from, ID: id, settings: from.Record.Settings, phases: from.Record.Phases}
+	if from.Sink == nil {
+		var err error
+		e.Asked, err = from.Store.Plan(ctx, id)
+		return e, err
+	}
+	kept, err := from.Sink.Evaluation(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	e.Asked = kept.Plan
+	if from.Store == nil {
+		e.settings, e.phases = kept.Settings, kept.Phases
+	}
+	return e, nil
+}
+
+// Run is everything about a run; ErrUnknown where there is none.
+func (e *Evaluation) Run(ctx context.Context, phase, index int) (*Run, error) {
+	f := &reading{Evaluation: e, id: eval.RunID{Evaluation: e.ID, Phase: phase, Index: index}}
+	run, err := f.planned()
+	if err != nil {
+		return nil, err
+	}
+	for _, add := range []func(context.Context, *Run) error{f.recorded, f.waiting, f.prompt} {
+		if err := add(ctx, run); err != nil {
+			return nil, err
+		}
+	}
+	return run, nil
+}
+
+// Run is everything about a run; the names of its JSON are those of `show --json`.
+type Run struct {
+	ID         string    `json:"id"`
+	RunID      string    `json:"run_id,omitempty"` // a listed run's own
+	Evaluation eval.ID   `json:"evaluation"`
+	Name       string    `json:"name"`
+	Kind       eval.Kind `json:"kind"`
+	State      string    `json:"state"`      // eval.State.String; "none": not ended
+	Generation int       `json:"generation"` // how often it was sent to be done again
+	// Outcome is the last one recorded; also of an earlier generation, when the run
+	// is being done again.
+	Outcome *record.Run `json:"outcome,omitempty"`
+	Where   string      `json:"recorded_in,omitempty"` // "sink", or "redis" while it waits to be collected
+
+	Judge      string         `json:"judge"`
+	Model      string         `json:"model"` // provider:model asked
+	Overrides  map[string]any `json:"overrides,omitempty"`
+	Grounded   bool           `json:"grounding_required"`
+	Reasoned   bool           `json:"reasoning_required"`
+	Item       string         `json:"item"`
+	Documents  []string       `json:"documents"` // the one shown first first
+	Candidates []string       `json:"candidates"`
+	Trial      int            `json:"trial"`
+	Queue      string         `json:"queue"`
+
+	Waits *Wait `json:"waits,omitempty"` // of a run that has not ended, where there is a Redis
+
+	Prompt []Turn `json:"prompt"` // rebuilt
+	Calls  []Call `json:"calls"`
+}
+
+// Wait is where a run stands that has not ended.
+type Wait struct {
+	Check     store.Verdict `json:"check"` // what a worker would be told: "run", "paused", …
+	Attempts  int           `json:"attempts"`
+	Deaths    int           `json:"worker_deaths"`
+	NotBefore *time.Time    `json:"not_before,omitempty"`
+	Started   *time.Time    `json:"started,omitempty"`
+	Job       *Job          `json:"job,omitempty"`  // its call that goes on at the provider
+	Task      *Task         `json:"task,omitempty"` // absent: not pushed yet
+}
+
+// Job is a call that goes on at the provider.
+type Job struct {
+	ID      string    `json:"id"` // the provider's name for it
+	Model   string    `json:"model"`
+	Stage   string    `json:"stage"`
+	Started time.Time `json:"started"`
+	Ends    time.Time `json:"ends"` // when it is given up
+}
+
+// Task is a run's task in its queue.
+type Task struct {
+	ID    string     `json:"id"`
+	State string     `json:"state"` // asynq's: pending, active, retry, …
+	Next  *time.Time `json:"next,omitempty"`
+	Why   string     `json:"why,omitempty"` // it went back to the queue
+	// Of an active task: the worker that has it, and since when by its clock.
+	Worker string     `json:"worker,omitempty"`
+	Alive  bool       `json:"worker_alive,omitempty"` // its heartbeat holds
+	Since  *time.Time `json:"since,omitempty"`
+}
+
+// Turn is one message of a prompt.
+type Turn struct {
+	Role    string `json:"role"`
+	Content string `json:"content"`
+}
+
+// Call is a call, with what it was sent besides the run's prompt.
+type Call struct {
+	record.Call
+	Bound    string `json:"bound_by_words,omitempty"`
+	Turns    []Turn `json:"further_turns,omitempty"` // behind the prompt
+	Alone    bool   `json:"turns_alone,omitempty"`   // those turns are all that was sent
+	Insisted string `json:"insisted,omitempty"`      // at the end of the last turn
+}
