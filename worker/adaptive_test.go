@@ -79,7 +79,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 			t.Fatal(err)
 		}
 		b := setup(t, nil)
-		b.submit(21, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		b.submit(27, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
 			e.Judges = []eval.Judge{{Name: "p:careful", Provider: "p", Model: "careful"}}
 			s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: limit, Adaptive: adaptive}}
 		})

@@ -34,15 +34,15 @@ func TestCappedEvaluationBesideAnother(t *testing.T) {
 	wide, narrow := inFlight("careful"), inFlight("average")
 	t.Logf("%.2f of %d in flight without a cap (%.1f %%), %.2f of %d with one (%.1f %%)",
 		wide, account, 100*wide/account, narrow, limit, 100*narrow/limit)
-	least := 0.93 // a hiccup of a shared machine shows in 5 s
+	least, leastNarrow := 0.75, 0.75 // 5 s of a machine that does much else
 	if *fullFleet {
-		least = 0.95
+		least, leastNarrow = 0.95, 0.9
 	}
 	if wide < least*account {
 		t.Errorf("%.2f calls in flight without a cap, want %.0f %% of %d", wide, 100*least, account)
 	}
-	if narrow < 0.9*limit {
-		t.Errorf("%.2f calls in flight under a cap of %d, want at least 90 %%", narrow, limit)
+	if narrow < leastNarrow*limit {
+		t.Errorf("%.2f calls in flight under a cap of %d, want at least %.0f %%", narrow, limit, 100*leastNarrow)
 	}
 	end := f.stats()
 	if end.All.MaxInFlight > account || end.All.Rejected > 0 || end.Models["average"].MaxInFlight > limit {
