@@ -157,7 +157,7 @@ func (r *run) dropJob(ctx context.Context, job record.Job) error {
 	}
 	call := job.Call
 	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its evaluation does not go on", true
-	r.cfg.Calls(call)
+	r.tellCall(call)
 	err := r.life.persist(func(ctx context.Context) error {
 		if err := r.limiter.EndBackground(ctx, job.ID, nil); err != nil {
 			return err

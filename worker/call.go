@@ -271,7 +271,7 @@ func release(lease *ratelimit.Lease, err error) {
 func (r *run) note(s step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
-		call.Status, call.RequestID, call.Usage = 200, result.RequestID, result.Usage
+		call.Status, call.RequestID, call.Usage, call.Named = 200, result.RequestID, result.Usage, result.Model
 		call.Text, call.Finish = result.Text, string(result.Finish)
 		if len(result.Others) > 0 {
 			call.Key = "" // of several answers one is kept here, which is not what such a call is answered
@@ -319,5 +319,10 @@ func (r *run) note(s step, call *record.Call, result *providers.Result, err erro
 // keep notes a call that is to be recorded.
 func (r *run) keep(call record.Call) {
 	r.calls = append(r.calls, call)
+	r.tellCall(call)
+}
+
+func (r *run) tellCall(call record.Call) {
 	r.cfg.Calls(call)
+	r.hand.call(call)
 }

@@ -143,8 +143,7 @@ func (r *run) consent(target eval.Judge) func(own time.Duration, first bool) boo
 			return false
 		default:
 			state.Waits++
-			state.RateLimitWaits++
-			r.cfg.Waits(target)
+			r.waits(target, wait)
 			state.Until = time.Now().Add(wait)
 			return true
 		}
@@ -175,8 +174,7 @@ func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error)
 			return true, over
 		}
 		state.Refused++
-		state.RateLimitWaits++
-		r.cfg.Waits(s.target)
+		r.waits(s.target, wait)
 		e := s.event(EventRetry)
 		e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, wait.Seconds()
 		r.emit(e)

@@ -29,11 +29,16 @@ const reasonIdentical = "identical"
 // putBack sends a task back to its queue for a while. It is no failure.
 type putBack struct {
 	delay time.Duration
-	why   string
+	why   string // the same for many runs
+	cause error  // in the place of why, where the run was interrupted
 }
 
 func (p *putBack) Error() string {
-	return fmt.Sprintf("back to the queue for %s: %s", p.delay.Round(time.Millisecond), p.why)
+	why := p.why
+	if p.cause != nil {
+		why = p.cause.Error()
+	}
+	return fmt.Sprintf("back to the queue for %s: %s", p.delay.Round(time.Millisecond), why)
 }
 
 // run is one pulled task on its way to its record. It is used by one goroutine.
@@ -54,12 +59,13 @@ type run struct {
 	calls      []record.Call // made and not yet recorded
 	made       int           // calls made by this worker, for their ids
 	tooLong    time.Duration // the wait at a limit that was declined last
+	hand       *hand         // nil: nobody listens
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
 // while or not, as enqueue asked; asynq.RevokeTask ends it without a trace; a
 // *putBack sends it back; a *failedRun puts it into asynq's archive.
-func (s *session) handle(ctx context.Context, t *asynq.Task) error {
+func (s *session) handle(ctx context.Context, t *asynq.Task) (err error) {
 	grow()
 	leave, ok := s.life.begin()
 	if !ok {
@@ -75,6 +81,8 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
 	}
 	r.task = task
+	r.takeInHand()
+	defer func() { r.letGo(err) }()
 	var out func()
 	r.halted, out = s.halts.enter(task.Evaluation, task.Provider()) // before the check: a pause after it is then noticed
 	defer out()
@@ -101,7 +109,7 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) error {
 		return &putBack{why: "the worker stops"}
 	}
 	r.logger().WithLevel(levelOf(err)).Err(err).Msg("run interrupted; it goes back to its queue")
-	return &putBack{delay: time.Second, why: err.Error()}
+	return &putBack{delay: time.Second, cause: err}
 }
 
 // carryOut takes the run to its record, or returns a *putBack, or
@@ -298,6 +306,9 @@ func (r *run) recordAll(state eval.State, outcomes []record.Run) error {
 		e := Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()}
 		if outcome.Index == r.task.Index {
 			r.ended = outcome
+			if recorded[i].Once {
+				r.hand.recorded(outcome)
+			}
 		} else {
 			e.RunID, e.Dimension = outcome.RunID(r.task.Evaluation).Short(), outcome.Dimension
 		}
@@ -354,7 +365,7 @@ func (r *run) logger() *zerolog.Logger {
 
 // emitQueueing says that a call waits for admission.
 func (r *run) emitQueueing(s step) {
-	if r.cfg.Events == nil {
+	if r.unheard() {
 		return
 	}
 	e := s.event(EventQueueing)
@@ -364,9 +375,21 @@ func (r *run) emitQueueing(s step) {
 
 // emit completes an event and hands it on.
 func (r *run) emit(e Event) {
-	if r.cfg.Events == nil {
+	if r.unheard() {
 		return
 	}
+	e = r.completed(e)
+	r.hand.event(e)
+	if r.cfg.Events != nil {
+		r.cfg.Events(e)
+	}
+}
+
+// unheard reports whether nobody is told of events.
+func (r *run) unheard() bool { return r.cfg.Events == nil && r.hand == nil }
+
+// completed is an event with what all of the run's have in common.
+func (r *run) completed(e Event) Event {
 	e.Time = time.Now().UTC()
 	e.Evaluation, e.Worker = r.task.Evaluation, r.id
 	e.RunID = cmp.Or(e.RunID, r.task.Shown())
@@ -376,12 +399,12 @@ func (r *run) emit(e Event) {
 	if e.Model == "" { // of no single call
 		e.Provider, e.Model = r.judge.Provider, r.judge.Model
 	}
-	r.cfg.Events(e)
+	return e
 }
 
 // emitSlots is emit of an event about a lease. ending calls are counted no more.
 func (r *run) emitSlots(e Event, lease *ratelimit.Lease, ending int64) {
-	if r.cfg.Events == nil {
+	if r.unheard() {
 		return
 	}
 	n := max(0, lease.InFlight()-ending)

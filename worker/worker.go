@@ -56,6 +56,9 @@ type Config struct {
 	// Calls is told of every call that was made, when it has ended. It must not
 	// block. nil: nobody.
 	Calls func(record.Call)
+	// Handled is told of every run that this worker has had in hand, when it lets go of
+	// it. It must not block. nil: nobody, and nothing is gathered for it.
+	Handled func(Handled)
 	// Waits is told of every wait that a run makes instead of asking another model
 	// (record.Tally.RateLimitWaits). It must not block. nil: nobody.
 	Waits func(target eval.Judge)

@@ -102,6 +102,7 @@ type Call struct {
 	Error     string           `json:"error,omitempty"`
 	MaybeBill bool             `json:"may_be_billed,omitempty"` // failed, but possibly charged
 	RequestID string           `json:"request_id,omitempty"`
+	Named     string           `json:"-"`                  // the model that answered, in the provider's words; not recorded
 	Usage     providers.Usage  `json:"usage"`              // its cost by Price, unless the provider reported it
 	Price     *providers.Price `json:"price,omitempty"`    // by which the cost was computed
 	MostUSD   *float64         `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
