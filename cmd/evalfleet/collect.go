@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,7 +15,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -25,10 +22,6 @@ import (
 )
 
 const followFlag = "follow"
-
-// stayTime is how long whoever submitted an evaluation has to drain it first, and what
-// a drain that stays waits after a failure.
-const stayTime = 10 * time.Second
 
 func collectCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -68,6 +61,9 @@ type drain struct {
 	log     zerolog.Logger
 	// committed is told of every entry that is safe in a sink; nil: nobody.
 	committed func([]record.Entry)
+	// opened is told of each evaluation whose sink is open and can be written; nil:
+	// nobody.
+	opened func(eval.ID)
 	// stays has what goes wrong with one evaluation be said and tried again, and end
 	// nothing; and leaves one that names no results store for a moment to whoever
 	// submitted it.
@@ -142,104 +138,14 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 // follow drains the evaluation, or all there are and those to come, until ctx
 // ends or the evaluation is complete.
 func (d *drain) follow(ctx context.Context, only eval.ID) error {
-	if only != "" {
-		err := d.followOne(ctx, only, false)
-		if errors.Is(err, store.ErrNoEvaluation) {
-			return unknownEvaluation(ctx, d.store, only)
-		}
-		return err
+	if only == "" {
+		return d.followAll(ctx)
 	}
-	var mu sync.Mutex // guards followed and ended
-	followed, ended := map[eval.ID]bool{}, map[eval.ID]bool{}
-	group, ctx := errgroup.WithContext(ctx)
-	for {
-		ids, err := d.toFollow(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
-		}
-		mu.Lock()
-		for id := range ended {
-			if !slices.Contains(ids, id) { // active again, it has failed runs made again
-				delete(ended, id)
-				delete(followed, id)
-			}
-		}
-		for _, id := range ids {
-			if followed[id] {
-				continue
-			}
-			followed[id] = true
-			group.Go(func() error {
-				var err error
-				if d.stays {
-					err = d.leave(ctx, id)
-				}
-				if err == nil {
-					err = d.followOne(ctx, id, false)
-				}
-				switch {
-				case err == nil || errors.Is(err, errCancelled):
-					mu.Lock()
-					defer mu.Unlock()
-					ended[id] = true
-					return nil
-				case d.stays && ctx.Err() == nil:
-					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("results are not drained here for now")
-					select {
-					case <-time.After(stayTime):
-					case <-ctx.Done():
-					}
-				case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation):
-					// It may come back: Redis with its memory, the sink, or its submission.
-					d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("evaluation is not followed for now")
-				default:
-					return err
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				delete(followed, id)
-				return nil
-			})
-		}
-		mu.Unlock()
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return group.Wait()
-		}
+	err := d.followOne(ctx, only, false)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return unknownEvaluation(ctx, d.store, only)
 	}
-}
-
-// toFollow are the evaluations that have results to drain now or later.
-func (d *drain) toFollow(ctx context.Context) ([]eval.ID, error) {
-	if !d.stays {
-		return d.store.Active(ctx)
-	}
-	all, err := d.store.Evaluations(ctx)
-	if err != nil {
-		return nil, err
-	}
-	standings, err := d.store.Standings(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(id eval.ID) bool {
-		return standings[id].Status != record.StatusActive && standings[id].Waiting == 0
-	}), nil
-}
-
-// leave leaves a new evaluation that names no results store for a moment to whoever
-// submitted it.
-func (d *drain) leave(ctx context.Context, id eval.ID) error {
-	r, err := d.store.Evaluation(ctx, id)
-	if err != nil || r.SinkURL != "" || r.Sink != "" {
-		return err
-	}
-	select {
-	case <-time.After(time.Until(r.Created.Add(stayTime))):
-	case <-ctx.Done():
-	}
-	return ctx.Err()
+	return err
 }
 
 // followOne drains one evaluation until it is complete or cancelled, or, when
@@ -254,6 +160,9 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 	watch, err := watchProgress(ctx, d.console, sink, r, plannedRuns(r))
 	if err != nil {
 		return err
+	}
+	if d.opened != nil {
+		d.opened(id)
 	}
 	showing, stop := context.WithCancel(ctx)
 	var shown errgroup.Group

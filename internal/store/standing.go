@@ -3,8 +3,11 @@ package store
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -55,21 +58,48 @@ func (s Standing) Total(state eval.State) int {
 	return n
 }
 
+// standingsAtOnce bounds what Redis is asked in one go.
+const standingsAtOnce = 100
+
 // Standings reads how far evaluations have come. One that has no record has an
 // empty Status.
 func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
 	standings := make(map[eval.ID]Standing, len(ids))
-	for _, id := range ids {
-		keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
-		answer, err := standingScript.RunRO(ctx, s.client, keys).StringSlice()
-		if err != nil {
-			return nil, fmt.Errorf("read standing of %s: %w", id, err)
+	for part := range slices.Chunk(ids, standingsAtOnce) {
+		answers, err := s.askStandings(ctx, part, standingScript.EvalShaRO)
+		if redis.HasErrorPrefix(err, "NOSCRIPT") {
+			answers, err = s.askStandings(ctx, part, standingScript.EvalRO)
 		}
-		if standings[id], err = parseStanding(answer); err != nil {
-			return nil, fmt.Errorf("standing of %s: %w", id, err)
+		if err != nil {
+			return nil, err
+		}
+		for i, id := range part {
+			if standings[id], err = parseStanding(answers[i]); err != nil {
+				return nil, fmt.Errorf("standing of %s: %w", id, err)
+			}
 		}
 	}
 	return standings, nil
+}
+
+// askStandings sends a script for each of some evaluations in one pipeline.
+func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) ([][]string, error) {
+	pipe := s.client.Pipeline()
+	asked := make([]*redis.Cmd, len(ids))
+	for i, id := range ids {
+		asked[i] = send(ctx, pipe, []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)})
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return nil, fmt.Errorf("read standings of %d evaluations: %w", len(ids), err)
+	}
+	answers := make([][]string, len(ids))
+	for i := range asked {
+		var err error
+		if answers[i], err = asked[i].StringSlice(); err != nil {
+			return nil, fmt.Errorf("standing of %s: %w", ids[i], err)
+		}
+	}
+	return answers, nil
 }
 
 func parseStanding(answer []string) (standing Standing, err error) {

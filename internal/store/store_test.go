@@ -262,6 +262,36 @@ func TestCursorMovesOnlyFromWhereItStands(t *testing.T) {
 	})
 }
 
+// Any number of evaluations is read, also by a Redis that does not know the script.
+func TestStandingsOfMany(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		var ids []eval.ID
+		for i := range standingsAtOnce + 5 {
+			id := eval.ID(fmt.Sprint("ev-", i))
+			ids = append(ids, id)
+			if err := s.client.HSet(ctx, s.keys.Record(id), fieldStatus, "active").Err(); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.client.HSet(ctx, s.keys.Cursors(id), record.CursorField(0, queue), i).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, known := range []bool{false, true} {
+			got, err := s.Standings(ctx, append(ids, "ev-missing"))
+			if err != nil || len(got) != len(ids)+1 || got["ev-missing"].Status != "" {
+				t.Fatalf("script known %v: %d standings, %v; want %d", known, len(got), err, len(ids)+1)
+			}
+			for i, id := range ids {
+				if got[id].Status != record.StatusActive || got[id].Pushed(0, queue) != i {
+					t.Fatalf("script known %v: %s stands at %+v, want active at %d", known, id, got[id], i)
+				}
+			}
+		}
+	})
+}
+
 func TestRestoredRunsAreNotRunAgain(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// followersOf is of an empty Redis. What they say is in the buffer.
+func followersOf(t *testing.T) (*followers, *bytes.Buffer) {
+	t.Helper()
+	client := redistest.New(t).Client()
+	var said bytes.Buffer
+	d := &drain{client: client, store: store.New(client, ""), log: zerolog.New(&said)}
+	return &followers{drain: d, busy: map[eval.ID]bool{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}, &said
+}
+
+func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
+	t.Parallel()
+	f, said := followersOf(t)
+	for range 3 {
+		f.say("ev-a", errors.New("the sink is away"))
+		f.say("ev-b", errors.New("the sink is full"))
+	}
+	f.again("ev-a")
+	f.again("ev-a")
+	f.again("ev-c") // of which nothing was said
+	f.say("ev-a", errors.New("the sink is away"))
+	var got []string
+	for line := range strings.Lines(said.String()) {
+		got = append(got, strings.TrimSpace(line))
+	}
+	const not, again = "results are not drained here for now; trying again", "results are drained again"
+	want := []string{
+		`{"level":"warn","evaluation":"ev-a","error":"the sink is away","message":"` + not + `"}`,
+		`{"level":"warn","evaluation":"ev-b","error":"the sink is full","message":"` + not + `"}`,
+		`{"level":"info","evaluation":"ev-a","message":"` + again + `"}`,
+		`{"level":"warn","evaluation":"ev-a","error":"the sink is away","message":"` + not + `"}`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("said (-want +got):\n%s", diff)
+	}
+}
+
+// What is to be drained is taken once, also when it ended before anybody looked, and
+// once more when failed runs of it are made again.
+func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
+	t.Parallel()
+	f, _ := followersOf(t)
+	ctx, keys := t.Context(), f.store.Keys()
+	const queue = "p"
+	put := func(id eval.ID, status record.Status, active bool, ended string, waiting bool) {
+		t.Helper()
+		pipe := f.client.TxPipeline()
+		pipe.SAdd(ctx, keys.Evaluations(), string(id))
+		pipe.HSet(ctx, keys.Record(id), "status", string(status))
+		pipe.HSet(ctx, keys.Counts(id), record.CountField(0, eval.StateFailed, queue), ended)
+		if active {
+			pipe.SAdd(ctx, keys.Active(), string(id))
+		}
+		pipe.Del(ctx, keys.Results(id))
+		if waiting {
+			pipe.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
+		}
+		if _, err := pipe.Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wants := func(what string, want ...eval.ID) {
+		t.Helper()
+		got, err := f.look(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sorted := cmp.Transformer("sorted", func(ids []eval.ID) map[eval.ID]bool {
+			set := map[eval.ID]bool{}
+			for _, id := range ids {
+				set[id] = true
+			}
+			return set
+		})
+		if diff := cmp.Diff(want, got, sorted); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", what, diff)
+		}
+	}
+	put("ev-going", record.StatusActive, true, "1", false)
+	put("ev-ended", record.StatusDone, false, "4", true)
+	put("ev-drained", record.StatusDone, false, "4", false)
+	put("ev-paused", record.StatusPaused, true, "0", false)
+	wants("at first", "ev-going", "ev-ended")
+	wants("while they are drained")
+
+	end := func(id eval.ID) {
+		f.end(ctx, id)
+		delete(f.busy, id)
+	}
+	put("ev-going", record.StatusActive, true, "6", false)
+	end("ev-going")
+	wants("before it is known to be done")
+	put("ev-going", record.StatusActive, true, "5", false) // a failed one is made again
+	wants("when a run is made again", "ev-going")
+	put("ev-drained", record.StatusCancelled, false, "4", true)
+	wants("when a call has ended late, before all are looked at")
+	f.swept = time.Now().Add(-sweepEvery - time.Second)
+	wants("when a call has ended late", "ev-drained")
+}
