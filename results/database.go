@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion changes with schema.sql. A sink of another version is refused.
-const schemaVersion = 5
+const schemaVersion = 6
 
 // dialect is what SQLite and PostgreSQL do in ways of their own. All else is
 // written once, in SQL that both take: parameters are ?, counts of what holds are
@@ -26,6 +26,9 @@ type dialect interface {
 	bind(query string) string
 	// seconds is an expression: those from one column of times to another.
 	seconds(from, to string) string
+	// using stands behind a table of which that index is to be read. SQLite keeps no
+	// statistics here, and would often take another.
+	using(index string) string
 	// locked ends a SELECT of one row that no other transaction is to change before
 	// this one ends.
 	locked() string
@@ -97,9 +100,10 @@ func (a *access) unread(err error) error {
 // reader reads a sink.
 type reader struct {
 	access
-	id   string
-	db   *sql.DB
-	zstd *zstd.Decoder
+	id    string
+	db    *sql.DB
+	zstd  *zstd.Decoder
+	looks int // MostLooked
 }
 
 func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader, error) {
@@ -107,7 +111,7 @@ func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader
 	if err != nil {
 		return nil, fmt.Errorf("start decompression: %w", err)
 	}
-	r := &reader{access: access{d, name, db}, db: db, zstd: decoder}
+	r := &reader{access: access{d, name, db}, db: db, zstd: decoder, looks: MostLooked}
 	if err := r.one(ctx, "SELECT id FROM sink").Scan(&r.id); err != nil {
 		return nil, d.explain("open", name, err)
 	}

@@ -47,6 +47,8 @@ func (postgres) seconds(from, to string) string {
 	return "extract(epoch FROM " + to + " - " + from + ")"
 }
 
+func (postgres) using(string) string { return "" } // it knows its data
+
 func (postgres) locked() string { return " FOR UPDATE" }
 
 // begin bounds how long a transaction waits for another's lock, and sees that it is

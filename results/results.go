@@ -108,9 +108,15 @@ type Reader interface {
 	// PromptRows yields the runs of eval.KindPrompts that were answered or failed, in
 	// the order in which they did, with their answers.
 	PromptRows(ctx context.Context, id eval.ID) iter.Seq2[PromptRow, error]
-	// Run returns one run with its verdict or answer; found is false when it is not
-	// recorded.
+	// Run returns one run with its verdict or answer, and its fallbacks; found is
+	// false when it is not recorded.
 	Run(ctx context.Context, run eval.RunID) (row RunRow, found bool, err error)
+	// Search returns a page of the runs that a Filter means. It looks at no more than
+	// MostLooked of them, so that it takes a moment, also where next to none fits.
+	Search(ctx context.Context, id eval.ID, s Search) (Page, error)
+	// SearchCount counts the runs of a filter, as far as a search looks; exact is
+	// false when there are or may be more.
+	SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, exact bool, err error)
 	// Calls yields the calls made for one run, in the order in which they were
 	// asked for, also those whose outcome was discarded.
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
@@ -188,9 +194,9 @@ type RunState struct {
 }
 
 // RunRow is a run as it ended, and what all its calls together have used. Its
-// verdict (Winner, Reason, Scores) is set by Reader.Run alone; PairwiseRow and
-// SingleRow have it elsewhere. Its answer (Answer, Answers, Finish) is set by Reader.Run and
-// Reader.Responses.
+// verdict (Winner, Reason, Scores) is set by Reader.Run and Reader.Search alone;
+// PairwiseRow and SingleRow have it elsewhere. Its answer (Answer, Answers, Finish) is set
+// by those two and Reader.Responses, its fallbacks (Fell) by Reader.Run.
 type RunRow struct {
 	record.Run
 	Used Usage

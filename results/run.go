@@ -30,44 +30,30 @@ GROUP BY phase ORDER BY phase`
 
 // Run is one run with its verdict.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
-	found, err := collect(r.answers(ctx, "r.evaluation = ? AND r.phase = ? AND r.index_ = ?", string(run.Evaluation), run.Phase, run.Index))
+	found, err := collect(rows(ctx, &r.access, func(row scanner, out *RunRow) error {
+		return scanRun(row, &out.Run, out.Used.fields()...)
+	}, selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns, string(run.Evaluation), run.Phase, run.Index))
 	if err != nil || len(found) == 0 {
 		return RunRow{}, false, err
 	}
-	out := found[0]
-	pairs := rows(ctx, &r.access, func(row scanner, of *record.Run) error { return row.Scan(&of.Winner, &of.Reason) },
-		"SELECT winner_doc_id, reason FROM pairwise_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
-	for verdict, err := range pairs {
-		if err != nil {
-			return RunRow{}, false, err
-		}
-		out.Winner, out.Reason = verdict.Winner, verdict.Reason
+	if err := r.outcomes(ctx, run.Evaluation, found); err != nil {
+		return RunRow{}, false, err
 	}
-	if out.Kind == eval.KindPanel {
-		return out, true, r.opinion(ctx, run, &out)
-	}
-	out.Scores, err = collect(rows(ctx, &r.access, func(row scanner, s *record.Score) error {
-		return row.Scan(&s.Criterion, &s.Score, &s.Reason)
-	}, "SELECT criterion, score, reason FROM single_doc_results WHERE evaluation = ? AND id = ? ORDER BY criterion",
-		string(run.Evaluation), run.Short()))
-	return out, true, err
+	found[0].Fell, err = collect(rows(ctx, &r.access, scanFell,
+		"SELECT name, metadata, created_at FROM events WHERE evaluation = ? AND run = ? ORDER BY id", string(run.Evaluation), run.Short()))
+	return found[0], true, err
 }
 
-// opinion adds what came of a panel's run.
-func (r *reader) opinion(ctx context.Context, run eval.RunID, out *RunRow) error {
-	said := rows(ctx, &r.access, func(row scanner, p *PanelRow) error { return row.Scan(&p.Score, &p.Argument) },
-		"SELECT score, argument FROM panel_results WHERE evaluation = ? AND id = ?", string(run.Evaluation), run.Short())
-	for p, err := range said {
-		if err != nil {
-			return err
-		}
-		if p.Score == nil {
-			out.Reason = p.Argument
-			continue
-		}
-		out.Scores = []record.Score{{Criterion: out.Dimension, Score: *p.Score, Reason: p.Argument}}
+func scanFell(row scanner, f *record.Fell) error {
+	var metadata string
+	var at stamp
+	if err := row.Scan(&f.Event, &metadata, &at); err != nil {
+		return err
 	}
-	return nil
+	event := f.Event
+	err := json.Unmarshal([]byte(metadata), f)
+	f.Event, f.At = event, at.Time
+	return err
 }
 
 // Calls yields the calls made for one run.

@@ -1,4 +1,4 @@
--- The tables of docs/formats.md, version 5. A NULL is something that did not happen
+-- The tables of docs/formats.md, version 6. A NULL is something that did not happen
 -- or is not known.
 --
 -- SQLite takes any word for a type, so these are PostgreSQL's. What is left of
@@ -64,6 +64,16 @@ CREATE TABLE runs (
   context_fallbacks    BIGINT NOT NULL,
   PRIMARY KEY (evaluation, phase, index_)
 ) WITHOUT ROWID;
+
+-- For searches: runs in the order of their ends, of an item, with a document, and
+-- those that did not succeed.
+CREATE INDEX runs_by_end ON runs (evaluation, ended_at, phase, index_);
+CREATE INDEX runs_by_item ON runs (evaluation, item, phase, index_) WHERE item <> '';
+CREATE INDEX runs_by_first ON runs (evaluation, doc_id_1, phase, index_);
+CREATE INDEX runs_by_second ON runs (evaluation, doc_id_2, phase, index_) WHERE doc_id_2 <> '';
+CREATE INDEX runs_by_state ON runs (evaluation, state, phase, index_) WHERE state <> 'succeeded';
+CREATE INDEX runs_by_class ON runs (evaluation, class, phase, index_) WHERE class <> '';
+CREATE INDEX runs_unfit_by_end ON runs (evaluation, ended_at, phase, index_) WHERE state <> 'succeeded';
 
 -- text comes after everything that is summed: sums then never read it.
 CREATE TABLE calls (

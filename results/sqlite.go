@@ -29,10 +29,11 @@ var schema string
 // lite is SQLite's dialect: one connection writes, others read beside it.
 type lite struct{}
 
-func (lite) bind(query string) string { return query }
-func (lite) locked() string           { return "" } // a transaction that writes is the only one
-func (lite) values(args []any) []any  { return args }
-func (lite) row(row scanner) scanner  { return row }
+func (lite) bind(query string) string  { return query }
+func (lite) locked() string            { return "" } // a transaction that writes is the only one
+func (lite) using(index string) string { return " INDEXED BY " + index }
+func (lite) values(args []any) []any   { return args }
+func (lite) row(row scanner) scanner   { return row }
 
 func (lite) begin(context.Context, *transaction) error { return nil }
 

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
 )
 
 func TestOpenRefuses(t *testing.T) {
@@ -47,16 +49,16 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 6")
+				run(t, path, "PRAGMA user_version = 7")
 			},
-			want: []string{"version 6", "this program knows 5", "newer evalfleet"},
+			want: []string{"version 7", "this program knows 6", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 5", "older evalfleet"},
+			want: []string{"version 1", "this program needs 6", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
@@ -155,7 +157,7 @@ func TestDamageIsMetLater(t *testing.T) {
 	if err := sink.Close(); err != nil {
 		t.Fatal(err)
 	}
-	damage(t, path, 24*4096) // after the first page of every table
+	damage(t, path, 32*4096) // after the first page of every table
 	damaged, err := Open(ctx, path)
 	if err != nil {
 		t.Fatal(err)
@@ -246,7 +248,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "5",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "6",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)
@@ -267,6 +269,45 @@ func TestRowsAreNotSorted(t *testing.T) {
 		sorted := strings.ReplaceAll(all, "USE TEMP B-TREE FOR LAST TERM OF ORDER BY", "")
 		if strings.Contains(sorted, "TEMP B-TREE") || strings.Contains(all, "SCAN") || len(steps) < 2 {
 			t.Errorf("plan of %s\n%s", query, all)
+		}
+	}
+}
+
+// A search finds its way by an index, or a page of a million runs takes seconds.
+func TestSearchesUseIndexes(t *testing.T) {
+	t.Parallel()
+	sink, e := openSink(t, newPath(t))
+	one := 1
+	for _, c := range []struct {
+		search Search
+		want   string
+	}{
+		{Search{}, "r USING PRIMARY KEY"},
+		{Search{Filter: Filter{Phase: &one}}, "r USING PRIMARY KEY (evaluation=? AND phase=?"},
+		{Search{Filter: Filter{Judge: "strict", Text: "source"}}, "r USING PRIMARY KEY"},
+		{Search{Filter: Filter{State: eval.StateFailed, Judge: "strict"}}, "r USING INDEX runs_by_state (evaluation=? AND state=?"},
+		{Search{Filter: Filter{Class: "timeout", State: eval.StateFailed}}, "r USING INDEX runs_by_class (evaluation=? AND class=?"},
+		{Search{Filter: Filter{Item: "q1", Candidate: "a"}}, "r USING INDEX runs_by_item (evaluation=? AND item=?"},
+		{Search{Filter: Filter{Documents: []string{"a", "b"}}}, "runs USING COVERING INDEX runs_by_second (evaluation=? AND doc_id_2=?)"},
+		{Search{Newest: true, Filter: Filter{Item: "q1"}}, "r USING INDEX runs_by_end"},
+		{Search{Newest: true, Filter: Filter{Class: "timeout"}}, "r USING INDEX runs_unfit_by_end"},
+	} {
+		for _, after := range []*Mark{nil, {Phase: 1, Index: 2, Ended: epoch}} {
+			c.search.After = after
+			_, behind, _, sorted := c.search.key()
+			w, looked := c.search.found(e.ID, lite{}.using)
+			if w = w.plus(looked); after != nil {
+				w = w.plus(c.search.at(behind, after))
+			}
+			steps := mustCollect(t, rows(t.Context(), &sink.(*store).access, func(row scanner, step *string) error {
+				var id, parent, unused int
+				return row.Scan(&id, &parent, &unused, step)
+			}, "EXPLAIN QUERY PLAN SELECT r.evaluation, r.phase, r.index_ FROM "+w.from+" WHERE "+w.text+" ORDER BY "+sorted+" LIMIT 50", w.args...))
+			plan := strings.Join(steps, "\n")
+			plan = strings.ReplaceAll(plan, "COVERING INDEX runs_by_e", "INDEX runs_by_e")
+			if sorts := strings.Contains(plan, "TEMP B-TREE"); !strings.Contains(plan, c.want) || sorts != (c.search.Documents != nil) {
+				t.Errorf("%+v: want %q in\n%s", c.search, c.want, plan)
+			}
 		}
 	}
 }
