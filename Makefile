@@ -29,8 +29,12 @@ check: test vet check-deploy conformance ## what must hold before a commit lands
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 .PHONY: check-deploy
-check-deploy: redis ## build what the Dockerfile builds; check it, compose, manifests and docs/fleet.md
-	cd deploy/check && go vet . && go test -timeout 10m .
+check-deploy: redis ## build what the Dockerfile builds; check it, compose, the chart, manifests and their pages
+	cd deploy/check && go vet . && go test -timeout 15m .
+
+.PHONY: manifests
+manifests: ## render deploy/k8s from the Helm chart
+	cd deploy/check && go test -run '^TestManifests$$' . -update
 
 # Without the race detector, with which the SDKs take minutes to build.
 .PHONY: conformance

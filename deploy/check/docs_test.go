@@ -5,58 +5,125 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"helm.sh/helm/v4/pkg/strvals"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	strict "sigs.k8s.io/yaml"
 )
 
 var (
-	shell = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
+	fenced = regexp.MustCompile("(?ms)^```(sh|yaml)\n(.*?)^```$")
 	// Where a service, a file or a workload is named.
 	serviceIn  = regexp.MustCompile(`docker compose (?:(?:exec|run --rm|logs --follow) (\w+)|cp (\w+):|.*--scale (\w+)=|.*--profile (\w+))`)
-	fileIn     = regexp.MustCompile(` -[fk] (\S+)`)
-	workloadIn = regexp.MustCompile(`\b(?:job|deployment|service)/(\w+)`)
+	fileIn     = regexp.MustCompile(` (?:-[fk]|--filename|--kustomize) ([^\s-]\S*)`)
+	workloadIn = regexp.MustCompile(`\b(?:job|deployment|service|statefulset)/([-\w]+)`)
 	programIn  = regexp.MustCompile(`(?:exec \S+|--) evalfleet (.*)`)
+	chartIn    = regexp.MustCompile(`\bhelm (?:install|upgrade|template)(?: --install)? \S+ (\S+)`)
+	setIn      = regexp.MustCompile(` --set '?([^\s']+)`)
+	templateIn = regexp.MustCompile(`--show-only (\S+)`)
 )
 
-// Every docker and kubectl line of docs/fleet.md names services, files and
-// workloads that there are, and puts command lines to the program that it
-// knows. Lines of evalfleet itself are carried out by the program's own tests.
-func TestDocs(t *testing.T) {
-	t.Parallel()
-	known := map[string]bool{}
-	for name := range project(t).Services {
-		known["service "+name] = true
-	}
-	for name := range workloads(manifests(t)) {
-		known["workload "+name] = true
-	}
-	checked := 0
-	for _, block := range shell.FindAllStringSubmatch(read(t, "docs/fleet.md"), -1) {
-		for line := range strings.Lines(block[1]) {
-			line = strings.TrimSpace(line)
-			if !strings.Contains(line, "docker ") && !strings.Contains(line, "kubectl ") {
-				continue
-			}
-			checked++
-			for _, m := range serviceIn.FindAllStringSubmatch(line, -1) {
-				if name := strings.Join(m[1:], ""); !known["service "+name] {
-					t.Errorf("%q names the service %s, which is not there", line, name)
-				}
-			}
-			for _, m := range workloadIn.FindAllStringSubmatch(line, -1) {
-				if !known["workload "+m[1]] {
-					t.Errorf("%q names %s, which is not there", line, m[0])
-				}
-			}
-			for _, m := range fileIn.FindAllStringSubmatch(line, -1) {
-				if !exists(root, m[1]) {
-					t.Errorf("%q names the file %s, which is not there", line, m[1])
-				}
-			}
-			if m := programIn.FindStringSubmatch(line); m != nil {
-				wantCommand(t, slices.Collect(strings.FieldsSeq(m[1])), nil)
+// wantLines: the kubectl lines of a text name workloads that there are, and put
+// command lines to the program that it knows.
+func wantLines(t *testing.T, text string, c *cluster) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, "kubectl ") {
+			continue
+		}
+		for _, m := range workloadIn.FindAllStringSubmatch(line, -1) {
+			service := slices.ContainsFunc(c.objects, func(o metav1.Object) bool { return o.GetName() == m[1] })
+			if !service {
+				t.Errorf("%q names %s, which is not there", line, m[0])
 			}
 		}
+		if m := programIn.FindStringSubmatch(line); m != nil {
+			wantCommand(t, slices.Collect(strings.FieldsSeq(m[1])), nil)
+		}
 	}
-	if checked < 10 {
-		t.Errorf("%d lines of docker and kubectl on the page, want those of compose and Kubernetes", checked)
+}
+
+// wantHelm: a helm line names the chart and values that it takes.
+func wantHelm(t *testing.T, line string) {
+	t.Helper()
+	m := chartIn.FindStringSubmatch(line)
+	if m == nil {
+		return
+	}
+	if !exists(root, m[1], "Chart.yaml") {
+		t.Errorf("%q names the chart %s, which is not there", line, m[1])
+	}
+	for _, only := range templateIn.FindAllStringSubmatch(line, -1) {
+		if !exists(root, chartDir, only[1]) {
+			t.Errorf("%q names the template %s, which is not there", line, only[1])
+		}
+	}
+	values := map[string]any{}
+	for _, set := range setIn.FindAllStringSubmatch(line, -1) {
+		if err := strvals.ParseInto(set[1], values); err != nil {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+	if strings.Contains(line, "--set-file") { // its file is the reader's
+		if err := strvals.ParseInto(`enqueue.files.evaluation\.yaml=x`, values); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := strict.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rendered(t, string(text), "Helm"); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+}
+
+// Every docker, kubectl and helm line of the pages names services, files, workloads and
+// values that there are, and puts command lines to the program that it knows; values
+// shown are a fleet. Lines of evalfleet itself are carried out by the program's own
+// tests.
+func TestDocs(t *testing.T) {
+	t.Parallel()
+	services := project(t).Services
+	plain := decoded(t, manifests(t))
+	for page, want := range map[string]int{"docs/fleet.md": 9, "docs/kubernetes.md": 15} {
+		checked := 0
+		for _, block := range fenced.FindAllStringSubmatch(read(t, page), -1) {
+			if block[1] == "yaml" {
+				if values, ok := strings.CutPrefix(block[2], "# values.yaml"); ok {
+					checked++
+					files, err := rendered(t, values, "Helm")
+					if err != nil {
+						t.Errorf("%s: %v\n%s", page, err, values)
+						continue
+					}
+					delete(files, "NOTES.txt")
+					wantFleet(t, decoded(t, files))
+				}
+				continue
+			}
+			wantLines(t, block[2], plain)
+			for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", "")) {
+				line = strings.TrimSpace(line)
+				if !strings.Contains(line, "docker ") && !strings.Contains(line, "kubectl ") && !strings.Contains(line, "helm ") {
+					continue
+				}
+				checked++
+				for _, m := range serviceIn.FindAllStringSubmatch(line, -1) {
+					if name := strings.Join(m[1:], ""); services[name].Name == "" {
+						t.Errorf("%q names the service %s, which is not there", line, name)
+					}
+				}
+				for _, m := range fileIn.FindAllStringSubmatch(line, -1) {
+					if !exists(root, m[1]) {
+						t.Errorf("%q names the file %s, which is not there", line, m[1])
+					}
+				}
+				wantHelm(t, line)
+			}
+		}
+		if checked < want {
+			t.Errorf("%s has %d lines of docker, kubectl and helm, want those of compose and Kubernetes", page, checked)
+		}
 	}
 }

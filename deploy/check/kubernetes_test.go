@@ -4,18 +4,19 @@ import (
 	"bufio"
 	"errors"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
@@ -23,30 +24,74 @@ import (
 	strict "sigs.k8s.io/yaml"
 )
 
-// manifests decodes every file of deploy/k8s but the kustomization strictly:
-// unknown, misspelt and duplicate fields are errors.
-func manifests(t *testing.T) map[string][]runtime.Object {
+// cluster is a set of objects as a cluster would have them.
+type cluster struct {
+	objects   []metav1.Object
+	workloads map[string]workload
+	maps      map[string]*corev1.ConfigMap
+}
+
+// workload is whatever makes pods.
+type workload struct {
+	name     string
+	part     string                // app.kubernetes.io/component
+	selector *metav1.LabelSelector // nil: a job's
+	pod      corev1.PodTemplateSpec
+	object   metav1.Object
+}
+
+// container is the pod's only one.
+func (w workload) container() corev1.Container { return w.pod.Spec.Containers[0] }
+
+// flag is the value of one of its arguments.
+func (w workload) flag(name string) string { return flagOf(w.container().Args, name) }
+
+// parts are the workloads of a part.
+func (c *cluster) parts(part string) (found []workload) {
+	for _, w := range c.workloads {
+		if w.part == part {
+			found = append(found, w)
+		}
+	}
+	return found
+}
+
+// fleet is the text of the fleet's file.
+func (c *cluster) fleet() string {
+	for _, m := range c.maps {
+		if text, ok := m.Data["fleet.yaml"]; ok {
+			return text
+		}
+	}
+	return ""
+}
+
+// all are the objects of a type.
+func all[T metav1.Object](c *cluster) (found []T) {
+	for _, object := range c.objects {
+		if o, ok := object.(T); ok {
+			found = append(found, o)
+		}
+	}
+	return found
+}
+
+// decoded reads files strictly: unknown, misspelt and duplicate fields are errors.
+func decoded(t *testing.T, files map[string]string) *cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		appsv1.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme, policyv1.AddToScheme,
+		appsv1.AddToScheme, autoscalingv2.AddToScheme, batchv1.AddToScheme, corev1.AddToScheme, networkingv1.AddToScheme,
+		policyv1.AddToScheme, monitoringv1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
 	decoder := serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
-	paths, err := filepath.Glob(filepath.Join(root, "deploy/k8s/*.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := map[string][]runtime.Object{}
-	for _, path := range paths {
-		name := filepath.Base(path)
-		if name == "kustomization.yaml" {
-			continue
-		}
-		reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(read(t, "deploy/k8s/"+name))))
+	c := &cluster{workloads: map[string]workload{}, maps: map[string]*corev1.ConfigMap{}}
+	for name, text := range files {
+		reader := yaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 		for {
 			document, err := reader.Read()
 			if errors.Is(err, io.EOF) {
@@ -55,259 +100,221 @@ func manifests(t *testing.T) map[string][]runtime.Object {
 			if err != nil {
 				t.Fatal(err)
 			}
-			object, _, err := decoder.Decode(document, nil, nil)
-			if err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
-			all[name] = append(all[name], object)
+			c.add(t, name, document, decoder)
 		}
 	}
-	return all
+	return c
 }
 
-// workload is whatever makes pods.
-type workload struct {
-	name     string
-	selector *metav1.LabelSelector // nil: a job's
-	pod      corev1.PodTemplateSpec
-	object   runtime.Object
+func (c *cluster) add(t *testing.T, file string, document []byte, decoder runtime.Decoder) {
+	t.Helper()
+	var bare map[string]any
+	if err := strict.UnmarshalStrict(document, &bare); err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	if len(bare) == 0 {
+		return // a comment by itself
+	}
+	if bare["kind"] == "ScaledObject" {
+		if err := scaledObjects(t).Validate(any(bare)); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+		c.objects = append(c.objects, &unstructured.Unstructured{Object: bare})
+		return
+	}
+	object, _, err := decoder.Decode(document, nil, nil)
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", file, err, document)
+	}
+	named := object.(metav1.Object)
+	c.objects = append(c.objects, named)
+	w := workload{name: named.GetName(), part: named.GetLabels()["app.kubernetes.io/component"], object: named}
+	switch o := object.(type) {
+	case *appsv1.Deployment:
+		w.selector, w.pod = o.Spec.Selector, o.Spec.Template
+	case *appsv1.StatefulSet:
+		w.selector, w.pod = o.Spec.Selector, o.Spec.Template
+	case *batchv1.Job:
+		w.pod = o.Spec.Template
+	case *corev1.ConfigMap:
+		c.maps[o.Name] = o
+		return
+	default:
+		return
+	}
+	c.workloads[w.name] = w
 }
 
-func workloads(all map[string][]runtime.Object) map[string]workload {
-	found := map[string]workload{}
-	for _, objects := range all {
-		for _, object := range objects {
-			switch o := object.(type) {
-			case *appsv1.Deployment:
-				found[o.Name] = workload{o.Name, o.Spec.Selector, o.Spec.Template, o}
-			case *appsv1.StatefulSet:
-				found[o.Name] = workload{o.Name, o.Spec.Selector, o.Spec.Template, o}
-			case *batchv1.Job:
-				found[o.Name] = workload{o.Name, nil, o.Spec.Template, o}
-			}
+// wantFleet checks what makes a set of objects a fleet that works and loses nothing.
+func wantFleet(t *testing.T, c *cluster) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, object := range c.objects {
+		kind := strings.TrimPrefix(strings.ToLower(typeName(object)), "*v1.")
+		if id := kind + " " + object.GetName(); seen[id] {
+			t.Errorf("%s is there twice", id)
+		} else {
+			seen[id] = true
+		}
+		if object.GetNamespace() != "" {
+			t.Errorf("%s %s names the namespace %s, want whatever is current", kind, object.GetName(), object.GetNamespace())
 		}
 	}
-	return found
-}
-
-func configMaps(all map[string][]runtime.Object) map[string]*corev1.ConfigMap {
-	found := map[string]*corev1.ConfigMap{}
-	for _, objects := range all {
-		for _, object := range objects {
-			if o, ok := object.(*corev1.ConfigMap); ok {
-				found[o.Name] = o
-			}
-		}
+	if len(all[*corev1.Secret](c)) > 0 {
+		t.Error("a Secret is made; it is to be made where the keys are")
 	}
-	return found
-}
-
-func TestKubernetes(t *testing.T) {
-	t.Parallel()
-	all := manifests(t)
-	maps, running := configMaps(all), workloads(all)
-	for _, name := range []string{"redis", "worker", "controller", "enqueue"} {
-		if _, ok := running[name]; !ok {
-			t.Fatalf("no workload is called %s", name)
-		}
-	}
-	for name, w := range running {
+	for _, w := range c.workloads {
 		wantRestricted(t, w)
+		wantReferences(t, c, w)
 		if w.selector != nil {
 			wantSelected(t, w.name, w.selector, w.pod.Labels)
 		}
-		if name == "redis" {
-			continue
+		switch w.part {
+		case "redis":
+			wantRedis(t, w)
+		case "worker", "controller":
+			wantCommand(t, w.container().Args, environment(w))
+			wantProbes(t, w)
+		case "enqueue":
+			wantCommand(t, w.container().Args, environment(w))
+			wantEvaluation(t, c, w)
+		default:
+			t.Errorf("%s is a %q", w.name, w.part)
 		}
-		container := w.pod.Spec.Containers[0]
-		wantCommand(t, container.Args, environment(t, container, maps))
-		for _, volume := range w.pod.Spec.Volumes {
-			if volume.ConfigMap != nil && maps[volume.ConfigMap.Name] == nil {
-				t.Errorf("%s mounts the ConfigMap %s, which is not here", name, volume.ConfigMap.Name)
+	}
+	wantWorkers(t, c)
+	wantController(t, c)
+	wantOthers(t, c)
+	wantScaling(t, c)
+	wantPolicies(t, c)
+}
+
+// wantWorkers: the longest call fits into --grace, and that into the time until the
+// kill; keys come from a Secret; pods are evicted a few at a time.
+func wantWorkers(t *testing.T, c *cluster) {
+	t.Helper()
+	workers := c.parts("worker")
+	if len(workers) == 0 {
+		t.Fatal("no worker")
+	}
+	for _, w := range workers {
+		wantGrace(t, c.fleet(), w.container().Args, seconds(w.pod.Spec.TerminationGracePeriodSeconds))
+		if !slices.ContainsFunc(w.container().EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil }) {
+			t.Errorf("%s: its keys come from no Secret", w.name)
+		}
+		budgets := 0
+		for _, budget := range all[*policyv1.PodDisruptionBudget](c) {
+			if selects(t, budget.Spec.Selector, w.pod.Labels) {
+				budgets++
+			}
+			if budget.Spec.MaxUnavailable == nil || budget.Spec.MinAvailable != nil {
+				t.Errorf("budget %s: want maxUnavailable alone: with no worker up a node could not be drained", budget.Name)
+			}
+		}
+		if budgets != 1 {
+			t.Errorf("%s has %d disruption budgets, want 1: with two, nothing can be evicted", w.name, budgets)
+		}
+		for _, other := range workers {
+			if other.name != w.name && selects(t, w.selector, other.pod.Labels) {
+				t.Errorf("%s selects pods of %s", w.name, other.name)
 			}
 		}
 	}
-	for name, objects := range all {
-		for _, object := range objects {
-			switch o := object.(type) {
-			case *corev1.Secret:
-				t.Errorf("%s holds a Secret; it is to be made where the keys are", name)
-			case *policyv1.PodDisruptionBudget:
-				wantSelected(t, "budget of "+o.Name, o.Spec.Selector, running[o.Name].pod.Labels)
-			case *corev1.Service:
-				pod := running[o.Name].pod
-				wantSelected(t, "service "+o.Name, &metav1.LabelSelector{MatchLabels: o.Spec.Selector}, pod.Labels)
-				for _, port := range o.Spec.Ports {
-					if to := port.TargetPort.StrVal; !hasPort(pod.Spec.Containers[0], to) {
-						t.Errorf("service %s leads to port %s, which nobody opens", o.Name, to)
-					}
+}
+
+// wantController: results stay, and a results folder has one owner.
+func wantController(t *testing.T, c *cluster) {
+	t.Helper()
+	found := c.parts("controller")
+	if len(found) != 1 {
+		t.Fatalf("%d controllers, want 1", len(found))
+	}
+	w := found[0]
+	d := w.object.(*appsv1.Deployment)
+	kept := slices.ContainsFunc(w.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+	if kept && (*d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType) {
+		t.Error("controller: want one, and never two that want its volume")
+	}
+	if !kept && !strings.Contains(c.fleet(), "\nsink: postgres") {
+		t.Errorf("controller: results are kept neither on a volume nor in a database: %s", c.fleet())
+	}
+	if s := w.pod.Spec.SecurityContext; s.FSGroup == nil || *s.FSGroup == 0 {
+		t.Error("controller: its volume belongs to no group of its own")
+	}
+	for _, volume := range w.pod.Spec.Volumes {
+		if volume.Name != "results" {
+			continue
+		}
+		if !slices.ContainsFunc(w.container().VolumeMounts, func(m corev1.VolumeMount) bool {
+			return m.Name == volume.Name && m.MountPath == w.container().WorkingDir && !m.ReadOnly
+		}) {
+			t.Error("controller: no volume that can be written is its working directory")
+		}
+	}
+}
+
+// wantOthers: services and monitors lead to ports that are open.
+func wantOthers(t *testing.T, c *cluster) {
+	t.Helper()
+	for _, service := range all[*corev1.Service](c) {
+		leads := false
+		for _, w := range c.workloads {
+			if !selects(t, &metav1.LabelSelector{MatchLabels: service.Spec.Selector}, w.pod.Labels) {
+				continue
+			}
+			leads = true
+			for _, port := range service.Spec.Ports {
+				if to := port.TargetPort.StrVal; !hasPort(w.container(), to) {
+					t.Errorf("service %s leads to port %s of %s, which nobody opens", service.Name, to, w.name)
 				}
 			}
 		}
-	}
-
-	worker := running["worker"].pod.Spec
-	wantGrace(t, maps["evalfleet"].Data["fleet.yaml"], worker.Containers[0].Args, time.Duration(*worker.TerminationGracePeriodSeconds)*time.Second)
-	for _, name := range []string{"worker", "controller"} {
-		probes := running[name].pod.Spec.Containers[0]
-		if live := probes.LivenessProbe; live == nil || live.HTTPGet == nil || live.HTTPGet.Path != "/healthz" || !hasPort(probes, live.HTTPGet.Port.StrVal) {
-			t.Errorf("%s: liveness is %+v, want /healthz, which asks no Redis", name, live)
-		}
-		if ready := probes.ReadinessProbe; ready == nil || ready.HTTPGet == nil || ready.HTTPGet.Path != "/readyz" || !hasPort(probes, ready.HTTPGet.Port.StrVal) {
-			t.Errorf("%s: readiness is %+v, want /readyz", name, ready)
+		if !leads {
+			t.Errorf("service %s leads to no pod", service.Name)
 		}
 	}
-	if !slices.ContainsFunc(worker.Containers[0].EnvFrom, func(e corev1.EnvFromSource) bool { return e.SecretRef != nil }) {
-		t.Error("worker: its keys come from no Secret")
-	}
-
-	redis := running["redis"]
-	options := strings.Join(redis.pod.Spec.Containers[0].Args, " ")
-	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
-		if !strings.Contains(options, option) {
-			t.Errorf("redis runs without %s: %s", option, options)
-		}
-	}
-	if set, ok := redis.object.(*appsv1.StatefulSet); !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
-		t.Error("redis wants a volume of its own")
-	}
-	if d, ok := running["controller"].object.(*appsv1.Deployment); !ok || *d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
-		t.Error("controller: want one, and never two that want its volume")
-	}
-	wantResultsKept(t, running["controller"])
-
-	files := map[string]string{"fleet.yaml": maps["evalfleet"].Data["fleet.yaml"]}
-	for name, text := range maps["evaluation"].Data {
-		files[name] = text
-	}
-	wantValid(t, files)
-}
-
-// wantResultsKept: a pod writes its results onto a volume that it may write, in its
-// working directory.
-func wantResultsKept(t *testing.T, w workload) {
-	t.Helper()
-	container := w.pod.Spec.Containers[0]
-	if s := w.pod.Spec.SecurityContext; s == nil || s.FSGroup == nil || *s.FSGroup == 0 {
-		t.Errorf("%s: its volume belongs to no group of its own", w.name)
-	}
-	for _, volume := range w.pod.Spec.Volumes {
-		if volume.PersistentVolumeClaim == nil {
-			continue
-		}
-		for _, m := range container.VolumeMounts {
-			if m.Name == volume.Name && m.MountPath == container.WorkingDir && !m.ReadOnly {
-				return
+	for _, monitor := range all[*monitoringv1.PodMonitor](c) {
+		for _, w := range c.parts("worker") {
+			if !selects(t, &monitor.Spec.Selector, w.pod.Labels) || !hasPort(w.container(), *monitor.Spec.PodMetricsEndpoints[0].Port) {
+				t.Errorf("pod monitor %s does not find %s", monitor.Name, w.name)
 			}
 		}
 	}
-	t.Errorf("%s: no volume that can be written is its working directory", w.name)
+	for _, monitor := range all[*monitoringv1.ServiceMonitor](c) {
+		if !slices.ContainsFunc(all[*corev1.Service](c), func(s *corev1.Service) bool {
+			return selects(t, &monitor.Spec.Selector, s.Labels) && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool {
+				return p.Name == monitor.Spec.Endpoints[0].Port
+			})
+		}) {
+			t.Errorf("service monitor %s finds no service", monitor.Name)
+		}
+	}
+	for _, ingress := range all[*networkingv1.Ingress](c) {
+		to := ingress.Spec.Rules[0].HTTP.Paths[0].Backend.Service
+		if !slices.ContainsFunc(all[*corev1.Service](c), func(s *corev1.Service) bool {
+			return s.Name == to.Name && slices.ContainsFunc(s.Spec.Ports, func(p corev1.ServicePort) bool { return p.Name == to.Port.Name })
+		}) {
+			t.Errorf("ingress %s leads to %+v, which is not there", ingress.Name, to)
+		}
+	}
 }
 
-// wantRestricted is the restricted Pod Security Standard, and a root that cannot
-// be written.
-func wantRestricted(t *testing.T, w workload) {
+func selects(t *testing.T, selector *metav1.LabelSelector, of map[string]string) bool {
 	t.Helper()
-	pod := w.pod.Spec
-	s := pod.SecurityContext
-	if s == nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot || s.RunAsUser == nil || *s.RunAsUser == 0 ||
-		s.SeccompProfile == nil || s.SeccompProfile.Type != corev1.SeccompProfileTypeRuntimeDefault {
-		t.Errorf("%s: its pods are not restricted: %+v", w.name, s)
+	by, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if w.name != "redis" && *s.RunAsUser != 65532 {
-		t.Errorf("%s runs as %d, want the image's 65532", w.name, *s.RunAsUser)
-	}
-	if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
-		t.Errorf("%s: its pods get a token that they do not need", w.name)
-	}
-	if pod.EnableServiceLinks == nil || *pod.EnableServiceLinks {
-		t.Errorf("%s: services put variables into its environment", w.name)
-	}
-	for _, c := range pod.Containers {
-		s := c.SecurityContext
-		if s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
-			s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") {
-			t.Errorf("%s: container %s is not restricted: %+v", w.name, c.Name, s)
-		}
-		if c.Resources.Requests.Memory().IsZero() || c.Resources.Limits.Memory().IsZero() {
-			t.Errorf("%s: container %s has no bound of memory", w.name, c.Name)
-		}
-	}
+	return !by.Empty() && by.Matches(labels.Set(of))
 }
 
 func wantSelected(t *testing.T, what string, selector *metav1.LabelSelector, of map[string]string) {
 	t.Helper()
-	selects, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil || selects.Empty() || !selects.Matches(labels.Set(of)) {
-		t.Errorf("%s selects %v, %v; want the labels %v", what, selects, err, of)
+	if !selects(t, selector, of) {
+		t.Errorf("%s selects %v; want the labels %v", what, selector, of)
 	}
-}
-
-// environment is what a container finds there, from ConfigMaps and its own.
-func environment(t *testing.T, c corev1.Container, maps map[string]*corev1.ConfigMap) map[string]string {
-	t.Helper()
-	env := map[string]string{}
-	for _, from := range c.EnvFrom {
-		if from.ConfigMapRef == nil {
-			continue
-		}
-		of, ok := maps[from.ConfigMapRef.Name]
-		if !ok {
-			t.Errorf("%s reads the ConfigMap %s, which is not here", c.Name, from.ConfigMapRef.Name)
-			continue
-		}
-		for name, value := range of.Data {
-			env[name] = value
-		}
-	}
-	for _, e := range c.Env {
-		env[e.Name] = e.Value
-	}
-	return env
 }
 
 func hasPort(c corev1.Container, name string) bool {
 	return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.Name == name })
-}
-
-// kustomization is what of a kustomization.yaml is used here.
-type kustomization struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Resources  []string `json:"resources"`
-	Images     []struct {
-		Name    string `json:"name"`
-		NewName string `json:"newName"`
-		NewTag  string `json:"newTag"`
-	} `json:"images"`
-}
-
-// The kustomization names every manifest but the example job, and an image that
-// is used.
-func TestKustomization(t *testing.T) {
-	t.Parallel()
-	var k kustomization
-	if err := strict.UnmarshalStrict([]byte(read(t, "deploy/k8s/kustomization.yaml")), &k); err != nil {
-		t.Fatal(err)
-	}
-	var want []string
-	for name := range manifests(t) {
-		if name != "enqueue.yaml" {
-			want = append(want, name)
-		}
-	}
-	slices.Sort(want)
-	slices.Sort(k.Resources)
-	if k.Kind != "Kustomization" || !slices.Equal(k.Resources, want) {
-		t.Errorf("resources: got %v, want %v", k.Resources, want)
-	}
-	for name, w := range workloads(manifests(t)) {
-		image := w.pod.Spec.Containers[0].Image
-		if strings.HasPrefix(image, "evalfleet") && len(k.Images) == 1 && (image == k.Images[0].Name || name == "enqueue") {
-			continue
-		}
-		if name != "redis" {
-			t.Errorf("%s: image %s is not replaced by %v", name, image, k.Images)
-		}
-	}
 }

@@ -25,6 +25,9 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
+// built is the folder of binary, once somebody has asked for it.
+var built string
+
 // binary is the program as the Dockerfile builds it, by the very line that
 // stands there, for this machine.
 var binary = sync.OnceValues(func() (string, error) {
@@ -41,6 +44,7 @@ var binary = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	if err := os.Chmod(dir, 0o755); err != nil {
 		return "", err
 	}
@@ -56,8 +60,8 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		_ = os.RemoveAll(filepath.Dir(path))
+	if built != "" {
+		_ = os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
@@ -99,14 +103,9 @@ func wantCommand(t *testing.T, args []string, env map[string]string) {
 func wantGrace(t *testing.T, fleet string, args []string, killed time.Duration) {
 	t.Helper()
 	longest := longestCall(t, fleet)
-	var grace time.Duration
-	for i, arg := range args {
-		if arg == "--grace" && i+1 < len(args) {
-			var err error
-			if grace, err = time.ParseDuration(args[i+1]); err != nil {
-				t.Error(err)
-			}
-		}
+	grace, err := time.ParseDuration(flagOf(args, "grace"))
+	if err != nil {
+		t.Error(err)
 	}
 	if longest >= grace || grace >= killed {
 		t.Errorf("the longest call takes %s, --grace is %s, and then %s until the kill: want each above the one before", longest, grace, killed)
@@ -158,4 +157,17 @@ func wantValid(t *testing.T, files map[string]string) {
 	if err != nil {
 		t.Errorf("validate: %v: %s", err, out)
 	}
+}
+
+// flagOf is the value of a flag in a command line: --name value or --name=value.
+func flagOf(args []string, name string) string {
+	for i, arg := range args {
+		if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+			return value
+		}
+		if arg == "--"+name && i+1 < len(args) {
+			return args[i+1]
+		}
+	}
+	return ""
 }

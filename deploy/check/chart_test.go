@@ -1,0 +1,228 @@
+package check
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/common/util"
+	"helm.sh/helm/v4/pkg/chart/v2/lint"
+	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	"helm.sh/helm/v4/pkg/engine"
+)
+
+const chartDir = "deploy/helm/evalfleet"
+
+// rendered is what `helm template evalfleet --namespace evals` makes of the chart with
+// values: text by the template's name. service is who is said to manage the objects.
+func rendered(t *testing.T, values, service string) (map[string]string, error) {
+	t.Helper()
+	chart, err := loader.Load(filepath.Join(root, chartDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	given, err := loader.LoadValues(strings.NewReader(values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := common.ReleaseOptions{Name: "evalfleet", Namespace: "evals", Revision: 1, IsInstall: true}
+	with, err := util.ToRenderValues(chart, given, release, nil)
+	if err != nil {
+		return nil, err
+	}
+	with["Release"].(map[string]any)["Service"] = service
+	files, err := engine.Render(chart, with)
+	if err != nil {
+		return nil, err
+	}
+	short := map[string]string{}
+	for name, text := range files {
+		if text = strings.TrimSpace(text); text != "" {
+			short[filepath.Base(name)] = text + "\n"
+		}
+	}
+	delete(short, "_helpers.tpl")
+	return short, nil
+}
+
+// options are the sets of values that are rendered and checked as a fleet.
+var options = map[string]string{
+	"defaults": "",
+	"keda": `
+autoscaling: {mode: keda}
+worker: {minReplicas: 0, maxReplicas: 40, slots: 50}
+`,
+	"hpa": "autoscaling: {mode: hpa}",
+	"pools": `
+autoscaling: {mode: keda}
+longestCallSeconds: 1800
+pools:
+  slow: {queues: [openaidp, "my group"], slots: 20, minReplicas: 0, replicas: 0}
+  rest: {queues: [openai-chat, openrouter]}
+`,
+	"another redis and postgres": `
+redis: {enabled: false, existingSecret: redis-url, ports: [6380], namespace: mine}
+sink: {url: "postgres://evalfleet@db.example.org:5433/evals", existingSecret: postgres}
+worker: {cache: true}
+controller: {replicas: 2, persistence: {enabled: false}}
+`,
+	"redis by its url": `
+redis: {enabled: false, url: "rediss://redis.example.org:6390/2"}
+fleet:
+  providers: {local: {dialect: chat, base_url: "http://10.0.0.5:8000/v1"}, plain: {dialect: chat, base_url: "http://inference/v1"}}
+  concurrency: {timeout_seconds: 60, per_provider: {local: {timeout_seconds: 500, tokens_per_minute: 2000000}}}
+`,
+	"everything else": `
+nameOverride: judges
+image: {repository: registry.example.com/evalfleet, digest: "sha256:` + strings.Repeat("0a", 32) + `"}
+imagePullSecrets: [{name: registry}]
+providerKeys: {existingSecret: keys, optional: false}
+worker: &pod
+  podLabels: {team: evals}
+  podAnnotations: {example.org/a: b}
+  nodeSelector: {kubernetes.io/arch: arm64}
+  tolerations: [{key: spot, operator: Exists}]
+  affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: Exists}]}]}}}
+  priorityClassName: batch
+  extraArgs: [--log-level=debug]
+  extraEnv: [{name: OTEL_EXPORTER_OTLP_ENDPOINT, value: "http://otel:4318"}]
+  extraEnvFrom: [{configMapRef: {name: proxies, optional: true}}]
+  extraVolumes: [{name: ca, secret: {secretName: ca}}]
+  extraVolumeMounts: [{name: ca, mountPath: /etc/ca, readOnly: true}]
+controller: *pod
+ingress: {enabled: true, className: nginx, host: evals.example.org, tlsSecret: evals-tls, annotations: {example.org/c: d}}
+serviceAccount: {create: false}
+networkPolicy:
+  pagesFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: ingress}}}]
+  metricsFrom: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]
+  extraEgress: [{ports: [{port: 4318}]}]
+monitoring:
+  podAnnotations: false
+  monitors: {enabled: true, labels: {release: prometheus}}
+  dashboards: {enabled: true}
+enqueue:
+  enabled: true
+  args: [--again, second]
+  files:
+    evaluation.yaml: "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n"
+    a.md: "  Indented."
+    b.md: "B."
+`,
+}
+
+// `helm lint --strict`, and everything that the chart can be made into is a fleet.
+func TestChart(t *testing.T) {
+	t.Parallel()
+	for name, values := range options {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			given, err := loader.LoadValues(strings.NewReader(values))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, message := range lint.RunAll(filepath.Join(root, chartDir), given, "evals").Messages {
+				if message.Severity >= support.WarningSev {
+					t.Error(message)
+				}
+			}
+			files, err := rendered(t, values, "Helm")
+			if err != nil {
+				t.Fatal(err)
+			}
+			notes := files["NOTES.txt"]
+			delete(files, "NOTES.txt")
+			all := decoded(t, files)
+			wantFleet(t, all)
+			wantLines(t, notes, all)
+		})
+	}
+}
+
+// What would be a fleet that loses work, or that tells a password, is refused with a
+// sentence that names the value.
+func TestChartRefuses(t *testing.T) {
+	t.Parallel()
+	for values, want := range map[string]string{
+		"workers: {}":                                                                               "additional properties 'workers' not allowed",
+		"worker: {slot: 3}":                                                                         "additional properties 'slot' not allowed",
+		"pools: {slow: {queue: [a]}}":                                                               "additional properties 'queue' not allowed",
+		"pools: {Slow: {}}":                                                                         "Slow",
+		"autoscaling: {mode: kedo}":                                                                 "/autoscaling/mode",
+		"worker: {slots: \"100\"}":                                                                  "/worker/slots",
+		"controller: {persistence: {size: 1 GB}}":                                                   "/controller/persistence/size",
+		"pools: {slow: {resources: {limits: {cpu: 1}}}}":                                            "memory",
+		"redis: {enabled: false}":                                                                   "say one of redis.enabled: true, redis.url and redis.existingSecret",
+		"redis: {url: \"redis://other:6379\"}":                                                      "say one of redis.enabled: true, redis.url and redis.existingSecret",
+		"redis: {enabled: false, url: \"redis://:secret@other:6379\"}":                              "redis.url holds a password",
+		"redis: {enabled: false, url: \"redis://other:6379?password=secret\"}":                      "redis.url holds a password",
+		"redis: {enabled: false, url: \"other:6379\"}":                                              "/redis/url",
+		"sink: {url: \"postgres://evalfleet:secret@db/evals\"}":                                     "sink.url holds a password",
+		"fleet: {sink: \"postgres://evalfleet:secret@db/evals\"}":                                   "sink.url",
+		"fleet: {concurrency: {timeout_seconds: 601}}":                                              "raise longestCallSeconds",
+		"fleet: {concurrency: {per_provider: {openrouter: {timeout_seconds: 700}}}}":                "fleet.concurrency.per_provider.openrouter.timeout_seconds is 700",
+		"fleet: {concurrency: {per_provider: {openrouter: {models: {m: {timeout_seconds: 700}}}}}}": "fleet.concurrency.per_provider.openrouter.models.m.timeout_seconds is 700",
+		"worker: {cache: true}":                                                                     "worker.cache: true needs sink.url",
+		"controller: {persistence: {enabled: false}}":                                               "would lose every result",
+		"controller: {replicas: 2}":                                                                 "a results folder has one owner",
+		"ingress: {enabled: true}":                                                                  "ingress.host",
+		"enqueue: {enabled: true}":                                                                  "enqueue.files has no evaluation.yaml",
+		"autoscaling: {mode: hpa}\nworker: {minReplicas: 0}":                                        "does not go to 0",
+		"autoscaling: {mode: hpa}\npools: {slow: {queues: [a]}}":                                    "use keda with pools",
+		"autoscaling: {mode: keda}\nworker: {maxReplicas: 1, minReplicas: 2}":                       "minReplicas 2 is more than maxReplicas 1",
+		"worker: {resources: {limits: {memory: 1Ei}}}":                                              "resources.limits.memory: 1Ei",
+	} {
+		files, err := rendered(t, values, "Helm")
+		if err == nil {
+			t.Errorf("%s: rendered %v, want it refused", values, slices.Sorted(maps.Keys(files)))
+		} else if !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", values, err, want)
+		}
+	}
+}
+
+// Every key of values.yaml is said in the schema, and every key of the schema has its
+// default in values.yaml.
+func TestChartValuesAndSchemaAgree(t *testing.T) {
+	t.Parallel()
+	if _, err := rendered(t, "", "Helm"); err != nil {
+		t.Fatal(err) // a default that the schema does not know
+	}
+	text, err := os.ReadFile(filepath.Join(root, chartDir, "values.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults, err := loader.LoadValues(strings.NewReader(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	fromJSON(t, read(t, chartDir+"/values.schema.json"), &schema)
+	wantDefaults(t, "", schema, schema["definitions"].(map[string]any), defaults)
+}
+
+func wantDefaults(t *testing.T, at string, schema, definitions map[string]any, defaults map[string]any) {
+	t.Helper()
+	properties, _ := schema["properties"].(map[string]any)
+	for name, of := range properties {
+		if at == "" && name == "global" {
+			continue // what a chart above gives to all
+		}
+		of := of.(map[string]any)
+		if ref, ok := of["$ref"].(string); ok {
+			of = definitions[strings.TrimPrefix(ref, "#/definitions/")].(map[string]any)
+		}
+		value, ok := defaults[name]
+		if !ok {
+			t.Errorf("values.yaml has no %s/%s", at, name)
+			continue
+		}
+		if inner, ok := value.(map[string]any); ok {
+			wantDefaults(t, at+"/"+name, of, definitions, inner)
+		}
+	}
+}

@@ -1,0 +1,238 @@
+{{/* The beginning of every object's name. */}}
+{{- define "evalfleet.fullname" -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
+{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* By what the pods of a part are chosen: (list $ part). */}}
+{{- define "evalfleet.selector" -}}
+{{- $root := index . 0 -}}
+app.kubernetes.io/name: {{ default $root.Chart.Name $root.Values.nameOverride }}
+app.kubernetes.io/instance: {{ $root.Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{- define "evalfleet.labels" -}}
+{{ include "evalfleet.selector" . }}
+app.kubernetes.io/part-of: evalfleet
+app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+{{- end -}}
+
+{{- define "evalfleet.image" -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag }}
+{{- end -}}
+{{- end -}}
+
+{{- define "evalfleet.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "evalfleet.fullname" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end -}}
+
+{{/* Nine tenths of a memory limit, as GOMEMLIMIT: Go does not read the limit itself. */}}
+{{- define "evalfleet.memoryLimit" -}}
+{{- $text := toString . -}}
+{{- $unit := regexFind "[A-Za-z]*$" $text -}}
+{{- $factors := dict "" 1.0 "k" 1e3 "M" 1e6 "G" 1e9 "T" 1e12 "Ki" 1024.0 "Mi" 1048576.0 "Gi" 1073741824.0 "Ti" 1099511627776.0 -}}
+{{- if not (hasKey $factors $unit) -}}
+{{- fail (printf "resources.limits.memory: %s is not understood; write it like 512Mi" $text) -}}
+{{- end -}}
+{{- printf "%dMiB" (int64 (divf (mulf (trimSuffix $unit $text | float64) (get $factors $unit) 0.9) 1048576.0)) -}}
+{{- end -}}
+
+{{/* The longest of fleet's timeouts may not pass longestCallSeconds, from which
+     --grace and the time until the kill are made. */}}
+{{- define "evalfleet.checkTimeout" -}}
+{{- $most := index . 0 -}}
+{{- $of := index . 2 -}}
+{{- if kindIs "map" $of -}}
+{{- with get $of "timeout_seconds" -}}
+{{- if gt (float64 .) (float64 $most) -}}
+{{- fail (printf "%s.timeout_seconds is %v, and longestCallSeconds only %v: calls would be cut off at every stop; raise longestCallSeconds" (index $ 1) . $most) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* fleet.yaml, with what follows from other values. */}}
+{{- define "evalfleet.fleet" -}}
+{{- $longest := .Values.longestCallSeconds -}}
+{{- $fleet := deepCopy .Values.fleet -}}
+{{- $concurrency := default dict (get $fleet "concurrency") -}}
+{{- include "evalfleet.checkTimeout" (list $longest "fleet.concurrency" $concurrency) -}}
+{{- range $provider, $of := default dict (get $concurrency "per_provider") -}}
+{{- include "evalfleet.checkTimeout" (list $longest (printf "fleet.concurrency.per_provider.%s" $provider) $of) -}}
+{{- range $model, $limits := default dict (get (default dict $of) "models") -}}
+{{- include "evalfleet.checkTimeout" (list $longest (printf "fleet.concurrency.per_provider.%s.models.%s" $provider $model) $limits) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (hasKey $concurrency "timeout_seconds") -}}
+{{- $_ := set $concurrency "timeout_seconds" $longest -}}
+{{- end -}}
+{{- $_ := set $fleet "concurrency" $concurrency -}}
+{{- if hasKey $fleet "sink" -}}
+{{- fail "fleet.sink: say it as sink.url, so that the controller gets the password and the network policy the port" -}}
+{{- end -}}
+{{- with .Values.sink.url -}}
+{{- include "evalfleet.noPassword" (list "sink.url" . "its password into a Secret that sink.existingSecret names") -}}
+{{- $_ := set $fleet "sink" . -}}
+{{- end -}}
+{{- toYaml $fleet -}}
+{{- end -}}
+
+{{/* A URL in the values is readable for everyone who may read the Deployment. */}}
+{{- define "evalfleet.noPassword" -}}
+{{- $url := index . 1 -}}
+{{- if or (regexMatch "^[^/]*//[^/@]*:[^/@]*@" $url) (regexMatch "(?i)(^|[?&\\s])([a-z_]*password)=" $url) -}}
+{{- fail (printf "%s holds a password, which everyone could read in the release: put %s" (index . 0) (index . 2)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The host:port part of a URL as ports, those that are written. */}}
+{{- define "evalfleet.portsOf" -}}
+{{- $hosts := regexReplaceAll "^[^/]*//([^/@]*@)?([^/?]*).*$" . "${2}" -}}
+{{- range regexFindAll ":[0-9]+" $hosts -1 }}{{ trimPrefix ":" . }} {{ end -}}
+{{- end -}}
+
+{{/* What everyone is told of Redis and the fleet's file. */}}
+{{- define "evalfleet.env" -}}
+{{- $redis := .Values.redis -}}
+{{- $ways := 0 -}}
+{{- range list $redis.enabled $redis.url $redis.existingSecret }}{{ if . }}{{ $ways = add1 $ways }}{{ end }}{{ end -}}
+{{- if ne (int $ways) 1 -}}
+{{- fail "redis: say one of redis.enabled: true, redis.url and redis.existingSecret, and enabled: false with the latter two" -}}
+{{- end -}}
+- name: EVALFLEET_REDIS
+{{- if $redis.existingSecret }}
+  valueFrom: {secretKeyRef: {name: {{ $redis.existingSecret }}, key: {{ $redis.existingSecretKey }}}}
+{{- else if $redis.url }}
+{{- include "evalfleet.noPassword" (list "redis.url" $redis.url "the whole URL into a Secret that redis.existingSecret names") }}
+  value: {{ $redis.url | quote }}
+{{- else }}
+  value: redis://{{ include "evalfleet.fullname" . }}-redis:6379
+{{- end }}
+- {name: EVALFLEET_CONFIG, value: /etc/evalfleet/fleet.yaml}
+{{- with $redis.namespace }}
+- {name: EVALFLEET_NAMESPACE, value: {{ . | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* The password of PostgreSQL, for who opens the sink. */}}
+{{- define "evalfleet.sinkEnv" -}}
+{{- if and .Values.sink.url .Values.sink.existingSecret }}
+- name: PGPASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .Values.sink.existingSecret }}, key: {{ .Values.sink.existingSecretKey }}}}
+{{- end }}
+{{- end -}}
+
+{{- define "evalfleet.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ . }}
+runAsGroup: {{ . }}
+fsGroup: {{ . }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "evalfleet.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{/* What every pod of the program begins with: (list $ values-of-the-part). */}}
+{{- define "evalfleet.podHead" -}}
+{{- $root := index . 0 -}}
+{{- $of := index . 1 -}}
+serviceAccountName: {{ include "evalfleet.serviceAccount" $root }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+securityContext:
+  {{- include "evalfleet.podSecurity" 65532 | nindent 2 }}
+{{- include "evalfleet.placement" $of }}
+{{- end -}}
+
+{{- define "evalfleet.placement" -}}
+{{- range $key := list "nodeSelector" "tolerations" "affinity" }}
+{{- with get $ $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{/* Liveness asks the process alone: were Redis asked, its absence would restart the
+     fleet, which drops every call in flight and mends nothing. */}}
+{{- define "evalfleet.probes" -}}
+startupProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 2
+  timeoutSeconds: 6
+  failureThreshold: 60
+livenessProbe:
+  httpGet: {path: /healthz, port: metrics}
+  periodSeconds: 15
+  timeoutSeconds: 6
+  failureThreshold: 4
+readinessProbe:
+  httpGet: {path: /readyz, port: metrics}
+  periodSeconds: 10
+  timeoutSeconds: 6
+{{- end -}}
+
+{{- define "evalfleet.podAnnotations" -}}
+{{- $root := index . 0 -}}
+checksum/config: {{ include "evalfleet.fleet" $root | sha256sum }}
+{{- if $root.Values.monitoring.podAnnotations }}
+prometheus.io/scrape: "true"
+prometheus.io/port: "9090"
+{{- end }}
+{{- with (index . 1).podAnnotations }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* The pools of workers as YAML, a list: one without a name where none is said. A
+     key of a pool takes the place of worker's. */}}
+{{- define "evalfleet.pools" -}}
+{{- $root := . -}}
+{{- range $name, $own := (.Values.pools | default (dict "" dict)) }}
+{{- $pool := deepCopy $root.Values.worker -}}
+{{- range $key, $value := $own }}{{ $_ := set $pool $key $value }}{{ end -}}
+{{- $full := include "evalfleet.fullname" $root }}
+- {{ dict "pool" $name "name" (printf "%s-worker%s" $full (ternary "" (printf "-%s" $name) (eq $name ""))) "of" $pool | toJson }}
+{{- end -}}
+{{- end -}}
+
+{{/* The labels by which a pool's pods are chosen: (list $ pool). */}}
+{{- define "evalfleet.poolSelector" -}}
+{{ include "evalfleet.selector" (list (index . 0) "worker") }}
+{{- with (index . 1).pool }}
+evalfleet/pool: {{ . }}
+{{- end }}
+{{- end -}}
+
+{{- define "evalfleet.poolLabels" -}}
+{{ include "evalfleet.labels" (list (index . 0) "worker") }}
+{{- with (index . 1).pool }}
+evalfleet/pool: {{ . }}
+{{- end }}
+{{- end -}}
