@@ -19,6 +19,10 @@ redis: ## install redis-server where it is missing (Debian, Ubuntu, macOS)
 postgres: ## install PostgreSQL's server where it is missing (Debian, Ubuntu, macOS)
 	@sh scripts/ensure-postgres.sh
 
+.PHONY: prometheus
+prometheus: ## install prometheus and promtool where they are missing (Debian, Ubuntu, macOS)
+	@sh scripts/ensure-prometheus.sh
+
 .PHONY: test
 test: redis postgres ## run every test with the race detector
 	go test -race -shuffle=on -timeout 10m ./...
@@ -29,7 +33,7 @@ check: test vet check-deploy conformance ## what must hold before a commit lands
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 10m .
 
 .PHONY: check-deploy
-check-deploy: redis ## build what the Dockerfile builds; check it, compose, the chart, manifests and their pages
+check-deploy: redis prometheus ## build what the Dockerfile builds; check it, compose, the chart, manifests, alerts, dashboard and their pages
 	cd deploy/check && go vet . && go test -timeout 15m .
 
 .PHONY: manifests

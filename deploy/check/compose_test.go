@@ -3,6 +3,7 @@ package check
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,11 +13,15 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// project is docker-compose.yml as docker compose loads it, with every profile.
-func project(t *testing.T) *types.Project {
+// project is docker-compose.yml as docker compose loads it, with some profiles, or
+// with every one.
+func project(t *testing.T, profiles ...string) *types.Project {
 	t.Helper()
+	if len(profiles) == 0 {
+		profiles = []string{"*"}
+	}
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
-		cli.WithProfiles([]string{"*"}), cli.WithName("evalfleet"))
+		cli.WithProfiles(profiles), cli.WithName("evalfleet"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,6 +55,10 @@ func TestCompose(t *testing.T) {
 		if name == "redis" || name == "postgres" {
 			continue
 		}
+		wantBound(t, service)
+		if name == "prometheus" || name == "grafana" {
+			continue
+		}
 		args := service.Command
 		if len(service.Entrypoint) > 0 {
 			args = append(slices.Clone(service.Entrypoint[1:]), args...)
@@ -64,9 +73,6 @@ func TestCompose(t *testing.T) {
 			} else {
 				wantCommand(t, test.Test[2:], nil)
 			}
-		}
-		if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s may more than it needs: %+v", name, service)
 		}
 		if service.Build == nil || !exists(service.Build.Context, service.Build.Dockerfile) {
 			t.Errorf("%s: its image is not built from the Dockerfile here: %+v", name, service.Build)
@@ -108,6 +114,50 @@ func TestCompose(t *testing.T) {
 		t.Errorf("worker: its keys come from %+v, want a file that need not exist", worker.EnvFiles)
 	}
 }
+
+// wantBound: a service may no more than it needs.
+func wantBound(t *testing.T, service types.ServiceConfig) {
+	t.Helper()
+	if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
+		t.Errorf("%s may more than it needs: %+v", service.Name, service)
+	}
+}
+
+// Each profile can be started by itself: what its services wait for starts with them,
+// and the files that they are given are here.
+func TestComposeEachProfile(t *testing.T) {
+	t.Parallel()
+	profiles := map[string]bool{"none": true}
+	for _, service := range project(t).Services {
+		for _, profile := range service.Profiles {
+			profiles[profile] = true
+		}
+		if !pinned.MatchString(service.Image) && !strings.HasPrefix(service.Image, "evalfleet:") {
+			t.Errorf("%s: the image %s may be another tomorrow", service.Name, service.Image)
+		}
+	}
+	for profile := range profiles {
+		p := project(t, profile)
+		for _, service := range p.Services {
+			for _, volume := range service.Volumes {
+				if volume.Type == types.VolumeTypeBind && !exists(volume.Source) {
+					t.Errorf("%s: %s mounts %s, which is not here", profile, service.Name, volume.Source)
+				}
+			}
+			for _, given := range service.Configs {
+				if !exists(p.Configs[given.Source].File) {
+					t.Errorf("%s: %s is given %s, which is not here", profile, service.Name, p.Configs[given.Source].File)
+				}
+			}
+		}
+	}
+	if len(profiles) != 5 {
+		t.Errorf("profiles %v, want tools, postgres, simulator, observability and none", profiles)
+	}
+}
+
+// pinned is an image whose version is named.
+var pinned = regexp.MustCompile(`^[a-z/]+:v?[0-9][0-9.]*$`)
 
 // The services that start without a profile are the fleet; the others are asked
 // for.

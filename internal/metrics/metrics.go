@@ -146,6 +146,9 @@ func (m *Worker) begin(provider, model string) {
 	for _, count := range []*prometheus.CounterVec{m.retries, m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks} {
 		count.WithLabelValues(provider, model)
 	}
+	for _, class := range []string{classOK, classCached} {
+		m.calls.WithLabelValues(provider, model, class)
+	}
 	for _, source := range []string{sourceHTTP429, sourceAnswer, sourceLocal} {
 		m.limited.WithLabelValues(provider, model, source)
 	}

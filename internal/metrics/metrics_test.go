@@ -55,6 +55,7 @@ func TestWorkerMetrics(t *testing.T) {
 	want := strings.NewReplacer("MODEL", model).Replace(`
 # HELP evalfleet_calls_total Calls that have ended, by class of failure; ok: answered, cached: not made, because the same was answered before. rate_limited should stay at 0, or be few where limits adapt.
 # TYPE evalfleet_calls_total counter
+evalfleet_calls_total{class="cached",MODEL} 0
 evalfleet_calls_total{class="ok",MODEL} 2
 evalfleet_calls_total{class="quota_daily",MODEL} 1
 evalfleet_calls_total{class="rate_limited",MODEL} 1
