@@ -86,6 +86,25 @@ type Cooldown struct {
 	Parked bool          // a day's quota is used up
 }
 
+// String says whose calls are held back, and whether for the rest of a day.
+func (c Cooldown) String() string {
+	if scope, ok := CooldownScope(c.ID); ok && c.Parked {
+		return scope.String() + ": parked"
+	}
+	return WaitedFor(c.ID)
+}
+
+// Why says what the provider answered, and what follows.
+func (c Cooldown) Why() string {
+	switch {
+	case c.Probe:
+		return "one call has started since the provider said that it is asked too much; the others wait for it"
+	case c.Parked:
+		return "a day's quota is used up, says the provider"
+	}
+	return "asked too much, says the provider; then one call starts, and the others if it is not refused"
+}
+
 // Cooldowns lists what is held back now.
 func (l *Limiter) Cooldowns(ctx context.Context) ([]Cooldown, error) {
 	pipe := l.client.Pipeline()

@@ -25,8 +25,8 @@ type fleet struct {
 	queues *asynq.Inspector
 	paces  paces
 
-	mu     sync.Mutex // guards judges
-	judges map[eval.ID][]eval.Judge
+	mu     sync.Mutex               // guards judges
+	judges map[eval.ID][]eval.Judge // whom an evaluation's calls go to, its fallbacks among them
 }
 
 func newFleet(s *store.Store, limits *ratelimit.Limiter) *fleet {
@@ -42,15 +42,22 @@ func (f *fleet) overview(ctx context.Context) (*Overview, error) {
 		return nil, err
 	}
 	o := &Overview{Evaluations: []Evaluation{}, Live: true}
-	if o.Workers, err = f.workers(ctx); err != nil || len(ids) == 0 {
+	if o.Workers, err = f.workersAlive(ctx); err != nil || len(ids) == 0 {
 		return o, err
 	}
 	standings, err := f.store.Standings(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
+	limits, err := f.readLimits(ctx)
+	if err != nil {
+		return nil, err
+	}
 	for _, id := range ids {
-		e, _, err := f.read(ctx, id, standings[id])
+		e, r, err := f.read(ctx, id, standings[id])
+		if err == nil {
+			err = f.bind(ctx, &e, r, limits)
+		}
 		if errors.Is(err, store.ErrNoEvaluation) {
 			continue // expired or deleted, and not yet taken off the list
 		}
@@ -75,7 +82,7 @@ func (f *fleet) read(ctx context.Context, id eval.ID, standing store.Standing) (
 	if err != nil {
 		return Evaluation{}, r, err
 	}
-	e := Evaluation{ID: id, Name: r.Name, Status: r.Status, Created: r.Created, Uncollected: int(standing.Waiting)}
+	e := Evaluation{ID: id, Name: r.Name, Status: r.Status, Created: r.Created, Uncollected: int(standing.Waiting), Paused: slices.Sorted(maps.Keys(standing.Paused))}
 	for i, phase := range r.Phases {
 		of := Phase{Kind: phase.Kind, Runs: phase.Runs}
 		for queue := range phase.Queues {
@@ -106,13 +113,22 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Detail{Evaluation: e, Live: true, Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}}
-	if d.Workers, err = f.workers(ctx); err != nil {
+	d := &Detail{Evaluation: e, Live: true, Queues: []Queue{}, Failures: []Failure{}}
+	if d.Workers, err = f.workersAlive(ctx); err != nil {
 		return nil, err
 	}
-	if d.Limits, err = f.limitsOf(ctx, id); err != nil {
+	limits, err := f.readLimits(ctx)
+	if err != nil {
 		return nil, err
 	}
+	if err := f.bind(ctx, &d.Evaluation, r, limits); err != nil {
+		return nil, err
+	}
+	kept, err := f.keptBy(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	d.Limits, d.Cooldowns = limits.view(kept)
 	for _, name := range queuesOf(r) {
 		info, err := f.queues.GetQueueInfo(name)
 		switch {
@@ -176,86 +192,7 @@ func (f *fleet) failures(id eval.ID, queue string, archived int) ([]Failure, err
 // failuresPage is how much of an archive is read at once.
 const failuresPage = 50
 
-// limitsOf are the limits that an evaluation's calls keep.
-func (f *fleet) limitsOf(ctx context.Context, id eval.ID) ([]Limit, error) {
-	judges, err := f.judgesOf(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return f.usage(ctx, func(l ratelimit.Limit) bool {
-		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return l.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(id)})
-		})
-	})
-}
-
-// judgesOf reads an evaluation's judges, which never change, once.
-func (f *fleet) judgesOf(ctx context.Context, id eval.ID) ([]eval.Judge, error) {
-	f.mu.Lock()
-	judges, known := f.judges[id]
-	f.mu.Unlock()
-	if known {
-		return judges, nil
-	}
-	e, err := f.store.Plan(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.judges[id] = e.Everyone()
-	return f.judges[id], nil
-}
-
-func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {
-	l := &Limits{Live: true}
-	var err error
-	if l.Limits, err = f.usage(ctx, func(ratelimit.Limit) bool { return true }); err != nil {
-		return nil, err
-	}
-	l.Workers, err = f.workers(ctx)
-	return l, err
-}
-
-func (f *fleet) usage(ctx context.Context, wanted func(ratelimit.Limit) bool) ([]Limit, error) {
-	usage, err := f.limits.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	list := []Limit{}
-	for _, u := range usage {
-		if !wanted(u.Limit) {
-			continue
-		}
-		l := Limit{ID: u.Limit.ID(), Words: u.Limit.String(), Waiting: u.Waiting}
-		l.InUse, l.Share = used(u)
-		list = append(list, l)
-	}
-	return list, nil
-}
-
-// used says how much of a limit is used, in words and in percent.
-func used(u ratelimit.Usage) (words string, share int) {
-	switch {
-	case u.Limit.Kind == ratelimit.Concurrency && u.Allowed == 0:
-		return fmt.Sprintf("%d in flight", u.InUse), 100
-	case u.Limit.Kind == ratelimit.Cost && u.Closed:
-		return "unknown of " + ratelimit.Dollars(u.Allowed), 100
-	case u.Limit.Kind == ratelimit.Cost:
-		return ratelimit.Dollars(u.Spent) + " of " + ratelimit.Dollars(u.Allowed), int(min(100, 100*u.Spent/u.Allowed))
-	case u.Allowed > 0:
-		words = fmt.Sprintf("%d of %d", u.InUse, u.Allowed)
-		if u.Limit.Window.Length > 0 {
-			words += " in " + u.Limit.Window.Length.String()
-		}
-		return words, int(min(100, 100*int64(u.InUse)/u.Allowed))
-	case u.Wait > 0: // a rate knows only when it admits the next call
-		return "next in " + u.Wait.Round(time.Millisecond).String(), 100
-	}
-	return "free", 0
-}
-
-func (f *fleet) workers(ctx context.Context) (int, error) {
+func (f *fleet) workersAlive(ctx context.Context) (int, error) {
 	alive, err := f.limits.Alive(ctx)
 	n := 0
 	for _, beats := range alive {

@@ -61,7 +61,7 @@ func (f *Folder) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if at < 0 {
 		return nil, fmt.Errorf("%w: the folder has no evaluation of this id", errNotFound)
 	}
-	d := &Detail{Queues: []Queue{}, Limits: []Limit{}, Failures: []Failure{}}
+	d := &Detail{Queues: []Queue{}, Limits: []Limit{}, Cooldowns: []Cooldown{}, Failures: []Failure{}}
 	if d.Evaluation, err = f.read(ctx, reader, listed[at]); err != nil {
 		return nil, err
 	}

@@ -16,9 +16,9 @@ const (
 )
 
 // guard stands in front of everything: it sets the headers that all answers
-// have, and refuses requests that a foreign page has sent or caused.
-func guard(loopback bool, next http.Handler) http.Handler {
-	guarded := http.NewCrossOriginProtection().Handler(next)
+// have, and refuses requests that a foreign page has caused under a name of its
+// own for this machine.
+func guard(local bool, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", pagePolicy)
@@ -28,12 +28,18 @@ func guard(loopback bool, next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		if loopback && !localName(r.Host) {
+		if local && !localName(r.Host) {
 			http.Error(w, "these pages are for this machine only: open them as localhost or 127.0.0.1", http.StatusForbidden)
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
+}
+
+// refuseForeign refuses what another site's page has sent that is not only read: a
+// browser says so in Sec-Fetch-Site or Origin, also where it sends a login along.
+func refuseForeign(next http.Handler) http.Handler {
+	return http.NewCrossOriginProtection().Handler(next)
 }
 
 // localName reports whether a request's Host names this machine.

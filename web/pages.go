@@ -44,6 +44,8 @@ type view struct {
 	Page  string // its name, by which the navigation knows it
 	API   string // the page's twin; empty: the page does not change
 	Now   string // the page's time
+	Said  *note  // what came of an action
+	Acts  bool   // people may act
 	Fleet bool   // there is a Redis, and so what only a fleet has
 	Data  any
 }
@@ -58,9 +60,13 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 		}
 		v := s.view(name, data)
 		v.Page, v.API = name, "/api"+r.URL.EscapedPath()
-		if name == "evaluations" {
+		switch name {
+		case "evaluations":
 			v.API = "/api/evaluations"
+		case "cancel":
+			v.API = ""
 		}
+		v.Said = s.notes.read(r.URL.Query().Get("said"))
 		if detail, ok := any(data).(*Detail); ok {
 			v.Title = visible(detail.Name)
 		}
@@ -69,7 +75,7 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 }
 
 func (s *Server) view(title string, data any) view {
-	return view{Title: title, Now: now(), Fleet: s.fleet != nil, Data: data}
+	return view{Title: title, Now: now(), Fleet: s.fleet != nil, Acts: s.cfg.Actions != nil, Data: data}
 }
 
 // write sends a page, whole or not at all.

@@ -27,8 +27,24 @@ type Evaluation struct {
 	Phases      []Phase       `json:"phases"`
 	All         Phase         `json:"all"` // of all phases together
 	Uncollected int           `json:"uncollected"`
-	Pace        string        `json:"pace"` // in words: "56/s", "" when nothing ends
-	Left        string        `json:"left"` // in words: "0:12"
+	Paused      []string      `json:"paused_providers,omitempty"` // that the fleet does not call for it
+	// BoundBy are the limits and cooldowns that its calls wait for now, in words.
+	BoundBy string  `json:"bound_by"`
+	Numbers Numbers `json:"numbers"`
+	Pace    string  `json:"pace"` // in words: "56/s", "" when nothing ends
+	Left    string  `json:"left"` // in words: "0:12"
+}
+
+// Numbers are what only an evaluation's results store knows; the words are empty
+// where it cannot be read from here.
+type Numbers struct {
+	Calls    int            `json:"calls"`
+	Cost     string         `json:"cost"`     // in words, also that it is unknown
+	CostUSD  *float64       `json:"cost_usd"` // of the calls that have a price; null: unknown
+	Unpriced int            `json:"calls_without_price"`
+	Failed   string         `json:"failed"` // runs by error class, in words
+	ByClass  map[string]int `json:"failed_by_class"`
+	Classes  []string       `json:"classes"` // of ByClass, by name
 }
 
 // Phase says how far a phase has come.
@@ -55,12 +71,14 @@ type Bar struct {
 // Detail is one evaluation's page.
 type Detail struct {
 	Evaluation
-	Live     bool      `json:"live"`
-	Workers  int       `json:"workers"`
-	Queues   []Queue   `json:"queues"`
-	Limits   []Limit   `json:"limits"`
-	Failures []Failure `json:"failures"` // the last ones, newest first
-	Report   bool      `json:"report"`   // can be made here
+	Live      bool       `json:"live"`
+	Workers   int        `json:"workers"`
+	Queues    []Queue    `json:"queues"`
+	Limits    []Limit    `json:"limits"`
+	Cooldowns []Cooldown `json:"cooldowns"`
+	Failures  []Failure  `json:"failures"` // the last ones, newest first
+	Report    bool       `json:"report"`   // can be made here
+	Actions   []string   `json:"actions"`  // that make sense now; none where nobody may act
 }
 
 // Queue is what asynq holds of a queue, which evaluations may share.
@@ -81,13 +99,30 @@ type Limit struct {
 	InUse   string `json:"in_use"` // of the bound, or when a rate admits the next call
 	Share   int    `json:"share"`  // in use, in percent
 	Waiting int    `json:"waiting"`
+	// Binds: calls wait for it now. State says so, and what else is to be known.
+	Binds bool   `json:"binds"`
+	State string `json:"state"`
+	// PinnedBy are evaluations, and workers as worker/<id>; Pinned is the same in
+	// words.
+	PinnedBy []string `json:"pinned_by"`
+	Pinned   string   `json:"pinned"`
+}
+
+// Cooldown is a scope whose calls are held back, as its provider asked for.
+type Cooldown struct {
+	ID    string  `json:"id"`
+	Words string  `json:"words"`
+	Why   string  `json:"why"`
+	Left  string  `json:"left"` // in words
+	LeftS float64 `json:"left_s"`
 }
 
 // Limits is the page of all limits in force.
 type Limits struct {
-	Limits  []Limit `json:"limits"`
-	Workers int     `json:"workers"`
-	Live    bool    `json:"live"`
+	Limits    []Limit    `json:"limits"`
+	Cooldowns []Cooldown `json:"cooldowns"`
+	Workers   int        `json:"workers"`
+	Live      bool       `json:"live"`
 }
 
 // Failure is a run that failed.
@@ -147,3 +182,9 @@ func (f Failure) Between() string { return strings.Join(f.Documents, " – ") }
 
 // now is the time of a page.
 func now() string { return time.Now().UTC().Format("15:04:05 UTC") }
+
+// Doable are the actions in one word, by which a page sees that they have changed.
+func (d *Detail) Doable() string { return strings.Join(d.Actions, ",") }
+
+// Kinds are the error classes likewise.
+func (n Numbers) Kinds() string { return strings.Join(n.Classes, ",") }

@@ -3,16 +3,18 @@
 // serves what an output folder holds.
 //
 // The pages are written by the server and work without a script; one small
-// script of our own keeps their numbers fresh. They change nothing: whoever
-// wants to steer uses the commands, or asynqmon where actions are allowed.
-// There is no login.
+// script of our own keeps their numbers fresh. They change nothing unless they
+// are given Actions, and let everybody in unless they are given Accounts. What
+// is done to an evaluation, and who may log in, is decided elsewhere.
 package web
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/hibiken/asynqmon"
@@ -42,14 +44,20 @@ type Config struct {
 	// Results opens an evaluation's sink for its report. nil, or an error: the
 	// report is not to be had here.
 	Results func(context.Context, eval.ID) (results.Reader, error)
-	// AllowActions lets people change queues and tasks in asynqmon.
-	AllowActions bool
 	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts; it
 	// stands in asynqmon's page. Empty: there are no charts.
 	Prometheus string
-	// Loopback says that only programs on this machine can reach the pages;
-	// requests under any but this machine's names are then refused, so that no
-	// foreign page can read them through a name of its own.
+	// Numbers reads what the results store knows of an evaluation, and nothing where
+	// that is not to be had. It is asked again and again. nil: never to be had.
+	Numbers func(context.Context, Evaluation) Numbers
+	// Actions are what people may do to evaluations; nil: nothing, and queues and
+	// tasks can only be looked at in asynqmon, too.
+	Actions Actions
+	// Accounts are those who are let in. nil: everybody.
+	Accounts *Accounts
+	// Loopback says that only programs on this machine can reach the pages. Without
+	// Accounts, requests under any but this machine's names are then refused, so that
+	// no foreign page can read them through a name of its own.
 	Loopback bool
 	Log      zerolog.Logger
 }
@@ -65,16 +73,23 @@ type Server struct {
 	cfg     Config
 	fleet   *fleet // nil without Redis
 	streams *streams
+	notes   *notes
 	handler http.Handler
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, streams: newStreams()}
+	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
+	routes.HandleFunc("GET /evaluations/{id}/cancel", page(s, "cancel", s.askCancel))
+	if cfg.Actions == nil {
+		routes.HandleFunc("POST /evaluations/{id}/{action}", refuseActions)
+	} else {
+		routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
+	}
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
 	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
 	routes.HandleFunc("GET /api/evaluations/{id}", api(s, s.evaluation))
@@ -85,14 +100,14 @@ func New(cfg Config) *Server {
 	if cfg.Store != nil {
 		s.fleet = newFleet(cfg.Store, cfg.Limits)
 		monitor := asynqmon.New(asynqmon.Options{
-			RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: !cfg.AllowActions,
+			RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: cfg.Actions == nil,
 			PrometheusAddress: cfg.Prometheus,
 			PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
 			ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
 		})
 		routes.Handle(QueuesPath+"/", monitorHeaders(monitor))
 	}
-	s.handler = guard(cfg.Loopback, routes)
+	s.handler = guard(cfg.Loopback && cfg.Accounts == nil, s.login(refuseForeign(routes)))
 	return s
 }
 
@@ -127,20 +142,24 @@ func payload(taskType string, raw []byte) string {
 
 var errNotFound = errors.New("there is no such page")
 
-func (s *Server) overview(r *http.Request) (*Overview, error) {
+func (s *Server) overview(r *http.Request) (o *Overview, err error) {
 	if s.fleet != nil {
-		o, err := s.fleet.overview(r.Context())
-		if err == nil || s.cfg.Folder == nil {
-			return o, err
-		}
+		o, err = s.fleet.overview(r.Context())
 	}
-	return s.cfg.Folder.overview(r.Context())
+	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
+		o, err = s.cfg.Folder.overview(r.Context())
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range o.Evaluations {
+		s.addNumbers(r.Context(), &o.Evaluations[i])
+	}
+	return o, nil
 }
 
-func (s *Server) evaluation(r *http.Request) (*Detail, error) {
+func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	id := eval.ID(r.PathValue("id"))
-	var detail *Detail
-	var err error
 	if s.fleet != nil {
 		detail, err = s.fleet.evaluation(r.Context(), id)
 	}
@@ -150,11 +169,24 @@ func (s *Server) evaluation(r *http.Request) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.addNumbers(r.Context(), &detail.Evaluation)
+	detail.Actions = []string{}
+	if s.cfg.Actions != nil {
+		detail.Actions = append(detail.Actions, detail.can()...)
+	}
 	if reader, err := s.results(r.Context(), id); err == nil {
 		detail.Report = true
 		_ = reader.Close()
 	}
 	return detail, nil
+}
+
+// addNumbers completes an evaluation with what its results store knows.
+func (s *Server) addNumbers(ctx context.Context, e *Evaluation) {
+	if s.cfg.Numbers != nil {
+		e.Numbers = s.cfg.Numbers(ctx, *e)
+	}
+	e.Numbers.Classes = append([]string{}, slices.Sorted(maps.Keys(e.Numbers.ByClass))...)
 }
 
 func (s *Server) limits(r *http.Request) (*Limits, error) {

@@ -2,8 +2,6 @@ package main
 
 import (
 	"github.com/urfave/cli/v2"
-
-	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 func cancelCommand(p *process) *cli.Command {
@@ -19,11 +17,7 @@ func cancelCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			status, err := t.enqueuer().Cancel(c.Context, t.id)
-			if err != nil {
-				return t.failure(c.Context, err)
-			}
-			return t.say(status, record.StatusCancelled, "is cancelled")
+			return t.tell(t.cancel(c.Context))
 		},
 	}
 }

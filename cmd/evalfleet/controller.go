@@ -28,14 +28,11 @@ func controllerCommand(p *process) *cli.Command {
 			"and those of dead workers, also where no worker is up, drains every evaluation into its results store, " +
 			"and serves the pages of `evalfleet ui` on --listen. On --metrics-addr it serves /metrics about the whole fleet, /healthz, /readyz and " +
 			"/scale, which autoscalers ask: desired_concurrency, in calls at once. It makes no call and needs no key.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` of the pages, or off; port 0 takes a free one"},
+		Flags: append(pageFlags("`ADDRESS` of the pages, or off; port 0 takes a free one"),
 			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale, or off"},
-			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
-			&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues"},
 			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "`TIME` that a call is taken to last of whose model none has ended yet"},
 			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves that to others"},
-		},
+		),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

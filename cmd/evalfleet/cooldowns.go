@@ -13,6 +13,7 @@ import (
 type cooldownView struct {
 	ID    string  `json:"limit"`
 	Words string  `json:"words"`
+	Why   string  `json:"why"`
 	NextS float64 `json:"next_s"` // until calls may start
 	Probe bool    `json:"probe"`  // one call was let through, and the others wait for what becomes of it
 	// Parked: a day's quota is used up, and the calls wait until it is reset.
@@ -38,11 +39,7 @@ func cooldownViews(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []
 	var views []cooldownView
 	for _, c := range all {
 		if scope, ok := ratelimit.CooldownScope(c.ID); ok && kept(ratelimit.Limit{Scope: scope}) {
-			words := ratelimit.WaitedFor(c.ID)
-			if c.Parked {
-				words = scope.String() + ": parked"
-			}
-			views = append(views, cooldownView{c.ID, words, c.Wait.Seconds(), c.Probe, c.Parked})
+			views = append(views, cooldownView{c.ID, c.String(), c.Why(), c.Wait.Seconds(), c.Probe, c.Parked})
 		}
 	}
 	return views

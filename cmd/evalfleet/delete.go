@@ -49,7 +49,7 @@ func deleteCommand(p *process) *cli.Command {
 					return err
 				}
 			}
-			alive, err := t.limits.Alive(c.Context)
+			alive, err := t.limiter().Alive(c.Context)
 			if err != nil {
 				return withCode(exitUnreachable, err)
 			}

@@ -80,7 +80,7 @@ func limitsText(view limitsView, now time.Time) string {
 		if l.ResetsAt != nil {
 			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now)))))
 		}
-		out.WriteString(detail("pinned by " + pinnedText(l.PinnedBy)))
+		out.WriteString(detail("pinned by " + rescue.Pinners(l.PinnedBy)))
 		if l.Shared != nil {
 			out.WriteString(detail("redis_rate key " + oneLine(l.Shared.Key)))
 			out.WriteString(detail(fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
@@ -89,38 +89,13 @@ func limitsText(view limitsView, now time.Time) string {
 	}
 	for _, c := range view.Cooldowns {
 		line(oneLine(c.Words), "-", "-", "-", nextText(seconds(c.NextS)), "binds")
-		after := "asked too much, says the provider; then one call starts, and the others if it is not refused"
+		after := c.Why
 		if c.Parked {
-			after = "a day's quota is used up, says the provider: parked " + untilText(now, seconds(c.NextS))
-		}
-		if c.Probe {
-			after = "one call has started since the provider said that it is asked too much; the others wait for it"
+			after += ": parked " + untilText(now, seconds(c.NextS))
 		}
 		out.WriteString(detail(after))
 	}
 	return out.String()
-}
-
-// pinnedText names whoever pinned a limit, as far as a line holds. Workers pin
-// what stands in their --config.
-func pinnedText(holders []string) string {
-	const most = 3
-	var names []string
-	workers := 0
-	for _, holder := range holders {
-		if _, ok := rescue.PinnedBy(holder); ok {
-			workers++
-		} else {
-			names = append(names, holder)
-		}
-	}
-	if len(names) > most {
-		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
-	}
-	if workers > 0 {
-		names = append(names, "--config of "+count(workers, "worker"))
-	}
-	return strings.Join(names, ", ")
 }
 
 func endedLimitsText(view limitsView) string {

@@ -156,11 +156,11 @@ func TestLimitsText(t *testing.T) {
 		}, func(v *limitView) {
 			v.InUse, v.Debt, v.PinnedBy = ptr(101_234), 1_234, []string{"worker/w7k2p9qa"}
 		}),
-	}, Cooldowns: []cooldownView{
-		{ID: "provider/openai/cooldown", Words: ratelimit.WaitedFor("provider/openai/cooldown"), NextS: 12.3},
-		{ID: "provider/google/cooldown", Words: "provider google: parked", NextS: 18_000, Parked: true},
-		{ID: "provider/openai/model/gpt-5/cooldown", Words: ratelimit.WaitedFor("provider/openai/model/gpt-5/cooldown"), NextS: 0.9, Probe: true},
-	}}
+	}, Cooldowns: cooldownViews([]ratelimit.Cooldown{
+		{ID: "provider/openai/cooldown", Wait: 12_300 * time.Millisecond},
+		{ID: "provider/google/cooldown", Wait: 5 * time.Hour, Parked: true},
+		{ID: "provider/openai/model/gpt-5/cooldown", Wait: 900 * time.Millisecond, Probe: true},
+	}, func(ratelimit.Limit) bool { return true })}
 	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
 	golden(t, "limits-none", limitsText(limitsView{}, lookedAt), lookWidth)
 	of := limitsView{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}

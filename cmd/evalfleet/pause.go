@@ -1,11 +1,7 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/urfave/cli/v2"
-
-	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 func pauseCommand(p *process) *cli.Command {
@@ -22,11 +18,7 @@ func pauseCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			status, err := t.enqueuer().Pause(c.Context, t.id)
-			if err != nil {
-				return t.failure(c.Context, err)
-			}
-			return t.say(status, record.StatusPaused, fmt.Sprintf("is paused; `evalfleet resume %s` lets it go on", t.name))
+			return t.tell(t.pause(c.Context))
 		},
 	}
 }

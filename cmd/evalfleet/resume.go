@@ -9,7 +9,6 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -35,11 +34,7 @@ func resumeCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			status, err := t.enqueuer().Resume(c.Context, t.id)
-			if err != nil {
-				return t.failure(c.Context, err)
-			}
-			return t.say(status, record.StatusActive, "goes on")
+			return t.tell(t.resume(c.Context))
 		},
 	}
 }

@@ -46,33 +46,33 @@ func retryCommand(p *process) *cli.Command {
 				return err
 			}
 			defer t.client.Close()
-			return t.retry(c.Context, classes, c.String(sinkFlagName))
+			return t.tell(t.retry(c.Context, classes, c.String(sinkFlagName)))
 		},
 	}
 }
 
-// retry makes failed runs of an evaluation in Redis again.
-func (t *target) retry(ctx context.Context, classes []string, sinkURL string) error {
+// retry makes failed runs of an evaluation in Redis again, and says how many.
+func (t *target) retry(ctx context.Context, classes []string, sinkURL string) (string, error) {
 	r, err := t.store.Evaluation(ctx, t.id)
 	if err != nil {
-		return t.failure(ctx, err)
+		return "", t.failure(ctx, err)
 	}
 	pick := everyFailed
 	if len(classes) > 0 {
 		if pick, err = t.failedIn(ctx, r, classes, sinkURL); err != nil {
-			return err
+			return "", err
 		}
 	}
 	retried, err := t.enqueuer().Retry(ctx, t.id, pick)
 	if err != nil {
-		return t.failure(ctx, err)
+		return "", t.failure(ctx, err)
 	}
+	said := fmt.Sprintf("%s: %s to be made again", t.name, count(retried.Runs, "failed run"))
 	if retried.Exhausted > 0 {
-		fmt.Fprintf(t.console, "%s failed in every one of the %d generations that there are, and stay so\n",
-			count(retried.Exhausted, "run"), record.MaxGeneration+1)
+		said = fmt.Sprintf("%s failed in every one of the %d generations that there are, and stay so\n%s",
+			count(retried.Exhausted, "run"), record.MaxGeneration+1, said)
 	}
-	_, err = fmt.Fprintf(t.console, "%s: %s to be made again\n", t.name, count(retried.Runs, "failed run"))
-	return err
+	return said, nil
 }
 
 // failedIn picks failed runs by class from the evaluation's sink, which must be
@@ -96,19 +96,24 @@ func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 
 // classesOf are the error classes asked for; none is not nil.
 func classesOf(c *cli.Context) ([]string, error) {
+	classes := append([]string{}, c.StringSlice(classFlag)...)
+	return classes, checkClasses(classes)
+}
+
+// checkClasses refuses what is no error class.
+func checkClasses(classes []string) error {
 	var known []string
 	for _, class := range providers.Classes {
 		known = append(known, string(class))
 	}
-	classes := append([]string{}, c.StringSlice(classFlag)...)
 	for _, class := range classes {
 		if slices.Contains(known, class) {
 			continue
 		}
 		if near := config.Nearest(class, known); near != "" {
-			return nil, usageError("--%s: no error class is called %s; did you mean %s?", classFlag, class, near)
+			return usageError("--%s: no error class is called %s; did you mean %s?", classFlag, class, near)
 		}
-		return nil, usageError("--%s: no error class is called %s; there are %s", classFlag, class, strings.Join(known, ", "))
+		return usageError("--%s: no error class is called %s; there are %s", classFlag, class, strings.Join(known, ", "))
 	}
-	return classes, nil
+	return nil
 }

@@ -144,7 +144,7 @@ type status struct {
 	source *source
 	judges judges
 	marks  map[phaseKey][]mark // what had ended at the last looks
-	sinks  map[eval.ID]*sinkNumbers
+	sinks  sinkLooks
 }
 
 type phaseKey struct {
@@ -153,7 +153,7 @@ type phaseKey struct {
 }
 
 func newStatus(s *source) *status {
-	return &status{source: s, judges: judges{}, marks: map[phaseKey][]mark{}, sinks: map[eval.ID]*sinkNumbers{}}
+	return &status{source: s, judges: judges{}, marks: map[phaseKey][]mark{}, sinks: sinkLooks{}}
 }
 
 // standings looks once. A run that has just ended, or was killed, leaves its

@@ -10,40 +10,63 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinkNumbers is what a sink says of an evaluation beside its counts. Summing
-// millions of calls takes seconds, so it is read again only after sinkRest times
-// as long as it took.
+// sinkNumbers is what a sink says of an evaluation beside its counts.
 type sinkNumbers struct {
-	until   time.Time
-	classes map[string]int
-	used    usedStanding
-	paces   []results.Pace
-	bound   string // the limit that most calls waited for
+	until    time.Time
+	underWay bool // when they were read
+	classes  map[string]int
+	used     usedStanding
+	paces    []results.Pace
+	bound    string // the limit that most calls waited for
 
 	statistics results.Statistics
 }
 
-const sinkRest = 20
+// Summing millions of calls takes seconds, so a sink is read again only after
+// sinkRest times as long as it took, and what has ended not before endedRest.
+const (
+	sinkRest  = 20
+	endedRest = 30 * time.Second
+)
+
+// sinkLooks are what sinks said last.
+type sinkLooks map[eval.ID]*sinkNumbers
+
+// numbers are those of a sink, read now or lately; open may answer nil. nil: it
+// cannot be read from here.
+func (looks sinkLooks) numbers(ctx context.Context, line *standing, now time.Time, open func() results.Reader) (*sinkNumbers, error) {
+	last := looks[line.Evaluation]
+	if last != nil && now.Before(last.until) && last.underWay == line.underWay() {
+		return last, nil
+	}
+	reader := open()
+	if reader == nil {
+		return nil, nil
+	}
+	defer reader.Close()
+	begun := time.Now()
+	read, err := readNumbers(ctx, reader, line)
+	if err != nil {
+		return nil, err
+	}
+	rest := sinkRest * time.Since(begun)
+	if read.underWay = line.underWay(); !read.underWay {
+		rest = max(rest, endedRest)
+	}
+	read.until = now.Add(rest)
+	looks[line.Evaluation] = read
+	return read, nil
+}
 
 // addSink adds to a standing what only the sink knows, if it can be read from
 // here.
 func (s *status) addSink(ctx context.Context, line *standing, url string, now time.Time) {
-	numbers := s.sinks[line.Evaluation]
-	if numbers == nil || now.After(numbers.until) || !line.underWay() {
-		reader := s.source.sink(ctx, line.Evaluation, url, line.Name)
-		if reader == nil {
-			return
-		}
-		defer reader.Close()
-		begun := time.Now()
-		read, err := readNumbers(ctx, reader, line)
-		if err != nil {
-			s.source.log.Debug().Err(err).Msg("results cannot be read from here")
-			return
-		}
-		read.until = now.Add(sinkRest * time.Since(begun))
-		numbers = read
-		s.sinks[line.Evaluation] = read
+	numbers, err := s.sinks.numbers(ctx, line, now, func() results.Reader { return s.source.sink(ctx, line.Evaluation, url, line.Name) })
+	if err != nil {
+		s.source.log.Debug().Err(err).Msg("results cannot be read from here")
+	}
+	if numbers == nil {
+		return
 	}
 	line.Classes, line.Used, line.Statistics = numbers.classes, &numbers.used, &numbers.statistics
 	line.Advice = numbers.statistics.Advice(line.fallback)

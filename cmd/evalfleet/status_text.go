@@ -110,15 +110,17 @@ func (u usedStanding) text() string {
 	if u.Unreported > 0 {
 		parts = append(parts, fmt.Sprintf("tokens of %d unknown", u.Unreported))
 	}
+	return strings.Join(append(parts, u.costText()), ", ")
+}
+
+func (u usedStanding) costText() string {
 	switch {
 	case u.CostUSD == nil:
-		parts = append(parts, "cost unknown")
+		return "cost unknown"
 	case u.Unpriced > 0:
-		parts = append(parts, fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced))
-	default:
-		parts = append(parts, fmt.Sprintf("$%.2f", *u.CostUSD))
+		return fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced)
 	}
-	return strings.Join(parts, ", ")
+	return fmt.Sprintf("$%.2f", *u.CostUSD)
 }
 
 // writeFleet lists what the evaluations share: workers and queues.

@@ -13,16 +13,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
 // target is the evaluation that is steered, and the Redis that it is in.
 type target struct {
 	*drain
-	id     eval.ID
-	name   string // as it was called on the command line
-	limits *ratelimit.Limiter
+	id   eval.ID
+	name string // as it was called on the command line
 }
 
 // going reports whether the argument's evaluation is in a Redis: an id is taken
@@ -75,28 +73,51 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &target{
+	return &target{
 		drain: &drain{
 			client: client, store: store.New(client, c.String(namespaceFlag)),
 			dir: c.String(outDirFlag), stdout: p.stdout, console: out, log: log,
 		},
 		id: id, name: argument,
-	}
-	t.limits = ratelimit.New(client, ratelimit.Config{Namespace: t.store.Keys().Namespace, Log: log})
-	return t, nil
+	}, nil
 }
 
-func (t *target) enqueuer() *enqueue.Enqueuer {
-	return &enqueue.Enqueuer{Store: t.store, Limits: t.limits, Log: t.log}
+// pause begins no more runs of the evaluation; as resume and cancel, it says so.
+func (t *target) pause(ctx context.Context) (string, error) {
+	status, err := t.enqueuer().Pause(ctx, t.id)
+	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; `evalfleet resume %s` lets it go on", t.name))
 }
 
-// say tells what an evaluation does now, or that it cannot: its status is not
+// resume lets the evaluation go on.
+func (t *target) resume(ctx context.Context) (string, error) {
+	status, err := t.enqueuer().Resume(ctx, t.id)
+	return t.came(ctx, status, err, record.StatusActive, "goes on")
+}
+
+// cancel ends the evaluation for good.
+func (t *target) cancel(ctx context.Context) (string, error) {
+	status, err := t.enqueuer().Cancel(ctx, t.id)
+	return t.came(ctx, status, err, record.StatusCancelled, "is cancelled")
+}
+
+// came says what an evaluation does now, or that it cannot: its status is not
 // the one wanted.
-func (t *target) say(status, wanted record.Status, does string) error {
-	if status != wanted {
-		return usageError("%s is %s: it cannot be %s", t.name, status, wanted)
+func (t *target) came(ctx context.Context, status record.Status, err error, wanted record.Status, does string) (string, error) {
+	switch {
+	case err != nil:
+		return "", t.failure(ctx, err)
+	case status != wanted:
+		return "", usageError("%s is %s: it cannot be %s", t.name, status, wanted)
 	}
-	_, err := fmt.Fprintf(t.console, "%s %s\n", t.name, does)
+	return t.name + " " + does, nil
+}
+
+// tell prints what steering came to.
+func (t *target) tell(said string, err error) error {
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintln(t.console, said)
 	return err
 }
 

@@ -18,7 +18,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
-	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/web"
 )
@@ -27,6 +26,7 @@ const (
 	listenFlag       = "listen"
 	allowActionsFlag = "allow-actions"
 	prometheusFlag   = "prometheus"
+	authFileFlag     = "auth-file"
 )
 
 // closeTime is how long answers under way have after a stop.
@@ -39,12 +39,8 @@ func uiCommand(p *process) *cli.Command {
 		ArgsUsage: "[ID|DIR]",
 		Description: "Serves a live dashboard at / and asynqmon, the pages of the queues, at /queues/, until Ctrl-C. " +
 			"With the output folder of a run that is going on it shows that run; with one that has ended, its numbers and its report. " +
-			"Its address is the first line of stdout. There is no login: whoever reaches the address sees everything, but changes nothing unless you allow it.",
-		Flags: []cli.Flag{
-			&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
-			&cli.BoolFlag{Name: allowActionsFlag, Usage: "let asynqmon pause queues and delete, archive or run tasks"},
-			&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues"},
-		},
+			"Its address is the first line of stdout. Whoever reaches the address sees everything, unless --auth-file names who may, and changes nothing unless you allow it.",
+		Flags: pageFlags("`ADDRESS` to listen on; port 0 takes a free one"),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
 				return usageError("ui takes one ID or folder or none, got %d", c.Args().Len())
@@ -63,20 +59,22 @@ func uiCommand(p *process) *cli.Command {
 	}
 }
 
-// pages are what `ui` serves.
-type pages struct {
-	config web.Config
-	start  string // path of the page to begin with
-	client redis.UniversalClient
+// pageFlags are those of the commands that serve pages.
+func pageFlags(listen string) []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
+		&cli.BoolFlag{Name: allowActionsFlag, Usage: "let people pause, resume, cancel and retry evaluations, and asynqmon change queues and tasks; beyond this machine, only with --" + authFileFlag},
+		&cli.StringFlag{Name: authFileFlag, Usage: "`FILE` of names and passwords that the pages are shown to, as htpasswd -B makes it; without it they are shown to everybody"},
+		&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues; without it there are none"},
+	}
 }
 
-// newPages are pages with what the flags say of them.
-func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
-	prometheus, err := prometheusURL(c.String(prometheusFlag))
-	if err != nil {
-		return nil, err
-	}
-	return &pages{start: "/", config: web.Config{AllowActions: c.Bool(allowActionsFlag), Prometheus: prometheus, Log: log}}, nil
+// pages are what `ui` serves.
+type pages struct {
+	config  web.Config
+	start   string // path of the page to begin with
+	allowed bool   // to act
+	client  redis.UniversalClient
 }
 
 // prometheusURL checks what --prometheus says; empty: there is none. asynqmon's page has
@@ -120,8 +118,8 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		address, err := embedded.Address(dir)
 		if err == nil {
 			if client, err := connect(c.Context, address, log); err == nil {
-				of.client, of.config.Store = client, store.New(client, c.String(namespaceFlag))
-				of.config.Limits = ratelimit.New(client, ratelimit.Config{Namespace: c.String(namespaceFlag)})
+				of.client = client
+				of.steered(&drain{client: client, store: store.New(client, c.String(namespaceFlag)), dir: dir, log: log}, dir)
 				return of, nil
 			}
 			log.Debug().Msg("the folder's run has ended without a word; its results are shown")
@@ -150,10 +148,34 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	return of, nil
 }
 
+// newPages are pages of nothing yet, for those whom the command line lets in.
+func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
+	prometheus, err := prometheusURL(c.String(prometheusFlag))
+	if err != nil {
+		return nil, err
+	}
+	of := &pages{start: "/", allowed: c.Bool(allowActionsFlag), config: web.Config{Prometheus: prometheus, Log: log}}
+	if path := c.String(authFileFlag); path != "" {
+		if of.config.Accounts, err = web.OpenAccounts(path); err != nil {
+			return nil, usageError("--%s: %w", authFileFlag, err)
+		}
+	}
+	return of, nil
+}
+
+// steered has the pages show the Redis of a drain, and change what is in it where
+// that is allowed. folder is that of the run that the Redis belongs to, if any.
+func (p *pages) steered(d *drain, folder string) {
+	p.config.Store, p.config.Limits = d.store, d.limiter()
+	if p.allowed {
+		p.config.Actions = actions{d, folder}
+	}
+}
+
 // ofFleet has the pages show the fleet of a drain, and reports from its evaluations'
 // stores.
 func (p *pages) ofFleet(d *drain) {
-	p.config.Store, p.config.Limits = d.store, d.limiter()
+	p.steered(d, "")
 	p.config.Results = func(ctx context.Context, id eval.ID) (results.Reader, error) {
 		reader, _, _, err := d.reader(ctx, id)
 		return reader, err
@@ -177,8 +199,16 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 		return usageError("--%s %s: %w; another address is named as --%s 127.0.0.1:0, which takes a free port", listenFlag, address, err, listenFlag)
 	}
 	of.config.Loopback = listener.Addr().(*net.TCPAddr).IP.IsLoopback()
-	if !of.config.Loopback {
-		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login, and whoever reaches %s sees every prompt's documents by name and every verdict; put a proxy with a login in front\n", listener.Addr())
+	switch {
+	case of.config.Loopback || of.config.Accounts != nil:
+	case of.allowed:
+		_ = listener.Close()
+		return usageError("--%s lets whoever reaches %s cancel evaluations: name those who may with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
+	default:
+		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login, and whoever reaches %s sees every prompt's documents by name and every verdict; --%s names those who may\n", listener.Addr(), authFileFlag)
+	}
+	if of.config.Results != nil {
+		of.config.Numbers = (&pageNumbers{open: of.config.Results, log: of.config.Log, looks: sinkLooks{}}).read
 	}
 	pages := web.New(of.config)
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}

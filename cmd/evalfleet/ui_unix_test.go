@@ -36,6 +36,22 @@ func get(t *testing.T, ui *program, path string) string {
 	return response.Status + "\n" + string(raw)
 }
 
+// post sends an empty form to a running `ui` and returns the page that it leads to.
+func post(t *testing.T, ui *program, path string) string {
+	t.Helper()
+	address, _, _ := strings.Cut(ui.stdout.String(), "\n")
+	response, err := http.PostForm(strings.TrimSuffix(address, "/")+path, nil)
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	raw, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return response.Status + "\n" + string(raw)
+}
+
 // eventuallySays waits until a page of `ui` says all of words.
 func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
 	t.Helper()
@@ -60,10 +76,18 @@ func TestUIFollowsARun(t *testing.T) {
 	f := newFleet(t, 20)
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
 	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
-	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0")
+	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
 	eventuallySays(t, ui, "/", "pairs", "active", "workers alive: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
 	eventuallySays(t, ui, "/queues/api/queues", "simulator", `"active":`)
+	eventuallySays(t, ui, "/api/evaluations", `"cost": "cost unknown"`) // from the folder's results
+	_, id, _ := strings.Cut(get(t, ui, "/api/evaluations"), `"evaluation": "`)
+	id, _, _ = strings.Cut(id, `"`)
+	for _, act := range [][2]string{{"pause", "out is paused"}, {"resume", "out goes on"}, {"retry", "out: 0 failed runs to be made again"}} {
+		if text := post(t, ui, "/evaluations/"+id+"/"+act[0]); !strings.HasPrefix(text, "200") || !strings.Contains(text, act[1]) {
+			t.Errorf("after %s, the page does not say %q:\n%s", act[0], act[1], tail(text))
+		}
+	}
 
 	run.signal(syscall.SIGKILL)
 	run.wait(time.Minute)
@@ -75,8 +99,6 @@ func TestUIFollowsARun(t *testing.T) {
 
 	after := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0")
 	eventuallySays(t, after, "/api/evaluations", "interrupted", `"live": false`)
-	_, id, _ := strings.Cut(get(t, after, "/api/evaluations"), `"evaluation": "`)
-	id, _, _ = strings.Cut(id, `"`)
 	eventuallySays(t, after, "/evaluations/"+id+"/report", "200 OK", "<title>")
 	if text := get(t, after, "/queues/"); !strings.HasPrefix(text, "404") {
 		t.Errorf("a folder alone has queues:\n%s", tail(text))
@@ -95,6 +117,7 @@ func TestUIRefuses(t *testing.T) {
 		{"ui " + dir, 2, "holds no results"},
 		{"ui --redis redis://127.0.0.1:1", 3, "cannot be reached"},
 		{"ui a b", 2, "one ID or folder"},
+		{"ui --auth-file nobody", 2, "--auth-file: "},
 	} {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
@@ -106,7 +129,8 @@ func TestUIRefuses(t *testing.T) {
 	}
 }
 
-// Beyond this machine, the pages' lack of a login is said.
+// Beyond this machine, the pages' lack of a login is said, and without one nobody
+// may act.
 func TestUIWarnsOfNoLogin(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
@@ -117,6 +141,10 @@ func TestUIWarnsOfNoLogin(t *testing.T) {
 	}
 	if !strings.Contains(ui.stderr.String(), "no login") {
 		t.Errorf("nothing is said about a login: %q", ui.stderr.String())
+	}
+	acting := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0", "--allow-actions")
+	if code := acting.wait(30 * time.Second); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
+		t.Errorf("actions for whoever comes end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())
 	}
 	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(strings.TrimSpace(ui.stdout.String())), "http://"), "/"))
 	if code := taken.wait(30 * time.Second); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {

@@ -6,6 +6,7 @@ package rescue
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"strings"
 
 	"github.com/rs/zerolog"
@@ -26,6 +27,32 @@ func Holder(worker string) string { return holderPrefix + worker }
 // PinnedBy is the id of the worker that pinned limits as holder; ok is false for
 // an evaluation's.
 func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
+
+// Pinners names whoever pinned a limit, the first three evaluations and the number
+// of workers: those pin what stands in their --config.
+func Pinners(holders []string) string {
+	const most = 3
+	var names []string
+	workers := 0
+	for _, holder := range holders {
+		if _, ok := PinnedBy(holder); ok {
+			workers++
+		} else {
+			names = append(names, holder)
+		}
+	}
+	if len(names) > most {
+		names = append(names[:most], fmt.Sprintf("%d more", len(names)-most))
+	}
+	switch workers {
+	case 0:
+	case 1:
+		names = append(names, "--config of 1 worker")
+	default:
+		names = append(names, fmt.Sprintf("--config of %d workers", workers))
+	}
+	return strings.Join(names, ", ")
+}
 
 // Rescuer looks for dead workers. It is for one goroutine; any number of processes
 // may have one, since each thing that is left is taken over once.

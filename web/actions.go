@@ -1,0 +1,151 @@
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Actions steer an evaluation as the commands of these names do. Each answers
+// with a sentence that says what came of it; an error's text is for people, too.
+type Actions interface {
+	Pause(context.Context, eval.ID) (string, error)
+	Resume(context.Context, eval.ID) (string, error)
+	Cancel(context.Context, eval.ID) (string, error)
+	// Retry makes failed runs again: those of some error classes, all without any.
+	Retry(ctx context.Context, id eval.ID, classes []string) (string, error)
+}
+
+// What can be done with an evaluation; also the last part of the paths to do it.
+const (
+	doPause  = "pause"
+	doResume = "resume"
+	doCancel = "cancel"
+	doRetry  = "retry"
+)
+
+// actTime is how long an action may take, whether or not its viewer waits for it.
+const actTime = 30 * time.Second
+
+// can says what it makes sense to do with the evaluation.
+func (e Evaluation) can() []string {
+	var can []string
+	switch {
+	case e.Status == record.StatusPaused || len(e.Paused) > 0:
+		can = append(can, doResume)
+	case e.Status == record.StatusActive:
+		can = append(can, doPause)
+	}
+	if e.Status == record.StatusActive || e.Status == record.StatusPaused {
+		can = append(can, doCancel)
+	}
+	if e.All.Failed > 0 && e.Status != record.StatusCancelled {
+		can = append(can, doRetry)
+	}
+	return can
+}
+
+// act does what a form asks for and goes back to the evaluation's page, which
+// says what came of it. That another site's page has sent the form, guard has
+// ruled out.
+func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	id, action := eval.ID(r.PathValue("id")), r.PathValue("action")
+	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
+	if err := r.ParseForm(); err != nil {
+		http.Error(w, "the form cannot be read", http.StatusBadRequest)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actTime)
+	defer cancel()
+	var said string
+	var err error
+	switch action {
+	case doPause:
+		said, err = s.cfg.Actions.Pause(ctx, id)
+	case doResume:
+		said, err = s.cfg.Actions.Resume(ctx, id)
+	case doCancel:
+		said, err = s.cfg.Actions.Cancel(ctx, id)
+	case doRetry:
+		classes := r.PostForm["class"]
+		if r.PostForm.Get("class") == "" {
+			classes = nil
+		}
+		said, err = s.cfg.Actions.Retry(ctx, id, classes)
+	default:
+		s.fail(w, r, errNotFound)
+		return
+	}
+	who, _ := r.Context().Value(user{}).(string)
+	s.cfg.Log.Info().Str("evaluation", string(id)).Str("action", action).Str("user", who).AnErr("err", err).Msg("asked for on the pages")
+	result := note{Text: said}
+	if err != nil {
+		result = note{Text: err.Error(), Bad: true}
+	}
+	http.Redirect(w, r, "/evaluations/"+url.PathEscape(string(id))+"?said="+s.notes.keep(result), http.StatusSeeOther)
+}
+
+// refuseActions answers where nobody may act.
+func refuseActions(w http.ResponseWriter, _ *http.Request) {
+	http.Error(w, "these pages only show: whoever started them did not say --allow-actions", http.StatusForbidden)
+}
+
+// askCancel has the one action confirmed that nothing takes back.
+func (s *Server) askCancel(r *http.Request) (*Detail, error) {
+	if s.cfg.Actions == nil {
+		return nil, fmt.Errorf("%w: these pages only show", errNotFound)
+	}
+	return s.evaluation(r)
+}
+
+// note is what came of an action.
+type note struct {
+	Text string
+	Bad  bool
+}
+
+// notes are kept for a moment under names that only their reader gets, so that
+// no link can put words onto a page.
+type notes struct {
+	mu sync.Mutex // guards of
+	of map[string]keptNote
+}
+
+type keptNote struct {
+	note
+	until time.Time
+}
+
+// noteTime is how long what came of an action can be read.
+const noteTime = 5 * time.Minute
+
+func (n *notes) keep(what note) (name string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := time.Now()
+	for old, of := range n.of {
+		if now.After(of.until) {
+			delete(n.of, old)
+		}
+	}
+	name = rand.Text()
+	n.of[name] = keptNote{what, now.Add(noteTime)}
+	return name
+}
+
+// read is the note of a name, nil when there is none.
+func (n *notes) read(name string) *note {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if of, ok := n.of[name]; ok {
+		return &of.note
+	}
+	return nil
+}
