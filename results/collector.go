@@ -21,9 +21,10 @@ const (
 	// gather is how long Follow lets entries come together after a commit that
 	// was not a full batch, so that a busy fleet costs few commits.
 	gather = 100 * time.Millisecond
-	// blockFor bounds a wait for entries, and with it how late Follow notices that
-	// its context has ended: a blocked connection does not.
-	blockFor = 250 * time.Millisecond
+	// pollEvery is how often Follow looks where there was nothing. A read that waits
+	// at the server would hold a connection of the pool for each evaluation, and a
+	// controller follows hundreds.
+	pollEvery = 200 * time.Millisecond
 	// claimEvery is how often Follow sees that the evaluation is still there.
 	claimEvery = 2 * time.Second
 	// retryAfter is how long Follow waits for a Redis or a sink that is away.
@@ -81,7 +82,7 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 		return 0, err
 	}
 	for {
-		n, more, err := c.batch(ctx, -1)
+		n, more, err := c.batch(ctx)
 		committed += n
 		if err != nil || !more {
 			return committed, err
@@ -131,16 +132,12 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 		}
 	}
 	// Asked before reading: what was recorded before the end is then read.
-	block := blockFor
 	if done != nil {
 		if finished, err = done(ctx); err != nil {
 			return false, fmt.Errorf("ask whether %s is done: %w", c.id, err)
 		}
 	}
-	if finished {
-		block = -1
-	}
-	n, more, err := c.batch(ctx, block)
+	n, more, err := c.batch(ctx)
 	switch {
 	case err != nil:
 		return false, err
@@ -151,17 +148,16 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 	case n > 0:
 		return false, sleep(ctx, gather)
 	}
-	return false, nil
+	return false, sleep(ctx, pollEvery)
 }
 
 // batch moves one batch of n entries from the stream to the sink, and says
-// whether there are more. It waits for the first entry up to block; not at all
-// when block is negative. It always reads from the start: what is there has not
+// whether there are more. It always reads from the start: what is there has not
 // been deleted, whether or not it was committed before.
-func (c *Collector) batch(ctx context.Context, block time.Duration) (n int, more bool, err error) {
+func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	stream := c.keys.Results(c.id)
 	read, err := c.client.XRead(ctx, &redis.XReadArgs{
-		Streams: []string{stream, "0"}, Count: int64(c.size), Block: block,
+		Streams: []string{stream, "0"}, Count: int64(c.size), Block: -1,
 	}).Result()
 	if errors.Is(err, redis.Nil) {
 		return 0, false, nil

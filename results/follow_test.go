@@ -70,6 +70,37 @@ func TestFollowEnds(t *testing.T) {
 	}
 }
 
+// However many evaluations are followed, none of them keeps a connection from others
+// while it waits for results.
+func TestFollowHoldsNoConnection(t *testing.T) {
+	t.Parallel()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID)
+	looks := 0
+	looked := func(context.Context) (bool, error) { looks++; return looks > 5, nil }
+	watched, stop := context.WithCancel(t.Context())
+	most := make(chan string)
+	go func() { // over a connection of its own
+		watching, blocked := redis.NewClient(client.Options()), "0"
+		defer watching.Close()
+		for watched.Err() == nil {
+			info, err := watching.InfoMap(watched, "clients").Result()
+			if n := info["Clients"]["blocked_clients"]; err == nil && n != "0" {
+				blocked = n
+			}
+		}
+		most <- blocked
+	}()
+	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(t.Context(), looked); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if n := <-most; n != "0" {
+		t.Errorf("%s clients waited at the server", n)
+	}
+}
+
 // logged is a log whose lines can be awaited.
 type logged chan string
 
