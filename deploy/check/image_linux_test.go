@@ -3,7 +3,6 @@ package check
 import (
 	"debug/elf"
 	"errors"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,46 +123,4 @@ func TestImageProgram(t *testing.T) {
 	case <-time.After(20 * time.Second):
 		t.Error("the worker does not end when told to")
 	}
-}
-
-// privateRedis starts a redis-server with the options of docker-compose.yml and
-// returns its URL.
-func privateRedis(t *testing.T) string {
-	t.Helper()
-	address := freeAddress(t)
-	host, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	options := append(project(t).Services["redis"].Command[1:], "--bind", host, "--port", port, "--dir", t.TempDir())
-	server := exec.Command("redis-server", options...)
-	if err := server.Start(); err != nil {
-		t.Fatalf("redis-server: %v; `make redis` installs it", err)
-	}
-	t.Cleanup(func() {
-		_ = server.Process.Kill()
-		_ = server.Wait()
-	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		connection, err := net.Dial("tcp", address)
-		if err == nil {
-			_ = connection.Close()
-			return "redis://" + address
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("redis-server does not answer: %v", err)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -170,4 +171,47 @@ func flagOf(args []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// privateRedis starts a redis-server with the options of docker-compose.yml and these,
+// and returns its URL.
+func privateRedis(t *testing.T, more ...string) string {
+	t.Helper()
+	address := freeAddress(t)
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := append(project(t).Services["redis"].Command[1:], "--bind", host, "--port", port, "--dir", t.TempDir())
+	options = append(options, more...)
+	server := exec.Command("redis-server", options...)
+	if err := server.Start(); err != nil {
+		t.Fatalf("redis-server: %v; `make redis` installs it", err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	deadline := time.Now().Add(20 * time.Second)
+	for {
+		connection, err := net.Dial("tcp", address)
+		if err == nil {
+			_ = connection.Close()
+			return "redis://" + address
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("redis-server does not answer: %v", err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
 }
