@@ -94,7 +94,11 @@ worker: &pod
   extraEnvFrom: [{configMapRef: {name: proxies, optional: true}}]
   extraVolumes: [{name: ca, secret: {secretName: ca}}]
   extraVolumeMounts: [{name: ca, mountPath: /etc/ca, readOnly: true}]
-controller: *pod
+controller:
+  <<: *pod
+  auth: {existingSecret: people, key: users}
+  allowActions: true
+  prometheus: http://prometheus.monitoring:9090
 ingress: {enabled: true, className: nginx, host: evals.example.org, tlsSecret: evals-tls, annotations: {example.org/c: d}}
 serviceAccount: {create: false}
 networkPolicy:
@@ -104,6 +108,7 @@ networkPolicy:
 monitoring:
   podAnnotations: false
   monitors: {enabled: true, labels: {release: prometheus}}
+  rules: {enabled: true, labels: {release: prometheus}}
   dashboards: {enabled: true}
 enqueue:
   enabled: true
@@ -138,6 +143,9 @@ func TestChart(t *testing.T) {
 			delete(files, "NOTES.txt")
 			all := decoded(t, files)
 			wantFleet(t, all)
+			if strings.Contains(values, "dashboards: {enabled: true}") && len(all.maps) != 3 {
+				t.Errorf("%d ConfigMaps, want the fleet's, an evaluation's and a dashboard's", len(all.maps))
+			}
 			wantLines(t, notes, all)
 		})
 	}
@@ -169,6 +177,7 @@ func TestChartRefuses(t *testing.T) {
 		"worker: {cache: true}":                                                                     "worker.cache: true needs sink.url",
 		"controller: {persistence: {enabled: false}}":                                               "would lose every result",
 		"controller: {replicas: 2}":                                                                 "a results folder has one owner",
+		"controller: {allowActions: true}":                                                          "controller.auth.existingSecret",
 		"ingress: {enabled: true}":                                                                  "ingress.host",
 		"enqueue: {enabled: true}":                                                                  "enqueue.files has no evaluation.yaml",
 		"autoscaling: {mode: hpa}\nworker: {minReplicas: 0}":                                        "does not go to 0",

@@ -127,6 +127,10 @@ func wantPolicies(t *testing.T, c *cluster) {
 		}
 	}
 	want(anywhere, controller, 9090, true)
+	if charts := controller.flag("prometheus"); charts != "" {
+		_, port := address(t, charts, 80)
+		want(controller, anywhere, port, true)
+	}
 	want(anywhere, controller, 8080, len(all[*networkingv1.Ingress](c)) > 0)
 	want(controller, anywhere, 443, false)
 }
