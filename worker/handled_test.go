@@ -18,7 +18,9 @@ func handled(t *testing.T, answer func(context.Context, int, *providers.Request)
 	change ...func(*eval.Evaluation, map[string]string, *record.Settings)) Handled {
 	t.Helper()
 	b := setup(t, &fakeProvider{answer: answer})
-	b.submit(2, append(change, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) { e.Pairwise.Order = eval.OrderAsListed })...)
+	b.submit(2, append(change, func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
+		e.Pairwise.Order = eval.OrderAsListed
+	})...)
 	cfg := b.config()
 	told := make(chan Handled, 100)
 	cfg.Slots, cfg.Handled = 1, func(h Handled) { told <- h }

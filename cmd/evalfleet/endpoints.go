@@ -18,15 +18,16 @@ import (
 // endpoints are the providers that a process can call.
 type endpoints struct {
 	byName    map[string]worker.Endpoint
-	keyless   []string          // variables of keys that are not here, sorted; of providers that were not picked
-	simulator *simulator.Server // in this process, if one was needed
+	entries   map[string]catalog.Entry // those of byName, with their addresses
+	keyless   []string                 // variables of keys that are not here, sorted; of providers that were not picked
+	simulator *simulator.Server        // in this process, if one was needed
 }
 
 // openEndpoints makes those of known that pick chooses, with their keys; what is
 // amiss with any of them is told at once. A simulator without an address is
 // started in this process.
 func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
-	e := &endpoints{byName: map[string]worker.Endpoint{}}
+	e := &endpoints{byName: map[string]worker.Endpoint{}, entries: map[string]catalog.Entry{}}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		p := known[name]
@@ -65,7 +66,7 @@ func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int,
 			}
 		}
 		picked.Capabilities = p.Capabilities
-		e.byName[name] = picked
+		e.byName[name], e.entries[name] = picked, p
 	}
 	return e, nil
 }

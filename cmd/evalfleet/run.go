@@ -141,7 +141,7 @@ func (j *job) run(ctx context.Context) (err error) {
 			}
 		},
 	}
-	open, err := j.how.open(ctx, &settings, j.log)
+	open, err := j.how.open(ctx, &settings, j.env, callable, j.log)
 	if err != nil {
 		return err
 	}

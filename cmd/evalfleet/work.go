@@ -75,10 +75,10 @@ func workOf(c *cli.Context) (work, error) {
 	}, err
 }
 
-// open gives settings the command line's, and opens what a worker tells its
-// events and metrics to. Closing it reports the first event that could not be
+// open gives settings the command line's, and opens what a worker tells its events,
+// metrics and traces to. Closing it reports the first event that could not be
 // written.
-func (w work) open(ctx context.Context, settings *worker.Config, log zerolog.Logger) (io.Closer, error) {
+func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
 	settings.Slots, settings.Grace, settings.Queues = w.slots, w.grace, w.queues
 	var open closers
 	if w.events != "" {
@@ -96,7 +96,13 @@ func (w work) open(ctx context.Context, settings *worker.Config, log zerolog.Log
 		_ = open.Close()
 		return nil, err
 	}
-	return append(open, served), nil
+	open = append(open, served)
+	traces, err := traced(settings, env, callable, log)
+	if err != nil {
+		_ = open.Close()
+		return nil, err
+	}
+	return append(open, traces), nil
 }
 
 // logEvent writes an event as a line of the log. Timeouts and failures stand there

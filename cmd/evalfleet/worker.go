@@ -66,7 +66,7 @@ func (p *process) work(c *cli.Context) (err error) {
 		defer cache.Close()
 		settings.Cache = cache
 	}
-	open, err := how.open(c.Context, &settings, d.log)
+	open, err := how.open(c.Context, &settings, p.env, callable, d.log)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"io"
+	"runtime/debug"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/tracing"
+	"github.com/evalfleet/evalfleet/worker"
+)
+
+// traced makes settings tell what runs come to, where the environment names a
+// collector of traces.
+func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
+	how, on, err := tracing.Read(env)
+	switch {
+	case err != nil:
+		return nil, usageError("%w", err)
+	case !on:
+		return io.NopCloser(nil), nil
+	}
+	models := map[string]tracing.Model{}
+	for name, entry := range callable.entries {
+		models[name] = tracing.ModelOf(entry)
+	}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	tracer, err := tracing.Open(how, version(info), models, log)
+	if err != nil {
+		return nil, usageError("%w", err)
+	}
+	settings.Handled = tracer.Handled
+	return tracer, nil
+}

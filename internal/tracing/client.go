@@ -1,0 +1,137 @@
+package tracing
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// attempts are made of a batch that a collector has no room for now.
+const attempts = 3
+
+// client sends batches of spans to a collector, as protobuf over HTTP. The SDK's own
+// client brings gRPC with it, which would be 3 MB more of every worker, traced or not.
+type client struct {
+	settings Settings
+	log      zerolog.Logger
+	http     *http.Client
+	over     context.Context // ends when nothing more may be sent
+	abort    context.CancelFunc
+	stopped  chan struct{} // closed when nothing more comes
+
+	failed atomic.Bool  // a batch could not be sent, and that was said
+	lost   atomic.Int64 // spans of such batches
+}
+
+func newClient(settings Settings, log zerolog.Logger) *client {
+	c := &client{settings: settings, log: log, stopped: make(chan struct{}), http: &http.Client{
+		Timeout: settings.timeout,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings.tls, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
+		},
+	}}
+	c.over, c.abort = context.WithCancel(context.Background())
+	return c
+}
+
+// Start implements otlptrace.Client.
+func (c *client) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *client) Stop(context.Context) error {
+	defer close(c.stopped)
+	c.http.CloseIdleConnections()
+	if lost := c.lost.Load(); lost > 0 {
+		c.log.Info().Int64("spans", lost).Msg("spans that the collector of traces did not take")
+	}
+	return nil
+}
+
+// UploadTraces sends a batch. One that cannot be sent is dropped, which is said once
+// and is no error: the SDK would write each to standard error.
+func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.over, cancel)()
+	if err := c.upload(ctx, spans); err != nil {
+		for _, of := range spans {
+			for _, in := range of.GetScopeSpans() {
+				c.lost.Add(int64(len(in.GetSpans())))
+			}
+		}
+		if c.failed.CompareAndSwap(false, true) {
+			c.log.Warn().Err(err).Msg("traces cannot be sent and are dropped until they can; runs go on, and this is said once")
+		}
+	}
+	return nil
+}
+
+func (c *client) upload(ctx context.Context, spans []*tracepb.ResourceSpans) error {
+	// As a message, TracesData is the request: its fields are the same.
+	body, err := proto.Marshal(&tracepb.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	if c.settings.gzip {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		_, _ = w.Write(body) // into memory
+		_ = w.Close()
+		body = packed.Bytes()
+	}
+	for n := 1; ; n++ {
+		wait, err := c.post(ctx, body)
+		if err == nil || wait == 0 || n == attempts {
+			return err
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// post makes one attempt. wait is how long to wait before another, where the
+// collector asks for one; 0: it does not.
+func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.settings.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	for name, value := range c.settings.headers {
+		request.Header.Set(name, value)
+	}
+	request.Header.Set("Content-Type", "application/x-protobuf")
+	request.Header.Set("User-Agent", "evalfleet")
+	if c.settings.gzip {
+		request.Header.Set("Content-Encoding", "gzip")
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
+	switch response.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		wait = time.Second
+		if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil && seconds > 0 {
+			wait = time.Duration(seconds) * time.Second
+		}
+	}
+	if response.StatusCode >= 300 {
+		return wait, fmt.Errorf("the collector at %s answers %s", request.URL.Redacted(), response.Status)
+	}
+	return 0, nil
+}

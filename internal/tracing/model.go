@@ -1,0 +1,73 @@
+package tracing
+
+import (
+	"cmp"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// Model is who is called, in the words of the conventions.
+type Model struct {
+	operation, provider string
+	address             string // empty: none
+	port                int
+}
+
+// ModelOf is who is called at an entry.
+func ModelOf(e catalog.Entry) Model {
+	m := Model{operation: "chat", provider: nameOf(e)}
+	if e.Dialect == catalog.Generate {
+		m.operation = "generate_content"
+	}
+	if u, err := url.Parse(e.BaseURL); err == nil && u.Host != "" {
+		m.address, m.port = u.Hostname(), map[string]int{"http": 80, "https": 443}[u.Scheme]
+		if port, err := strconv.Atoi(u.Port()); err == nil {
+			m.port = port
+		}
+	}
+	return m
+}
+
+// byDomain are the well-known values of gen_ai.provider.name of those who can be
+// called, by the end of their hosts' names:
+// https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/registry/attributes/gen-ai.md
+var byDomain = []struct{ domain, name string }{
+	{"api.openai.com", "openai"},
+	{"openai.azure.com", "azure.ai.openai"},
+	{"cognitiveservices.azure.com", "azure.ai.openai"},
+	{"services.ai.azure.com", "azure.ai.openai"},
+	{"api.anthropic.com", "anthropic"},
+	{"generativelanguage.googleapis.com", "gcp.gemini"},
+	{"aiplatform.googleapis.com", "gcp.vertex_ai"},
+	{"api.mistral.ai", "mistral_ai"},
+	{"api.groq.com", "groq"},
+	{"api.deepseek.com", "deepseek"},
+	{"api.x.ai", "x_ai"},
+	{"api.perplexity.ai", "perplexity"},
+	{"api.cohere.com", "cohere"},
+	{"api.moonshot.ai", "moonshot_ai"},
+}
+
+// byName are those of built-in providers that are called elsewhere, by way of a proxy
+// or in a test.
+var byName = map[string]string{
+	"openai": "openai", "openai-chat": "openai", "openaidp": "openai", "azure-openai": "azure.ai.openai",
+	"anthropic": "anthropic", "google": "gcp.gemini",
+}
+
+// nameOf is an entry's gen_ai.provider.name: a well-known one where there is one,
+// else its own.
+func nameOf(e catalog.Entry) string {
+	if u, err := url.Parse(e.BaseURL); err == nil {
+		host := strings.ToLower(u.Hostname())
+		for _, known := range byDomain {
+			if host == known.domain || strings.HasSuffix(host, "."+known.domain) {
+				return known.name
+			}
+		}
+	}
+	return cmp.Or(byName[cmp.Or(e.Like, e.Name)], e.Name)
+}

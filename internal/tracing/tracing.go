@@ -1,0 +1,94 @@
+// Package tracing makes OpenTelemetry traces of what a worker tells about the runs
+// that it has had in hand, by the conventions for generative AI, and sends them to
+// a collector.
+//
+// It follows nothing while it goes on: a run's spans are made when the worker lets
+// go of the run, so that the way of a run costs nothing more than being noted down.
+// No prompt, no answer and no provider's words are ever in a span. A collector that
+// is away costs its spans and nothing else.
+package tracing
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	otelsdk "go.opentelemetry.io/otel/sdk"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// scope names the spans' instrumentation.
+const scope = "github.com/evalfleet/evalfleet"
+
+// flushTime is how long Close may send what has not been sent.
+const flushTime = 3 * time.Second
+
+// Tracer turns what a worker has done for runs into spans. Its methods are safe for
+// concurrent use.
+type Tracer struct {
+	settings  Settings
+	version   string
+	models    map[string]Model
+	client    *client
+	processor sdk.SpanProcessor // shared by the providers of all workers
+
+	mu      sync.Mutex // guards workers
+	workers map[string]trace.Tracer
+}
+
+// Open begins to trace. Give the tracer's Handled to worker.Config. version is that
+// of the program, models are those who are called, by provider.
+func Open(settings Settings, version string, models map[string]Model, log zerolog.Logger) (*Tracer, error) {
+	t := &Tracer{settings: settings, version: version, models: models, client: newClient(settings, log), workers: map[string]trace.Tracer{}}
+	exporter, err := otlptrace.New(context.Background(), t.client)
+	if err != nil {
+		return nil, err
+	}
+	t.processor = sdk.NewBatchSpanProcessor(exporter)
+	return t, nil
+}
+
+// Close sends what has not been sent, for 3 s at most, and ends the tracer.
+func (t *Tracer) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
+	defer cancel()
+	_ = t.processor.Shutdown(ctx) // what could not be sent is counted by the client
+	t.client.abort()
+	<-t.client.stopped
+	return nil
+}
+
+// of is the tracer of a worker by its id, of which a process has another after it
+// could not renew its leases in time.
+func (t *Tracer) of(workerID string) trace.Tracer {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	tracer, ok := t.workers[workerID]
+	if !ok {
+		provider := sdk.NewTracerProvider(
+			sdk.WithSpanProcessor(t.processor), sdk.WithSampler(t.settings.sampler), sdk.WithIDGenerator(ids{}),
+			sdk.WithResource(t.resource(workerID)),
+		)
+		tracer = provider.Tracer(scope, trace.WithInstrumentationVersion(t.version))
+		t.workers[workerID] = tracer
+	}
+	return tracer
+}
+
+// resource says who sends. What the environment says is stronger.
+func (t *Tracer) resource(workerID string) *resource.Resource {
+	all := []attribute.KeyValue{
+		attribute.String("service.name", "evalfleet"),
+		attribute.String("service.version", t.version),
+		attribute.String("service.instance.id", workerID),
+		attribute.String("telemetry.sdk.name", "opentelemetry"),
+		attribute.String("telemetry.sdk.language", "go"),
+		attribute.String("telemetry.sdk.version", otelsdk.Version()),
+	}
+	return resource.NewSchemaless(append(all, t.settings.resource...)...) // of two with one name the last stands
+}
