@@ -14,15 +14,29 @@ import (
 // Alive tells of every worker known to Redis whether its heartbeat holds, by
 // Redis's clock. A worker that is not in the answer is not alive.
 func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
+	beats, err := l.Beats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive := make(map[string]bool, len(beats))
+	for worker, left := range beats {
+		alive[worker] = left > 0
+	}
+	return alive, nil
+}
+
+// Beats is how long the heartbeat of every worker known to Redis still holds, by
+// Redis's clock: 0 or less of one that has lapsed.
+func (l *Limiter) Beats(ctx context.Context) (map[string]time.Duration, error) {
 	now, workers, err := l.heartbeats(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read heartbeats: %w", err)
 	}
-	alive := make(map[string]bool, len(workers))
+	beats := make(map[string]time.Duration, len(workers))
 	for worker, end := range workers {
-		alive[worker] = end > now
+		beats[worker] = time.Duration(end-now) * time.Microsecond
 	}
-	return alive, nil
+	return beats, nil
 }
 
 // heartbeats reads Redis's time and the end of each heartbeat, in microseconds.

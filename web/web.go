@@ -91,6 +91,8 @@ func New(cfg Config) *Server {
 		routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	}
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
+	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
+	routes.HandleFunc("GET /api/workers", api(s, s.workers))
 	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
 	routes.HandleFunc("GET /api/evaluations/{id}", api(s, s.evaluation))
 	routes.HandleFunc("GET /api/limits", api(s, s.limits))

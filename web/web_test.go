@@ -37,10 +37,17 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // text around.
 const hostile = "<script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202e{{.}}"
 
-// judge answers with the first of two documents, and fails once.
-type judge struct{ fails bool }
+// judge answers with the first of two documents, and fails once, or not before it
+// is let.
+type judge struct {
+	fails bool
+	held  chan struct{}
+}
 
 func (j *judge) Call(_ context.Context, request *providers.Request) (*providers.Result, error) {
+	if j.held != nil {
+		<-j.held
+	}
 	if j.fails {
 		j.fails = false
 		return nil, &providers.Error{Class: providers.BadRequest, Status: 400, Message: hostile}
@@ -212,7 +219,7 @@ func TestPagesAgreeWithTheirTwins(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, twin := range map[string]string{
-		"/": "/api/evaluations", "/limits": "/api/limits",
+		"/": "/api/evaluations", "/limits": "/api/limits", "/workers": "/api/workers",
 		"/evaluations/" + string(s.done): "/api/evaluations/" + string(s.done),
 		"/evaluations/" + string(s.idle): "/api/evaluations/" + string(s.idle),
 	} {

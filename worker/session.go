@@ -123,6 +123,13 @@ func (s *session) run(ctx context.Context) error {
 		return <-limiter
 	}
 
+	told := make(chan struct{})
+	go func() {
+		defer close(told)
+		s.tell(limiting)
+	}()
+	defer func() { <-told }()
+
 	// What Redis has lost is recorded again before anything is pulled.
 	s.life.enter(s)
 	defer s.life.enter(nil)

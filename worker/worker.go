@@ -30,6 +30,8 @@ import (
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace
+	// Version is of the program, for whoever looks at the fleet.
+	Version string
 	// Slots is how many calls this process has in flight at once. Default 100.
 	Slots int
 	// Queues are the only ones served. Empty: all that Endpoints can serve.

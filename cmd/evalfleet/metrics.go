@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"runtime/debug"
 
 	"github.com/rs/zerolog"
 
@@ -24,12 +23,8 @@ func watched(ctx context.Context, settings *worker.Config, address string, given
 	if address == metricsOff {
 		return io.NopCloser(nil), nil
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
 	settings.Probe = &worker.Probe{}
-	m := metrics.NewWorker(settings.Probe, settings.Slots, version(info))
+	m := metrics.NewWorker(settings.Probe, settings.Slots, settings.Version)
 	server, err := metrics.Listen(ctx, address, m.Handler())
 	switch {
 	case err != nil && given:

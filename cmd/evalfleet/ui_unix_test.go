@@ -77,7 +77,7 @@ func TestUIFollowsARun(t *testing.T) {
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
 	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
 	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
-	eventuallySays(t, ui, "/", "pairs", "active", "workers alive: <b data-live=\"workers\">1<")
+	eventuallySays(t, ui, "/", "pairs", "active", "workers alive</a>: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
 	eventuallySays(t, ui, "/queues/api/queues", "simulator", `"active":`)
 	eventuallySays(t, ui, "/api/evaluations", `"cost": "cost unknown"`) // from the folder's results

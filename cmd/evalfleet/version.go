@@ -16,14 +16,19 @@ func versionCommand(p *process) *cli.Command {
 			if err := noArguments(c); err != nil {
 				return err
 			}
-			info, ok := debug.ReadBuildInfo()
-			if !ok {
-				info = &debug.BuildInfo{}
-			}
-			_, err := fmt.Fprintln(p.stdout, "evalfleet "+version(info))
+			_, err := fmt.Fprintln(p.stdout, "evalfleet "+ownVersion())
 			return err
 		},
 	}
+}
+
+// ownVersion is that of this program.
+func ownVersion() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{}
+	}
+	return version(info)
 }
 
 // version is "v1.2.3, commit 0123456789ab (changed since), go1.26.0".

@@ -79,7 +79,7 @@ func workOf(c *cli.Context) (work, error) {
 // metrics and traces to. Closing it reports the first event that could not be
 // written.
 func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
-	settings.Slots, settings.Grace, settings.Queues = w.slots, w.grace, w.queues
+	settings.Slots, settings.Grace, settings.Queues, settings.Version = w.slots, w.grace, w.queues, ownVersion()
 	var open closers
 	if w.events != "" {
 		events, err := openEvents(w.events)

@@ -37,6 +37,9 @@ func (k Keys) Announce() string { return k.Namespace + ":announce" }
 // until which one said so, in Unix seconds.
 func (k Keys) Offers() string { return k.Namespace + ":offers" }
 
+// Worker is what a worker tells of itself: Worker as JSON.
+func (k Keys) Worker(worker string) string { return k.Namespace + ":worker:" + worker }
+
 // TopUpLock is held for seconds by the process that tops queues up.
 func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 

@@ -1,0 +1,45 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const (
+	// tellEvery is how often a worker tells of itself; what it told holds as long
+	// as a heartbeat does by default.
+	tellEvery = 3 * time.Second
+	toldHolds = ratelimit.DefaultLease
+)
+
+// tell lets whoever looks at the fleet know about this worker, until its last call
+// has ended.
+func (s *session) tell(ctx context.Context) {
+	host, _ := os.Hostname() // else nobody knows
+	of := record.Worker{
+		V: record.WorkerVersion, Host: host, Process: os.Getpid(), Version: s.cfg.Version,
+		Slots: s.cfg.Slots, Queues: []string{}, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),
+	}
+	for {
+		of.Flying, of.Waiting, of.Stopping = s.budget.inFlight(), s.limiter.Waiting(), s.stopping.Err() != nil
+		if s.mu.TryLock() { // it is held while queues end, which lasts
+			of.Queues = append([]string{}, slices.Sorted(maps.Keys(s.queues))...)
+			s.mu.Unlock()
+		}
+		if err := s.store.Tell(ctx, s.id, of, toldHolds); err != nil && ctx.Err() == nil {
+			s.log.Debug().Err(err).Msg("nobody knows more of this worker than its heartbeat; trying again")
+		}
+		select {
+		case <-time.After(tellEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
