@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -346,5 +347,45 @@ func TestDashboard(t *testing.T) {
 	}
 	if d.UID == "" || rows != 7 {
 		t.Errorf("dashboard %q with %d rows, want 7", d.UID, rows)
+	}
+}
+
+// The chart hands on the alerts and the dashboard as they are: Helm reads none of the
+// braces in them.
+func TestChartMonitoring(t *testing.T) {
+	t.Parallel()
+	files, err := rendered(t, "monitoring: {rules: {enabled: true}, dashboards: {enabled: true}}", "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wrapped, plain struct {
+		Spec   map[string]any    `json:"spec"`
+		Data   map[string]string `json:"data"`
+		Groups []any             `json:"groups"`
+	}
+	found := 0
+	if err := strict.Unmarshal([]byte(read(t, alertsFile)), &plain); err != nil {
+		t.Fatal(err)
+	}
+	for document := range strings.SplitSeq(files["monitoring.yaml"], "\n---\n") {
+		wrapped.Spec, wrapped.Data = nil, nil
+		if err := strict.Unmarshal([]byte(document), &wrapped); err != nil {
+			t.Fatal(err)
+		}
+		if groups, ok := wrapped.Spec["groups"]; ok {
+			found++
+			if !reflect.DeepEqual(groups, any(plain.Groups)) {
+				t.Error("the chart's rules are not those of the file")
+			}
+		}
+		if text, ok := wrapped.Data["evalfleet.json"]; ok {
+			found++
+			if text != read(t, dashboardFile) {
+				t.Error("the chart's dashboard is not that of the file")
+			}
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of rules and dashboard in\n%s", found, files["monitoring.yaml"])
 	}
 }

@@ -315,11 +315,13 @@ func (w *watched) wantRulesWell() {
 
 var (
 	typeLine = regexp.MustCompile(`(?m)^# TYPE ((?:evalfleet|asynq)_\S+) `)
-	named    = regexp.MustCompile("(?:evalfleet|asynq)_[a-z0-9_]*[a-z0-9]")
+	// Where a page has a metric in code, alone or with labels.
+	metricNamed = regexp.MustCompile("`(evalfleet_[a-z0-9_]*[a-z0-9])[`{]")
+	named       = regexp.MustCompile("(?:evalfleet|asynq)_[a-z0-9_]*[a-z0-9]")
 )
 
 // wantPage: docs/monitoring.md lists what is scraped of a worker and the controller,
-// and nothing else.
+// and nothing else; what the other pages name is among it.
 func (w *watched) wantPage() {
 	w.t.Helper()
 	told := map[string]bool{}
@@ -338,6 +340,21 @@ func (w *watched) wantPage() {
 	for _, name := range listed {
 		if !told[name] {
 			w.t.Errorf("docs/monitoring.md tells of %s, which nobody exposes", name)
+		}
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) == 0 {
+		w.t.Fatal("no pages")
+	}
+	for _, path := range pages {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		for _, m := range metricNamed.FindAllStringSubmatch(string(text), -1) {
+			if !told[m[1]] {
+				w.t.Errorf("%s names %s, which nobody exposes", path, m[1])
+			}
 		}
 	}
 	for name := range told {

@@ -10,6 +10,7 @@ package metrics
 import (
 	"net/http"
 	"strings"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -45,6 +46,7 @@ var waitSeconds = []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 type Worker struct {
 	registry *prometheus.Registry
 	probe    *worker.Probe
+	begun    sync.Map // the [2]string of provider and model whose counts have begun
 
 	calls    *prometheus.CounterVec
 	duration *prometheus.HistogramVec
@@ -143,6 +145,9 @@ func (m *Worker) Event(e worker.Event) {
 // begin has the counts of what is rare and matters begin at 0 for a model: Prometheus
 // sees no increase where a count begins.
 func (m *Worker) begin(provider, model string) {
+	if _, begun := m.begun.LoadOrStore([2]string{provider, model}, true); begun {
+		return
+	}
 	for _, count := range []*prometheus.CounterVec{m.retries, m.rateLimitWaits, m.rateLimitFallbacks, m.contextFallbacks, m.errorFallbacks} {
 		count.WithLabelValues(provider, model)
 	}
