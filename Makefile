@@ -51,7 +51,7 @@ vet: ## vet for Linux, macOS and Windows
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
 	cd bench && go vet .
-	go vet -tags look ./report
+	go vet -tags look ./report ./web ./internal/looktest
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
@@ -85,9 +85,9 @@ AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
 
 # Needs chromium (or CHROMIUM=path) and npm.
 .PHONY: look
-look: $(AXE) ## show the report in a browser, at two widths and in both themes, and have axe-core judge it (.look/)
+look: $(AXE) ## show the report and the pages in a browser, at two widths and in both themes, and have axe-core judge it (.look/)
 	mkdir -p .look
-	go test -v -timeout 30m -tags look -run TestLook ./report -look $(CURDIR)/.look -axe $(AXE)
+	go test -v -timeout 30m -tags look -run TestLook ./report ./web -look $(CURDIR)/.look -axe $(AXE)
 
 $(AXE):
 	npm install --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)

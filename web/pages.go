@@ -29,7 +29,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
 		"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
-	}).ParseFS(pageFiles, "pages/*.html"))
+	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
 
 // barOf is a phase's bar and where its numbers stand in the page's JSON.
@@ -121,10 +121,14 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.write(w, status, "error", v)
 }
 
-// statusOf tells a page that is not there from a Redis that is not.
+// statusOf tells a page that is not there, and one that nobody can serve, from a
+// Redis that is not there.
 func statusOf(err error) int {
-	if errors.Is(err, errNotFound) {
+	switch {
+	case errors.Is(err, errNotFound):
 		return http.StatusNotFound
+	case errors.Is(err, errBadRequest):
+		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
 }

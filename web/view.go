@@ -3,6 +3,7 @@ package web
 import (
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +139,11 @@ type Failure struct {
 
 // failuresShown is how many of the last failures a page shows.
 const failuresShown = 10
+
+// Pairwise reports whether pairs are compared.
+func (e *Evaluation) Pairwise() bool {
+	return slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.Kind == eval.KindPairwise })
+}
 
 // sum completes an evaluation's phases and adds them up.
 func (e *Evaluation) sum() {

@@ -90,6 +90,7 @@ func New(cfg Config) *Server {
 	} else {
 		routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	}
+	s.explorer(routes)
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
 	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
 	routes.HandleFunc("GET /api/workers", api(s, s.workers))

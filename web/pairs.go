@@ -1,0 +1,210 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// pairsShown is how many pairs are on a page, where each has not very many runs.
+const pairsShown = 20
+
+// Pairs is a page of pairs, as they are planned. Pairs of which no run is recorded
+// are left out.
+type Pairs struct {
+	Part
+	Pairs []Pair `json:"pairs"`
+	Next  string `json:"next,omitempty"` // the next page's after; empty: this is the last
+
+	Query Query `json:"-"`
+}
+
+// Pair is what all judges said of two documents.
+type Pair struct {
+	Phase      int        `json:"phase"`
+	Item       string     `json:"item"`
+	Documents  [2]string  `json:"documents"` // the one whose id sorts first first
+	Candidates [2]string  `json:"candidates"`
+	Wins       [2]int     `json:"wins"` // of each document, over all judges, trials and orders
+	Ties       int        `json:"ties"`
+	Consistent int        `json:"consistent"` // judgements that are the same in both orders
+	Both       int        `json:"both_orders"`
+	Planned    int        `json:"planned"` // runs
+	Recorded   int        `json:"recorded"`
+	Rows       []Judgment `json:"judgments"`
+}
+
+// Judgment is what a judge said of a pair in a trial, in each order.
+type Judgment struct {
+	Judge   string  `json:"judge"`
+	Trial   int     `json:"trial"`
+	Forward *Result `json:"forward"` // the first of the documents was shown first; null: it was not, or not yet
+	Reverse *Result `json:"reverse"`
+	// Agrees is what both orders together say, in words; empty: there are not two
+	// verdicts.
+	Agrees string `json:"agrees,omitempty"`
+}
+
+// Title is the page's.
+func (p *Pairs) Title() string { return "Pairs of " + p.Name }
+
+func (s *Server) pairs(r *http.Request) (*Pairs, error) {
+	q, err := parse(r, ofPairs)
+	if err != nil {
+		return nil, err
+	}
+	if q.Value("n") == "" {
+		q.Most = pairsShown
+	}
+	ctx, id := r.Context(), eval.ID(r.PathValue("id"))
+	sink, e, err := s.asked(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer sink.Close()
+	of := &Pairs{Part: partOf(id, e.Plan.Name, r), Pairs: []Pair{}, Query: q}
+	if e.Plan.Pairwise == nil {
+		return of, nil
+	}
+	size := runsOfPair(e.Plan)
+	asks := narrowed(e.Plan, q.Search)
+	asks.Kind = eval.KindPairwise
+	asks.Most = min(q.Most*size, max(results.MostFound/size, 1)*size, results.MostFound)
+	page, err := search(ctx, sink, id, asks)
+	if err != nil {
+		return nil, err
+	}
+	whole, next := wholePairs(page, size)
+	if next != nil {
+		of.Next = cursor(next, false)
+	}
+	for i, row := range whole {
+		if i == 0 || !samePair(whole[i-1], row, size) {
+			of.Pairs = append(of.Pairs, pairOf(row, size))
+		}
+		of.Pairs[len(of.Pairs)-1].add(resultOf(id, row))
+	}
+	for i := range of.Pairs {
+		of.Pairs[i].judge()
+	}
+	return of, nil
+}
+
+// runsOfPair is how many runs a pair has. They follow each other in the plan.
+func runsOfPair(e *eval.Evaluation) int {
+	orders := 1
+	if e.Pairwise.Order == eval.OrderBoth {
+		orders = 2
+	}
+	return orders * e.Pairwise.Trials * len(e.Asked(eval.KindPairwise))
+}
+
+func samePair(a, b results.RunRow, size int) bool {
+	return a.Phase == b.Phase && a.Index/size == b.Index/size
+}
+
+// wholePairs leaves the last pair of a page to the next, unless it is the page's only
+// one, since the rest of its runs may stand there.
+func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
+	rows, n := page.Runs, len(page.Runs)
+	if page.Next == nil || n == 0 {
+		return rows, page.Next
+	}
+	last := rows[n-1]
+	if page.Next.Phase != last.Phase || page.Next.Index/size != last.Index/size || last.Index%size == size-1 {
+		return rows, page.Next
+	}
+	cut := n
+	for cut > 0 && samePair(rows[cut-1], last, size) {
+		cut--
+	}
+	if cut == 0 {
+		return rows, page.Next
+	}
+	before := rows[cut-1]
+	return rows[:cut], &results.Mark{Phase: before.Phase, Index: before.Index}
+}
+
+func pairOf(row results.RunRow, size int) Pair {
+	p := Pair{Phase: row.Phase, Item: row.Item, Planned: size}
+	copy(p.Documents[:], row.Documents)
+	copy(p.Candidates[:], row.Candidates)
+	if p.Documents[0] > p.Documents[1] {
+		p.Documents[0], p.Documents[1] = p.Documents[1], p.Documents[0]
+		p.Candidates[0], p.Candidates[1] = p.Candidates[1], p.Candidates[0]
+	}
+	return p
+}
+
+// add puts a run beside the one in the other order.
+func (p *Pair) add(r Result) {
+	p.Recorded++
+	switch r.Winner {
+	case "":
+	case eval.Tie:
+		p.Ties++
+	case p.Documents[0]:
+		p.Wins[0]++
+	default:
+		p.Wins[1]++
+	}
+	var of *Judgment
+	for i := range p.Rows {
+		if p.Rows[i].Judge == r.Judge && p.Rows[i].Trial == r.Trial {
+			of = &p.Rows[i]
+		}
+	}
+	if of == nil {
+		p.Rows = append(p.Rows, Judgment{Judge: r.Judge, Trial: r.Trial})
+		of = &p.Rows[len(p.Rows)-1]
+	}
+	if r.Order == results.OrderForward {
+		of.Forward = &r
+	} else {
+		of.Reverse = &r
+	}
+}
+
+// judge says of each judge and trial how both orders go together.
+func (p *Pair) judge() {
+	for i := range p.Rows {
+		of := &p.Rows[i]
+		if of.Forward == nil || of.Reverse == nil || of.Forward.Winner == "" || of.Reverse.Winner == "" {
+			continue
+		}
+		var swaps rank.Swaps
+		swaps.Add(preferred(of.Forward), preferred(of.Reverse))
+		p.Both++
+		p.Consistent += swaps.Consistent
+		switch {
+		case swaps.Consistent > 0:
+			of.Agrees = "the same"
+		case swaps.AlwaysFirst > 0:
+			of.Agrees = "always the first shown"
+		case swaps.AlwaysSecond > 0:
+			of.Agrees = "always the second shown"
+		default:
+			of.Agrees = "a tie in one order"
+		}
+	}
+}
+
+// preferred is a verdict by where its winner was shown.
+func preferred(r *Result) rank.Outcome {
+	switch r.Winner {
+	case eval.Tie:
+		return rank.Tied
+	case r.Documents[0]:
+		return rank.FirstWins
+	}
+	return rank.SecondWins
+}
+
+// Results is the address of the pair's runs, one by one.
+func (p Pair) Results(id eval.ID) string {
+	to := url.URL{Path: "/evaluations/" + string(id) + "/results", RawQuery: url.Values{"document": p.Documents[:]}.Encode()}
+	return to.String()
+}

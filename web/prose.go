@@ -1,0 +1,66 @@
+package web
+
+import (
+	"html/template"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// explorerFuncs are what the explorer's templates have besides.
+var explorerFuncs = template.FuncMap{
+	"fold":   fold,
+	"prose":  prose,
+	"short":  func(s string) bool { return len(s) <= listedRunes },
+	"moment": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
+	"inc":    func(i int) int { return i + 1 },
+	"inside": func(id eval.ID, r *Result) inside { return inside{id, r} },
+}
+
+// inside is a run within a page of its evaluation.
+type inside struct {
+	ID     eval.ID
+	Result *Result
+}
+
+// prose is visible text that keeps its lines.
+func prose(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, strings.ReplaceAll(s, "\r\n", "\n"))
+}
+
+// Lengths of texts in lists, in characters; a run's own page has them whole.
+const (
+	summaryRunes = 140
+	listedRunes  = 2_000
+)
+
+// folded is a text in a list: as it is, or a summary that unfolds.
+type folded struct{ Short, Long string }
+
+func fold(s string) folded {
+	s = strings.TrimSpace(prose(s))
+	line := strings.Join(strings.Fields(s), " ")
+	if short := clip(line, summaryRunes); short != line {
+		return folded{short, clip(s, listedRunes)}
+	}
+	return folded{Short: line}
+}
+
+// clip cuts a text to a number of characters.
+func clip(s string, runes int) string {
+	n := 0
+	for i := range s {
+		if n == runes {
+			return s[:i] + "…"
+		}
+		n++
+	}
+	return s
+}

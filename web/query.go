@@ -1,0 +1,243 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// errBadRequest means that an address asks for something that there cannot be.
+var errBadRequest = errors.New("this page was not understood")
+
+func badRequest(format string, args ...any) error {
+	return fmt.Errorf("%w: %s", errBadRequest, fmt.Sprintf(format, args...))
+}
+
+// Bounds of what an address asks for.
+const (
+	runsShown = 50  // on a page, unless it says n
+	mostShown = 200 // of n
+	mostText  = 500 // bytes of a value
+)
+
+// Query is what the address of a page of runs asks for.
+type Query struct {
+	results.Search
+	path   string
+	values url.Values // without empty ones
+}
+
+// setting reads one parameter's value into a search; its error says what is wanted
+// instead.
+type setting func(s *results.Search, value string) error
+
+// everything is what runs can be searched by.
+var everything = map[string]setting{
+	"phase":     phaseOf,
+	"kind":      kindOf,
+	"state":     stateOf,
+	"class":     func(s *results.Search, value string) error { s.Class = value; return nil },
+	"judge":     func(s *results.Search, value string) error { s.Judge = value; return nil },
+	"model":     func(s *results.Search, value string) error { s.Model = value; return nil },
+	"item":      itemOf,
+	"candidate": candidateOf,
+	"document":  documentOf,
+	"order":     orderOf,
+	"trial":     trialOf,
+	"winner":    func(s *results.Search, value string) error { s.Winner = value; return nil },
+	"text":      func(s *results.Search, value string) error { s.Text = value; return nil },
+	"sort":      sortOf,
+}
+
+// ofPairs is what pairs can be searched by: it is the same of all runs of a pair.
+var ofPairs = map[string]setting{"phase": phaseOf, "item": itemOf, "candidate": candidateOf, "document": documentOf}
+
+func itemOf(s *results.Search, value string) error      { s.Item = value; return nil }
+func candidateOf(s *results.Search, value string) error { s.Candidate = value; return nil }
+
+func phaseOf(s *results.Search, value string) error {
+	phase, err := strconv.Atoi(value)
+	if err != nil || phase < 0 {
+		return errors.New("want a phase's number, from 0")
+	}
+	s.Phase = &phase
+	return nil
+}
+
+func kindOf(s *results.Search, value string) error {
+	kinds := []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPanel, eval.KindRuns, eval.KindPrompts}
+	if s.Kind = eval.Kind(value); !slices.Contains(kinds, s.Kind) {
+		return errors.New("want single, pairwise, panel, runs or prompts")
+	}
+	return nil
+}
+
+func stateOf(s *results.Search, value string) error {
+	for _, state := range []eval.State{eval.StateSucceeded, eval.StateFailed, eval.StateCancelled} {
+		if value == state.String() {
+			s.State = state
+			return nil
+		}
+	}
+	return errors.New("want succeeded, failed or cancelled")
+}
+
+func documentOf(s *results.Search, value string) error {
+	if len(s.Documents) == 2 {
+		return errors.New("want at most two documents, since a run shows no more")
+	}
+	s.Documents = append(s.Documents, value)
+	return nil
+}
+
+func orderOf(s *results.Search, value string) error {
+	if s.Order = value; value != results.OrderForward && value != results.OrderReverse {
+		return errors.New("want forward or reverse")
+	}
+	return nil
+}
+
+func trialOf(s *results.Search, value string) (err error) {
+	if s.Trial, err = strconv.Atoi(value); err != nil || s.Trial < 1 {
+		return errors.New("want a trial's number, from 1")
+	}
+	return nil
+}
+
+func sortOf(s *results.Search, value string) error {
+	if s.Newest = value == "newest"; !s.Newest && value != "plan" {
+		return errors.New("want plan or newest")
+	}
+	return nil
+}
+
+// parse reads an address by what it may be searched by, and the page's size and
+// beginning.
+func parse(r *http.Request, by map[string]setting) (Query, error) {
+	q := Query{path: r.URL.Path, values: url.Values{}}
+	q.Most = runsShown
+	given, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return q, badRequest("its address is broken behind the question mark")
+	}
+	for name, values := range given {
+		set := by[name]
+		switch {
+		case name == "n":
+			set = sizeOf
+		case name == "after":
+			continue
+		case set == nil:
+			return q, badRequest("there is nothing of the name %q to ask for", name)
+		}
+		for i, value := range values {
+			if value == "" {
+				continue
+			}
+			if i > 0 && name != "document" {
+				return q, badRequest("%s: it is there more than once", name)
+			}
+			if len(value) > mostText {
+				return q, badRequest("%s: %d bytes stand there, want at most %d", name, len(value), mostText)
+			}
+			if err := set(&q.Search, value); err != nil {
+				return q, badRequest("%s: %q stands there, %v", name, value, err)
+			}
+			q.values.Add(name, value)
+		}
+	}
+	return q, q.begin(given["after"])
+}
+
+func sizeOf(s *results.Search, value string) (err error) {
+	if s.Most, err = strconv.Atoi(value); err != nil || s.Most < 1 || s.Most > mostShown {
+		return fmt.Errorf("want 1 to %d", mostShown)
+	}
+	return nil
+}
+
+// begin reads where the page begins, once it is known how runs are sorted.
+func (q *Query) begin(after []string) error {
+	if len(after) == 0 || after[0] == "" {
+		return nil
+	}
+	mark, ok := markOf(after[0], q.Newest)
+	if !ok || len(after) > 1 {
+		return badRequest("after: %q stands there, want what the page before named as next", after[0])
+	}
+	q.After = mark
+	return nil
+}
+
+// cursor is a mark as it stands in addresses: "0.17", or where the newest come first
+// "2026-01-02T03:04:05.678Z_0.17".
+func cursor(m *results.Mark, newest bool) string {
+	run := eval.RunID{Phase: m.Phase, Index: m.Index}.Short()
+	if !newest {
+		return run
+	}
+	return m.Ended.UTC().Format(time.RFC3339Nano) + "_" + run
+}
+
+func markOf(text string, newest bool) (*results.Mark, bool) {
+	ended, run, timed := strings.Cut(text, "_")
+	if timed != newest {
+		return nil, false
+	}
+	m := &results.Mark{}
+	if timed {
+		var err error
+		if m.Ended, err = time.Parse(time.RFC3339Nano, ended); err != nil {
+			return nil, false
+		}
+	} else {
+		run = text
+	}
+	id, err := eval.ParseRunID("ev-." + run)
+	m.Phase, m.Index = id.Phase, id.Index
+	return m, err == nil
+}
+
+// Value is a parameter's value, for the form.
+func (q Query) Value(name string) string { return q.values.Get(name) }
+
+// Second is the second document.
+func (q Query) Second() string {
+	if documents := q.values["document"]; len(documents) > 1 {
+		return documents[1]
+	}
+	return ""
+}
+
+// Filtered reports whether the address asks for some runs only.
+func (q Query) Filtered() bool {
+	for name := range q.values {
+		if name != "n" && name != "sort" {
+			return true
+		}
+	}
+	return false
+}
+
+// With is the page's address with one parameter set otherwise, from the beginning;
+// an empty value takes it away.
+func (q Query) With(name, value string) string {
+	values := url.Values{}
+	for name, of := range q.values {
+		values[name] = of
+	}
+	values.Set(name, value)
+	if value == "" {
+		values.Del(name)
+	}
+	to := url.URL{Path: q.path, RawQuery: values.Encode()}
+	return to.String()
+}

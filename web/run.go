@@ -1,0 +1,108 @@
+package web
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Run is the page of one run: what `evalfleet show` says. Its JSON is that of
+// `show --json`.
+type Run struct {
+	*show.Run
+	Part  `json:"-"`
+	Short string      `json:"-"` // <phase>.<index>
+	Facts []show.Fact `json:"-"`
+}
+
+// Title is the page's.
+func (r *Run) Title() string { return "Run " + r.Short + " of " + r.Part.Name }
+
+// Fell are the run's fallbacks.
+func (r *Run) Fell() []record.Fell {
+	if r.Outcome == nil {
+		return nil
+	}
+	return r.Outcome.Fell
+}
+
+// Pair is the address of the run's pair; empty where it has none.
+func (r *Run) Pair() string {
+	if r.Kind != eval.KindPairwise {
+		return ""
+	}
+	to := url.URL{Path: "/evaluations/" + string(r.Part.ID) + "/pairs", RawQuery: url.Values{"document": r.Documents}.Encode()}
+	return to.String()
+}
+
+// Task is the address of asynqmon's page of the run's task; empty where it has none.
+func (r *Run) Task() string {
+	if r.Waits == nil || r.Waits.Task == nil {
+		return ""
+	}
+	return QueuesPath + "/queues/" + url.PathEscape(r.Queue) + "/tasks/" + url.PathEscape(r.Waits.Task.ID)
+}
+
+func (s *Server) run(r *http.Request) (*Run, error) {
+	id := eval.ID(r.PathValue("id"))
+	run, err := eval.ParseRunID("ev-." + r.PathValue("run"))
+	if err != nil {
+		return nil, badRequest("%q is no run: want <phase>.<index>, such as 0.17", r.PathValue("run"))
+	}
+	from, err := s.source(r, id)
+	if err != nil {
+		return nil, err
+	}
+	if from.Sink != nil {
+		defer from.Sink.Close()
+	}
+	e, err := show.Open(r.Context(), id, from)
+	if errors.Is(err, results.ErrNoEvaluation) && from.Store != nil { // nothing is collected yet
+		from.Sink = nil
+		e, err = show.Open(r.Context(), id, from)
+	}
+	switch {
+	case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
+		return nil, fmt.Errorf("%w: there is no evaluation of this id", errNotFound)
+	case err != nil:
+		return nil, err
+	}
+	shown, err := e.Run(r.Context(), run.Phase, run.Index)
+	if errors.Is(err, show.ErrUnknown) {
+		return nil, fmt.Errorf("%w: %w", errNotFound, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &Run{Run: shown, Part: partOf(id, shown.Name, r), Short: run.Short(), Facts: shown.Facts(time.Now())}, nil
+}
+
+// source is where an evaluation's runs can be read from: its sink, the Redis where it
+// is known, or both.
+func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err error) {
+	if s.fleet != nil {
+		var known error
+		from.Record, known = s.cfg.Store.WithChoices(r.Context(), id)
+		switch {
+		case known == nil:
+			from.Store, from.Limits = s.cfg.Store, s.cfg.Limits
+		case s.cfg.Folder == nil && errors.Is(known, store.ErrNoEvaluation):
+			return from, fmt.Errorf("%w: there is no evaluation of this id", errNotFound)
+		case s.cfg.Folder == nil:
+			return from, known
+		}
+	}
+	from.Sink, err = s.results(r.Context(), id)
+	if err != nil && from.Store == nil {
+		return from, fmt.Errorf("the results cannot be read from here: %w", err)
+	}
+	return from, nil
+}
