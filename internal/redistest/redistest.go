@@ -1,4 +1,5 @@
-// Package redistest starts a private redis-server for one test.
+// Package redistest starts a private redis-server for one test, or several that
+// are a Cluster, or that Sentinels watch.
 //
 // It runs the real server, found on the PATH, on a socket in a directory of its
 // own: tests share nothing and run in parallel. It does not install Redis;
@@ -12,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +29,7 @@ type Server struct {
 	args   []string
 	socket string
 	port   int
+	tls    bool
 	cmd    *exec.Cmd
 	output bytes.Buffer
 }
@@ -54,7 +58,7 @@ func start(t testing.TB, port int, args []string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, dir: dir, args: args, socket: filepath.Join(dir, "s"), port: port}
+	s := &Server{t: t, dir: dir, args: args, socket: filepath.Join(dir, "s"), port: port, tls: slices.Contains(args, "--tls-cert-file")}
 	t.Cleanup(func() {
 		s.Kill()
 		_ = os.RemoveAll(dir)
@@ -77,7 +81,8 @@ func (s *Server) remember() {
 	if err == nil {
 		err = client.HSet(ctx, "{ef}:limits", "epoch", "long", "run", info["Server"]["run_id"], "since", 0, "blind", 0).Err()
 	}
-	if err != nil && !redis.HasErrorPrefix(err, "CLUSTERDOWN") { // one of several that are yet to meet
+	// One of several that are yet to meet, a replica, a Sentinel.
+	if err != nil && !redis.HasErrorPrefix(err, "CLUSTERDOWN") && !redis.IsReadOnlyError(err) && !slices.Contains(s.args, "--sentinel") {
 		s.t.Fatalf("prepare redis-server: %v", err)
 	}
 }
@@ -86,10 +91,20 @@ func (s *Server) remember() {
 // port, and returns once it answers.
 func (s *Server) Start() {
 	s.t.Helper()
-	s.cmd = exec.Command("redis-server", append([]string{
-		"--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--unixsocket", s.socket,
-		"--dir", s.dir, "--save", "", "--loglevel", "warning",
-	}, s.args...)...)
+	plain, secure := s.port, 0
+	if s.tls {
+		plain, secure = 0, s.port
+	}
+	args := []string{
+		"--port", strconv.Itoa(plain), "--bind", "127.0.0.1", "--unixsocket", s.socket,
+		"--dir", s.dir, "--save", "", "--loglevel", "warning", "--tls-port", strconv.Itoa(secure),
+	}
+	if len(s.args) > 0 && !strings.HasPrefix(s.args[0], "--") { // a file of settings comes first
+		args = append(s.args[:1:1], append(args, s.args[1:]...)...)
+	} else {
+		args = append(args, s.args...)
+	}
+	s.cmd = exec.Command("redis-server", args...)
 	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
@@ -137,8 +152,14 @@ func (s *Server) URL() string {
 	if s.port == 0 {
 		s.t.Fatal("redistest: this server has no port; use NewTCP")
 	}
-	return "redis://127.0.0.1:" + strconv.Itoa(s.port)
+	if s.tls {
+		return "rediss://" + s.Address()
+	}
+	return "redis://" + s.Address()
 }
+
+// Address is the server's host and port.
+func (s *Server) Address() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
 
 func freePort(t testing.TB) int {
 	t.Helper()

@@ -1,0 +1,206 @@
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// patience bounds every wait for servers to agree.
+const patience = 60 * time.Second
+
+// Watched is a master with a replica, and three Sentinels that watch them under
+// the name mymaster.
+type Watched struct {
+	Master, Replica *Server
+	Sentinels       []*Server
+}
+
+// NewWatched starts them. args are further options of the master and the replica,
+// and those about TLS of the Sentinels, too.
+func NewWatched(t testing.TB, args ...string) *Watched {
+	t.Helper()
+	w := &Watched{Master: NewTCP(t, args...)}
+	w.Replica = NewTCP(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(w.Master.port)}, args...)...)
+	until(t, "the replica follows its master", func() bool {
+		info, err := w.Replica.Client().InfoMap(context.Background(), "replication").Result()
+		return err == nil && info["Replication"]["master_link_status"] == "up"
+	})
+	var secure []string
+	for i := 0; i+1 < len(args); i += 2 {
+		if strings.HasPrefix(args[i], "--tls-") {
+			secure = append(secure, args[i], args[i+1])
+		}
+	}
+	for range 3 {
+		// A Sentinel writes what it knows into the file that it was started with.
+		dir, err := os.MkdirTemp("", "ef")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = os.RemoveAll(dir) })
+		file := filepath.Join(dir, "sentinel.conf")
+		settings := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n", w.Master.port)
+		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.Sentinels = append(w.Sentinels, NewTCP(t, append([]string{file, "--sentinel"}, secure...)...))
+	}
+	until(t, "the Sentinels know each other and the replica", func() bool {
+		for _, s := range w.Sentinels {
+			known, err := s.Client().Info(context.Background(), "sentinel").Result()
+			if err != nil || !strings.Contains(known, "slaves=1,sentinels=3") {
+				return false
+			}
+		}
+		return true
+	})
+	return w
+}
+
+// URL is the address for programs; user is put in front of the hosts, such as
+// "user:password@".
+func (w *Watched) URL(user string) string {
+	var hosts []string
+	for _, s := range w.Sentinels {
+		hosts = append(hosts, s.Address())
+	}
+	return scheme(w.Master) + "+sentinel://" + user + strings.Join(hosts, ",") + "/mymaster"
+}
+
+// Cluster is three masters, each with a third of the slots, and a replica of each
+// where that was asked for.
+type Cluster struct {
+	Masters, Replicas []*Server
+}
+
+// NewCluster starts them; args are further options of each.
+func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
+	t.Helper()
+	c := new(Cluster)
+	bus := map[*Server]int{}
+	start := func() *Server {
+		port := freePort(t)
+		s := NewTCP(t, append([]string{
+			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout", "2000",
+			"--cluster-replica-validity-factor", "0",
+		}, args...)...)
+		bus[s] = port
+		return s
+	}
+	for range 3 {
+		c.Masters = append(c.Masters, start())
+		if replicas {
+			c.Replicas = append(c.Replicas, start())
+		}
+	}
+	all := append(append([]*Server{}, c.Masters...), c.Replicas...)
+	ctx := context.Background()
+	for i, s := range all {
+		if err := s.Client().Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			continue
+		}
+		if err := c.Masters[0].Client().Do(ctx, "cluster", "meet", "127.0.0.1", s.port, bus[s]).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range c.Masters {
+		if err := s.Client().ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i, s := range c.Replicas {
+		of, err := c.Masters[i].Client().Do(ctx, "cluster", "myid").Text()
+		if err != nil {
+			t.Fatal(err)
+		}
+		until(t, "a replica knows its master", func() bool { return s.Client().ClusterReplicate(ctx, of).Err() == nil })
+	}
+	until(t, "the Cluster is whole", func() bool {
+		for _, s := range all {
+			info, err := s.Client().ClusterInfo(ctx).Result()
+			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(len(all))) {
+				return false
+			}
+		}
+		for _, s := range c.Replicas {
+			info, err := s.Client().InfoMap(ctx, "replication").Result()
+			if err != nil || info["Replication"]["master_link_status"] != "up" {
+				return false
+			}
+		}
+		return true
+	})
+	for _, s := range c.Masters { // each remembers what its slots hold
+		if err := s.Client().HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
+			s.remember()
+		}
+	}
+	// A replica is named once its master has written something.
+	until(t, "everybody names everybody", func() bool {
+		for _, s := range all {
+			slots, err := s.Client().ClusterSlots(ctx).Result()
+			named := 0
+			for _, slot := range slots {
+				named += len(slot.Nodes)
+			}
+			if err != nil || named != len(all) {
+				return false
+			}
+		}
+		return true
+	})
+	return c
+}
+
+// URL is as of Watched.
+func (c *Cluster) URL(user string) string {
+	var hosts []string
+	for _, s := range c.Masters {
+		hosts = append(hosts, s.Address())
+	}
+	return scheme(c.Masters[0]) + "+cluster://" + user + strings.Join(hosts, ",")
+}
+
+// Owner is the master, and its replica if there is one, that has a key.
+func (c *Cluster) Owner(t testing.TB, key string) (master, replica *Server) {
+	t.Helper()
+	for i, s := range c.Masters {
+		err := s.Client().Exists(context.Background(), key).Err()
+		switch {
+		case redis.HasErrorPrefix(err, "MOVED"):
+			continue
+		case err != nil:
+			t.Fatal(err)
+		case i < len(c.Replicas):
+			return s, c.Replicas[i]
+		}
+		return s, nil
+	}
+	t.Fatalf("no master has %s", key)
+	return nil, nil
+}
+
+func scheme(s *Server) string {
+	scheme, _, _ := strings.Cut(s.URL(), "://")
+	return scheme
+}
+
+func until(t testing.TB, what string, reached func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !reached(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("redistest: waited in vain until %s", what)
+		}
+	}
+}
