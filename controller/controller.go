@@ -41,7 +41,8 @@ const lookEvery = 2 * time.Second
 // ended.
 const DefaultLatency = 10 * time.Second
 
-// Config of a Controller. Client is required.
+// Config of a Controller. Client is required, with the hook gate.Prefixed where
+// Namespace is not the default.
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace

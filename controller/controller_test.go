@@ -214,6 +214,24 @@ func TestTasksOfTheDeadComeBackWithoutWorkers(t *testing.T) {
 
 func TestScale(t *testing.T) {
 	t.Parallel()
+	t.Run("two fleets in one Redis", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		client := redis.NewClient(b.client.(*redis.Client).Options())
+		defer client.Close()
+		other := &bench{New(Config{Client: client, Namespace: "other", Log: zerolog.Nop()}), t, client}
+		client.AddHook(gate.Prefixed(other.store.Keys().Asynq()))
+		b.submit("ours", "p", 5)       // 20 runs
+		other.submit("theirs", "p", 3) // 6 runs
+		for fleet, want := range map[*bench]int{b: 20, other: 6} {
+			if got := fleet.scale(); got.Desired != want || len(got.Queues) != 1 || got.Queues[0].Runnable != want {
+				t.Errorf("%+v, want %d calls at once", got, want)
+			}
+			if got := fleet.depth("p").Pending; got != want {
+				t.Errorf("%d pending, want %d", got, want)
+			}
+		}
+	})
 	t.Run("two evaluations, one of which has nothing to do", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -22,6 +22,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -363,6 +364,31 @@ func TestQueuesAreReadOnlyUnlessAllowed(t *testing.T) {
 			t.Error("the page does not say that the queue is paused")
 		}
 	})
+}
+
+// asynqmon shows the queues of its own fleet, also where another has one of the same
+// name in the same Redis.
+func TestQueuesOfAnotherFleetAreNotShown(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	client := redis.NewClient(s.store.Client().(*redis.Client).Options())
+	defer client.Close()
+	others := store.New(client, "others")
+	client.AddHook(gate.Prefixed(others.Keys().Asynq()))
+	other := &site{t: t, store: others}
+	limits := ratelimit.New(client, ratelimit.Config{Namespace: "others"})
+	other.server = httptest.NewServer(New(Config{Store: others, Limits: limits, Loopback: true, Log: zerolog.Nop()}))
+	defer other.server.Close()
+	if _, text := other.ask(http.MethodGet, "/queues/api/queues"); strings.Contains(text, `"queue":"p"`) {
+		t.Errorf("a fleet without an evaluation has a queue: %s", text)
+	}
+	other.submit(limits, "waits, too")
+	for fleet, want := range map[*site]string{s: `"completed":5`, other: `"completed":0`} {
+		_, text := fleet.ask(http.MethodGet, "/queues/api/queues")
+		if strings.Count(text, `"queue":"p"`) != 1 || !strings.Contains(text, want) {
+			t.Errorf("queues: %s, want one with %s", text, want)
+		}
+	}
 }
 
 // A folder alone shows numbers, failures and the report; a Redis that has gone

@@ -378,7 +378,7 @@ func (s *session) serve(queue string) error {
 		}
 		return nil
 	}
-	pulls := gate.New(s.cfg.Client, gate.Config{Owner: s.id, Batch: pullBatch, Permits: s.budget, Pulled: s.budget.pulled, Log: s.log})
+	pulls := gate.New(s.cfg.Client, gate.Config{Owner: s.id, Batch: pullBatch, Permits: s.budget, Prefix: s.store.Keys().Asynq(), Pulled: s.budget.pulled, Log: s.log})
 	server := asynq.NewServerFromRedisClient(pulls.Client(), asynq.Config{
 		Queues:      map[string]int{queue: 1},
 		Concurrency: s.budget.most,

@@ -26,7 +26,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Config is how a worker works. Client and Endpoints are required.
+// Config is how a worker works. Client and Endpoints are required. A Client of a
+// Namespace that is not the default has the hook gate.Prefixed.
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace

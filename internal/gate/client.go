@@ -77,6 +77,15 @@ func (c client) end(ctx context.Context, script *redis.Script, task int, keys []
 	return cmd
 }
 
+// Subscribe subscribes to asynq's channel, on which tasks are cancelled.
+func (c client) Subscribe(ctx context.Context, channels ...string) *redis.PubSub {
+	named := make([]string, len(channels))
+	for i, channel := range channels {
+		named[i] = c.gate.config.Prefix + channel
+	}
+	return c.UniversalClient.Subscribe(ctx, named...)
+}
+
 // HSet keeps a task's result, as asynq's ResultWriter writes it, until the task
 // ends: the guard then writes it with the ending, where the task is still this
 // worker's. Written at once, it would cost a command, and bring the key of a task

@@ -91,6 +91,8 @@ type Config struct {
 	// Batch is how many tasks to take at once; 0 or more than MaxBatch is MaxBatch.
 	Batch   int
 	Permits Permits
+	// Prefix is that of Prefixed where the client has this hook.
+	Prefix string
 	// Pulled, if set, is told after each pull how many tasks were taken and how
 	// many are left in pending. It is called in asynq's pulling goroutine, so it
 	// must not block.

@@ -168,6 +168,7 @@ type workerOptions struct {
 	pulled          func(queue string, taken int, left int64)
 	log             zerolog.Logger
 	shutdownTimeout time.Duration
+	prefix          string
 }
 
 // work starts a worker with so many slots, and ends it with the test.
@@ -180,7 +181,7 @@ func (f *fleet) work(owner string, n int, handle asynq.HandlerFunc, options work
 		options.wrap = func(c redis.UniversalClient) redis.UniversalClient { return c }
 	}
 	w := &worker{slots: newSlots(n), log: &lines{}}
-	w.gate = New(options.client, Config{Owner: owner, Permits: w.slots, Pulled: options.pulled, Log: options.log})
+	w.gate = New(options.client, Config{Owner: owner, Permits: w.slots, Prefix: options.prefix, Pulled: options.pulled, Log: options.log})
 	w.server = asynq.NewServerFromRedisClient(options.wrap(w.gate.Client()), asynq.Config{
 		Concurrency:              n,
 		Queues:                   map[string]int{queueName: 1},

@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// DefaultNamespace is the prefix of every key that is not asynq's.
+// DefaultNamespace is the prefix of every key that is not asynq's; see Keys.Asynq.
 const DefaultNamespace = "ef"
 
 // ChunkRuns is how many runs share one key of states, one byte each.
@@ -42,6 +42,15 @@ func (k Keys) Worker(worker string) string { return k.Namespace + ":worker:" + w
 
 // TopUpLock is held for seconds by the process that tops queues up.
 func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
+
+// Asynq is what stands in front of asynq's keys and channels, as asynq has no
+// namespaces: nothing in the default one, where asynq's own tools find them.
+func (k Keys) Asynq() string {
+	if k.Namespace == DefaultNamespace {
+		return ""
+	}
+	return k.Namespace + ":"
+}
 
 func (k Keys) of(id eval.ID, rest string) string {
 	return k.Namespace + ":{" + string(id) + "}:" + rest

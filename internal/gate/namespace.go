@@ -1,0 +1,68 @@
+package gate
+
+import (
+	"context"
+	"net"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// asynqKeys is how the name of each of asynq's keys and channels begins. asynq has
+// no namespaces.
+const asynqKeys = "asynq:"
+
+// Prefixed is a hook for the client of a fleet that shares its Redis: it puts a
+// prefix in front of asynq's keys, so that asynq:{q}:pending becomes
+// <prefix>asynq:{q}:pending, which is in the same slot. Subscriptions pass no hook:
+// Config.Prefix is for the one that each of asynq's servers makes.
+func Prefixed(prefix string) redis.Hook { return prefixed(prefix) }
+
+type prefixed string
+
+func (prefixed) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (p prefixed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		p.rename(cmd.Args())
+		return next(ctx, cmd)
+	}
+}
+
+func (p prefixed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			p.rename(cmd.Args())
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// rename puts the prefix in front of every key among the words of a command
+// whose first key is one of asynq's; asynq hands its scripts the beginnings of keys
+// besides, and lists keys in others. Words of other commands may be anybody's.
+func (p prefixed) rename(words []any) {
+	first := 1
+	if name, _ := words[0].(string); strings.HasPrefix(name, "eval") {
+		first = 3 // after the script and the number of its keys
+	}
+	if len(words) <= first {
+		return
+	}
+	if key, ok := words[first].(string); !ok || !strings.HasPrefix(key, asynqKeys) {
+		return
+	}
+	for i := first; i < len(words); i++ {
+		if word, ok := words[i].(string); ok && (i == first || isAsynqKey(word)) {
+			words[i] = string(p) + word
+		}
+	}
+}
+
+// isAsynqKey tells a key, or the beginning of one, from a queue's name, in which
+// there are no braces.
+func isAsynqKey(word string) bool {
+	return strings.HasPrefix(word, asynqKeys) && strings.Contains(word, "{")
+}
