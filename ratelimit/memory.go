@@ -21,8 +21,8 @@ import (
 // admitted, while every worker tells Redis the leases it holds; rates begin used
 // up, windows of tokens full, and quotas closed until somebody says what was
 // used (Seed). An epoch that began with the server's own start, or with its last
-// flush, counts from there: a Redis that has been up for long keeps nobody
-// waiting.
+// flush, counts from there: a Redis that has been up for long, and was never a
+// replica, keeps nobody waiting.
 
 // forgotten is what calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: "redis/memory", way: byMemory}
@@ -30,26 +30,39 @@ var forgotten = &rule{id: "redis/memory", way: byMemory}
 // OnConnect is for redis.Options.OnConnect: it looks whether the server of a new
 // connection is the one that began the epoch in force, and begins another if
 // not, before the connection carries anything. It returns nil also when the
-// server does not tell. namespace and lease are as in Config.
+// server does not tell. namespace and lease are as in Config. A Cluster's client
+// needs WatchNodes besides.
 func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
 	l := New(nil, Config{Namespace: namespace, Lease: lease})
 	return func(ctx context.Context, conn *redis.Conn) error {
-		known, err := conn.HMGet(ctx, l.keys.registry(), epochField, runField).Result()
-		if err == nil && known[0] == nil {
-			return nil // whoever asks for a call begins the first epoch
-		}
-		if err == nil && known[1] != nil && known[1] != "" {
-			var run string
-			if run, _, err = server(ctx, conn); err == nil && run != "" && run != known[1] {
-				err = l.beginWith(ctx, conn, run, 0, l.cfg.Lease)
-			}
-		}
 		var answered redis.Error
-		if errors.As(err, &answered) {
-			return nil // moved, loading, forbidden: what follows says so
+		if err := l.recognise(ctx, conn); !errors.As(err, &answered) {
+			return err
 		}
+		return nil // moved, loading, forbidden: what follows says so
+	}
+}
+
+// askable is a server that may be another than the one of before.
+type askable interface {
+	infoer
+	redis.Scripter
+	HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd
+}
+
+// recognise begins an epoch when a server is another than the one that began the
+// one in force.
+func (l *Limiter) recognise(ctx context.Context, c askable) error {
+	ctx = context.WithValue(ctx, looking{}, true)
+	known, err := c.HMGet(ctx, l.keys.registry(), epochField, runField).Result()
+	if err != nil || known[0] == nil || known[1] == nil || known[1] == "" {
+		return err // without an epoch, whoever asks for a call begins the first
+	}
+	run, _, err := server(ctx, c)
+	if err != nil || run == "" || run == known[1] {
 		return err
 	}
+	return l.beginWith(ctx, c, run, 0, l.cfg.Lease)
 }
 
 // begin begins the first epoch of an empty registry.
@@ -71,7 +84,13 @@ func (l *Limiter) begin(ctx context.Context) error {
 	if err != nil && !errors.As(err, &answered) {
 		return fmt.Errorf("ask the server for flushes: %w", err)
 	}
-	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") {
+	replication, err := asked.Info(ctx, "replication").Result()
+	if err != nil && !errors.As(err, &answered) {
+		return fmt.Errorf("ask the server whether it was a replica: %w", err)
+	}
+	// What was never a replica's has the zero id there.
+	wasReplica := strings.Contains(replication, "master_replid2:") && !strings.Contains(replication, "master_replid2:"+strings.Repeat("0", 40))
+	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica {
 		up = 0
 	}
 	return l.beginWith(ctx, l.client, run, up, l.cfg.Lease)

@@ -1,0 +1,85 @@
+package ratelimit
+
+import (
+	"context"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// WatchNodes has a Cluster's client do what OnConnect does also for connections
+// from before: a replica, to which the client may be connected, becomes the limits'
+// master without a word to anybody. So a node is looked at before it carries the
+// first script on the limits' keys after another node did. namespace and lease are
+// as in Config. It is called before the client is used.
+func WatchNodes(client *redis.ClusterClient, namespace string, lease time.Duration) {
+	w := &nodes{limiter: New(nil, Config{Namespace: namespace, Lease: lease})}
+	client.OnNewNode(func(node *redis.Client) { node.AddHook(watched{w, node}) })
+}
+
+// nodes is what a client knows of its Cluster's.
+type nodes struct {
+	limiter *Limiter
+
+	mu    sync.Mutex // held while a node is looked at: its scripts wait
+	owner *redis.Client
+}
+
+// watched is one node's hook.
+type watched struct {
+	*nodes
+	node *redis.Client
+}
+
+func (watched) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (w watched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if w.concerns(cmd) && ctx.Value(looking{}) == nil {
+			if err := w.look(ctx); err != nil {
+				cmd.SetErr(err)
+				return err
+			}
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// The limiter sends no script in a pipeline.
+func (watched) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+}
+
+// looking marks the commands by which a server is recognised: these do not look.
+type looking struct{}
+
+// concerns reports whether a command is a script on the limits' keys.
+func (w watched) concerns(cmd redis.Cmder) bool {
+	words := cmd.Args()
+	if len(words) < 4 || !strings.HasPrefix(cmd.Name(), "eval") {
+		return false
+	}
+	key, ok := words[3].(string)
+	return ok && strings.HasPrefix(strings.TrimPrefix(key, "rate:"), w.limiter.keys.tag)
+}
+
+func (w watched) look(ctx context.Context) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.owner == w.node {
+		return nil
+	}
+	err := w.limiter.recognise(ctx, w.node)
+	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
+		return nil // it is not the limits' master: the script goes elsewhere, too
+	}
+	if err == nil {
+		w.owner = w.node
+	}
+	return err
+}
