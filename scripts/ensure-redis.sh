@@ -18,7 +18,7 @@ elif command -v brew >/dev/null; then
   brew install --quiet redis
 else
   echo "redis-server is missing and neither apt-get nor brew is here." >&2
-  echo "Install Redis 6.2 or newer so that redis-server is on the PATH, then run make test again." >&2
+  echo "Install Redis 7.0 or newer so that redis-server is on the PATH, then run make test again." >&2
   exit 1
 fi
 command -v redis-server >/dev/null

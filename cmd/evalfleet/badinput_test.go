@@ -203,8 +203,8 @@ func TestBadInputs(t *testing.T) {
 
 		// Redis.
 		{"Redis not named", "worker", nil, "", 2, "worker needs the fleet's Redis: name it with --redis or REDIS_URL"},
-		{"Redis no address", "enqueue good.yaml --redis garbage", nil, "", 2, "--redis garbage: redis: invalid URL scheme: ; want redis://[:password@]host:port[/db], rediss://… or unix://path"},
-		{"Redis of another scheme", "run good.yaml --redis http://127.0.0.1:1", nil, "", 2, "want redis://[:password@]host:port[/db]"},
+		{"Redis no address", "enqueue good.yaml --redis garbage", nil, "", 2, "--redis garbage: no such form: want redis://[user:password@]host[:port][/db], unix://path"},
+		{"Redis of another scheme", "run good.yaml --redis http://127.0.0.1:1", nil, "", 2, "want redis://[user:password@]host[:port][/db]"},
 		{"Redis absent", "run good.yaml --redis redis://" + closedPort(t), nil, "", 3, "cannot be reached: "},
 		{"Redis absent for a worker", "worker --redis redis://" + closedPort(t), nil, "", 3, "start it, or name another with --redis"},
 	}
@@ -307,7 +307,7 @@ func badRedis(t *testing.T) []badInput {
 		{"no password", "enqueue good.yaml --redis " + locked.URL(), nil, "", 3, "refuses the password: NOAUTH"},
 		{"wrong password", "run good.yaml --redis " + wrong, nil, "", 3, "give it as redis://:password@host:port"},
 		{"keys thrown away", "worker --redis " + evicting.URL(), nil, "", 3, "its maxmemory-policy is allkeys-lru, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`"},
-		{"too old", "run good.yaml --redis redis://" + oldRedis(t), nil, "", 3, "version 5.0.14 is too old: evalfleet needs 6.2 or newer"},
+		{"too old", "run good.yaml --redis redis://" + oldRedis(t), nil, "", 3, "version 5.0.14 is too old: evalfleet needs 7.0 or newer"},
 		{"another program's key, met by a worker", "worker --metrics-addr off --redis " + shared.URL(), nil, "", 2, "list ef:active: WRONGTYPE"},
 		{"another program's keys", "enqueue good.yaml --redis " + shared.URL(), nil, "", 2, "WRONGTYPE"},
 		{"another program's keys for collect", "collect --redis " + shared.URL(), nil, "", 2, "a key of another program has this name: choose another --namespace"},

@@ -36,7 +36,7 @@ func collectCommand(p *process) *cli.Command {
 			if c.Args().Len() > 1 {
 				return usageError("collect takes one ID or none, got %d", c.Args().Len())
 			}
-			d, err := p.openDrain(c)
+			d, err := p.openDrain(c, 0, false)
 			if err != nil {
 				return err
 			}

@@ -2,122 +2,69 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
-	"strconv"
+	"os"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/internal/dial"
 )
 
-// oldestRedis is the first version with everything that the scripts use.
-const oldestRedis = "6.2"
+// Variables that hold passwords. They have no flags: other users of a machine see
+// a process's command line.
+const (
+	passwordVariable         = "EVALFLEET_REDIS_PASSWORD"
+	sentinelPasswordVariable = "EVALFLEET_REDIS_SENTINEL_PASSWORD"
+)
 
-// connect opens a client to the Redis at address and makes sure that it can be
-// used: it answers, is new enough, and does not throw keys away. What cannot be
-// asked, as on managed and embedded servers, is not held against it. change, if
-// any, alters the options before.
-func connect(ctx context.Context, address string, log zerolog.Logger, change ...func(*redis.Options)) (redis.UniversalClient, error) {
-	options, err := redis.ParseURL(address)
+// redisFlags say how to come into the Redis of --redis.
+var redisFlags = []string{redisCAFlag, redisCertFlag, redisKeyFlag, redisNameFlag, redisPasswordFlag}
+
+// fleetRedis is the Redis of --redis.
+func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
+	s := dial.Settings{
+		URL: c.String(redisFlag), CA: c.String(redisCAFlag), Cert: c.String(redisCertFlag), Key: c.String(redisKeyFlag),
+		ServerName: c.String(redisNameFlag),
+	}
+	s.Password, _ = p.env(passwordVariable)
+	s.SentinelPassword, _ = p.env(sentinelPasswordVariable)
+	if path := c.String(redisPasswordFlag); path != "" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return s, usageError("--%s: %w", redisPasswordFlag, err)
+		}
+		s.Password = strings.TrimRight(string(raw), "\r\n")
+	}
+	return s, nil
+}
+
+// connect opens a client to a Redis and makes sure that it can be used. lease is as
+// in dial.Address.Open. Whoever stays, with a lease or not, hears what is unwise
+// about the Redis; stays is false for a look.
+func connect(ctx context.Context, at dial.Settings, namespace string, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
+	address, err := dial.Parse(at)
 	if err != nil {
-		return nil, usageError("--redis %s: %w; want redis://[:password@]host:port[/db], rediss://… or unix://path", redact(address), err)
+		return nil, usageError("--%s %s: %w", redisFlag, dial.Redact(at.URL), err)
 	}
-	options.ClientName = "evalfleet"
-	for _, f := range change {
-		f(options)
+	if err := dial.CheckNamespace(namespace); err != nil {
+		return nil, usageError("--%s: %w", namespaceFlag, err)
 	}
-	redis.SetLogger(quietRedis{}) // whoever waits for Redis says so itself, once
-	client := redis.NewClient(options)
-	if err := examine(ctx, client, log); err != nil {
+	client := address.Open(namespace, lease)
+	unwise, err := dial.Examine(ctx, client, namespace)
+	if err != nil {
 		_ = client.Close()
-		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", options.Addr, err))
+		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", address, err))
+	}
+	for _, what := range unwise {
+		level := zerolog.DebugLevel
+		if stays {
+			level = zerolog.WarnLevel
+		}
+		log.WithLevel(level).Str("redis", address.String()).Msg(what)
 	}
 	return client, nil
 }
-
-// forCalls is for the clients of those who make calls under leases: each
-// connection notices when another server answers than before, which may lack
-// leases. Who only looks in does not know how long leases last, and leaves it to
-// them.
-func forCalls(namespace string, lease time.Duration) func(*redis.Options) {
-	return func(o *redis.Options) { o.OnConnect = ratelimit.OnConnect(namespace, lease) }
-}
-
-func examine(ctx context.Context, client redis.UniversalClient, log zerolog.Logger) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	if err := client.Ping(ctx).Err(); err != nil {
-		return explainRedis(err)
-	}
-	if info, err := client.Info(ctx, "server").Result(); err == nil {
-		if version := infoField(info, "redis_version"); version != "" && olderThan(version, oldestRedis) {
-			return fmt.Errorf("version %s is too old: evalfleet needs %s or newer", version, oldestRedis)
-		}
-	}
-	policy, err := client.ConfigGet(ctx, "maxmemory-policy").Result()
-	switch got := policy["maxmemory-policy"]; {
-	case err != nil:
-		log.Debug().Msg("maxmemory-policy cannot be asked; it must be noeviction")
-	case got != "" && got != "noeviction":
-		return fmt.Errorf("its maxmemory-policy is %s, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`", got)
-	}
-	return nil
-}
-
-// explainRedis adds what to do to the failures that people meet first.
-func explainRedis(err error) error {
-	message := err.Error()
-	switch {
-	case strings.Contains(message, "connection refused"), strings.Contains(message, "no such host"),
-		strings.Contains(message, "no such file"), errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis brings its own)", err)
-	case strings.HasPrefix(message, "NOAUTH"), strings.HasPrefix(message, "WRONGPASS"):
-		return fmt.Errorf("refuses the password: %w; give it as redis://:password@host:port", err)
-	}
-	return err
-}
-
-func infoField(info, field string) string {
-	for line := range strings.SplitSeq(info, "\n") {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
-			return value
-		}
-	}
-	return ""
-}
-
-func olderThan(version, than string) bool {
-	a, b := strings.Split(version, "."), strings.Split(than, ".")
-	for i := range b {
-		if i >= len(a) {
-			return true
-		}
-		x, err := strconv.Atoi(a[i])
-		if err != nil {
-			return false // a version of another kind says nothing
-		}
-		if y, _ := strconv.Atoi(b[i]); x != y {
-			return x < y
-		}
-	}
-	return false
-}
-
-// redact hides the password of an address.
-func redact(address string) string {
-	parsed, err := url.Parse(address)
-	if err != nil {
-		return "(not a URL)"
-	}
-	return parsed.Redacted()
-}
-
-// quietRedis drops what go-redis would print about every failed dial.
-type quietRedis struct{}
-
-func (quietRedis) Printf(context.Context, string, ...any) {}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/metrics"
 )
 
@@ -47,7 +48,7 @@ func controllerCommand(p *process) *cli.Command {
 
 // control runs a controller with what it serves until the context ends.
 func (p *process) control(c *cli.Context) error {
-	d, err := p.openDrain(c)
+	d, err := p.openDrain(c, 0, true)
 	if err != nil {
 		return err
 	}
@@ -70,7 +71,7 @@ func (p *process) control(c *cli.Context) error {
 		defer served.Close()
 		told = "metrics and " + scalePath + " on " + served.Address()
 	}
-	fmt.Fprintf(d.console, "keeping the fleet of %s; %s\n", redact(c.String(redisFlag)), told)
+	fmt.Fprintf(d.console, "keeping the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if c.Bool(drainFlag) {

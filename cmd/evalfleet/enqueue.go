@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
@@ -61,7 +60,7 @@ func enqueueCommand(p *process) *cli.Command {
 }
 
 func (p *process) enqueue(c *cli.Context, submission *config.Submission, on failOn) (answers []string, err error) {
-	d, err := p.openDrain(c)
+	d, err := p.openDrain(c, 0, true)
 	if err != nil {
 		return nil, err
 	}
@@ -233,17 +232,21 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, stdout: d.stdout, console: d.console})
 }
 
-// openDrain connects to the fleet's Redis.
-func (p *process) openDrain(c *cli.Context, change ...func(*redis.Options)) (*drain, error) {
+// openDrain connects to the fleet's Redis, for those who stay or look in; lease is as
+// in connect.
+func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*drain, error) {
 	out, log, err := p.output(c)
 	if err != nil {
 		return nil, err
 	}
-	address := c.String(redisFlag)
-	if address == "" {
+	if c.String(redisFlag) == "" {
 		return nil, usageError("%s needs the fleet's Redis: name it with --%s or REDIS_URL", c.Command.Name, redisFlag)
 	}
-	client, err := connect(c.Context, address, log, change...)
+	at, err := p.fleetRedis(c)
+	if err != nil {
+		return nil, err
+	}
+	client, err := connect(c.Context, at, c.String(namespaceFlag), lease, stays, log)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,8 +29,9 @@ type fleet struct {
 	t         *testing.T
 	dir       string
 	redis     *redistest.Server
-	provider  string // URL of the simulator
-	file      string // the evaluation
+	access    []string // flags by which programs come into another Redis than that
+	provider  string   // URL of the simulator
+	file      string   // the evaluation
 	runs      int
 	workers   []*program
 	simulator *program
@@ -114,12 +116,22 @@ func (f *fleet) address() string {
 
 func (f *fleet) startWorkers(n int) {
 	for range n {
-		f.workers = append(f.workers, launch(f.t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml"))
+		f.workers = append(f.workers, f.program("worker", "--config", "fleet.yaml"))
 	}
 }
 
 func (f *fleet) enqueueAndWait() *program {
-	return launch(f.t, f.dir, "enqueue", f.file, "--wait", "--redis", f.redis.URL(), "--out-dir", "out", "--config", "fleet.yaml")
+	return f.program("enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+}
+
+// program starts evalfleet on the fleet's Redis.
+func (f *fleet) program(args ...string) *program {
+	f.t.Helper()
+	access := f.access
+	if access == nil {
+		access = []string{"--redis", f.redis.URL()}
+	}
+	return launch(f.t, f.dir, slices.Concat(args, access)...)
 }
 
 // seen is what the simulator counted.

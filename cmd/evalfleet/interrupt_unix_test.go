@@ -273,11 +273,11 @@ func (s *stand) sleep() {
 
 func (s *stand) redisPid() int {
 	s.t.Helper()
-	info, err := s.redis.Client().Info(s.t.Context(), "server").Result()
+	info, err := s.redis.Client().InfoMap(s.t.Context(), "server").Result()
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	pid, err := strconv.Atoi(infoField(info, "process_id"))
+	pid, err := strconv.Atoi(info["Server"]["process_id"])
 	if err != nil {
 		s.t.Fatal(err)
 	}

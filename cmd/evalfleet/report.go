@@ -217,7 +217,7 @@ func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, ev
 	if c.String(redisFlag) == "" {
 		return nil, "", "", usageError("%s is no folder; to report on an evaluation by its id, name its Redis with --%s", argument, redisFlag)
 	}
-	d, err := p.openDrain(c)
+	d, err := p.openDrain(c, 0, false)
 	if err != nil {
 		return nil, "", "", err
 	}

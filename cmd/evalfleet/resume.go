@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -54,6 +56,10 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if saved.Redis && c.String(redisFlag) == "" {
 		return usageError("the run in %s worked with a Redis that --%s named: name it again", dir, redisFlag)
 	}
+	at, err := p.fleetRedis(c)
+	if err != nil {
+		return err
+	}
 	out, log, err := p.output(c)
 	if err != nil {
 		return err
@@ -81,7 +87,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 	j := &job{
-		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
+		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
 	}
@@ -100,14 +106,14 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 // resumeWith is the command that goes on with a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
 	line := "evalfleet resume " + quoted(dir)
-	for _, name := range []string{redisFlag, namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag} {
+	for _, name := range slices.Concat([]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag}) {
 		value := c.String(name)
 		if !c.IsSet(name) || name == metricsFlagName && value == metricsOff { // as without it
 			continue
 		}
 		switch name {
 		case redisFlag:
-			value = redact(value)
+			value = dial.Redact(value)
 		case queuesFlag:
 			value = strings.Join(c.StringSlice(name), ",")
 		}

@@ -47,7 +47,7 @@ func (j *job) resumption() (resumption, error) {
 	e := j.submission.Evaluation
 	r := resumption{
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
-		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redisURL != "",
+		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redis.URL != "",
 		Out: j.place.Out, Data: j.place.Data, Input: j.place.Input, CSV: j.place.CSV,
 	}
 	for _, judge := range j.submission.Settings.Everyone(e) {

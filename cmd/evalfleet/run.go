@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -72,8 +73,12 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	if err != nil {
 		return nil, err
 	}
+	at, err := p.fleetRedis(c)
+	if err != nil {
+		return nil, err
+	}
 	j := &job{
-		submission: submission, redisURL: c.String(redisFlag), namespace: c.String(namespaceFlag),
+		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: outDir(c, submission), sinkURL: cmp.Or(c.String(sinkFlagName), submission.Sink), how: how,
 		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
@@ -97,7 +102,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 // process.
 type job struct {
 	submission *config.Submission
-	redisURL   string // empty: an embedded one
+	redis      dial.Settings // no URL: an embedded one
 	namespace  string
 	dir        string        // output folder
 	place      results.Place // of files, in the output folder and besides
@@ -125,7 +130,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err != nil {
 		return withCode(exitUsage, err)
 	}
-	if err := j.how.checkQueues(r, j.redisURL == ""); err != nil {
+	if err := j.how.checkQueues(r, j.redis.URL == ""); err != nil {
 		return err
 	}
 	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
@@ -147,8 +152,8 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
 	var client redis.UniversalClient
-	if j.redisURL != "" {
-		if client, err = connect(ctx, j.redisURL, j.log, forCalls(j.namespace, j.submission.Lease)); err != nil {
+	if j.redis.URL != "" {
+		if client, err = connect(ctx, j.redis, j.namespace, j.submission.Lease, true, j.log); err != nil {
 			return err
 		}
 		defer client.Close()
@@ -408,7 +413,7 @@ func (j *job) embedded(ctx context.Context) (redis.UniversalClient, func(), erro
 	if err != nil {
 		return nil, nil, withCode(exitUnreachable, err)
 	}
-	client, err := connect(ctx, server.URL(), j.log)
+	client, err := connect(ctx, dial.Settings{URL: server.URL()}, j.namespace, 0, false, j.log)
 	if err != nil {
 		return nil, nil, errors.Join(err, server.Close())
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
@@ -47,7 +48,7 @@ func (p *process) source(c *cli.Context, argument string) (*source, error) {
 	}
 	if s.dir == "" {
 		s.only = eval.ID(argument)
-		s.redis, err = p.openDrain(c)
+		s.redis, err = p.openDrain(c, 0, false)
 		return s, err
 	}
 	if _, _, found := sinkIn(s.dir); !found {
@@ -137,7 +138,7 @@ func (s *source) fleet(ctx context.Context) *drain {
 	if err != nil {
 		return nil
 	}
-	client, err := connect(ctx, address, s.log) // what a killed run left behind refuses
+	client, err := connect(ctx, dial.Settings{URL: address}, s.namespace, 0, false, s.log) // what a killed run left behind refuses
 	if err != nil {
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -45,7 +46,11 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, address := eval.ID(argument), c.String(redisFlag)
+	at, err := p.fleetRedis(c)
+	if err != nil {
+		return nil, err
+	}
+	id := eval.ID(argument)
 	if isFolder(argument) {
 		saved, err := readResumption(argument)
 		if err != nil {
@@ -55,10 +60,11 @@ func (p *process) target(c *cli.Context) (*target, error) {
 		switch {
 		case !inUse(argument):
 			return nil, usageError("no run is going on in %s; `evalfleet resume %s` goes on with it", argument, argument)
-		case saved.Redis && address == "":
+		case saved.Redis && at.URL == "":
 			return nil, usageError("the run in %s works with a Redis that --%s named: name it here too", argument, redisFlag)
 		case !saved.Redis:
-			if address, err = embedded.Address(argument); err != nil {
+			at = dial.Settings{}
+			if at.URL, err = embedded.Address(argument); err != nil {
 				return nil, usageError("the run in %s is only beginning, or ending: %w", argument, err)
 			}
 		}
@@ -69,7 +75,7 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect(c.Context, address, log)
+	client, err := connect(c.Context, at, c.String(namespaceFlag), 0, false, log)
 	if err != nil {
 		return nil, err
 	}

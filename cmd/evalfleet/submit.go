@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 )
 
 // Flags of the commands that submit or work.
@@ -203,7 +204,7 @@ func (p *process) again(c *cli.Context) string {
 		for _, value := range values {
 			switch name {
 			case redisFlag:
-				value = redact(value)
+				value = dial.Redact(value)
 			case sinkFlagName, cacheFlag:
 				value = publicSink(value)
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -117,7 +118,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		}
 		address, err := embedded.Address(dir)
 		if err == nil {
-			if client, err := connect(c.Context, address, log); err == nil {
+			if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), 0, false, log); err == nil {
 				of.client = client
 				of.steered(&drain{client: client, store: store.New(client, c.String(namespaceFlag)), dir: dir, log: log}, dir)
 				return of, nil
@@ -132,7 +133,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		}
 		return of, reader.Close()
 	}
-	d, err := p.openDrain(c)
+	d, err := p.openDrain(c, 0, false)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -43,7 +44,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	d, err := p.openDrain(c, forCalls(c.String(namespaceFlag), fleet.Lease))
+	d, err := p.openDrain(c, fleet.Lease, true)
 	if err != nil {
 		return err
 	}
@@ -72,7 +73,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
 	names := slices.Sorted(maps.Keys(callable.byName))
-	fmt.Fprintf(d.console, "working for %s with %d slots; providers: %s\n", redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
+	fmt.Fprintf(d.console, "working for %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
 	if len(callable.keyless) > 0 {
 		fmt.Fprintf(d.console, "providers whose keys are not set are not served: %s\n", strings.Join(callable.keyless, ", "))
 	}

@@ -1,0 +1,262 @@
+// Package dial opens clients to a fleet's Redis: one server, a master that
+// Sentinels watch, or a Cluster; over TLS, as a user of few rights. It says in a
+// sentence what is wrong with a Redis that cannot be used.
+//
+// It does not start a Redis, and knows neither flags nor the environment.
+package dial
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Forms are the addresses that Parse takes, in words.
+const Forms = "redis://[user:password@]host[:port][/db], unix://path, " +
+	"redis+sentinel://[user:password@]host[:port],…/master[/db] or redis+cluster://[user:password@]host[:port],…; " +
+	"rediss… instead of redis… for TLS"
+
+// Settings say where a fleet's Redis is and how to come in.
+type Settings struct {
+	// URL is one of Forms. Its query takes go-redis's options, such as
+	// pool_size=20; with Sentinel also sentinel_username and sentinel_password.
+	URL string
+	// Password and SentinelPassword stand in where the URL has none.
+	Password, SentinelPassword string
+	// CA, Cert and Key are PEM files: who is believed to have signed the servers'
+	// certificates, instead of those whom the system believes, and the client's own
+	// certificate. ServerName is the name wanted in a server's certificate, instead
+	// of its host.
+	CA, Cert, Key, ServerName string
+}
+
+// Address is a Redis that can be opened: one of its fields is set.
+type Address struct {
+	one     *redis.Options
+	watched *redis.FailoverOptions
+	cluster *redis.ClusterOptions
+}
+
+// Parse reads settings. Its errors hold no password.
+func Parse(s Settings) (*Address, error) {
+	where, err := split(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	a := new(Address)
+	var secure **tls.Config
+	switch where.form {
+	case "", "unix":
+		if len(where.hosts) > 1 {
+			return nil, errors.New("several hosts, which are of a Cluster or Sentinels: want " + Forms)
+		}
+		if a.one, err = redis.ParseURL(s.URL); err == nil {
+			a.one.Password = or(a.one.Password, s.Password)
+			secure = &a.one.TLSConfig
+		}
+	case "sentinel":
+		if a.watched, err = where.sentinel(s); err == nil {
+			secure = &a.watched.TLSConfig
+		}
+	case "cluster":
+		if a.cluster, err = where.ofCluster(s); err == nil {
+			secure = &a.cluster.TLSConfig
+		}
+	}
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
+		return nil, errors.New("a certificate is named, but the URL asks for no TLS: it begins with rediss then")
+	}
+	if *secure != nil {
+		if where.form != "" && s.ServerName == "" {
+			(*secure).ServerName = "" // each server has a name of its own
+		}
+		return a, s.certify(*secure)
+	}
+	return a, nil
+}
+
+// place is a URL taken apart; package url knows no lists of hosts.
+type place struct {
+	form   string // sentinel, cluster, unix, or empty: one server
+	scheme string // redis or rediss
+	user   *url.Userinfo
+	hosts  []string
+	path   []string
+	query  url.Values
+}
+
+var schemes = regexp.MustCompile(`^(rediss?)(?:\+(sentinel|cluster))?$`)
+
+func split(address string) (*place, error) {
+	scheme, rest, ok := strings.Cut(address, "://")
+	if ok && scheme == "unix" {
+		return &place{form: "unix"}, nil
+	}
+	known := schemes.FindStringSubmatch(scheme)
+	if !ok || known == nil {
+		return nil, errors.New("no such form: want " + Forms)
+	}
+	end := strings.IndexAny(rest, "/?#")
+	if end < 0 {
+		end = len(rest)
+	}
+	userinfo, list := "", rest[:end]
+	if at := strings.LastIndex(list, "@"); at >= 0 {
+		userinfo, list = list[:at+1], list[at+1:]
+	}
+	parsed, err := url.Parse("redis://" + userinfo + "host" + rest[end:])
+	if err != nil {
+		return nil, withoutURL(err)
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("options after the question mark: %w", err)
+	}
+	return &place{
+		form: known[2], scheme: known[1], user: parsed.User, hosts: strings.Split(list, ","),
+		path: strings.FieldsFunc(parsed.Path, func(r rune) bool { return r == '/' }), query: query,
+	}, nil
+}
+
+// options is the URL by which go-redis knows hosts, path and options: all hosts
+// but the first are options.
+func (p *place) options(port, path string) (string, error) {
+	for i, host := range p.hosts {
+		if host == "" {
+			return "", errors.New("a host is missing: want " + Forms)
+		}
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), port)
+		}
+		if p.hosts[i] = host; i > 0 {
+			p.query.Add("addr", host)
+		}
+	}
+	return p.scheme + "://" + p.hosts[0] + path + "?" + p.query.Encode(), nil
+}
+
+func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
+	if len(p.path) < 1 || len(p.path) > 2 {
+		return nil, errors.New("with Sentinel the path is the master's name, and the database where it is not 0: redis+sentinel://host,host/mymaster")
+	}
+	if len(p.path) == 2 {
+		if _, err := strconv.Atoi(p.path[1]); err != nil {
+			return nil, fmt.Errorf("database %q is no number", p.path[1])
+		}
+	}
+	user, password := p.query.Get("sentinel_username"), p.query.Get("sentinel_password")
+	p.query.Del("sentinel_username")
+	p.query.Del("sentinel_password")
+	address, err := p.options("26379", "/"+strings.Join(p.path[1:], ""))
+	if err != nil {
+		return nil, err
+	}
+	o, err := redis.ParseFailoverURL(address)
+	if err != nil {
+		return nil, err
+	}
+	o.MasterName = p.path[0]
+	o.Username = p.user.Username()
+	given, _ := p.user.Password()
+	o.Password = or(given, s.Password)
+	o.SentinelUsername, o.SentinelPassword = user, or(password, s.SentinelPassword)
+	return o, nil
+}
+
+func (p *place) ofCluster(s Settings) (*redis.ClusterOptions, error) {
+	if len(p.path) > 1 || len(p.path) == 1 && p.path[0] != "0" {
+		return nil, errors.New("a Cluster has no databases: fleets are kept apart by their namespaces")
+	}
+	address, err := p.options("6379", "")
+	if err != nil {
+		return nil, err
+	}
+	o, err := redis.ParseClusterURL(address)
+	if err != nil {
+		return nil, err
+	}
+	o.Username = p.user.Username()
+	given, _ := p.user.Password()
+	o.Password = or(given, s.Password)
+	return o, nil
+}
+
+// certify sets whom a connection believes, and who it says it is.
+func (s Settings) certify(c *tls.Config) error {
+	c.MinVersion = tls.VersionTLS12
+	if s.ServerName != "" {
+		c.ServerName = s.ServerName
+	}
+	if s.CA != "" {
+		pem, err := os.ReadFile(s.CA)
+		if err != nil {
+			return fmt.Errorf("read the authority's certificate: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return fmt.Errorf("%s holds no certificate in PEM form", s.CA)
+		}
+	}
+	if (s.Cert == "") != (s.Key == "") {
+		return errors.New("of the client's certificate and its key one is named, and both are needed")
+	}
+	if s.Cert != "" {
+		pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
+		if err != nil {
+			return fmt.Errorf("the client's certificate %s with key %s: %w", s.Cert, s.Key, err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return nil
+}
+
+func or(given, otherwise string) string {
+	if given != "" {
+		return given
+	}
+	return otherwise
+}
+
+// withoutURL is what went wrong with a URL, without the URL, in which a password
+// may stand.
+func withoutURL(err error) error {
+	var parsing *url.Error
+	if errors.As(err, &parsing) {
+		return parsing.Err
+	}
+	return err
+}
+
+var (
+	passwordOf  = regexp.MustCompile(`^([^/?#]*://[^/?#]*?):[^/?#]*@`)
+	secretsIn   = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&#]*`)
+	replacement = "${1}xxxxx"
+)
+
+// Redact hides the passwords of an address.
+func Redact(address string) string {
+	return secretsIn.ReplaceAllString(passwordOf.ReplaceAllString(address, "${1}:xxxxx@"), replacement)
+}
+
+// String names the servers, without passwords.
+func (a *Address) String() string {
+	switch {
+	case a.watched != nil:
+		return fmt.Sprintf("%s of Sentinels %s", a.watched.MasterName, strings.Join(a.watched.SentinelAddrs, ","))
+	case a.cluster != nil:
+		return strings.Join(a.cluster.Addrs, ",")
+	}
+	return a.one.Addr
+}

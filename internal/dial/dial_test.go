@@ -1,0 +1,273 @@
+package dial
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		at   Settings
+		want redis.UniversalOptions // what is looked at
+	}{
+		{"one server", Settings{URL: "redis://me:secret@host:1/3?pool_size=7"}, redis.UniversalOptions{Addrs: []string{"host:1"}, DB: 3, Username: "me", Password: "secret", PoolSize: 7}},
+		{"a password of its own", Settings{URL: "redis://me@host", Password: "other"}, redis.UniversalOptions{Addrs: []string{"host:6379"}, Username: "me", Password: "other"}},
+		{"the URL's password stands", Settings{URL: "redis://:secret@host", Password: "other"}, redis.UniversalOptions{Addrs: []string{"host:6379"}, Password: "secret"}},
+		{"a socket", Settings{URL: "unix:///run/redis.sock?db=2"}, redis.UniversalOptions{Addrs: []string{"/run/redis.sock"}, DB: 2}},
+		{"Sentinels", Settings{URL: "redis+sentinel://me:secret@a,b:7,[::1]:8/mymaster/4?sentinel_username=s&sentinel_password=t&pool_size=7"}, redis.UniversalOptions{
+			Addrs: []string{"a:26379", "b:7", "[::1]:8"}, MasterName: "mymaster", DB: 4, Username: "me", Password: "secret", SentinelUsername: "s", SentinelPassword: "t", PoolSize: 7,
+		}},
+		{"Sentinels with passwords of their own", Settings{URL: "redis+sentinel://a/m", Password: "p", SentinelPassword: "q"}, redis.UniversalOptions{
+			Addrs: []string{"a:26379"}, MasterName: "m", Password: "p", SentinelPassword: "q",
+		}},
+		{"a Cluster", Settings{URL: "redis+cluster://me:secret@a,b:7?pool_size=7"}, redis.UniversalOptions{Addrs: []string{"a:6379", "b:7"}, Username: "me", Password: "secret", PoolSize: 7}},
+		{"a Cluster's only database", Settings{URL: "redis+cluster://a/0"}, redis.UniversalOptions{Addrs: []string{"a:6379"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			a, err := Parse(tt.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got redis.UniversalOptions
+			switch {
+			case a.watched != nil:
+				o := a.watched
+				got = redis.UniversalOptions{
+					Addrs: o.SentinelAddrs, MasterName: o.MasterName, DB: o.DB, Username: o.Username, Password: o.Password,
+					SentinelUsername: o.SentinelUsername, SentinelPassword: o.SentinelPassword, PoolSize: o.PoolSize,
+				}
+			case a.cluster != nil:
+				got = redis.UniversalOptions{Addrs: a.cluster.Addrs, Username: a.cluster.Username, Password: a.cluster.Password, PoolSize: a.cluster.PoolSize}
+			default:
+				o := a.one
+				got = redis.UniversalOptions{Addrs: []string{o.Addr}, DB: o.DB, Username: o.Username, Password: o.Password, PoolSize: o.PoolSize}
+			}
+			if diff := cmp.Diff(tt.want, got, cmp.FilterPath(func(p cmp.Path) bool {
+				return strings.HasSuffix(p.String(), "Dialer") || strings.Contains(p.String(), "Push") || strings.Contains(p.String(), "ClientSide")
+			}, cmp.Ignore())); diff != "" {
+				t.Errorf("options (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]string{
+		"host:6379":                           "no such form",
+		"http://host":                         "no such form",
+		"redis+ring://a,b":                    "no such form",
+		"redis://a,b":                         "several hosts",
+		"redis://:hunter2@host:port":          "invalid port",
+		"redis://:hunter2@host?pool=1":        "unexpected option: pool",
+		"redis+sentinel://:hunter2@a,b":       "the path is the master's name",
+		"redis+sentinel://:hunter2@a/m/x":     `database "x" is no number`,
+		"redis+sentinel://:hunter2@a,/m":      "a host is missing",
+		"redis+cluster://:hunter2@a/1":        "a Cluster has no databases",
+		"redis+cluster://:hunter2@a?pool=1":   "unexpected option: pool",
+		"redis+sentinel://:hunter2@a/m?%zz=1": "invalid URL escape",
+	} {
+		_, err := Parse(Settings{URL: url})
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("Parse(%s): %v, want %q and no password", url, err, want)
+		}
+	}
+	for want, s := range map[string]Settings{
+		"asks for no TLS":            {URL: "redis://host", CA: empty},
+		"holds no certificate":       {URL: "rediss://host", CA: empty},
+		"no such file":               {URL: "rediss+cluster://host", CA: empty + "x"},
+		"one is named, and both are": {URL: "rediss+sentinel://host/m", Cert: empty},
+		"the client's certificate ":  {URL: "rediss://host", Cert: empty, Key: empty},
+	} {
+		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Parse(%+v): %v, want %q", s, err, want)
+		}
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"redis://host/1":                                               "redis://host/1",
+		"redis://:a@b@host/1":                                          "redis://:xxxxx@host/1",
+		"redis+cluster://me:a:b@h,i?pool_size=1":                       "redis+cluster://me:xxxxx@h,i?pool_size=1",
+		"redis+sentinel://h/m?sentinel_password=a&password=b&db=1":     "redis+sentinel://h/m?sentinel_password=xxxxx&password=xxxxx&db=1",
+		"redis://me@host":                                              "redis://me@host",
+		"rediss+sentinel://me:a@h:1,i:2/m/3?sentinel_username=sentry1": "rediss+sentinel://me:xxxxx@h:1,i:2/m/3?sentinel_username=sentry1",
+	} {
+		if got := Redact(address); got != want {
+			t.Errorf("Redact(%s) = %s, want %s", address, got, want)
+		}
+	}
+}
+
+func TestCheckNamespace(t *testing.T) {
+	t.Parallel()
+	for name, good := range map[string]bool{"ef": true, "team-b.2_x": true, "": false, "a:b": false, "a{b": false, "a*": false, "asynq": false, strings.Repeat("a", 65): false} {
+		if err := CheckNamespace(name); (err == nil) != good {
+			t.Errorf("CheckNamespace(%q): %v", name, err)
+		}
+	}
+}
+
+// ask opens what settings name and examines it.
+func ask(t *testing.T, s Settings, namespace string) (unwise []string, err error) {
+	t.Helper()
+	a, err := Parse(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := a.Open(namespace, 0)
+	defer client.Close()
+	return Examine(t.Context(), client, namespace)
+}
+
+// TestExamineOneServer: what is wrong with a server is said in a sentence that
+// tells what to do.
+func TestExamineOneServer(t *testing.T) {
+	t.Parallel()
+	ours, others := redistest.NewCertificates(t), redistest.NewCertificates(t)
+	secure := redistest.NewTCP(t, ours.Args(false)...)
+	wary := redistest.NewTCP(t, ours.Args(true)...)
+	plain := redistest.NewTCP(t)
+	client := plain.Client()
+	for user, rights := range map[string]string{
+		"full":      Rights("ef"),
+		"other":     Rights("team-b"),
+		"readless":  Rights("ef") + " -hget -zcard",
+		"keyless":   strings.ReplaceAll(Rights("ef"), "~rate:{ef}:*", ""),
+		"muted":     strings.ReplaceAll(Rights("ef"), "&{ef}:*", ""),
+		"deaf":      Rights("ef") + " -subscribe",
+		"blind":     Rights("ef") + " -info",
+		"undecided": Rights("ef") + " -multi",
+	} {
+		args := []any{"acl", "setuser", user, "reset", "on", ">pw"}
+		for word := range strings.FieldsSeq(rights) {
+			args = append(args, word)
+		}
+		if err := client.Do(t.Context(), args...).Err(); err != nil {
+			t.Fatalf("user %s: %v", user, err)
+		}
+	}
+	as := func(user string) Settings { return Settings{URL: "redis://" + user + ":pw@" + plain.Address()} }
+	replica := redistest.NewTCP(t, "--replicaof", strings.ReplaceAll(plain.Address(), ":", " "))
+	locked := redistest.NewTCP(t)
+	for _, user := range [][]any{{"me", "on", ">pw", "~*", "&*", "+@all"}, {"default", ">pw"}} {
+		if err := locked.Client().Do(t.Context(), append([]any{"acl", "setuser"}, user...)...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		name string
+		at   Settings
+		want string // in the error; empty: it can be used
+	}{
+		{"good", Settings{URL: plain.URL()}, ""},
+		{"least rights", as("full"), ""},
+		{"commands lacking", as("readless"), "its user lacks rights: +hget +zcard; give it what docs/redis.md lists: ACL SETUSER <user> ~ef:*"},
+		{"keys lacking", as("keyless"), "its user lacks rights: ~rate:{ef}:*;"},
+		{"channels lacking", as("muted"), "its user lacks rights: &{ef}:*;"},
+		{"no subscriptions", as("deaf"), "its user lacks rights: +subscribe;"},
+		{"no INFO", as("blind"), "its user lacks rights: +info;"},
+		{"no transactions", as("undecided"), "+multi"},
+		{"rights for another namespace", as("other"), "~asynq:* ~ef:* ~rate:{ef}:* ~{ef}:*"},
+		{"wrong password", Settings{URL: "redis://full:no@" + plain.Address()}, "refuses the password: "},
+		{"no such user", Settings{URL: "redis://nobody:no@" + plain.Address()}, "refuses the password: "},
+		{"no password", Settings{URL: "redis://" + locked.Address()}, "refuses the password: "},
+		{"a password of its own", Settings{URL: "redis://me@" + locked.Address(), Password: "pw"}, ""},
+		{"a replica", Settings{URL: replica.URL()}, "this is a replica, which takes no writes: name its master " + plain.Address()},
+		{"keys thrown away", Settings{URL: redistest.NewTCP(t, "--maxmemory-policy", "allkeys-lru").URL()}, "its maxmemory-policy is allkeys-lru"},
+		{"nobody there", Settings{URL: "redis://127.0.0.1:1"}, "cannot be reached: "},
+		{"no such host", Settings{URL: "redis://none.invalid"}, "cannot be reached: "},
+		{"no socket", Settings{URL: "unix:///none"}, "cannot be reached: "},
+		{"TLS", Settings{URL: secure.URL(), CA: ours.CA}, ""},
+		{"TLS with a certificate", Settings{URL: wary.URL(), CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, ""},
+		{"TLS without a certificate", Settings{URL: wary.URL(), CA: ours.CA}, "name it with --redis-cert and --redis-key"},
+		{"an unknown authority", Settings{URL: secure.URL()}, "name the authority's with --redis-ca"},
+		{"another authority", Settings{URL: secure.URL(), CA: others.CA}, "name the authority's with --redis-ca"},
+		{"another name", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "other.example"}, "say with --redis-server-name which is wanted"},
+		{"the name of the certificate", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "redis.example"}, ""},
+		{"TLS where there is none", Settings{URL: "rediss://" + plain.Address()}, "answers no TLS handshake: "},
+		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "as a port does that speaks TLS: "},
+		{"a Sentinel's form", Settings{URL: "redis+sentinel://" + plain.Address() + "/mymaster"}, "this is no Sentinel: "},
+		{"a Cluster's form", Settings{URL: "redis+cluster://" + plain.Address()}, "this is no Cluster: "},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := ask(t, tt.at, "ef")
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("%v\nwant in it %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := ask(t, as("other"), "team-b"); err != nil {
+		t.Errorf("the user of another namespace: %v", err)
+	}
+	unwise, err := ask(t, Settings{URL: redistest.NewTCP(t, "--maxmemory", "64mb").URL()}, "ef")
+	if err != nil || len(unwise) != 2 || !strings.Contains(unwise[0], "64 MB only") || !strings.Contains(unwise[1], "appendonly yes") {
+		t.Errorf("of a small server without persistence: %q, %v", unwise, err)
+	}
+	if unwise, err := ask(t, Settings{URL: redistest.NewTCP(t, "--appendonly", "yes").URL()}, "ef"); err != nil || len(unwise) > 0 {
+		t.Errorf("of a good server: %q, %v", unwise, err)
+	}
+}
+
+func TestExamineSentinels(t *testing.T) {
+	t.Parallel()
+	w := redistest.NewWatched(t)
+	if unwise, err := ask(t, Settings{URL: w.URL("")}, "ef"); err != nil || len(unwise) > 0 {
+		t.Errorf("%q, %v", unwise, err)
+	}
+	_, err := ask(t, Settings{URL: strings.Replace(w.URL(""), "mymaster", "other", 1)}, "ef")
+	if err == nil || !strings.Contains(err.Error(), "the Sentinels know no master of this name") {
+		t.Errorf("another master: %v", err)
+	}
+	_, err = ask(t, Settings{URL: w.Sentinels[0].URL()}, "ef")
+	if err == nil || !strings.Contains(err.Error(), "this is a Sentinel: name it as redis+sentinel://") {
+		t.Errorf("a Sentinel as a server: %v", err)
+	}
+}
+
+func TestExamineCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.NewCluster(t, false)
+	if _, err := ask(t, Settings{URL: c.URL("")}, "ef"); err != nil {
+		t.Error(err)
+	}
+	_, err := ask(t, Settings{URL: c.Masters[0].URL()}, "ef")
+	if err == nil || !strings.Contains(err.Error(), "this is one server of a Cluster") {
+		t.Errorf("one server of it: %v", err)
+	}
+	if err := c.Masters[1].Client().ConfigSet(context.Background(), "maxmemory-policy", "volatile-lru").Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask(t, Settings{URL: c.URL("")}, "ef")
+	if err == nil || !strings.Contains(err.Error(), "its master "+c.Masters[1].Address()+": its maxmemory-policy is volatile-lru") {
+		t.Errorf("one that throws keys away: %v", err)
+	}
+	if err := c.Masters[1].Client().ConfigSet(context.Background(), "maxmemory-policy", "noeviction").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Masters[0].Client().Do(context.Background(), "cluster", "delslots", 7).Err(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ask(t, Settings{URL: c.URL("")}, "ef")
+	if err == nil || !strings.Contains(err.Error(), "the Cluster is not whole") {
+		t.Errorf("one that lacks a slot: %v", err)
+	}
+}

@@ -1,0 +1,174 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// oldestRedis is the first version with everything that the scripts use.
+	oldestRedis = "7.0"
+	// leastMemory is what Redis may use at least without a word: a window of runs and
+	// the results that wait are bounded above it.
+	leastMemory = 512 << 20
+	// examineTime bounds Examine.
+	examineTime = 10 * time.Second
+)
+
+var namespaces = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// CheckNamespace says what is wrong with the name of a namespace.
+func CheckNamespace(name string) error {
+	switch {
+	case !namespaces.MatchString(name):
+		return fmt.Errorf("%q: want letters, digits, dots, dashes and underscores, 64 at most", name)
+	case name == "asynq" || name == "rate":
+		return fmt.Errorf("%q: keys of another kind begin so; choose another", name)
+	}
+	return nil
+}
+
+// Examine makes sure that a client of Open can be used by the fleet of a namespace:
+// every master answers, is new enough, throws no keys away, and lets the user do
+// what evalfleet does. It returns what is unwise about them besides. What a server
+// does not tell, as managed and embedded ones may not, is not held against it.
+func Examine(ctx context.Context, client redis.UniversalClient, namespace string) (unwise []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	defer cancel()
+	err = client.Ping(ctx).Err()
+	if errors.Is(err, context.DeadlineExceeded) && speaksTLS(client) {
+		return nil, fmt.Errorf("answers no TLS handshake: %w; where its port speaks none, name it with redis instead of rediss", err)
+	}
+	if err != nil {
+		return nil, explain(err)
+	}
+	cluster, ok := client.(*redis.ClusterClient)
+	if !ok {
+		return examineServer(ctx, client.(*redis.Client), namespace, false)
+	}
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		found, err := examineServer(ctx, node, namespace, true)
+		if err == nil {
+			err = whole(ctx, node)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		for _, what := range found {
+			if !seen[what] {
+				seen[what] = true
+				unwise = append(unwise, what)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("its master %s: %w", node.Options().Addr, err)
+		}
+		return nil
+	})
+	return unwise, err
+}
+
+func speaksTLS(client redis.UniversalClient) bool {
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		return cluster.Options().TLSConfig != nil
+	}
+	return client.(*redis.Client).Options().TLSConfig != nil
+}
+
+// whole makes sure that a Cluster serves every key, as one of its masters knows it.
+func whole(ctx context.Context, node *redis.Client) error {
+	told, err := node.ClusterInfo(ctx).Result()
+	if err != nil {
+		return explain(err)
+	}
+	state, slots := field(told, "cluster_state"), field(told, "cluster_slots_ok")
+	if state != "ok" || slots != "16384" {
+		return fmt.Errorf("the Cluster is not whole: cluster_state is %s, and %s of 16384 slots are served; `redis-cli --cluster check` says which master is missing", state, slots)
+	}
+	return nil
+}
+
+// examineServer asks one server, which must be a master, alone or of a Cluster.
+func examineServer(ctx context.Context, server *redis.Client, namespace string, cluster bool) (unwise []string, err error) {
+	info, err := server.Info(ctx).Result()
+	var answered redis.Error
+	switch {
+	case redis.HasErrorPrefix(err, "NOPERM"): // said below, with all else that is not allowed
+	case err != nil && !errors.As(err, &answered):
+		return nil, explain(err)
+	case field(info, "redis_version") == "":
+		return nil, nil // an embedded one
+	}
+	if err := refuse(info, cluster); err != nil {
+		return nil, err
+	}
+	return advise(info), checkRights(ctx, server, namespace)
+}
+
+// refuse says why a server cannot be used, alone or as one of a Cluster, by what
+// INFO tells of it.
+func refuse(info string, cluster bool) error {
+	version := field(info, "redis_version")
+	policy := field(info, "maxmemory_policy")
+	switch {
+	case version != "" && olderThan(version, oldestRedis):
+		return fmt.Errorf("version %s is too old: evalfleet needs %s or newer", version, oldestRedis)
+	case field(info, "redis_mode") == "sentinel":
+		return errors.New("this is a Sentinel: name it as redis+sentinel://host:port,…/master")
+	case field(info, "cluster_enabled") == "1" && !cluster:
+		return errors.New("this is one server of a Cluster: name it as redis+cluster://host:port,…")
+	case field(info, "role") == "slave":
+		return fmt.Errorf("this is a replica, which takes no writes: name its master %s:%s, or the Sentinels that watch it",
+			field(info, "master_host"), field(info, "master_port"))
+	case policy != "" && policy != "noeviction":
+		return fmt.Errorf("its maxmemory-policy is %s, which throws away queues and limits when memory is short: set `maxmemory-policy noeviction`", policy)
+	}
+	return nil
+}
+
+// advise says what is unwise about a server.
+func advise(info string) (unwise []string) {
+	if most, err := strconv.ParseInt(field(info, "maxmemory"), 10, 64); err == nil && most > 0 && most < leastMemory {
+		unwise = append(unwise, fmt.Sprintf("Redis may use %d MB only (maxmemory): when they are full, nothing is queued or recorded until results are collected; want %d MB or more", most>>20, leastMemory>>20))
+	}
+	if field(info, "aof_enabled") == "0" && field(info, "connected_slaves") == "0" {
+		unwise = append(unwise, "Redis keeps no append-only file and has no replica: when it restarts, what is queued and not collected is lost; set `appendonly yes`")
+	}
+	return unwise
+}
+
+// field is a field of what INFO tells, or empty.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+func olderThan(version, than string) bool {
+	a, b := strings.Split(version, "."), strings.Split(than, ".")
+	for i := range b {
+		if i >= len(a) {
+			return true
+		}
+		x, err := strconv.Atoi(a[i])
+		if err != nil {
+			return false // a version of another kind says nothing
+		}
+		if y, _ := strconv.Atoi(b[i]); x != y {
+			return x < y
+		}
+	}
+	return false
+}

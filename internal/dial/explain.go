@@ -1,0 +1,54 @@
+package dial
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// explain adds what to do to the failures that people meet first.
+func explain(err error) error {
+	var (
+		authority x509.UnknownAuthorityError
+		name      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		alert     tls.AlertError
+		lookup    *net.DNSError
+	)
+	text := err.Error()
+	switch {
+	case errors.As(err, &authority):
+		return fmt.Errorf("shows a certificate of an authority that is not known here: %w; name the authority's with --redis-ca", err)
+	case errors.As(err, &name):
+		return fmt.Errorf("shows a certificate for another name: %w; name it by that, or say with --redis-server-name which is wanted", err)
+	case errors.As(err, &invalid):
+		return fmt.Errorf("shows a certificate that does not hold: %w", err)
+	case errors.As(err, &alert), strings.Contains(text, "remote error: tls"):
+		return fmt.Errorf("refuses TLS as it is spoken: %w; where it wants a client's certificate, name it with --redis-cert and --redis-key", err)
+	case errors.Is(err, redis.Nil) && strings.Contains(text, "sentinels"):
+		return fmt.Errorf("the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists those that they watch", err)
+	case strings.Contains(text, "sentinels") && strings.Contains(text, "unknown command"):
+		return fmt.Errorf("this is no Sentinel: %w; name a server as redis://host:port", err)
+	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
+		return fmt.Errorf("refuses the password: %w; give it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD", err)
+	case strings.Contains(text, "cluster support disabled"):
+		return fmt.Errorf("this is no Cluster: %w; name it as redis://host:port", err)
+	case redis.HasErrorPrefix(err, "MOVED"):
+		return fmt.Errorf("this is one server of a Cluster: %w; name it as redis+cluster://host:port,…", err)
+	case redis.HasErrorPrefix(err, "NOPERM"):
+		return fmt.Errorf("its user may not do what is needed: %w; the rights that evalfleet needs are in docs/redis.md", err)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("closes the connection, as a port does that speaks TLS: %w; name it with rediss instead of redis", err)
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &lookup), errors.Is(err, syscall.ENOENT), errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("cannot be reached: %w; start it, or name another with --redis (`evalfleet run` without --redis brings its own)", err)
+	}
+	return err
+}

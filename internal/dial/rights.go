@@ -1,0 +1,132 @@
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// rights are the commands that evalfleet sends, itself, in its scripts, or through
+// asynq and asynqmon; each with words that it may be asked with, K being a key.
+var rights = []string{
+	"client setname evalfleet", "ping", "info", "time", "multi", "discard", "scan 0",
+	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
+	"del K", "exists K", "expire K 1", "expireat K 1", "memory usage K", "persist K", "pexpire K 1", "pttl K", "unlink K",
+	"get K", "getex K", "getrange K 0 0", "incr K", "incrby K 1", "set K v", "setex K 1 v", "setnx K v", "setrange K 0 v",
+	"hdel K f", "hexists K f", "hget K f", "hgetall K", "hincrby K f 1", "hkeys K", "hlen K", "hmget K f", "hset K f v",
+	"hsetnx K f v", "hvals K",
+	"llen K", "lpush K v", "lrange K 0 0", "lrem K 0 v", "rpop K", "rpush K v",
+	"sadd K m", "sismember K m", "smembers K", "srem K m",
+	"xadd K * f v", "xlen K", "xrange K - +", "xread streams K 0", "xtrim K maxlen 0",
+	"zadd K 1 m", "zcard K", "zcount K 0 1", "zmscore K m", "zrange K 0 0", "zrangebyscore K 0 1", "zrank K m", "zrem K m",
+	"zremrangebyrank K 0 0", "zremrangebyscore K 0 1", "zrevrange K 0 0", "zscore K m",
+	"publish C m", "subscribe C",
+}
+
+// ofCluster are those that a Cluster's client sends besides.
+var ofCluster = []string{"cluster info", "cluster slots"}
+
+// keys are the patterns of a namespace's keys, and channels those of its channels.
+func keys(namespace string) (keys, channels []string) {
+	keys = []string{namespace + ":*", "{" + namespace + "}:*", "rate:{" + namespace + "}:*"}
+	channels = keys[:2:2]
+	if namespace == record.DefaultNamespace {
+		return append(keys, "asynq:*"), append(channels, "asynq:*")
+	}
+	return keys, channels
+}
+
+// Rights are what the user of the fleet of a namespace needs, as ACL SETUSER takes
+// it: the patterns of keys and channels, and the commands.
+func Rights(namespace string) string {
+	var words []string
+	keys, channels := keys(namespace)
+	for _, pattern := range keys {
+		words = append(words, "~"+pattern)
+	}
+	for _, pattern := range channels {
+		words = append(words, "&"+pattern)
+	}
+	for _, example := range slices.Concat(rights, ofCluster) {
+		words = append(words, "+"+right(example))
+	}
+	return strings.Join(words, " ")
+}
+
+// right is the command of an example, as ACLs name it.
+func right(example string) string {
+	words := strings.Fields(example)
+	if words[0] == "client" || words[0] == "memory" || words[0] == "cluster" {
+		return words[0] + "|" + words[1]
+	}
+	return words[0]
+}
+
+// checkRights makes sure that the client's user may do what a namespace's fleet
+// does. Commands are refused when they are queued in a transaction, which is then
+// discarded: nothing is done.
+func checkRights(ctx context.Context, server *redis.Client, namespace string) error {
+	conn := server.Conn()
+	defer conn.Close()
+	transaction := conn.Pipeline()
+	transaction.Do(ctx, "multi")
+	asked := map[string]redis.Cmder{} // by the right that each needs
+	ask := func(right, example, key, channel string) {
+		var words []any
+		for word := range strings.FieldsSeq(example) {
+			words = append(words, strings.NewReplacer("K", key, "C", channel).Replace(word))
+		}
+		asked[right] = transaction.Do(ctx, words...)
+	}
+	keys, channels := keys(namespace)
+	for _, r := range rights {
+		if name := right(r); name != "multi" && name != "discard" && name != "subscribe" { // which are done
+			ask("+"+name, r, example(keys[0]), example(channels[0]))
+		}
+	}
+	for _, pattern := range keys {
+		ask("~"+pattern, "exists K", example(pattern), "")
+	}
+	for _, pattern := range channels {
+		ask("&"+pattern, "publish C m", "", example(pattern))
+	}
+	asked["+discard"] = transaction.Do(ctx, "discard")
+	done, err := transaction.Exec(ctx)
+	var answered redis.Error
+	if err != nil && !errors.As(err, &answered) {
+		return explain(err)
+	}
+	asked["+multi"] = done[0]
+	listening := server.Subscribe(ctx, example(channels[0]))
+	defer listening.Close()
+	_, unheard := listening.Receive(ctx)
+	return lacks(namespace, asked, unheard)
+}
+
+// lacks says which rights are missing by what was answered. Other errors are of
+// forms of another version, or of a Cluster's other nodes: they forbid nothing.
+func lacks(namespace string, asked map[string]redis.Cmder, unheard error) error {
+	var missing []string
+	for right, cmd := range asked {
+		if redis.HasErrorPrefix(cmd.Err(), "NOPERM") {
+			missing = append(missing, right)
+		}
+	}
+	if redis.HasErrorPrefix(unheard, "NOPERM") {
+		missing = append(missing, "+subscribe")
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	return fmt.Errorf("its user lacks rights: %s; give it what docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace))
+}
+
+// example is a key or a channel of a pattern.
+func example(pattern string) string { return strings.TrimSuffix(pattern, "*") + "rights" }
