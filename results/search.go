@@ -125,12 +125,13 @@ func (s Search) found(id eval.ID, index func(string) string) (indexed, looked wh
 	return indexed, looked.plus(s.each())
 }
 
-// showing are the runs that show a document. SQLite takes the tables of a CROSS JOIN
-// in their order, and else would read all runs.
+// showing are the runs that show a document, by an index on documents and no other.
+// SQLite takes the tables of a CROSS JOIN in their order; PostgreSQL keeps other
+// conditions out of what is materialized.
 func showing(id eval.ID, document string) where {
 	const shows = "SELECT evaluation, phase, index_ FROM runs WHERE evaluation = ? AND "
 	return where{
-		from: "(" + shows + "doc_id_1 = ? UNION " + shows + "doc_id_2 = ? AND doc_id_2 <> '') s CROSS JOIN runs r",
+		from: "(WITH d AS MATERIALIZED (" + shows + "doc_id_1 = ? UNION " + shows + "doc_id_2 = ? AND doc_id_2 <> '') SELECT * FROM d) s CROSS JOIN runs r",
 		args: []any{string(id), document, string(id), document},
 	}.and("r.evaluation = s.evaluation AND r.phase = s.phase AND r.index_ = s.index_")
 }
@@ -171,9 +172,10 @@ func (f Filter) each() (w where) {
 }
 
 // outcomeIn is the condition that run r has a row in a table of outcomes that
-// fulfils a condition.
+// fulfils a condition. It counts, because PostgreSQL makes a join with the whole
+// table of an EXISTS.
 func outcomeIn(table, condition string) string {
-	return "EXISTS (SELECT 1 FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || r.index_ AND " + condition + ")"
+	return "(SELECT count(*) FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || r.index_ AND " + condition + ") > 0"
 }
 
 // saying is the condition that a text stands in what came of run r. Both databases
@@ -210,11 +212,16 @@ func (s Search) key() (columns, behind, upTo, sorted string) {
 	return "r.phase, r.index_", ">", "<=", "r.phase, r.index_"
 }
 
-// at compares a run's place with a mark.
+// at compares a run's place with a mark; where documents are asked for, the place of
+// a run that shows them. PostgreSQL takes it for rare that a run is behind a mark, and
+// would else begin with all that are.
 func (s Search) at(compare string, m *Mark) where {
 	columns, _, _, _ := s.key()
-	if s.Newest {
+	switch {
+	case s.Newest:
 		return where{}.and("("+columns+") "+compare+" (?, ?, ?)", stamp{m.Ended}, m.Phase, m.Index)
+	case len(s.Documents) > 0:
+		columns = "s.phase, s.index_"
 	}
 	return where{}.and("("+columns+") "+compare+" (?, ?)", m.Phase, m.Index)
 }
