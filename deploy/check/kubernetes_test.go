@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	monitoringv1 "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -288,22 +287,6 @@ func wantOthers(t *testing.T, c *cluster) {
 			})
 		}) {
 			t.Errorf("service monitor %s finds no service", monitor.Name)
-		}
-	}
-	for _, rule := range all[*monitoringv1.PrometheusRule](c) {
-		var want monitoringv1.PrometheusRuleSpec
-		if err := strict.UnmarshalStrict([]byte(read(t, chartDir+"/files/alerts.yaml")), &want); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(want, rule.Spec); diff != "" || len(want.Groups) == 0 {
-			t.Errorf("rules of %s differ from the chart's file: %s", rule.Name, diff)
-		}
-	}
-	for _, m := range c.maps {
-		for name, text := range m.Data {
-			if m.Labels["grafana_dashboard"] != "" && text != read(t, chartDir+"/files/dashboards/"+name) {
-				t.Errorf("%s differs from the chart's dashboard", m.Name)
-			}
 		}
 	}
 	for _, ingress := range all[*networkingv1.Ingress](c) {

@@ -242,6 +242,8 @@ func expressions(t *testing.T) map[string]string {
 func TestExpressions(t *testing.T) {
 	t.Parallel()
 	all := expressions(t)
+	whole, idle := adapterRule(t)
+	all["prometheus-adapter's rule"], all["prometheus-adapter's rule where nothing is to do"] = whole, idle
 	// That it was a fleet in which things happened.
 	all["waits were made"] = "sum(evalfleet_rate_limit_waits_total) > 0"
 	all["others were asked"] = "sum(evalfleet_rate_limit_fallbacks_total) > 0"

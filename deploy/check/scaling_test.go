@@ -12,6 +12,7 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	strict "sigs.k8s.io/yaml"
 )
 
 // scaledObject is what of KEDA's is read here.
@@ -120,4 +121,42 @@ func wantBehavior(t *testing.T, name string, b *autoscalingv2.HorizontalPodAutos
 		b.ScaleUp == nil || len(b.ScaleUp.Policies) == 0 || len(b.ScaleDown.Policies) == 0 {
 		t.Errorf("%s: behaves as %+v", name, b)
 	}
+}
+
+// adapterRule is what docs/kubernetes.md has prometheus-adapter ask for the chart's
+// external metric, and the part of it that says 0 where no evaluation is active.
+func adapterRule(t *testing.T) (whole, idle string) {
+	t.Helper()
+	for _, block := range fenced.FindAllStringSubmatch(read(t, "docs/kubernetes.md"), -1) {
+		if !strings.Contains(block[2], "metricsQuery") {
+			continue
+		}
+		var adapter struct {
+			Rules struct {
+				External []struct {
+					SeriesQuery, MetricsQuery string
+					Name                      struct{ As string }
+				}
+			}
+		}
+		if err := strict.Unmarshal([]byte(block[2]), &adapter); err != nil || len(adapter.Rules.External) != 1 {
+			t.Fatalf("%v: %+v", err, adapter)
+		}
+		rule := adapter.Rules.External[0]
+		files, err := rendered(t, "autoscaling: {mode: hpa}", "Helm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(files["autoscaling.yaml"], "metric: {name: "+rule.Name.As+"}") {
+			t.Errorf("the rule's metric is %s, which the chart does not ask for", rule.Name.As)
+		}
+		query := strings.NewReplacer("<<.Series>>", rule.SeriesQuery, "<<.LabelMatchers>>", "").Replace(rule.MetricsQuery)
+		_, idle, ok := strings.Cut(query, " or ")
+		if !ok {
+			t.Fatalf("%s says nothing where no evaluation is active, and replicas would stay", query)
+		}
+		return query, idle
+	}
+	t.Fatal("docs/kubernetes.md has no rule for prometheus-adapter")
+	return "", ""
 }
