@@ -139,18 +139,10 @@ func BenchmarkIdle(b *testing.B) {
 		}
 	}
 	time.Sleep(sized(2*time.Second, 6*time.Second)) // until all is quiet
-	ran := func() (sum float64) {
-		for name, n := range commands(b, client) {
-			if name != "info" {
-				sum += float64(n)
-			}
-		}
-		return sum
-	}
 	for b.Loop() {
-		before, used, began := ran(), cpu(b, client), time.Now()
+		before, used, began := allCommands(b, client), cpu(b, client), time.Now()
 		time.Sleep(sized(time.Second, 20*time.Second))
-		n, took := ran()-before, time.Since(began).Seconds()
+		n, took := allCommands(b, client)-before, time.Since(began).Seconds()
 		b.ReportMetric(n/took, "commands/s")
 		b.ReportMetric(n/took/float64(workers*queues), "commands/s/queue")
 		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "%cpu")
@@ -167,13 +159,7 @@ func BenchmarkIdle(b *testing.B) {
 // flight.
 func BenchmarkMemory(b *testing.B) {
 	inFlight := sized(100, 1000)
-	dir := b.TempDir()
-	program := filepath.Join(dir, "evalfleet")
-	build := exec.Command("go", "build", "-o", program, "./cmd/evalfleet")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
-	}
+	dir, program := b.TempDir(), build(b)
 	provider := simulator.New(simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: time.Minute, Max: time.Minute}}})
 	web := httptest.NewServer(provider)
 	b.Cleanup(web.Close)

@@ -59,6 +59,17 @@ func commands(b *testing.B, client *redis.Client) map[string]int64 {
 	return counts
 }
 
+// allCommands is how many commands ran, those of scripts included.
+func allCommands(b *testing.B, client *redis.Client) (sum float64) {
+	b.Helper()
+	for name, n := range commands(b, client) {
+		if name != "info" {
+			sum += float64(n)
+		}
+	}
+	return sum
+}
+
 // scripts is how many scripts were sent.
 func scripts(b *testing.B, client *redis.Client) int64 {
 	b.Helper()

@@ -1,0 +1,57 @@
+package bench
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/controller"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+)
+
+// BenchmarkController is what a controller does to Redis and to its machine while
+// nobody works: beside evaluations that have ended, some are active whose runs wait for
+// a provider that nobody serves.
+func BenchmarkController(b *testing.B) {
+	program := build(b)
+	for _, active := range []int{10, 100} {
+		b.Run(fmt.Sprint(active, "-active"), func(b *testing.B) { idleController(b, program, active, sized(100, 1000)) })
+	}
+}
+
+func idleController(b *testing.B, program string, active, ended int) {
+	for b.Loop() {
+		server := redistest.NewTCP(b)
+		client := server.Client()
+		machine(b, client)
+		f := &fleet{b: b, client: client, program: program, dir: b.TempDir(), redis: server.URL()}
+		for i := range ended {
+			if id := f.submit(fmt.Sprint("ended ", i), "nobody", 2, "", 1); i == 0 && f.standing(id).Status != record.StatusDone {
+				b.Fatalf("%+v, want one that is done", f.standing(id))
+			}
+		}
+		for i := range active {
+			f.submit(fmt.Sprint("active ", i), "nobody", 20, "", 0)
+		}
+		address := free(b)
+		process := f.start("controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", address)
+		var scale controller.Scale
+		for deadline := time.Now().Add(time.Minute); f.drained() < active || ask(address, &scale) != nil; time.Sleep(50 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				b.Fatalf("after a minute, %d of %d evaluations are followed, and the scale is %v", f.drained(), active, ask(address, &scale))
+			}
+		}
+		before, used, busy, began := allCommands(b, client), cpu(b, client), processCPU(b, process.Process.Pid), time.Now()
+		time.Sleep(sized(time.Second, 35*time.Second))
+		took := time.Since(began).Seconds()
+		b.ReportMetric((allCommands(b, client)-before)/took, "commands/s")
+		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "redis-%cpu")
+		b.ReportMetric(100*(processCPU(b, process.Process.Pid)-busy).Seconds()/took, "controller-%cpu")
+		began = time.Now()
+		if err := ask(address, &scale); err != nil || scale.Desired != active*20*19 {
+			b.Fatalf("%+v, %v; want %d calls at once", scale, err, active*20*19)
+		}
+		b.ReportMetric(float64(time.Since(began).Milliseconds()), "scale-ms")
+	}
+}
