@@ -29,7 +29,7 @@ type watched struct {
 	t                   *testing.T
 	dir                 string
 	controller, workers string // addresses of their metrics; of the first worker
-	prometheus          string // URL
+	prometheus, pages   string // URLs
 	began               time.Time
 }
 
@@ -63,14 +63,15 @@ func (w *watched) write(name, text string) {
 }
 
 // watch starts a controller, two workers and two evaluations against a simulated
-// provider, in which runs wait for a limit, are refused, fall back and fail, and a
-// Prometheus configured as compose's is, but for where it looks and how often.
+// provider, in which runs wait for a limit, are refused for longer than they wait, fall
+// back and fail, and a Prometheus configured as compose's is, but for where it looks
+// and how often.
 func watch(t *testing.T) *watched {
 	t.Helper()
 	w := &watched{t: t, dir: t.TempDir(), began: time.Now()}
 	simulator, redis := freeAddress(t), privateRedis(t, "--maxmemory", "1gb")
 	w.write("simulator.json", `{"latency": "50ms..100ms", "models": {
-		"refuses": {"behaviour": {"throttle_rate": 1, "retry_after": "3s"}},
+		"refuses": {"behaviour": {"throttle_rate": 1, "retry_after": "6s"}},
 		"fails": {"behaviour": {"fail_rate": 0.5}},
 		"paced": {}}}`)
 	w.start(program(t), "simulate", "--listen", simulator, "--settings", "simulator.json")
@@ -85,7 +86,9 @@ concurrency:
     strict: {max_concurrency: 8, adaptive: true}
 `, simulator))
 	w.controller = freeAddress(t)
-	w.start(program(t), "controller", "--redis", redis, "--listen", "off", "--metrics-addr", w.controller)
+	pages, prometheus := freeAddress(t), freeAddress(t)
+	w.pages, w.prometheus = "http://"+pages, "http://"+prometheus
+	w.start(program(t), "controller", "--redis", redis, "--listen", pages, "--metrics-addr", w.controller, "--prometheus", w.prometheus)
 	workers := []string{freeAddress(t), freeAddress(t)}
 	w.workers = workers[0]
 	for _, address := range workers {
@@ -122,9 +125,7 @@ concurrency:
 		t.Fatal(err)
 	}
 	w.write("prometheus.yaml", string(text))
-	address := freeAddress(t)
-	w.prometheus = "http://" + address
-	w.start("prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=tsdb", "--web.listen-address="+address, "--log.level=warn")
+	w.start("prometheus", "--config.file=prometheus.yaml", "--storage.tsdb.path=tsdb", "--web.listen-address="+prometheus, "--log.level=warn")
 	return w
 }
 
@@ -280,7 +281,27 @@ func TestExpressions(t *testing.T) {
 	}
 	t.Logf("%d expressions found something within %s", count-len(all), time.Since(w.began).Round(time.Second))
 	w.wantRulesWell()
+	w.wantCharts()
 	w.wantPage()
+}
+
+// wantCharts: asynqmon, in the controller's pages, finds what it draws.
+func (w *watched) wantCharts() {
+	w.t.Helper()
+	text, ok := get(w.pages + "/queues/api/metrics")
+	var charts map[string]struct {
+		Data struct {
+			Result []json.RawMessage `json:"result"`
+		} `json:"data"`
+	}
+	if err := json.Unmarshal(text, &charts); err != nil || !ok || len(charts) != 9 {
+		w.t.Fatalf("asynqmon's charts: %v: %s", err, text)
+	}
+	for name, chart := range charts {
+		if len(chart.Data.Result) == 0 {
+			w.t.Errorf("asynqmon's chart %s is empty", name)
+		}
+	}
 }
 
 // wantRulesWell: Prometheus evaluates the alerts, and their texts, without an error.
