@@ -52,7 +52,7 @@ vet: ## vet for Linux, macOS and Windows
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
 	cd bench && go vet .
-	go vet -tags look ./report ./web ./internal/looktest
+	go vet -tags look ./report ./web ./internal/looktest ./cmd/evalfleet
 
 .PHONY: lint
 lint: $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION) ## run golangci-lint
@@ -86,9 +86,9 @@ AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js
 
 # Needs chromium (or CHROMIUM=path) and npm.
 .PHONY: look
-look: $(AXE) ## show the report and the pages in a browser, at two widths and in both themes, and have axe-core judge it (.look/)
+look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser, at two widths and in both themes, and have axe-core judge them (.look/)
 	mkdir -p .look
-	go test -v -timeout 30m -tags look -run TestLook ./report ./web -look $(CURDIR)/.look -axe $(AXE)
+	go test -v -timeout 30m -tags look -run TestLook$$ ./report ./web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
 $(AXE):
 	npm install --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)

@@ -95,14 +95,7 @@ addEventListener("load", async () => {
 	for _, err := range got.Errors {
 		t.Error(err)
 	}
-	for _, v := range got.Violations {
-		text := fmt.Sprintf("%s (%s): %s, %d times, such as %.300s", v.ID, v.Impact, v.Help, len(v.Nodes), v.Nodes[0].HTML)
-		if v.Impact == "serious" || v.Impact == "critical" {
-			t.Error(text)
-		} else {
-			t.Log(text)
-		}
-	}
+	tell(t, got.Violations)
 	theme := map[bool]string{false: "light", true: "dark"}[dark]
 	height := min(int(got.Height), 16000)
 	write(frame(page, height, ""))
@@ -110,6 +103,19 @@ addEventListener("load", async () => {
 	Chromium(t, dark, fmt.Sprintf("--window-size=%d,%d", max(width, 500), height), "--hide-scrollbars",
 		"--screenshot="+filepath.Join(dir, fmt.Sprintf("%s-%d-%s.png", name, width, theme)), "file://"+at)
 	t.Logf("%d bytes, loaded in %.0f ms with axe-core, shown in %v with the browser's start", len(page), got.LoadedMS, time.Since(began).Round(time.Millisecond))
+}
+
+// tell says what axe-core found; only what is serious fails a test.
+func tell(t *testing.T, found []violation) {
+	t.Helper()
+	for _, v := range found {
+		text := fmt.Sprintf("%s (%s): %s, %d times, such as %.300s", v.ID, v.Impact, v.Help, len(v.Nodes), v.Nodes[0].HTML)
+		if v.Impact == "serious" || v.Impact == "critical" {
+			t.Error(text)
+		} else {
+			t.Log(text)
+		}
+	}
 }
 
 // Chromium runs one with arguments and returns what it writes.
