@@ -71,6 +71,14 @@ sink: {url: "postgres://evalfleet@db.example.org:5433/evals", existingSecret: po
 worker: {cache: true}
 controller: {replicas: 2, persistence: {enabled: false}}
 `,
+	"redis with a password, TLS and Sentinels": `
+redis:
+  enabled: false
+  url: rediss+sentinel://evalfleet@one:26379,two:26380/fleet
+  password: {existingSecret: redis, sentinelKey: sentinel}
+  tls: {existingSecret: redis-tls, certKey: tls.crt, keyKey: tls.key, serverName: redis.example.org}
+`,
+	"a password of its own redis": "redis: {password: {existingSecret: redis}}",
 	"redis by its url": `
 redis: {enabled: false, url: "rediss://redis.example.org:6390/2"}
 fleet:

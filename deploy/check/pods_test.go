@@ -107,7 +107,7 @@ func wantReferences(t *testing.T, c *cluster, w workload) {
 		return
 	}
 	env := environment(w)
-	for _, file := range []string{w.flag("auth-file"), env["EVALFLEET_CONFIG"]} {
+	for _, file := range []string{w.flag("auth-file"), env["EVALFLEET_CONFIG"], env["EVALFLEET_REDIS_CA"], env["EVALFLEET_REDIS_CERT"], env["EVALFLEET_REDIS_KEY"]} {
 		if file != "" && !mounted[path.Dir(file)] {
 			t.Errorf("%s reads %s, where nothing is mounted", w.name, file)
 		}
@@ -146,6 +146,10 @@ func wantRedis(t *testing.T, w workload) {
 	}
 	if set, ok := w.object.(*appsv1.StatefulSet); !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
 		t.Error("redis wants a volume of its own")
+	}
+	password := environment(w)["REDISCLI_AUTH"]
+	if strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") != (password != "") {
+		t.Errorf("redis is started with %q, and its password is %q", options, password)
 	}
 }
 

@@ -141,6 +141,9 @@ func address(t *testing.T, text string, usual int) (string, int) {
 	if strings.HasPrefix(text, "secret ") {
 		return "", 6380
 	}
+	if first, rest, several := strings.Cut(text, ","); several { // Sentinels or nodes of a cluster
+		text = first + rest[strings.Index(rest, "/"):]
+	}
 	u, err := url.Parse(text)
 	if err != nil {
 		t.Fatal(err)

@@ -123,8 +123,47 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
   value: redis://{{ include "evalfleet.fullname" . }}-redis:6379
 {{- end }}
 - {name: EVALFLEET_CONFIG, value: /etc/evalfleet/fleet.yaml}
+{{- with $redis.password }}
+{{- if .existingSecret }}
+- name: EVALFLEET_REDIS_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .key }}}}
+{{- if .sentinelKey }}
+- name: EVALFLEET_REDIS_SENTINEL_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .sentinelKey }}}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with $redis.tls }}
+{{- if .existingSecret }}
+{{- with .caKey }}
+- {name: EVALFLEET_REDIS_CA, value: /etc/evalfleet-redis/{{ . }}}
+{{- end }}
+{{- with .certKey }}
+- {name: EVALFLEET_REDIS_CERT, value: /etc/evalfleet-redis/{{ . }}}
+- {name: EVALFLEET_REDIS_KEY, value: /etc/evalfleet-redis/{{ required "redis.tls.keyKey: the key of the certificate in certKey" $redis.tls.keyKey }}}
+{{- end }}
+{{- with .serverName }}
+- {name: EVALFLEET_REDIS_SERVER_NAME, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with $redis.namespace }}
 - {name: EVALFLEET_NAMESPACE, value: {{ . | quote }}}
+{{- end }}
+{{- end -}}
+
+{{/* The settings, and what TLS to Redis needs, as volumes of every pod. */}}
+{{- define "evalfleet.volumes" -}}
+- {name: config, configMap: {name: {{ include "evalfleet.fullname" . }}}}
+{{- with .Values.redis.tls.existingSecret }}
+- {name: redis-tls, secret: {secretName: {{ . }}}}
+{{- end }}
+{{- end -}}
+
+{{- define "evalfleet.mounts" -}}
+- {name: config, mountPath: /etc/evalfleet, readOnly: true}
+{{- if .Values.redis.tls.existingSecret }}
+- {name: redis-tls, mountPath: /etc/evalfleet-redis, readOnly: true}
 {{- end }}
 {{- end -}}
 
