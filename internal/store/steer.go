@@ -179,25 +179,56 @@ func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 	run := eval.RunID{Evaluation: id}
 	pattern := globUnsafe.Replace(strings.TrimSuffix(s.keys.Progress(run), run.Short())) + "*"
 	sweep := func(ctx context.Context, client redis.Cmdable) error {
-		found := client.Scan(ctx, 0, pattern, 1000).Iterator()
-		for found.Next(ctx) {
-			job, err := client.HGet(ctx, found.Val(), record.ProgressJob).Result()
-			if err != nil && !errors.Is(err, redis.Nil) {
+		for cursor := uint64(0); ; {
+			found, next, err := client.Scan(ctx, cursor, pattern, scanAtOnce).Result()
+			if err == nil {
+				err = unlinkWithoutJob(ctx, client, found)
+			}
+			if err != nil || next == 0 {
 				return err
 			}
-			if job != "" {
-				continue
-			}
-			if err := client.Unlink(ctx, found.Val()).Err(); err != nil {
-				return err
-			}
+			cursor = next
 		}
-		return found.Err()
 	}
 	if cluster, ok := s.client.(*redis.ClusterClient); ok {
 		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return sweep(ctx, c) })
 	}
 	return sweep(ctx, s.client)
+}
+
+// scanAtOnce is how many keys Redis passes over in one go: a millisecond, in which it
+// does nothing else.
+const scanAtOnce = 5000
+
+// unlinkWithoutJob removes hashes of runs in progress, of one evaluation, that have no
+// job.
+func unlinkWithoutJob(ctx context.Context, client redis.Cmdable, keys []string) error {
+	if len(keys) == 0 {
+		return nil
+	}
+	jobs := make([]*redis.StringCmd, len(keys))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, key := range keys {
+			jobs[i] = pipe.HGet(ctx, key, record.ProgressJob)
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return err
+	}
+	var over []string
+	for i, key := range keys {
+		switch err := jobs[i].Err(); {
+		case err != nil && !errors.Is(err, redis.Nil):
+			return err
+		case jobs[i].Val() == "":
+			over = append(over, key)
+		}
+	}
+	if len(over) == 0 {
+		return nil
+	}
+	return client.Unlink(ctx, over...).Err()
 }
 
 var globUnsafe = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)

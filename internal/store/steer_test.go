@@ -301,6 +301,38 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 	})
 }
 
+// Of the runs in progress of a deleted evaluation, those with a job at a provider stay
+// known: whoever drops their tasks cancels the jobs.
+func TestDeletionKeepsJobs(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		want := map[string]bool{}
+		for i := range 20 {
+			task := record.Task{Evaluation: r.ID, Index: i, Kind: eval.KindPairwise}
+			saved := Progress{Attempts: 1}
+			if i%5 == 2 {
+				saved.Job = &record.Job{ID: "job"}
+				want[s.keys.Progress(task.RunID())] = true
+			}
+			if err := s.SaveProgress(ctx, task, saved, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.Delete(ctx, r.ID); err != nil {
+			t.Fatal(err)
+		}
+		left := map[string]bool{}
+		for _, key := range s.client.Keys(ctx, "*run:*").Val() {
+			left[key] = true
+		}
+		if diff := cmp.Diff(want, left); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+	})
+}
+
 var errNoScan = errors.New("the connection is gone")
 
 // noScan is a client whose connection breaks when keys are looked for.
