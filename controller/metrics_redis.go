@@ -3,6 +3,9 @@ package controller
 import (
 	"context"
 	"strconv"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
 )
 
 var (
@@ -14,30 +17,78 @@ var (
 	aofRewriteOK = gauge("evalfleet_redis_aof_last_rewrite_ok", "1 when the last rewrite of it worked.")
 )
 
-// redisFields are what is told of each section of what the server says of itself.
-var redisFields = map[string]map[string]metric{
-	"stats":  {"evicted_keys": evictedKeys},
-	"memory": {"used_memory": memoryUsed, "maxmemory": memoryMax},
+// field is one of those in which a server tells of itself. Of the masters of a Cluster
+// amounts are added up, and a state is that of the worst.
+type field struct {
+	name   string
+	of     metric
+	amount bool
+}
+
+// redisFields are those that are told, by the section that they stand in.
+var redisFields = map[string][]field{
+	"stats":  {{"evicted_keys", evictedKeys, true}},
+	"memory": {{"used_memory", memoryUsed, true}, {"maxmemory", memoryMax, true}},
 	"persistence": {
-		"aof_enabled": aofEnabled, "aof_last_write_status": aofWriteOK, "aof_last_bgrewrite_status": aofRewriteOK,
+		{"aof_enabled", aofEnabled, false}, {"aof_last_write_status", aofWriteOK, false}, {"aof_last_bgrewrite_status", aofRewriteOK, false},
 	},
 }
 
-// gatherRedis tells what the server says of itself; some managed servers do not.
+// gatherRedis tells what the server, or the masters of a Cluster, say of themselves;
+// some managed servers do not.
 func (c *Controller) gatherRedis(ctx context.Context, tell tell) {
+	said := said{of: map[metric]float64{}}
+	if cluster, ok := c.store.Client().(*redis.ClusterClient); ok {
+		_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			said.ask(ctx, node)
+			return nil
+		})
+	} else {
+		said.ask(ctx, c.store.Client())
+	}
+	for of, value := range said.of {
+		tell(of, value)
+	}
+}
+
+// said is what servers have said of themselves.
+type said struct {
+	mu sync.Mutex // guards of
+	of map[metric]float64
+}
+
+type infoer interface {
+	InfoMap(ctx context.Context, sections ...string) *redis.InfoCmd
+}
+
+// ask asks one server; what it does not say is left out.
+func (s *said) ask(ctx context.Context, server infoer) {
 	for section, wanted := range redisFields {
-		info, err := c.store.Client().InfoMap(ctx, section).Result()
+		info, err := server.InfoMap(ctx, section).Result()
 		if err != nil {
 			continue
 		}
 		for _, fields := range info {
-			for name, of := range wanted {
-				if value, ok := infoValue(fields[name]); ok {
-					tell(of, value)
+			for _, f := range wanted {
+				if value, ok := infoValue(fields[f.name]); ok {
+					s.add(f, value)
 				}
 			}
 		}
 	}
+}
+
+func (s *said) add(f field, value float64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before, told := s.of[f.of]
+	switch {
+	case f.amount:
+		value += before
+	case told:
+		value = min(value, before)
+	}
+	s.of[f.of] = value
 }
 
 // infoValue is a field of INFO as a number: a status is 1 when it is ok.

@@ -12,8 +12,10 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -125,5 +127,27 @@ func TestMetrics(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// Of a Cluster, amounts are those of all masters, and a state is that of the worst.
+func TestMetricsOfCluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.NewCluster(t, false, "--maxmemory", "100mb")
+	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{cluster.Masters[0].Address()}})
+	t.Cleanup(func() { _ = client.Close() })
+	b := &bench{New(Config{Client: client, Log: zerolog.Nop()}), t, client}
+	if err := cluster.Masters[1].Client().ConfigSet(t.Context(), "appendonly", "yes").Err(); err != nil {
+		t.Fatal(err)
+	}
+	text := b.metrics()
+	if got := b.metric(text, "evalfleet_redis_memory_max_bytes"); got != 3*100<<20 {
+		t.Errorf("the masters may use %.0f bytes together, want 3 times 100 MB", got)
+	}
+	if got := b.metric(text, "evalfleet_redis_aof_enabled"); got != 0 {
+		t.Errorf("append-only: %.0f, want 0, since only one of them is", got)
+	}
+	if got := b.metric(text, "evalfleet_redis_up"); got != 1 {
+		t.Errorf("up: %.0f, want 1", got)
 	}
 }
