@@ -26,11 +26,10 @@ const seenWithin = 8 * time.Minute
 
 // watched is a fleet at work, and a Prometheus that scrapes it.
 type watched struct {
-	t                   *testing.T
-	dir                 string
-	controller, workers string // addresses of their metrics; of the first worker
-	prometheus, pages   string // URLs
-	began               time.Time
+	t                 *testing.T
+	dir               string
+	prometheus, pages string // URLs
+	began             time.Time
 }
 
 // start runs a program until the test ends.
@@ -85,12 +84,10 @@ concurrency:
     simulator: {max_concurrency: 8, models: {paced: {rate_limit: {qps: 4}}}}
     strict: {max_concurrency: 8, adaptive: true}
 `, simulator))
-	w.controller = freeAddress(t)
-	pages, prometheus := freeAddress(t), freeAddress(t)
+	controller, pages, prometheus := freeAddress(t), freeAddress(t), freeAddress(t)
 	w.pages, w.prometheus = "http://"+pages, "http://"+prometheus
-	w.start(program(t), "controller", "--redis", redis, "--listen", pages, "--metrics-addr", w.controller, "--prometheus", w.prometheus)
+	w.start(program(t), "controller", "--redis", redis, "--listen", pages, "--metrics-addr", controller, "--prometheus", w.prometheus)
 	workers := []string{freeAddress(t), freeAddress(t)}
-	w.workers = workers[0]
 	for _, address := range workers {
 		w.start(program(t), "worker", "--redis", redis, "--config", "fleet.yaml", "--metrics-addr", address)
 	}
@@ -117,7 +114,7 @@ concurrency:
 	scraping.RuleFiles = []string{alerts}
 	scraping.Global = map[string]any{"scrape_interval": "500ms", "evaluation_interval": "1s"}
 	for i, job := range scraping.Scrape {
-		targets := map[string][]any{"controller": {w.controller}, "worker": {workers[0], workers[1]}}[job.Name]
+		targets := map[string][]any{"controller": {controller}, "worker": {workers[0], workers[1]}}[job.Name]
 		scraping.Scrape[i].DNS, scraping.Scrape[i].Static = nil, []map[string][]any{{"targets": targets}}
 	}
 	text, err := strict.Marshal(scraping)
@@ -337,26 +334,42 @@ func (w *watched) wantRulesWell() {
 }
 
 var (
-	typeLine = regexp.MustCompile(`(?m)^# TYPE ((?:evalfleet|asynq)_\S+) `)
 	// Where a page has a metric in code, alone or with labels.
 	metricNamed = regexp.MustCompile("`(evalfleet_[a-z0-9_]*[a-z0-9])[`{]")
 	named       = regexp.MustCompile("(?:evalfleet|asynq)_[a-z0-9_]*[a-z0-9]")
 )
 
+// told are the names of the fleet's metrics that have been scraped, some of which come
+// and go.
+func (w *watched) told() map[string]bool {
+	w.t.Helper()
+	text, _ := get(w.prometheus + "/api/v1/label/__name__/values")
+	var answer struct {
+		Data []string `json:"data"`
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		w.t.Fatalf("names: %v: %s", err, text)
+	}
+	told := map[string]bool{}
+	for _, name := range answer.Data {
+		if !named.MatchString(name) {
+			continue
+		}
+		for _, part := range []string{"_bucket", "_count", "_sum"} { // of a histogram
+			if base, ok := strings.CutSuffix(name, part); ok && slices.Contains(answer.Data, base+"_bucket") {
+				name = base
+			}
+		}
+		told[name] = true
+	}
+	return told
+}
+
 // wantPage: docs/monitoring.md lists what is scraped of a worker and the controller,
 // and nothing else; what the other pages name is among it.
 func (w *watched) wantPage() {
 	w.t.Helper()
-	told := map[string]bool{}
-	for _, address := range []string{w.controller, w.workers} {
-		text, ok := get("http://" + address + "/metrics")
-		if !ok {
-			w.t.Fatalf("no metrics at %s: %s", address, text)
-		}
-		for _, m := range typeLine.FindAllStringSubmatch(string(text), -1) {
-			told[m[1]] = true
-		}
-	}
+	told := w.told()
 	page := read(w.t, "docs/monitoring.md")
 	_, page, _ = strings.Cut(page, "\n## Metrics of a worker\n")
 	listed := named.FindAllString(page, -1)
