@@ -122,7 +122,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 	if err != nil {
 		return false, err
 	}
-	r, err := e.store.Evaluation(ctx, e.id)
+	r, err := e.store.WithChoices(ctx, e.id)
 	if err != nil {
 		return false, err
 	}
