@@ -124,7 +124,7 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 			"http://127.0.0.1:8000/v1", provider.URL+"/v1", "http://10.0.0.5:8000/v1", provider.URL+"/v1",
 			"redis://redis:6379", redis, "redis://127.0.0.1:6379", redis, "redis://localhost:6379", redis,
 			"postgres://ann@db.example.org/evals", pgtest.New(t),
-			":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0"),
+			":9090", "127.0.0.1:0", "127.0.0.1:8080", "127.0.0.1:0", "0.0.0.0:8080", "127.0.0.1:0", "127.0.0.1:8089", "127.0.0.1:0"),
 	}
 	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
 	d.write("hosted.yaml", hosted)
