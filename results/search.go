@@ -261,7 +261,9 @@ func (r *reader) SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, 
 	if err != nil {
 		return 0, false, err
 	}
-	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" LIMIT ?) AS found", append(matching.args, MostLooked+1)...).Scan(&n)
+	// Sorted, because PostgreSQL would else read the whole table for what has no index.
+	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" ORDER BY r.phase, r.index_ LIMIT ?) AS found",
+		append(matching.args, MostLooked+1)...).Scan(&n)
 	if err != nil {
 		return 0, false, r.unread(err)
 	}
