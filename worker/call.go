@@ -74,10 +74,11 @@ func (r *run) newCall(s step, key string) *record.Call {
 	}
 }
 
-// nextCallID names a call, or another try to have a lease for it.
+// nextCallID names a call, or another try to have a lease for it. No name is used
+// twice: where Redis has forgotten that a run was pulled, the same worker may have it
+// in hand a second time, and two calls under one lease count as one.
 func (r *run) nextCallID() string {
-	r.made++
-	return fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.made)
+	return fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.named.Add(1))
 }
 
 // begin waits for the lease of a call, or of a job that goes on at its provider. What

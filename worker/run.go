@@ -57,7 +57,6 @@ type run struct {
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
-	made       int           // calls made by this worker, for their ids
 	tooLong    time.Duration // the wait at a limit that was declined last
 	hand       *hand         // nil: nobody listens
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
@@ -51,7 +52,8 @@ type session struct {
 	budget      *budget
 	slots       *semaphore.Weighted // calls in flight in this process
 	tokens      *tokens
-	unserved    sync.Map // providers of further calls that this worker cannot make, once that was said
+	named       atomic.Int64 // calls, by their ids
+	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
 
 	stopping context.Context // ends when no more runs may be begun
 	working  context.Context // ends when calls in flight must end

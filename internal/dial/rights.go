@@ -30,7 +30,7 @@ var rights = []string{
 }
 
 // ofCluster are those that a Cluster's client sends besides.
-var ofCluster = []string{"cluster info", "cluster slots"}
+var ofCluster = []string{"cluster info", "cluster slots", "command"}
 
 // keys are the patterns of a namespace's keys, and channels those of its channels.
 func keys(namespace string) (keys, channels []string) {

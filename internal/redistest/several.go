@@ -34,7 +34,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 		return err == nil && info["Replication"]["master_link_status"] == "up"
 	})
 	var secure []string
-	for i := 0; i+1 < len(args); i += 2 {
+	for i := range args {
 		if strings.HasPrefix(args[i], "--tls-") {
 			secure = append(secure, args[i], args[i+1])
 		}
