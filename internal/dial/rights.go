@@ -15,14 +15,14 @@ import (
 // rights are the commands that evalfleet sends, itself, in its scripts, or through
 // asynq and asynqmon; each with words that it may be asked with, K being a key.
 var rights = []string{
-	"client setname evalfleet", "ping", "info", "time", "multi", "discard", "scan 0",
+	"client setname evalfleet", "ping", "info", "time", "multi", "discard",
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
 	"del K", "exists K", "expire K 1", "expireat K 1", "memory usage K", "persist K", "pexpire K 1", "pttl K", "unlink K",
 	"get K", "getex K", "getrange K 0 0", "incr K", "incrby K 1", "set K v", "setex K 1 v", "setrange K 0 v",
 	"hdel K f", "hexists K f", "hget K f", "hgetall K", "hincrby K f 1", "hkeys K", "hlen K", "hmget K f", "hset K f v",
 	"hsetnx K f v", "hvals K",
 	"llen K", "lpush K v", "lrange K 0 0", "lrem K 0 v", "rpop K", "rpush K v",
-	"sadd K m", "sismember K m", "smembers K", "srem K m",
+	"sadd K m", "sismember K m", "smembers K", "srem K m", "sscan K 0",
 	"xadd K * f v", "xlen K", "xrange K - +", "xread streams K 0", "xtrim K maxlen 0",
 	"zadd K 1 m", "zcard K", "zcount K 0 1", "zmscore K m", "zrange K 0 0", "zrangebyscore K 0 1", "zrank K m", "zrem K m",
 	"zremrangebyrank K 0 0", "zremrangebyscore K 0 1", "zscore K m",

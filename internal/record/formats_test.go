@@ -190,6 +190,7 @@ func TestGoldenKeys(t *testing.T) {
 		{"ef:{<ev>}:states:<phase>:<n>", "ef:{ev-abcdefgh2345}:states:1:1", k.States(exampleID, 1, 20000)},
 		{"ef:{<ev>}:choice:<phase>", "ef:{ev-abcdefgh2345}:choice:1", k.Choice(exampleID, 1)},
 		{"ef:{<ev>}:run:<phase>.<index>", "ef:{ev-abcdefgh2345}:run:1.20000", k.Progress(run)},
+		{"ef:{<ev>}:progress", "ef:{ev-abcdefgh2345}:progress", k.InProgress(exampleID)},
 		{"ef:{<ev>}:results", "ef:{ev-abcdefgh2345}:results", k.Results(exampleID)},
 		{`<phase>\|<queue>`, "1|openai", CursorField(1, "openai")},
 		{`<phase>\|<state>\|<queue>`, "1|failed|openai", CountField(1, eval.StateFailed, "openai")},

@@ -84,7 +84,13 @@ func (k Keys) States(id eval.ID, phase, index int) string {
 func (k Keys) Choice(id eval.ID, phase int) string { return k.of(id, "choice:"+strconv.Itoa(phase)) }
 
 // Progress is the hash of what must outlive a worker for one run.
-func (k Keys) Progress(id eval.RunID) string { return k.of(id.Evaluation, "run:"+id.Short()) }
+func (k Keys) Progress(id eval.RunID) string { return k.ProgressOf(id.Evaluation, id.Short()) }
+
+// ProgressOf is Progress of a run by its short id.
+func (k Keys) ProgressOf(id eval.ID, run string) string { return k.of(id, "run:"+run) }
+
+// InProgress is the set of the runs that have a Progress, by their short ids.
+func (k Keys) InProgress(id eval.ID) string { return k.of(id, "progress") }
 
 // CursorField names a queue's cursor in Cursors.
 func CursorField(phase int, queue string) string {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
@@ -189,10 +191,8 @@ func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, cal
 	if err != nil {
 		return fmt.Errorf("encode progress of run %s: %w", id, err)
 	}
-	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), record.EntryVersion, raw}, fields...)
-	keys := []string{
-		s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id), s.keys.Results(id.Evaluation),
-	}
+	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, raw}, fields...)
+	keys := append(s.progressKeys(id), s.keys.Results(id.Evaluation))
 	answer, err := progressScript.Run(ctx, s.client, keys, values...).Int()
 	if err == nil && answer < 0 {
 		err = ErrNoEvaluation
@@ -245,7 +245,12 @@ func (p Progress) fields() ([]any, error) {
 // ForgetProgress drops the progress of a run of an evaluation that was cancelled or
 // deleted, once nothing is left to be done about it.
 func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
-	if err := s.client.Unlink(ctx, s.keys.Progress(id)).Err(); err != nil {
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Unlink(ctx, s.keys.Progress(id))
+		pipe.SRem(ctx, s.keys.InProgress(id.Evaluation), id.Short())
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("forget progress of run %s: %w", id, err)
 	}
 	return nil
@@ -254,10 +259,16 @@ func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
 // Died counts one more worker that died holding a task's run, once for each name
 // of a death, and returns how many have. 0: the run has ended.
 func (s *Store) Died(ctx context.Context, id eval.RunID, generation int, death string) (int, error) {
-	keys := []string{s.keys.Record(id.Evaluation), s.keys.States(id.Evaluation, id.Phase, id.Index), s.keys.Progress(id)}
-	n, err := diedScript.Run(ctx, s.client, keys, id.Index%record.ChunkRuns, generation, death, int(progressLife.Seconds())).Int()
+	args := []any{id.Index % record.ChunkRuns, generation, int(progressLife.Seconds()), id.Short(), death}
+	n, err := diedScript.Run(ctx, s.client, s.progressKeys(id), args...).Int()
 	if err != nil {
 		return 0, fmt.Errorf("count death of run %s: %w", id, err)
 	}
 	return n, nil
+}
+
+// progressKeys are those of a script that writes a run's progress.
+func (s *Store) progressKeys(id eval.RunID) []string {
+	of := id.Evaluation
+	return []string{s.keys.Record(of), s.keys.States(of, id.Phase, id.Index), s.keys.Progress(id), s.keys.InProgress(of)}
 }

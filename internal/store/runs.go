@@ -130,14 +130,14 @@ func (s *Store) sendRecords(outcomes []Outcome) ([]recorded, error) {
 // sendRecordsOf records the outcomes at some positions, which are of one
 // evaluation, in one script.
 func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcome, positions []int, answers []recorded) {
-	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id)}
+	keys := []string{s.keys.Record(id), s.keys.Counts(id), s.keys.Results(id), s.keys.InProgress(id)}
 	args := []any{record.EntryVersion}
 	for _, i := range positions {
 		o := outcomes[i]
 		keys = append(keys, s.keys.States(id, o.id.Phase, o.id.Index), s.keys.Progress(o.id))
 		args = append(args, o.id.Index%record.ChunkRuns, o.generation, int(o.state),
 			record.CountField(o.id.Phase, o.state, o.queue), record.CountField(o.id.Phase, eval.StateFailed, o.queue),
-			o.provider, string(o.class), o.run, o.calls)
+			o.provider, string(o.class), o.id.Short(), o.run, o.calls)
 	}
 	ctx, cancel := context.WithTimeout(ctx, batchTimeout)
 	defer cancel()
@@ -284,8 +284,8 @@ func (s *Store) Expire(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// keysOf lists the evaluation's keys, but for those of runs in progress, which
-// expire by themselves.
+// keysOf lists the evaluation's keys, but for those of runs in progress and their
+// list, which expire by themselves.
 func (s *Store) keysOf(r record.Evaluation) []string {
 	keys := []string{
 		s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID),

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/redis/go-redis/v9"
 
@@ -173,43 +172,30 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// deleteProgress removes the hashes of runs in progress, which nothing lists, but
-// for those with a job at a provider: whoever drops the run's task cancels it.
+// deleteProgress removes what is listed of runs in progress, but for those with a job at
+// a provider: whoever drops the run's task cancels it.
 func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
-	run := eval.RunID{Evaluation: id}
-	pattern := globUnsafe.Replace(strings.TrimSuffix(s.keys.Progress(run), run.Short())) + "*"
-	sweep := func(ctx context.Context, client redis.Cmdable) error {
-		for cursor := uint64(0); ; {
-			found, next, err := client.Scan(ctx, cursor, pattern, scanAtOnce).Result()
-			if err == nil {
-				err = unlinkWithoutJob(ctx, client, found)
-			}
-			if err != nil || next == 0 {
-				return err
-			}
-			cursor = next
+	for cursor := uint64(0); ; {
+		listed, next, err := s.client.SScan(ctx, s.keys.InProgress(id), cursor, "", progressAtOnce).Result()
+		if err == nil {
+			err = s.unlinkWithoutJob(ctx, id, listed)
 		}
+		if err != nil || next == 0 {
+			return err
+		}
+		cursor = next
 	}
-	if cluster, ok := s.client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, c *redis.Client) error { return sweep(ctx, c) })
-	}
-	return sweep(ctx, s.client)
 }
 
-// scanAtOnce is how many keys Redis passes over in one go: a millisecond, in which it
-// does nothing else.
-const scanAtOnce = 5000
+// progressAtOnce is how many runs in progress are read in one go.
+const progressAtOnce = 1000
 
-// unlinkWithoutJob removes hashes of runs in progress, of one evaluation, that have no
-// job.
-func unlinkWithoutJob(ctx context.Context, client redis.Cmdable, keys []string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	jobs := make([]*redis.StringCmd, len(keys))
-	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, key := range keys {
-			jobs[i] = pipe.HGet(ctx, key, record.ProgressJob)
+// unlinkWithoutJob removes the progress of runs, as they are listed, that have no job.
+func (s *Store) unlinkWithoutJob(ctx context.Context, id eval.ID, listed []string) error {
+	jobs := make([]*redis.StringCmd, len(listed))
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, run := range listed {
+			jobs[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
 		}
 		return nil
 	})
@@ -217,21 +203,25 @@ func unlinkWithoutJob(ctx context.Context, client redis.Cmdable, keys []string) 
 		return err
 	}
 	var over []string
-	for i, key := range keys {
+	var runs []any
+	for i, run := range listed {
 		switch err := jobs[i].Err(); {
 		case err != nil && !errors.Is(err, redis.Nil):
 			return err
 		case jobs[i].Val() == "":
-			over = append(over, key)
+			over, runs = append(over, s.keys.ProgressOf(id, run)), append(runs, run)
 		}
 	}
 	if len(over) == 0 {
 		return nil
 	}
-	return client.Unlink(ctx, over...).Err()
+	_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.Unlink(ctx, over...)
+		pipe.SRem(ctx, s.keys.InProgress(id), runs...)
+		return nil
+	})
+	return err
 }
-
-var globUnsafe = strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`)
 
 // Going says what of an evaluation goes on.
 type Going struct {

@@ -301,6 +301,48 @@ func TestDeletionGoesOnAfterAKill(t *testing.T) {
 	})
 }
 
+// The runs with progress are listed for as long as they have it: until they are
+// recorded, or their progress is forgotten.
+func TestRunsInProgressAreListed(t *testing.T) {
+	t.Parallel()
+	eachRedis(t, func(t *testing.T, s *Store) {
+		ctx := t.Context()
+		r := create(t, s)
+		run := func(index int) eval.RunID { return eval.RunID{Evaluation: r.ID, Index: index} }
+		want := func(when string, runs ...string) {
+			t.Helper()
+			listed := s.client.SMembers(ctx, s.keys.InProgress(r.ID)).Val()
+			slices.Sort(listed)
+			if diff := cmp.Diff(runs, listed); diff != "" {
+				t.Errorf("listed %s (-want +got):\n%s", when, diff)
+			}
+		}
+		for index := range 2 {
+			task := record.Task{Evaluation: r.ID, Index: index, Kind: eval.KindPairwise}
+			if err := s.SaveProgress(ctx, task, Progress{Attempts: 1}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := s.Died(ctx, run(2), 0, "w1"); err != nil {
+			t.Fatal(err)
+		}
+		want("when two are saved and one was died with", "0.0", "0.1", "0.2")
+		if life := s.client.TTL(ctx, s.keys.InProgress(r.ID)).Val(); life <= 0 {
+			t.Errorf("the list lives %s, want as long as what it lists", life)
+		}
+		for _, index := range []int{1, 3} {
+			if _, err := s.Record(ctx, r.ID, eval.StateSucceeded, outcome(index, 0), nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want("when one of them is recorded", "0.0", "0.2")
+		if err := s.ForgetProgress(ctx, run(0)); err != nil {
+			t.Fatal(err)
+		}
+		want("when one is forgotten", "0.2")
+	})
+}
+
 // Of the runs in progress of a deleted evaluation, those with a job at a provider stay
 // known: whoever drops their tasks cancels the jobs.
 func TestDeletionKeepsJobs(t *testing.T) {
@@ -327,6 +369,9 @@ func TestDeletionKeepsJobs(t *testing.T) {
 		for _, key := range s.client.Keys(ctx, "*run:*").Val() {
 			left[key] = true
 		}
+		if listed := s.client.SCard(ctx, s.keys.InProgress(r.ID)).Val(); listed != int64(len(want)) {
+			t.Errorf("%d runs are still listed, want the %d with a job", listed, len(want))
+		}
 		if diff := cmp.Diff(want, left); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
@@ -335,7 +380,7 @@ func TestDeletionKeepsJobs(t *testing.T) {
 
 var errNoScan = errors.New("the connection is gone")
 
-// noScan is a client whose connection breaks when keys are looked for.
+// noScan is a client whose connection breaks when runs in progress are looked for.
 type noScan struct{ over bool }
 
 func (*noScan) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -346,7 +391,7 @@ func (*noScan) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func (n *noScan) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, command redis.Cmder) error {
-		if command.Name() == "scan" && !n.over {
+		if command.Name() == "sscan" && !n.over {
 			command.SetErr(errNoScan)
 			return errNoScan
 		}

@@ -1,12 +1,13 @@
 -- record: outcomes of runs of one evaluation, each counted once, with the calls
 -- that were made for it.
 --
--- KEYS[1] record   KEYS[2] counts   KEYS[3] results stream, then for each run:
--- states, progress
+-- KEYS[1] record   KEYS[2] counts   KEYS[3] results stream   KEYS[4] runs in
+-- progress, then for each run: states, progress
 -- ARGV[1] entry version, then for each run: offset of its byte, generation,
 -- state (1 succeeded, 2 failed, 3 cancelled), count field of that state, count
 -- field of failed, provider whose streak of failures it ends or goes on, or "",
--- class of the failure, or "" where it ends it, run (JSON), calls (JSON) or ""
+-- class of the failure, or "" where it ends it, the run as it is listed among
+-- those in progress, run (JSON), calls (JSON) or ""
 -- Returns for each run 1 recorded, 1 + n where it is the n-th of its provider that
 -- failed so in a row, 0 discarded (the run had ended, the generation is not the
 -- run's, or the evaluation was cancelled), -1 when the evaluation is gone (nothing
@@ -16,13 +17,13 @@
 -- that comes twice in one call.
 local known = redis.call("HMGET", KEYS[1], "status", "streaks")
 local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
-local answer, counts, over = {}, {}, {}
+local answer, counts, over, listed = {}, {}, {}, {}
 
 -- The bytes of all runs are read at once.
 local bytes = {}
 if status then
-  for i = 2, #ARGV, 9 do
-    local key = KEYS[4 + (i - 2) / 9 * 2]
+  for i = 2, #ARGV, 10 do
+    local key = KEYS[5 + (i - 2) / 10 * 2]
     local offset, chunk = tonumber(ARGV[i]), bytes[key]
     if not chunk then
       bytes[key] = { first = offset, last = offset, written = {} }
@@ -50,10 +51,10 @@ local function strike(provider, class)
   return n
 end
 
-for i = 2, #ARGV, 9 do
-  local at = 4 + (i - 2) / 9 * 2
+for i = 2, #ARGV, 10 do
+  local at = 5 + (i - 2) / 10 * 2
   local offset, base, state = tonumber(ARGV[i]), ARGV[i + 1] * 4, tonumber(ARGV[i + 2])
-  local provider, class, run, calls = ARGV[i + 5], ARGV[i + 6], ARGV[i + 7], ARGV[i + 8]
+  local provider, class, run, calls = ARGV[i + 5], ARGV[i + 6], ARGV[i + 8], ARGV[i + 9]
   local result = -1
   if status then
     local chunk = bytes[KEYS[at]]
@@ -73,6 +74,7 @@ for i = 2, #ARGV, 9 do
         counts[ARGV[i + 4]] = (counts[ARGV[i + 4]] or 0) - 1
       end
       over[#over + 1] = KEYS[at + 1]
+      listed[#listed + 1] = ARGV[i + 7]
       if provider ~= "" then
         result = 1 + strike(provider, class)
       end
@@ -95,7 +97,7 @@ if struck then
     redis.call("HDEL", KEYS[1], "streaks")
   end
 end
-if #over > 0 then
-  redis.call("DEL", unpack(over))
+if #over > 0 and redis.call("DEL", unpack(over)) > 0 then -- few runs had any
+  redis.call("SREM", KEYS[4], unpack(listed))
 end
 return answer
