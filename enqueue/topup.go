@@ -314,7 +314,9 @@ func (t *TopUp) finish(ctx context.Context, k *known) error {
 func (t *TopUp) undrained(ctx context.Context, id eval.ID, standing store.Standing) (bool, error) {
 	full := false
 	if standing.Waiting > 10_000 { // below, not even long answers reach the bound
-		size, err := t.store.Client().MemoryUsage(ctx, t.store.Keys().Results(id), 10).Result()
+		// Redis adds up the whole, in some milliseconds: the first nodes of a stream, which
+		// it would take for all, may hold short answers.
+		size, err := t.store.Client().MemoryUsage(ctx, t.store.Keys().Results(id), 0).Result()
 		if err != nil {
 			return false, fmt.Errorf("measure undrained results of %s: %w", id, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -68,6 +69,49 @@ func TestTopUpKeepsAWindowAndNotTheWhole(t *testing.T) {
 	}
 	times := b.work(receipt.ID, receipt.Runs, 300)
 	wantEachOnce(t, times, receipt.Runs)
+}
+
+// While 256 MB of results wait to be collected no more runs are pushed, which is said
+// once, and their number goes on where it stood when they have been.
+func TestResultsThatWaitStopTheTopUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	receipt := b.submit(submission("uncollected", 60)) // 3,540 runs
+	client, results := b.store.Client(), b.store.Keys().Results(receipt.ID)
+	said := &strings.Builder{}
+	topUp := b.topUp(b.store)
+	topUp.log = zerolog.New(said)
+	b.pull("p", 450)
+	const many = `for i = 1, 10100 do redis.call("XADD", KEYS[1], "*", "run", string.rep("x", ARGV[1])) end`
+	fill := func(bytes int) {
+		t.Helper()
+		if err := client.Eval(t.Context(), many, []string{results}, bytes).Err(); err != nil && !errors.Is(err, redis.Nil) {
+			t.Fatal(err)
+		}
+	}
+	pushed := func() int {
+		t.Helper()
+		for range 2 {
+			if err := topUp.Tick(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return b.standing(receipt.ID).Pushed(0, "p")
+	}
+	fill(undrainedBound / 10_100)
+	if got := pushed(); got != firstWindow {
+		t.Errorf("%d runs pushed while 256 MB of results wait, want no more than the %d of before", got, firstWindow)
+	}
+	if n := strings.Count(said.String(), "evalfleet collect"); n != 1 {
+		t.Errorf("said %d times that results are to be collected, want once:\n%s", n, said)
+	}
+	if err := client.XTrimMaxLen(t.Context(), results, 0).Err(); err != nil {
+		t.Fatal(err)
+	}
+	fill(1000) // as many, and small
+	if got := pushed(); got <= firstWindow {
+		t.Errorf("%d runs pushed when 10 MB of results wait, want more", got)
+	}
 }
 
 // A queue that was used up before its pace is known is looked at often, and one

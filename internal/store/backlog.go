@@ -15,7 +15,7 @@ import (
 
 // Backlog is what of an evaluation's results no sink has yet.
 type Backlog struct {
-	Bytes  int64     // of Redis's memory, by sampling; 0 where it does not say
+	Bytes  int64     // of Redis's memory; 0 where it does not say
 	Oldest time.Time // when the first of them came, by Redis's clock; zero: there is none
 }
 
@@ -23,7 +23,7 @@ type Backlog struct {
 func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 	key := s.keys.Results(id)
 	pipe := s.client.Pipeline()
-	first, memory := pipe.XRangeN(ctx, key, "-", "+", 1), pipe.MemoryUsage(ctx, key)
+	first, memory := pipe.XRangeN(ctx, key, "-", "+", 1), pipe.MemoryUsage(ctx, key, 0)
 	_, _ = pipe.Exec(ctx) // each command has its own error
 	var answered redis.Error
 	var b Backlog
