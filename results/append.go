@@ -3,6 +3,7 @@ package results
 import (
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -31,9 +32,11 @@ const (
 )
 
 var (
+	addRun = insert("runs", "evaluation, phase, index_, "+runFields+", "+runWaits) + " ON CONFLICT (evaluation, phase, index_) DO NOTHING"
 	putRun = upsert("runs", "evaluation, phase, index_", runFields+", "+runWaits) + `
 WHERE excluded.generation > runs.generation
   OR (excluded.generation = runs.generation AND excluded.state = 'succeeded' AND runs.state = 'failed')`
+	addCall    = insert("calls", "evaluation, id, "+callFields) + " ON CONFLICT (evaluation, id) DO NOTHING"
 	putCall    = upsert("calls", "evaluation, id", callFields)
 	putPair    = upsert("pairwise_results", "evaluation, id", pairFields)
 	putScore   = upsert("single_doc_results", "evaluation, id, criterion", scoreFields)
@@ -66,44 +69,165 @@ func clearOf(kind eval.Kind) string {
 	return "DELETE FROM " + table + " WHERE evaluation = ? AND id = ?"
 }
 
-// Append stores entries of an evaluation.
+// Append stores entries of an evaluation, and what they add up to.
 func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
 	return s.transact(ctx, "store results of "+string(id), func(t *transaction) error {
 		if err := t.lock(ctx, id); err != nil {
 			return err
 		}
-		// Two trips to the database, however many entries: what comes of a run is
-		// stored only where its row is new or gave way.
-		a := appender{evaluation: string(id)}
-		var runs []*record.Run
-		for _, entry := range entries {
-			if entry.Run != nil {
-				runs = append(runs, entry.Run)
-				a.run(entry.Run)
-			}
-		}
-		changed, err := t.send(ctx, t, a.take())
+		// Two trips to the database, however many entries, where no row of theirs stands
+		// yet: what comes of a run is stored only where its row is new or gave way.
+		runs, calls, err := t.putRows(ctx, id, entries)
 		if err != nil {
 			return err
 		}
-		for i, r := range runs {
-			if changed[i] == 0 {
+		a, sums := appender{evaluation: string(id)}, newTotals()
+		for _, r := range runs {
+			if !r.stored {
 				continue
 			}
-			if err := a.outcome(r); err != nil {
+			if r.before != nil {
+				sums.run(r.before, -1)
+			}
+			sums.run(r.row, 1)
+			if err := a.outcome(r.row); err != nil {
 				return err
 			}
 		}
-		for _, entry := range entries {
-			for i := range entry.Calls {
-				if err := a.call(&entry.Calls[i]); err != nil {
-					return err
-				}
+		for _, c := range calls {
+			if c.before != nil {
+				sums.call(c.before, -1)
 			}
+			sums.call(c.row, 1)
 		}
+		sums.put(&a)
 		_, err = t.send(ctx, t, a.take())
 		return err
 	})
+}
+
+// put is a row given to the database.
+type put[T any] struct {
+	row    *T
+	add    statement
+	before *T   // the row that stood under its key; nil: none did
+	stored bool // it is new, or the other gave way
+}
+
+// putRows stores the entries' runs and calls, in their order.
+func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.Entry) (runs []put[record.Run], calls []put[record.Call], err error) {
+	for _, entry := range entries {
+		if r := entry.Run; r != nil {
+			runs = append(runs, put[record.Run]{row: r, add: statement{addRun, runArgs(id, r)}})
+		}
+		for i := range entry.Calls {
+			args, err := callArgs(id, &entry.Calls[i])
+			if err != nil {
+				return nil, nil, err
+			}
+			calls = append(calls, put[record.Call]{row: &entry.Calls[i], add: statement{addCall, args}})
+		}
+	}
+	statements := make([]statement, 0, len(runs)+len(calls))
+	for _, r := range runs {
+		statements = append(statements, r.add)
+	}
+	for _, c := range calls {
+		statements = append(statements, c.add)
+	}
+	changed, err := t.send(ctx, t, statements)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range runs {
+		runs[i].stored = changed[i] > 0
+	}
+	for i := range calls {
+		calls[i].stored = changed[len(runs)+i] > 0
+	}
+	if err := t.replaceRuns(ctx, id, runs); err != nil {
+		return nil, nil, err
+	}
+	return runs, calls, t.replaceCalls(ctx, id, calls)
+}
+
+// replaceRuns puts runs in place of the rows that stand under their keys, where those
+// give way.
+func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[record.Run]) error {
+	type key struct{ phase, index int }
+	indices := map[int][]any{} // by phase
+	var again []*put[record.Run]
+	var statements []statement
+	for i := range runs {
+		if r := &runs[i]; !r.stored {
+			indices[r.row.Phase] = append(indices[r.row.Phase], r.row.Index)
+			again, statements = append(again, r), append(statements, statement{putRun, r.add.args})
+		}
+	}
+	standing := map[key]*record.Run{}
+	for phase, of := range indices {
+		for chunk := range slices.Chunk(of, textsAtOnce) {
+			found := rows(ctx, &t.access, scanCounted, "SELECT "+countedOfRun+" FROM runs WHERE evaluation = ? AND phase = ? AND index_ IN ("+
+				placeholders(len(chunk))+")", append([]any{string(id), phase}, chunk...)...)
+			for r, err := range found {
+				if err != nil {
+					return err
+				}
+				standing[key{r.Phase, r.Index}] = &r
+			}
+		}
+	}
+	changed, err := t.send(ctx, t, statements)
+	if err != nil {
+		return err
+	}
+	for i, r := range again {
+		if changed[i] > 0 {
+			at := key{r.row.Phase, r.row.Index}
+			r.stored, r.before, standing[at] = true, standing[at], r.row
+		}
+	}
+	return nil
+}
+
+// replaceCalls puts calls in place of the rows that stand under their keys.
+func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[record.Call]) error {
+	var ids []any
+	var again []*put[record.Call]
+	var statements []statement
+	for i := range calls {
+		if c := &calls[i]; !c.stored {
+			ids = append(ids, c.row.ID)
+			again, statements = append(again, c), append(statements, statement{putCall, c.add.args})
+		}
+	}
+	standing := map[string]*record.Call{}
+	for chunk := range slices.Chunk(ids, textsAtOnce) {
+		found := rows(ctx, &t.access, scanCall, "SELECT "+callColumns+" FROM calls c WHERE c.evaluation = ? AND c.id IN ("+placeholders(len(chunk))+")",
+			append([]any{string(id)}, chunk...)...)
+		for c, err := range found {
+			if err != nil {
+				return err
+			}
+			standing[c.ID] = &c
+		}
+	}
+	for _, c := range again {
+		c.stored, c.before, standing[c.row.ID] = true, standing[c.row.ID], c.row
+	}
+	_, err := t.send(ctx, t, statements)
+	return err
+}
+
+// What totals count of a run.
+const countedOfRun = "phase, index_, state, class, model, answered_by, ended_at, " + runWaits
+
+func scanCounted(row scanner, r *record.Run) error {
+	var ended stamp
+	err := row.Scan(&r.Phase, &r.Index, &r.State, (*string)(&r.Class), &r.Model, &r.AnsweredBy, &ended,
+		&r.RateLimitWaits, &r.RateLimitFallbacks, &r.ContextFallbacks)
+	r.Ended = ended.Time
+	return err
 }
 
 // appender gathers the statements that store entries.
@@ -122,13 +246,16 @@ func (a *appender) take() []statement {
 	return taken
 }
 
-func (a *appender) run(r *record.Run) {
+// runArgs are the values of addRun and putRun.
+func runArgs(id eval.ID, r *record.Run) []any {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
-	a.add(putRun, a.evaluation, r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.Dimension, r.State,
+	return []any{
+		string(id), r.Phase, r.Index, r.Generation, string(r.Kind), r.Name, r.Dimension, r.State,
 		r.Queue, r.Judge, r.Model, r.AnsweredBy, r.Item, first, second, candidate1, candidate2, r.Trial,
 		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker,
-		r.RateLimitWaits, r.RateLimitFallbacks, r.ContextFallbacks)
+		r.RateLimitWaits, r.RateLimitFallbacks, r.ContextFallbacks,
+	}
 }
 
 // outcome stores what came of a run in place of any earlier one.
@@ -183,24 +310,26 @@ func said(r *record.Run) (score *float64, argument string) {
 	return score, argument
 }
 
-func (a *appender) call(c *record.Call) error {
+// callArgs are the values of addCall and putCall.
+func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	var input, output, cached, reasoning any // NULL: not reported
 	if u := c.Usage; u.Reported {
 		input, output, cached, reasoning = u.Input, u.Output, u.Cached, u.Reasoning
 	}
 	price, err := optionalJSON(c.Price)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	grounding, err := optionalJSON(c.Grounding)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.add(putCall, a.evaluation, c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
+	return []any{
+		string(id), c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
 		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
-		grounding, c.Reasoning, c.Worker, c.Key, c.Cached)
-	return nil
+		grounding, c.Reasoning, c.Worker, c.Key, c.Cached,
+	}, nil
 }
 
 // optionalJSON is a column's value: v as JSON, or NULL.

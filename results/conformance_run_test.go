@@ -111,8 +111,8 @@ func testPace(t *testing.T, url string) {
 		want  []Pace
 	}{
 		{time.Time{}, []Pace{{0, 1, epoch, epoch.Add(time.Second)}, {1, 3, epoch, epoch.Add(8 * time.Second)}}},
-		{epoch.Add(2 * time.Second), []Pace{{1, 2, epoch.Add(time.Second), epoch.Add(8 * time.Second)}}},
-		{epoch.Add(2*time.Second + time.Millisecond), []Pace{{1, 1, epoch.Add(7 * time.Second), epoch.Add(8 * time.Second)}}},
+		{epoch.Add(2 * time.Second), []Pace{{1, 2, epoch.Add(2 * time.Second), epoch.Add(8 * time.Second)}}},
+		{epoch.Add(2*time.Second + time.Millisecond), []Pace{{1, 1, epoch.Add(2*time.Second + time.Millisecond), epoch.Add(8 * time.Second)}}},
 		{epoch.Add(time.Hour), nil},
 	} {
 		got, err := sink.Pace(ctx, e.ID, c.since)

@@ -54,6 +54,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"waits by limit":           testWaits,
 		"statistics":               testStatistics,
 		"pace":                     testPace,
+		"totals":                   testTotals,
 		"progress":                 testProgress,
 		"timeline":                 testTimeline,
 		"median latency":           testMedianLatency,

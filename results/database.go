@@ -11,7 +11,7 @@ import (
 )
 
 // schemaVersion changes with schema.sql. A sink of another version is refused.
-const schemaVersion = 6
+const schemaVersion = 7
 
 // dialect is what SQLite and PostgreSQL do in ways of their own. All else is
 // written once, in SQL that both take: parameters are ?, counts of what holds are
@@ -19,8 +19,8 @@ const schemaVersion = 6
 // those of schema.sql.
 //
 // A new column stands in schema.sql, in its table's list of columns (append.go),
-// where a row is written (append.go) and where one is read (rows.go, run.go); and
-// schemaVersion is counted up.
+// where a row is written (append.go) and where one is read (rows.go, run.go), and in
+// totals.go where it is summed; and schemaVersion is counted up.
 type dialect interface {
 	// bind is the query as the database takes its parameters.
 	bind(query string) string
@@ -217,6 +217,16 @@ func upsert(table, key, columns string) string {
 	for column := range strings.SplitSeq(columns, ",") {
 		column = strings.TrimSpace(column)
 		set = append(set, column+" = excluded."+column)
+	}
+	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
+}
+
+// addition is insert; a row that stands under the key has the other columns added to
+// its own.
+func addition(table, key, columns string) string {
+	var set []string
+	for column := range strings.SplitSeq(columns, ", ") {
+		set = append(set, column+" = "+table+"."+column+" + excluded."+column)
 	}
 	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
 }

@@ -139,7 +139,7 @@ func (r *reader) Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error) 
 	}
 	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
 		return row.Scan(&g.phase, &g.state, &g.class, &g.runs)
-	}, "SELECT phase, state, class, count(*) FROM runs WHERE evaluation = ? GROUP BY phase, state, class", string(id))
+	}, "SELECT phase, state, class, sum(runs) FROM run_totals WHERE evaluation = ? AND runs > 0 GROUP BY phase, state, class", string(id))
 	for g, err := range groups {
 		if err != nil {
 			return nil, err
@@ -178,33 +178,6 @@ func stateOf(word string) eval.State {
 		}
 	}
 	return eval.StateNone
-}
-
-// CallTotals sums every call by model and stage.
-func (r *reader) CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error) {
-	type group struct {
-		model, stage, class string
-		used                Usage
-	}
-	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
-		return row.Scan(append([]any{&g.model, &g.stage, &g.class}, g.used.fields()...)...)
-	}, "SELECT c.model, c.stage, c.class, "+usageColumns+
-		" FROM calls c WHERE c.evaluation = ? GROUP BY c.model, c.stage, c.class ORDER BY c.model, c.stage, c.class", string(id))
-	var totals []CallTotal
-	for g, err := range groups {
-		if err != nil {
-			return nil, err
-		}
-		if n := len(totals); n == 0 || totals[n-1].Model != g.model || totals[n-1].Stage != g.stage {
-			totals = append(totals, CallTotal{Model: g.model, Stage: g.stage, Errors: map[string]int{}})
-		}
-		total := &totals[len(totals)-1]
-		total.Usage = total.Plus(g.used)
-		if g.class != "" {
-			total.Errors[g.class] += g.used.Calls
-		}
-	}
-	return totals, nil
 }
 
 // MedianLatency is the median time that answered calls took.

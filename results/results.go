@@ -232,8 +232,8 @@ type Wait struct {
 	Total time.Duration
 }
 
-// Pace is how many runs of a phase ended, from when the first of them began to
-// when the last of them ended.
+// Pace is how many runs of a phase ended, from when the phase's first run began, or
+// from the time asked for where that is later, to when the last of them ended.
 type Pace struct {
 	Phase       int
 	Runs        int

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"iter"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -22,10 +21,6 @@ var (
 FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_ AND r.generation = c.generation
 WHERE c.key = ? AND c.key <> '' AND c.class = '' AND NOT c.cached AND r.state = 'succeeded'
 ORDER BY c.ended_at, c.evaluation, c.id LIMIT 1`
-
-	selectPace = `
-SELECT phase, count(*), min(started_at), max(ended_at) FROM runs WHERE evaluation = ? AND ended_at >= ?
-GROUP BY phase ORDER BY phase`
 )
 
 // Run is one run with its verdict.
@@ -89,25 +84,4 @@ func scanCall(row scanner, c *record.Call) error {
 	c.Usage.Input, c.Usage.Output = input.Int64, output.Int64
 	c.Usage.Cached, c.Usage.Reasoning = cached.Int64, reasoning.Int64
 	return err
-}
-
-// Waits sums how long calls waited, by limit.
-func (r *reader) Waits(ctx context.Context, id eval.ID) ([]Wait, error) {
-	return collect(rows(ctx, &r.access, func(row scanner, w *Wait) error {
-		var seconds float64
-		err := row.Scan(&w.Limit, &w.Calls, &seconds)
-		w.Total = wholeMilliseconds(seconds)
-		return err
-	}, "SELECT bound_by, count(*), coalesce(sum("+r.seconds("asked_at", "started_at")+`), 0.0)
-FROM calls WHERE evaluation = ? AND NOT cached GROUP BY bound_by ORDER BY count(*) DESC, bound_by`, string(id)))
-}
-
-// Pace counts the runs that ended at or after a time.
-func (r *reader) Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error) {
-	return collect(rows(ctx, &r.access, func(row scanner, p *Pace) error {
-		var first, last stamp
-		err := row.Scan(&p.Phase, &p.Runs, &first, &last)
-		p.First, p.Last = first.Time, last.Time
-		return err
-	}, selectPace, string(id), since.UTC().Format(timeLayout)))
 }

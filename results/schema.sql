@@ -1,4 +1,4 @@
--- The tables of docs/formats.md, version 6. A NULL is something that did not happen
+-- The tables of docs/formats.md, version 7. A NULL is something that did not happen
 -- or is not known.
 --
 -- SQLite takes any word for a type, so these are PostgreSQL's. What is left of
@@ -75,6 +75,9 @@ CREATE INDEX runs_by_state ON runs (evaluation, state, phase, index_) WHERE stat
 CREATE INDEX runs_by_class ON runs (evaluation, class, phase, index_) WHERE class <> '';
 CREATE INDEX runs_unfit_by_end ON runs (evaluation, ended_at, phase, index_) WHERE state <> 'succeeded';
 
+-- For the pace: when the first of a phase began.
+CREATE INDEX runs_by_start ON runs (evaluation, phase, started_at);
+
 -- text comes after everything that is summed: sums then never read it.
 CREATE TABLE calls (
   evaluation       TEXT    NOT NULL,
@@ -113,6 +116,50 @@ CREATE TABLE calls (
 
 CREATE INDEX calls_by_run ON calls (evaluation, phase, index_);
 CREATE INDEX calls_by_key ON calls (key) WHERE key <> '';
+
+-- What the rows of runs and calls add up to, at any time: written with them. A sum
+-- that rows were taken out of may be 0. What providers report has no bound.
+CREATE TABLE run_totals (
+  evaluation  TEXT   NOT NULL,
+  phase       BIGINT NOT NULL,
+  state       TEXT   NOT NULL,
+  class       TEXT   NOT NULL,
+  model       TEXT   NOT NULL,
+  answered_by TEXT   NOT NULL,
+  runs                 BIGINT NOT NULL,
+  rate_limit_waits     BIGINT NOT NULL,
+  rate_limit_fallbacks BIGINT NOT NULL,
+  context_fallbacks    BIGINT NOT NULL,
+  waited               BIGINT NOT NULL, -- runs with rate_limit_waits
+  PRIMARY KEY (evaluation, phase, state, class, model, answered_by)
+) WITHOUT ROWID;
+
+CREATE TABLE run_minutes (
+  evaluation TEXT        NOT NULL,
+  phase      BIGINT      NOT NULL,
+  minute     TIMESTAMPTZ NOT NULL, -- in which the runs ended
+  runs       BIGINT      NOT NULL,
+  PRIMARY KEY (evaluation, phase, minute)
+) WITHOUT ROWID;
+
+CREATE TABLE call_totals (
+  evaluation TEXT NOT NULL,
+  model      TEXT NOT NULL,
+  stage      TEXT NOT NULL,
+  class      TEXT NOT NULL,
+  bound_by   TEXT NOT NULL,
+  calls            BIGINT  NOT NULL, -- made
+  from_cache       BIGINT  NOT NULL, -- answered with what a call was answered before
+  input_tokens     NUMERIC NOT NULL,
+  output_tokens    NUMERIC NOT NULL,
+  cached_tokens    NUMERIC NOT NULL,
+  reasoning_tokens NUMERIC NOT NULL,
+  unreported       BIGINT  NOT NULL, -- possibly charged, without tokens
+  cost_pico_usd    NUMERIC NOT NULL,
+  unpriced         BIGINT  NOT NULL, -- possibly charged, without a cost
+  waited_ms        BIGINT  NOT NULL, -- from asked_at to started_at
+  PRIMARY KEY (evaluation, model, stage, class, bound_by)
+) WITHOUT ROWID;
 
 CREATE TABLE pairwise_results (
   evaluation    TEXT    NOT NULL,

@@ -49,16 +49,16 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 7")
+				run(t, path, "PRAGMA user_version = 8")
 			},
-			want: []string{"version 7", "this program knows 6", "newer evalfleet"},
+			want: []string{"version 8", "this program knows 7", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 6", "older evalfleet"},
+			want: []string{"version 1", "this program needs 7", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
@@ -248,7 +248,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "6",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "7",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

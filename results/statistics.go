@@ -65,10 +65,10 @@ func share(n, of int) string { return fmt.Sprintf("%.0f %%", 100*float64(n)/floa
 func (r *reader) Statistics(ctx context.Context, id eval.ID) (Statistics, error) {
 	var s Statistics
 	err := r.one(ctx, `
-SELECT count(*), count(*) FILTER (WHERE state = 'succeeded' AND answered_by = model),
-  count(*) FILTER (WHERE state = 'succeeded' AND answered_by <> model), coalesce(sum(rate_limit_waits), 0),
-  coalesce(sum(rate_limit_fallbacks), 0), coalesce(sum(context_fallbacks), 0), count(*) FILTER (WHERE rate_limit_waits > 0)
-FROM runs WHERE evaluation = ? AND (state = 'failed' OR state = 'succeeded' AND answered_by <> '')`, string(id)).
+SELECT coalesce(sum(runs), 0), coalesce(sum(runs) FILTER (WHERE state = 'succeeded' AND answered_by = model), 0),
+  coalesce(sum(runs) FILTER (WHERE state = 'succeeded' AND answered_by <> model), 0), coalesce(sum(rate_limit_waits), 0),
+  coalesce(sum(rate_limit_fallbacks), 0), coalesce(sum(context_fallbacks), 0), coalesce(sum(waited), 0)
+FROM run_totals WHERE evaluation = ? AND (state = 'failed' OR state = 'succeeded' AND answered_by <> '')`, string(id)).
 		Scan(&s.Total, &s.Primary, &s.Fallback, &s.RateLimitWaits, &s.RateLimitFallbacks, &s.ContextFallbacks, &s.Waited)
 	if err != nil {
 		return Statistics{}, r.unread(err)
