@@ -18,10 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-const (
-	jsonFlag = "json"
-	sumsFlag = "sums"
-)
+const jsonFlag = "json"
 
 func statusCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -30,9 +27,8 @@ func statusCommand(p *process) *cli.Command {
 		ArgsUsage: "[ID|DIR]",
 		Description: "Lists the evaluations in Redis, or one of them: what has ended in each phase, how fast, what limits bind, " +
 			"and the queues. With an output folder it looks into the run that is going on there, and after the end reads what is recorded. " +
-			"Tokens, cost and the classes of failures are known where the results can be read from here; while an evaluation goes on " +
-			"of which many runs have ended, they are added up with --sums or --watch only.",
-		Flags: append(lookFlags(), &cli.BoolFlag{Name: sumsFlag, Usage: "also add up tokens, cost and failures where that takes seconds"}),
+			"Tokens, cost and the classes of failures are known where the results can be read from here.",
+		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
 				return usageError("status takes one ID or folder or none, got %d", c.Args().Len())
@@ -43,7 +39,6 @@ func statusCommand(p *process) *cli.Command {
 			}
 			defer s.Close()
 			watched := newStatus(s)
-			watched.sums = c.Bool(sumsFlag) || c.Bool(watchFlag)
 			return p.look(c, func(ctx context.Context, now time.Time) (string, bool, error) {
 				list, err := watched.standings(ctx, now)
 				if err != nil {
@@ -72,8 +67,6 @@ type standing struct {
 	Uncollected int64          `json:"uncollected"`
 	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
 	Used        *usedStanding  `json:"used,omitempty"`            // likewise
-	// Unsummed: both were left out, because adding them up takes long.
-	Unsummed bool `json:"unsummed,omitempty"`
 	// Statistics count runs by who answered, and Advice says what to change; known
 	// where the results are.
 	Statistics *results.Statistics `json:"statistics,omitempty"`
@@ -137,14 +130,6 @@ func (s standing) underWay() bool {
 	return s.Status == record.StatusActive || s.Status == record.StatusPaused || s.Status == statusRunning || s.Uncollected > 0
 }
 
-// ended is how many runs have.
-func (s standing) ended() (n int) {
-	for _, phase := range s.Phases {
-		n += phase.ended()
-	}
-	return n
-}
-
 // pacing reports whether runs end now.
 func (s standing) pacing() bool { return s.Status == record.StatusActive || s.Status == statusRunning }
 
@@ -157,7 +142,6 @@ const (
 // status looks at evaluations, again and again where it is watched.
 type status struct {
 	source *source
-	sums   bool // whatever they take
 	judges judges
 	marks  map[phaseKey][]mark // what had ended at the last looks
 	sinks  sinkLooks

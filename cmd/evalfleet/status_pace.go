@@ -22,8 +22,8 @@ type sinkNumbers struct {
 	statistics results.Statistics
 }
 
-// Summing millions of calls takes seconds, so a sink is read again only after
-// sinkRest times as long as it took, and what has ended not before endedRest.
+// Where others look into a sink all the time, it is read again only after sinkRest
+// times as long as it took, and what has ended not before endedRest.
 const (
 	sinkRest  = 20
 	endedRest = 30 * time.Second
@@ -58,17 +58,9 @@ func (looks sinkLooks) numbers(ctx context.Context, line *standing, now time.Tim
 	return read, nil
 }
 
-// summedAtOnce is of how many ended runs the sink's numbers are read whoever asks: that
-// takes a tenth of a second.
-const summedAtOnce = 20_000
-
 // addSink adds to a standing what only the sink knows, if it can be read from
 // here.
 func (s *status) addSink(ctx context.Context, line *standing, url string, now time.Time) {
-	if line.underWay() && line.ended() > summedAtOnce && !s.sums {
-		line.Unsummed = true
-		return
-	}
 	numbers, err := s.sinks.numbers(ctx, line, now, func() results.Reader { return s.source.sink(ctx, line.Evaluation, url, line.Name) })
 	if err != nil {
 		s.source.log.Debug().Err(err).Msg("results cannot be read from here")

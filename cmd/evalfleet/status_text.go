@@ -38,9 +38,6 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 			}
 		}
 	}
-	if s.Unsummed {
-		out.WriteString(detail("tokens, cost and failures by class: with --" + sumsFlag + ", which takes seconds"))
-	}
 	if s.Budget != nil {
 		out.WriteString(detail(s.Budget.text()))
 	}
