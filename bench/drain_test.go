@@ -20,9 +20,9 @@ import (
 
 // BenchmarkDrain has a controller take out of Redis what a worker records, at 1,000
 // results a second with answers of 2 to 4 KB, and says how much waits for it. The
-// evaluation has a million runs; beside it, others of a million are looked at, paused,
-// cancelled and deleted by the commands that people use, whose times include the
-// start of the process.
+// evaluation has two million runs, of which half stand in the sink already; beside it,
+// others of a million are paused, cancelled and deleted by the commands that people
+// use, whose times include the start of the process.
 func BenchmarkDrain(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { drainAtRate(b, "") })
 	b.Run("postgres", func(b *testing.B) { drainAtRate(b, pgtest.New(b)) })
@@ -46,7 +46,7 @@ func (p *talker) Call(ctx context.Context, request *providers.Request) (*provide
 }
 
 func drainAtRate(b *testing.B, sink string) {
-	documents, beside := sized(101, 1001), sized(1, 8)
+	documents, beside := sized(101, 1001), sized(1, 20)
 	program := build(b)
 	for b.Loop() {
 		server := redistest.NewTCP(b)
@@ -57,23 +57,26 @@ func drainAtRate(b *testing.B, sink string) {
 		for i := range beside {
 			others = append(others, f.submit(fmt.Sprint("beside ", i), "nobody", documents, sink, 2))
 		}
-		id := f.submit("drained", "p", documents, sink, 0, ratelimit.Limit{
+		id := f.submit("drained", "p", sized(101, 1415), sink, 2, ratelimit.Limit{
 			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: drainRate, Period: time.Second, Burst: drainRate / 10,
 		})
+		f.fill(id)
 		controller := f.start("controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", "off")
 		provider := &talker{atOnce{latency: 200 * time.Millisecond}}
+		stood := f.standing(id).Total(eval.StateSucceeded)
 		stop := work(b, worker.Config{
 			Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: 500,
 		})
-		begun(b, func() int64 { return int64(f.standing(id).Total(eval.StateSucceeded)) })
+		begun(b, func() int64 { return int64(f.standing(id).Total(eval.StateSucceeded) - stood) })
 		time.Sleep(sized(time.Second, 5*time.Second))
-		f.measure(id, controller.Process.Pid, others)
+		f.measure(id, controller.Process.Pid, stood, others)
 		stop()
 	}
 }
 
-// measure watches the stream while commands are given.
-func (f *fleet) measure(id eval.ID, controller int, others []eval.ID) {
+// measure watches the stream while commands are given. Stood is how many runs were in
+// the sink before.
+func (f *fleet) measure(id eval.ID, controller, stood int, others []eval.ID) {
 	b := f.b
 	over := sized(2*time.Second, 60*time.Second)
 	ctx, stop := context.WithCancel(b.Context())
@@ -109,8 +112,11 @@ func (f *fleet) measure(id eval.ID, controller int, others []eval.ID) {
 	took := time.Since(began).Seconds()
 	now := f.standing(id)
 	runs := float64(now.Total(eval.StateSucceeded) - first)
-	if drained := now.Total(eval.StateSucceeded) - int(now.Waiting); drained <= 0 {
-		b.Errorf("%d results were drained, of %d", drained, now.Total(eval.StateSucceeded))
+	if drained := now.Total(eval.StateSucceeded) - int(now.Waiting) - stood; drained <= 0 {
+		b.Errorf("%d results were drained, of %d", drained, now.Total(eval.StateSucceeded)-stood)
+	}
+	if calls := f.calls(id); calls <= stood {
+		b.Errorf("status knows of %d calls, %d of them from before", calls, stood)
 	}
 	b.ReportMetric(runs/took, "results/s")
 	b.ReportMetric(100*(cpu(b, f.client)-used).Seconds()/took, "redis-%cpu")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -23,7 +24,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // fleet is a Redis, and the program that works with it as people start it.
@@ -80,6 +83,79 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 	return receipt.ID
 }
 
+// fill stores every second run of an evaluation in its sink, as submit notes of it where
+// ended is 2: each with one call, a thousand in a second.
+func (f *fleet) fill(id eval.ID) {
+	f.b.Helper()
+	ctx, of := f.b.Context(), store.New(f.client, "")
+	r, err := of.Evaluation(ctx, id)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	e, err := of.Plan(ctx, id)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	var hashes []string
+	for _, document := range e.Documents {
+		hashes = append(hashes, document.Hash)
+	}
+	texts, err := of.Documents(ctx, id, hashes...)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	sink, err := results.Open(ctx, r.SinkURL)
+	if err != nil {
+		f.b.Fatal(err)
+	}
+	defer sink.Close()
+	asked := results.Evaluation{ID: id, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: r.Created}
+	if err := sink.PutEvaluation(ctx, asked, maps.All(texts)); err != nil {
+		f.b.Fatal(err)
+	}
+	var batch []record.Entry
+	for i := 0; i < r.Phases[0].Runs; i += 2 {
+		batch = append(batch, ended(i, r.Created.Add(time.Duration(i/2)*time.Millisecond)))
+		if len(batch) == 500 || i+2 >= r.Phases[0].Runs {
+			if err := sink.Append(ctx, id, batch); err != nil {
+				f.b.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+}
+
+// ended is what a worker records of a run that it called a model for once.
+func ended(index int, at time.Time) record.Entry {
+	cost := 0.00025
+	usage := providers.Usage{Reported: true, Input: 900, Output: 40, CostUSD: &cost}
+	return record.Entry{
+		Run: &record.Run{
+			Index: index, Kind: eval.KindPairwise, State: eval.StateSucceeded.String(), Queue: "p", Judge: "p:m", Model: "p:m", AnsweredBy: "p:m",
+			Documents: []string{"a.md", "b.md"}, Candidates: []string{"a", "b"}, Trial: 1, Winner: "a.md", Reason: "Because.", Attempts: 1,
+			Started: at, Ended: at.Add(time.Second), Worker: "before",
+		},
+		Calls: []record.Call{{
+			ID: fmt.Sprintf("0.%d.0-before-1", index), Index: index, Stage: "verdict", Model: "p:m", Attempt: 1,
+			Asked: at, Started: at, Ended: at.Add(time.Second), Status: 200, Usage: usage, Text: "a.md", Worker: "before",
+		}},
+	}
+}
+
+// calls is of how many calls `status` knows.
+func (f *fleet) calls(id eval.ID) int {
+	f.b.Helper()
+	var list []struct {
+		Used struct {
+			Calls int `json:"calls"`
+		} `json:"used"`
+	}
+	if err := json.Unmarshal(f.command("status-json", "status", "--json", string(id)), &list); err != nil || len(list) != 1 {
+		f.b.Fatalf("status --json: %d evaluations, %v", len(list), err)
+	}
+	return list[0].Used.Calls
+}
+
 // start starts the program, which is killed at the benchmark's end.
 func (f *fleet) start(args ...string) *exec.Cmd {
 	f.b.Helper()
@@ -109,16 +185,18 @@ func (f *fleet) standing(id eval.ID) store.Standing {
 }
 
 // command runs one of the program's commands and notes how long it takes.
-func (f *fleet) command(name string, args ...string) {
+func (f *fleet) command(name string, args ...string) (out []byte) {
 	f.b.Helper()
 	process := exec.Command(f.program, args...)
 	process.Env = append(os.Environ(), "REDIS_URL="+f.redis)
 	process.Dir = f.dir
 	began := time.Now()
-	if out, err := process.CombinedOutput(); err != nil {
+	out, err := process.CombinedOutput()
+	if err != nil {
 		f.b.Fatalf("%v: %v\n%s", args, err, out)
 	}
 	f.took[name] = append(f.took[name], time.Since(began))
+	return out
 }
 
 // drained is how many evaluations have a sink that takes their results.
