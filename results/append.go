@@ -3,7 +3,6 @@ package results
 import (
 	"context"
 	"encoding/json"
-	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -152,29 +151,26 @@ func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.
 }
 
 // replaceRuns puts runs in place of the rows that stand under their keys, where those
-// give way.
+// give way. Each row is read by its whole key: of a list of keys PostgreSQL, while it
+// has no statistics of a young table, goes through all the evaluation's rows.
 func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[record.Run]) error {
 	type key struct{ phase, index int }
-	indices := map[int][]any{} // by phase
+	standing := map[key]*record.Run{}
 	var again []*put[record.Run]
 	var statements []statement
 	for i := range runs {
-		if r := &runs[i]; !r.stored {
-			indices[r.row.Phase] = append(indices[r.row.Phase], r.row.Index)
-			again, statements = append(again, r), append(statements, statement{putRun, r.add.args})
+		r := &runs[i]
+		if r.stored {
+			continue
 		}
-	}
-	standing := map[key]*record.Run{}
-	for phase, of := range indices {
-		for chunk := range slices.Chunk(of, textsAtOnce) {
-			found := rows(ctx, &t.access, scanCounted, "SELECT "+countedOfRun+" FROM runs WHERE evaluation = ? AND phase = ? AND index_ IN ("+
-				placeholders(len(chunk))+")", append([]any{string(id), phase}, chunk...)...)
-			for r, err := range found {
-				if err != nil {
-					return err
-				}
-				standing[key{r.Phase, r.Index}] = &r
-			}
+		again, statements = append(again, r), append(statements, statement{putRun, r.add.args})
+		at := key{r.row.Phase, r.row.Index}
+		if standing[at] != nil {
+			continue
+		}
+		standing[at] = new(record.Run)
+		if err := scanCounted(t.one(ctx, selectCounted, string(id), at.phase, at.index), standing[at]); err != nil {
+			return err
 		}
 	}
 	changed, err := t.send(ctx, t, statements)
@@ -192,35 +188,30 @@ func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[re
 
 // replaceCalls puts calls in place of the rows that stand under their keys.
 func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[record.Call]) error {
-	var ids []any
-	var again []*put[record.Call]
+	standing := map[string]*record.Call{}
 	var statements []statement
 	for i := range calls {
-		if c := &calls[i]; !c.stored {
-			ids = append(ids, c.row.ID)
-			again, statements = append(again, c), append(statements, statement{putCall, c.add.args})
+		c := &calls[i]
+		if c.stored {
+			continue
 		}
-	}
-	standing := map[string]*record.Call{}
-	for chunk := range slices.Chunk(ids, textsAtOnce) {
-		found := rows(ctx, &t.access, scanCall, "SELECT "+callColumns+" FROM calls c WHERE c.evaluation = ? AND c.id IN ("+placeholders(len(chunk))+")",
-			append([]any{string(id)}, chunk...)...)
-		for c, err := range found {
-			if err != nil {
+		statements = append(statements, statement{putCall, c.add.args})
+		before := standing[c.row.ID]
+		if before == nil {
+			before = new(record.Call)
+			if err := scanCall(t.one(ctx, selectCall, string(id), c.row.ID), before); err != nil {
 				return err
 			}
-			standing[c.ID] = &c
 		}
-	}
-	for _, c := range again {
-		c.stored, c.before, standing[c.row.ID] = true, standing[c.row.ID], c.row
+		c.stored, c.before, standing[c.row.ID] = true, before, c.row
 	}
 	_, err := t.send(ctx, t, statements)
 	return err
 }
 
-// What totals count of a run.
-const countedOfRun = "phase, index_, state, class, model, answered_by, ended_at, " + runWaits
+// selectCounted is what totals count of a run.
+const selectCounted = "SELECT phase, index_, state, class, model, answered_by, ended_at, " + runWaits +
+	" FROM runs WHERE evaluation = ? AND phase = ? AND index_ = ?"
 
 func scanCounted(row scanner, r *record.Run) error {
 	var ended stamp

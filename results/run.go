@@ -16,6 +16,8 @@ var (
 	selectCalls = "SELECT " + callColumns +
 		" FROM calls c WHERE c.evaluation = ? AND c.phase = ? AND c.index_ = ? ORDER BY c.asked_at, c.started_at, c.id"
 
+	selectCall = "SELECT " + callColumns + " FROM calls c WHERE c.evaluation = ? AND c.id = ?"
+
 	// The index on keys finds the few calls of one, the runs' key each of their runs.
 	selectAnswered = "SELECT " + callColumns + `
 FROM calls c JOIN runs r ON r.evaluation = c.evaluation AND r.phase = c.phase AND r.index_ = c.index_ AND r.generation = c.generation

@@ -75,8 +75,9 @@ CREATE INDEX runs_by_state ON runs (evaluation, state, phase, index_) WHERE stat
 CREATE INDEX runs_by_class ON runs (evaluation, class, phase, index_) WHERE class <> '';
 CREATE INDEX runs_unfit_by_end ON runs (evaluation, ended_at, phase, index_) WHERE state <> 'succeeded';
 
--- For the pace: when the first of a phase began.
-CREATE INDEX runs_by_start ON runs (evaluation, phase, started_at);
+-- For the pace: when the first of a phase began. Partial, so that PostgreSQL does not take
+-- it for the key while it has no statistics.
+CREATE INDEX runs_by_start ON runs (evaluation, phase, started_at) WHERE started_at IS NOT NULL;
 
 -- text comes after everything that is summed: sums then never read it.
 CREATE TABLE calls (

@@ -186,7 +186,7 @@ SELECT phase, sum(runs), max(ended) FROM (
 		p := &paces[i]
 		var first, last stamp
 		err := r.one(ctx, `
-SELECT (SELECT min(started_at) FROM runs`+r.using("runs_by_start")+` WHERE evaluation = ? AND phase = ?),
+SELECT (SELECT min(started_at) FROM runs`+r.using("runs_by_start")+` WHERE evaluation = ? AND phase = ? AND started_at IS NOT NULL),
   (SELECT max(ended_at) FROM runs`+r.using("runs_by_end")+` WHERE evaluation = ? AND ended_at >= ? AND ended_at < ? AND phase = ?)`,
 			string(id), p.Phase, string(id), stamp{p.Last}, stamp{p.Last.Add(time.Minute)}, p.Phase).Scan(&first, &last)
 		if err != nil {
