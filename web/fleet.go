@@ -55,8 +55,11 @@ func (f *fleet) overview(ctx context.Context) (*Overview, error) {
 	}
 	for _, id := range ids {
 		e, r, err := f.read(ctx, id, standings[id])
-		if err == nil {
-			err = f.bind(ctx, &e, r, limits)
+		if err == nil && e.Status == record.StatusActive {
+			var kept func(ratelimit.Scope) bool
+			if kept, err = f.keptBy(ctx, r); err == nil {
+				e.BoundBy = boundBy(limits.view(kept))
+			}
 		}
 		if errors.Is(err, store.ErrNoEvaluation) {
 			continue // expired or deleted, and not yet taken off the list
@@ -121,14 +124,14 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.bind(ctx, &d.Evaluation, r, limits); err != nil {
-		return nil, err
-	}
 	kept, err := f.keptBy(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	d.Limits, d.Cooldowns = limits.view(kept)
+	if d.Status == record.StatusActive {
+		d.BoundBy = boundBy(d.Limits, d.Cooldowns)
+	}
 	for _, name := range queuesOf(r) {
 		info, err := f.queues.GetQueueInfo(name)
 		switch {

@@ -58,22 +58,13 @@ func (f *fleet) keptBy(ctx context.Context, r record.Evaluation) (func(ratelimit
 	}
 	return func(of ratelimit.Scope) bool {
 		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return ratelimit.Limit{Scope: of}.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID)})
+			return of.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID)})
 		})
 	}, nil
 }
 
-// bind completes an active evaluation with what its calls wait for, whoever's
-// calls do.
-func (f *fleet) bind(ctx context.Context, e *Evaluation, r record.Evaluation, now *inForce) error {
-	if e.Status != record.StatusActive {
-		return nil
-	}
-	kept, err := f.keptBy(ctx, r)
-	if err != nil {
-		return err
-	}
-	limits, cooldowns := now.view(kept)
+// boundBy says what an active evaluation's calls wait for, whoever's calls do.
+func boundBy(limits []Limit, cooldowns []Cooldown) string {
 	var words []string
 	for _, c := range cooldowns {
 		words = append(words, c.Words)
@@ -83,8 +74,7 @@ func (f *fleet) bind(ctx context.Context, e *Evaluation, r record.Evaluation, no
 			words = append(words, l.Words)
 		}
 	}
-	e.BoundBy = strings.Join(words, "; ")
-	return nil
+	return strings.Join(words, "; ")
 }
 
 // view are the limits and cooldowns of the scopes that are kept.
