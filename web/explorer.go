@@ -28,20 +28,6 @@ func (s *Server) explorer(routes *http.ServeMux) {
 	routes.HandleFunc("GET /api/evaluations/{id}/runs/{run}", api(s, s.run))
 }
 
-// still answers as page does, with a page that does not change by itself.
-func still[T interface{ Title() string }](s *Server, name string, read func(*http.Request) (T, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		data, err := read(r)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		v := s.view(visible(data.Title()), data)
-		v.Page = name
-		s.write(w, http.StatusOK, name, v)
-	}
-}
-
 // Part is what the pages of an evaluation's results have in common.
 type Part struct {
 	ID   eval.ID `json:"evaluation"`

@@ -59,23 +59,34 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 			return
 		}
 		v := s.view(name, data)
-		v.Page, v.API = name, "/api"+r.URL.EscapedPath()
-		switch name {
-		case "evaluations":
+		v.API = "/api" + r.URL.EscapedPath()
+		if name == "evaluations" {
 			v.API = "/api/evaluations"
-		case "cancel":
-			v.API = ""
 		}
 		v.Said = s.notes.read(r.URL.Query().Get("said"))
-		if detail, ok := any(data).(*Detail); ok {
-			v.Title = visible(detail.Name)
-		}
 		s.write(w, http.StatusOK, name, v)
 	}
 }
 
-func (s *Server) view(title string, data any) view {
-	return view{Title: title, Now: now(), Fleet: s.fleet != nil, Acts: s.cfg.Actions != nil, Data: data}
+// still answers as page does, with a page that does not change by itself.
+func still[T any](s *Server, name string, read func(*http.Request) (T, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		data, err := read(r)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		s.write(w, http.StatusOK, name, s.view(name, data))
+	}
+}
+
+// view is a page's, whose title is its name where the data have none.
+func (s *Server) view(page string, data any) view {
+	v := view{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.cfg.Actions != nil, Data: data}
+	if of, ok := data.(interface{ Title() string }); ok {
+		v.Title = visible(of.Title())
+	}
+	return v
 }
 
 // write sends a page, whole or not at all.

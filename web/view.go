@@ -82,6 +82,9 @@ type Detail struct {
 	Actions   []string   `json:"actions"`  // that make sense now; none where nobody may act
 }
 
+// Title is the page's.
+func (d *Detail) Title() string { return d.Name }
+
 // Queue is what asynq holds of a queue, which evaluations may share.
 type Queue struct {
 	Name      string `json:"name"`
