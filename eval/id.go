@@ -34,24 +34,41 @@ func (r RunID) Short() string {
 
 // ParseRunID reads a whole run identifier, in the one way that String writes it.
 func ParseRunID(s string) (RunID, error) {
-	evaluation, rest, ok := strings.Cut(s, ".")
-	phase, index, ok2 := strings.Cut(rest, ".")
-	if !ok || !ok2 || evaluation == "" {
+	evaluation, short, _ := strings.Cut(s, ".")
+	if evaluation == "" || !strings.Contains(short, ".") {
 		return RunID{}, fmt.Errorf("run id %q: want <evaluation>.<phase>.<index>", s)
 	}
-	p, err := strconv.Atoi(phase)
-	if err != nil || p < 0 {
-		return RunID{}, fmt.Errorf("run id %q: phase %q is not a number", s, phase)
+	id, err := parseShort(short)
+	if err != nil {
+		return RunID{}, fmt.Errorf("run id %q: %w", s, err)
 	}
-	i, err := strconv.Atoi(index)
-	if err != nil || i < 0 {
-		return RunID{}, fmt.Errorf("run id %q: index %q is not a number", s, index)
-	}
-	id := RunID{Evaluation: ID(evaluation), Phase: p, Index: i}
-	if id.String() != s { // signs, leading zeros
+	if id.Evaluation = ID(evaluation); id.String() != s { // signs, leading zeros
 		return RunID{}, fmt.Errorf("run id %q: want it written %s", s, id)
 	}
 	return id, nil
+}
+
+// ParseShort reads what Short writes, in that one way; the run's evaluation is for
+// the caller to know.
+func ParseShort(s string) (id RunID, ok bool) {
+	id, err := parseShort(s)
+	if err != nil || id.Short() != s {
+		return RunID{}, false
+	}
+	return id, true
+}
+
+func parseShort(s string) (RunID, error) {
+	phase, index, _ := strings.Cut(s, ".")
+	p, err := strconv.Atoi(phase)
+	if err != nil || p < 0 {
+		return RunID{}, fmt.Errorf("phase %q is not a number", phase)
+	}
+	i, err := strconv.Atoi(index)
+	if err != nil || i < 0 {
+		return RunID{}, fmt.Errorf("index %q is not a number", index)
+	}
+	return RunID{Phase: p, Index: i}, nil
 }
 
 var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)

@@ -370,6 +370,19 @@ func TestParseRunID(t *testing.T) {
 	}
 }
 
+func TestParseShort(t *testing.T) {
+	t.Parallel()
+	want := eval.RunID{Phase: 2, Index: 17}
+	if got, ok := eval.ParseShort(want.Short()); got != want || !ok {
+		t.Errorf("ParseShort = %+v, %t, want %+v", got, ok, want)
+	}
+	for _, bad := range []string{"", ".", "0", "0.", ".1", "0.1.2", "x.1", "0.x", "-1.0", "0.+1", "00.1", "0.01", "0.1 ", "ev-a.0.1"} {
+		if got, ok := eval.ParseShort(bad); ok {
+			t.Errorf("ParseShort(%q) = %+v, want none", bad, got)
+		}
+	}
+}
+
 // A run has one id: what is accepted is written the same way again.
 func FuzzParseRunID(f *testing.F) {
 	f.Add("ev-abcdefgh2345.0.17")

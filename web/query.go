@@ -201,9 +201,9 @@ func markOf(text string, newest bool) (*results.Mark, bool) {
 	} else {
 		run = text
 	}
-	id, err := eval.ParseRunID("ev-." + run)
+	id, ok := eval.ParseShort(run)
 	m.Phase, m.Index = id.Phase, id.Index
-	return m, err == nil
+	return m, ok
 }
 
 // Value is a parameter's value, for the form.

@@ -53,8 +53,8 @@ func (r *Run) Task() string {
 
 func (s *Server) run(r *http.Request) (*Run, error) {
 	id := eval.ID(r.PathValue("id"))
-	run, err := eval.ParseRunID("ev-." + r.PathValue("run"))
-	if err != nil {
+	run, ok := eval.ParseShort(r.PathValue("run"))
+	if !ok {
 		return nil, badRequest("%q is no run: want <phase>.<index>, such as 0.17", r.PathValue("run"))
 	}
 	from, err := s.source(r, id)

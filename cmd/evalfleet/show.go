@@ -70,13 +70,13 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 		}
 		return id, "", where, nil
 	}
-	if id, err = eval.ParseRunID("ev-." + argument); err != nil {
+	id, ok := eval.ParseShort(argument)
+	if !ok {
 		if isFolder(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
 			return id, "", "", usageError("the run stands first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
 		own = argument
 	}
-	id.Evaluation = ""
 	if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
 		return id, "", "", usageError("run %s of which evaluation? write evalfleet show %s ID, or its output folder instead of the id%s",
 			argument, argument, nearestFolder(""))
