@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"runtime/debug"
 
 	"github.com/rs/zerolog"
 
@@ -25,11 +24,7 @@ func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log
 	for name, entry := range callable.entries {
 		models[name] = tracing.ModelOf(entry)
 	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	tracer, err := tracing.Open(how, version(info), models, log)
+	tracer, err := tracing.Open(how, ownVersion(), models, log)
 	if err != nil {
 		return nil, usageError("%w", err)
 	}
