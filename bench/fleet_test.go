@@ -1,17 +1,10 @@
 package bench
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
-	"net/http/httptest"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +15,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -153,69 +145,4 @@ func BenchmarkIdle(b *testing.B) {
 		b.ReportMetric(float64(connections)/float64(workers), "connections/worker")
 	}
 	b.Logf("%d workers with %d empty queues each", workers, queues)
-}
-
-// BenchmarkMemory is what a worker process holds: without work, and with calls in
-// flight.
-func BenchmarkMemory(b *testing.B) {
-	inFlight := sized(100, 1000)
-	dir, program := b.TempDir(), build(b)
-	provider := simulator.New(simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: time.Minute, Max: time.Minute}}})
-	web := httptest.NewServer(provider)
-	b.Cleanup(web.Close)
-	for b.Loop() {
-		server := redistest.NewTCP(b)
-		client := server.Client()
-		machine(b, client)
-		config := filepath.Join(dir, "fleet.yaml")
-		if err := os.WriteFile(config, fmt.Appendf(nil, "providers: {simulator: {base_url: %q}}\n", web.URL+"/v1"), 0o600); err != nil {
-			b.Fatal(err)
-		}
-		var log bytes.Buffer
-		process := exec.Command(program, "worker", "--redis", server.URL(), "--config", config, "--slots", strconv.Itoa(inFlight), "--grace", "1ms", "--metrics-addr", "off")
-		process.Dir, process.Stderr = dir, &log
-		if err := process.Start(); err != nil {
-			b.Fatal(err)
-		}
-		end := func() {
-			_ = process.Process.Signal(syscall.SIGKILL)
-			_ = process.Wait()
-		}
-		b.Cleanup(end)
-		time.Sleep(sized(time.Second, 5*time.Second))
-		b.ReportMetric(resident(b, process.Process.Pid), "MB-idle")
-		e, texts := pairs(b, 150)
-		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
-		e.Normalize()
-		submit(b, client, e, texts)
-		for deadline := time.Now().Add(60 * time.Second); provider.Stats().All.InFlight < inFlight; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				b.Fatalf("%d calls in flight, want %d; the worker says\n%s", provider.Stats().All.InFlight, inFlight, log.String())
-			}
-		}
-		time.Sleep(sized(time.Second, 5*time.Second))
-		b.ReportMetric(resident(b, process.Process.Pid), "MB-calling")
-		end()
-	}
-	b.Logf("%d calls in flight, over HTTP", inFlight)
-}
-
-// resident is a process's memory in MB.
-func resident(b *testing.B, pid int) float64 {
-	b.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
-	if err != nil {
-		b.Skip("memory is read from /proc, which this system does not have")
-	}
-	for line := range strings.Lines(string(status)) {
-		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
-			kB, err := strconv.ParseFloat(fields[1], 64)
-			if err != nil {
-				b.Fatal(err)
-			}
-			return kB / 1000
-		}
-	}
-	b.Fatalf("no resident memory in the status of process %d", pid)
-	return 0
 }

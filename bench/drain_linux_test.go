@@ -11,7 +11,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -49,10 +48,7 @@ func drainAtRate(b *testing.B, sink string) {
 	documents, beside := sized(101, 1001), sized(1, 20)
 	program := build(b)
 	for b.Loop() {
-		server := redistest.NewTCP(b)
-		client := server.Client()
-		machine(b, client)
-		f := &fleet{b: b, client: client, program: program, dir: b.TempDir(), redis: server.URL(), took: map[string][]time.Duration{}}
+		f := newFleet(b, program)
 		var others []eval.ID
 		for i := range beside {
 			others = append(others, f.submit(fmt.Sprint("beside ", i), "nobody", documents, sink, 2))
@@ -65,7 +61,7 @@ func drainAtRate(b *testing.B, sink string) {
 		provider := &talker{atOnce{latency: 200 * time.Millisecond}}
 		stood := f.standing(id).Total(eval.StateSucceeded)
 		stop := work(b, worker.Config{
-			Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: 500,
+			Client: f.client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}, Slots: 500,
 		})
 		begun(b, func() int64 { return int64(f.standing(id).Total(eval.StateSucceeded) - stood) })
 		time.Sleep(sized(time.Second, 5*time.Second))

@@ -23,6 +23,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -37,6 +38,15 @@ type fleet struct {
 	dir     string
 	redis   string
 	took    map[string][]time.Duration
+}
+
+// newFleet starts a Redis for a program that build has made.
+func newFleet(b *testing.B, program string) *fleet {
+	b.Helper()
+	server := redistest.NewTCP(b)
+	f := &fleet{b: b, client: server.Client(), program: program, dir: b.TempDir(), redis: server.URL(), took: map[string][]time.Duration{}}
+	machine(b, f.client)
+	return f
 }
 
 // build builds the program.
@@ -244,7 +254,7 @@ func processCPU(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		b.Skip("the CPU of a process is read from /proc, which this system does not have")
+		b.Fatal(err)
 	}
 	_, rest, _ := strings.Cut(string(raw), ") ")
 	var ticks int

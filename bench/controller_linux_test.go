@@ -7,7 +7,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/redistest"
 )
 
 // BenchmarkController is what a controller does to Redis and to its machine while
@@ -22,10 +21,7 @@ func BenchmarkController(b *testing.B) {
 
 func idleController(b *testing.B, program string, active, ended int) {
 	for b.Loop() {
-		server := redistest.NewTCP(b)
-		client := server.Client()
-		machine(b, client)
-		f := &fleet{b: b, client: client, program: program, dir: b.TempDir(), redis: server.URL()}
+		f := newFleet(b, program)
 		for i := range ended {
 			if id := f.submit(fmt.Sprint("ended ", i), "nobody", 2, "", 1); i == 0 && f.standing(id).Status != record.StatusDone {
 				b.Fatalf("%+v, want one that is done", f.standing(id))
@@ -42,11 +38,11 @@ func idleController(b *testing.B, program string, active, ended int) {
 				b.Fatalf("after a minute, %d of %d evaluations are followed, and the scale is %v", f.drained(), active, ask(address, &scale))
 			}
 		}
-		before, used, busy, began := allCommands(b, client), cpu(b, client), processCPU(b, process.Process.Pid), time.Now()
+		before, used, busy, began := allCommands(b, f.client), cpu(b, f.client), processCPU(b, process.Process.Pid), time.Now()
 		time.Sleep(sized(time.Second, 35*time.Second))
 		took := time.Since(began).Seconds()
-		b.ReportMetric((allCommands(b, client)-before)/took, "commands/s")
-		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "redis-%cpu")
+		b.ReportMetric((allCommands(b, f.client)-before)/took, "commands/s")
+		b.ReportMetric(100*(cpu(b, f.client)-used).Seconds()/took, "redis-%cpu")
 		b.ReportMetric(100*(processCPU(b, process.Process.Pid)-busy).Seconds()/took, "controller-%cpu")
 		began = time.Now()
 		if err := ask(address, &scale); err != nil || scale.Desired != active*20*19 {

@@ -1,0 +1,68 @@
+package bench
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+)
+
+// BenchmarkMemory is what a worker process holds: without work, and with calls in
+// flight.
+func BenchmarkMemory(b *testing.B) {
+	inFlight := sized(100, 1000)
+	program := build(b)
+	provider := simulator.New(simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: time.Minute, Max: time.Minute}}})
+	web := httptest.NewServer(provider)
+	b.Cleanup(web.Close)
+	for b.Loop() {
+		f := newFleet(b, program)
+		if err := os.WriteFile(filepath.Join(f.dir, "fleet.yaml"), fmt.Appendf(nil, "providers: {simulator: {base_url: %q}}\n", web.URL+"/v1"), 0o600); err != nil {
+			b.Fatal(err)
+		}
+		process := f.start("worker", "--redis", f.redis, "--config", "fleet.yaml", "--slots", strconv.Itoa(inFlight), "--grace", "1ms", "--metrics-addr", "off")
+		time.Sleep(sized(time.Second, 5*time.Second))
+		b.ReportMetric(resident(b, process.Process.Pid), "MB-idle")
+		e, texts := pairs(b, 150)
+		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
+		e.Normalize()
+		submit(b, f.client, e, texts)
+		for deadline := time.Now().Add(60 * time.Second); provider.Stats().All.InFlight < inFlight; time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				b.Fatalf("%d calls in flight, want %d", provider.Stats().All.InFlight, inFlight)
+			}
+		}
+		time.Sleep(sized(time.Second, 5*time.Second))
+		b.ReportMetric(resident(b, process.Process.Pid), "MB-calling")
+		_ = process.Process.Kill()
+		_ = process.Wait()
+	}
+	b.Logf("%d calls in flight, over HTTP", inFlight)
+}
+
+// resident is a process's memory in MB.
+func resident(b *testing.B, pid int) float64 {
+	b.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if fields := strings.Fields(line); fields[0] == "VmRSS:" {
+			kB, err := strconv.ParseFloat(fields[1], 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kB / 1000
+		}
+	}
+	b.Fatalf("no resident memory in the status of process %d", pid)
+	return 0
+}
