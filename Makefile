@@ -13,15 +13,15 @@ build: ## build bin/evalfleet
 
 .PHONY: redis
 redis: ## install redis-server where it is missing (Debian, Ubuntu, macOS)
-	@sh scripts/ensure-redis.sh
+	@sh scripts/ensure.sh redis
 
 .PHONY: postgres
 postgres: ## install PostgreSQL's server where it is missing (Debian, Ubuntu, macOS)
-	@sh scripts/ensure-postgres.sh
+	@sh scripts/ensure.sh postgres
 
 .PHONY: prometheus
 prometheus: ## install prometheus and promtool where they are missing (Debian, Ubuntu, macOS)
-	@sh scripts/ensure-prometheus.sh
+	@sh scripts/ensure.sh prometheus
 
 .PHONY: test
 test: redis postgres ## run every test with the race detector
