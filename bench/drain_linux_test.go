@@ -93,9 +93,7 @@ func (f *fleet) measure(id eval.ID, controller, stood int, others []eval.ID) {
 	}()
 	first, used, busy, began := f.standing(id).Total(eval.StateSucceeded), cpu(b, f.client), processCPU(b, controller), time.Now()
 	for i, other := range others {
-		for time.Since(began) < time.Duration(i)*over/time.Duration(len(others)) {
-			time.Sleep(10 * time.Millisecond)
-		}
+		time.Sleep(time.Duration(i)*over/time.Duration(len(others)) - time.Since(began))
 		f.command("start", "version") // what starting a process costs in the same minute
 		f.command("status", "status", string(id))
 		f.command("status-all", "status")

@@ -21,14 +21,12 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// submit enqueues an evaluation and returns its receipt.
-func submit(b *testing.B, client *redis.Client, e *eval.Evaluation, texts map[string]string, limits ...ratelimit.Limit) enqueue.Receipt {
+// submit enqueues an evaluation, with the limits as its settings, and returns its receipt.
+func submit(b *testing.B, client *redis.Client, s enqueue.Submission, limits ...ratelimit.Limit) enqueue.Receipt {
 	b.Helper()
+	s.Settings = record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: limits}
 	receipt, err := (&enqueue.Enqueuer{Store: store.New(client, ""), Limits: ratelimit.New(client, ratelimit.Config{}), Log: zerolog.Nop()}).
-		Submit(b.Context(), enqueue.Submission{
-			Evaluation: e, Texts: texts,
-			Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: limits},
-		})
+		Submit(b.Context(), s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,7 +89,7 @@ func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...st
 		limits = append(limits, ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p", Model: name}, Kind: ratelimit.Concurrency, Max: limit})
 	}
 	e.Normalize()
-	submit(b, client, e, texts, limits...)
+	submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts}, limits...)
 	provider := &twoSpeeds{atOnce{latency: fast}, atOnce{latency: slow}}
 	defer work(b, worker.Config{Client: client, Endpoints: map[string]worker.Endpoint{"p": {Provider: provider, Key: "k"}}})()
 	begun(b, provider.fast.calls.Load)
@@ -121,7 +119,7 @@ func BenchmarkIdle(b *testing.B) {
 		e.Judges = append(e.Judges, eval.Judge{Name: name + ":m", Provider: name, Model: "m"})
 	}
 	e.Normalize()
-	submit(b, client, e, texts)
+	submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts})
 	for range workers {
 		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
 	}

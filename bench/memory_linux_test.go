@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
@@ -33,7 +34,7 @@ func BenchmarkMemory(b *testing.B) {
 		e, texts := pairs(b, 150)
 		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
 		e.Normalize()
-		submit(b, f.client, e, texts)
+		submit(b, f.client, enqueue.Submission{Evaluation: e, Texts: texts})
 		for deadline := time.Now().Add(60 * time.Second); provider.Stats().All.InFlight < inFlight; time.Sleep(20 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				b.Fatalf("%d calls in flight, want %d", provider.Stats().All.InFlight, inFlight)

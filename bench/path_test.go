@@ -16,6 +16,7 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -264,7 +265,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	}
 	e, texts := pairs(b, documents)
 	of := store.New(client, "")
-	receipt := submit(b, client, e, texts)
+	receipt := submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts})
 	if real != nil {
 		collector := launch(b, "count", client.Options().Addr, string(receipt.ID))
 		defer collector.end()

@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/enqueue"
@@ -72,10 +71,7 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 	}
 	e.Judges = []eval.Judge{{Name: provider + ":m", Provider: provider, Model: "m"}}
 	e.Normalize()
-	s := enqueue.Submission{
-		Evaluation: e, Texts: texts, SinkURL: sink,
-		Settings: record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: limits},
-	}
+	s := enqueue.Submission{Evaluation: e, Texts: texts, SinkURL: sink}
 	if ended > 0 {
 		s.Recorded = func(yield func(enqueue.Recorded, error) bool) {
 			for i := 0; i < documents*(documents-1); i += ended {
@@ -85,12 +81,7 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 			}
 		}
 	}
-	receipt, err := (&enqueue.Enqueuer{Store: store.New(f.client, ""), Limits: ratelimit.New(f.client, ratelimit.Config{}), Log: zerolog.Nop()}).
-		Submit(f.b.Context(), s)
-	if err != nil {
-		f.b.Fatal(err)
-	}
-	return receipt.ID
+	return submit(f.b, f.client, s, limits...).ID
 }
 
 // fill stores every second run of an evaluation in its sink, as submit notes of it where
