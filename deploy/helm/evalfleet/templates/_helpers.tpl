@@ -105,9 +105,12 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- range regexFindAll ":[0-9]+" $hosts -1 }}{{ trimPrefix ":" . }} {{ end -}}
 {{- end -}}
 
-{{/* What everyone is told of Redis and the fleet's file. */}}
+{{/* What everyone is told, of Redis and the fleet's file to begin with: (list $
+     values-of-the-part opens-the-sink). */}}
 {{- define "evalfleet.env" -}}
-{{- $redis := .Values.redis -}}
+{{- $root := index . 0 -}}
+{{- $of := index . 1 -}}
+{{- $redis := $root.Values.redis -}}
 {{- $ways := 0 -}}
 {{- range list $redis.enabled $redis.url $redis.existingSecret }}{{ if . }}{{ $ways = add1 $ways }}{{ end }}{{ end -}}
 {{- if ne (int $ways) 1 -}}
@@ -120,7 +123,7 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- include "evalfleet.noPassword" (list "redis.url" $redis.url "the whole URL into a Secret that redis.existingSecret names") }}
   value: {{ $redis.url | quote }}
 {{- else }}
-  value: redis://{{ include "evalfleet.fullname" . }}-redis:6379
+  value: redis://{{ include "evalfleet.fullname" $root }}-redis:6379
 {{- end }}
 - {name: EVALFLEET_CONFIG, value: /etc/evalfleet/fleet.yaml}
 {{- with $redis.password }}
@@ -150,6 +153,16 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- with $redis.namespace }}
 - {name: EVALFLEET_NAMESPACE, value: {{ . | quote }}}
 {{- end }}
+{{- with $root.Values.sink }}
+{{- if and (index $ 2) .url .existingSecret }}
+- name: PGPASSWORD
+  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .existingSecretKey }}}}
+{{- end }}
+{{- end }}
+- {name: GOMEMLIMIT, value: {{ include "evalfleet.memoryLimit" $of.resources.limits.memory }}} # nine tenths of the limit
+{{- with $of.extraEnv }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{/* The settings, and what TLS to Redis needs, as volumes of every pod. */}}
@@ -164,14 +177,6 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 - {name: config, mountPath: /etc/evalfleet, readOnly: true}
 {{- if .Values.redis.tls.existingSecret }}
 - {name: redis-tls, mountPath: /etc/evalfleet-redis, readOnly: true}
-{{- end }}
-{{- end -}}
-
-{{/* The password of PostgreSQL, for who opens the sink. */}}
-{{- define "evalfleet.sinkEnv" -}}
-{{- if and .Values.sink.url .Values.sink.existingSecret }}
-- name: PGPASSWORD
-  valueFrom: {secretKeyRef: {name: {{ .Values.sink.existingSecret }}, key: {{ .Values.sink.existingSecretKey }}}}
 {{- end }}
 {{- end -}}
 
