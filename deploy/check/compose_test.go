@@ -79,12 +79,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 
-	redis := strings.Join(p.Services["redis"].Command, " ")
-	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
-		if !strings.Contains(redis, option) {
-			t.Errorf("redis runs without %s: %s", option, redis)
-		}
-	}
+	wantKept(t, p.Services["redis"].Command)
 	if p.Services["redis"].HealthCheck == nil || len(p.Services["redis"].Volumes) == 0 {
 		t.Error("redis wants a check and a volume")
 	}

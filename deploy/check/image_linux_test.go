@@ -63,10 +63,7 @@ func TestImageProgram(t *testing.T) {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{
-		"evaluation.yaml": "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n",
-		"a.md":            "A.", "b.md": "B.",
-	} {
+	for name, text := range smallest {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o444); err != nil {
 			t.Fatal(err)
 		}

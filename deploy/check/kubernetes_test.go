@@ -3,6 +3,7 @@ package check
 import (
 	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -150,7 +151,7 @@ func wantFleet(t *testing.T, c *cluster) {
 	t.Helper()
 	seen := map[string]bool{}
 	for _, object := range c.objects {
-		kind := strings.TrimPrefix(strings.ToLower(typeName(object)), "*v1.")
+		kind := strings.TrimPrefix(strings.ToLower(fmt.Sprintf("%T", object)), "*v1.")
 		if id := kind + " " + object.GetName(); seen[id] {
 			t.Errorf("%s is there twice", id)
 		} else {

@@ -1,7 +1,6 @@
 package check
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -103,9 +102,9 @@ func TestAlerts(t *testing.T) {
 		}
 	}
 
-	page := map[string]bool{}
-	for _, m := range heading.FindAllStringSubmatch(read(t, "docs/monitoring.md"), -1) {
-		page[anchorOf(m[1])] = true
+	page, sections := read(t, "docs/monitoring.md"), map[string]bool{}
+	for _, m := range heading.FindAllStringSubmatch(page, -1) {
+		sections[anchorOf(m[1])] = true
 	}
 	alerts := rules(t)
 	for _, alert := range alerts {
@@ -119,11 +118,11 @@ func TestAlerts(t *testing.T) {
 			t.Errorf("%s does not say what it means and what to do", alert.Alert)
 		}
 		_, anchor, ok := strings.Cut(alert.Annotations["runbook_url"], "/docs/monitoring.md#")
-		if !ok || anchor != anchorOf(alert.Alert) || !page[anchor] {
+		if !ok || anchor != anchorOf(alert.Alert) || !sections[anchor] {
 			t.Errorf("%s: docs/monitoring.md has no section for %s", alert.Alert, alert.Annotations["runbook_url"])
 		}
 		row := fmt.Sprintf("| [%s](#%s) | %s |", alert.Alert, anchor, alert.Labels["severity"])
-		if !strings.Contains(read(t, "docs/monitoring.md"), row) {
+		if !strings.Contains(page, row) {
 			t.Errorf("docs/monitoring.md lacks %q", row)
 		}
 	}
@@ -308,9 +307,7 @@ type panel struct {
 
 func readDashboard(t *testing.T) (d dashboard) {
 	t.Helper()
-	if err := json.Unmarshal([]byte(read(t, dashboardFile)), &d); err != nil {
-		t.Fatal(err)
-	}
+	fromJSON(t, read(t, dashboardFile), &d)
 	return d
 }
 

@@ -13,9 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// typeName tells objects of different types apart that have one name.
-func typeName(object any) string { return fmt.Sprintf("%T", object) }
-
 func seconds(n *int64) time.Duration {
 	if n == nil {
 		return 0
@@ -138,17 +135,12 @@ func wantProbes(t *testing.T, w workload) {
 
 func wantRedis(t *testing.T, w workload) {
 	t.Helper()
-	options := strings.Join(w.container().Args, " ")
-	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
-		if !strings.Contains(options, option) {
-			t.Errorf("redis runs without %s: %s", option, options)
-		}
-	}
+	wantKept(t, w.container().Args)
 	if set, ok := w.object.(*appsv1.StatefulSet); !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
 		t.Error("redis wants a volume of its own")
 	}
 	password := environment(w)["REDISCLI_AUTH"]
-	if strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") != (password != "") {
+	if options := strings.Join(w.container().Args, " "); strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") != (password != "") {
 		t.Errorf("redis is started with %q, and its password is %q", options, password)
 	}
 }

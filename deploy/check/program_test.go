@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
@@ -116,16 +117,21 @@ func wantGrace(t *testing.T, fleet string, args []string, killed time.Duration) 
 	}
 }
 
+// smallest is an evaluation as files.
+var smallest = map[string]string{
+	"evaluation.yaml": "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n",
+	"a.md":            "A.", "b.md": "B.",
+}
+
 var timeout = regexp.MustCompile(`(?m)^[^#\n]*\btimeout_seconds: *([0-9.]+)`)
 
 // longestCall is the longest timeout_seconds of a fleet's settings, which the
 // program must accept.
 func longestCall(t *testing.T, fleet string) time.Duration {
 	t.Helper()
-	wantValid(t, map[string]string{
-		"fleet.yaml": fleet, "evaluation.yaml": "name: x\ndocuments: [\"*.md\"]\njudges: [\"simulator:careful\"]\npairwise: {}\n",
-		"a.md": "A.", "b.md": "B.",
-	})
+	files := maps.Clone(smallest)
+	files["fleet.yaml"] = fleet
+	wantValid(t, files)
 	all := timeout.FindAllStringSubmatch(fleet, -1)
 	if len(all) == 0 {
 		t.Error("no timeout_seconds: the longest call is not written down")
@@ -174,6 +180,18 @@ func flagOf(args []string, name string) string {
 		}
 	}
 	return ""
+}
+
+// wantKept: a Redis with these arguments writes down what it is told, and throws
+// nothing away.
+func wantKept(t *testing.T, args []string) {
+	t.Helper()
+	redis := strings.Join(args, " ")
+	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
+		if !strings.Contains(redis, option) {
+			t.Errorf("redis runs without %s: %s", option, redis)
+		}
+	}
 }
 
 // privateRedis starts a redis-server with the options of docker-compose.yml and these,

@@ -328,8 +328,8 @@ func (w *watched) wantRulesWell() {
 			}
 		}
 	}
-	if n != len(rules(w.t)) {
-		w.t.Errorf("Prometheus has %d rules, the file %d", n, len(rules(w.t)))
+	if want := len(rules(w.t)); n != want {
+		w.t.Errorf("Prometheus has %d rules, the file %d", n, want)
 	}
 }
 
