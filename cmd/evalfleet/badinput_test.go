@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -205,8 +204,8 @@ func TestBadInputs(t *testing.T) {
 		{"Redis not named", "worker", nil, "", 2, "worker needs the fleet's Redis: name it with --redis or REDIS_URL"},
 		{"Redis no address", "enqueue good.yaml --redis garbage", nil, "", 2, "--redis garbage: no such form: want redis://[user:password@]host[:port][/db], unix://path"},
 		{"Redis of another scheme", "run good.yaml --redis http://127.0.0.1:1", nil, "", 2, "want redis://[user:password@]host[:port][/db]"},
-		{"Redis absent", "run good.yaml --redis redis://" + closedPort(t), nil, "", 3, "cannot be reached: "},
-		{"Redis absent for a worker", "worker --redis redis://" + closedPort(t), nil, "", 3, "start it, or name another with --redis"},
+		{"Redis absent", "run good.yaml --redis redis://" + freeAddress(t), nil, "", 3, "cannot be reached: "},
+		{"Redis absent for a worker", "worker --redis redis://" + freeAddress(t), nil, "", 3, "start it, or name another with --redis"},
 	}
 	cases = slices.Concat(cases, badLooks(), badRedis(t))
 	if len(cases) < 150 {
@@ -427,17 +426,6 @@ func database(t *testing.T, application, version int) string {
 		t.Fatal(err)
 	}
 	return string(content)
-}
-
-// closedPort is an address at which nobody listens.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
 }
 
 // oldRedis is a server that says it is of a version before the oldest that will
