@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -61,12 +60,9 @@ var byName = map[string]string{
 // nameOf is an entry's gen_ai.provider.name: a well-known one where there is one,
 // else its own.
 func nameOf(e catalog.Entry) string {
-	if u, err := url.Parse(e.BaseURL); err == nil {
-		host := strings.ToLower(u.Hostname())
-		for _, known := range byDomain {
-			if host == known.domain || strings.HasSuffix(host, "."+known.domain) {
-				return known.name
-			}
+	for _, known := range byDomain {
+		if e.CalledAt(known.domain) {
+			return known.name
 		}
 	}
 	return cmp.Or(byName[cmp.Or(e.Like, e.Name)], e.Name)

@@ -53,11 +53,18 @@ func (e Entry) ChargesReserved() bool {
 	if e.Charges != "" {
 		return e.Charges == Reserved
 	}
+	return slices.ContainsFunc(reserving, e.CalledAt)
+}
+
+// CalledAt reports whether the entry's address is at a host, or in a domain of hosts,
+// whose name is in lower case.
+func (e Entry) CalledAt(domain string) bool {
 	u, err := url.Parse(e.BaseURL)
-	return err == nil && slices.ContainsFunc(reserving, func(domain string) bool {
-		host := strings.ToLower(u.Hostname())
-		return host == domain || strings.HasSuffix(host, "."+domain)
-	})
+	if err != nil {
+		return false
+	}
+	host := strings.ToLower(u.Hostname())
+	return host == domain || strings.HasSuffix(host, "."+domain)
 }
 
 // Zone is where the provider's days end, for its quotas a day: UTC where nothing
