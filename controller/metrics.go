@@ -130,6 +130,22 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 // seconds is a time as Prometheus has it.
 func seconds(at time.Time) float64 { return float64(at.UnixMilli()) / 1000 }
 
+// age is how many seconds ago a time was; 0 of a zero one.
+func age(of time.Time) float64 {
+	if of.IsZero() {
+		return 0
+	}
+	return max(0, time.Since(of).Seconds())
+}
+
+// older is the earlier of two times; a zero one is none.
+func older(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // orphans counts the tasks of dead workers by queue.
 func (c *Controller) orphans(ctx context.Context, of map[string]gate.Depth) (map[string]int, error) {
 	orphans := map[string]int{}
@@ -165,9 +181,7 @@ func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, t
 		sum.Active += depth.Active
 		sum.Due += depth.Due
 		sum.Delayed += depth.Delayed
-		if sum.Oldest.IsZero() || !depth.Oldest.IsZero() && depth.Oldest.Before(sum.Oldest) {
-			sum.Oldest = depth.Oldest
-		}
+		sum.Oldest = older(sum.Oldest, depth.Oldest)
 		depths[name] = sum
 		all := runs[name]
 		all.Planned += q.Planned
@@ -182,11 +196,7 @@ func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, t
 			tell(queueTasks, float64(n), name, state)
 		}
 		tell(queueOrphaned, float64(orphans[name]), name)
-		age := 0.0
-		if !depth.Oldest.IsZero() {
-			age = max(0, time.Since(depth.Oldest).Seconds())
-		}
-		tell(queueOldest, age, name)
+		tell(queueOldest, age(depth.Oldest), name)
 		of := runs[name]
 		for state, n := range map[string]int{"planned": of.Planned, "recorded": of.Recorded, "parked": of.Parked, "runnable": of.Runnable} {
 			tell(queueRuns, float64(n), name, state)

@@ -42,18 +42,12 @@ func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
 			return err
 		}
 		bytes += backlog.Bytes
-		if oldest.IsZero() || !backlog.Oldest.IsZero() && backlog.Oldest.Before(oldest) {
-			oldest = backlog.Oldest
-		}
+		oldest = older(oldest, backlog.Oldest)
 	}
 	tell(evaluationsNow, float64(active))
 	tell(undrained, float64(waiting))
 	tell(undrainedBytes, float64(bytes))
-	age := 0.0
-	if !oldest.IsZero() {
-		age = max(0, time.Since(oldest).Seconds())
-	}
-	tell(undrainedOldest, age)
+	tell(undrainedOldest, age(oldest))
 	return nil
 }
 
