@@ -2,12 +2,12 @@ package controller
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -156,26 +156,17 @@ func (c *Controller) orphans(ctx context.Context, of map[string]gate.Depth) (map
 		if err != nil {
 			return nil, err
 		}
-		orphans[shared(queue)] += n
+		orphans[record.SharedQueue(queue)] += n
 	}
 	return orphans, nil
 }
-
-// shared is the queue of which an evaluation's own queue is a part.
-func shared(queue string) string {
-	name, _, _ := strings.Cut(queue, ownPart)
-	return name
-}
-
-// ownPart stands before the id of the evaluation that a queue belongs to.
-const ownPart = "~ev-"
 
 // tellQueues tells of queues with the parts that evaluations have for themselves.
 func tellQueues(scale Scale, of map[string]gate.Depth, orphans map[string]int, tell tell) {
 	depths, runs, desired := map[string]gate.Depth{}, map[string]Queue{}, map[string]int{}
 	for _, q := range scale.Queues {
 		depth := of[q.Name]
-		name := shared(q.Name)
+		name := record.SharedQueue(q.Name)
 		sum := depths[name]
 		sum.Pending += depth.Pending
 		sum.Active += depth.Active

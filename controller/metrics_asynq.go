@@ -1,6 +1,6 @@
 package controller
 
-import "strings"
+import "github.com/evalfleet/evalfleet/internal/record"
 
 // asynq's own metrics, by the names that asynqmon draws its charts from, though
 // Prometheus's rules would have some of them otherwise: the first is no counter and
@@ -25,7 +25,7 @@ func (c *Controller) gatherAsynq(tell tell) {
 		return
 	}
 	for _, name := range queues {
-		if strings.Contains(name, ownPart) {
+		if record.SharedQueue(name) != name {
 			continue
 		}
 		info, err := c.queues.GetQueueInfo(name)

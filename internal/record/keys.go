@@ -124,4 +124,11 @@ func QueueName(provider, model, group string, own eval.ID) string {
 	return name
 }
 
+// SharedQueue is the queue of which an evaluation's own queue is a part. Any other is
+// its own.
+func SharedQueue(queue string) string {
+	name, _, _ := strings.Cut(queue, "~ev-") // as an evaluation's id begins
+	return name
+}
+
 var queueUnsafe = strings.NewReplacer("/", "~", "{", "~", "}", "~", " ", "~", "\t", "~", "\n", "~")
