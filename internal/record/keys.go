@@ -107,8 +107,6 @@ func CountField(phase int, state eval.State, queue string) string {
 // or the group. Characters that Redis Cluster or asynqmon cannot take become
 // "~"; an evaluation with tighter limits of its own gets
 // "<queue>~<evaluation>".
-//
-// Different targets must not share a queue: UniqueQueueNames sees to that.
 func QueueName(provider, model, group string, own eval.ID) string {
 	name := group
 	if name == "" {
