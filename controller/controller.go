@@ -27,6 +27,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -99,17 +100,9 @@ func (c *Controller) Committed(entries []record.Entry) {
 // keep looks for what is due and for what dead workers left.
 func (c *Controller) keep(ctx context.Context) {
 	rescuer := rescue.New(c.store, c.limiter, c.log)
-	away := false
+	spell := outage.Spell{Log: c.log, Fails: "cannot look after the queues; trying again", Works: "looking after the queues again"}
 	for {
-		err := c.once(ctx, rescuer)
-		switch {
-		case err != nil && ctx.Err() == nil && !away:
-			c.log.Warn().Err(err).Msg("cannot look after the queues; trying again")
-			away = true
-		case err == nil && away:
-			c.log.Info().Msg("looking after the queues again")
-			away = false
-		}
+		spell.Note(ctx, c.once(ctx, rescuer))
 		select {
 		case <-time.After(lookEvery):
 		case <-ctx.Done():

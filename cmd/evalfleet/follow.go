@@ -45,16 +45,10 @@ func (d *drain) followAll(ctx context.Context) error {
 	f := &followers{drain: d, busy: map[eval.ID]bool{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}
 	d.opened = f.again
 	group, ctx := errgroup.WithContext(ctx)
-	for away := false; ; {
+	spell := outage.Spell{Log: d.log, Fails: "cannot look for evaluations; trying again", Works: "looking for evaluations again"}
+	for {
 		ids, err := f.look(ctx)
-		switch {
-		case err != nil && ctx.Err() == nil && !away:
-			d.log.Warn().Err(err).Msg("cannot look for evaluations; trying again")
-			away = true
-		case err == nil && away:
-			d.log.Info().Msg("looking for evaluations again")
-			away = false
-		}
+		spell.Note(ctx, err)
 		for _, id := range ids {
 			group.Go(func() error { return f.one(ctx, id) })
 		}

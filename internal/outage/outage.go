@@ -1,5 +1,6 @@
 // Package outage tells a Redis that cannot be asked now, which waiting may mend,
-// from one that answers that it will not do what it was asked.
+// from one that answers that it will not do what it was asked; and says once, not at
+// each try, that something does not work.
 package outage
 
 import (
