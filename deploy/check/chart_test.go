@@ -1,6 +1,7 @@
 package check
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
@@ -197,6 +199,33 @@ func TestChartRefuses(t *testing.T) {
 			t.Errorf("%s: rendered %v, want it refused", values, slices.Sorted(maps.Keys(files)))
 		} else if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", values, err, want)
+		}
+	}
+}
+
+// The password of the database is given to those who open it, and to nobody else.
+func TestChartSinkPassword(t *testing.T) {
+	t.Parallel()
+	for _, cache := range []bool{false, true} {
+		files, err := rendered(t, fmt.Sprintf(`
+sink: {url: "postgres://evalfleet@db/evals", existingSecret: postgres}
+worker: {cache: %t}
+enqueue: {enabled: true, files: {evaluation.yaml: "name: x"}}
+`, cache), "Helm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(files, "NOTES.txt")
+		given := map[string]string{}
+		for _, w := range decoded(t, files).workloads {
+			given[w.part] = environment(w)["PGPASSWORD"]
+		}
+		want := map[string]string{"controller": "secret postgres", "enqueue": "secret postgres", "redis": "", "worker": ""}
+		if cache {
+			want["worker"] = "secret postgres"
+		}
+		if diff := cmp.Diff(want, given); diff != "" {
+			t.Errorf("cache: %t: PGPASSWORD (-want +got):\n%s", cache, diff)
 		}
 	}
 }
