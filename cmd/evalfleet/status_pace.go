@@ -32,9 +32,12 @@ const (
 // sinkLooks are what sinks said last.
 type sinkLooks map[eval.ID]*sinkNumbers
 
-// numbers are those of a sink, read now or lately; open may answer nil. nil: it
-// cannot be read from here.
-func (looks sinkLooks) numbers(ctx context.Context, line *standing, now time.Time, open func() results.Reader) (*sinkNumbers, error) {
+// numbers are those of a sink that read reads, now or lately; open may answer nil.
+// nil: it cannot be read from here.
+func (looks sinkLooks) numbers(
+	ctx context.Context, line *standing, now time.Time, open func() results.Reader,
+	read func(context.Context, results.Reader, *standing) (*sinkNumbers, error),
+) (*sinkNumbers, error) {
 	last := looks[line.Evaluation]
 	if last != nil && now.Before(last.until) && last.underWay == line.underWay() {
 		return last, nil
@@ -45,23 +48,24 @@ func (looks sinkLooks) numbers(ctx context.Context, line *standing, now time.Tim
 	}
 	defer reader.Close()
 	begun := time.Now()
-	read, err := readNumbers(ctx, reader, line)
+	numbers, err := read(ctx, reader, line)
 	if err != nil {
 		return nil, err
 	}
 	rest := sinkRest * time.Since(begun)
-	if read.underWay = line.underWay(); !read.underWay {
+	if numbers.underWay = line.underWay(); !numbers.underWay {
 		rest = max(rest, endedRest)
 	}
-	read.until = now.Add(rest)
-	looks[line.Evaluation] = read
-	return read, nil
+	numbers.until = now.Add(rest)
+	looks[line.Evaluation] = numbers
+	return numbers, nil
 }
 
 // addSink adds to a standing what only the sink knows, if it can be read from
 // here.
 func (s *status) addSink(ctx context.Context, line *standing, url string, now time.Time) {
-	numbers, err := s.sinks.numbers(ctx, line, now, func() results.Reader { return s.source.sink(ctx, line.Evaluation, url, line.Name) })
+	open := func() results.Reader { return s.source.sink(ctx, line.Evaluation, url, line.Name) }
+	numbers, err := s.sinks.numbers(ctx, line, now, open, readNumbers)
 	if err != nil {
 		s.source.log.Debug().Err(err).Msg("results cannot be read from here")
 	}
@@ -88,7 +92,8 @@ func (s *status) addSink(ctx context.Context, line *standing, url string, now ti
 	}
 }
 
-func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*sinkNumbers, error) {
+// readUse reads what failed and what was used.
+func readUse(ctx context.Context, reader results.Reader, line *standing) (*sinkNumbers, error) {
 	numbers := &sinkNumbers{classes: map[string]int{}}
 	counts, err := reader.Counts(ctx, line.Evaluation)
 	if err != nil {
@@ -104,6 +109,15 @@ func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*s
 		return nil, err
 	}
 	numbers.used = usedBy(totals)
+	return numbers, nil
+}
+
+// readNumbers reads all of a sink's numbers.
+func readNumbers(ctx context.Context, reader results.Reader, line *standing) (*sinkNumbers, error) {
+	numbers, err := readUse(ctx, reader, line)
+	if err != nil {
+		return nil, err
+	}
 	if numbers.statistics, err = reader.Statistics(ctx, line.Evaluation); err != nil {
 		return nil, err
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/web"
 )
 
-// pageNumbers reads for the pages what `status` says from results stores, as
-// seldom as it does.
+// pageNumbers reads for the pages what `status` says of failures and of use from
+// results stores, as seldom as it does.
 type pageNumbers struct {
 	open func(context.Context, eval.ID) (results.Reader, error)
 	log  zerolog.Logger
@@ -25,15 +25,16 @@ type pageNumbers struct {
 func (p *pageNumbers) read(ctx context.Context, e web.Evaluation) web.Numbers {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	line := &standing{Evaluation: e.ID, Name: e.Name, Status: e.Status, Created: e.Created, Uncollected: int64(e.Uncollected)}
-	numbers, err := p.looks.numbers(ctx, line, time.Now(), func() results.Reader {
+	open := func() results.Reader {
 		reader, err := p.open(ctx, e.ID)
 		if err != nil {
 			p.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("results cannot be read from here")
 			return nil
 		}
 		return reader
-	})
+	}
+	line := &standing{Evaluation: e.ID, Status: e.Status, Uncollected: int64(e.Uncollected)}
+	numbers, err := p.looks.numbers(ctx, line, time.Now(), open, readUse)
 	if err != nil {
 		p.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("results cannot be read")
 	}
