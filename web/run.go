@@ -48,7 +48,7 @@ func (r *Run) Task() string {
 	if r.Waits == nil || r.Waits.Task == nil {
 		return ""
 	}
-	return QueuesPath + "/queues/" + url.PathEscape(r.Queue) + "/tasks/" + url.PathEscape(r.Waits.Task.ID)
+	return taskLink(r.Queue, r.Waits.Task.ID)
 }
 
 func (s *Server) run(r *http.Request) (*Run, error) {

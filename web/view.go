@@ -183,7 +183,12 @@ func (f Failure) Link() string {
 	if f.Task == "" {
 		return ""
 	}
-	return QueuesPath + "/queues/" + url.PathEscape(f.Queue) + "/tasks/" + url.PathEscape(f.Task)
+	return taskLink(f.Queue, f.Task)
+}
+
+// taskLink is asynqmon's page of a task.
+func taskLink(queue, id string) string {
+	return Queue{Name: queue}.Link() + "/tasks/" + url.PathEscape(id)
 }
 
 // Between is the failed run's documents in words.
