@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -16,31 +15,28 @@ import (
 // get is the text of a page of a running `ui`, or what went wrong.
 func get(t *testing.T, ui *program, path string) string {
 	t.Helper()
-	address, _, _ := strings.Cut(ui.stdout.String(), "\n")
-	address = strings.TrimSuffix(address, "/")
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, addressOf(ui)+path, nil)
 	if err != nil {
 		return err.Error()
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err.Error()
-	}
-	defer response.Body.Close()
-	raw, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return response.Status + "\n" + string(raw)
+	return answerOf(http.DefaultClient.Do(request))
 }
 
 // post sends an empty form to a running `ui` and returns the page that it leads to.
 func post(t *testing.T, ui *program, path string) string {
 	t.Helper()
+	return answerOf(http.PostForm(addressOf(ui)+path, nil))
+}
+
+// addressOf is the address that a running `ui` has told.
+func addressOf(ui *program) string {
 	address, _, _ := strings.Cut(ui.stdout.String(), "\n")
-	response, err := http.PostForm(strings.TrimSuffix(address, "/")+path, nil)
+	return strings.TrimSuffix(address, "/")
+}
+
+func answerOf(response *http.Response, err error) string {
 	if err != nil {
 		return err.Error()
 	}
@@ -146,7 +142,7 @@ func TestUIWarnsOfNoLogin(t *testing.T) {
 	if code := acting.wait(30 * time.Second); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
 		t.Errorf("actions for whoever comes end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())
 	}
-	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimSuffix(strings.TrimPrefix(fmt.Sprint(strings.TrimSpace(ui.stdout.String())), "http://"), "/"))
+	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimPrefix(addressOf(ui), "http://"))
 	if code := taken.wait(30 * time.Second); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {
 		t.Errorf("a taken address ends with %d and %q, want 2 and what to do", code, taken.stderr.String())
 	}
