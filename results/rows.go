@@ -68,20 +68,14 @@ func (r *reader) Runs(ctx context.Context, id eval.ID, states ...eval.State) ite
 			args = append(args, state.String())
 		}
 	}
-	return rows(ctx, &r.access, func(row scanner, out *RunRow) error {
-		return scanRun(row, &out.Run, out.Used.fields()...)
-	}, selectRuns+where+groupRuns, args...)
+	return rows(ctx, &r.access, scanRunRow, selectRuns+where+groupRuns, args...)
 }
 
 // Responses yields the listed runs and the prompts with their answers.
 func (r *reader) Responses(ctx context.Context, id eval.ID) iter.Seq2[RunRow, error] {
-	return r.answers(ctx, "r.evaluation = ? AND r.kind IN (?, ?)", string(id), string(eval.KindRuns), string(eval.KindPrompts))
-}
-
-func (r *reader) answers(ctx context.Context, where string, args ...any) iter.Seq2[RunRow, error] {
 	return rows(ctx, &r.access, func(row scanner, out *RunRow) error {
 		return scanAnswer(row, &out.Run, out.Used.fields()...)
-	}, selectAnswers+where+groupRuns, args...)
+	}, selectAnswers+"r.evaluation = ? AND r.kind IN (?, ?)"+groupRuns, string(id), string(eval.KindRuns), string(eval.KindPrompts))
 }
 
 // scanAnswer reads the columns of a run, those between, and answerOfRun.
@@ -91,6 +85,11 @@ func scanAnswer(row scanner, out *record.Run, between ...any) error {
 		return err
 	}
 	return json.Unmarshal([]byte(answers), &out.Answers)
+}
+
+// scanRunRow reads runColumns.
+func scanRunRow(row scanner, out *RunRow) error {
+	return scanRun(row, &out.Run, out.Used.fields()...)
 }
 
 // scanRun reads the columns of a run, and more columns where there are.

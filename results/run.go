@@ -27,9 +27,8 @@ ORDER BY c.ended_at, c.evaluation, c.id LIMIT 1`
 
 // Run is one run with its verdict.
 func (r *reader) Run(ctx context.Context, run eval.RunID) (RunRow, bool, error) {
-	found, err := collect(rows(ctx, &r.access, func(row scanner, out *RunRow) error {
-		return scanRun(row, &out.Run, out.Used.fields()...)
-	}, selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns, string(run.Evaluation), run.Phase, run.Index))
+	found, err := collect(rows(ctx, &r.access, scanRunRow,
+		selectRuns+"r.evaluation = ? AND r.phase = ? AND r.index_ = ?"+groupRuns, string(run.Evaluation), run.Phase, run.Index))
 	if err != nil || len(found) == 0 {
 		return RunRow{}, false, err
 	}

@@ -237,9 +237,7 @@ func (r *reader) Search(ctx context.Context, id eval.ID, s Search) (Page, error)
 	}
 	_, _, _, sorted := s.key()
 	page := Page{Next: end}
-	page.Runs, err = collect(rows(ctx, &r.access, func(row scanner, out *RunRow) error {
-		return scanRun(row, &out.Run, out.Used.fields()...)
-	}, "WITH page AS (SELECT r.evaluation, r.phase, r.index_ FROM "+matching.from+" WHERE "+matching.text+" ORDER BY "+sorted+" LIMIT ?)\nSELECT "+
+	page.Runs, err = collect(rows(ctx, &r.access, scanRunRow, "WITH page AS (SELECT r.evaluation, r.phase, r.index_ FROM "+matching.from+" WHERE "+matching.text+" ORDER BY "+sorted+" LIMIT ?)\nSELECT "+
 		runColumns+" FROM page JOIN runs r ON r.evaluation = page.evaluation AND r.phase = page.phase AND r.index_ = page.index_"+
 		" LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_"+
 		" GROUP BY r.evaluation, r.phase, r.index_ ORDER BY "+sorted, append(matching.args, s.Most+1)...))
