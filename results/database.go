@@ -213,20 +213,21 @@ func insert(table, columns string) string {
 
 // upsert is insert; a row that stands under the key gets the other columns anew.
 func upsert(table, key, columns string) string {
-	var set []string
-	for column := range strings.SplitSeq(columns, ",") {
-		column = strings.TrimSpace(column)
-		set = append(set, column+" = excluded."+column)
-	}
-	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
+	return insertOr(table, key, columns, func(column string) string { return "excluded." + column })
 }
 
 // addition is insert; a row that stands under the key has the other columns added to
 // its own.
 func addition(table, key, columns string) string {
+	return insertOr(table, key, columns, func(column string) string { return table + "." + column + " + excluded." + column })
+}
+
+// insertOr is insert; a row that stands under the key gets a value in each of the
+// other columns.
+func insertOr(table, key, columns string, value func(column string) string) string {
 	var set []string
 	for column := range strings.SplitSeq(columns, ", ") {
-		set = append(set, column+" = "+table+"."+column+" + excluded."+column)
+		set = append(set, column+" = "+value(column))
 	}
 	return insert(table, key+", "+columns) + " ON CONFLICT (" + key + ") DO UPDATE SET " + strings.Join(set, ", ")
 }
