@@ -54,20 +54,6 @@ func several(answers []string) *[]string {
 	return &answers
 }
 
-// clearOf removes what came of a run of a kind, which is the same for good.
-func clearOf(kind eval.Kind) string {
-	table := "single_doc_results"
-	switch kind {
-	case eval.KindPairwise:
-		table = "pairwise_results"
-	case eval.KindPanel:
-		table = "panel_results"
-	case eval.KindRuns, eval.KindPrompts:
-		table = "responses"
-	}
-	return "DELETE FROM " + table + " WHERE evaluation = ? AND id = ?"
-}
-
 // Append stores entries of an evaluation, and what they add up to.
 func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
 	return s.transact(ctx, "store results of "+string(id), func(t *transaction) error {
@@ -100,7 +86,7 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 			sums.call(c.row, 1)
 		}
 		sums.put(&a)
-		_, err = t.send(ctx, t, a.take())
+		_, err = t.send(ctx, t, a.statements)
 		return err
 	})
 }
@@ -231,12 +217,6 @@ func (a *appender) add(query string, args ...any) {
 	a.statements = append(a.statements, statement{query, args})
 }
 
-func (a *appender) take() []statement {
-	taken := a.statements
-	a.statements = nil
-	return taken
-}
-
 // runArgs are the values of addRun and putRun.
 func runArgs(id eval.ID, r *record.Run) []any {
 	first, second := pair(r.Documents)
@@ -254,7 +234,7 @@ func (a *appender) outcome(r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	a.add(clearOf(r.Kind), a.evaluation, id)
+	a.add("DELETE FROM "+outcomesOf(r.Kind).table+" WHERE evaluation = ? AND id = ?", a.evaluation, id) // the kind is the same for good
 	a.add(clearEvents, a.evaluation, id)
 	for _, f := range r.Fell {
 		metadata, err := f.Metadata(id)

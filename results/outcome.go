@@ -22,9 +22,9 @@ func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error 
 		ids[run.Kind] = append(ids[run.Kind], short)
 	}
 	for kind, args := range ids {
-		query, scan := outcomeOf(kind)
-		added := rows(ctx, &r.access, func(row scanner, _ *struct{}) error { return scan(row, of) },
-			query+" WHERE evaluation = ? AND id IN ("+placeholders(len(args))+")", append([]any{string(id)}, args...)...)
+		o := outcomesOf(kind)
+		added := rows(ctx, &r.access, func(row scanner, _ *struct{}) error { return o.add(row, of) },
+			"SELECT id, "+o.columns+" FROM "+o.table+" WHERE evaluation = ? AND id IN ("+placeholders(len(args))+")", append([]any{string(id)}, args...)...)
 		if _, err := collect(added); err != nil {
 			return err
 		}
@@ -35,18 +35,22 @@ func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error 
 	return nil
 }
 
-// outcomeOf is how outcomes of a kind are read, and added to the runs that they are
-// of by their ids.
-func outcomeOf(kind eval.Kind) (query string, scan func(scanner, map[string]*record.Run) error) {
+// outcomeRows are the rows that outcomes of a kind stand in.
+type outcomeRows struct {
+	table, columns string
+	add            func(row scanner, of map[string]*record.Run) error // to the run of its id
+}
+
+func outcomesOf(kind eval.Kind) outcomeRows {
 	switch kind {
 	case eval.KindPairwise:
-		return "SELECT id, winner_doc_id, reason FROM pairwise_results", addVerdict
+		return outcomeRows{"pairwise_results", "winner_doc_id, reason", addVerdict}
 	case eval.KindPanel:
-		return "SELECT id, score, argument FROM panel_results", addOpinion
+		return outcomeRows{"panel_results", "score, argument", addOpinion}
 	case eval.KindRuns, eval.KindPrompts:
-		return "SELECT id, answer, coalesce(answers, ''), finish FROM responses", addAnswer
+		return outcomeRows{"responses", "answer, coalesce(answers, ''), finish", addAnswer}
 	}
-	return "SELECT id, criterion, score, reason FROM single_doc_results", addScore
+	return outcomeRows{"single_doc_results", "criterion, score, reason", addScore}
 }
 
 func addVerdict(row scanner, of map[string]*record.Run) error {
