@@ -44,8 +44,6 @@ WHERE excluded.generation > runs.generation
 	addEvent   = insert("events", "evaluation, run, name, metadata, created_at")
 )
 
-const clearEvents = "DELETE FROM events WHERE evaluation = ? AND run = ?"
-
 // several are a prompt's answers; nil where it has not more than one.
 func several(answers []string) *[]string {
 	if len(answers) == 0 {
@@ -73,6 +71,7 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 			}
 			if r.before != nil {
 				sums.run(r.before, -1)
+				a.clear(r.row)
 			}
 			sums.run(r.row, 1)
 			if err := a.outcome(r.row); err != nil {
@@ -229,13 +228,18 @@ func runArgs(id eval.ID, r *record.Run) []any {
 	}
 }
 
-// outcome stores what came of a run in place of any earlier one.
+// clear removes what came of a run before; its kind is the same for good.
+func (a *appender) clear(r *record.Run) {
+	id := r.RunID(eval.ID(a.evaluation)).Short()
+	a.add("DELETE FROM "+outcomesOf(r.Kind).table+" WHERE evaluation = ? AND id = ?", a.evaluation, id)
+	a.add("DELETE FROM events WHERE evaluation = ? AND run = ?", a.evaluation, id)
+}
+
+// outcome stores what came of a run.
 func (a *appender) outcome(r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
 	id := r.RunID(eval.ID(a.evaluation)).Short()
-	a.add("DELETE FROM "+outcomesOf(r.Kind).table+" WHERE evaluation = ? AND id = ?", a.evaluation, id) // the kind is the same for good
-	a.add(clearEvents, a.evaluation, id)
 	for _, f := range r.Fell {
 		metadata, err := f.Metadata(id)
 		if err != nil {
