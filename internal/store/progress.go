@@ -245,15 +245,28 @@ func (p Progress) fields() ([]any, error) {
 // ForgetProgress drops the progress of a run of an evaluation that was cancelled or
 // deleted, once nothing is left to be done about it.
 func (s *Store) ForgetProgress(ctx context.Context, id eval.RunID) error {
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.Unlink(ctx, s.keys.Progress(id))
-		pipe.SRem(ctx, s.keys.InProgress(id.Evaluation), id.Short())
-		return nil
-	})
-	if err != nil {
+	if err := s.unlinkProgress(ctx, id.Evaluation, id.Short()); err != nil {
 		return fmt.Errorf("forget progress of run %s: %w", id, err)
 	}
 	return nil
+}
+
+// unlinkProgress removes the progress of runs, as they are listed, and takes them off
+// the list.
+func (s *Store) unlinkProgress(ctx context.Context, id eval.ID, listed ...string) error {
+	if len(listed) == 0 {
+		return nil
+	}
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		keys := make([]string, len(listed))
+		for i, run := range listed {
+			keys[i] = s.keys.ProgressOf(id, run)
+		}
+		pipe.Unlink(ctx, keys...)
+		pipe.SRem(ctx, s.keys.InProgress(id), listed)
+		return nil
+	})
+	return err
 }
 
 // Died counts one more worker that died holding a task's run, once for each name

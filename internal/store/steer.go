@@ -203,24 +203,15 @@ func (s *Store) unlinkWithoutJob(ctx context.Context, id eval.ID, listed []strin
 		return err
 	}
 	var over []string
-	var runs []any
 	for i, run := range listed {
 		switch err := jobs[i].Err(); {
 		case err != nil && !errors.Is(err, redis.Nil):
 			return err
 		case jobs[i].Val() == "":
-			over, runs = append(over, s.keys.ProgressOf(id, run)), append(runs, run)
+			over = append(over, run)
 		}
 	}
-	if len(over) == 0 {
-		return nil
-	}
-	_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		pipe.Unlink(ctx, over...)
-		pipe.SRem(ctx, s.keys.InProgress(id), runs...)
-		return nil
-	})
-	return err
+	return s.unlinkProgress(ctx, id, over...)
 }
 
 // Going says what of an evaluation goes on.
