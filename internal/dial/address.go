@@ -6,6 +6,7 @@
 package dial
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -60,7 +61,7 @@ func Parse(s Settings) (*Address, error) {
 			return nil, errors.New("several hosts, which are of a Cluster or Sentinels: want " + Forms)
 		}
 		if a.one, err = redis.ParseURL(s.URL); err == nil {
-			a.one.Password = or(a.one.Password, s.Password)
+			a.one.Password = cmp.Or(a.one.Password, s.Password)
 			secure = &a.one.TLSConfig
 		}
 	case "sentinel":
@@ -89,12 +90,12 @@ func Parse(s Settings) (*Address, error) {
 
 // place is a URL taken apart; package url knows no lists of hosts.
 type place struct {
-	form   string // sentinel, cluster, unix, or empty: one server
-	scheme string // redis or rediss
-	user   *url.Userinfo
-	hosts  []string
-	path   []string
-	query  url.Values
+	form           string // sentinel, cluster, unix, or empty: one server
+	scheme         string // redis or rediss
+	user, password string
+	hosts          []string
+	path           []string
+	query          url.Values
 }
 
 var schemes = regexp.MustCompile(`^(rediss?)(?:\+(sentinel|cluster))?$`)
@@ -124,8 +125,9 @@ func split(address string) (*place, error) {
 	if err != nil {
 		return nil, fmt.Errorf("options after the question mark: %w", err)
 	}
+	password, _ := parsed.User.Password()
 	return &place{
-		form: known[2], scheme: known[1], user: parsed.User, hosts: strings.Split(list, ","),
+		form: known[2], scheme: known[1], user: parsed.User.Username(), password: password, hosts: strings.Split(list, ","),
 		path: strings.FieldsFunc(parsed.Path, func(r rune) bool { return r == '/' }), query: query,
 	}, nil
 }
@@ -168,10 +170,8 @@ func (p *place) sentinel(s Settings) (*redis.FailoverOptions, error) {
 		return nil, err
 	}
 	o.MasterName = p.path[0]
-	o.Username = p.user.Username()
-	given, _ := p.user.Password()
-	o.Password = or(given, s.Password)
-	o.SentinelUsername, o.SentinelPassword = user, or(password, s.SentinelPassword)
+	o.Username, o.Password = p.user, cmp.Or(p.password, s.Password)
+	o.SentinelUsername, o.SentinelPassword = user, cmp.Or(password, s.SentinelPassword)
 	return o, nil
 }
 
@@ -187,9 +187,7 @@ func (p *place) ofCluster(s Settings) (*redis.ClusterOptions, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Username = p.user.Username()
-	given, _ := p.user.Password()
-	o.Password = or(given, s.Password)
+	o.Username, o.Password = p.user, cmp.Or(p.password, s.Password)
 	return o, nil
 }
 
@@ -222,13 +220,6 @@ func (s Settings) certify(c *tls.Config) error {
 	return nil
 }
 
-func or(given, otherwise string) string {
-	if given != "" {
-		return given
-	}
-	return otherwise
-}
-
 // withoutURL is what went wrong with a URL, without the URL, in which a password
 // may stand.
 func withoutURL(err error) error {
@@ -240,14 +231,13 @@ func withoutURL(err error) error {
 }
 
 var (
-	passwordOf  = regexp.MustCompile(`^([^/?#]*://[^/?#]*?):[^/?#]*@`)
-	secretsIn   = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&#]*`)
-	replacement = "${1}xxxxx"
+	passwordOf = regexp.MustCompile(`^([^/?#]*://[^/?#]*?):[^/?#]*@`)
+	secretsIn  = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&#]*`)
 )
 
 // Redact hides the passwords of an address.
 func Redact(address string) string {
-	return secretsIn.ReplaceAllString(passwordOf.ReplaceAllString(address, "${1}:xxxxx@"), replacement)
+	return secretsIn.ReplaceAllString(passwordOf.ReplaceAllString(address, "${1}:xxxxx@"), "${1}xxxxx")
 }
 
 // String names the servers, without passwords.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -55,7 +56,6 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 		return examineServer(ctx, client.(*redis.Client), namespace, false)
 	}
 	var mu sync.Mutex
-	seen := map[string]bool{}
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
 		found, err := examineServer(ctx, node, namespace, true)
 		if err == nil {
@@ -64,8 +64,7 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 		mu.Lock()
 		defer mu.Unlock()
 		for _, what := range found {
-			if !seen[what] {
-				seen[what] = true
+			if !slices.Contains(unwise, what) {
 				unwise = append(unwise, what)
 			}
 		}
