@@ -2,7 +2,6 @@ package ratelimit
 
 import (
 	"context"
-	"net"
 	"strings"
 	"sync"
 	"time"
@@ -34,9 +33,7 @@ type watched struct {
 	node *redis.Client
 }
 
-func (watched) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
+func (watched) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (w watched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
@@ -52,7 +49,7 @@ func (w watched) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // The limiter sends no script in a pipeline.
 func (watched) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error { return next(ctx, cmds) }
+	return next
 }
 
 // looking marks the commands by which a server is recognised: these do not look.

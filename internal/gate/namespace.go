@@ -2,7 +2,6 @@ package gate
 
 import (
 	"context"
-	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -20,9 +19,7 @@ func Prefixed(prefix string) redis.Hook { return prefixed(prefix) }
 
 type prefixed string
 
-func (prefixed) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
+func (prefixed) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p prefixed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
