@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,33 +30,29 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	t.Helper()
 	w := &Watched{Master: NewTCP(t, args...)}
 	w.Replica = NewTCP(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(w.Master.port)}, args...)...)
-	until(t, "the replica follows its master", func() bool {
-		info, err := w.Replica.Client().InfoMap(context.Background(), "replication").Result()
-		return err == nil && info["Replication"]["master_link_status"] == "up"
-	})
+	replica := w.Replica.Client()
+	until(t, "the replica follows its master", func() bool { return follows(replica) })
 	var secure []string
 	for i := range args {
 		if strings.HasPrefix(args[i], "--tls-") {
 			secure = append(secure, args[i], args[i+1])
 		}
 	}
+	var sentinels []*redis.Client
 	for range 3 {
 		// A Sentinel writes what it knows into the file that it was started with.
-		dir, err := os.MkdirTemp("", "ef")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) })
-		file := filepath.Join(dir, "sentinel.conf")
+		file := filepath.Join(t.TempDir(), "sentinel.conf")
 		settings := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n", w.Master.port)
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.Sentinels = append(w.Sentinels, NewTCP(t, append([]string{file, "--sentinel"}, secure...)...))
+		s := NewTCP(t, append([]string{file, "--sentinel"}, secure...)...)
+		w.Sentinels = append(w.Sentinels, s)
+		sentinels = append(sentinels, s.Client())
 	}
 	until(t, "the Sentinels know each other and the replica", func() bool {
-		for _, s := range w.Sentinels {
-			known, err := s.Client().Info(context.Background(), "sentinel").Result()
+		for _, client := range sentinels {
+			known, err := client.Info(context.Background(), "sentinel").Result()
 			if err != nil || !strings.Contains(known, "slaves=1,sentinels=3") {
 				return false
 			}
@@ -68,11 +65,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 // URL is the address for programs; user is put in front of the hosts, such as
 // "user:password@".
 func (w *Watched) URL(user string) string {
-	var hosts []string
-	for _, s := range w.Sentinels {
-		hosts = append(hosts, s.Address())
-	}
-	return scheme(w.Master) + "+sentinel://" + user + strings.Join(hosts, ",") + "/mymaster"
+	return addressOf("sentinel", user, w.Sentinels) + "/mymaster"
 }
 
 // Cluster is three masters, each with a third of the slots, and a replica of each
@@ -85,14 +78,14 @@ type Cluster struct {
 func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 	t.Helper()
 	c := new(Cluster)
-	bus := map[*Server]int{}
+	bus, clients := map[*Server]int{}, map[*Server]*redis.Client{}
 	start := func() *Server {
 		port := freePort(t)
 		s := NewTCP(t, append([]string{
 			"--cluster-enabled", "yes", "--cluster-port", strconv.Itoa(port), "--cluster-node-timeout", "2000",
 			"--cluster-replica-validity-factor", "0",
 		}, args...)...)
-		bus[s] = port
+		bus[s], clients[s] = port, s.Client()
 		return s
 	}
 	for range 3 {
@@ -101,55 +94,49 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 			c.Replicas = append(c.Replicas, start())
 		}
 	}
-	all := append(append([]*Server{}, c.Masters...), c.Replicas...)
+	all := slices.Concat(c.Masters, c.Replicas)
 	ctx := context.Background()
 	for i, s := range all {
-		if err := s.Client().Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
+		if err := clients[s].Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if i == 0 {
 			continue
 		}
-		if err := c.Masters[0].Client().Do(ctx, "cluster", "meet", "127.0.0.1", s.port, bus[s]).Err(); err != nil {
+		if err := clients[c.Masters[0]].Do(ctx, "cluster", "meet", "127.0.0.1", s.port, bus[s]).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, s := range c.Masters {
-		if err := s.Client().ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err(); err != nil {
+		if err := clients[s].ClusterAddSlotsRange(ctx, i*16384/3, (i+1)*16384/3-1).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for i, s := range c.Replicas {
-		of, err := c.Masters[i].Client().Do(ctx, "cluster", "myid").Text()
+		of, err := clients[c.Masters[i]].Do(ctx, "cluster", "myid").Text()
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "a replica knows its master", func() bool { return s.Client().ClusterReplicate(ctx, of).Err() == nil })
+		until(t, "a replica knows its master", func() bool { return clients[s].ClusterReplicate(ctx, of).Err() == nil })
 	}
 	until(t, "the Cluster is whole", func() bool {
 		for _, s := range all {
-			info, err := s.Client().ClusterInfo(ctx).Result()
+			info, err := clients[s].ClusterInfo(ctx).Result()
 			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(len(all))) {
 				return false
 			}
 		}
-		for _, s := range c.Replicas {
-			info, err := s.Client().InfoMap(ctx, "replication").Result()
-			if err != nil || info["Replication"]["master_link_status"] != "up" {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(c.Replicas, func(s *Server) bool { return !follows(clients[s]) })
 	})
 	for _, s := range c.Masters { // each remembers what its slots hold
-		if err := s.Client().HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
+		if err := clients[s].HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
 			s.remember()
 		}
 	}
 	// A replica is named once its master has written something.
 	until(t, "everybody names everybody", func() bool {
 		for _, s := range all {
-			ranges, err := s.Client().Do(ctx, "CLUSTER", "SLOTS").Slice() // what clients ask
+			ranges, err := clients[s].Do(ctx, "CLUSTER", "SLOTS").Slice() // what clients ask
 			named := 0
 			for _, slots := range ranges {
 				named += len(slots.([]any)) - 2 // from, to, and each node
@@ -165,11 +152,7 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 
 // URL is as of Watched.
 func (c *Cluster) URL(user string) string {
-	var hosts []string
-	for _, s := range c.Masters {
-		hosts = append(hosts, s.Address())
-	}
-	return scheme(c.Masters[0]) + "+cluster://" + user + strings.Join(hosts, ",")
+	return addressOf("cluster", user, c.Masters)
 }
 
 // Owner is the master, and its replica if there is one, that has a key.
@@ -191,9 +174,20 @@ func (c *Cluster) Owner(t testing.TB, key string) (master, replica *Server) {
 	return nil, nil
 }
 
-func scheme(s *Server) string {
-	scheme, _, _ := strings.Cut(s.URL(), "://")
-	return scheme
+// addressOf is the address of servers that belong together in a form.
+func addressOf(form, user string, servers []*Server) string {
+	var hosts []string
+	for _, s := range servers {
+		hosts = append(hosts, s.Address())
+	}
+	scheme, _, _ := strings.Cut(servers[0].URL(), "://")
+	return scheme + "+" + form + "://" + user + strings.Join(hosts, ",")
+}
+
+// follows reports whether a replica has its master's data, and gets what comes.
+func follows(replica *redis.Client) bool {
+	info, err := replica.InfoMap(context.Background(), "replication").Result()
+	return err == nil && info["Replication"]["master_link_status"] == "up"
 }
 
 func until(t testing.TB, what string, reached func() bool) {
