@@ -45,9 +45,7 @@ const fleetLimit = 16
 func newFleet(t *testing.T, documents int) *fleet {
 	t.Helper()
 	f := newFleetLimited(t, fleetLimit)
-	f.documents(documents)
-	f.runs = documents * (documents - 1) * 2
-	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", fleetLimit, 1000)
+	f.compare(documents)
 	return f
 }
 
@@ -64,9 +62,23 @@ func newFleetLimited(t *testing.T, limit int) *fleet {
 func newFleetWith(t *testing.T, flags ...string) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
-	f.simulator = launch(t, f.dir, append([]string{"simulate", "--listen", "127.0.0.1:0"}, flags...)...)
-	f.provider = f.address()
+	f.simulate(flags...)
 	return f
+}
+
+// simulate starts the provider, a simulator with flags.
+func (f *fleet) simulate(flags ...string) {
+	f.t.Helper()
+	f.simulator = launch(f.t, f.dir, append([]string{"simulate", "--listen", "127.0.0.1:0"}, flags...)...)
+	f.provider = f.address()
+}
+
+// compare writes documents, and the evaluation of newFleet that compares them.
+func (f *fleet) compare(documents int) {
+	f.t.Helper()
+	f.documents(documents)
+	f.runs = documents * (documents - 1) * 2
+	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", fleetLimit, 1000)
 }
 
 // documents writes documents that all differ.

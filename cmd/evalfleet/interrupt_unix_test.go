@@ -172,8 +172,7 @@ func newStand(t *testing.T, redis []string) *stand {
 	if redis != nil {
 		s.redis = redistest.NewTCP(t, redis...)
 	}
-	s.simulator = launch(t, s.dir, "simulate", "--listen", "127.0.0.1:0", "--latency", "100ms")
-	s.provider = s.address()
+	s.simulate("--latency", "100ms")
 	s.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n", s.provider+"/v1"))
 	s.documents(24)
 	s.file = s.evaluation("pairs", "simulator:careful, simulator:average", interruptedLimit, 1000)

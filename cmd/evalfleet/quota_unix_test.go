@@ -16,8 +16,7 @@ func TestDailyQuotaOutlivesTheRun(t *testing.T) {
 	t.Parallel()
 	const quota = 5
 	f := &fleet{t: t, dir: t.TempDir()}
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0")
-	f.provider = f.address()
+	f.simulate()
 	f.documents(6) // 30 runs
 	zone := "UTC"
 	if hour := time.Now().UTC().Hour(); hour < 6 || hour >= 18 {

@@ -18,8 +18,7 @@ func TestDeepResearchOutlivesAKill(t *testing.T) {
 	const researcher = "o3-deep-research"
 	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
 	f.write("simulator.json", fmt.Sprintf(`{"models": {%q: {"behaviour": {"latency": "3s"}}, "gpt-4.1-mini": {}}}`, researcher))
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--settings", "simulator.json")
-	f.provider = f.address()
+	f.simulate("--settings", "simulator.json")
 	f.documents(2)
 	f.write(".env", "OPENAI_API_KEY=any\n")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {openaidp: {base_url: \"%[1]s/v1\"}, openai: {base_url: \"%[1]s/v1\"}}\n", f.provider))

@@ -26,8 +26,7 @@ func newKeyed(t *testing.T) *fleet {
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
 	f.write("simulator.json", `{"keys": ["right"], "latency": "20ms"}`)
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--settings", "simulator.json")
-	f.provider = f.address()
+	f.simulate("--settings", "simulator.json")
 	f.documents(12)
 	f.write("fleet.yaml", fmt.Sprintf(`providers:
   locked: {base_url: "%[1]s/v1", api_key_env: LOCKED_KEY}

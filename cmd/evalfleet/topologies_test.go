@@ -28,12 +28,9 @@ func newFleetAt(t *testing.T, url string, certificates redistest.Certificates, d
 	t.Helper()
 	f := &fleet{t: t, dir: t.TempDir()}
 	f.access = []string{"--redis", url, "--redis-ca", certificates.CA, "--redis-password-file", f.write("password", "secret\n")}
-	f.simulator = launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "500ms")
-	f.provider = f.address()
+	f.simulate("--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "500ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 8s}\n", f.provider+"/v1"))
-	f.documents(documents)
-	f.runs = documents * (documents - 1) * 2
-	f.file = f.evaluation("pairs", "simulator:careful, simulator:average", fleetLimit, 1000)
+	f.compare(documents)
 	return f
 }
 
