@@ -17,27 +17,28 @@ const (
 	returnAtOnce = 100  // each costs a pass over the active list
 )
 
+// Alive tells which of some owners are alive. It must look when it is called and
+// not before, or a worker that has just begun seems dead.
+type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
+
 // Recover returns the tasks of dead workers to the head of queue, those pulled
 // first foremost, and returns their ids. It uses up no attempt. Tasks that
 // another process has returned meanwhile are not among them, so ids can be
 // counted as deaths; any number of processes may call it at once.
 //
 // alive is asked once, unless nobody owns an active task; owners are those
-// found, each once. It must look when it is called and not before, or a worker
-// that has just begun seems dead. Owners missing from its answer are taken for
-// dead, which is for good: such a worker must have stopped its calls by then.
+// found, each once. Owners missing from its answer are taken for dead, which is
+// for good: such a worker must have stopped its calls by then.
 //
 // Active tasks without an owner, pulled by something other than a Gate, are
 // returned 30 s after their lease ended, or at once if they have no lease. Ids
 // whose task is gone are removed.
-func Recover(ctx context.Context, client redis.UniversalClient, queue string,
-	alive func(ctx context.Context, owners []string) (map[string]bool, error),
-) (returned []string, err error) {
-	keys := keysOf(queue)
+func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned []string, err error) {
 	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {
 		return nil, err
 	}
+	keys := keysOf(queue)
 	for len(dead) > 0 {
 		n := min(len(dead), returnAtOnce)
 		ids, err := giveBack(ctx, client, keys, dead[:n])
@@ -51,9 +52,7 @@ func Recover(ctx context.Context, client redis.UniversalClient, queue string,
 }
 
 // Orphans counts the active tasks of queue whose owner is dead. alive is as Recover's.
-func Orphans(ctx context.Context, client redis.UniversalClient, queue string,
-	alive func(ctx context.Context, owners []string) (map[string]bool, error),
-) (int, error) {
+func Orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (int, error) {
 	found, err := orphans(ctx, client, queue, alive)
 	n := 0
 	for _, task := range found {
@@ -65,13 +64,12 @@ func Orphans(ctx context.Context, client redis.UniversalClient, queue string,
 }
 
 // orphans are the active tasks of queue that have no living owner, in their order.
-func orphans(ctx context.Context, client redis.UniversalClient, queue string,
-	alive func(ctx context.Context, owners []string) (map[string]bool, error),
-) ([]held, error) {
+func orphans(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) ([]held, error) {
 	var active []held
+	keys := keysOf(queue)
 	for {
 		// Tasks that end while this reads make it miss others, until the next time.
-		some, err := holders(ctx, client, keysOf(queue), len(active), readAtOnce)
+		some, err := holders(ctx, client, keys, len(active), readAtOnce)
 		if err != nil {
 			return nil, err
 		}
@@ -88,9 +86,7 @@ func orphans(ctx context.Context, client redis.UniversalClient, queue string,
 }
 
 // abandoned are the active tasks that have no living owner, in their order.
-func abandoned(ctx context.Context, active []held,
-	alive func(ctx context.Context, owners []string) (map[string]bool, error),
-) ([]held, error) {
+func abandoned(ctx context.Context, active []held, alive Alive) ([]held, error) {
 	var owners []string
 	seen := map[string]bool{"": true}
 	for _, task := range active {
