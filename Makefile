@@ -2,6 +2,8 @@
 
 GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS := $(CURDIR)/.tools
+GOTESTSUM_VERSION := v1.13.0
+GOTESTSUM := $(TOOLS)/gotestsum-$(GOTESTSUM_VERSION)
 
 .PHONY: help
 help: ## list the targets
@@ -12,30 +14,46 @@ build: ## build bin/evalfleet
 	go build -trimpath -o bin/evalfleet ./cmd/evalfleet
 
 .PHONY: redis
-redis: ## install redis-server where it is missing (Debian, Ubuntu, macOS)
+redis: ## install redis-server where it is missing (REDIS_SERVER=/path uses another one)
 	@sh scripts/ensure.sh redis
 
-.PHONY: postgres
-postgres: ## install PostgreSQL's server where it is missing (Debian, Ubuntu, macOS)
-	@sh scripts/ensure.sh postgres
+# What every test needs. Servers are installed as root on Debian and Ubuntu, and on macOS.
+.PHONY: servers
+servers:
+	@sh scripts/ensure.sh redis postgres
 
-.PHONY: prometheus
-prometheus: ## install prometheus and promtool where they are missing (Debian, Ubuntu, macOS)
-	@sh scripts/ensure.sh prometheus
-
+# A wait in a test ends at this deadline and not before, however busy the machine is.
 .PHONY: test
-test: redis postgres ## run every test with the race detector
-	go test -race -shuffle=on -timeout 10m ./...
+test: servers ## run every test that takes seconds, in at most 4 minutes with everything to compile
+	go test -short -timeout 30m ./...
 
 .PHONY: check
-check: test vet check-deploy conformance ## what must hold before a commit lands: test, vet, check-deploy, conformance, each benchmark once
-	go test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
-	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 10m .
+check: servers race vet check-deploy conformance bench-once ## prove everything: race, vet, check-deploy, conformance, each benchmark once
+
+.PHONY: race
+race: servers ## run every test, the slow ones too, with the race detector and in random order
+	go test -race -shuffle=on -timeout 30m ./...
+
+.PHONY: bench-once
+bench-once: servers
+	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
+
+.PHONY: slowest
+slowest: servers $(GOTESTSUM) ## print the 30 slowest tests of make test
+	go test -short -count 1 -json -timeout 30m ./... > .slowest.json; \
+		status=$$?; $(GOTESTSUM) tool slowest --num 30 --threshold 100ms --jsonfile .slowest.json; rm .slowest.json; exit $$status
+
+ROUNDS := 5
+.PHONY: stress
+stress: servers ## run make test's tests 5 times (ROUNDS=5) with one thread and 5 times beside 16 busy processes
+	@sh scripts/stress.sh $(ROUNDS)
 
 # Without the cache, which sees no file outside of the module.
 .PHONY: check-deploy
-check-deploy: redis prometheus ## build what the Dockerfile builds; check it, compose, the chart, manifests, alerts, dashboard and their pages
-	cd deploy/check && go vet . && go test -count 1 -timeout 15m .
+check-deploy: ## build what the Dockerfile builds; check it, compose, the chart, manifests, alerts, dashboard and their pages
+	@sh scripts/ensure.sh redis prometheus
+	cd deploy/check && go vet . && go test -count 1 -timeout 30m .
 
 .PHONY: manifests
 manifests: ## render deploy/k8s from the Helm chart
@@ -44,7 +62,7 @@ manifests: ## render deploy/k8s from the Helm chart
 # Without the race detector, with which the SDKs take minutes to build.
 .PHONY: conformance
 conformance: ## have the providers' official SDKs judge the simulator and what the dialects send
-	cd conformance && go test -timeout 10m .
+	cd conformance && go test -timeout 30m .
 
 .PHONY: vet
 vet: ## vet for Linux, macOS and Windows
@@ -65,10 +83,19 @@ $(TOOLS)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	GOBIN=$(TOOLS) go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(TOOLS)/golangci-lint $@
 
+$(GOTESTSUM):
+	GOBIN=$(TOOLS) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
+	mv $(TOOLS)/gotestsum $@
+
 .PHONY: fleet
-fleet: redis ## the fleet tests at the whole size of what they prove (about 10 minutes)
+fleet: redis ## the fleet tests at full size, with their bounds on rates and times (about 10 minutes)
 	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected|EstimateIs" ./cmd/evalfleet -full-fleet
 	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit" ./worker -full
+
+SEEDS := 200
+.PHONY: chaos
+chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet, judged from outside (about an hour)
+	go test -timeout 6h -run '^TestChaos$$' ./cmd/evalfleet -chaos-seeds $(SEEDS)
 
 .PHONY: coverage
 coverage: ## how often intervals hold the truth: 1,000 simulated evaluations (some minutes)
@@ -94,7 +121,7 @@ $(AXE):
 	npm install --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)
 
 .PHONY: bench
-bench: redis postgres ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
+bench: servers ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)
 	go test -run '^$$' -bench . -timeout 30m ./...
 	go test ./eval/rank ./report -run '^$$' -bench 'Rank|Sink' -benchtime 1x -timeout 30m -full
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full

@@ -1,56 +1,79 @@
 #!/bin/sh
-# Makes sure that a server is here of which tests start private ones: redis, postgres or
-# prometheus, as the argument says. It installs the system's package, makes no cluster
-# and starts no service.
+# usage: ensure.sh redis|postgres|prometheus ...
+#
+# Makes sure that the servers named are installed; tests start private ones. As root
+# on Debian or Ubuntu, and on macOS with Homebrew, it installs the system's packages.
+# It creates no database cluster and starts no service. An ordinary user without a
+# server gets one line that says what to install; no password is ever asked for.
 set -eu
 
-case $1 in
-redis) name=redis-server programs=redis-server formula=redis least="Redis 7.0" on_path="redis-server is" again=test ;;
-postgres) name=PostgreSQL programs=initdb formula=postgresql@17 least="PostgreSQL 14" on_path="initdb and postgres are" again=test ;;
-prometheus) name=prometheus programs="prometheus promtool" formula=prometheus least="Prometheus 2.40" on_path="prometheus and promtool are" again=check-deploy ;;
-*) echo "usage: $0 redis|postgres|prometheus" >&2; exit 2 ;;
-esac
-
-found() {
-  for program in $programs; do
-    command -v "$program" >/dev/null || off_path "$program" || return 1
-  done
+found() { # found NAME: is every program of this server here?
+  case $1 in
+  redis)
+    server=${REDIS_SERVER:-redis-server}
+    if ! command -v "$server" >/dev/null; then
+      [ -n "${REDIS_SERVER:-}" ] || return 1
+      echo "REDIS_SERVER=$REDIS_SERVER is not a program" >&2
+      exit 1
+    fi
+    version=$("$server" --version | sed 's/.* v=\([0-9.]*\).*/\1/')
+    [ "${version%%.*}" -ge 7 ] && return
+    echo "$server is Redis $version: install 7.0 or newer, or name another with REDIS_SERVER=/path/to/redis-server" >&2
+    exit 1 ;;
+  postgres) command -v initdb >/dev/null || postgres_off_path ;;
+  prometheus) command -v prometheus >/dev/null && command -v promtool >/dev/null ;;
+  *) echo "usage: $0 redis|postgres|prometheus ..." >&2; exit 2 ;;
+  esac
 }
 
-# Neither Debian nor Homebrew puts PostgreSQL's on the PATH.
-off_path() {
+# Neither Debian nor Homebrew puts PostgreSQL's programs on the PATH.
+postgres_off_path() {
   for folder in /usr/lib/postgresql/*/bin /opt/homebrew/opt/postgresql@*/bin /usr/local/opt/postgresql@*/bin; do
-    [ ! -x "$folder/$1" ] || return 0
+    [ ! -x "$folder/initdb" ] || return 0
   done
   return 1
 }
 
-found && exit 0
+debian() { case $1 in redis) echo redis-server ;; postgres) echo postgresql ;; prometheus) echo prometheus ;; esac; }
+formula() { case $1 in redis) echo redis ;; postgres) echo postgresql@17 ;; prometheus) echo prometheus ;; esac; }
+needed() { case $1 in redis) echo "redis-server 7.0 or newer" ;; postgres) echo "PostgreSQL 14 or newer" ;; prometheus) echo "Prometheus 2.40 or newer" ;; esac; }
 
-as_root=""
-[ "$(id -u)" = 0 ] || as_root="sudo"
+missing=""
+for name in "$@"; do
+  found "$name" || missing="$missing $name"
+done
+[ -n "$missing" ] || exit 0
 
-install() {
-  # A service is not wanted: its start script is told so.
-  $as_root env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$1" >/dev/null
-}
+packages="" formulas="" needs=""
+for name in $missing; do
+  packages="$packages $(debian "$name")"
+  formulas="$formulas $(formula "$name")"
+  needs="$needs${needs:+ and }$(needed "$name")"
+done
 
-if command -v apt-get >/dev/null; then
-  echo "$name is missing: installing Debian's package" >&2
-  $as_root apt-get update -qq
-  if [ "$1" = postgres ]; then
+if command -v apt-get >/dev/null && [ "$(id -u)" = 0 ]; then
+  echo "installing$packages" >&2
+  # RUNLEVEL=1 keeps the packages from starting their services.
+  install() { RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null; }
+  apt-get update -qq
+  case $packages in *postgresql*)
     install postgresql-common
-    $as_root sed -i 's/^#* *create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf
-    install postgresql
-  else
-    install "$name"
-  fi
+    sed -i 's/^#* *create_main_cluster.*/create_main_cluster = false/' /etc/postgresql-common/createcluster.conf ;;
+  esac
+  # shellcheck disable=SC2086 # one word a package
+  install $packages
+elif command -v apt-get >/dev/null; then
+  echo "missing: $needs. Install with: sudo apt-get install --no-install-recommends$packages" >&2
+  exit 1
 elif command -v brew >/dev/null; then
-  echo "$name is missing: installing it with Homebrew" >&2
-  brew install --quiet "$formula"
+  echo "installing$formulas with Homebrew" >&2
+  # shellcheck disable=SC2086
+  brew install --quiet $formulas
 else
-  echo "$name is missing and neither apt-get nor brew is here." >&2
-  echo "Install $least or newer so that $on_path on the PATH, then run make $again again." >&2
+  echo "missing: $needs. Install with your system's package manager so that the programs are on the PATH." >&2
   exit 1
 fi
-found
+
+for name in $missing; do
+  found "$name" || { echo "$(needed "$name") is still missing after the installation" >&2; exit 1; }
+done
