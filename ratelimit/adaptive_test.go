@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func adaptive(scope Scope, most int64) Limit {
@@ -19,12 +20,12 @@ func adaptive(scope Scope, most int64) Limit {
 
 // adapting is a fleet of processes under limits that adapt.
 type adapting struct {
-	t         *testing.T
+	t         testing.TB
 	client    *redis.Client
 	processes []*process
 }
 
-func adapt(t *testing.T, connect func() *redis.Client, processes int, limits ...Limit) *adapting {
+func adapt(t testing.TB, connect func() *redis.Client, processes int, limits ...Limit) *adapting {
 	a := &adapting{t: t, client: connect()}
 	register(t, a.client, "fleet", limits...)
 	for i := range processes {
@@ -83,7 +84,7 @@ func (a *adapting) full() {
 
 // TestCutOnce: of what many processes meet at once, a limit is cut once.
 func TestCutOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		a := adapt(t, connect, 3, adaptive(Scope{Provider: "openai"}, 20))
 		calls := a.begin(20)
 		a.end(calls[:12], refused)
@@ -106,7 +107,7 @@ func TestCutOnce(t *testing.T) {
 // TestGrowsWhenUsedUp: a round of answers is worth one call more, if no room was
 // left meanwhile.
 func TestGrowsWhenUsedUp(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		a := adapt(t, connect, 2, adaptive(Scope{Provider: "openai"}, 10))
 		a.end(a.begin(10), answered)
 		a.allows(10)
@@ -183,9 +184,9 @@ func TestGrowsToItsCap(t *testing.T) {
 	calls := a.begin(100)
 	ctx, cancel := context.WithCancel(t.Context())
 	waiting := load(ctx, t, a.processes[0], 4, openai, func() time.Duration { <-ctx.Done(); return 0 })
-	eventually(t, "calls wait", func() bool { return a.processes[0].Waiting() == 4 })
+	testrun.Eventually(t, "calls wait", func() bool { return a.processes[0].Waiting() == 4 })
 	a.end(calls[:1], answered)
-	eventually(t, "two are admitted", func() bool { return a.processes[0].Waiting() == 2 })
+	testrun.Eventually(t, "two are admitted", func() bool { return a.processes[0].Waiting() == 2 })
 	a.full()
 	cancel()
 	waiting.Wait()
@@ -212,7 +213,7 @@ func TestCutOfTheNarrowest(t *testing.T) {
 // TestClosedIsNotCut: a limit of none admits none, also when what it admitted before
 // is refused; what it was cut to before it was closed holds afterwards.
 func TestClosedIsNotCut(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		scope := Scope{Evaluation: openai.Evaluation}
 		a := adapt(t, connect, 1, adaptive(scope, 10))
 		before := a.begin(10)
@@ -225,14 +226,16 @@ func TestClosedIsNotCut(t *testing.T) {
 		if err := tools(a.client).Close(t.Context(), scope); err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		waiting := load(ctx, t, a.processes[0], 4, openai, func() time.Duration {
+		callers := load(ctx, t, a.processes[0], 4, openai, func() time.Duration {
 			t.Error("a closed limit has admitted a call")
 			return 0
 		})
+		testrun.Eventually(t, "the process knows that the limit is closed", func() bool { return waiting(t, a.processes[0].Limiter) == 1 })
 		a.end(now, refused)
-		waiting.Wait()
+		cancel()
+		callers.Wait()
 		a.allows(0)
 		if err := tools(a.client).Open(t.Context(), scope); err != nil {
 			t.Fatal(err)

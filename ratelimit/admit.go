@@ -124,6 +124,9 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 	if len(reply) == 1 && reply[0] == -1 {
 		return outcome{}, errStale
 	}
+	if len(reply) == 1 && reply[0] == -2 {
+		return outcome{}, errClock
+	}
 	o, ok := b.decode(reply)
 	if !ok {
 		return outcome{}, fmt.Errorf("admit calls: answer %v does not fit", reply)
@@ -149,10 +152,14 @@ func (b *batch) keys(l *Limiter) []string {
 
 // args are the script's; now is the worker's own clock.
 func (b *batch) args(l *Limiter, now time.Time) []any {
+	l.mu.Lock()
+	clock := l.clock
+	l.mu.Unlock()
+	earliest, latest := clock.expects(now, l.cfg.tolerance())
 	args := []any{
 		b.version, l.cfg.Worker, l.keys.wake(""), l.cfg.Lease.Microseconds(),
 		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
-		len(b.rules), 0, len(b.groups), 0,
+		len(b.rules), 0, len(b.groups), 0, earliest, latest,
 	}
 	const limited, plain = 8, 10 // where the numbers of leases that end stand
 	for _, r := range b.rules {
@@ -177,7 +184,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		if r.plain() {
 			continue
 		}
-		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start, b.went(r),
+		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start+(clock.moved-r.moved).Microseconds(), b.went(r),
 			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost)
 		of(r.rules)
 		args = append(args, 2*len(r.remaining))

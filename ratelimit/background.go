@@ -14,13 +14,50 @@ import (
 // go on at the provider while no process waits for them.
 const backgroundCalls = "background"
 
-// background is what the end of a background call needs to know.
-type background struct {
+// Background is what must be known of a background call to count it and to end it.
+type Background struct {
 	Limits []Limit `json:"limits"`
 	Start  int64   `json:"start"` // on Redis's clock, µs
 	Input  int64   `json:"input,omitempty"`
 	Output int64   `json:"output,omitempty"`
 	Cost   int64   `json:"cost,omitempty"` // nano-USD
+}
+
+// Known is what must be known of the call when it goes on in the background.
+func (e *Lease) Known() Background {
+	known := Background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
+	for _, r := range e.rules {
+		known.Limits = append(known.Limits, r.Limit)
+	}
+	return known
+}
+
+// AssertBackground counts a background call again where Redis has forgotten it, from
+// any process. It may be called as often as one knows that the call goes on, and
+// must not be called for one that has ended.
+func (l *Limiter) AssertBackground(ctx context.Context, call string, of Background, latestEnd time.Duration) error {
+	text, err := json.Marshal(of)
+	if err != nil {
+		return fmt.Errorf("assert background call %s: %w", call, err)
+	}
+	keys := []string{l.keys.ledger(backgroundCalls), l.keys.background()}
+	var sets, moneys []string
+	var budgets []any
+	for _, limit := range of.Limits {
+		r := newRule(l.keys, limit.ID(), limit)
+		if r.leased() {
+			sets = append(sets, r.state)
+		}
+		if r.way == byBudget {
+			moneys, budgets = append(moneys, r.money), append(budgets, len(sets))
+		}
+	}
+	keys = append(append(keys, sets...), moneys...)
+	args := append([]any{call, latestEnd.Microseconds(), text, len(sets), of.Cost}, budgets...)
+	if err := assertScript.Run(ctx, l.client, keys, args...).Err(); err != nil {
+		return fmt.Errorf("assert background call %s: %w", call, err)
+	}
+	return nil
 }
 
 // Background hands the lease over to a call that goes on at the provider by
@@ -37,10 +74,9 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	if lost != nil {
 		return fmt.Errorf("hand over lease %s: %w", e.id, lost)
 	}
-	known := background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
+	known := e.Known()
 	keys := []string{l.keys.ledger(l.cfg.Worker), l.keys.ledger(backgroundCalls), l.keys.background()}
 	for _, r := range e.rules {
-		known.Limits = append(known.Limits, r.Limit)
 		if r.leased() {
 			keys = append(keys, r.state)
 		}
@@ -77,7 +113,7 @@ func (l *Limiter) EndBackground(ctx context.Context, call string, used *Used) er
 	if err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
-	var known background
+	var known Background
 	if err := json.Unmarshal(text, &known); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}

@@ -212,6 +212,9 @@ func (h *history) modelRemembers() []string {
 	if m.version > 0 {
 		fact("registry version %d", m.version)
 	}
+	if m.clock > 0 {
+		fact("registry clock %d", m.clock)
+	}
 	for holder, text := range m.pinned {
 		fact("registry %s %s", holder, text)
 	}

@@ -116,6 +116,11 @@ func TestHistories(t *testing.T) {
 			h.wait(untilMidnight - horizon/2)
 			return h.ask(0, tokensCall("c", 0), tokensCall("d", 0), tokensCall("e", 0))
 		}, 0, horizon / 2},
+		{"a quota lets nothing start that may arrive after its reset", func(h *teller) (int, time.Duration) {
+			h.limit(quota)
+			h.wait(untilMidnight - quotaSpread)
+			return h.ask(0, tokensCall("a", 0))
+		}, 0, quotaSpread},
 		{"a quota's day is that of Redis's clock, not of a worker whose clock is ahead", func(h *teller) (int, time.Duration) {
 			h.limit(quota)
 			h.ask(0, tokensCall("a", 0))

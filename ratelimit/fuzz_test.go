@@ -48,15 +48,19 @@ func report(t *testing.T, s *stage, data []byte, first error) {
 		s.name, h.steps, err, strings.Join(h.log, "\n"), data)
 }
 
-// TestModelAgrees plays random histories for a few seconds.
+// TestModelAgrees plays random histories: 2 with -short, otherwise 12.
 func TestModelAgrees(t *testing.T) {
 	t.Parallel()
+	histories := uint64(12)
+	if testing.Short() {
+		histories = 2
+	}
 	for _, make := range []func(testing.TB) *stage{embeddedStage, realStage} {
 		s := make(t)
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			steps, seed := 0, uint64(0)
-			for began := time.Now(); time.Since(began) < agreesFor; seed++ {
+			steps := 0
+			for seed := range histories {
 				data := randomHistory(seed, 150)
 				h, err := play(s, data)
 				if err != nil {
@@ -65,7 +69,7 @@ func TestModelAgrees(t *testing.T) {
 				}
 				steps += h.steps
 			}
-			t.Logf("%d histories, %d steps", seed, steps)
+			t.Logf("%d histories, %d steps", histories, steps)
 		})
 	}
 }
@@ -73,7 +77,11 @@ func TestModelAgrees(t *testing.T) {
 // FuzzAdmission looks for histories that go other ways; `make fuzz` gives it ten
 // minutes.
 func FuzzAdmission(f *testing.F) {
-	for seed := range uint64(4) {
+	seeds := uint64(4)
+	if testing.Short() {
+		seeds = 1
+	}
+	for seed := range seeds {
 		f.Add(randomHistory(seed, 60))
 	}
 	stages := []*stage{realStage(f), embeddedStage(f)}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -84,18 +85,9 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
 	keys = append(append(keys, renewed.sets...), renewed.moneys...)
-	args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, len(leases), len(renewed.sets)}, renewed.leases...)
-	reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
+	inForce, indexes, err := l.runRenew(ctx, keys, renewed, epoch, len(leases))
 	if err != nil {
 		return "", fmt.Errorf("renew leases: %w", err)
-	}
-	if len(reply) == 0 {
-		return "", fmt.Errorf("renew leases: empty answer")
-	}
-	inForce, ok := reply[0].(string)
-	indexes, err := integers(reply[1:], nil)
-	if err != nil || !ok {
-		return "", fmt.Errorf("renew leases: answer %v does not fit: %w", reply, err)
 	}
 
 	l.mu.Lock()
@@ -107,6 +99,9 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 	for i, e := range leases {
 		switch {
 		case l.leases[e.id] != e: // released or lost meanwhile
+			if e.release != nil && inForce != epoch && !lost[int64(i+1)] {
+				l.endAgain(e)
+			}
 		case lost[int64(i+1)]:
 			l.lose(e, fmt.Errorf("%w: redis does not hold it", ErrLost))
 		default:
@@ -114,6 +109,55 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 		}
 	}
 	return inForce, nil
+}
+
+// endAgain ends a lease that was released while a script was on its way that told an
+// epoch of it: the script may have come later, and budgets reserve for it again. The
+// Limiter's lock is held.
+func (l *Limiter) endAgain(e *Lease) {
+	r := &release{id: e.id, rules: e.rules, keep: e.release.keep, written: make(chan struct{})}
+	if r.keep == 0 {
+		r.reserved, r.more = Used{Cost: e.reserved.Cost}, Used{Cost: -e.reserved.Cost}
+	}
+	l.mail.releases = append(l.mail.releases, r)
+	l.wakePump()
+}
+
+// runRenew runs the renew script until Redis's clock shows what is expected. It returns
+// the epoch in force and the indices, from 1, of the leases that are lost.
+func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalArgs, epoch string, leases int) (string, []int64, error) {
+	for {
+		before := time.Now()
+		l.mu.Lock()
+		earliest, latest := l.clock.expects(before, l.cfg.tolerance())
+		l.mu.Unlock()
+		args := append([]any{l.cfg.Worker, l.cfg.Lease.Microseconds(), epoch, leases, len(renewed.sets), earliest, latest}, renewed.leases...)
+		reply, err := renewScript.Run(ctx, l.client, keys, args...).Slice()
+		after := time.Now()
+		if err != nil {
+			return "", nil, err
+		}
+		if len(reply) < 3 {
+			return "", nil, fmt.Errorf("answer %v does not fit", reply)
+		}
+		inForce, ok := reply[0].(string)
+		numbers, err := integers(reply[1:], nil)
+		if err != nil || !ok {
+			return "", nil, fmt.Errorf("answer %v does not fit: %w", reply, err)
+		}
+		shown, set := numbers[0], numbers[1]
+		if shown < earliest || shown > latest {
+			if err := l.disagree(ctx, before, after, shown); err != nil {
+				return "", nil, err
+			}
+			continue
+		}
+		l.mu.Lock()
+		l.clock.see(before, after, shown)
+		l.clock.set = strconv.FormatInt(set, 10)
+		l.mu.Unlock()
+		return inForce, numbers[2:], nil
+	}
 }
 
 // renewalArgs are what the renew script is told of leases.

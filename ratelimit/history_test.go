@@ -22,7 +22,6 @@ import (
 const (
 	historyStep  = 8 // bytes that make a step
 	historyLease = 10 * time.Second
-	agreesFor    = 4 * time.Second
 )
 
 var historyBegins = time.Date(2026, 3, 28, 21, 0, 0, 0, time.UTC)
@@ -220,8 +219,10 @@ func (h *history) step() error {
 		err = h.holdBack()
 	case n == 27:
 		err = h.dies(h.n(len(h.workers)))
-	case n <= 29:
+	case n == 28:
 		err = h.forgets()
+	case n == 29:
+		err = h.clockIsSet()
 	case n == 30:
 		w := pick(h.dice, h.workers...)
 		err = h.hears(w, !w.listening)

@@ -9,7 +9,7 @@ import (
 // A lease knows how many calls of all processes are in flight beside its own, under
 // the evaluation's bound where there is one.
 func TestInFlight(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{Provider: "openai"}, 3), inFlight(Scope{Evaluation: "ev-a"}, 20),
 			inFlight(Scope{Provider: "google"}, 9), inFlight(Scope{}, 30))
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")

@@ -16,6 +16,7 @@ func (k keys) window(limit string) string  { return k.tag + ":u:" + limit }
 func (k keys) quota(limit string) string   { return k.tag + ":q:" + limit }
 func (k keys) money(limit string) string   { return k.tag + ":m:" + limit }
 func (k keys) cut(limit string) string     { return k.tag + ":a:" + limit }
+func (k keys) samples(model string) string { return k.tag + ":t:" + model }
 func (k keys) leases(limit string) string  { return k.tag + ":s:" + limit }
 func (k keys) wake(worker string) string   { return k.tag + ":wake:" + worker }
 

@@ -20,10 +20,11 @@ type Lease struct {
 	reserved Used
 	counts   time.Duration // how long it counts when not renewed; 0: a lease's time
 
-	start       time.Time // when the call may start, on our clock
-	startMicros int64     // the same on Redis's
-	sendBy      time.Time // the latest start that the rates allow for; zero: any
-	latestEnd   time.Time // zero: none
+	start       time.Time     // when the call may start, on our clock
+	startMicros int64         // the same on Redis's
+	moved       time.Duration // of Redis's clock, by then
+	sendBy      time.Time     // the latest start that the rates allow for; zero: any
+	latestEnd   time.Time     // zero: none
 
 	// Guarded by Limiter.mu.
 	until     time.Time // when it is taken to have ended unless renewed
@@ -198,6 +199,26 @@ func (e *Lease) Release(ctx context.Context) error {
 // another keep and then ends by itself; 0: it ends now.
 func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
 
+// Cut ends the lease of a call whose connection was cut before its answer had come.
+// The provider may not have noticed and may still be working on it, so the lease
+// counts for another keep, and under Request.Hold until the call's LatestEnd.
+func (e *Lease) Cut(keep time.Duration) {
+	if e.counts > 0 {
+		keep = max(keep, time.Until(e.latestEnd))
+	}
+	e.End(keep)
+}
+
+// Jitter returns the longest spread between a grant and its request's arrival that
+// the lease's limits assume; 0: none of them says one.
+func (e *Lease) Jitter() time.Duration {
+	var longest time.Duration
+	for _, r := range e.rules {
+		longest = max(longest, r.Jitter)
+	}
+	return longest
+}
+
 // abandon releases a lease whose call never started, and gives back its place
 // in the rates where nobody was admitted behind it. It does not wait.
 func (e *Lease) abandon() {
@@ -210,7 +231,7 @@ func (e *Lease) end(r release) *release {
 	l.mu.Lock()
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
-		r.start, r.reserved, r.more, r.remaining = e.startMicros, e.reserved, e.more, e.remaining
+		r.start, r.moved, r.reserved, r.more, r.remaining = e.startMicros, e.moved, e.reserved, e.more, e.remaining
 		r.answered, r.refused = e.answered, e.refused
 		e.release = &r
 		l.drop(e)
@@ -228,6 +249,7 @@ type release struct {
 	keep           time.Duration
 	unused         bool          // its call never was
 	start          int64         // on Redis's clock
+	moved          time.Duration // by which that had been set
 	written        chan struct{} // closed when Redis has it
 	reserved, more Used          // more: used beyond what was reserved
 	remaining      []remaining

@@ -11,10 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestSlotsOfADeadProcessReturn(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 4))
 		client, wire := faulty(connect())
 		a, b := start(t, client, "a", short), start(t, connect(), "b")
@@ -40,7 +41,7 @@ func TestSlotsOfADeadProcessReturn(t *testing.T) {
 }
 
 func TestFrozenProcessSendsNothingOnItsOldLeases(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 1))
 		client, wire := faulty(connect())
 		a, b := start(t, client, "a", short), start(t, connect(), "b")
@@ -81,7 +82,7 @@ func TestFrozenProcessSendsNothingOnItsOldLeases(t *testing.T) {
 }
 
 func TestLeasesAreRenewed(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 1), inFlight(Scope{Provider: "openai"}, 1))
 		a, b := start(t, connect(), "a", short), start(t, connect(), "b")
 		lease := mustAcquire(t, a, "long", openai)
@@ -98,7 +99,7 @@ func TestLeasesAreRenewed(t *testing.T) {
 }
 
 func TestLeaseThatRedisLostIsLostAlone(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 2))
 		p := start(t, client, "w", short)
@@ -106,7 +107,7 @@ func TestLeaseThatRedisLostIsLostAlone(t *testing.T) {
 		if n, err := client.ZRem(t.Context(), newKeys("ef").leases("fleet/concurrency"), "gone").Result(); n != 1 || err != nil {
 			t.Fatalf("ZREM = %d, %v; want 1", n, err)
 		}
-		eventually(t, "the lease is lost", func() bool { return errors.Is(gone.Check(), ErrLost) })
+		testrun.Eventually(t, "the lease is lost", func() bool { return errors.Is(gone.Check(), ErrLost) })
 		if err := kept.Check(); err != nil {
 			t.Errorf("Check of the other: %v", err)
 		}
@@ -116,22 +117,22 @@ func TestLeaseThatRedisLostIsLostAlone(t *testing.T) {
 }
 
 func TestLeaseIsNotRenewedPastItsLatestEnd(t *testing.T) {
-	t.Parallel()
-	server := redistest.New(t)
-	register(t, server.Client(), "fleet", inFlight(Scope{}, 1))
-	a, b := start(t, server.Client(), "a", short), start(t, server.Client(), "b")
-	forgotten, err := a.Acquire(t.Context(), Request{ID: "forgotten", Call: openai, LatestEnd: time.Millisecond})
-	if err != nil {
-		t.Fatal(err)
-	}
-	mustRelease(t, mustAcquire(t, b, "next", openai))
-	if err := forgotten.Check(); !errors.Is(err, ErrLost) {
-		t.Errorf("Check past the latest end = %v, want ErrLost", err)
-	}
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
+		register(t, connect(), "fleet", inFlight(Scope{}, 1))
+		a, b := start(t, connect(), "a", short), start(t, connect(), "b")
+		forgotten, err := a.Acquire(t.Context(), Request{ID: "forgotten", Call: openai, LatestEnd: time.Millisecond})
+		if err != nil {
+			t.Fatal(err)
+		}
+		mustRelease(t, mustAcquire(t, b, "next", openai))
+		if err := forgotten.Check(); !errors.Is(err, ErrLost) {
+			t.Errorf("Check past the latest end = %v, want ErrLost", err)
+		}
+	})
 }
 
 func TestEndKeepsTheSlotThatLong(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		register(t, connect(), "fleet", inFlight(Scope{}, 1))
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
 		lease := mustAcquire(t, a, "given up", openai)
@@ -141,7 +142,7 @@ func TestEndKeepsTheSlotThatLong(t *testing.T) {
 			next = mustAcquire(t, b, "next", openai)
 			got <- time.Now()
 		}()
-		eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
+		testrun.Eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
 		const keep = 150 * time.Millisecond
 		began := time.Now()
 		lease.End(keep)
@@ -154,7 +155,7 @@ func TestEndKeepsTheSlotThatLong(t *testing.T) {
 }
 
 func TestScriptsSentTwiceCountOnce(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		// A burst that never refills within the test shows every charge.
 		burst := Limit{Kind: Requests, Max: 1, Period: time.Hour, Burst: 500}
@@ -185,7 +186,7 @@ func TestScriptsSentTwiceCountOnce(t *testing.T) {
 }
 
 // charges is how many calls a rate was charged for that refills next to nothing.
-func charges(t *testing.T, client *redis.Client, limit Limit) int64 {
+func charges(t testing.TB, client *redis.Client, limit Limit) int64 {
 	t.Helper()
 	k := newKeys("ef")
 	r := newRule(k, limit.ID(), limit)
@@ -202,7 +203,7 @@ func charges(t *testing.T, client *redis.Client, limit Limit) int64 {
 }
 
 func TestLostAnswersLeakNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 3))
 		seen := &provider{most: 3}
@@ -229,7 +230,7 @@ func TestLostAnswersLeakNothing(t *testing.T) {
 }
 
 func TestWithdrawnCallWhoseAnswerWasLostLeaksNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		lossy, wire := faulty(connect())
@@ -242,7 +243,7 @@ func TestWithdrawnCallWhoseAnswerWasLostLeaksNothing(t *testing.T) {
 			defer close(done)
 			_, _ = p.Acquire(ctx, Request{ID: newID(), Call: openai})
 		}()
-		eventually(t, "the script was done", func() bool {
+		testrun.Eventually(t, "the script was done", func() bool {
 			usage, err := tools(client).Usage(t.Context())
 			return err == nil && usage[0].InUse == 1
 		})
@@ -254,7 +255,7 @@ func TestWithdrawnCallWhoseAnswerWasLostLeaksNothing(t *testing.T) {
 }
 
 func TestOneIDIsOneLease(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 2))
 		p := start(t, client, "w")
@@ -272,7 +273,7 @@ func TestOneIDIsOneLease(t *testing.T) {
 }
 
 func TestStopLeavesNothingBehind(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		a, b := start(t, client, "a", short), start(t, connect(), "b")
@@ -282,7 +283,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 			_, err := b.Acquire(context.Background(), Request{ID: "waits", Call: openai})
 			waits <- err
 		}()
-		eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
+		testrun.Eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
 		if err := b.stop(); err != nil {
 			t.Fatalf("Run = %v, want nil", err)
 		}
@@ -319,14 +320,14 @@ func TestReleaseAfterTheEndOfRun(t *testing.T) {
 }
 
 func TestForgetRemovesOnlyTheDead(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		broken, wire := faulty(connect())
 		a, b := start(t, connect(), "a"), start(t, broken, "b", short)
 		held := mustAcquire(t, a, "held", openai)
 		go func() { _, _ = b.Acquire(context.Background(), Request{ID: "waits", Call: openai}) }()
-		eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
+		testrun.Eventually(t, "b waits", func() bool { return waiting(t, a.Limiter) == 1 })
 		line := newKeys("ef").waiters("fleet/concurrency")
 		stands := func() bool {
 			_, err := client.ZScore(t.Context(), line, "b").Result()
@@ -336,7 +337,7 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 			t.Fatalf("Forget of a live worker = %v, still in line %v; want nil, true", err, stands())
 		}
 		wire.set(func() { wire.cut = true })
-		eventually(t, "b is dead", func() bool {
+		testrun.Eventually(t, "b is dead", func() bool {
 			alive, err := a.Alive(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -347,5 +348,28 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 			t.Errorf("Forget of a dead worker = %v, still in line %v; want nil, false", err, stands())
 		}
 		mustRelease(t, held)
+	})
+}
+
+// A call whose connection broke may go on at its provider: with Hold its lease counts
+// until the call has ended by itself, without for a moment more.
+func TestAbandonedCallsCountUntilTheirLatestEnd(t *testing.T) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{}, 1))
+		a := start(t, client, "a", short)
+		const latest, moment = 3 * time.Second, 500 * time.Millisecond
+		for hold, least := range map[bool]time.Duration{true: latest, false: moment} {
+			lease, err := a.Acquire(t.Context(), Request{ID: newID(), Call: openai, LatestEnd: latest, Hold: hold})
+			if err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			lease.Cut(moment)
+			mustRelease(t, mustAcquire(t, a, newID(), openai))
+			if took := time.Since(began); took < least-50*time.Millisecond || exact(t) && took > least+time.Second {
+				t.Errorf("with hold %t the slot came back after %s, want about %s", hold, took, least)
+			}
+		}
 	})
 }

@@ -85,6 +85,10 @@ type Limiter struct {
 	epoch   string           // of Redis's memory, in which it was last told of the leases
 	waiting int
 	health  Health
+	clock   clock
+	unsure  time.Time // until when heartbeats are not known, of a Limiter that does not run
+
+	disagreeing sync.Mutex // one at a time finds out what became of Redis's clock
 }
 
 // mail is what others tell the pump.

@@ -9,50 +9,48 @@ import (
 	"testing"
 	"time"
 
-	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.Parallel(16)
+	goleak.VerifyTestMain(m)
+}
 
-// shortLease makes tests of what happens without renewal short.
-const shortLease = 2 * time.Second
+// shortLease makes tests of what happens without renewal short. A process that
+// the machine does not run for 5 s keeps it.
+const shortLease = 10 * time.Second
 
 func short(c *Config) { c.Lease = shortLease }
 
-// backend starts a private Redis and returns a way to connect to it.
-type backend struct {
-	name  string
-	start func(t testing.TB) func() *redis.Client
-}
-
-var backends = []backend{
-	{"redis", func(t testing.TB) func() *redis.Client {
-		server := redistest.New(t)
-		return func() *redis.Client { return server.Client() }
-	}},
-	{"embedded", func(t testing.TB) func() *redis.Client {
-		server := miniredis.RunT(t)
-		return func() *redis.Client {
-			client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-			t.Cleanup(func() { _ = client.Close() })
-			return client
-		}
-	}},
-}
-
 // everywhere runs a test on a real Redis and on the embedded one.
-func everywhere(t *testing.T, test func(t *testing.T, connect func() *redis.Client)) {
+func everywhere(t *testing.T, test func(t testing.TB, connect func() *redis.Client)) {
 	t.Parallel()
-	for _, b := range backends {
-		t.Run(b.name, func(t *testing.T) {
-			t.Parallel()
-			test(t, b.start(t))
-		})
-	}
+	on(t, func(testing.TB) {}, test)
+}
+
+// timed is everywhere for a test that waits for time to pass: with -short it
+// runs on the embedded Redis only.
+func timed(t *testing.T, test func(t testing.TB, connect func() *redis.Client)) {
+	t.Parallel()
+	on(t, testrun.Slow, test)
+}
+
+func on(t *testing.T, level func(testing.TB), test func(t testing.TB, connect func() *redis.Client)) {
+	t.Run("redis", func(t *testing.T) {
+		level(t)
+		t.Parallel()
+		server := redistest.New(t)
+		test(t, func() *redis.Client { return server.Client() })
+	})
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		embedded(t, test)
+	})
 }
 
 // process is a Limiter that runs as one process of a fleet would.
@@ -100,7 +98,7 @@ func register(t testing.TB, client redis.UniversalClient, holder string, limits 
 
 func mustAcquire(t testing.TB, l *process, id string, scope Scope) *Lease {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithDeadline(t.Context(), testrun.Deadline(t))
 	defer cancel()
 	lease, err := l.Acquire(ctx, Request{ID: id, Call: scope})
 	if err != nil {
@@ -111,22 +109,10 @@ func mustAcquire(t testing.TB, l *process, id string, scope Scope) *Lease {
 
 func mustRelease(t testing.TB, lease *Lease) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithDeadline(context.Background(), testrun.Deadline(t))
 	defer cancel()
 	if err := lease.Release(ctx); err != nil {
 		t.Errorf("Release(%s): %v", lease.ID(), err)
-	}
-}
-
-// eventually waits until f holds.
-func eventually(t testing.TB, what string, f func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for !f() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 20 s", what)
-		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
 

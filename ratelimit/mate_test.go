@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,6 +27,20 @@ type sentBatch struct {
 	args    []any
 	starts  map[string]int64 // of the calls that were admitted
 	outcome outcome
+	// When it may be executed.
+	earliest, latest int64
+}
+
+// expects is what a worker expects Redis's clock to show: seldom something else.
+func (h *history) expects() (earliest, latest int64) {
+	switch now := h.model.now; h.n(16) {
+	case 0:
+		return now + 1, now + second
+	case 1:
+		return now - second, now - 1
+	default:
+		return now, now
+	}
 }
 
 // renews renews a worker's heartbeat and the leases that it holds.
@@ -58,14 +73,22 @@ func (h *history) renews(w *mate) error {
 		renewals = append(renewals, r)
 	}
 	keys = append(append(keys, told.sets...), told.moneys...)
-	args := append([]any{w.name, h.model.lease, w.epoch, len(flights), len(told.sets)}, told.leases...)
+	earliest, latest := h.expects()
+	args := append([]any{w.name, h.model.lease, w.epoch, len(flights), len(told.sets), earliest, latest}, told.leases...)
 	h.note("%s renews %d leases of %q", w.name, len(renewals), w.epoch)
-	epoch, lost := h.model.renew(w.name, w.epoch, renewals)
 	reply, err := h.stage.run(renewScript, keys, args...).Slice()
 	if err != nil {
 		return err
 	}
-	want := []any{epoch}
+	if now < earliest || now > latest {
+		h.note("  at an unexpected time")
+		if !slices.Equal(reply, []any{"", now, int64(0)}) {
+			return fmt.Errorf("renew answers %v at an unexpected time", reply)
+		}
+		return h.renews(w)
+	}
+	epoch, lost := h.model.renew(w.name, w.epoch, renewals)
+	want := []any{epoch, now, h.model.clock}
 	for _, i := range lost {
 		want = append(want, i)
 	}
@@ -192,7 +215,12 @@ func (h *history) batch(w *mate) error {
 // message is a batch of a worker whose clock is ahead.
 func (h *history) message(w *mate, b *batch, ahead time.Duration) *sentBatch {
 	clock := time.UnixMicro(h.model.now).Add(ahead)
-	return &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), args: b.args(w.Limiter, clock), starts: map[string]int64{}}
+	s := &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), args: b.args(w.Limiter, clock), starts: map[string]int64{}, latest: math.MaxInt64}
+	if h.once(4) {
+		s.earliest, s.latest = h.expects()
+		s.args[11], s.args[12] = s.earliest, s.latest
+	}
+	return s
 }
 
 func (h *history) call(w *mate, scope Scope) *call {
@@ -285,11 +313,19 @@ func (h *history) send(s *sentBatch) error {
 			return err
 		}
 	}
-	want, ok := h.model.admit(s.by.name, s.b)
 	reply, err := integers(h.stage.run(admitScript, s.keys, s.args...).Slice())
 	if err != nil {
 		return err
 	}
+	stale := s.b.version != "" && s.b.version != h.model.versionString()
+	if unexpected := h.model.now < s.earliest || h.model.now > s.latest; unexpected && !stale {
+		h.note("  at an unexpected time")
+		if !slices.Equal(reply, []int64{-2}) {
+			return fmt.Errorf("admit answers %v at an unexpected time", reply)
+		}
+		return nil
+	}
+	want, ok := h.model.admit(s.by.name, s.b)
 	if stale := len(reply) == 1 && reply[0] == -1; stale || !ok {
 		if stale == ok {
 			return fmt.Errorf("admit answers %v; is the registry as it was? %t", reply, ok)

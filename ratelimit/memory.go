@@ -27,20 +27,36 @@ import (
 // forgotten is what calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: "redis/memory", way: byMemory}
 
-// OnConnect is for redis.Options.OnConnect: it looks whether the server of a new
-// connection is the one that began the epoch in force, and begins another if
-// not, before the connection carries anything. It returns nil also when the
-// server does not tell. namespace and lease are as in Config. A Cluster's client
-// needs WatchNodes besides.
+// unregistered is what calls wait for whose holder is not registered.
+var unregistered = &rule{id: "registration", way: byRegistration}
+
+// OnConnect returns a function for redis.Options.OnConnect. It asks the server of a
+// new connection whether it began the epoch in force, and begins another epoch if
+// not, before the connection carries anything. A connection whose server cannot be
+// asked yet, because it is loading or its Cluster is down, is refused with the
+// server's answer. namespace and lease are as in Config. A Cluster's client needs
+// WatchNodes as well.
 func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
 	l := New(nil, Config{Namespace: namespace, Lease: lease})
 	return func(ctx context.Context, conn *redis.Conn) error {
-		var answered redis.Error
-		if err := l.recognise(ctx, conn); !errors.As(err, &answered) {
+		if err := l.recognise(ctx, conn); !refusesScripts(err) {
 			return err
 		}
-		return nil // moved, loading, forbidden: what follows says so
+		return nil
 	}
+}
+
+// refusesScripts reports whether an answer about the registry means that the server
+// refuses every script on it too, for as long as the connection lasts or until a
+// person changes its settings: a Sentinel knows no such command. LOADING and
+// CLUSTERDOWN pass by themselves.
+func refusesScripts(err error) bool {
+	for _, prefix := range []string{"MOVED", "ASK", "NOPERM", "WRONGTYPE", "unknown command"} {
+		if redis.HasErrorPrefix(err, prefix) {
+			return true
+		}
+	}
+	return false
 }
 
 // askable is a server that may be another than the one of before.

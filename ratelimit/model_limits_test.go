@@ -61,9 +61,9 @@ func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, tu
 		return float64(own), float64(own), float64(opens)
 	default:
 		_, reset, known := a.quota(l)
-		if !known || l.used > 0 && l.used+units > l.Max {
-			left := float64(reset - a.now)
-			return left, left, left
+		left := reset - a.now
+		if !known || left <= (quotaSpread+horizon).Microseconds() || l.used > 0 && l.used+units > l.Max {
+			return float64(left), float64(left), float64(left)
 		}
 		return 0, 0, 0
 	}

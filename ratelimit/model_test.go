@@ -20,6 +20,7 @@ type model struct {
 	version            int64
 	epoch, run         string
 	since, blind       int64
+	clock              int64             // how often the clock was set
 	pinned             map[string]string // holder → limits
 	heartbeats         map[string]int64  // worker → its end
 	held               map[string]*leases
@@ -91,7 +92,7 @@ func newModel(lease time.Duration) *model {
 
 // flush is FLUSHALL.
 func (m *model) flush() {
-	m.version, m.epoch, m.run, m.since, m.blind = 0, "", "", 0, 0
+	m.version, m.epoch, m.run, m.since, m.blind, m.clock = 0, "", "", 0, 0, 0
 	m.pinned, m.heartbeats = map[string]string{}, map[string]int64{}
 	m.held, m.accounts, m.cooldowns = map[string]*leases{}, map[string]*account{}, map[string]cooldown{}
 	m.cooldownsForgotten = 0
@@ -194,6 +195,10 @@ func (m *model) register(holder, limits string) {
 // changed tells every live worker to read the registry anew.
 func (m *model) changed() {
 	m.version++
+	m.tellAll()
+}
+
+func (m *model) tellAll() {
 	// In the order of their ends, as the script finds them.
 	live := slices.DeleteFunc(slices.Collect(maps.Keys(m.heartbeats)), func(w string) bool { return m.heartbeats[w] < m.now })
 	slices.SortFunc(live, func(a, b string) int {

@@ -9,12 +9,14 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // A replica, to which a client is connected, becomes the limits' master. It may
 // lack what was written last, so an epoch begins before it carries the client's
 // first script.
 func TestReplicaBecomesMaster(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	cluster := redistest.NewCluster(t, true)
 	master, replica := cluster.Owner(t, "{ef}:limits")
@@ -37,7 +39,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	if err := client.ForEachSlave(t.Context(), func(ctx context.Context, c *redis.Client) error { return c.Ping(ctx).Err() }); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the replica has it all", func() bool {
+	testrun.Eventually(t, "the replica has it all", func() bool {
 		n, err := master.Client().Wait(t.Context(), 1, time.Second).Result()
 		return err == nil && n == 1
 	})
@@ -45,7 +47,7 @@ func TestReplicaBecomesMaster(t *testing.T) {
 	if err := replica.Client().Do(t.Context(), "cluster", "failover", "takeover").Err(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it is the master for the client", func() bool {
+	testrun.Eventually(t, "it is the master for the client", func() bool {
 		return tools(client).Register(t.Context(), "another", []Limit{inFlight(Scope{Provider: "p"}, 1)}) == nil
 	})
 	known := replica.Client().HGetAll(t.Context(), "{ef}:limits").Val()

@@ -148,6 +148,10 @@ func (p *pump) collect() {
 // place puts a call into the line of its limits. Before the registry is known
 // all stand in one.
 func (p *pump) place(c *call) {
+	if p.registry != nil && c.Holder != "" && !p.registry.holders[c.Holder] {
+		p.setAside(c)
+		return
+	}
 	var rules []*rule
 	var set string
 	if p.registry != nil {
@@ -174,6 +178,23 @@ func (p *pump) place(c *call) {
 	}
 	g.add(c)
 	g.gather()
+}
+
+// readAgain is how often the registry is read while calls wait for the registration of
+// their holder: the message that announces it may be lost.
+const readAgain = time.Second
+
+// setAside has a call wait until its holder is registered.
+func (p *pump) setAside(c *call) {
+	g := p.gates[unregistered.id]
+	if g == nil {
+		g = newGate(nil)
+		p.gates[unregistered.id] = g
+	}
+	if g.bound == nil {
+		g.bound, g.due = unregistered, time.Now().Add(readAgain)
+	}
+	g.add(c)
 }
 
 // discard takes a call that was withdrawn out of its line.
@@ -256,6 +277,14 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 			} else {
 				next = sooner(next, g.lingers)
 			}
+			continue
+		}
+		if g.standsFor(unregistered.id) {
+			if !g.due.After(now) {
+				g.due, p.reload = now.Add(readAgain), true
+				next = sooner(next, now)
+			}
+			next = sooner(next, g.due)
 			continue
 		}
 		if !g.due.After(now) {
@@ -344,10 +373,16 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.reload, p.stale = true, true
 		return nil
 	}
+	if errors.Is(err, errClock) {
+		return p.renew(ctx)
+	}
 	if err != nil {
 		return err
 	}
 	now := time.Now()
+	p.mu.Lock()
+	moved := p.clock.moved
+	p.mu.Unlock()
 	for _, r := range b.releases {
 		close(r.written)
 	}
@@ -361,19 +396,19 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.stay(r.id, o.waits[i], now)
 	}
 	for i, g := range b.groups {
-		p.spread(g, o.groups[i], o.now, sent, now)
+		p.spread(g, o.groups[i], o.now, moved, sent, now)
 	}
 	p.countOthers(b, o)
 	return nil
 }
 
 // spread tells the calls of a gate what became of them.
-func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now time.Time) {
+func (p *pump) spread(asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
 	g, stoodFor := asked.gate, asked.gate.bound
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
-			p.grant(c, o.grants[i], redisNow, sent, now)
+			p.grant(c, o.grants[i], redisNow, moved, sent, now)
 		}
 	}
 	g.admittedUpTo(len(o.grants), len(asked.calls))
@@ -391,7 +426,7 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 		return
 	}
 	g.refused(o, now)
-	if o.bound == forgotten && p.toldEpoch != p.registry.epoch {
+	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
 		p.toldEpoch = p.registry.epoch
 		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
 	}
@@ -404,7 +439,7 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, sent, now tim
 }
 
 // grant hands a lease to its call.
-func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time) {
+func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration, sent, now time.Time) {
 	g := c.gate
 	p.admissions++
 	g.last = p.admissions
@@ -413,7 +448,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, sent, now time.Time
 		reserved: c.reserves(), counts: c.counts(),
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
-		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(),
+		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,
 		until: sent.Add(granted.start + p.cfg.Lease - p.cfg.margin()),
 	}
 	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))

@@ -11,7 +11,7 @@ import (
 	"github.com/go-redis/redis_rate/v10"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func rate(calls int64, period time.Duration, burst int64) Limit {
@@ -45,7 +45,7 @@ func (s *windowServer) request() {
 }
 
 func TestStrictSlidingWindowRefusesNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		limit := rate(40, time.Second, 0)
 		limit.Window = Window{Shape: Sliding, Length: time.Second}
 		limit.Jitter = 300 * time.Millisecond
@@ -84,7 +84,7 @@ func TestStrictSlidingWindowRefusesNothing(t *testing.T) {
 }
 
 func TestStartsAreExactlyOneIntervalApart(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		const interval = 150 * time.Millisecond
 		register(t, connect(), "fleet", rate(1, interval, 1))
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
@@ -117,9 +117,9 @@ func TestStartsAreExactlyOneIntervalApart(t *testing.T) {
 }
 
 func TestKnownWaitIsRefusedExactly(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
-		limit := rate(1, 10*time.Second, 1)
+		limit := rate(1, time.Minute, 1)
 		register(t, client, "fleet", limit)
 		p := start(t, client, "w")
 		mustRelease(t, mustAcquire(t, p, newID(), openai))
@@ -130,16 +130,16 @@ func TestKnownWaitIsRefusedExactly(t *testing.T) {
 			if !errors.As(err, &refusal) {
 				t.Fatalf("Acquire = %v, want a Refusal", err)
 			}
-			if refusal.Limit != limit.ID() || refusal.Wait > want || refusal.Wait < want-5*time.Second {
+			if refusal.Limit != limit.ID() || refusal.Wait > want || refusal.Wait < want-30*time.Second {
 				t.Errorf("refused for %s by %q, want %s at most by %q", refusal.Wait, refusal.Limit, want, limit.ID())
 			}
 		}
-		ask(10 * time.Second)
+		ask(time.Minute)
 		ctx, cancel := context.WithCancel(t.Context())
 		var waits sync.WaitGroup
 		waits.Go(func() { _, _ = p.Acquire(ctx, Request{ID: newID(), Call: openai}) })
-		eventually(t, "one call waits", func() bool { return waiting(t, p.Limiter) == 1 })
-		ask(20 * time.Second)
+		testrun.Eventually(t, "one call waits", func() bool { return waiting(t, p.Limiter) == 1 })
+		ask(2 * time.Minute)
 		cancel()
 		waits.Wait()
 		idle(t, client)
@@ -147,7 +147,7 @@ func TestKnownWaitIsRefusedExactly(t *testing.T) {
 }
 
 func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := rate(1, 24*time.Millisecond, 1)
 		register(t, client, "fleet", limit)
@@ -230,15 +230,15 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 }
 
 func TestLateCallMustAskAgain(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := rate(1, 100*time.Millisecond, 1)
 		limit.Jitter = 50 * time.Millisecond
 		register(t, client, "fleet", limit)
 		p := start(t, client, "w")
 		lease := mustAcquire(t, p, newID(), openai)
-		eventually(t, "the lease is too old to send on", func() bool { return errors.Is(lease.Check(), ErrLost) })
-		if late := time.Since(lease.start); late > 10*time.Second {
+		testrun.Eventually(t, "the lease is too old to send on", func() bool { return errors.Is(lease.Check(), ErrLost) })
+		if late := time.Since(lease.start); exact(t) && late > limit.Jitter+time.Second {
 			t.Errorf("Check let the call pass for %s, want %s", late, limit.Jitter)
 		}
 		mustRelease(t, lease)
@@ -246,7 +246,7 @@ func TestLateCallMustAskAgain(t *testing.T) {
 }
 
 func TestInteropOursAfterTheirs(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := rate(10, time.Hour, 10)
 		register(t, client, "fleet", limit)
@@ -279,14 +279,14 @@ func TestInteropOursAfterTheirs(t *testing.T) {
 		if err != nil || r.Allowed != 0 {
 			t.Fatalf("redis_rate allowed %+v, %v; want 0", r, err)
 		}
-		if differ := (ours.Wait - r.RetryAfter).Abs(); differ > 5*time.Second {
+		if differ := (ours.Wait - r.RetryAfter).Abs(); differ > time.Minute {
 			t.Errorf("we say %s, redis_rate says %s", ours.Wait, r.RetryAfter)
 		}
 	})
 }
 
 func TestInteropTheirsAfterOurs(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := rate(7, time.Hour, 10) // an interval that is no whole number of microseconds
 		register(t, client, "fleet", limit)
@@ -309,39 +309,41 @@ func TestInteropTheirsAfterOurs(t *testing.T) {
 
 func TestManyLightProcessesOnOneRate(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t)
-	client := server.Client()
-	register(t, client, "fleet", rate(10, time.Second, 1))
-	const processes, calls = 25, 2
-	var all []*process
-	for i := range processes {
-		all = append(all, start(t, server.Client(), "w"+strconv.Itoa(i)))
-	}
-	for _, p := range all {
-		<-p.beating
-	}
-	before := scripts(t, client)
-	began := time.Now()
-	var callers sync.WaitGroup
-	for _, p := range all {
-		callers.Go(func() {
-			for range calls {
-				mustRelease(t, mustAcquire(t, p, newID(), openai))
-			}
-		})
-	}
-	callers.Wait()
-	took := time.Since(began)
-	perCall := float64(scripts(t, client)-before) / (processes * calls)
-	t.Logf("%d calls in %s, at best %s; %.2f scripts a call, of which one releases it",
-		processes*calls, took.Round(time.Millisecond), (processes*calls-1)*100*time.Millisecond, perCall)
-	if perCall > 4 {
-		t.Errorf("%.2f scripts a call, want at most 3 and the release", perCall)
-	}
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
+		connect, sentBy := counted(connect)
+		client := connect()
+		register(t, client, "fleet", rate(10, time.Second, 1))
+		const processes, calls = 25, 2
+		var all []*process
+		for i := range processes {
+			all = append(all, start(t, connect(), "w"+strconv.Itoa(i)))
+		}
+		for _, p := range all {
+			<-p.beating
+		}
+		before := sentBy.scripts.Load()
+		began := time.Now()
+		var callers sync.WaitGroup
+		for _, p := range all {
+			callers.Go(func() {
+				for range calls {
+					mustRelease(t, mustAcquire(t, p, newID(), openai))
+				}
+			})
+		}
+		callers.Wait()
+		took := time.Since(began)
+		perCall := float64(sentBy.scripts.Load()-before) / (processes * calls)
+		t.Logf("%d calls in %s, at best %s; %.2f scripts a call, of which one releases it",
+			processes*calls, took.Round(time.Millisecond), (processes*calls-1)*100*time.Millisecond, perCall)
+		if perCall > 5 { // polling makes it dozens
+			t.Errorf("%.2f scripts a call, want at most 4 and the release", perCall)
+		}
+	})
 }
 
 func TestRateIsUsedUp(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", rate(200, time.Second, 0))
 		var callers sync.WaitGroup

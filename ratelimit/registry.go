@@ -19,11 +19,12 @@ const (
 	runField     = "run"
 	sinceField   = "since"
 	blindField   = "blind"
+	clockField   = "clock" // how often Redis's clock was set
 )
 
 func reserved(holder string) bool {
 	switch holder {
-	case versionField, epochField, runField, sinceField, blindField:
+	case versionField, epochField, runField, sinceField, blindField, clockField:
 		return true
 	}
 	return false
@@ -33,7 +34,8 @@ func reserved(holder string) bool {
 // configuration) in place of those it pinned before. Every call of every worker
 // that matches a pinned limit keeps it from its next admission on; calls
 // already admitted are not counted by a limit that is new to them. Pinning the
-// same limits again changes nothing and costs nobody anything.
+// same limits again changes nothing. A holder of no limits is registered as well:
+// see Request.Holder.
 func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) error {
 	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)
@@ -45,17 +47,14 @@ func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) e
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("register limits of %s: %w", holder, err)
 	}
-	if len(limits) == 0 {
-		return l.Unregister(ctx, holder)
-	}
 	return l.register(ctx, holder, limits)
 }
 
 func (l *Limiter) register(ctx context.Context, holder string, limits []Limit) error {
 	// One order, so that the same limits are the same text.
-	text, err := json.Marshal(slices.SortedFunc(slices.Values(limits), func(a, b Limit) int {
-		return cmp.Compare(a.ID(), b.ID())
-	}))
+	sorted := append([]Limit{}, limits...)
+	slices.SortFunc(sorted, func(a, b Limit) int { return cmp.Compare(a.ID(), b.ID()) })
+	text, err := json.Marshal(sorted)
 	if err != nil {
 		return fmt.Errorf("register limits of %s: %w", holder, err)
 	}
@@ -75,6 +74,24 @@ func (l *Limiter) Unregister(ctx context.Context, holder string) error {
 		return fmt.Errorf("unregister limits of %s: %w", holder, err)
 	}
 	return nil
+}
+
+// Unregistered returns those of some holders that are not registered.
+func (l *Limiter) Unregistered(ctx context.Context, holders ...string) ([]string, error) {
+	if len(holders) == 0 {
+		return nil, nil
+	}
+	registered, err := l.client.HMGet(ctx, l.keys.registry(), holders...).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read holders of limits: %w", err)
+	}
+	var missing []string
+	for i, holder := range holders {
+		if registered[i] == nil {
+			missing = append(missing, holder)
+		}
+	}
+	return missing, nil
 }
 
 func (l *Limiter) pin(ctx context.Context, holder, text string) error {
@@ -120,19 +137,24 @@ type registry struct {
 	since   int64   // when it begins, Unix µs
 	rules   []*rule // one for each limit ID, by ID
 	byID    map[string]*rule
+	holders map[string]bool // that are registered, also without limits
 }
 
 func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	pinned := map[string][]Limit{}
-	holders := map[string][]string{}
+	holders := map[string][]string{} // by limit ID
+	registered := map[string]bool{}
 	for holder, text := range fields {
 		if reserved(holder) {
 			continue
 		}
 		var limits []Limit
-		if err := json.Unmarshal([]byte(text), &limits); err != nil {
+		decoder := json.NewDecoder(strings.NewReader(text))
+		decoder.DisallowUnknownFields() // what a newer program bounds by must not be passed over
+		if err := decoder.Decode(&limits); err != nil {
 			return nil, fmt.Errorf("limits of %s: %w", holder, err)
 		}
+		registered[holder] = true
 		for _, limit := range limits {
 			// A limit that this program does not know must not be passed over.
 			if err := limit.Validate(); err != nil && !strings.HasPrefix(holder, closedPrefix) {
@@ -144,7 +166,7 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 	}
 	r := &registry{
 		version: fields[epochField] + ":" + cmp.Or(fields[versionField], "0"),
-		epoch:   fields[epochField], byID: map[string]*rule{},
+		epoch:   fields[epochField], byID: map[string]*rule{}, holders: registered,
 	}
 	var err error
 	if r.since, err = strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64); err != nil {

@@ -14,10 +14,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestTightestOfAllHoldersIsInForce(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		l := tools(client)
 		account, minute := Scope{Provider: "openai"}, rate(60, time.Minute, 1)
@@ -72,7 +73,7 @@ func TestRegisterRefusesWhatIsWrong(t *testing.T) {
 }
 
 func TestWaitingCallsSeeChangedLimits(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1), rate(1, time.Hour, 1))
 		p := start(t, connect(), "w")
@@ -81,10 +82,10 @@ func TestWaitingCallsSeeChangedLimits(t *testing.T) {
 		for range 2 {
 			go func() { got <- mustAcquire(t, p, newID(), openai) }()
 		}
-		eventually(t, "a call waits for the rate", func() bool { return waiting(t, p.Limiter) == 1 })
+		testrun.Eventually(t, "a call waits for the rate", func() bool { return waiting(t, p.Limiter) == 1 })
 		register(t, client, "fleet", inFlight(Scope{}, 2))
 		first := <-got
-		eventually(t, "the other waits for a slot", func() bool { return waiting(t, p.Limiter) == 1 })
+		testrun.Eventually(t, "the other waits for a slot", func() bool { return waiting(t, p.Limiter) == 1 })
 		register(t, client, "fleet", inFlight(Scope{}, 3))
 		mustRelease(t, <-got)
 		// A limit that is new to calls in flight holds for those after them.
@@ -92,7 +93,7 @@ func TestWaitingCallsSeeChangedLimits(t *testing.T) {
 		next := mustAcquire(t, p, newID(), openai)
 		waits := make(chan *Lease)
 		go func() { waits <- mustAcquire(t, p, newID(), openai) }()
-		eventually(t, "the evaluation waits", func() bool { return waiting(t, p.Limiter) == 1 })
+		testrun.Eventually(t, "the evaluation waits", func() bool { return waiting(t, p.Limiter) == 1 })
 		mustRelease(t, next)
 		mustRelease(t, <-waits)
 		mustRelease(t, first)
@@ -100,7 +101,7 @@ func TestWaitingCallsSeeChangedLimits(t *testing.T) {
 }
 
 func TestCallsOfOneProcessAreAdmittedInOrder(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		p := start(t, client, "w")
@@ -113,7 +114,7 @@ func TestCallsOfOneProcessAreAdmittedInOrder(t *testing.T) {
 				order <- i
 				mustRelease(t, lease)
 			})
-			eventually(t, "the call waits", func() bool { return p.Waiting() == i+1 })
+			testrun.Eventually(t, "the call waits", func() bool { return p.Waiting() == i+1 })
 		}
 		mustRelease(t, held)
 		callers.Wait()
@@ -143,7 +144,7 @@ func TestRedisAway(t *testing.T) {
 	}
 	got := make(chan *Lease)
 	go func() { got <- mustAcquire(t, p, "later", openai) }()
-	eventually(t, "the outage is logged", func() bool { return log.lines() > 0 })
+	testrun.Eventually(t, "the outage is logged", func() bool { return log.lines() > 0 })
 	server.Start()
 	mustRelease(t, <-got)
 	mustRelease(t, held)
@@ -170,7 +171,7 @@ func (b *lockedBuffer) lines() int {
 }
 
 func TestCallsWithoutLimitsHoldLeases(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		p := start(t, client, "w")
 		lease := mustAcquire(t, p, "free", openai)

@@ -33,8 +33,9 @@ const (
 	byQuota  way = "d" // units until a reset
 	byBudget way = "b" // money, reserved by a set of leases and spent
 	// No limits, but calls wait for them too.
-	byMemory   way = "memory"   // until Redis knows every lease again
-	byCooldown way = "cooldown" // a scope that is held back
+	byMemory       way = "memory"       // until Redis knows every lease again
+	byCooldown     way = "cooldown"     // a scope that is held back
+	byRegistration way = "registration" // until their holder is registered
 )
 
 // leased reports whether the limit keeps a set of the leases under it.
@@ -129,13 +130,22 @@ func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
 	return midnight(0), midnight(1), midnight(2)
 }
 
-// leastJitter is the time that a call may take from its start until it is
-// written, by the rates that say one; 0: any.
+// quotaSpread is the time that a call under a quota may take from its start until it
+// has arrived at the provider. In the last of it before a reset no call starts, because
+// it could arrive on the next day, for which it was not counted.
+const quotaSpread = 500 * time.Millisecond
+
+// leastJitter returns the time that a call may take from its start until it is
+// written, by the rates that say one, and by quotas; 0: any.
 func leastJitter(rules []*rule) time.Duration {
 	var least time.Duration
 	for _, r := range rules {
-		if !r.leased() && r.Jitter > 0 && (least == 0 || r.Jitter < least) {
-			least = r.Jitter
+		jitter := r.Jitter
+		if r.way == byQuota {
+			jitter = quotaSpread
+		}
+		if !r.leased() && jitter > 0 && (least == 0 || jitter < least) {
+			least = jitter
 		}
 	}
 	return least

@@ -7,18 +7,21 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // worker sends single scripts, with nothing running beside.
 type worker struct {
 	*Limiter
-	t     *testing.T
+	t     testing.TB
 	rules *registry
 	calls *redis.PubSub
+	heard <-chan any // subscriptions and messages
 }
 
 // workers are alive and listen. Limits must be registered before.
-func workers(t *testing.T, client *redis.Client, names ...string) []*worker {
+func workers(t testing.TB, client *redis.Client, names ...string) []*worker {
 	t.Helper()
 	var all []*worker
 	for _, name := range names {
@@ -32,10 +35,9 @@ func workers(t *testing.T, client *redis.Client, names ...string) []*worker {
 		}
 		calls := client.Subscribe(t.Context(), l.keys.wake(name))
 		t.Cleanup(func() { _ = calls.Close() })
-		if _, err := calls.Receive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, &worker{Limiter: l, t: t, rules: registry, calls: calls})
+		w := &worker{Limiter: l, t: t, rules: registry, calls: calls, heard: calls.ChannelWithSubscriptions()}
+		w.hears("is subscribed")
+		all = append(all, w)
 	}
 	return all
 }
@@ -80,13 +82,25 @@ func (w *worker) want(want int, scope Scope, end []string, held int64, ids ...st
 // called waits for the message that calls the worker.
 func (w *worker) called() {
 	w.t.Helper()
-	if _, err := w.calls.ReceiveTimeout(w.t.Context(), 5*time.Second); err != nil {
-		w.t.Errorf("worker %s was not called: %v", w.cfg.Worker, err)
+	if _, ok := w.hears("is called").(*redis.Message); !ok {
+		w.t.Errorf("worker %s heard of a subscription, want to be called", w.cfg.Worker)
+	}
+}
+
+// hears waits for the next subscription or message.
+func (w *worker) hears(what string) any {
+	w.t.Helper()
+	select {
+	case m := <-w.heard:
+		return m
+	case <-testrun.Context(w.t).Done():
+		w.t.Fatalf("worker %s waits in vain until it %s", w.cfg.Worker, what)
+		return nil
 	}
 }
 
 func TestScriptOfAnOldRegistryDoesNothing(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 2))
 		a := workers(t, client, "a")[0]
@@ -104,7 +118,7 @@ func TestScriptOfAnOldRegistryDoesNothing(t *testing.T) {
 }
 
 func TestNobodyBargesBeyondItsShare(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 4))
 		all := workers(t, client, "a", "b", "c")
@@ -122,7 +136,7 @@ func TestNobodyBargesBeyondItsShare(t *testing.T) {
 }
 
 func TestWokenWorkerThatTakesNothingPassesItsTurnOn(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		all := workers(t, client, "a", "b", "c")
@@ -144,7 +158,7 @@ func TestWokenWorkerThatTakesNothingPassesItsTurnOn(t *testing.T) {
 }
 
 func TestFrozenWaiterIsPassedOverByTheNext(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		all := workers(t, client, "a", "frozen", "c")
@@ -159,7 +173,7 @@ func TestFrozenWaiterIsPassedOverByTheNext(t *testing.T) {
 }
 
 func TestDeadAndDeafWaitersArePassedOver(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		all := workers(t, client, "a", "dead", "deaf", "d")
@@ -174,9 +188,7 @@ func TestDeadAndDeafWaitersArePassedOver(t *testing.T) {
 		if err := deaf.calls.Unsubscribe(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := deaf.calls.Receive(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		deaf.hears("is unsubscribed")
 		a.want(0, Scope{}, []string{"a1"}, 0)
 		d.called()
 		left := client.ZRange(t.Context(), "{ef}:w:fleet/concurrency", 0, -1).Val()
@@ -188,7 +200,7 @@ func TestDeadAndDeafWaitersArePassedOver(t *testing.T) {
 }
 
 func TestSlotThatOthersCouldNotUseIsKept(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		capped, free := Scope{Provider: "openai", Evaluation: "ev-a"}, Scope{Provider: "openai", Evaluation: "ev-b"}
 		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 4))
@@ -211,8 +223,10 @@ func TestSlotThatOthersCouldNotUseIsKept(t *testing.T) {
 	})
 }
 
+// On the exact clock: a waiter that leaves the rate idle for a while loses its turn.
 func TestRateTurnsGoRound(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	t.Parallel()
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := rate(1, time.Hour, 1)
 		register(t, client, "fleet", limit)
@@ -248,7 +262,7 @@ func TestRateTurnsGoRound(t *testing.T) {
 // Leases that have ended and are still there do not make a limit look full, so
 // that a worker would wait before it.
 func TestEndedLeasesKeepNobodyInTheLine(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		register(t, client, "fleet", inFlight(Scope{}, 3))
 		a := workers(t, client, "a")[0]

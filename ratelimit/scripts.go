@@ -26,6 +26,12 @@ var (
 	spentText string
 	//go:embed lua/background.lua
 	backgroundText string
+	//go:embed lua/assert.lua
+	assertText string
+	//go:embed lua/clock.lua
+	clockText string
+	//go:embed lua/samples.lua
+	samplesText string
 
 	admitScript      = redis.NewScript(admitText)
 	renewScript      = redis.NewScript(renewText)
@@ -36,6 +42,9 @@ var (
 	seedScript       = redis.NewScript(seedText)
 	spentScript      = redis.NewScript(spentText)
 	backgroundScript = redis.NewScript(backgroundText)
+	assertScript     = redis.NewScript(assertText)
+	clockScript      = redis.NewScript(clockText)
+	samplesScript    = redis.NewScript(samplesText)
 )
 
 // integers checks that a script answered with integers only.

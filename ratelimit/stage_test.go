@@ -52,7 +52,7 @@ func realStage(t testing.TB) *stage {
 	for script, text := range map[*redis.Script]string{
 		admitScript: admitText, renewScript: renewText, registerScript: registerText,
 		forgetScript: forgetText, beginScript: beginText, holdScript: holdText, seedScript: seedText,
-		backgroundScript: backgroundText, spentScript: spentText,
+		backgroundScript: backgroundText, spentScript: spentText, clockScript: clockText,
 	} {
 		if strings.Count(text, "redis.call('TIME')") != 1 {
 			t.Fatal("a script reads the clock in another way than once by redis.call('TIME')")

@@ -27,8 +27,15 @@ func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
 
 // Beats is how long the heartbeat of every worker known to Redis still holds, by
 // Redis's clock: 0 or less of one that has lapsed.
+//
+// Right after Redis's clock was set heartbeats say nothing, and Beats returns an error
+// until every worker has renewed its own.
 func (l *Limiter) Beats(ctx context.Context) (map[string]time.Duration, error) {
+	before := time.Now()
 	now, workers, err := l.heartbeats(ctx)
+	if err == nil {
+		err = l.trusts(before, time.Now(), int64(now))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read heartbeats: %w", err)
 	}
@@ -52,6 +59,23 @@ func (l *Limiter) heartbeats(ctx context.Context) (now float64, ends map[string]
 		ends[member.Member.(string)] = member.Score
 	}
 	return float64(clock.Val().UnixMicro()), ends, nil
+}
+
+// Grace is how long heartbeats and leases may still be unknown, because Redis may have
+// forgotten them: until then, a worker without a heartbeat may be alive. 0 or less:
+// they are known.
+func (l *Limiter) Grace(ctx context.Context) (time.Duration, error) {
+	pipe := l.client.Pipeline()
+	clock := pipe.Time(ctx)
+	until := pipe.HGet(ctx, l.keys.registry(), blindField)
+	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("read the grace period: %w", err)
+	}
+	micros, err := until.Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return 0, fmt.Errorf("read the grace period: %w", err)
+	}
+	return time.UnixMicro(micros).Sub(clock.Val()), nil
 }
 
 // Forget removes a worker whose heartbeat lapsed from the heartbeats and from

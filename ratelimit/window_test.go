@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // tokenServer charges what calls use when they arrive. It knows nothing of the
@@ -65,7 +67,7 @@ func tokens(most int64, window, jitter time.Duration) Limit {
 // spend makes one call of so many tokens, half of them output.
 func spend(t testing.TB, l *process, server *tokenServer, reserved, used int64) time.Duration {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithDeadline(t.Context(), testrun.Deadline(t))
 	defer cancel()
 	lease, err := l.Acquire(ctx, Request{ID: newID(), Call: openai, Input: reserved / 2, Output: reserved - reserved/2})
 	if err != nil {
@@ -81,7 +83,7 @@ func spend(t testing.TB, l *process, server *tokenServer, reserved, used int64) 
 }
 
 func TestTokensOfAWindowAreNeverOver(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		const most, window, jitter = 1000, 500 * time.Millisecond, 100 * time.Millisecond
 		register(t, connect(), "fleet", tokens(most, window, jitter))
 		server := &tokenServer{}
@@ -105,7 +107,7 @@ func TestTokensOfAWindowAreNeverOver(t *testing.T) {
 		}
 		used := float64(server.total()) / (most * time.Since(began).Seconds() / window.Seconds())
 		t.Logf("%d calls, at most %d tokens within %s, %.1f %% of the limit used", len(server.arrivals), server.most(window), window, 100*used)
-		if used < 0.6 { // 83 % with this jitter and slot, less what the last calls wait
+		if exact(t) && used < 0.6 { // 83 % with this jitter and slot, less what the last calls wait
 			t.Errorf("%.1f %% of the limit used, want 60 %%", 100*used)
 		}
 		idle(t, connect())
@@ -113,7 +115,7 @@ func TestTokensOfAWindowAreNeverOver(t *testing.T) {
 }
 
 func TestSettlingGivesBackAndTakes(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := tokens(1000, time.Minute, 0)
 		register(t, client, "fleet", limit)
@@ -144,7 +146,7 @@ func TestSettlingGivesBackAndTakes(t *testing.T) {
 }
 
 func TestChargedReservationIsNotGivenBack(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
 		limit := tokens(1000, time.Minute, 0)
 		limit.Charged = true
@@ -162,12 +164,13 @@ func TestChargedReservationIsNotGivenBack(t *testing.T) {
 // A call of more tokens than the window holds waits for an empty one, starts,
 // and leaves a debt.
 func TestCallLargerThanItsWindow(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	t.Parallel()
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
 		const window = time.Second
 		register(t, connect(), "fleet", tokens(100, window, 0))
 		p, server := start(t, connect(), "w"), &tokenServer{}
 		spend(t, p, server, 10, 10)
-		if waited := spend(t, p, server, 500, 500); waited < window/2 || waited > 10*time.Second {
+		if waited := spend(t, p, server, 500, 500); waited < window/2 || waited > 2*window {
 			t.Errorf("a call of 500 waited %s, want about %s", waited, window)
 		}
 		if waited := spend(t, p, server, 1, 1); waited < window/2 {
@@ -182,7 +185,7 @@ func TestLargeCallIsNotStarved(t *testing.T) {
 	t.Parallel()
 	for _, from := range []string{"own", "other"} {
 		t.Run(from, func(t *testing.T) {
-			everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+			timed(t, func(t testing.TB, connect func() *redis.Client) {
 				const most, window = 1000, 500 * time.Millisecond
 				register(t, connect(), "fleet", tokens(most, window, 0))
 				large, server := start(t, connect(), "large"), &tokenServer{}
@@ -190,7 +193,7 @@ func TestLargeCallIsNotStarved(t *testing.T) {
 				if from == "other" {
 					small = start(t, connect(), "small")
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
+				ctx, cancel := context.WithCancel(t.Context())
 				var callers sync.WaitGroup
 				defer callers.Wait()
 				defer cancel()
@@ -210,7 +213,7 @@ func TestLargeCallIsNotStarved(t *testing.T) {
 				time.Sleep(2 * window)
 				waited := spend(t, large, server, 950, 950)
 				t.Logf("the large call waited %s", waited)
-				if waited < agedAfter/2 || waited > 2*agedAfter {
+				if exact(t) && (waited < agedAfter/2 || waited > 2*agedAfter) {
 					t.Errorf("the large call waited %s, want about %s", waited, agedAfter+window)
 				}
 			})
@@ -220,7 +223,7 @@ func TestLargeCallIsNotStarved(t *testing.T) {
 
 // A bucket of tokens paces: the next call starts when the one before is paid.
 func TestBucketOfTokens(t *testing.T) {
-	everywhere(t, func(t *testing.T, connect func() *redis.Client) {
+	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		limit := Limit{Kind: Tokens, Max: 1000, Period: time.Second, Burst: 200}
 		register(t, connect(), "fleet", limit)
 		p, server := start(t, connect(), "w"), &tokenServer{}
@@ -229,7 +232,7 @@ func TestBucketOfTokens(t *testing.T) {
 			spend(t, p, server, 200, 200)
 		}
 		// The first is the burst; the nine after it take 1.8 s.
-		if took := time.Since(began); took < 1700*time.Millisecond || took > 5*time.Second {
+		if took := time.Since(began); took < 1700*time.Millisecond || exact(t) && took > 2*time.Second {
 			t.Errorf("2,000 tokens at 1,000 a second took %s, want about 1.8 s", took)
 		}
 		// What a call did not use is not given back: the bucket was full since.
@@ -252,7 +255,7 @@ func TestBucketOfTokens(t *testing.T) {
 		mustRelease(t, second)
 		mustRelease(t, third)
 		spend(t, p, server, 100, 600) // a debt of 500
-		if waited := spend(t, p, server, 100, 100); waited < 400*time.Millisecond {
+		if waited := spend(t, p, server, 100, 100); exact(t) && waited < 400*time.Millisecond {
 			t.Errorf("the call after a debt of 500 tokens waited %s, want about half a second", waited)
 		}
 	})

@@ -14,7 +14,8 @@
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs
 --       8 number of limits  9 of leases that end  10 of groups  11 of leases under
---         no limit that end now
+--         no limit that end now  12 the earliest and 13 the latest time that the
+--         worker expects (µs)
 --       for each limit: its kind and five numbers,
 --           c  leases: greatest number, 1 when it adapts, 0, 0, 0
 --           r  rate: µs a unit, burst (units), 0, 0, 0
@@ -39,7 +40,8 @@
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
 --         id, and where it has limits input, output, money, µs that it counts
 --         without renewals (0: a lease)
--- Reply {-1} when the registry has another version: nothing was done. Else
+-- Reply {-1} when the registry has another version, {-2} when it is not a time that the
+--       worker expects: nothing was done. Else
 --       now (µs), then
 --       for each limit: 1 when the worker stands among its waiters, how many leases
 --         of it stand (0 for a limit of another kind)
@@ -60,6 +62,7 @@ local lease, horizon = tonumber(ARGV[4]), tonumber(ARGV[5])
 local lead, patience = tonumber(ARGV[6]), tonumber(ARGV[7])
 local HOUR = 3600000          -- ms that keys outlive their use
 local GRACE = 250000          -- µs a full rate may lie idle before a waiter has lost its turn
+local SPREAD = 500000         -- µs from the start of a call under a quota until it has arrived (quotaSpread)
 local TURN = 5000000          -- µs for which a worker may keep a slot that others could not use,
                               -- and after which a waiter for a window goes first
 local PROBE = 1000000         -- µs that the one call after a cooldown is alone
@@ -77,7 +80,9 @@ local since, blind = tonumber(known[3] or 0), tonumber(known[4] or 0)
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 
-local at = 11
+if now < tonumber(ARGV[12]) or now > tonumber(ARGV[13]) then return {-2} end
+
+local at = 13
 local function argument()
   at = at + 1
   return ARGV[at]
@@ -285,7 +290,8 @@ end
 -- count adds units to the slot of a time.
 local function count(limit, when, units)
   local slot = math.floor(when / limit.slot)
-  if slot < limit.oldest then return end
+  -- A call of before the clock was set back starts later than any could.
+  if slot < limit.oldest or when > now + horizon then return end
   limit.adds[slot] = (limit.adds[slot] or 0) + units
   limit.total = limit.total + units
   limit.changed = true
@@ -327,8 +333,9 @@ local function quota(limit)
   end
 end
 
+-- What starts at the end of a day may arrive on the next, for which it was not counted.
 local function quota_in(limit, units)
-  if limit.closed or (limit.used > 0 and limit.used + units > limit.max) then
+  if limit.closed or limit.reset - now <= SPREAD + horizon or (limit.used > 0 and limit.used + units > limit.max) then
     return limit.reset - now
   end
   return 0

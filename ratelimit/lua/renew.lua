@@ -9,11 +9,14 @@
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget
 -- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
---       4 number of leases  5 of sets of leases
+--       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
+--       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
 --       n indices of its sets, m, m times the index of a budget's set and of its
 --       money, what it reserves of each (nano-USD)
--- Reply the epoch in force, then the indices of the leases that are lost
+-- Reply the epoch in force, now (µs), how often the clock was set, then the indices of
+--       the leases that are lost; or "", now and 0 when it is not a time that the worker
+--       expects, and nothing was done
 --
 -- Twice is once: the second time renews again.
 
@@ -23,9 +26,12 @@ local MONTH = 720 * HOUR -- that a budget's money outlives its last change
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind')
+if now < tonumber(ARGV[6]) or now > tonumber(ARGV[7]) then return {'', now, 0} end
+local known = redis.call('HMGET', KEYS[1], 'epoch', 'blind', 'clock')
 local forgotten = (known[1] or '') ~= epoch and (not known[1] or tonumber(known[2] or 0) > now)
 
+-- A script whose first write takes no memory may end although Redis is full.
+redis.call('ZREM', KEYS[2], '')
 redis.call('ZADD', KEYS[2], now + lease, me)
 redis.call('PEXPIRE', KEYS[2], 24 * HOUR)
 
@@ -33,9 +39,9 @@ local function holds(key, id)
   return tonumber(redis.call('ZSCORE', key, id) or 0) > now
 end
 
-local reply, longest = {known[1] or ''}, {}
+local reply, longest = {known[1] or '', now, tonumber(known[3] or 0)}, {}
 local sets = tonumber(ARGV[5])
-local at = 5
+local at = 7
 for l = 1, tonumber(ARGV[4]) do
   local id, counts, n = ARGV[at + 1], tonumber(ARGV[at + 2]), tonumber(ARGV[at + 3])
   local keys = {}

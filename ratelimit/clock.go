@@ -1,0 +1,174 @@
+package ratelimit
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+)
+
+// Leases, rates, windows and cooldowns are kept on Redis's clock, which may be set
+// while it is in use. Each worker knows by its own monotonic clock what Redis's shows:
+// its scripts say what they expect and do nothing where the clock shows otherwise. The
+// first worker to notice moves all that is stored with the clock, and begins an epoch,
+// in which every worker tells its leases before anything is admitted.
+
+// clock is what Redis's clock shows beside our monotonic one, as it was seen last. The
+// zero clock expects nothing.
+type clock struct {
+	from time.Time // 0 on our clock
+	at   time.Time // when it was seen
+	// Redis's clock shows what ours does, and between least and most more.
+	least, most time.Duration
+	set         string // how often Redis's clock had been set by then
+	// moved is by how much it was set since the limiter began.
+	moved time.Duration
+}
+
+// clockEpoch begins the names of epochs that began because the clock was set.
+const clockEpoch = "clock-"
+
+// tolerance is what Redis's clock may be ahead or behind, as one that is slewed is.
+func (c Config) tolerance() time.Duration { return min(c.Lease/20, 500*time.Millisecond) }
+
+// expects is the earliest and the latest time on Redis's clock, in Unix µs, at which a
+// script may be executed that is sent at a time.
+func (k clock) expects(sent time.Time, tolerance time.Duration) (earliest, latest int64) {
+	if k.from.IsZero() {
+		return 0, math.MaxInt64 >> 11 // Lua counts exactly up to 2^53
+	}
+	ours := sent.Sub(k.from)
+	return (ours + k.least - tolerance).Microseconds(), (ours + k.most + tolerance).Microseconds()
+}
+
+// see notes that Redis's clock showed a time (Unix µs) at some instant between two.
+func (k *clock) see(before, after time.Time, redis int64) {
+	if k.from.IsZero() {
+		k.from = before
+	}
+	k.at = after
+	shown := time.Duration(redis) * time.Microsecond
+	k.least, k.most = shown-after.Sub(k.from), shown-before.Sub(k.from)
+}
+
+// leapt is by how much Redis's clock was set, at least and at most, to show a time
+// between two instants; 0, 0 when it was not.
+func (k clock) leapt(before, after time.Time, redis int64, tolerance time.Duration) (least, most time.Duration) {
+	if k.from.IsZero() {
+		return 0, 0
+	}
+	tolerance += after.Sub(k.at) / 2000 // clocks drift apart
+	now := k
+	now.see(before, after, redis)
+	least, most = now.least-k.most, now.most-k.least
+	if least <= tolerance && most >= -tolerance {
+		return 0, 0
+	}
+	return least, most
+}
+
+// errClock means that Redis's clock does not show what was expected: the script did
+// nothing.
+var errClock = errors.New("redis's clock shows another time than expected")
+
+// disagree finds out what became of Redis's clock, which showed another time than
+// expected between two instants. It returns ErrFenced when it is our clock that stood
+// still.
+func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown int64) error {
+	l.disagreeing.Lock()
+	defer l.disagreeing.Unlock()
+	l.mu.Lock()
+	was, epoch := l.clock, l.epoch
+	l.mu.Unlock()
+	if before.Before(was.at) { // seen since
+		return nil
+	}
+	least, most := was.leapt(before, after, shown, l.cfg.tolerance())
+	if least == 0 && most == 0 { // the script was long on its way
+		l.mu.Lock()
+		l.clock.see(before, after, shown)
+		l.mu.Unlock()
+		return nil
+	}
+	outcome, err := l.moveClock(ctx, was.set, epoch, least, most)
+	if err != nil {
+		return err
+	}
+	if outcome < 0 {
+		l.cfg.Log.Warn().Dur("for", most).Msg("this process stood still: other workers saw redis's clock go on")
+		l.mu.Lock()
+		l.until = time.Now()
+		l.mu.Unlock()
+		return ErrFenced
+	}
+	if outcome > 0 {
+		l.cfg.Log.Warn().Dur("by", most).Dur("wait", l.cfg.Lease).Msg("redis's clock was set; no call starts until every worker has told its leases")
+	}
+	l.mu.Lock()
+	l.clock.see(before, after, shown)
+	l.clock.moved += most
+	l.mu.Unlock()
+	return nil
+}
+
+// moveClock is the clock script.
+func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most time.Duration) (outcome int, err error) {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return 0, err
+	}
+	_, workers, err := l.heartbeats(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read heartbeats: %w", err)
+	}
+	ledgers := []string{backgroundCalls}
+	for worker := range workers {
+		ledgers = append(ledgers, worker)
+	}
+	keys, args := l.keys.clock(ledgers, registry.rules)
+	args = append([]any{
+		set, most.Microseconds(), least.Microseconds(), l.cfg.Lease.Microseconds(),
+		clockEpoch + rand.Text(), epoch, l.cfg.Worker, l.keys.wake(""),
+	}, args...)
+	if outcome, err = clockScript.Run(ctx, l.client, keys, args...).Int(); err != nil {
+		return 0, fmt.Errorf("move limits with the clock: %w", err)
+	}
+	return outcome, nil
+}
+
+// clock builds the keys of the clock script and what it is told of them.
+func (k keys) clock(ledgers []string, rules []*rule) (keys []string, args []any) {
+	keys, args = []string{k.registry(), k.alive(), k.cooldowns()}, []any{len(ledgers), len(rules)}
+	for _, worker := range ledgers {
+		keys = append(keys, k.ledger(worker))
+	}
+	for _, r := range rules {
+		keys, args = append(keys, r.state, r.waiters), append(args, string(r.way), r.slot)
+	}
+	for _, r := range rules {
+		if r.Adaptive {
+			keys = append(keys, r.cut)
+		}
+	}
+	return keys, args
+}
+
+// trusts returns an error while heartbeats may be those of another clock than Redis's,
+// which showed a time between two instants. Who runs finds that out by renewing.
+func (l *Limiter) trusts(before, after time.Time, shown int64) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	least, most := l.clock.leapt(before, after, shown, l.cfg.tolerance())
+	if least != 0 || most != 0 {
+		l.unsure = after.Add(l.cfg.Lease)
+	}
+	if !l.running {
+		l.clock.see(before, after, shown)
+	}
+	if after.Before(l.unsure) {
+		return errClock
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package ratelimit
+
+import (
+	"context"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// bubble is a test that runs in a bubble of testing/synctest, where the test
+// binary's own deadline means nothing.
+type bubble struct{ testing.TB }
+
+// exact reports whether the test runs on such a clock. Only there does a test
+// say how long something may take.
+func exact(t testing.TB) bool {
+	_, ok := t.(bubble)
+	return ok
+}
+
+// embedded runs a test against the embedded Redis on a clock of their own,
+// which moves on only when every goroutine of the test waits. Such a test takes
+// no time, whatever it waits for, and cannot be late.
+func embedded(t *testing.T, test func(t testing.TB, connect func() *redis.Client)) {
+	t.Helper()
+	onServer(t, func(t testing.TB, _ *miniredis.Miniredis, connect func() *redis.Client) { test(t, connect) })
+}
+
+func onServer(t *testing.T, test func(t testing.TB, server *miniredis.Miniredis, connect func() *redis.Client)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)))
+		server := miniredis.NewMiniRedis()
+		t.Cleanup(server.Close)
+		connect := func() *redis.Client {
+			client := redis.NewClient(&redis.Options{
+				Addr: "127.0.0.1:0", // go-redis looks a name up
+				Dialer: func(context.Context, string, string) (net.Conn, error) {
+					conn, err := server.Dial()
+					return wire{conn}, err
+				},
+				PoolSize: 100, // go-redis shares the timers of a full pool among all tests
+			})
+			t.Cleanup(func() { _ = client.Close() })
+			return client
+		}
+		test(bubble{t}, server, connect)
+	})
+}
+
+// wire is a connection on which sending takes time: on a clock that moves on
+// only when all wait, everything would happen in the same microsecond.
+type wire struct{ net.Conn }
+
+func (w wire) Write(b []byte) (int, error) {
+	time.Sleep(100 * time.Microsecond)
+	return w.Conn.Write(b)
+}

@@ -1,0 +1,32 @@
+-- Counts a background call again where Redis has forgotten that it goes on.
+--
+-- KEYS  1 ledger of background calls  2 background calls, then the leases of each
+--       concurrency limit and budget, then the money of each budget
+-- ARGV  1 name of the background call  2 µs until its latest end  3 what its end
+--       needs to know  4 number of sets of leases  5 what it reserves (nano-USD),
+--       then for each budget the index of its set
+-- Reply 1 when something had been forgotten, else 0
+--
+-- Twice is once: the second time everything knows the call.
+
+local MONTH = 2592000000 -- ms that a budget's money outlives its last change
+local call, left, sets = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[4])
+local time = redis.call('TIME')
+local ends = time[1] * 1000000 + time[2] + left
+for i = 6, #ARGV do
+  local money = KEYS[2 + sets + i - 5]
+  if not redis.call('ZSCORE', KEYS[2 + tonumber(ARGV[i])], call) then
+    redis.call('HINCRBY', money, 'used', ARGV[5])
+    redis.call('PEXPIRE', money, MONTH)
+  end
+end
+local known = redis.call('HSETNX', KEYS[2], call, ARGV[3])
+local life = math.ceil(left / 1000) + 3600000
+for i = 1, 2 + sets do
+  if i ~= 2 and not redis.call('ZSCORE', KEYS[i], call) then
+    redis.call('ZADD', KEYS[i], ends, call)
+    known = 1
+  end
+  if redis.call('PTTL', KEYS[i]) < life then redis.call('PEXPIRE', KEYS[i], life) end
+end
+return known
