@@ -42,6 +42,10 @@ WHERE excluded.generation > runs.generation
 	putAnswer  = upsert("responses", "evaluation, id", answerFields)
 	putOpinion = upsert("panel_results", "evaluation, id", opinionFields)
 	addEvent   = insert("events", "evaluation, run, name, metadata, created_at")
+	addJob     = `
+INSERT INTO events (evaluation, name, metadata, created_at)
+SELECT e.id, '` + eventJob + `', ?, ? FROM evaluations e WHERE e.id = ? AND NOT EXISTS (
+	SELECT 1 FROM events v WHERE v.evaluation = e.id AND v.run = '' AND v.name = '` + eventJob + `' AND v.metadata = ?)`
 )
 
 // several are a prompt's answers; nil where it has not more than one.
@@ -83,6 +87,11 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 				sums.call(c.before, -1)
 			}
 			sums.call(c.row, 1)
+		}
+		for _, entry := range entries {
+			if err := a.job(entry.Job); err != nil {
+				return err
+			}
 		}
 		sums.put(&a)
 		_, err = t.send(ctx, t, a.statements)
@@ -226,6 +235,19 @@ func runArgs(id eval.ID, r *record.Run) []any {
 		string(r.Class), r.Error, r.Attempts, stamp{r.Started}, stamp{r.Ended}, r.Worker,
 		r.RateLimitWaits, r.RateLimitFallbacks, r.ContextFallbacks,
 	}
+}
+
+// job notes that a job was submitted, once; nil: none was.
+func (a *appender) job(j *record.Job) error {
+	if j == nil {
+		return nil
+	}
+	metadata, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	a.add(addJob, string(metadata), stamp{j.Call.Started}, a.evaluation, string(metadata))
+	return nil
 }
 
 // clear removes what came of a run before; its kind is the same for good.

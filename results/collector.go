@@ -5,8 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -78,7 +76,7 @@ func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, si
 // It returns how many entries it committed, also beside an error: ErrOtherSink,
 // ErrNoEvaluation, ErrFull, ErrBusy, or that Redis cannot be reached.
 func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
-	if err := c.claim(ctx, ""); err != nil {
+	if err := c.claim(ctx); err != nil {
 		return 0, err
 	}
 	for {
@@ -127,7 +125,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 // step is one turn of Follow.
 func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
 	if time.Since(c.claimed) > claimEvery {
-		if err := c.claim(ctx, ""); err != nil {
+		if err := c.claim(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -184,18 +182,18 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	if c.options.Committed != nil {
 		c.options.Committed(entries)
 	}
-	keep, err := following(messages[n-1].ID)
-	if err != nil {
-		return n, false, err
-	}
-	return n, n == c.size || n < len(messages), c.claim(ctx, keep)
+	return n, n == c.size || n < len(messages), c.claim(ctx, messages[:n]...)
 }
 
-// claim makes sure that the evaluation is this sink's, and deletes the entries
-// before keep unless that is empty.
-func (c *Collector) claim(ctx context.Context, keep string) error {
+// claim makes sure that the evaluation is this sink's, and deletes entries that it
+// has committed.
+func (c *Collector) claim(ctx context.Context, committed ...redis.XMessage) error {
 	keys := []string{c.keys.Record(c.id), c.keys.Results(c.id)}
-	reply, err := drainScript.Run(ctx, c.client, keys, c.sink.ID(), keep).StringSlice()
+	args := []any{c.sink.ID()}
+	for _, message := range committed {
+		args = append(args, message.ID)
+	}
+	reply, err := drainScript.Run(ctx, c.client, keys, args...).StringSlice()
 	switch {
 	case err != nil:
 		return redisError{"claim results of " + string(c.id), err}
@@ -210,16 +208,6 @@ func (c *Collector) claim(ctx context.Context, keep string) error {
 	}
 	c.claimed = time.Now()
 	return nil
-}
-
-// following is the smallest stream id after id.
-func following(id string) (string, error) {
-	millis, seq, _ := strings.Cut(id, "-")
-	n, err := strconv.ParseUint(seq, 10, 64)
-	if err != nil {
-		return "", fmt.Errorf("stream id %q: %w", id, err)
-	}
-	return millis + "-" + strconv.FormatUint(n+1, 10), nil
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

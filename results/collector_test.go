@@ -142,6 +142,29 @@ func TestDrainLosesItsClaim(t *testing.T) {
 	wantWaiting(t, client, e.ID, 3)
 }
 
+// After a failover to a master whose clock is behind, entries that no sink has are older
+// than those that were read before it: they must not go with those.
+func TestDrainKeepsOlderEntriesThatItDidNotRead(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	publish(t, client, e.ID, verdicts(3)...)
+	failover := func([]record.Entry) {
+		client.Del(ctx, keys.Results(e.ID))
+		client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(e.ID), ID: "5-0", Values: verdict(3).Values()})
+	}
+	if _, err := NewCollector(client, keys, e.ID, sink, Options{Committed: failover}).Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantWaiting(t, client, e.ID, 1)
+	if _, err := NewCollector(client, keys, e.ID, sink, Options{}).Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantVerdicts(t, sink, e.ID, 4)
+	wantWaiting(t, client, e.ID, 0)
+}
+
 func TestDrainMeetsAnEntryItCannotRead(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()

@@ -44,6 +44,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"counts and states":        testCounts,
 		"calls summed":             testCalls,
 		"one run":                  testOneRun,
+		"jobs":                     testJobs,
 		"search":                   testSearch,
 		"search while appended":    testSearchAppended,
 		"search bounded":           testSearchBounded,

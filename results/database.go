@@ -10,17 +10,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// schemaVersion changes with schema.sql. A sink of another version is refused.
-const schemaVersion = 7
-
 // dialect is what SQLite and PostgreSQL do in ways of their own. All else is
 // written once, in SQL that both take: parameters are ?, counts of what holds are
 // count(*) FILTER (WHERE …), integers are cast to BIGINT, and tables and types are
-// those of schema.sql.
+// those of the files in schema.
 //
-// A new column stands in schema.sql, in its table's list of columns (append.go),
-// where a row is written (append.go) and where one is read (rows.go, run.go), and in
-// totals.go where it is summed; and schemaVersion is counted up.
+// A new column needs a new file in schema, a place in its table's list of columns
+// (append.go), where a row is written (append.go) and where one is read (rows.go,
+// run.go), and in totals.go where it is summed.
 type dialect interface {
 	// bind is the query as the database takes its parameters.
 	bind(query string) string
@@ -35,7 +32,8 @@ type dialect interface {
 	// values are arguments as the database can hold them, and row reads them back.
 	values(args []any) []any
 	row(row scanner) scanner
-	// begin is what a transaction that writes needs first.
+	// begin is what a transaction that writes needs first. It refuses a store that was
+	// migrated since it was opened.
 	begin(ctx context.Context, t *transaction) error
 	// send carries statements out, in their order, and says how many rows each has
 	// changed.
@@ -47,13 +45,8 @@ type dialect interface {
 
 type scanner interface{ Scan(into ...any) error }
 
-// sinkState is what is found where a sink is to be opened.
-type sinkState int
-
-const (
-	ours sinkState = iota
-	fresh
-)
+// noStore is the version of a place where a store can be made.
+const noStore = 0
 
 type rowQuerier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -61,17 +54,6 @@ type rowQuerier interface {
 
 func empty(name string) error {
 	return missing{unfit{fmt.Errorf("open results database %s: it is empty: nothing was ever collected into it", name)}}
-}
-
-// checkVersion refuses a sink that this program does not know.
-func checkVersion(name string, version int, instead string) error {
-	switch {
-	case version > schemaVersion:
-		return unfit{fmt.Errorf("open results database %s: it has version %d, this program knows %d: use the newer evalfleet that wrote it", name, version, schemaVersion)}
-	case version < schemaVersion:
-		return unfit{fmt.Errorf("open results database %s: it has version %d, this program needs %d: use the older evalfleet that wrote it, or %s", name, version, schemaVersion, instead)}
-	}
-	return nil
 }
 
 // access asks a database, in a transaction or outside of one.

@@ -3,14 +3,17 @@
 -- KEYS[1]  the evaluation's record (hash)
 -- KEYS[2]  its results (stream)
 -- ARGV[1]  the sink's id
--- ARGV[2]  id of the first entry to keep; empty: remove nothing
+-- ARGV[2]… ids of the entries to remove
 --
 -- Returns the id of the sink that the evaluation belongs to, and the URL of the
 -- sink asked for at submission ("" if none); an empty list without a record.
 -- Nothing changes when the evaluation belongs to another sink.
 --
--- Safe to run twice: a claim by its holder is no change, and entries are removed
--- by id, of which none is ever used again.
+-- Entries are removed by id and not up to an id: after a failover to a master whose
+-- clock is behind, entries that no sink has are older than those that were read.
+--
+-- Safe to run twice: a claim by its holder is no change, and an entry that was
+-- removed is passed over.
 
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return {}
@@ -20,7 +23,7 @@ if not sink or sink == '' then
   sink = ARGV[1]
   redis.call('HSET', KEYS[1], 'sink', sink)
 end
-if sink == ARGV[1] and ARGV[2] ~= '' then
-  redis.call('XTRIM', KEYS[2], 'MINID', '=', ARGV[2])
+if sink == ARGV[1] and #ARGV > 1 then
+  redis.call('XDEL', KEYS[2], unpack(ARGV, 2))
 end
 return {sink, redis.call('HGET', KEYS[1], 'sink_url') or ''}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // childVariable names the part of the test that this process is to play instead
@@ -30,6 +31,7 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
+	testrun.Parallel(8)
 	goleak.VerifyTestMain(m)
 }
 

@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func isSet(flag *atomic.Bool) func(context.Context) (bool, error) {
@@ -116,7 +116,7 @@ func (l logged) want(t *testing.T, text string) {
 		if !strings.Contains(line, text) {
 			t.Errorf("logged %s, want %q", line, text)
 		}
-	case <-time.After(30 * time.Second):
+	case <-testrun.Context(t).Done():
 		t.Fatalf("not logged: %q", text)
 	}
 }
@@ -218,17 +218,5 @@ func TestPasses(t *testing.T) {
 		if got := passes(test.err); got != test.want {
 			t.Errorf("%v: got %v, want %v", test.err, got, test.want)
 		}
-	}
-}
-
-func TestFollowing(t *testing.T) {
-	t.Parallel()
-	for id, want := range map[string]string{"0-1": "0-2", "1735689845678-0": "1735689845678-1", "5-9": "5-10"} {
-		if got, err := following(id); got != want || err != nil {
-			t.Errorf("after %s: got %s, %v, want %s", id, got, err, want)
-		}
-	}
-	if _, err := following("1735689845678"); err == nil {
-		t.Error("an id without a sequence was taken")
 	}
 }

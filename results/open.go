@@ -14,31 +14,42 @@ import (
 // Open opens the sink at url, and creates it with a random identity where there is
 // none: "sqlite:PATH" or a plain path, whose folder must exist, or what libpq takes
 // for a PostgreSQL database, "postgres://…" or "host=… dbname=…", whose search_path
-// names the schema. What is not in url comes from libpq's environment and files. The
-// error names the place, never a password, and what to do: it is something else, is
+// names the schema. What is not in url comes from libpq's environment and files.
+//
+// Open migrates a sink of an older version before it returns, or leaves it as it was.
+// It waits while another process migrates it.
+//
+// The error names the place, never a password, and what to do: it is something else, is
 // damaged, was written by a newer program, or cannot be written.
-func Open(ctx context.Context, url string) (Sink, error) {
+func Open(ctx context.Context, url string) (Sink, error) { return open(ctx, url, released) }
+
+func open(ctx context.Context, url string, h history) (Sink, error) {
 	if isPostgres(url) {
-		return openPostgres(ctx, url)
+		return openPostgres(ctx, url, h)
 	}
 	path, err := sqlitePath(url)
 	if err != nil {
 		return nil, err
 	}
-	return openSQLite(ctx, path)
+	return openSQLite(ctx, path, h)
 }
 
 // OpenReadOnly opens an existing sink for reading, also while others write to it
-// and also in a folder, or on a server, that cannot be written.
+// and also in a folder, or on a server, that cannot be written. It changes nothing:
+// a sink of an older version is an ErrUnfit that says how to migrate it.
 func OpenReadOnly(ctx context.Context, url string) (Reader, error) {
+	return openReadOnly(ctx, url, released)
+}
+
+func openReadOnly(ctx context.Context, url string, h history) (Reader, error) {
 	if isPostgres(url) {
-		return openPostgresReader(ctx, url, false)
+		return openPostgresReader(ctx, url, h, false)
 	}
 	path, err := sqlitePath(url)
 	if err != nil {
 		return nil, err
 	}
-	return openSQLiteReader(ctx, path)
+	return openSQLiteReader(ctx, path, h)
 }
 
 // Public is a sink's URL as it may be stored and shown: without a password. Who opens

@@ -20,17 +20,18 @@ const (
 	idleFor        = time.Minute      // before a connection is given back
 )
 
-// createTables is schema.sql in what PostgreSQL has for SQLite's own words. Text is
-// compared byte by byte, as in SQLite, and not as the database's language sorts.
-var createTables = strings.NewReplacer(
+// toPostgres writes SQL of schema with what PostgreSQL has for SQLite's own words. Text
+// is compared byte by byte, as in SQLite, and not as the database's language sorts.
+var toPostgres = strings.NewReplacer(
 	") WITHOUT ROWID", ")",
 	"INTEGER PRIMARY KEY", "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	"TEXT", `TEXT COLLATE "C"`,
-).Replace(schema) + ";\nALTER TABLE sink ADD version BIGINT NOT NULL"
+)
 
 // postgres is PostgreSQL's dialect.
 type postgres struct {
 	patience time.Duration // for another transaction's lock
+	version  int           // of the store when it was opened
 }
 
 // bind numbers the parameters.
@@ -53,14 +54,25 @@ func (postgres) locked() string { return " FOR UPDATE" }
 
 // begin bounds how long a transaction waits for another's lock, and sees that it is
 // on the server's disk once it is committed, whatever the server's settings: an
-// entry is then deleted from Redis.
+// entry is then deleted from Redis. The store is not migrated until the transaction
+// ends.
 func (d postgres) begin(ctx context.Context, t *transaction) error {
-	_, err := t.tx.ExecContext(ctx, `
-SELECT set_config('lock_timeout', $1, true),
+	changed, err := d.send(ctx, t, []statement{
+		{`SELECT set_config('lock_timeout', ?, true),
   CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`,
-		strconv.FormatInt(d.patience.Milliseconds(), 10))
+			[]any{strconv.FormatInt(d.patience.Milliseconds(), 10)}},
+		{"SELECT pg_advisory_xact_lock_shared(" + migrationLock + ")", nil},
+		{"SELECT id FROM sink WHERE version = ?", []any{d.version}}, // sees what was committed before the lock was had
+	})
+	if err == nil && changed[2] != 1 {
+		err = outgrown(d.version)
+	}
 	return err
 }
+
+// migrationLock names the lock of the store in this schema: shared by those that write,
+// and held alone by one that migrates.
+const migrationLock = "1702259814, 'sink'::regclass::oid::int8::bit(32)::int"
 
 // send needs one trip to the server.
 func (d postgres) send(ctx context.Context, t *transaction, statements []statement) ([]int64, error) {
@@ -126,8 +138,8 @@ func nameOf(config *pgx.ConnConfig) string {
 	return name.String()
 }
 
-func openPostgres(ctx context.Context, address string) (*store, error) {
-	r, err := openPostgresReader(ctx, address, true)
+func openPostgres(ctx context.Context, address string, h history) (*store, error) {
+	r, err := openPostgresReader(ctx, address, h, true)
 	if err != nil {
 		return nil, err
 	}
@@ -138,9 +150,8 @@ func openPostgres(ctx context.Context, address string) (*store, error) {
 	return s, err
 }
 
-// openPostgresReader creates the sink where there is to be one for writing and there is
-// none.
-func openPostgresReader(ctx context.Context, address string, writing bool) (_ *reader, err error) {
+// openPostgresReader creates the store, or migrates it, where it is to be written.
+func openPostgresReader(ctx context.Context, address string, h history, writing bool) (_ *reader, err error) {
 	db, config, name, err := connectPostgres(address)
 	if err != nil {
 		return nil, err
@@ -150,61 +161,79 @@ func openPostgresReader(ctx context.Context, address string, writing bool) (_ *r
 			_ = db.Close()
 		}
 	}()
-	state, err := examine(ctx, db, name, writing)
-	if err != nil {
-		return nil, err
-	}
-	if state == fresh {
+	version, err := examine(ctx, db, name, h, writing)
+	if err == nil && version == noStore {
 		if !writing {
 			return nil, empty(name)
 		}
-		if err := create(ctx, db, name, config.RuntimeParams["search_path"]); err != nil {
-			return nil, err
-		}
+		version, err = create(ctx, db, name, config.RuntimeParams["search_path"], h)
 	}
-	return newReader(ctx, postgres{busyTimeout}, name, db)
+	for writing && err == nil && version < h.version() {
+		version, err = step(ctx, db, name, h)
+	}
+	if err == nil {
+		err = h.readable(name, version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newReader(ctx, postgres{busyTimeout, version}, name, db)
 }
 
-// examine says whether a sink is in the first schema of the search path that
-// there is. One that this program does not know is an error, and so is a server
-// that takes no writes when there are to be some.
-func examine(ctx context.Context, db rowQuerier, name string, writing bool) (sinkState, error) {
+// postgresVersion is the version of an existing store.
+func postgresVersion(ctx context.Context, address string, h history) (int, error) {
+	db, _, name, err := connectPostgres(address)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	version, err := examine(ctx, db, name, h, false)
+	if err == nil && version == noStore {
+		err = empty(name)
+	}
+	return version, err
+}
+
+// examine returns the version of the store in the first schema of the search path that
+// there is, or noStore. A store that this program does not know is an error, and so is a
+// server that takes no writes when there are to be some.
+func examine(ctx context.Context, db rowQuerier, name string, h history, writing bool) (version int, err error) {
 	var schema string
 	var readOnly, found bool
 	var columns int
-	err := db.QueryRowContext(ctx, `
+	err = db.QueryRowContext(ctx, `
 SELECT coalesce(current_schema(), ''), current_setting('transaction_read_only') = 'on', found IS NOT NULL,
   (SELECT count(*) FROM pg_attribute WHERE attrelid = found AND attname IN ('id', 'created_at', 'version'))
 FROM (SELECT to_regclass(quote_ident(current_schema()) || '.sink') AS found) AS s`).Scan(&schema, &readOnly, &found, &columns)
 	switch {
 	case err != nil:
-		return 0, explainPostgres("open", name, err)
+		return noStore, explainPostgres("open", name, err)
 	case readOnly && writing:
-		return 0, unfit{fmt.Errorf("open results database %s: the server takes no writes, as a standby does: name the primary", name)}
+		return noStore, unfit{fmt.Errorf("open results database %s: the server takes no writes, as a standby does: name the primary", name)}
 	case !found:
-		return fresh, nil
+		return noStore, nil
 	case columns != 3:
-		return 0, foreign(name, schema)
+		return noStore, foreign(name, schema)
 	}
-	var version int
 	if err := db.QueryRowContext(ctx, "SELECT version FROM sink").Scan(&version); err != nil {
-		return 0, explainPostgres("open", name, err)
+		return noStore, explainPostgres("open", name, err)
 	}
-	return ours, checkVersion(name, version, "name another schema with search_path")
+	return version, h.check(name, version, "name another schema with search_path")
 }
 
-// create makes the tables, unless another process does it at the same moment.
-func create(ctx context.Context, db *sql.DB, name, searchPath string) error {
+// create makes the tables, unless another process has just made them, and returns the
+// version of the store.
+func create(ctx context.Context, db *sql.DB, name, searchPath string, h history) (version int, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return explainPostgres("create", name, err)
+		return noStore, explainPostgres("create", name, err)
 	}
 	defer func() { _ = tx.Rollback() }()
 	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock($1)", applicationID); err != nil {
-		return explainPostgres("create", name, err)
+		return noStore, explainPostgres("create", name, err)
 	}
-	if state, err := examine(ctx, tx, name, true); err != nil || state == ours {
-		return err
+	if version, err := examine(ctx, tx, name, h, true); err != nil || version != noStore {
+		return version, err
 	}
 	if searchPath != "" && !strings.ContainsAny(searchPath, `,"$`) {
 		var missing bool
@@ -213,19 +242,54 @@ func create(ctx context.Context, db *sql.DB, name, searchPath string) error {
 			_, err = tx.ExecContext(ctx, "CREATE SCHEMA "+pgx.Identifier{strings.ToLower(strings.TrimSpace(searchPath))}.Sanitize())
 		}
 		if err != nil {
-			return explainPostgres("create", name, err)
+			return noStore, explainPostgres("create", name, err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, createTables); err != nil {
-		return explainPostgres("create", name, err)
+	if _, err := tx.ExecContext(ctx, toPostgres.Replace(h.create)+";\nALTER TABLE sink ADD version BIGINT NOT NULL"); err != nil {
+		return noStore, explainPostgres("create", name, err)
 	}
 	_, err = tx.ExecContext(ctx, "INSERT INTO sink (id, created_at, version) VALUES ($1, $2, $3)",
-		strings.ToLower(rand.Text()), stamp{time.Now()}, schemaVersion)
+		strings.ToLower(rand.Text()), stamp{time.Now()}, h.version())
+	for _, step := range h.steps {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, toPostgres.Replace(step))
+		}
+	}
 	if err == nil {
 		err = tx.Commit()
 	}
 	if err != nil {
-		return explainPostgres("create", name, err)
+		return noStore, explainPostgres("create", name, err)
 	}
-	return nil
+	return h.version(), nil
+}
+
+// step migrates the store by one version, in one transaction, unless another process
+// has done so, and returns the version that it has then. It waits for transactions that
+// write; those that begin later wait for it.
+func step(ctx context.Context, db *sql.DB, name string, h history) (version int, err error) {
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return noStore, explainPostgres("migrate", name, err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock("+migrationLock+")"); err != nil {
+		return noStore, explainPostgres("migrate", name, err)
+	}
+	version, err = examine(ctx, tx, name, h, true)
+	if err != nil || version == h.version() {
+		return version, err
+	}
+	_, err = tx.ExecContext(ctx, toPostgres.Replace(h.after(version)[0]))
+	version++
+	if err == nil {
+		_, err = tx.ExecContext(ctx, "UPDATE sink SET version = $1", version)
+	}
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return noStore, explainPostgres("migrate", name, err)
+	}
+	return version, nil
 }

@@ -20,6 +20,11 @@ import (
 
 func init() {
 	kinds["postgres"] = func(t testing.TB) string { return pgtest.New(t) }
+	goldens["postgres"] = func(t testing.TB) string {
+		database := pgtest.New(t)
+		pgtest.Exec(t, database, readTestdata(t, "store-7.postgres.sql"))
+		return database
+	}
 }
 
 func with(t *testing.T, database string, settings ...string) string {
@@ -94,7 +99,7 @@ func TestPostgresRefuses(t *testing.T) {
 				pgtest.Exec(t, database, "UPDATE sink SET version = 1")
 				return database
 			},
-			want: []string{"has version 1", "older evalfleet", "another schema"}, unfit: true,
+			want: []string{"has version 1", "migrates from version 7 on", "older evalfleet", "another schema"}, unfit: true,
 		},
 		"a server that takes no writes": {
 			make: func(t *testing.T, database string) string {
@@ -265,7 +270,7 @@ func TestPostgresIsLocked(t *testing.T) {
 		})
 	}()
 	<-held
-	sink.(*store).dialect = postgres{patience: 20 * time.Millisecond}
+	sink.(*store).dialect = postgres{patience: 20 * time.Millisecond, version: released.version()}
 	if err := sink.Append(t.Context(), e.ID, verdicts(1)); !errors.Is(err, ErrBusy) || !passes(err) {
 		t.Errorf("got %v, want ErrBusy", err)
 	}

@@ -70,6 +70,7 @@ func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
 const (
 	eventCancelled = "cancelled"
 	eventResumed   = "resumed"
+	eventJob       = "job_submitted" // its metadata is the record.Job
 )
 
 // cancelledAt is when evaluation e was cancelled, NULL when it is not.

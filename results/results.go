@@ -117,6 +117,9 @@ type Reader interface {
 	// SearchCount counts the runs of a filter, as far as a search looks; exact is
 	// false when there are or may be more.
 	SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, exact bool, err error)
+	// Jobs are the jobs that were submitted, whose calls have not ended and whose time
+	// is not over: they may go on at their providers.
+	Jobs(ctx context.Context, id eval.ID) ([]record.Job, error)
 	// Calls yields the calls made for one run, in the order in which they were
 	// asked for, also those whose outcome was discarded.
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]

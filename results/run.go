@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"iter"
+	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -50,6 +51,38 @@ func scanFell(row scanner, f *record.Fell) error {
 	err := json.Unmarshal([]byte(metadata), f)
 	f.Event, f.At = event, at.Time
 	return err
+}
+
+// Jobs are the jobs that may go on at their providers.
+func (r *reader) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
+	submitted, err := collect(rows(ctx, &r.access, scanJob,
+		"SELECT metadata FROM events WHERE evaluation = ? AND run = '' AND name = '"+eventJob+"' ORDER BY id", string(id)))
+	if err != nil {
+		return nil, err
+	}
+	var open []record.Job
+	for _, job := range submitted {
+		if !time.Now().Before(job.Ends) {
+			continue
+		}
+		var ended int
+		err := r.one(ctx, "SELECT count(*) FROM calls WHERE evaluation = ? AND id = ?", string(id), job.Call.ID).Scan(&ended)
+		if err != nil {
+			return nil, err
+		}
+		if ended == 0 {
+			open = append(open, job)
+		}
+	}
+	return open, nil
+}
+
+func scanJob(row scanner, j *record.Job) error {
+	var metadata string
+	if err := row.Scan(&metadata); err != nil {
+		return err
+	}
+	return json.Unmarshal([]byte(metadata), j)
 }
 
 // Calls yields the calls made for one run.

@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-var full = flag.Bool("full", false, "search a million runs, not a few thousand")
+var full = flag.Bool("full", false, "search and migrate a million runs, not some thousands")
 
 // Pages of searches, from the beginning and from the middle, and their counts.
 func BenchmarkSearch(b *testing.B) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -21,13 +20,16 @@ const (
 	applicationID = 0x65766c66 // PRAGMA application_id: "evlf"
 	busyTimeout   = 5 * time.Second
 	readers       = 4 // connections for reading
+
+	// migrationPatience is how long a store may be locked while it has an older version:
+	// another process is then likely to be migrating it.
+	migrationPatience = 10 * time.Minute
 )
 
-//go:embed schema.sql
-var schema string
-
 // lite is SQLite's dialect: one connection writes, others read beside it.
-type lite struct{}
+type lite struct {
+	version int // of the store when it was opened
+}
 
 func (lite) bind(query string) string  { return query }
 func (lite) locked() string            { return "" } // a transaction that writes is the only one
@@ -35,7 +37,17 @@ func (lite) using(index string) string { return " INDEXED BY " + index }
 func (lite) values(args []any) []any   { return args }
 func (lite) row(row scanner) scanner   { return row }
 
-func (lite) begin(context.Context, *transaction) error { return nil }
+// begin reads the version under the lock of the transaction, so that it cannot change.
+func (d lite) begin(ctx context.Context, t *transaction) error {
+	var version int
+	if err := t.tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
+		return err
+	}
+	if version != d.version {
+		return outgrown(d.version)
+	}
+	return nil
+}
 
 // seconds are exact to the millisecond, as the columns are.
 func (lite) seconds(from, to string) string {
@@ -99,7 +111,7 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 	return db, nil
 }
 
-func openSQLite(ctx context.Context, path string) (_ *store, err error) {
+func openSQLite(ctx context.Context, path string, h history) (_ *store, err error) {
 	write, err := connect(path, "rwc", 1)
 	if err != nil {
 		return nil, err
@@ -109,43 +121,78 @@ func openSQLite(ctx context.Context, path string) (_ *store, err error) {
 			_ = write.Close()
 		}
 	}()
-	if err := prepare(ctx, write, path); err != nil {
+	if err := prepare(ctx, write, path, h); err != nil {
 		return nil, err
 	}
-	read, err := openReader(ctx, path, "rw")
+	read, err := openReader(ctx, path, "rw", h)
 	if err != nil {
 		return nil, err
 	}
 	return newStore(read, write)
 }
 
-// prepare creates the tables of a new file, refuses a file that is not ours, and
-// sees that it can be written at all. Several processes may do it at once.
-func prepare(ctx context.Context, db *sql.DB, path string) error {
+// prepare makes the tables of a new file, migrates an older one, refuses a file that is
+// not ours, and sees that it can be written at all. Several processes may do it at
+// once: the others wait for one that migrates the file.
+func prepare(ctx context.Context, db *sql.DB, path string, h history) error {
+	for deadline := time.Now().Add(migrationPatience); ; {
+		version, err := advance(ctx, db, path, h)
+		if errors.Is(err, ErrBusy) && version != noStore && version < h.version() && time.Now().Before(deadline) {
+			continue // it has waited for busyTimeout
+		}
+		if err != nil {
+			return err
+		}
+		if version == h.version() {
+			return keepLogAhead(ctx, db, path)
+		}
+	}
+}
+
+// advance makes the tables, or takes one step, in one transaction, and returns the
+// version that the store has. A process killed in the middle leaves the version before.
+func advance(ctx context.Context, db *sql.DB, path string, h history) (version int, err error) {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
-		return explainSQLite("open", path, err)
+		err = explainSQLite("open", path, err)
+		if found, readErr := inspect(ctx, db, path, h); errors.Is(err, ErrBusy) && readErr == nil {
+			version = found
+		}
+		return version, err
 	}
 	defer func() { _ = tx.Rollback() }()
-	state, err := inspect(ctx, tx, path)
+	version, err = inspect(ctx, tx, path, h)
 	if err != nil {
-		return err
+		return version, err
 	}
-	if state == fresh {
-		create := fmt.Sprintf("%s; PRAGMA application_id = %d; PRAGMA user_version = %d", schema, applicationID, schemaVersion)
-		if _, err := tx.ExecContext(ctx, create); err != nil {
-			return explainSQLite("create", path, err)
+	operation := "migrate"
+	switch {
+	case version == noStore:
+		operation, version = "create", oldestVersion
+		_, err = tx.ExecContext(ctx, h.create+fmt.Sprintf("; PRAGMA application_id = %d", applicationID))
+		if err == nil {
+			_, err = tx.ExecContext(ctx, "INSERT INTO sink (id, created_at) VALUES (?, ?)", strings.ToLower(rand.Text()), stamp{time.Now()})
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO sink (id, created_at) VALUES (?, ?)",
-			strings.ToLower(rand.Text()), stamp{time.Now()})
-		if err != nil {
-			return explainSQLite("create", path, err)
+		for _, step := range h.steps {
+			if err == nil {
+				_, err = tx.ExecContext(ctx, step)
+				version++
+			}
 		}
+	case version < h.version():
+		_, err = tx.ExecContext(ctx, h.after(version)[0])
+		version++
 	}
-	if err := tx.Commit(); err != nil {
-		return explainSQLite("create", path, err)
+	if err == nil {
+		_, err = tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", version))
 	}
-	return keepLogAhead(ctx, db, path)
+	if err == nil {
+		err = tx.Commit()
+	}
+	if err != nil {
+		return noStore, explainSQLite(operation, path, err)
+	}
+	return version, nil
 }
 
 // keepLogAhead switches to a write-ahead log, once the file is known to be ours.
@@ -168,10 +215,10 @@ func keepLogAhead(ctx context.Context, db *sql.DB, path string) error {
 	}
 }
 
-// inspect says whose database the file is. One that is neither empty nor a sink
-// that this program knows is an error.
-func inspect(ctx context.Context, db rowQuerier, path string) (sinkState, error) {
-	var application, version, tables int
+// inspect returns the version of the store in the file, or noStore where the file is
+// empty. A file that is neither is an error.
+func inspect(ctx context.Context, db rowQuerier, path string, h history) (version int, err error) {
+	var application, tables int
 	for _, ask := range []struct {
 		query string
 		into  *int
@@ -181,29 +228,54 @@ func inspect(ctx context.Context, db rowQuerier, path string) (sinkState, error)
 		{"SELECT count(*) FROM sqlite_schema", &tables},
 	} {
 		if err := db.QueryRowContext(ctx, ask.query).Scan(ask.into); err != nil {
-			return 0, explainSQLite("open", path, err)
+			return noStore, explainSQLite("open", path, err)
 		}
 	}
 	switch {
 	case application == 0 && version == 0 && tables == 0:
-		return fresh, nil
+		return noStore, nil
 	case application != applicationID:
-		return 0, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
+		return noStore, unfit{fmt.Errorf("open results database %s: it is a SQLite database of another program: name another file", path)}
 	}
-	return ours, checkVersion(path, version, "name another file")
+	return version, h.check(path, version, "name another file")
 }
 
-func openSQLiteReader(ctx context.Context, path string) (*reader, error) {
-	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		return nil, missing{unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)}}
+func openSQLiteReader(ctx context.Context, path string, h history) (*reader, error) {
+	if err := mustExist(path); err != nil {
+		return nil, err
 	}
-	r, err := openReader(ctx, path, "rw")
+	r, err := openReader(ctx, path, "rw", h)
 	if err == nil || !unwritable(err) || pendingLog(path) {
 		return r, err
 	}
 	// SQLite reads through a file of shared memory beside the database. In a
 	// folder where that cannot be made nobody is writing either.
-	return openReader(ctx, path, "immutable")
+	return openReader(ctx, path, "immutable", h)
+}
+
+func mustExist(path string) error {
+	_, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return missing{unfit{fmt.Errorf("open results database %s: there is no such file: name the output folder or sink of an evaluation: %w", path, err)}}
+	}
+	return nil
+}
+
+// sqliteVersion is the version of an existing store.
+func sqliteVersion(ctx context.Context, path string, h history) (int, error) {
+	if err := mustExist(path); err != nil {
+		return 0, err
+	}
+	db, err := connect(path, "rw", 1)
+	if err != nil {
+		return 0, err
+	}
+	defer db.Close()
+	version, err := inspect(ctx, db, path, h)
+	if err == nil && version == noStore {
+		err = empty(path)
+	}
+	return version, err
 }
 
 // pendingLog reports whether commits wait in the write-ahead log, which
@@ -213,7 +285,7 @@ func pendingLog(path string) bool {
 	return err == nil && info.Size() > 0
 }
 
-func openReader(ctx context.Context, path, mode string) (_ *reader, err error) {
+func openReader(ctx context.Context, path, mode string, h history) (_ *reader, err error) {
 	db, err := connect(path, mode, readers)
 	if err != nil {
 		return nil, err
@@ -223,12 +295,15 @@ func openReader(ctx context.Context, path, mode string) (_ *reader, err error) {
 			_ = db.Close()
 		}
 	}()
-	state, err := inspect(ctx, db, path)
+	version, err := inspect(ctx, db, path, h)
 	if err != nil {
 		return nil, err
 	}
-	if state == fresh {
+	if version == noStore {
 		return nil, empty(path)
 	}
-	return newReader(ctx, lite{}, path, db)
+	if err := h.readable(path, version); err != nil {
+		return nil, err
+	}
+	return newReader(ctx, lite{version}, path, db)
 }

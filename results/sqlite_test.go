@@ -58,7 +58,7 @@ func TestOpenRefuses(t *testing.T) {
 				openAndClose(t, path)
 				run(t, path, "PRAGMA user_version = 1")
 			},
-			want: []string{"version 1", "this program needs 7", "older evalfleet"},
+			want: []string{"version 1", "migrates from version 7 on", "older evalfleet"},
 		},
 		"damaged": {
 			make: func(t *testing.T, path string) {
