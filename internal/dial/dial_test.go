@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestParse(t *testing.T) {
@@ -208,6 +209,9 @@ func TestExamineOneServer(t *testing.T) {
 		{"a Cluster's form", Settings{URL: "redis+cluster://" + plain.Address()}, "this is no Cluster: "},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
+			if tt.name == "TLS where there is none" { // which waits for the handshake, 10 s
+				testrun.Slow(t)
+			}
 			t.Parallel()
 			_, err := ask(t, tt.at, "ef")
 			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
@@ -228,6 +232,7 @@ func TestExamineOneServer(t *testing.T) {
 }
 
 func TestExamineSentinels(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	w := redistest.NewWatched(t)
 	if unwise, err := ask(t, Settings{URL: w.URL("")}, "ef"); err != nil || len(unwise) > 0 {

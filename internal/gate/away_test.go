@@ -11,10 +11,12 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // Redis is killed while workers run, and comes back.
 func TestRedisAway(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const tasks, away = 300, 2 * time.Second
 	server := redistest.New(t, "--appendonly", "yes", "--appendfsync", "always")

@@ -90,11 +90,7 @@ func TestForwardLeavesWhatAsynqLeaves(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer server.Shutdown()
-		for deadline := time.Now().Add(patience); len(f.pending()) < 2; time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("asynq forwarded nothing: %v pending", f.pending())
-			}
-		}
+		f.eventually("asynq has forwarded its task", func() bool { return len(f.pending()) == 2 })
 		theirs := f.task("theirs")
 		for _, task := range []map[string]string{ours, theirs} {
 			if since := task["pending_since"]; len(since) != len(fmt.Sprint(time.Now().UnixNano())) {

@@ -109,6 +109,8 @@ type Gate struct {
 	results results
 	failing atomic.Int64 // queues whose last pull was an error
 
+	maxWait, fallback time.Duration // tests set others
+
 	mu      sync.RWMutex // guards what follows
 	queues  map[string]*queue
 	stopped bool
@@ -133,9 +135,10 @@ func New(client redis.UniversalClient, config Config) *Gate {
 		config:  config,
 		endings: endings{redis: client, guarded: map[string]*redis.Script{}, batches: map[alike]*batch.Batcher[batch.Call, any]{}},
 		results: results{pending: map[string][]byte{}},
-		queues:  map[string]*queue{},
-		work:    map[*work]struct{}{},
-		idle:    make(chan struct{}),
+		maxWait: maxWait, fallback: fallback,
+		queues: map[string]*queue{},
+		work:   map[*work]struct{}{},
+		idle:   make(chan struct{}),
 	}
 }
 

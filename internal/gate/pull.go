@@ -36,7 +36,7 @@ func (g *Gate) pull(ctx context.Context, name string) (message string, ok bool) 
 	if message, ok = q.handOver(); ok {
 		return message, true
 	}
-	waiting, leave, ok := g.enter(ctx, maxWait)
+	waiting, leave, ok := g.enter(ctx, g.maxWait)
 	if !ok {
 		return "", false
 	}
@@ -92,7 +92,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 		return err
 	}
 	q.keep(answer.tasks, now)
-	if q.looked(answer) && g.failing.Add(-1) == 0 {
+	if q.looked(answer, g.fallback) && g.failing.Add(-1) == 0 {
 		g.config.Log.Debug().Str("queue", q.name).Msg("pulling tasks works again")
 	}
 	if g.config.Pulled != nil {

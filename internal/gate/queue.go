@@ -147,9 +147,10 @@ func (q *queue) due(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// looked notes what a pull has shown, and says whether it is the first to work
-// after one that did not.
-func (q *queue) looked(answer taken) (again bool) {
+// looked notes what a pull has shown, and that the queue is left alone for fallback
+// when it is empty and nothing is announced. again: it is the first pull to work
+// after one that failed.
+func (q *queue) looked(answer taken, fallback time.Duration) (again bool) {
 	q.more = answer.left > 0 && !answer.paused
 	q.next = time.Now().Add(fallback)
 	again, q.failures = q.failures > 0, 0

@@ -17,12 +17,13 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds waits for what should come at once.
-const patience = 20 * time.Second
+func TestMain(m *testing.M) {
+	testrun.Parallel(8) // they wait for redis-server and for asynq
+	goleak.VerifyTestMain(m)
+}
 
 const queueName = "openai"
 
@@ -117,11 +118,7 @@ func (f *fleet) state(id string) string {
 // eventually waits until true answers true.
 func (f *fleet) eventually(what string, true func() bool) {
 	f.t.Helper()
-	for deadline := time.Now().Add(patience); !true(); time.Sleep(2 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			f.t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
+	testrun.Eventually(f.t, what, true)
 }
 
 // slots are permits like a worker's: so many at once, whatever the queue.
@@ -168,6 +165,7 @@ type workerOptions struct {
 	pulled          func(queue string, taken int, left int64)
 	log             zerolog.Logger
 	shutdownTimeout time.Duration
+	patient         bool // as patient says
 	prefix          string
 }
 
@@ -182,6 +180,9 @@ func (f *fleet) work(owner string, n int, handle asynq.HandlerFunc, options work
 	}
 	w := &worker{slots: newSlots(n), log: &lines{}}
 	w.gate = New(options.client, Config{Owner: owner, Permits: w.slots, Prefix: options.prefix, Pulled: options.pulled, Log: options.log})
+	if options.patient {
+		patient(w.gate)
+	}
 	w.server = asynq.NewServerFromRedisClient(options.wrap(w.gate.Client()), asynq.Config{
 		Concurrency:              n,
 		Queues:                   map[string]int{queueName: 1},
@@ -207,6 +208,12 @@ func (w *worker) end() {
 	defer cancel()
 	_ = w.gate.Stop(ctx)
 	w.server.Shutdown()
+}
+
+// patient makes a gate that no timer helps within a test.
+func patient(g *Gate) *Gate {
+	g.maxWait, g.fallback = time.Hour, time.Hour
+	return g
 }
 
 // by is a gate whose pulls a test makes itself, with permits for all.

@@ -3,7 +3,6 @@ package gate
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/hibiken/asynq"
@@ -70,7 +69,7 @@ func TestStopEndsWaitingPulls(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
 		looked := make(chan struct{}, 100)
-		idle := f.work("idle", 4, nil, workerOptions{pulled: func(string, int, int64) { looked <- struct{}{} }})
+		idle := f.work("idle", 4, nil, workerOptions{patient: true, pulled: func(string, int, int64) { looked <- struct{}{} }})
 		<-looked
 		f.push(3)
 		held := make(chan struct{})
@@ -79,12 +78,11 @@ func TestStopEndsWaitingPulls(t *testing.T) {
 			started <- struct{}{}
 			<-held
 			return nil
-		}, workerOptions{})
+		}, workerOptions{patient: true})
 		<-started // and its next pull has no token; the one below has no permit
 		answered := make(chan bool)
 		go func() { answered <- f.pullBy(full.gate) }()
 
-		before := time.Now()
 		for _, w := range []*worker{idle, full} {
 			if err := w.gate.Stop(t.Context()); err != nil {
 				t.Fatal(err)
@@ -96,9 +94,6 @@ func TestStopEndsWaitingPulls(t *testing.T) {
 		close(held)
 		idle.server.Shutdown()
 		full.server.Shutdown()
-		if took := time.Since(before); took > maxWait/2 {
-			t.Errorf("stopping and shutting down took %v, want about a second at most", took)
-		}
 	})
 }
 
@@ -109,6 +104,7 @@ func TestOverdueBufferIsReturned(t *testing.T) {
 	onBoth(t, func(t *testing.T, f *fleet) {
 		f.push(3)
 		g, permits := f.by("w1", 0)
+		patient(g)
 		f.pullBy(g)
 		q := g.queue(queueName)
 		q.mu.Lock()
@@ -132,11 +128,7 @@ func TestOverdueBufferIsReturned(t *testing.T) {
 		}
 		answered := make(chan bool, 1)
 		go func() { answered <- f.pullBy(g) }()
-		before := time.Now()
 		f.eventually("the pull has settled", func() bool { return len(q.buffered()) == 0 })
-		if took := time.Since(before); took > fallback/2 {
-			t.Errorf("returned after %v, want at once", took)
-		}
 		if err := g.Stop(t.Context()); err != nil {
 			t.Fatal(err)
 		}

@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestAwayFullAndWrong(t *testing.T) {
@@ -48,13 +48,7 @@ func TestAwayFullAndWrong(t *testing.T) {
 	if err := client.BgSave(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for set() == nil {
-		if time.Now().After(deadline) {
-			t.Fatal("Redis takes writes although it cannot save")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testrun.Eventually(t, "Redis takes no writes because it cannot save", func() bool { return set() != nil })
 	check("disk full", set(), false, true)
 	check("disk full for a script", script(), false, true)
 	server.Kill()

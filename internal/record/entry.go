@@ -7,17 +7,19 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // EntryVersion is the version of a results entry.
 const EntryVersion = 1
 
-// Fields of a results stream entry. An entry has EntryField always and either
-// or both of the others.
+// Fields of a results stream entry. An entry has EntryField always and at least one
+// of the others.
 const (
 	EntryField = "v"     // EntryVersion
 	RunField   = "run"   // one Run as JSON
 	CallsField = "calls" // a JSON array of Call
+	JobField   = "job"   // one Job as JSON, when it was submitted
 )
 
 // Run is the recorded outcome of one run. It names its documents and judge in
@@ -131,12 +133,15 @@ type Job struct {
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
 	Cost   int64 `json:"cost,omitempty"` // nano-USD
+	// Lease is what counts it under the limits.
+	Lease ratelimit.Background `json:"lease,omitzero"`
 }
 
 // Entry is one entry of an evaluation's results stream.
 type Entry struct {
 	Run   *Run
 	Calls []Call
+	Job   *Job
 }
 
 // Values is the entry's fields and values, in the order of docs/formats.md.
@@ -147,6 +152,9 @@ func (e Entry) Values() []string {
 	}
 	if len(e.Calls) > 0 {
 		values = append(values, CallsField, mustJSON(e.Calls))
+	}
+	if e.Job != nil {
+		values = append(values, JobField, mustJSON(e.Job))
 	}
 	return values
 }
@@ -165,6 +173,11 @@ func DecodeEntry(values map[string]any) (Entry, error) {
 	if raw, ok := values[CallsField].(string); ok {
 		if err := json.Unmarshal([]byte(raw), &e.Calls); err != nil {
 			return Entry{}, fmt.Errorf("decode calls of results entry: %w", err)
+		}
+	}
+	if raw, ok := values[JobField].(string); ok {
+		if err := json.Unmarshal([]byte(raw), &e.Job); err != nil {
+			return Entry{}, fmt.Errorf("decode job of results entry: %w", err)
 		}
 	}
 	return e, nil

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -43,7 +44,18 @@ type Evaluation struct {
 	SinkURL  string // where the sink is, as asked for at submission; empty: the drainer's choice
 	Settings Settings
 	Phases   []Phase
-	Chosen   int // how often it was chosen what a phase compares, since the record was made
+	Revision Revision
+}
+
+// Revision names an evaluation's record and what it says is to run. Two that are
+// equal are of the same record with the same settings, phases and choices.
+type Revision string
+
+// RevisionOf builds a Revision from fields of a record: when it was made, how often
+// what is to run was changed since, and how often a phase was chosen. An empty one
+// counts as 0: records of earlier versions do not have all of them.
+func RevisionOf(created, revision, chosen string) Revision {
+	return Revision(cmp.Or(created, "0") + "." + cmp.Or(revision, "0") + "." + cmp.Or(chosen, "0"))
 }
 
 // Pause is why a provider was paused for an evaluation.
@@ -267,13 +279,30 @@ const (
 	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
 	ProgressSaid      = "said"       // JSON: the answers to the turns of a prompt so far
 	ProgressJob       = "job"        // Job as JSON; empty: none
+	ProgressUnusable  = "unusable"   // answers of the model asked now that could not be used
+	ProgressCut       = "cut"        // calls cut off with their worker or lease, that are no attempts
+	ProgressFaults    = "faults"     // failures of the program itself at this run
+	// ProgressSubmitting is when a job was about to be submitted whose name is not
+	// known yet, in Unix milliseconds; 0: none.
+	ProgressSubmitting = "submitting"
+	ProgressWriter     = "died:writer" // the pull that saved it last: "<worker>-<n>"; releases that do not know it pass over died:…
 )
 
 // MaxAnswer is how many bytes an answer may have that is kept in the progress.
 const MaxAnswer = 1 << 20
 
-// MaxDeaths is how many workers may die holding a run before it fails as lost.
-const MaxDeaths = 3
+// A run that uses up one of these fails as lost. They bound what a run costs that
+// never comes to an outcome.
+const (
+	// MaxDeaths is how many workers may die holding a run.
+	MaxDeaths = 3
+	// MaxFaults is how often the program itself may fail at a run, after a call or
+	// with a panic.
+	MaxFaults = 3
+	// MaxCut is how many calls of a run may be cut off before they are answered,
+	// because their worker stopped or their lease was lost.
+	MaxCut = 10
+)
 
 // BoundWords names each limit, by its id, as its setting is called, with its value, and
 // with the way to change it where it is only a default.

@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -62,16 +63,19 @@ func (t Task) Encode() []byte {
 	return raw
 }
 
+// ErrNewer means that a program of a newer version wrote the task.
+var ErrNewer = errors.New("upgrade the worker")
+
 // DecodeTask reads a payload. A payload of another version is an error that
-// says which program is the older one.
+// says which program is the older one; ErrNewer when it is this one.
 func DecodeTask(payload []byte) (Task, error) {
 	var t Task
-	if err := json.Unmarshal(payload, &t); err != nil {
+	if err := json.Unmarshal(payload, &t); err != nil && t.Version <= TaskVersion {
 		return Task{}, fmt.Errorf("decode task payload: %w", err)
 	}
 	switch {
 	case t.Version > TaskVersion:
-		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: upgrade the worker", t.Version, TaskVersion)
+		return Task{}, fmt.Errorf("task payload has version %d, this program knows %d: %w", t.Version, TaskVersion, ErrNewer)
 	case t.Version < TaskVersion:
 		return Task{}, fmt.Errorf("task payload has version %d, this program writes %d: enqueue the evaluation again", t.Version, TaskVersion)
 	}

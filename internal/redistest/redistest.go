@@ -1,14 +1,15 @@
 // Package redistest starts a private redis-server for one test, or several that
 // are a Cluster, or that Sentinels watch.
 //
-// It runs the real server, found on the PATH, on a socket in a directory of its
+// It runs the real server, found on the PATH or named by REDIS_SERVER, on a socket in a directory of its
 // own: tests share nothing and run in parallel. It does not install Redis;
 // `make test` does.
 package redistest
 
 import (
-	"bytes"
+	"cmp"
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -20,7 +21,17 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
+
+// What go-redis logs of servers that a test killed would bury the test's failure:
+// the errors that commands return say the same.
+func init() { redis.SetLogger(discard{}) }
+
+type discard struct{}
+
+func (discard) Printf(context.Context, string, ...any) {}
 
 // Server is a running redis-server.
 type Server struct {
@@ -31,7 +42,7 @@ type Server struct {
 	port   int
 	tls    bool
 	cmd    *exec.Cmd
-	output bytes.Buffer
+	ended  chan struct{} // closed when the process has ended
 }
 
 // New starts a server without persistence, reachable over a Unix socket, and
@@ -48,10 +59,14 @@ func NewTCP(t testing.TB, args ...string) *Server {
 	return start(t, freePort(t), args)
 }
 
+// Program returns the name or path of the redis-server that tests start: the
+// value of REDIS_SERVER, by default redis-server on the PATH.
+func Program() string { return cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server") }
+
 func start(t testing.TB, port int, args []string) *Server {
 	t.Helper()
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		t.Fatal("redis-server is not on the PATH: `make test` installs it; by hand: apt-get install redis-server, or brew install redis")
+	if _, err := exec.LookPath(Program()); err != nil {
+		t.Fatalf("%s is not a program: `make redis` installs redis-server; by hand: apt-get install redis-server, or brew install redis", Program())
 	}
 	// Not t.TempDir: its path can be longer than a socket's name may be.
 	dir, err := os.MkdirTemp("", "ef")
@@ -104,24 +119,39 @@ func (s *Server) Start() {
 	} else {
 		args = append(args, s.args...)
 	}
-	s.cmd = exec.Command("redis-server", args...)
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
+	s.cmd = exec.Command(Program(), args...)
+	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1})
 	defer client.Close()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	cmd, ended := s.cmd, make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	s.ended = ended
+	testrun.EventuallyGot(s.t, "redis-server answers", func() (string, bool) {
 		err := client.Ping(context.Background()).Err()
-		if err == nil {
-			return
+		select {
+		case <-ended:
+			s.t.Fatalf("redis-server ended at its start: %s", s.log())
+		default:
 		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("redis-server does not answer: %v\n%s", err, s.output.String())
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
+		return fmt.Sprintf("%v; it logged: %s", err, s.log()), err == nil
+	})
+}
+
+// log returns what the server has logged.
+func (s *Server) log() []byte {
+	text, _ := os.ReadFile(filepath.Join(s.dir, "log"))
+	return text
 }
 
 // Kill ends the server at once, as kill -9 does. It may be started again.
@@ -130,15 +160,19 @@ func (s *Server) Kill() {
 		return
 	}
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
+	<-s.ended
 	s.cmd = nil
 }
+
+// patience bounds a client's wait for one answer. go-redis gives up after 3 s, which
+// a busy machine can take for a script, and then sends the command again.
+const patience = 2 * time.Minute
 
 // Client connects to the server; it is closed when the test ends. change, if
 // any, alters the options before.
 func (s *Server) Client(change ...func(*redis.Options)) *redis.Client {
 	s.t.Helper()
-	options := &redis.Options{Network: "unix", Addr: s.socket}
+	options := &redis.Options{Network: "unix", Addr: s.socket, ReadTimeout: patience, WriteTimeout: patience, PoolTimeout: patience}
 	for _, f := range change {
 		f(options)
 	}

@@ -9,13 +9,11 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
-)
 
-// patience bounds every wait for servers to agree.
-const patience = 60 * time.Second
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
 
 // Watched is a master with a replica, and three Sentinels that watch them under
 // the name mymaster.
@@ -31,7 +29,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	w := &Watched{Master: NewTCP(t, args...)}
 	w.Replica = NewTCP(t, append([]string{"--replicaof", "127.0.0.1 " + strconv.Itoa(w.Master.port)}, args...)...)
 	replica := w.Replica.Client()
-	until(t, "the replica follows its master", func() bool { return follows(replica) })
+	testrun.Eventually(t, "the replica follows its master", func() bool { return follows(replica) })
 	var secure []string
 	for i := range args {
 		if strings.HasPrefix(args[i], "--tls-") {
@@ -50,7 +48,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 		w.Sentinels = append(w.Sentinels, s)
 		sentinels = append(sentinels, s.Client())
 	}
-	until(t, "the Sentinels know each other and the replica", func() bool {
+	testrun.Eventually(t, "the Sentinels know each other and the replica", func() bool {
 		for _, client := range sentinels {
 			known, err := client.Info(context.Background(), "sentinel").Result()
 			if err != nil || !strings.Contains(known, "slaves=1,sentinels=3") {
@@ -117,9 +115,9 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		if err != nil {
 			t.Fatal(err)
 		}
-		until(t, "a replica knows its master", func() bool { return clients[s].ClusterReplicate(ctx, of).Err() == nil })
+		testrun.Eventually(t, "a replica knows its master", func() bool { return clients[s].ClusterReplicate(ctx, of).Err() == nil })
 	}
-	until(t, "the Cluster is whole", func() bool {
+	testrun.Eventually(t, "the Cluster is whole", func() bool {
 		for _, s := range all {
 			info, err := clients[s].ClusterInfo(ctx).Result()
 			if err != nil || !strings.Contains(info, "cluster_state:ok") || !strings.Contains(info, "cluster_known_nodes:"+strconv.Itoa(len(all))) {
@@ -134,7 +132,7 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		}
 	}
 	// A replica is named once its master has written something.
-	until(t, "everybody names everybody", func() bool {
+	testrun.Eventually(t, "everybody names everybody", func() bool {
 		for _, s := range all {
 			ranges, err := clients[s].Do(ctx, "CLUSTER", "SLOTS").Slice() // what clients ask
 			named := 0
@@ -188,13 +186,4 @@ func addressOf(form, user string, servers []*Server) string {
 func follows(replica *redis.Client) bool {
 	info, err := replica.InfoMap(context.Background(), "replication").Result()
 	return err == nil && info["Replication"]["master_link_status"] == "up"
-}
-
-func until(t testing.TB, what string, reached func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !reached(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("redistest: waited in vain until %s", what)
-		}
-	}
 }

@@ -6,12 +6,16 @@ package rescue
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
+	"maps"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -61,21 +65,37 @@ type Rescuer struct {
 	limiter *ratelimit.Limiter
 	log     zerolog.Logger
 	swept   bool
+	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
 }
+
+// pinsOutlive is how long after a worker was seen dead its limits stay in force. A worker
+// that could not renew in time, because Redis was away, goes on under another id and pins
+// the same limits again.
+const pinsOutlive = 4 * time.Second
 
 // New makes a Rescuer. The limiter need not run.
 func New(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Rescuer {
-	return &Rescuer{store: s, limiter: limiter, log: log}
+	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}}
 }
 
 // Once returns the tasks that workers whose heartbeat lapsed hold in some queues,
 // and tells filled of each queue that got any. Such workers have fenced their calls
 // by then; asynq's own recovery takes up to two minutes and uses up a retry. Then
 // all else that is known of those workers goes, and limits that they pinned are no
-// longer in force.
+// longer in force. Within the limiter's grace period Once does nothing.
 func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue string)) error {
+	// What is alive is unknown while Redis may have forgotten it.
+	if grace, err := r.limiter.Grace(ctx); err != nil || grace > 0 {
+		return err
+	}
+	var errs []error
 	for _, queue := range queues {
-		if err := r.returnTasks(ctx, queue, filled); err != nil {
+		err := r.returnTasks(ctx, queue, filled)
+		switch {
+		case err == nil:
+		case quarantine.Concerns(err): // this queue alone
+			errs = append(errs, err)
+		default:
 			return err
 		}
 	}
@@ -88,7 +108,7 @@ func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue s
 		}
 		r.swept = true
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(string)) error {
@@ -102,16 +122,16 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 		}
 		return alive, err
 	})
+	if len(returned) > 0 {
+		filled(queue)
+	}
 	for _, task := range returned {
-		if err := r.countDeath(ctx, task); err != nil {
-			return err
-		}
+		err = errors.Join(err, r.countDeath(ctx, task))
 	}
 	if err != nil {
 		return err
 	}
 	if len(returned) > 0 {
-		filled(queue)
 		r.log.Warn().Str("queue", queue).Strs("workers", dead).Int("tasks", len(returned)).Msg("returned the tasks of dead workers")
 	}
 	return nil
@@ -135,8 +155,20 @@ func (r *Rescuer) bury(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	maps.DeleteFunc(r.dead, func(worker string, _ time.Time) bool {
+		alive, known := workers[worker]
+		return alive || !known
+	})
 	for worker, alive := range workers {
 		if alive {
+			continue
+		}
+		since, seen := r.dead[worker]
+		if !seen {
+			since = time.Now()
+			r.dead[worker] = since
+		}
+		if time.Since(since) < pinsOutlive {
 			continue
 		}
 		// The heartbeat goes last: by it the worker is found.
@@ -170,7 +202,7 @@ func (r *Rescuer) sweep(ctx context.Context) error {
 		return err
 	}
 	for worker, holder := range pinned {
-		if alive[worker] {
+		if _, known := alive[worker]; known { // bury finds it
 			continue
 		}
 		if err := r.limiter.Unregister(ctx, holder); err != nil {

@@ -197,15 +197,16 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 		return nil
 	}
 	task := record.Task{Evaluation: f.id.Evaluation, Phase: f.id.Phase, Index: f.id.Index, Generation: generation, Model: run.Model}
-	check, progress, err := f.Store.Check(ctx, task)
+	checked, err := f.Store.Check(ctx, task)
 	if err != nil {
 		return err
 	}
-	if check == store.VerdictEnded || check == store.VerdictGone {
+	if checked.Verdict == store.VerdictEnded || checked.Verdict == store.VerdictGone {
 		return nil // a moment ago
 	}
+	progress := checked.Progress
 	run.Waits = &Wait{
-		Check: check, Attempts: progress.Attempts, Deaths: progress.Deaths,
+		Check: checked.Verdict, Attempts: progress.Attempts, Deaths: progress.Deaths,
 		NotBefore: timeOrNil(progress.NotBefore), Started: timeOrNil(progress.Started),
 	}
 	if job := progress.Job; job != nil {

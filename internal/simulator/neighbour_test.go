@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestAnotherClientTakesItsPart has nobody else arrive, and asks now and then
@@ -55,7 +57,7 @@ func TestAnotherClientShowsInTheHeaders(t *testing.T) {
 	s := start(t, Config{Limits: Limits{Requests: Rates{{N: 50, Window: time.Hour}}, OtherRequests: Rate{N: 200, Window: time.Second}}})
 	last := 50
 	var c completion
-	for deadline := time.Now().Add(30 * time.Second); c.status != http.StatusTooManyRequests && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := testrun.Deadline(t); c.status != http.StatusTooManyRequests && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		c = s.mustAsk(t, prompt("careful", "x"))
 		left, err := strconv.Atoi(c.header.Get("X-Ratelimit-Remaining-Requests"))
 		if err != nil || left >= last && last > 0 {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 const responsesPath = "/v1/responses"
@@ -184,7 +186,7 @@ func TestJobsEndInEveryState(t *testing.T) {
 	}})
 	for model, want := range map[string]string{"careful": "completed", "failed": "failed", "incomplete": "incomplete"} {
 		id := s.begin(t, model)
-		for deadline := time.Now().Add(10 * time.Second); s.stateOf(t, id) != want; time.Sleep(time.Millisecond) {
+		for deadline := testrun.Deadline(t); s.stateOf(t, id) != want; time.Sleep(time.Millisecond) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%s: got %v, want %s", model, s.stateOf(t, id), want)
 			}

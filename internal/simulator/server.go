@@ -2,6 +2,7 @@ package simulator
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -12,14 +13,18 @@ import (
 // Server is a Simulator that listens.
 type Server struct {
 	*Simulator
-	URL string // "http://127.0.0.1:41234"; a base_url is this and "/v1"
+	URL         string // "http://127.0.0.1:41234"; a base_url is this and "/v1"
+	Certificate []byte // PEM, of ListenTLS
 
 	http *http.Server
 	done chan error
 }
 
 // Listen serves a Simulator on a TCP address; port 0 takes a free one. Close it.
-func Listen(addr string, config Config) (*Server, error) {
+func Listen(addr string, config Config) (*Server, error) { return listen(addr, config, nil) }
+
+// listen serves HTTP, and HTTPS where identity is not nil.
+func listen(addr string, config Config, identity *tls.Certificate) (*Server, error) {
 	if err := config.Validate(); err != nil {
 		return nil, err
 	}
@@ -34,7 +39,13 @@ func Listen(addr string, config Config) (*Server, error) {
 		http:      &http.Server{Handler: simulator, ReadHeaderTimeout: 10 * time.Second},
 		done:      make(chan error, 1),
 	}
-	go func() { s.done <- s.http.Serve(listener) }()
+	serve := s.http.Serve
+	if identity != nil {
+		s.URL, s.Certificate = "https://"+listener.Addr().String(), asPEM(identity)
+		s.http.TLSConfig = &tls.Config{Certificates: []tls.Certificate{*identity}, MinVersion: tls.VersionTLS12}
+		serve = func(l net.Listener) error { return s.http.ServeTLS(l, "", "") }
+	}
+	go func() { s.done <- serve(listener) }()
 	return s, nil
 }
 

@@ -18,6 +18,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // client reuses the connections of a few calls at a time.
@@ -126,7 +128,7 @@ func (s *Server) mustAsk(t *testing.T, body map[string]any) completion {
 // until waits for a state that calls in flight are about to bring about.
 func (s *Server) until(t *testing.T, what string, reached func(Counts) bool) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !reached(s.Stats().All); time.Sleep(time.Millisecond) {
+	for deadline := testrun.Deadline(t); !reached(s.Stats().All); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not reached: %s; %+v", what, s.Stats().All)
 		}

@@ -49,11 +49,11 @@ func (s *Store) choice(ctx context.Context, id eval.ID, phase int) (*plan.Choice
 	}
 	raw, err := decompress(packed)
 	if err != nil {
-		return nil, fmt.Errorf("what phase %d of %s compares: %w", phase, id, err)
+		return nil, unreadable(id, fmt.Errorf("what phase %d compares: %w", phase, err))
 	}
 	choice := new(plan.Choice)
 	if err := json.Unmarshal(raw, choice); err != nil {
-		return nil, fmt.Errorf("what phase %d of %s compares: %w", phase, id, err)
+		return nil, unreadable(id, fmt.Errorf("what phase %d compares: %w", phase, err))
 	}
 	return choice, nil
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -45,25 +46,43 @@ type Progress struct {
 	Said             []string // the answers to the turns of a prompt so far
 	Fallen           record.Fallen
 	Job              *record.Job // that goes on at the provider; nil: none
+	Unusable         int         // answers of the model asked now that could not be used
+	Cut              int         // calls cut off with their worker or lease, which are no attempts
+	Faults           int         // failures of the program itself at this run
+	// Submitting is when a job was about to be submitted whose name is not known yet.
+	Submitting time.Time
+	// Writer names the pull that saves the progress, and Found the one that had saved
+	// it when Check read it. Empty: none.
+	Writer, Found string
+}
+
+// ErrTaken means that another pull of the run has saved its progress since this
+// one read it, so that nothing was saved.
+var ErrTaken = errors.New("another pull of the run has saved its progress")
+
+// Checked is the answer of Check.
+type Checked struct {
+	Verdict  Verdict
+	Revision record.Revision // of the evaluation's record
+	Progress Progress
 }
 
 // Check decides whether a pulled task may do anything, and reads its run's
 // progress. Tasks that are checked at the same time share a script.
-func (s *Store) Check(ctx context.Context, t record.Task) (Verdict, Progress, error) {
+func (s *Store) Check(ctx context.Context, t record.Task) (Checked, error) {
 	answer, err := s.checks.Do(ctx, t)
 	if err == nil {
 		err = answer.err
 	}
 	if err != nil {
-		return "", Progress{}, fmt.Errorf("check run %s: %w", t.RunID(), err)
+		return Checked{}, fmt.Errorf("check run %s: %w", t.RunID(), err)
 	}
-	return answer.verdict, answer.progress, nil
+	return answer.Checked, nil
 }
 
 type checked struct {
-	verdict  Verdict
-	progress Progress
-	err      error
+	Checked
+	err error
 }
 
 // sendChecks is a batch of Check.
@@ -79,9 +98,17 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), batchTimeout)
 		words, err := checkScript.RunRO(ctx, s.client, keys, args...).StringSlice()
 		cancel()
+		if err == nil && len(words) == 0 {
+			err = errors.New("no words in the answer")
+		}
+		var revision record.Revision
+		if err == nil {
+			revision, words = record.Revision(words[0]), words[1:]
+		}
 		for _, i := range of {
 			if err == nil {
 				answers[i], words, err = parseChecked(words)
+				answers[i].Revision = revision
 			}
 			if err != nil {
 				answers[i] = checked{err: err}
@@ -96,12 +123,12 @@ func parseChecked(words []string) (answer checked, rest []string, err error) {
 	if len(words) < 2 {
 		return answer, nil, fmt.Errorf("%d words in the answer", len(words))
 	}
-	answer.verdict, rest = Verdict(words[0]), words[2:]
+	answer.Verdict, rest = Verdict(words[0]), words[2:]
 	n, err := strconv.Atoi(words[1])
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 {
 		return answer, nil, fmt.Errorf("%q words of progress among %d", words[1], len(rest))
 	}
-	answer.progress, answer.err = parseProgress(rest[:n])
+	answer.Progress, answer.err = parseProgress(rest[:n])
 	return answer, rest[n:], nil
 }
 
@@ -121,6 +148,9 @@ func parseProgress(words []string) (Progress, error) {
 		switch field {
 		case record.ProgressLacked:
 			p.Lacked = providers.Class(value)
+			continue
+		case record.ProgressWriter:
+			p.Found = value
 			continue
 		case record.ProgressFallen:
 			if err := json.Unmarshal([]byte(value), &p.Fallen); err != nil {
@@ -163,8 +193,18 @@ func parseProgress(words []string) (Progress, error) {
 			p.Cooled = int(n)
 		case record.ProgressDeaths:
 			p.Deaths = int(n)
+		case record.ProgressUnusable:
+			p.Unusable = int(n)
+		case record.ProgressCut:
+			p.Cut = int(n)
+		case record.ProgressFaults:
+			p.Faults = int(n)
 		case record.ProgressTaken:
 			p.Taken = n != 0
+		case record.ProgressSubmitting:
+			if n != 0 {
+				p.Submitting = time.UnixMilli(n)
+			}
 		case record.ProgressNotBefore:
 			p.NotBefore = time.UnixMilli(n)
 		case record.ProgressStarted:
@@ -175,38 +215,86 @@ func parseProgress(words []string) (Progress, error) {
 }
 
 // SaveProgress keeps the progress of a task's run that goes on, together with the
-// calls that were made for it. Of a run that has ended meanwhile, only the calls
-// are kept. ErrNoEvaluation when the evaluation was deleted. Deaths are counted by
-// Died alone.
+// calls that were made for it. Of a run that has ended meanwhile, and with ErrTaken,
+// only the calls are kept. ErrNoEvaluation when the evaluation was deleted. Deaths
+// are counted by Died alone.
 func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
+	_, err := s.saveProgress(ctx, t, p, calls, nil)
+	return err
+}
+
+// SaveJob is SaveProgress of a run whose job was just submitted. The job is in the
+// results stream from then on, so that a results store knows it when Redis has lost
+// it.
+func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
+	_, err := s.saveProgress(ctx, t, p, calls, p.Job)
+	return err
+}
+
+// RestoreJob gives a run the job back that Redis has forgotten, in a record that was
+// made anew. false: the run has ended, or a pull has saved its progress already.
+func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
+	call := job.Call
+	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
+	saved, err := s.saveProgress(ctx, task, Progress{
+		Attempts: max(0, call.Attempt-1), Started: call.Asked, Job: &job, Writer: "restored-" + job.ID,
+	}, nil, &job)
+	if errors.Is(err, ErrTaken) {
+		return false, nil
+	}
+	return saved, err
+}
+
+// saveProgress is the progress script. saved is false when the run has ended.
+func (s *Store) saveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call, submitted *record.Job) (saved bool, err error) {
 	id := t.RunID()
-	var raw []byte
+	var paid, job []byte
 	if len(calls) > 0 {
-		var err error
-		if raw, err = json.Marshal(calls); err != nil {
-			return fmt.Errorf("encode calls of run %s: %w", id, err)
+		if paid, err = json.Marshal(calls); err != nil {
+			return false, fmt.Errorf("encode calls of run %s: %w", id, err)
+		}
+	}
+	if submitted != nil {
+		if job, err = json.Marshal(submitted); err != nil {
+			return false, fmt.Errorf("encode job of run %s: %w", id, err)
 		}
 	}
 	fields, err := p.fields()
 	if err != nil {
-		return fmt.Errorf("encode progress of run %s: %w", id, err)
+		return false, fmt.Errorf("encode progress of run %s: %w", id, err)
 	}
-	values := append([]any{id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, raw}, fields...)
+	values := append([]any{
+		id.Index % record.ChunkRuns, t.Generation, int(progressLife.Seconds()), id.Short(), record.EntryVersion, paid, p.Writer, p.Found, job,
+	}, fields...)
 	keys := append(s.progressKeys(id), s.keys.Results(id.Evaluation))
 	answer, err := progressScript.Run(ctx, s.client, keys, values...).Int()
-	if err == nil && answer < 0 {
+	switch {
+	case err != nil:
+	case answer == -1:
 		err = ErrNoEvaluation
+	case answer == -2:
+		err = ErrTaken
 	}
 	if err != nil {
-		return fmt.Errorf("save progress of run %s: %w", id, err)
+		return false, fmt.Errorf("save progress of run %s: %w", id, err)
 	}
-	return nil
+	return answer == 1, nil
 }
 
 // fields are those of the hash, and their values.
 func (p Progress) fields() ([]any, error) {
 	values := []any{
 		record.ProgressAttempts, p.Attempts, record.ProgressAnswers, p.Answers, record.ProgressCooled, p.Cooled, record.ProgressLacked, string(p.Lacked),
+		record.ProgressUnusable, p.Unusable, record.ProgressSubmitting, unixMilli(p.Submitting),
+	}
+	if p.Writer != "" {
+		values = append(values, record.ProgressWriter, p.Writer)
+	}
+	if p.Cut > 0 {
+		values = append(values, record.ProgressCut, p.Cut)
+	}
+	if p.Faults > 0 {
+		values = append(values, record.ProgressFaults, p.Faults)
 	}
 	if !p.NotBefore.IsZero() {
 		values = append(values, record.ProgressNotBefore, p.NotBefore.UnixMilli())
@@ -240,6 +328,14 @@ func (p Progress) fields() ([]any, error) {
 	}
 	raw, err := json.Marshal(p.Fallen)
 	return append(values, record.ProgressFallen, raw), err
+}
+
+// unixMilli is 0 for the zero time.
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
 }
 
 // ForgetProgress drops the progress of a run of an evaluation that was cancelled or

@@ -21,13 +21,13 @@ func TestPausedProvider(t *testing.T) {
 		r := create(t, s)
 		verdict := func(model string) Verdict {
 			t.Helper()
-			got, _, err := s.Check(ctx, record.Task{Evaluation: r.ID, Kind: eval.KindPairwise, Model: model})
+			got, err := s.Check(ctx, record.Task{Evaluation: r.ID, Kind: eval.KindPairwise, Model: model})
 			if err != nil {
 				t.Fatal(err)
 			}
-			return got
+			return got.Verdict
 		}
-		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		why := record.Pause{Class: providers.Auth, Message: `a "wrong" key: sk-…/`, At: time.UnixMilli(1).UTC()}

@@ -41,6 +41,9 @@ type Outcome struct {
 	run, calls []byte
 }
 
+// Generation returns the generation of the run whose outcome it is.
+func (o Outcome) Generation() int { return o.generation }
+
 // Encode makes an Outcome, which may be put any number of times.
 func Encode(evaluation eval.ID, state eval.State, run record.Run, calls []record.Call) (o Outcome, err error) {
 	o = Outcome{id: run.RunID(evaluation), generation: run.Generation, state: state, queue: run.Queue}
@@ -183,6 +186,8 @@ type Held struct {
 	// Since is how long the oldest of them has waited for a sink; negative: every
 	// entry is in the sink.
 	Since time.Duration
+	// Status is the evaluation's; empty: there is no record.
+	Status record.Status
 }
 
 // Held reads what of an evaluation's results stands in Redis alone.
@@ -191,11 +196,11 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	if err != nil {
 		return Held{}, fmt.Errorf("read what is held of %s: %w", id, err)
 	}
-	if len(answer) != 2 {
+	if len(answer) != 3 {
 		return Held{}, fmt.Errorf("read what is held of %s: %d words in the answer", id, len(answer))
 	}
-	h := Held{Since: -1}
-	for i, word := range answer {
+	h := Held{Since: -1, Status: record.Status(answer[2])}
+	for i, word := range answer[:2] {
 		if word == "" {
 			continue
 		}
@@ -212,11 +217,13 @@ func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	return h, nil
 }
 
-// Advance moves a queue's cursor from one position to another. false: somebody
-// else has moved it. ErrNoEvaluation when the evaluation was deleted.
-func (s *Store) Advance(ctx context.Context, id eval.ID, phase int, queue string, from, to int) (bool, error) {
+// Advance moves a queue's cursor from one position to another, by r as it was read.
+// false: another process has moved it, or r has another revision by now.
+// ErrNoEvaluation when the evaluation was deleted.
+func (s *Store) Advance(ctx context.Context, r record.Evaluation, phase int, queue string, from, to int) (bool, error) {
+	id := r.ID
 	keys := []string{s.keys.Record(id), s.keys.Cursors(id)}
-	answer, err := advanceScript.Run(ctx, s.client, keys, record.CursorField(phase, queue), from, to).Int()
+	answer, err := advanceScript.Run(ctx, s.client, keys, record.CursorField(phase, queue), from, to, string(r.Revision)).Int()
 	if err != nil {
 		return false, fmt.Errorf("advance %s in queue %s: %w", id, queue, err)
 	}
@@ -252,13 +259,10 @@ func (s *Store) States(ctx context.Context, id eval.ID, phase, first, last int) 
 }
 
 // Finish takes an active evaluation to done when all its runs have ended, and
-// reports whether they have.
+// reports whether they have. false, too, where r has another revision by now.
 func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
-	runs := 0
-	for _, phase := range r.Phases {
-		runs += phase.Runs
-	}
-	done, err := finishScript.Run(ctx, s.client, []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}, runs).Bool()
+	keys := []string{s.keys.Record(r.ID), s.keys.Counts(r.ID)}
+	done, err := finishScript.Run(ctx, s.client, keys, string(r.Revision)).Bool()
 	if err != nil {
 		return false, fmt.Errorf("finish %s: %w", r.ID, err)
 	}

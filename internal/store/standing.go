@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -20,7 +21,11 @@ type Standing struct {
 	Cursors map[string]int          // by record.CursorField
 	Counts  map[string]int          // by record.CountField
 	Waiting int64                   // entries of the results stream that no sink has yet
-	Chosen  int                     // as in record.Evaluation
+	// Revision is of the record; what a process remembers of another one is out of date.
+	Revision record.Revision
+	// Unreadable is why nothing else is known of an evaluation that has a record: an
+	// ErrUnreadable. nil: it can be read.
+	Unreadable error
 }
 
 // Pushed is the number of positions of a phase's queue that have been pushed.
@@ -62,7 +67,7 @@ func (s Standing) Total(state eval.State) int {
 const standingsAtOnce = 100
 
 // Standings reads how far evaluations have come. One that has no record has an
-// empty Status.
+// empty Status, as has one whose Unreadable is set.
 func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
 	standings := make(map[eval.ID]Standing, len(ids))
 	for part := range slices.Chunk(ids, standingsAtOnce) {
@@ -74,49 +79,67 @@ func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Stand
 			return nil, err
 		}
 		for i, id := range part {
-			if standings[id], err = parseStanding(answers[i]); err != nil {
-				return nil, fmt.Errorf("standing of %s: %w", id, err)
-			}
+			standings[id] = standingOf(id, answers[i])
 		}
 	}
 	return standings, nil
 }
 
-// askStandings sends a script for each of some evaluations in one pipeline.
-func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) ([][]string, error) {
+// askStandings sends a script for each of some evaluations in one pipeline. The error
+// is Redis's, of all of them; that of a single one is in its answer.
+func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(context.Context, redis.Scripter, []string, ...any) *redis.Cmd) ([]*redis.Cmd, error) {
 	pipe := s.client.Pipeline()
 	asked := make([]*redis.Cmd, len(ids))
 	for i, id := range ids {
 		asked[i] = send(ctx, pipe, []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)})
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read standings of %d evaluations: %w", len(ids), err)
-	}
-	answers := make([][]string, len(ids))
-	for i := range asked {
-		var err error
-		if answers[i], err = asked[i].StringSlice(); err != nil {
-			return nil, fmt.Errorf("standing of %s: %w", ids[i], err)
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, cmd := range asked {
+		if err := cmd.Err(); err != nil && !ofOneKey(err) {
+			return nil, fmt.Errorf("read standing of %s: %w", ids[i], err)
 		}
 	}
-	return answers, nil
+	return asked, nil
+}
+
+// ofOneKey reports whether err is Redis's answer about the keys of one command, which
+// says nothing of others: a type that the key should not have, or content that a
+// script cannot work with.
+func ofOneKey(err error) bool {
+	return (redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")) && !outage.Passes(err)
+}
+
+// standingOf reads the answer about one evaluation.
+func standingOf(id eval.ID, answer *redis.Cmd) Standing {
+	words, err := answer.StringSlice()
+	var standing Standing
+	if err == nil {
+		standing, err = parseStanding(words)
+	}
+	if err != nil {
+		return Standing{Unreadable: unreadable(id, err)}
+	}
+	return standing
 }
 
 func parseStanding(answer []string) (standing Standing, err error) {
-	if len(answer) < 5 {
+	if len(answer) < 6 {
 		return standing, fmt.Errorf("%d words in the answer", len(answer))
 	}
 	standing.Status = record.Status(answer[0])
+	if standing.Status != "" {
+		if err := versionKnown(answer[2]); err != nil {
+			return standing, err
+		}
+	}
 	if standing.Paused, err = parsePauses(answer[1]); err != nil {
 		return standing, err
 	}
-	if standing.Chosen, err = strconv.Atoi(answer[2]); err != nil {
-		return standing, fmt.Errorf("phases chosen: %w", err)
-	}
-	if standing.Waiting, err = strconv.ParseInt(answer[3], 10, 64); err != nil {
+	standing.Revision = record.Revision(answer[3])
+	if standing.Waiting, err = strconv.ParseInt(answer[4], 10, 64); err != nil {
 		return standing, fmt.Errorf("length of the results: %w", err)
 	}
-	words, rest := answer[4], answer[5:]
+	words, rest := answer[5], answer[6:]
 	n, err := strconv.Atoi(words)
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
 		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))
@@ -141,4 +164,29 @@ func parseNumbers(words []string) (map[string]int, error) {
 		numbers[words[i]] = n
 	}
 	return numbers, nil
+}
+
+// Revisions reads the revisions of evaluations. One that has no record, or none that
+// can be read, is not in the answer.
+func (s *Store) Revisions(ctx context.Context, ids []eval.ID) (map[eval.ID]record.Revision, error) {
+	asked := make([]*redis.SliceCmd, len(ids))
+	pipe := s.client.Pipeline()
+	for i, id := range ids {
+		asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldCreated, fieldRevision, fieldChosen)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	revisions := make(map[eval.ID]record.Revision, len(ids))
+	for i, id := range ids {
+		if err := asked[i].Err(); err != nil && !ofOneKey(err) {
+			return nil, fmt.Errorf("read revision of %s: %w", id, err)
+		}
+		words := [3]string{}
+		for j, value := range asked[i].Val() {
+			words[j], _ = value.(string)
+		}
+		if words[0] != "" {
+			revisions[id] = record.RevisionOf(words[0], words[1], words[2])
+		}
+	}
+	return revisions, nil
 }

@@ -216,7 +216,7 @@ func (s *Store) unlinkWithoutJob(ctx context.Context, id eval.ID, listed []strin
 
 // Going says what of an evaluation goes on.
 type Going struct {
-	Status record.Status           // empty: it has no record
+	Status record.Status           // empty: it has no record, or none that can be read
 	Paused map[string]record.Pause // providers
 }
 
@@ -233,17 +233,22 @@ func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, er
 	for i, id := range ids {
 		asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldStatus, fieldPaused)
 	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return nil, fmt.Errorf("read what goes on: %w", err)
-	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
 	going := make(map[eval.ID]Going, len(ids))
 	for i, id := range ids {
-		values := asked[i].Val()
+		values, err := asked[i].Result()
+		switch {
+		case err != nil && !ofOneKey(err):
+			return nil, fmt.Errorf("read what goes on of %s: %w", id, err)
+		case err != nil:
+			going[id] = Going{}
+			continue
+		}
 		status, _ := values[0].(string)
 		text, _ := values[1].(string)
 		paused, err := parsePauses(text)
 		if err != nil {
-			return nil, fmt.Errorf("read what goes on of %s: %w", id, err)
+			status = "" // nothing of it is begun
 		}
 		going[id] = Going{record.Status(status), paused}
 	}

@@ -55,7 +55,7 @@ func TestSteeringTwiceIsOnce(t *testing.T) {
 		if _, err := s.Record(ctx, r.ID, eval.StateFailed, outcome(1, 0), nil); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		status := func(f func(context.Context, eval.ID) (record.Status, error)) func() (any, error) {
@@ -103,7 +103,7 @@ func TestResumePushesAnew(t *testing.T) {
 	eachRedis(t, func(t *testing.T, s *Store) {
 		ctx := t.Context()
 		r := create(t, s)
-		if _, err := s.Advance(ctx, r.ID, 0, queue, 0, 2); err != nil {
+		if _, err := s.Advance(ctx, r, 0, queue, 0, 2); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Pause(ctx, r.ID, ""); err != nil {
@@ -175,7 +175,7 @@ func TestLateOutcomesChangeNothing(t *testing.T) {
 				if err := s.SaveProgress(ctx, late, Progress{Attempts: 7}, calls); !errors.Is(err, tt.fault) {
 					t.Errorf("late progress: %v; want %v", err, tt.fault)
 				}
-				if _, err := s.Advance(ctx, r.ID, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
+				if _, err := s.Advance(ctx, r, 0, queue, 1, 2); err != nil && !errors.Is(err, tt.fault) {
 					t.Error(err)
 				}
 				if diff := cmp.Diff(before, s.everything(t)); diff != "" {

@@ -26,6 +26,23 @@ import (
 // ErrNoEvaluation means that Redis has no record of the evaluation.
 var ErrNoEvaluation = errors.New("no such evaluation in Redis")
 
+// ErrUnreadable means that Redis has a record of the evaluation that this program
+// cannot work on: it is of another version, or its content is invalid.
+var ErrUnreadable = errors.New("the evaluation cannot be read")
+
+// unreadable is err of the evaluation's record, plan or choices.
+func unreadable(id eval.ID, err error) error {
+	return fmt.Errorf("%s: %w: %w", id, ErrUnreadable, err)
+}
+
+// versionKnown reports an error unless this program knows the version of a record.
+func versionKnown(v string) error {
+	if v != strconv.Itoa(record.EvaluationVersion) {
+		return fmt.Errorf("its record has version %s, this program knows %d", v, record.EvaluationVersion)
+	}
+	return nil
+}
+
 // Store is safe for concurrent use.
 type Store struct {
 	client  redis.UniversalClient
@@ -72,6 +89,8 @@ func (s *Store) Keys() record.Keys { return s.keys }
 func (s *Store) Client() redis.UniversalClient { return s.client }
 
 var (
+	//go:embed lua/revision.lua
+	revisionSource string // in front of the scripts that compare revisions
 	//go:embed lua/create.lua
 	createSource string
 	//go:embed lua/restore.lua
@@ -99,12 +118,12 @@ var (
 
 	createScript   = redis.NewScript(createSource)
 	restoreScript  = redis.NewScript(restoreSource)
-	checkScript    = redis.NewScript(checkSource)
+	checkScript    = redis.NewScript(revisionSource + checkSource)
 	recordScript   = redis.NewScript(recordSource)
-	advanceScript  = redis.NewScript(advanceSource)
+	advanceScript  = redis.NewScript(revisionSource + advanceSource)
 	diedScript     = redis.NewScript(diedSource)
-	standingScript = redis.NewScript(standingSource)
-	finishScript   = redis.NewScript(finishSource)
+	standingScript = redis.NewScript(revisionSource + standingSource)
+	finishScript   = redis.NewScript(revisionSource + finishSource)
 	reopenScript   = redis.NewScript(reopenSource)
 
 	progressScript = redis.NewScript(progressSource)
@@ -132,6 +151,7 @@ const (
 	fieldSink     = "sink"
 	fieldSinkURL  = "sink_url"
 	fieldChosen   = "chosen"
+	fieldRevision = "revision"
 )
 
 // Restored is the state of one run as a sink knows it.
@@ -334,30 +354,34 @@ func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error
 	if len(values) == 0 {
 		return record.Evaluation{}, fmt.Errorf("%s: %w", id, ErrNoEvaluation)
 	}
-	if v := values[fieldVersion]; v != strconv.Itoa(record.EvaluationVersion) {
-		return record.Evaluation{}, fmt.Errorf("record of %s has version %s, this program knows %d", id, v, record.EvaluationVersion)
+	r, err := parseFields(id, values)
+	if err != nil {
+		return record.Evaluation{}, unreadable(id, err)
+	}
+	return r, nil
+}
+
+func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error) {
+	if err := versionKnown(values[fieldVersion]); err != nil {
+		return record.Evaluation{}, err
 	}
 	created, err := strconv.ParseInt(values[fieldCreated], 10, 64)
 	if err != nil {
-		return record.Evaluation{}, fmt.Errorf("record of %s: created: %w", id, err)
+		return record.Evaluation{}, fmt.Errorf("created: %w", err)
 	}
 	r := record.Evaluation{
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
 	if r.Paused, err = parsePauses(values[fieldPaused]); err != nil {
-		return record.Evaluation{}, fmt.Errorf("record of %s: %w", id, err)
+		return record.Evaluation{}, err
 	}
-	if chosen := values[fieldChosen]; chosen != "" {
-		if r.Chosen, err = strconv.Atoi(chosen); err != nil {
-			return record.Evaluation{}, fmt.Errorf("record of %s: chosen: %w", id, err)
-		}
-	}
+	r.Revision = record.RevisionOf(values[fieldCreated], values[fieldRevision], values[fieldChosen])
 	if err := json.Unmarshal([]byte(values[fieldSettings]), &r.Settings); err != nil {
-		return record.Evaluation{}, fmt.Errorf("record of %s: settings: %w", id, err)
+		return record.Evaluation{}, fmt.Errorf("settings: %w", err)
 	}
 	if err := json.Unmarshal([]byte(values[fieldPhases]), &r.Phases); err != nil {
-		return record.Evaluation{}, fmt.Errorf("record of %s: phases: %w", id, err)
+		return record.Evaluation{}, fmt.Errorf("phases: %w", err)
 	}
 	return r, nil
 }
@@ -383,14 +407,14 @@ func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) 
 		return nil, fmt.Errorf("read plan of %s: %w", id, err)
 	}
 	if raw, err = decompress(raw); err != nil {
-		return nil, fmt.Errorf("plan of %s: %w", id, err)
+		return nil, unreadable(id, fmt.Errorf("plan: %w", err))
 	}
 	e := new(eval.Evaluation)
 	if err := json.Unmarshal(raw, e); err != nil {
-		return nil, fmt.Errorf("plan of %s: %w", id, err)
+		return nil, unreadable(id, fmt.Errorf("plan: %w", err))
 	}
 	if e.PlanVersion != eval.PlanVersion {
-		return nil, fmt.Errorf("plan of %s has version %d, this program knows %d", id, e.PlanVersion, eval.PlanVersion)
+		return nil, unreadable(id, fmt.Errorf("its plan has version %d, this program knows %d", e.PlanVersion, eval.PlanVersion))
 	}
 	return e, nil
 }

@@ -150,11 +150,11 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 }
 
 type usage struct {
-	Prompt        transport.Count `json:"prompt_tokens"`
-	Completion    transport.Count `json:"completion_tokens"`
-	Total         transport.Count `json:"total_tokens"`
-	CacheHit      transport.Count `json:"prompt_cache_hit_tokens"` // DeepSeek
-	Cost          json.RawMessage `json:"cost"`                    // OpenRouter, USD
+	Prompt        transport.Count   `json:"prompt_tokens"`
+	Completion    transport.Count   `json:"completion_tokens"`
+	Total         transport.Count   `json:"total_tokens"`
+	CacheHit      transport.Count   `json:"prompt_cache_hit_tokens"` // DeepSeek
+	Cost          transport.Dollars `json:"cost"`                    // OpenRouter, USD
 	PromptDetails struct {
 		Cached  transport.Count `json:"cached_tokens"`
 		Written transport.Count `json:"cache_write_tokens"`
@@ -186,10 +186,6 @@ func (u *usage) normalised() providers.Usage {
 	if u == nil {
 		return providers.Usage{}
 	}
-	var cost *float64
-	if json.Unmarshal(u.Cost, &cost) != nil {
-		cost = nil // unknown, not the answer's loss
-	}
 	return providers.Usage{
 		Reported: true,
 		Input:    int64(u.Prompt),
@@ -198,6 +194,6 @@ func (u *usage) normalised() providers.Usage {
 		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit)),
 		Written:   int64(u.PromptDetails.Written),
 		Reasoning: int64(u.CompletionDetails.Reasoning),
-		CostUSD:   cost,
+		CostUSD:   u.Cost.USD,
 	}
 }

@@ -39,6 +39,9 @@ func success(t *testing.T, d Dialect) {
 	if requests, connections := s.calls(); requests != 2 || connections != 1 {
 		t.Errorf("got %d requests over %d connections, want 2 over 1", requests, connections)
 	}
+	if (s.protocol == 2) != d.http2 {
+		t.Errorf("got a request over HTTP/%d, want HTTP/2: %v", s.protocol, d.http2)
+	}
 }
 
 // manyAtOnce: a provider is safe for concurrent use, and no answer goes astray.

@@ -224,9 +224,9 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 }
 
 type usage struct {
-	Input        transport.Count `json:"input_tokens"`
-	Output       transport.Count `json:"output_tokens"`
-	Cost         json.RawMessage `json:"cost"` // USD, of gateways
+	Input        transport.Count   `json:"input_tokens"`
+	Output       transport.Count   `json:"output_tokens"`
+	Cost         transport.Dollars `json:"cost"` // USD, of gateways
 	InputDetails struct {
 		Cached  transport.Count `json:"cached_tokens"`
 		Written transport.Count `json:"cache_write_tokens"`
@@ -247,10 +247,6 @@ func (u *usage) normalised() providers.Usage {
 	if u == nil {
 		return providers.Usage{}
 	}
-	var cost *float64
-	if json.Unmarshal(u.Cost, &cost) != nil {
-		cost = nil // unknown
-	}
 	return providers.Usage{
 		Reported:  true,
 		Input:     int64(u.Input),
@@ -258,6 +254,6 @@ func (u *usage) normalised() providers.Usage {
 		Cached:    int64(u.InputDetails.Cached),
 		Written:   int64(u.InputDetails.Written),
 		Reasoning: int64(u.OutputDetails.Reasoning),
-		CostUSD:   cost,
+		CostUSD:   u.Cost.USD,
 	}
 }

@@ -1,23 +1,130 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"net"
+	"net/http/httptrace"
 	"sync"
+	"sync/atomic"
 )
+
+// sending is one request on its way out. It calls ready at the last moment before
+// the first byte is written, when everything that can take time is over: the
+// handshake, the wait for a stream, the wait for other requests on the connection.
+//
+// On HTTP/1.1 the request has its connection to itself, and that connection calls
+// ready (guardedConn). On HTTP/2 requests share a connection, and a write that
+// fails would end all of them. There net/http asks the request's context
+// (Context.Done) after it has taken the connection's write lock, directly before it
+// writes the headers, and again before each part of the body that the server's
+// flow control lets through. So sending is that context, and its Done calls ready
+// first. Tests pin both moments, because net/http does not promise them.
+//
+// The body is asked about until its first part is written. A later part may be late
+// because the body is large and the network slow, and would be as late next time.
+type sending struct {
+	context.Context // ends when ready refuses
+	end             context.CancelCauseFunc
+	ready           func() error
+	body            *bytes.Reader
+
+	stage   atomic.Int32
+	written atomic.Bool // the whole request is in the connection's buffer
+	refused atomic.Pointer[error]
+}
+
+// The stages of a request on HTTP/2. On HTTP/1.1 it stays unconnected.
+const (
+	unconnected int32 = iota
+	connected         // and nothing of it is written
+	headersOut
+	bodyWaits // the first part of the body is about to be written
+	bodyOut
+)
+
+func newSending(ctx context.Context, p Post) *sending {
+	s := &sending{ready: p.Ready, body: bytes.NewReader(p.Body)}
+	s.Context, s.end = context.WithCancelCause(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: s.connect,
+		// net/http calls this with the write lock held, after it has asked Done and
+		// before it writes.
+		WroteHeaderField: func(string, []string) { s.stage.CompareAndSwap(connected, headersOut) },
+		WroteRequest: func(info httptrace.WroteRequestInfo) {
+			s.stage.Store(bodyOut)
+			s.written.Store(info.Err == nil)
+		},
+	}))
+	return s
+}
+
+// connect prepares the moment at which ready is called.
+func (s *sending) connect(info httptrace.GotConnInfo) {
+	conn := info.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		if secure.ConnectionState().NegotiatedProtocol == "h2" {
+			s.stage.Store(connected)
+			return
+		}
+		conn = secure.NetConn()
+	}
+	if own, ok := conn.(*guardedConn); ok {
+		own.guard(s.ask)
+	}
+}
+
+// Done returns the context's channel, closed already where ready refuses.
+func (s *sending) Done() <-chan struct{} {
+	if stage := s.stage.Load(); stage == connected || stage == bodyWaits {
+		_ = s.ask()
+	}
+	return s.Context.Done()
+}
+
+// ask calls ready and ends the request where that refuses.
+func (s *sending) ask() error {
+	if s.ready == nil {
+		return nil
+	}
+	err := s.ready()
+	if err != nil {
+		s.refused.CompareAndSwap(nil, &err)
+		s.end(err) // also when another goroutine is about to, so that no caller sees an open channel
+	}
+	return err
+}
+
+// refusal returns what ready refused the request with; nil: it did not.
+func (s *sending) refusal() error {
+	if err := s.refused.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Read reads the body. On HTTP/2 a part is read when the one before is written.
+func (s *sending) Read(p []byte) (int, error) {
+	switch left := int64(s.body.Len()); {
+	case left == s.body.Size():
+		s.stage.CompareAndSwap(headersOut, bodyWaits)
+	case left > 0:
+		s.stage.CompareAndSwap(bodyWaits, bodyOut)
+	}
+	return s.body.Read(p)
+}
 
 // guardedConn asks once, when the next bytes are to be written, whether they may.
 type guardedConn struct {
 	net.Conn
 
 	mu    sync.Mutex
-	ready func() error // nil: nobody wants to be asked
+	ready func() error // nil: nothing is to be asked
 }
 
 type dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-// guarded makes connections that guard knows.
+// guarded makes connections of the type guardedConn.
 func guarded(connect dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := connect(ctx, network, address)
@@ -28,21 +135,10 @@ func guarded(connect dial) dial {
 	}
 }
 
-// guard has a connection ask right before the request that was given to it is
-// written. An HTTP/2 connection, which several requests share, cannot be asked
-// for one of them: it is not guarded.
-func guard(conn net.Conn, ready func() error) {
-	if secure, ok := conn.(*tls.Conn); ok {
-		if secure.ConnectionState().NegotiatedProtocol == "h2" {
-			return
-		}
-		conn = secure.NetConn()
-	}
-	if g, ok := conn.(*guardedConn); ok {
-		g.mu.Lock()
-		g.ready = ready
-		g.mu.Unlock()
-	}
+func (g *guardedConn) guard(ready func() error) {
+	g.mu.Lock()
+	g.ready = ready
+	g.mu.Unlock()
 }
 
 func (g *guardedConn) Write(p []byte) (int, error) {

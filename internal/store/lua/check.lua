@@ -3,10 +3,11 @@
 -- KEYS[1] record, then for each task: states, progress of its run
 -- ARGV for each task: offset of the run's byte, generation of the task, its
 -- provider
--- Returns for each task: verdict, n, then n words of the progress hash: field,
--- value, …; none where it is dropped as "paused" or "ended". The verdict is "run", or why the task is to be dropped: "gone" (no
--- record), "paused" (the evaluation, or the provider for it), "cancelled", "ended"
--- (the run has ended, or the task is of another generation).
+-- Returns the revision, then for each task: verdict, n, then n words of the
+-- progress hash: field, value, …; none where it is dropped as "paused" or "ended".
+-- The verdict is "run", or why the task is to be dropped: "gone" (no record),
+-- "paused" (the evaluation, or the provider for it), "cancelled", "ended" (the run
+-- has ended, or the task is of another generation).
 -- Twice: it only reads.
 local known = redis.call("HMGET", KEYS[1], "status", "paused")
 local status, pauses = known[1], known[2] and cjson.decode(known[2]) or {}
@@ -33,7 +34,7 @@ if drop ~= "paused" then
   some = redis.call("EXISTS", unpack(progress)) > 0
 end
 
-local answer = {}
+local answer = { revision(KEYS[1]) }
 for i = 1, #ARGV, 3 do
   local at = 2 + (i - 1) / 3 * 2
   local verdict, words = drop, {}

@@ -1,15 +1,16 @@
 -- held: what of an evaluation's results stands in Redis alone.
 --
 -- KEYS[1] record   KEYS[2] results stream
--- Returns {created, age}: when the record was made, Unix ms, or "" where there
--- is none; how many ms ago the oldest entry was appended that no sink has yet,
--- or "" where every entry is in the sink.
+-- Returns {created, age, status}: when the record was made, Unix ms, or "" where
+-- there is none; how many ms ago the oldest entry was appended that no sink has
+-- yet, or "" where every entry is in the sink; the evaluation's status, or "".
 -- Twice: it only reads.
-local created = redis.call("HGET", KEYS[1], "created") or ""
+local record = redis.call("HMGET", KEYS[1], "created", "status")
+local created, status = record[1] or "", record[2] or ""
 local oldest = redis.call("XRANGE", KEYS[2], "-", "+", "COUNT", 1)[1]
 if not oldest then
-  return {created, ""}
+  return {created, "", status}
 end
 local now = redis.call("TIME")
 local millis = now[1] * 1000 + math.floor(now[2] / 1000)
-return {created, string.format("%d", math.max(millis - tonumber(string.match(oldest[1], "^%d+")), 0))}
+return {created, string.format("%d", math.max(millis - tonumber(string.match(oldest[1], "^%d+")), 0)), status}

@@ -19,6 +19,10 @@ local known = redis.call("HMGET", KEYS[1], "status", "streaks")
 local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
 local answer, counts, over, listed = {}, {}, {}, {}
 
+-- A script whose first write takes no memory may end although Redis is full: what was
+-- paid for is recorded, when nothing is enqueued any more.
+redis.call("HDEL", KEYS[1], "")
+
 -- The bytes of all runs are read at once.
 local bytes = {}
 if status then

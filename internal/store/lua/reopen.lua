@@ -5,13 +5,14 @@
 -- ARGV[3…] hash, text (zstd) of what the settings name and may not be there yet
 -- Returns 1 when the settings are in force and the evaluation is active, 0 when
 -- it was active or cancelled and is left as it is. Cursors start anew: what is
--- recorded is passed over when runs are pushed.
+-- recorded is passed over when runs are pushed. The revision is raised.
 -- Twice: the second time finds it active.
 local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "done" and status ~= "paused" then
   return 0
 end
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
+redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
 for i = 3, #ARGV, 2 do

@@ -5,6 +5,7 @@
 -- "cancelled" where it cannot go on; "" when it is gone. Cursors start anew,
 -- because tasks that were pulled during the pause were dropped: what is recorded
 -- is passed over when runs are pushed, and tasks that are still there conflict.
+-- The revision is raised, so that no push begun before moves them.
 -- Twice: the second time finds nothing paused, and the cursors stay.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
@@ -15,6 +16,7 @@ if status ~= "paused" and not (status == "active" and pauses) then
   return status
 end
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "")
+redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
 return "active"

@@ -6,7 +6,8 @@
 -- failed in its queue
 -- Returns how many runs are to be made again, -1 when the evaluation is gone,
 -- -2 when it was cancelled. A done evaluation becomes active with no provider
--- paused, its keys last again, and cursors start anew, so that the runs are pushed.
+-- paused, its keys last again, and cursors start anew, so that the runs are pushed;
+-- the revision is raised, so that no push begun before moves them.
 -- Twice: a run that is not failed in that generation any more is passed over.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
@@ -29,6 +30,7 @@ if moved > 0 then
     redis.call("HSET", KEYS[1], "status", "active")
     redis.call("HDEL", KEYS[1], "paused", "streaks")
   end
+  redis.call("HINCRBY", KEYS[1], "revision", 1)
   redis.call("DEL", KEYS[4])
   for i = 1, #KEYS do
     redis.call("PERSIST", KEYS[i])

@@ -1,16 +1,17 @@
 -- standing: how far an evaluation has come, in one command.
 --
 -- KEYS[1] record   KEYS[2] cursors   KEYS[3] counts   KEYS[4] results stream
--- Returns {status or "", paused providers (JSON) or "", how often a phase was
--- chosen, length of the stream, number of words of the cursors, field, value, … of the cursors, field, value, …
--- of the counts}.
+-- Returns {status or "", paused providers (JSON) or "", version of the record,
+-- revision, length of the stream, number of words of the cursors, field, value, …
+-- of the cursors, field, value, … of the counts}.
 -- Twice: it only reads.
 local cursors = redis.call("HGETALL", KEYS[2])
-local known = redis.call("HMGET", KEYS[1], "status", "paused", "chosen")
+local known = redis.call("HMGET", KEYS[1], "status", "paused", "v")
 local answer = {
   known[1] or "",
   known[2] or "",
-  known[3] or "0",
+  known[3] or "",
+  revision(KEYS[1]),
   string.format("%d", redis.call("XLEN", KEYS[4])),
   string.format("%d", #cursors),
 }

@@ -1,0 +1,84 @@
+// Package quarantine keeps an evaluation that a program cannot read from stopping
+// the others: it tells such a failure from one of Redis, and says each once.
+//
+// It keeps no evaluation from being looked at again: one whose record can be read
+// later, because the program was upgraded or the record was mended, is worked on.
+package quarantine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// Quarantine is what a process knows of evaluations that it cannot work on. It is
+// safe for concurrent use.
+type Quarantine struct {
+	log zerolog.Logger
+
+	mu sync.Mutex // guards what follows
+	of map[eval.ID]string
+}
+
+// New makes a Quarantine that holds nothing.
+func New(log zerolog.Logger) *Quarantine {
+	return &Quarantine{log: log, of: map[eval.ID]string{}}
+}
+
+// Concerns reports whether err is the failure of one evaluation, so that others can
+// go on: its record cannot be read, or Redis answers that one of its keys is not
+// what it should be. An outage of Redis is not.
+func Concerns(err error) bool {
+	var answered redis.Error
+	switch {
+	case errors.Is(err, store.ErrUnreadable):
+		return true
+	case outage.Is(err) || outage.Passes(err):
+		return false
+	}
+	return errors.As(err, &answered) && !errors.Is(err, redis.Nil)
+}
+
+// Takes reports whether err concerns one evaluation alone, and says so in the log
+// if it has not yet.
+func (q *Quarantine) Takes(id eval.ID, err error) bool {
+	if !Concerns(err) {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if why := err.Error(); q.of[id] != why {
+		q.of[id] = why
+		q.log.Error().Err(err).Str("evaluation", string(id)).
+			Msg("this program cannot work on the evaluation and leaves it alone; the others continue")
+	}
+	return true
+}
+
+// Release notes that an evaluation can be worked on.
+func (q *Quarantine) Release(id eval.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, held := q.of[id]; held {
+		delete(q.of, id)
+		q.log.Info().Str("evaluation", string(id)).Msg("this program works on the evaluation again")
+	}
+}
+
+// Keep forgets evaluations that are not among ids.
+func (q *Quarantine) Keep(ids []eval.ID) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for id := range q.of {
+		if !slices.Contains(ids, id) {
+			delete(q.of, id)
+		}
+	}
+}

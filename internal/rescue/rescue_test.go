@@ -1,0 +1,55 @@
+package rescue
+
+import (
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+	"go.uber.org/goleak"
+
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// While Redis may have forgotten heartbeats, a worker without one may be alive: its
+// tasks and its limits stay. Afterwards it is dead.
+func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
+	t.Parallel()
+	ctx, client := t.Context(), redistest.New(t).Client()
+	do := func(args ...any) {
+		t.Helper()
+		if err := client.Do(ctx, args...).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limiter := ratelimit.New(client, ratelimit.Config{})
+	r := New(store.New(client, ""), limiter, zerolog.Nop())
+	limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 4}
+	if err := limiter.Register(ctx, Holder("w1"), []ratelimit.Limit{limit}); err != nil {
+		t.Fatal(err)
+	}
+	do("LPUSH", "asynq:{p}:active", "x")
+	do("HSET", "asynq:{p}:t:x", "state", "active", "owner", "w1", "pull", 1)
+	once := func() {
+		t.Helper()
+		if err := r.Once(ctx, []string{"p"}, func(string) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(when string, pending, limits int) {
+		t.Helper()
+		inForce, err := limiter.InForce(ctx)
+		if got := client.LLen(ctx, "asynq:{p}:pending").Val(); err != nil || int(got) != pending || len(inForce) != limits {
+			t.Errorf("%s: %d tasks are returned and %d limits in force, %v; want %d and %d", when, got, len(inForce), err, pending, limits)
+		}
+	}
+	do("HSET", "{ef}:limits", "blind", time.Now().Add(time.Hour).UnixMicro())
+	once()
+	want("within the grace period", 0, 1)
+	do("HSET", "{ef}:limits", "blind", time.Now().Add(-time.Hour).UnixMicro())
+	once()
+	want("after the grace period", 1, 0)
+}
