@@ -28,6 +28,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -63,6 +64,8 @@ type Controller struct {
 	drained drained
 	queues  *asynq.Inspector
 
+	quarantine *quarantine.Quarantine
+
 	mu    sync.Mutex // guards plans
 	plans map[eval.ID]*eval.Evaluation
 }
@@ -74,7 +77,7 @@ func New(cfg Config) *Controller {
 		store:   s,
 		limiter: ratelimit.New(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
-		queues: asynq.NewInspectorFromRedisClient(cfg.Client),
+		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
 	}
 }
 
@@ -112,7 +115,7 @@ func (c *Controller) keep(ctx context.Context) {
 }
 
 func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
-	evaluations, err := c.active(ctx)
+	active, err := c.active(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,38 +124,76 @@ func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
 			c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
 		}
 	}
-	queues := queuesOf(evaluations)
+	queues := queuesOf(active.records)
+	var errs []error
 	for _, queue := range queues {
 		moved, err := gate.Forward(ctx, c.store.Client(), queue)
-		if err != nil {
-			return err
-		}
 		if moved > 0 {
 			filled(queue)
 		}
+		switch {
+		case err == nil:
+		case quarantine.Concerns(err): // this queue alone
+			errs = append(errs, err)
+		default:
+			return err
+		}
 	}
-	return rescuer.Once(ctx, queues, filled)
+	return errors.Join(append(errs, rescuer.Once(ctx, queues, filled))...)
 }
 
-// active are the records of the evaluations that still have runs to push or to end.
-func (c *Controller) active(ctx context.Context) ([]record.Evaluation, error) {
+// evaluations are those that still have runs to push or to end.
+type evaluations struct {
+	records    []record.Evaluation
+	plans      map[eval.ID]*eval.Evaluation
+	unreadable []eval.ID // are among neither
+}
+
+// active reads the evaluations that are active.
+func (c *Controller) active(ctx context.Context) (evaluations, error) {
 	ids, err := c.store.Active(ctx)
 	if err != nil {
-		return nil, err
+		return evaluations{}, err
 	}
 	slices.Sort(ids)
-	var records []record.Evaluation
+	c.quarantine.Keep(ids)
+	found := evaluations{plans: map[eval.ID]*eval.Evaluation{}}
 	for _, id := range ids {
 		r, err := c.store.Evaluation(ctx, id)
-		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
-			continue
+		var e *eval.Evaluation
+		if err == nil {
+			e, err = c.planOf(ctx, r)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			found.records, found.plans[id] = append(found.records, r), e
+			c.quarantine.Release(id)
+		case errors.Is(err, store.ErrNoEvaluation): // deleted meanwhile
+		case c.quarantine.Takes(id, err):
+			found.unreadable = append(found.unreadable, id)
+		default:
+			return evaluations{}, err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.plans = found.plans
+	return found, nil
+}
+
+// planOf is what an evaluation asks, which never changes: it is read once. It fits the
+// record.
+func (c *Controller) planOf(ctx context.Context, r record.Evaluation) (*eval.Evaluation, error) {
+	c.mu.Lock()
+	e := c.plans[r.ID]
+	c.mu.Unlock()
+	if e == nil {
+		var err error
+		if e, err = c.store.Plan(ctx, r.ID); err != nil {
 			return nil, err
 		}
-		records = append(records, r)
 	}
-	return records, nil
+	return e, enqueue.Fits(e, r)
 }
 
 // queuesOf names the queues of evaluations, each once.

@@ -22,14 +22,15 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds waits for what should come at once.
-const patience = 30 * time.Second
+func TestMain(m *testing.M) {
+	testrun.Parallel(8) // they wait for redis-server
+	goleak.VerifyTestMain(m)
+}
 
 // bench is one test's Redis with a controller of it.
 type bench struct {
@@ -142,11 +143,7 @@ func (b *bench) depth(queue string) gate.Depth {
 
 func (b *bench) until(what string, reached func() bool) {
 	b.t.Helper()
-	for deadline := time.Now().Add(patience); !reached(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited in vain until %s", what)
-		}
-	}
+	testrun.Eventually(b.t, what, reached)
 }
 
 // With no worker up, runs whose time has come are pending again, and asked for.

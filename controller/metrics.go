@@ -119,7 +119,7 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	if known {
 		tell(limiterEpoch, seconds(since))
 	}
-	if err := c.gatherResults(ctx, tell); err != nil {
+	if err := c.gatherResults(ctx, seen.unreadable, tell); err != nil {
 		return nil, err
 	}
 	c.gatherRedis(ctx, tell)

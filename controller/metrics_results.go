@@ -2,14 +2,17 @@ package controller
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 var (
 	evaluationsNow  = gauge("evalfleet_evaluations_active", "Evaluations that have runs to push or to end.")
+	unreadableNow   = gauge("evalfleet_evaluations_unreadable", "Evaluations in Redis that this controller cannot work on: their records are of another version, or invalid. It leaves them alone.")
 	undrained       = gauge("evalfleet_results_undrained", "Results in Redis that no sink has yet.")
 	undrainedBytes  = gauge("evalfleet_results_undrained_bytes", "Memory of Redis that they take, as far as it says so.")
 	undrainedOldest = gauge("evalfleet_results_oldest_undrained_seconds", "How long the oldest of them has waited.")
@@ -17,8 +20,9 @@ var (
 	drainedLast     = gauge("evalfleet_results_last_drain_timestamp_seconds", "When this process last brought a result into a sink.")
 )
 
-// gatherResults tells of the results of all evaluations together.
-func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
+// gatherResults tells of the results of all evaluations together, some of which are
+// known to be unreadable.
+func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell tell) error {
 	ids, err := c.store.Evaluations(ctx)
 	if err != nil {
 		return err
@@ -27,11 +31,14 @@ func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
 	if err != nil {
 		return err
 	}
-	waiting, bytes, active := int64(0), int64(0), 0
+	waiting, bytes, active, unreadable := int64(0), int64(0), 0, len(known)
 	var oldest time.Time
 	for id, standing := range standings {
 		if standing.Status == record.StatusActive {
 			active++
+		}
+		if standing.Unreadable != nil && !slices.Contains(known, id) {
+			unreadable++
 		}
 		if standing.Waiting == 0 {
 			continue
@@ -45,6 +52,7 @@ func (c *Controller) gatherResults(ctx context.Context, tell tell) error {
 		oldest = older(oldest, backlog.Oldest)
 	}
 	tell(evaluationsNow, float64(active))
+	tell(unreadableNow, float64(unreadable))
 	tell(undrained, float64(waiting))
 	tell(undrainedBytes, float64(bytes))
 	tell(undrainedOldest, age(oldest))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"maps"
 	"math"
 	"net/http"
@@ -130,12 +129,11 @@ func (c *Controller) Scale(ctx context.Context) (Scale, error) {
 
 // seen is what a look at Redis saw.
 type seen struct {
-	evaluations []record.Evaluation // active
-	plans       map[eval.ID]*eval.Evaluation
-	standings   map[eval.ID]store.Standing
-	depths      map[string]gate.Depth // by queue; delayed tasks are due for soon
-	usage       []ratelimit.Usage
-	cooldowns   []ratelimit.Cooldown
+	evaluations
+	standings map[eval.ID]store.Standing
+	depths    map[string]gate.Depth // by queue; delayed tasks are due for soon
+	usage     []ratelimit.Usage
+	cooldowns []ratelimit.Cooldown
 }
 
 // look asks Redis once for what scale and metrics are made of.
@@ -145,14 +143,10 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	if s.evaluations, err = c.active(ctx); err != nil {
 		return nil, err
 	}
-	if s.plans, err = c.plansOf(ctx, s.evaluations); err != nil {
-		return nil, err
-	}
-	s.evaluations = slices.DeleteFunc(s.evaluations, func(r record.Evaluation) bool { return s.plans[r.ID] == nil })
 	if s.standings, err = c.store.Standings(ctx, slices.Collect(maps.Keys(s.plans))); err != nil {
 		return nil, err
 	}
-	for _, queue := range queuesOf(s.evaluations) {
+	for _, queue := range queuesOf(s.records) {
 		if s.depths[queue], err = gate.DepthOf(ctx, c.store.Client(), queue, time.Now().Add(soon)); err != nil {
 			return nil, err
 		}
@@ -164,28 +158,6 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
-// plansOf are what evaluations ask, which never changes: each is read once. One that
-// was deleted meanwhile has none.
-func (c *Controller) plansOf(ctx context.Context, evaluations []record.Evaluation) (map[eval.ID]*eval.Evaluation, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	plans := make(map[eval.ID]*eval.Evaluation, len(evaluations))
-	for _, r := range evaluations {
-		e := c.plans[r.ID]
-		if e == nil {
-			var err error
-			if e, err = c.store.Plan(ctx, r.ID); errors.Is(err, store.ErrNoEvaluation) {
-				continue
-			} else if err != nil {
-				return nil, err
-			}
-		}
-		plans[r.ID] = e
-	}
-	c.plans = plans
-	return plans, nil
-}
-
 // scale is what was seen in calls at once.
 func (c *Controller) scale(s *seen) Scale {
 	queues := map[string]*Queue{}
@@ -193,7 +165,7 @@ func (c *Controller) scale(s *seen) Scale {
 		queues[name] = &Queue{Name: name, InFlight: depth.Active}
 	}
 	var demands []*demand
-	for _, r := range s.evaluations {
+	for _, r := range s.records {
 		demands = append(demands, demandsOf(r, s.plans[r.ID], s.standings[r.ID], queues)...)
 	}
 	c.fit(queues, demands, s.depths)

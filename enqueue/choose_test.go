@@ -4,17 +4,14 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/store"
 )
 
 // inRounds is submission with swiss pairs, in several phases.
@@ -159,56 +156,6 @@ func TestPhaseIsChosenOnce(t *testing.T) {
 	}
 	if keys := b.store.Client().Keys(ctx, "ef:{*").Val(); len(keys) != 0 {
 		t.Errorf("left after the deletion: %v", keys)
-	}
-}
-
-// TestChoosingKilledBetweenAnyTwoCommands kills whoever chooses a phase after the
-// first, second … Redis command. Whoever goes on comes to the same, and every run is
-// carried out once.
-func TestChoosingKilledBetweenAnyTwoCommands(t *testing.T) {
-	t.Parallel()
-	kills := 0
-	var want []record.Phase
-	for commands := 1; ; commands++ {
-		b := setup(t)
-		receipt := b.submit(inRounds("choosing", 9))
-		times := map[eval.RunID]int{}
-		for _, task := range b.pull("p", 1000) {
-			times[task.RunID()]++
-		}
-		client := b.server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
-		client.AddHook(&dying{left: commands})
-		chosen, err := b.enqueuer(store.New(client, "")).Choose(t.Context(), receipt.ID, ranking(1))
-		if err == nil && !chosen {
-			t.Fatal("the phase was not due")
-		}
-		if err != nil && !strings.Contains(err.Error(), errDead.Error()) { // asynq does not wrap its errors
-			t.Fatalf("killed after %d commands: %v", commands, err)
-		}
-		b.toEnd(receipt.ID, 1, times)
-		for run, n := range times {
-			if n != 1 {
-				t.Errorf("run %s was carried out %d times", run, n)
-			}
-		}
-		got := b.phases(receipt.ID)
-		if want == nil {
-			want = got
-		}
-		if diff := cmp.Diff(want, got); diff != "" || len(times) != runsOf(want) {
-			t.Errorf("%d runs, want %d; phases (-others +this):\n%s", len(times), runsOf(want), diff)
-		}
-		if t.Failed() {
-			t.Fatalf("killed after %d commands", commands)
-		}
-		if err == nil {
-			break
-		}
-		kills++
-	}
-	t.Logf("killed at each of %d commands", kills)
-	if kills < 10 {
-		t.Errorf("only %d commands were killed; choosing makes more", kills)
 	}
 }
 

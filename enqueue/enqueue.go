@@ -35,6 +35,9 @@ type Submission struct {
 	// Choices are what phases compare that was chosen from results before, by their
 	// numbers, as the sink has it; nil: none.
 	Choices []*plan.Choice
+	// Jobs may go on at their providers, as the sink has it. A submission that makes
+	// the record gives them back to their runs.
+	Jobs []record.Job
 	// Settle is how long workers have, once the record stands and before any run
 	// can be pulled, to record again what Redis has lost of an evaluation
 	// submitted before. Only for a submission that makes the record.
@@ -79,6 +82,7 @@ type Limits interface {
 	Open(ctx context.Context, of ratelimit.Scope) error
 	OpenAll(ctx context.Context, evaluation string) error
 	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
+	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
 }
 
 // Submit stores an evaluation and pushes the first window of its runs. The same
@@ -119,6 +123,11 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	// its limits are pinned.
 	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
 		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	if created {
+		if err := q.restoreJobs(ctx, id, s.Jobs); err != nil {
+			return Receipt{}, err
+		}
 	}
 	q.logLimits(r)
 	if !created && s.Retry != nil {
@@ -252,9 +261,51 @@ func fill(phase *record.Phase, p *plan.Plan) {
 	}
 }
 
+// Fits reports an error unless the phases of a record are those of the evaluation, so
+// that its plans can be made. It is a store.ErrUnreadable.
+func Fits(e *eval.Evaluation, r record.Evaluation) error {
+	kinds := plan.Phases(e)
+	for i, phase := range r.Phases {
+		var problem error
+		switch {
+		case i >= len(kinds):
+			problem = fmt.Errorf("its record has %d phases, its plan %d", len(r.Phases), len(kinds))
+		case phase.Kind != kinds[i]:
+			problem = fmt.Errorf("phase %d is of kind %q in its record, of kind %q in its plan", i, phase.Kind, kinds[i])
+		case len(phase.JudgeQueues) != len(e.Asked(phase.Kind)):
+			problem = fmt.Errorf("phase %d has %d queues for %d judges", i, len(phase.JudgeQueues), len(e.Asked(phase.Kind)))
+		}
+		if problem != nil {
+			return fmt.Errorf("%s: %w: %w", r.ID, store.ErrUnreadable, problem)
+		}
+	}
+	return nil
+}
+
+// Read reads an evaluation's record, and what it asks, and makes its plans.
+// store.ErrNoEvaluation, store.ErrUnreadable.
+func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *eval.Evaluation, []*plan.Plan, error) {
+	r, err := s.WithChoices(ctx, id)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	e, err := s.Plan(ctx, id)
+	if err != nil {
+		return r, nil, nil, err
+	}
+	plans, err := Plans(e, r)
+	if err != nil {
+		return r, nil, nil, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
+	}
+	return r, e, plans, nil
+}
+
 // Plans rebuilds the plan of every phase from an evaluation and its record.
 // Phases that lie wholly beyond Settings.Limit have none.
 func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
+	if err := Fits(e, r); err != nil {
+		return nil, err
+	}
 	var plans []*plan.Plan
 	left := r.Settings.Limit
 	for i, phase := range r.Phases {
@@ -369,4 +420,19 @@ func task(id eval.ID, e *eval.Evaluation, phase int, kind eval.Kind, run plan.Ru
 		t.Agent, t.Dimension = asked.Name, e.Panel.Dimensions[run.Dimension].ID
 	}
 	return t
+}
+
+// restoreJobs gives runs the jobs back that Redis has forgotten, and has the limits
+// count them. What workers have saved of a run meanwhile is newer and stays.
+func (q *Enqueuer) restoreJobs(ctx context.Context, id eval.ID, jobs []record.Job) error {
+	for _, job := range jobs {
+		restored, err := q.Store.RestoreJob(ctx, id, job)
+		if err == nil && restored {
+			err = q.Limits.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends))
+		}
+		if err != nil {
+			return fmt.Errorf("restore job %s: %w", job.ID, err)
+		}
+	}
+	return nil
 }

@@ -22,10 +22,14 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.Parallel(6) // they wait for redis-server
+	goleak.VerifyTestMain(m)
+}
 
 // pinned remembers which limits were registered.
 type pinned struct {
@@ -64,6 +68,9 @@ func (p *pinned) OpenAll(_ context.Context, evaluation string) error {
 	return nil
 }
 
+func (p *pinned) AssertBackground(context.Context, string, ratelimit.Background, time.Duration) error {
+	return nil
+}
 func (p *pinned) ForgetSpent(context.Context, string) (bool, error) { return true, nil }
 
 // closed reports whether an evaluation is, or a provider for it.
@@ -146,11 +153,11 @@ func (b *bench) pull(queue string, n int) []record.Task {
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		verdict, _, err := b.store.Check(ctx, task)
+		checked, err := b.store.Check(ctx, task)
 		if err != nil {
 			b.t.Fatal(err)
 		}
-		if verdict == store.VerdictRun {
+		if checked.Verdict == store.VerdictRun {
 			run := record.Run{Phase: task.Phase, Index: task.Index, Generation: task.Generation, Kind: task.Kind, Queue: queue}
 			if _, err := b.store.Record(ctx, task.Evaluation, eval.StateSucceeded, run, nil); err != nil {
 				b.t.Fatal(err)

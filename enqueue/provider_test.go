@@ -3,7 +3,6 @@ package enqueue
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -16,7 +15,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := submission("group", 0)
-	const runs = 3000
+	const runs = 2200
 	s.Evaluation.Judges, s.Evaluation.Pairwise = nil, nil
 	s.Evaluation.Prompts = &eval.Prompts{
 		Format: eval.PromptsExperiment,
@@ -65,7 +64,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 		if err := topUp.Tick(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		topUp.stalled["g"] = stall{ended: done, since: time.Now().Add(-2 * stallTime)}
+		stallLong(topUp)
 	}
 	if got := b.standing(id).Pushed(0, "g"); got != runs {
 		t.Errorf("the cursor stands at %d, want %d: nothing is missing", got, runs)

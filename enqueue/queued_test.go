@@ -19,8 +19,8 @@ func TestQueuedRunsAreToldOnce(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		told[task.Shown()]++
-		if age := time.Since(at); age < 0 || age > 10*time.Second {
-			t.Errorf("run %s was queued %s ago", task.Shown(), age)
+		if age := time.Since(at); age < 0 {
+			t.Errorf("run %s was queued %s from now", task.Shown(), -age)
 		}
 	}
 	enqueuer := b.enqueuer(b.store)

@@ -8,7 +8,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
@@ -16,6 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 )
@@ -30,18 +30,10 @@ const (
 	lockLife = 3 * time.Second
 )
 
-// stallTime is how long no run of a queue may end before it is asked whether
-// its tasks are still there.
-const stallTime = 5 * time.Second
-
 // unpinAfter is how long the limits of a deleted or cancelled evaluation stay
 // pinned: workers look every two seconds whether what they hold goes on, also
 // when they missed that it was announced.
 const unpinAfter = 5 * time.Second
-
-// undrainedBound is how much of results may wait for a collector before no more
-// runs are pushed.
-const undrainedBound = 256 << 20
 
 // TopUp keeps the queues of active evaluations filled. Any number of processes
 // may run one: a short lock lets one of them work and saves the others the
@@ -51,38 +43,36 @@ type TopUp struct {
 	// when. It must not block. nil: nobody.
 	Queued func(task record.Task, at time.Time)
 
-	store   *store.Store
-	limits  Limits
-	log     zerolog.Logger
-	id      string
-	known   map[eval.ID]*known
-	pace    map[string]*pace
-	stalled map[string]stall
-	full    map[eval.ID]bool      // results wait to be collected, said once
-	dropped map[eval.ID]time.Time // deleted or cancelled, and since when that is known
-	holder  bool                  // of the lock, when it last looked
-	next    time.Duration         // between the last two looks
-	used    float64               // the most that a queue lacked of its window, as a share of it
+	store      *store.Store
+	limits     Limits
+	log        zerolog.Logger
+	quarantine *quarantine.Quarantine
+	id         string
+	known      map[eval.ID]*known
+	pace       map[string]*pace
+	stalled    map[shareKey]stall
+	waits      *undrained
+	full       map[eval.ID]bool      // results wait to be collected, said once
+	short      bool                  // Redis is short of memory, said once
+	failed     map[eval.ID]bool      // in this tick
+	dropped    map[eval.ID]time.Time // deleted or cancelled, and since when that is known
+	holder     bool                  // of the lock, when it last looked
+	next       time.Duration         // between the last two looks
+	used       float64               // the most that a queue lacked of its window, as a share of it
 }
 
-// known is what does not change while an evaluation is active.
+// known is what a record of one revision says is to run.
 type known struct {
 	record record.Evaluation
 	plan   *eval.Evaluation
 	plans  []*plan.Plan
 }
 
-// stall is since when no run of a queue has ended.
-type stall struct {
-	ended int
-	since time.Time
-}
-
 // NewTopUp makes a TopUp; Run or Tick does the work. It is for one goroutine.
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
-		store: s, limits: limits, log: log, id: rand.Text(), next: paceTime,
-		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[string]stall{}, full: map[eval.ID]bool{}, dropped: map[eval.ID]time.Time{},
+		store: s, limits: limits, log: log, quarantine: quarantine.New(log), id: rand.Text(), next: paceTime,
+		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[shareKey]stall{}, full: map[eval.ID]bool{}, waits: newUndrained(s), dropped: map[eval.ID]time.Time{},
 	}
 }
 
@@ -139,7 +129,7 @@ func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
 }
 
 // Tick looks at every active evaluation once, ends those that are complete, and
-// pushes what each queue lacks.
+// pushes what each queue lacks. An evaluation that cannot be read is left alone.
 func (t *TopUp) Tick(ctx context.Context) error {
 	ids, err := t.store.Active(ctx)
 	if err != nil || len(ids) == 0 {
@@ -149,61 +139,103 @@ func (t *TopUp) Tick(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.used = 0
+	verdict, err := t.waits.look(ctx, standings)
+	if err != nil {
+		return err
+	}
+	t.quarantine.Keep(ids)
+	t.used, t.failed = 0, map[eval.ID]bool{}
 	shares := map[string][]*share{} // by queue
 	for _, id := range ids {
-		standing := standings[id]
-		if standing.Status == "" || standing.Status == record.StatusCancelled {
-			if err := t.drop(ctx, id); err != nil {
-				return err
-			}
-			continue
-		}
-		delete(t.dropped, id) // submitted again
-		if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
-			delete(t.known, id) // its settings may change before it goes on
-			continue
-		}
-		k, err := t.load(ctx, id, standing.Chosen)
-		if err != nil {
+		of, err := t.look(ctx, id, standings[id], verdict)
+		if err := t.isolate(id, err); err != nil {
 			return err
 		}
-		if t.complete(k, standing) {
-			if err := t.finish(ctx, k); err != nil {
-				return err
-			}
-			continue
-		}
-		if wait, err := t.undrained(ctx, id, standing); err != nil || wait {
-			if err != nil {
-				return err
-			}
-			continue
-		}
-		for phase, p := range k.plans {
-			for _, queue := range p.Queues() {
-				if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
-					continue
-				}
-				cursor := standing.Pushed(phase, queue)
-				parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
-				if err != nil {
-					return err
-				}
-				shares[queue] = append(shares[queue], &share{
-					known: k, phase: phase, length: p.Len(queue),
-					cursor: cursor, ended: standing.Ended(phase, queue), parked: parked, paused: standing.Paused,
-					perTask: k.runsPerTask(phase, queue),
-				})
-			}
+		for queue, some := range of {
+			shares[queue] = append(shares[queue], some...)
 		}
 	}
+	var errs []error
 	for queue, of := range shares {
-		if err := t.fill(ctx, queue, of); err != nil {
-			return fmt.Errorf("fill queue %s: %w", queue, err)
+		err := t.fill(ctx, queue, of)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("fill queue %s: %w", queue, err))
+		}
+		if err != nil && !quarantine.Concerns(err) {
+			break // Redis is away: the other queues fail likewise
 		}
 	}
-	return nil
+	for _, id := range ids {
+		if !t.failed[id] {
+			t.quarantine.Release(id)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// isolate keeps the failure of one evaluation from stopping the others. It returns
+// err where it is not that.
+func (t *TopUp) isolate(id eval.ID, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrNoEvaluation): // deleted meanwhile
+		delete(t.known, id)
+		return nil
+	case t.quarantine.Takes(id, err):
+		t.failed[id] = true
+		return nil
+	}
+	return err
+}
+
+// look ends an evaluation that is complete, or that does not go on, and returns its
+// shares of queues, by queue.
+func (t *TopUp) look(ctx context.Context, id eval.ID, standing store.Standing, undrained verdict) (map[string][]*share, error) {
+	switch {
+	case standing.Unreadable != nil:
+		return nil, standing.Unreadable
+	case standing.Status == "" || standing.Status == record.StatusCancelled:
+		return nil, t.drop(ctx, id)
+	}
+	delete(t.dropped, id) // submitted again
+	if standing.Status != record.StatusActive && standing.Status != record.StatusDone {
+		return nil, nil
+	}
+	k, err := t.load(ctx, id, standing.Revision)
+	if err != nil || k.record.Revision != standing.Revision { // it changed after the standing was read
+		return nil, err
+	}
+	if t.complete(k, standing) {
+		return nil, t.finish(ctx, k)
+	}
+	if t.holds(id, undrained, standing.Waiting) {
+		return nil, nil
+	}
+	return t.sharesOf(ctx, k, standing)
+}
+
+// sharesOf are an evaluation's shares of queues, by queue.
+func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing) (map[string][]*share, error) {
+	shares := map[string][]*share{}
+	for phase, p := range k.plans {
+		for _, queue := range p.Queues() {
+			if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
+				continue
+			}
+			cursor := standing.Pushed(phase, queue)
+			parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
+			if err != nil {
+				return nil, err
+			}
+			shares[queue] = append(shares[queue], &share{
+				known: k, phase: phase, length: p.Len(queue),
+				cursor: cursor, ended: standing.Ended(phase, queue), parked: parked, paused: standing.Paused,
+				perTask: k.runsPerTask(phase, queue),
+			})
+		}
+	}
+	return shares, nil
 }
 
 // drop ends the part in the fleet of an evaluation that was deleted or
@@ -248,20 +280,12 @@ func (s *share) outstanding() int {
 	return int(math.Ceil(max(float64(s.cursor-s.ended-s.parked), 0) / s.perTask))
 }
 
-// load reads an evaluation, or remembers it if no phase was chosen since.
-func (t *TopUp) load(ctx context.Context, id eval.ID, chosen int) (*known, error) {
-	if k, ok := t.known[id]; ok && k.record.Chosen >= chosen {
+// load reads an evaluation, or remembers it if its revision is still the same.
+func (t *TopUp) load(ctx context.Context, id eval.ID, revision record.Revision) (*known, error) {
+	if k, ok := t.known[id]; ok && k.record.Revision == revision {
 		return k, nil
 	}
-	r, err := t.store.WithChoices(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	e, err := t.store.Plan(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	plans, err := Plans(e, r)
+	r, e, plans, err := Read(ctx, t.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -286,12 +310,12 @@ func (t *TopUp) complete(k *known, standing store.Standing) bool {
 }
 
 func (t *TopUp) finish(ctx context.Context, k *known) error {
+	id := k.record.ID
+	delete(t.known, id) // also where it is not done after all: then something has changed
 	done, err := t.store.Finish(ctx, k.record)
 	if err != nil || !done {
 		return err
 	}
-	id := k.record.ID
-	delete(t.known, id)
 	if err := unpin(ctx, t.store, t.limits, id); err != nil {
 		return err
 	}
@@ -309,25 +333,22 @@ func (t *TopUp) finish(ctx context.Context, k *known) error {
 	return t.store.Activate(ctx, id)
 }
 
-// undrained reports whether so many results wait for a collector that no more
-// runs are to be started.
-func (t *TopUp) undrained(ctx context.Context, id eval.ID, standing store.Standing) (bool, error) {
-	full := false
-	if standing.Waiting > 10_000 { // below, not even long answers reach the bound
-		// Redis adds up the whole, in some milliseconds: the first nodes of a stream, which
-		// it would take for all, may hold short answers.
-		size, err := t.store.Client().MemoryUsage(ctx, t.store.Keys().Results(id), 0).Result()
-		if err != nil {
-			return false, fmt.Errorf("measure undrained results of %s: %w", id, err)
+// holds reports whether an evaluation gets no more runs for now, and says why, once.
+func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
+	if v.memory != t.short {
+		t.short = v.memory
+		if v.memory {
+			t.log.Warn().Msg("Redis is short of memory; no more runs are pushed until results are collected or it gets more")
+		} else {
+			t.log.Info().Msg("Redis has memory again; runs are pushed")
 		}
-		full = size > undrainedBound
 	}
-	if full && !t.full[id] {
-		t.log.Warn().Str("evaluation", string(id)).Int64("results", standing.Waiting).
+	if v.held[id] && !t.full[id] {
+		t.log.Warn().Str("evaluation", string(id)).Int64("results", waiting).
 			Msg("results wait to be collected; no more runs are pushed until `evalfleet collect` has drained them")
 	}
-	t.full[id] = full
-	return full, nil
+	t.full[id] = v.held[id]
+	return v.memory || v.held[id]
 }
 
 // fill pushes what a queue's shares lack.
@@ -365,26 +386,20 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 			continue
 		}
 		pushed, err := t.pushShare(ctx, queue, s, min(lacking, want))
-		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile
-			delete(t.known, s.record.ID)
-			continue
-		}
-		if err != nil {
+		filled = filled || pushed
+		if err := t.isolate(s.record.ID, err); err != nil {
 			return err
 		}
+	}
+	for _, s := range shares {
+		pushed, err := t.pushLost(ctx, queue, s)
 		filled = filled || pushed
+		if err := t.isolate(s.record.ID, err); err != nil {
+			return err
+		}
 	}
 	if filled {
-		delete(t.stalled, queue)
 		return t.store.AnnounceFilled(ctx, queue)
-	}
-	before, known := t.stalled[queue]
-	switch {
-	case !known || before.ended != ended:
-		t.stalled[queue] = stall{ended: ended, since: time.Now()}
-	case time.Since(before.since) > stallTime:
-		delete(t.stalled, queue)
-		return t.rewindLost(ctx, queue, shares)
 	}
 	return nil
 }
@@ -403,12 +418,7 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 		}
 		tasks := make([]record.Task, 0, end-s.cursor)
 		for i := s.cursor; i < end; i++ {
-			run := p.At(queue, i)
-			state, generation := record.ParseStateByte(states[run.Index-first])
-			_, paused := s.paused[s.plan.Asked(p.Kind())[run.Judge].Provider]
-			if state == eval.StateNone && !paused && !s.waits(p, run, states[s.leader(p, run)-first]) {
-				next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
-				next.Generation = generation
+			if next, ok := s.taskOf(p, p.At(queue, i), states, first); ok {
 				tasks = append(tasks, next)
 			}
 		}
@@ -416,11 +426,11 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0
-		moved, err := t.store.Advance(ctx, s.record.ID, s.phase, queue, s.cursor, end)
+		moved, err := t.store.Advance(ctx, s.record, s.phase, queue, s.cursor, end)
 		if err != nil {
 			return pushed, err
 		}
-		if !moved { // another process tops this queue up as well
+		if !moved { // another process tops this queue up as well, or the evaluation has changed
 			return pushed, nil
 		}
 		n -= len(tasks)
@@ -429,28 +439,16 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 	return pushed, nil
 }
 
-// rewindLost sets the cursors of a queue back when runs are missing from it:
-// they were pushed, have not ended, and asynq holds no task. That happens when
-// tasks were deleted by hand, or dropped while the evaluation was paused.
-// Recorded runs are passed over when the range is pushed again.
-func (t *TopUp) rewindLost(ctx context.Context, queue string, shares []*share) error {
-	info, err := asynq.NewInspectorFromRedisClient(t.store.Client()).GetQueueInfo(queue)
-	switch {
-	case errors.Is(err, asynq.ErrQueueNotFound): // everything in it is gone
-	case err != nil:
-		return fmt.Errorf("inspect: %w", err)
-	case info.Pending+info.Active+info.Scheduled+info.Retry > 0:
-		return nil // they only take their time
+// taskOf is the task of a run that should be in its queue now, by the states of the
+// phase's runs from the first index on. false: the run has ended, its provider is
+// paused, or another run leads it.
+func (s *share) taskOf(p *plan.Plan, run plan.Run, states []byte, first int) (record.Task, bool) {
+	state, generation := record.ParseStateByte(states[run.Index-first])
+	_, paused := s.paused[s.plan.Asked(p.Kind())[run.Judge].Provider]
+	if state != eval.StateNone || paused || s.waits(p, run, states[s.leader(p, run)-first]) {
+		return record.Task{}, false
 	}
-	for _, s := range shares {
-		if s.cursor <= s.ended+s.parked {
-			continue
-		}
-		if _, err := t.store.Advance(ctx, s.record.ID, s.phase, queue, s.cursor, 0); err != nil {
-			return err
-		}
-		t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", s.cursor-s.ended-s.parked).
-			Msg("tasks are missing from the queue; pushing them again")
-	}
-	return nil
+	next := task(s.record.ID, s.plan, s.phase, p.Kind(), run)
+	next.Generation = generation
+	return next, true
 }

@@ -54,17 +54,19 @@ type Document struct {
 }
 
 // Asked are those whom the runs of a kind ask: the judges, the agents of a panel,
-// or the models of listed runs or of prompts. The evaluation must have the kind.
+// or the models of listed runs or of prompts. An evaluation without the kind asks none.
 func (e *Evaluation) Asked(kind Kind) []Judge {
-	switch kind {
-	case KindPanel:
+	switch {
+	case kind == KindPanel && e.Panel != nil:
 		return e.Panel.Agents
-	case KindRuns:
+	case kind == KindRuns && e.Runs != nil:
 		return e.Runs.Models
-	case KindPrompts:
+	case kind == KindPrompts && e.Prompts != nil:
 		return e.Prompts.Models
+	case kind == KindSingle || kind == KindPairwise:
+		return e.Judges
 	}
-	return e.Judges
+	return nil
 }
 
 // Everyone lists all who may be called for the evaluation as it is asked: judges,

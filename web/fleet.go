@@ -13,6 +13,8 @@ import (
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -61,10 +63,12 @@ func (f *fleet) overview(ctx context.Context) (*Overview, error) {
 				e.BoundBy = boundBy(limits.view(kept))
 			}
 		}
-		if errors.Is(err, store.ErrNoEvaluation) {
+		switch {
+		case errors.Is(err, store.ErrNoEvaluation):
 			continue // expired or deleted, and not yet taken off the list
-		}
-		if err != nil {
+		case quarantine.Concerns(err):
+			e = Evaluation{ID: id, Name: r.Name, Status: "unreadable", Created: r.Created}
+		case err != nil:
 			return nil, err
 		}
 		o.Evaluations = append(o.Evaluations, e)
@@ -82,6 +86,9 @@ func newestFirst(list []Evaluation) {
 // read reads one evaluation's record and adds how it stands.
 func (f *fleet) read(ctx context.Context, id eval.ID, standing store.Standing) (Evaluation, record.Evaluation, error) {
 	r, err := f.store.Evaluation(ctx, id)
+	if err == nil {
+		err = standing.Unreadable
+	}
 	if err != nil {
 		return Evaluation{}, r, err
 	}
@@ -133,12 +140,12 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 		d.BoundBy = boundBy(d.Limits, d.Cooldowns)
 	}
 	for _, name := range queuesOf(r) {
-		info, err := f.queues.GetQueueInfo(name)
-		switch {
-		case errors.Is(err, asynq.ErrQueueNotFound):
-			continue // nothing was pushed into it yet
-		case err != nil:
-			return nil, fmt.Errorf("inspect queue %s: %w", name, err)
+		info, known, err := gate.QueueInfo(f.queues, name)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			continue
 		}
 		d.Queues = append(d.Queues, Queue{
 			Name: name, Pending: info.Pending, Active: info.Active, Retry: info.Retry + info.Scheduled,

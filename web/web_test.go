@@ -26,13 +26,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.Parallel(8) // they wait for workers
+	goleak.VerifyTestMain(m)
+}
 
 // hostile is a name that would run a script, end an attribute, and turn the
 // text around.
@@ -91,15 +95,10 @@ func newSite(t *testing.T, change func(*Config)) *site {
 			Slots: 1, Grace: time.Second, Log: zerolog.Nop(),
 		})
 	}()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+	testrun.EventuallyGot(t, "the evaluation is done", func() (string, bool) {
 		r, err := s.store.Evaluation(t.Context(), s.done)
-		if err == nil && r.Status == record.StatusDone {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the evaluation is not done: %v, %v", r.Status, err)
-		}
-	}
+		return fmt.Sprintf("%v, %v", r.Status, err), err == nil && r.Status == record.StatusDone
+	})
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers/chat"
 	"github.com/evalfleet/evalfleet/providers/transport"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -68,6 +69,7 @@ func (a *account) seen() (most, ever int) {
 // said to take more, and use all that they may when it takes more. Beside them two
 // others meet the same with a limit that does not adapt.
 func TestAdaptiveConcurrency(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const limit, takes, answers = 24, 8, 100
 	start := func(adaptive bool) (*account, *bench) {

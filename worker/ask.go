@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -53,7 +54,10 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*reco
 		}
 	}
 	asked := s.request.Messages
-	for repairs := 0; ; repairs++ {
+	if r.progress.Unusable > maxRepairs {
+		return nil, &gaveUp{class: providers.Malformed, message: fmt.Sprintf("%d answers could not be used", r.progress.Unusable), status: 200}
+	}
+	for {
 		result, err := r.answered(ctx, s)
 		if err != nil {
 			return nil, err
@@ -62,7 +66,7 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*reco
 		if err == nil {
 			return outcome, nil
 		}
-		if repairs == maxRepairs {
+		if r.progress.Unusable++; r.progress.Unusable > maxRepairs {
 			return nil, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
 		}
 		s.stage = stageRepair

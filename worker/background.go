@@ -45,11 +45,17 @@ func (r *run) background(target eval.Judge) providers.Background {
 }
 
 // job begins a job, or asks once for the one that was begun: by this worker or by
-// another. While it goes on nobody waits for it: the run goes back to its queue,
-// without a slot of a worker, and the job's lease stands under its own name.
+// another. While it goes on, the run is back in its queue without a slot of a worker,
+// and the job's lease counts under its own name.
 func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, error) {
 	if job := r.progress.Job; job != nil && job.Call.Model == s.target.Target() {
 		return r.poll(ctx, s, *job)
+	}
+	if err := r.withdraw(); err != nil { // of a model that is asked no more
+		return nil, err
+	}
+	if err := r.awaitSubmission(); err != nil {
+		return nil, err
 	}
 	if err := r.submit(ctx, s, key); err != nil {
 		return nil, err
@@ -57,53 +63,114 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 	return nil, r.goBack(firstPoll, "its job goes on at the provider")
 }
 
-// submit begins a job. Its name is kept the moment it is known, and before anything
-// else, so that whoever comes next goes on with it: a worker that dies between the
-// provider's answer and that command leaves a job that nobody knows, whose place
-// under the limits stays taken until its latest end.
+// awaitSubmission leaves the run alone while another worker may be submitting its
+// job, so that one that was frozen meanwhile can still say how the provider calls it.
+// After that the submission counts as an attempt: the job may go on, and nothing
+// can find it.
+func (r *run) awaitSubmission() error {
+	begun := r.progress.Submitting
+	if begun.IsZero() {
+		return nil
+	}
+	if left := time.Until(begun.Add(askTime + askTime/4)); left > 0 {
+		return &putBack{delay: min(left, jobBack), why: "another worker submits its job"}
+	}
+	r.progress.Submitting = time.Time{}
+	r.progress.Attempts++
+	if most := r.evaluation.record.Settings.Retry.MaxAttempts; r.failures() >= most {
+		return &gaveUp{class: providers.Lost, message: "workers vanished while they submitted its job"}
+	}
+	return nil
+}
+
+// submit begins a job. Before, it says so in the run's progress, which no other
+// pull can save from then on without knowing. The job's name is saved the moment it
+// is known, also by a worker that lost its lease or stops meanwhile. A worker that
+// dies in between leaves a job that nothing can find, whose place under the limits
+// stays taken until its latest end.
 func (r *run) submit(ctx context.Context, s step, key string) error {
 	call, timeout := r.newCall(s, key), r.evaluation.record.Settings.JobTimeout(s.target.Provider, s.target.Model)
 	lease, err := r.begin(ctx, call, s, timeout, true)
 	if err != nil {
 		return err
 	}
-	held, letGo := lease.Context(ctx)
-	limited, cancel := context.WithTimeout(held, min(askTime, timeout))
+	r.progress.Submitting = time.Now()
+	if err := r.save(); err != nil {
+		r.landUnused()
+		return err
+	}
+	limited, cancel := context.WithTimeout(r.life.lasting, min(askTime, timeout))
 	id, err := r.background(s.target).Submit(limited, s.request)
 	cancel()
-	letGo()
+	r.progress.Submitting = time.Time{}
 	if err != nil {
 		return r.end(ctx, s, call, lease, nil, err, askTime)
 	}
 	reserved := lease.Reserved()
 	job := &record.Job{
 		ID: id, Ends: call.Started.Add(timeout), Call: *call,
-		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost,
+		Input: reserved.Input, Output: reserved.Output, Cost: reserved.Cost, Lease: lease.Known(),
 	}
 	r.progress.Job = job
-	if err = r.save(); err == nil {
-		err = r.life.persist(func(ctx context.Context) error {
-			err := lease.Background(ctx, id, time.Until(job.Ends))
-			if errors.Is(err, ratelimit.ErrLost) { // or handed over: where not, it counts under its own name
-				return nil
-			}
-			return err
-		})
+	err = r.life.persist(func(ctx context.Context) error { return r.store.SaveJob(ctx, r.task, r.progress, r.calls) })
+	if err == nil {
+		r.recordedCalls()
+		r.life.kept.jobs.put(r.task.Evaluation, *job, r.evaluation.record.Created)
+		err = r.life.persist(func(ctx context.Context) error { return r.handOver(ctx, lease, *job) })
+	} else {
+		err = errors.Join(err, r.disown(lease))
 	}
-	r.slots.Release(1)
+	r.freeSlot()
+	r.flight = nil
 	r.move(resting)
-	switch {
-	case errors.Is(err, store.ErrNoEvaluation): // deleted meanwhile
-		lease.End(0)
-		return r.dropJob(ctx, *job)
-	case err != nil:
-		return err
-	}
-	return nil
+	return err
 }
 
-// poll asks once for a job. One that has not ended in its time is given up.
+// handOver has the job counted under its own name instead of the lease's.
+func (r *run) handOver(ctx context.Context, lease *ratelimit.Lease, job record.Job) error {
+	err := lease.Background(ctx, job.ID, time.Until(job.Ends))
+	if !errors.Is(err, ratelimit.ErrLost) {
+		return err
+	}
+	// The lease ended meanwhile, or is still held for a call that may go on.
+	if err := r.limiter.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
+		return err
+	}
+	return lease.Release(ctx)
+}
+
+// disown ends a job that was just submitted, because the run is another worker's by
+// now, or is gone.
+func (r *run) disown(lease *ratelimit.Lease) error {
+	err := r.life.persist(func(context.Context) error { return r.withdraw() }) // nothing else knows it
+	if err != nil {
+		return err
+	}
+	return r.life.persist(func(ctx context.Context) error {
+		if err := lease.Release(ctx); err != nil {
+			return err
+		}
+		err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls)
+		if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
+			return err
+		}
+		r.recordedCalls()
+		return nil
+	})
+}
+
+// poll asks once for a job. One that has not ended in its time is given up. Before,
+// it makes sure that the run is this worker's, and that the limits count the job: they
+// may have forgotten it.
 func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Result, error) {
+	r.progress.NotBefore = time.Time{}
+	if err := r.save(); err != nil {
+		return nil, err
+	}
+	r.life.kept.jobs.put(r.task.Evaluation, job, r.evaluation.record.Created)
+	if err := r.life.persist(func(ctx context.Context) error { return assertJob(ctx, r.limiter, job) }); err != nil {
+		return nil, err
+	}
 	jobs, key := r.background(s.target), s.request.Key
 	asking, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -121,9 +188,18 @@ func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Resu
 			r.logger().Info().Err(err).Str("job", job.ID).Msg("a job does not say how it is; it is asked again")
 		}
 		next := min(max(age/10, firstPoll), lastPoll, max(time.Until(job.Ends), 0))
-		return nil, r.goBack(next, "its job goes on at the provider")
+		return nil, &putBack{delay: next, why: "its job goes on at the provider"}
 	}
 	return r.endJob(ctx, s, job, result, err)
+}
+
+// assertJob has the limits count a job that goes on.
+func assertJob(ctx context.Context, limiter *ratelimit.Limiter, job record.Job) error {
+	left := time.Until(job.Ends)
+	if left <= 0 || len(job.Lease.Limits) == 0 {
+		return nil
+	}
+	return limiter.AssertBackground(ctx, job.ID, job.Lease, left)
 }
 
 // endJob gives a job's lease back and keeps its record, as end does for a call. What
@@ -138,16 +214,21 @@ func (r *run) endJob(ctx context.Context, s step, job record.Job, result *provid
 		return nil, ended
 	}
 	r.progress.Job = nil
-	return result, r.note(s, &call, result, err, job.Ends.Sub(call.Started))
+	r.life.kept.jobs.drop(job.ID)
+	return result, r.note(ctx, s, &call, result, err, job.Ends.Sub(call.Started))
 }
 
-// dropJob cancels the job of a run that is not to be made any more, at its provider
-// and under the limits, and drops the run's task. Where the provider cannot be asked
-// it is tried again, until the job is over anyhow.
-func (r *run) dropJob(ctx context.Context, job record.Job) error {
+// withdraw cancels the run's job, if it has one, at its provider and under the
+// limits. Where the provider cannot be asked it is tried again, until the job is
+// over anyhow.
+func (r *run) withdraw() error {
+	job := r.progress.Job
+	if job == nil {
+		return nil
+	}
 	provider, model, _ := strings.Cut(job.Call.Model, ":")
 	target := eval.Judge{Provider: provider, Model: model}
-	asking, cancel := context.WithTimeout(ctx, askTime)
+	asking, cancel := context.WithTimeout(r.life.lasting, askTime)
 	defer cancel()
 	if jobs := r.background(target); jobs != nil && time.Now().Before(job.Ends) {
 		if err := jobs.Cancel(asking, r.cfg.Endpoints[provider].Key, job.ID); err != nil {
@@ -155,14 +236,26 @@ func (r *run) dropJob(ctx context.Context, job record.Job) error {
 			return &putBack{delay: lastPoll, why: "its job is to be cancelled"}
 		}
 	}
+	err := r.life.persist(func(ctx context.Context) error { return r.limiter.EndBackground(ctx, job.ID, nil) })
+	if err != nil {
+		return err
+	}
 	call := job.Call
-	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its evaluation does not go on", true
-	r.tellCall(call)
+	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its run does not go on", true
+	r.progress.Job = nil
+	r.life.kept.jobs.drop(job.ID)
+	r.keep(call)
+	return nil
+}
+
+// dropJob cancels the job of a run that is not to be made any more, and drops the
+// run's task.
+func (r *run) dropJob() error {
+	if err := r.withdraw(); err != nil {
+		return err
+	}
 	err := r.life.persist(func(ctx context.Context) error {
-		if err := r.limiter.EndBackground(ctx, job.ID, nil); err != nil {
-			return err
-		}
-		err := r.store.AppendCalls(ctx, r.task.Evaluation, []record.Call{call})
+		err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls)
 		if err != nil && !errors.Is(err, store.ErrNoEvaluation) { // deleted: nobody asks what it cost
 			return err
 		}

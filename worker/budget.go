@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"sync"
+	"time"
 )
 
 // stage is where a pulled task stands.
@@ -34,8 +35,27 @@ const (
 // in all, the allowance doubles with each of them, up to mostReady, so that
 // queues are filled fast and unlimited ones are pulled in batches. A pull is made
 // once there is room for as many as stand ready, so that it takes several.
+//
+// # Shares
+//
+// Queues share the slots of the process by max-min fairness: while n queues have
+// work, each may hold an n-th of the slots, and what one does not use goes to the
+// others. A queue alone uses all. Without shares, a queue whose calls take long
+// takes every slot that another gives back, and keeps it.
+//
+// A slot is not taken from a call that holds it, so shares alone would let a
+// newcomer wait as long as the longest call. Therefore what a queue does not hold
+// of its share at the moment is kept for it, as far as it used its share lately: its
+// short calls end, and the next are pulled a moment later. For a queue that has no
+// work, one slot is kept for newcomerTime after it had some or was first served, so
+// that its next run starts at once and the others follow as slots come free. That
+// costs the busy queues one slot for each such queue, a tenth of all slots at most.
+// A queue that was alone, and holds every slot when another is first served, gives
+// back a slot with each call that ends.
 type budget struct {
-	most int // tasks held by this process in all
+	slots int // calls of this process at once
+	most  int // tasks held by this process in all
+	now   func() time.Time
 
 	mu      sync.Mutex // guards all below
 	queues  map[string]*load
@@ -49,21 +69,45 @@ type load struct {
 	most      int // calls in flight that the limits allow in all
 	coming    int // of those ready, reserved for a pull that has not answered
 	pending   int // tasks in the queue, as the last pull left them
+	asking    int // pulls that wait for room
+
+	used   [2]int    // the most that were held and asked for, in the time before and in this one
+	since  time.Time // when this time began
+	worked time.Time // when it had work last, or was first served
 }
 
+const (
+	// usedTime is the time for which the use of a share is remembered, once or twice.
+	usedTime = 5 * time.Second
+	// newcomerTime is the time for which a slot is kept for a queue without work.
+	newcomerTime = time.Minute
+)
+
 func newBudget(slots int) *budget {
-	return &budget{most: slots + max(1, slots/10), queues: map[string]*load{}}
+	return &budget{slots: slots, most: slots + max(1, slots/10), now: time.Now, queues: map[string]*load{}}
 }
 
 // Reserve blocks until at least one task of queue may be pulled and reserves
 // room for as many as may, up to limit. Each is given back by leave or Cancel.
 func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, error) {
+	b.mu.Lock()
+	b.of(queue).asking++
+	b.mu.Unlock()
+	defer func() {
+		b.mu.Lock()
+		b.of(queue).asking--
+		b.mu.Unlock()
+	}()
 	for {
 		b.mu.Lock()
 		l := b.of(queue)
 		waiting := l.at[ready]
 		soon := min(l.allowance, l.most-l.at[flying]) // may start at once, as far as this process knows
-		room := min(max(soon, l.at[flying]/10, 1)-waiting, b.most-b.held)
+		room := max(soon, l.at[flying]/10, 1) - waiting
+		if room >= waiting {
+			l.use(room, b.now())
+		}
+		room = min(room, b.share(queue))
 		if room > 0 && room >= waiting { // else it is not worth a pull yet
 			allowed := min(room, limit)
 			l.at[ready] += allowed
@@ -83,6 +127,58 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 			return 0, ctx.Err()
 		}
 	}
+}
+
+// share returns how many more tasks of a queue may be held.
+func (b *budget) share(queue string) int {
+	now, busy, newcomers := b.now(), 0, 0
+	for name, l := range b.queues {
+		switch {
+		case name == queue, l.busy():
+			busy++
+		case now.Sub(l.worked) < newcomerTime:
+			newcomers++
+		}
+	}
+	newcomers = min(newcomers, b.slots/10)
+	fair, kept := max(1, (b.slots-newcomers)/busy), 0
+	for name, l := range b.queues {
+		if name != queue && l.busy() {
+			kept += max(0, min(fair, l.lately(now))-l.held())
+		}
+	}
+	all := b.slots // tasks that wait for a slot would stand before those of others
+	if busy == 1 && newcomers == 0 {
+		all = b.most
+	}
+	own := min(fair-b.of(queue).held(), b.most-b.held)
+	return max(own, all-b.held-kept-newcomers)
+}
+
+// held is how many tasks of the queue this process holds.
+func (l *load) held() int { return l.at[ready] + l.at[flying] + l.at[resting] }
+
+// busy reports whether the queue has work, as far as this process knows.
+func (l *load) busy() bool { return l.asking > 0 || l.pending > 0 || l.held() > 0 }
+
+// use notes that the queue holds tasks and could do with more.
+func (l *load) use(more int, now time.Time) {
+	l.worked = now
+	if gone := now.Sub(l.since); gone >= usedTime {
+		l.used[0], l.used[1], l.since = l.used[1], 0, now
+		if gone >= 2*usedTime {
+			l.used[0] = 0
+		}
+	}
+	l.used[1] = max(l.used[1], l.held()+more)
+}
+
+// lately is the most that the queue has used lately.
+func (l *load) lately(now time.Time) int {
+	if now.Sub(l.since) >= 2*usedTime {
+		return l.held()
+	}
+	return max(l.used[0], l.used[1])
 }
 
 // pulled notes how many tasks a pull left in queue.
@@ -173,7 +269,7 @@ func (b *budget) idle(queue string) bool {
 func (b *budget) of(queue string) *load {
 	l, ok := b.queues[queue]
 	if !ok {
-		l = &load{allowance: 1, most: math.MaxInt}
+		l = &load{allowance: 1, most: math.MaxInt, worked: b.now()}
 		b.queues[queue] = l
 	}
 	return l

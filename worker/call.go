@@ -21,8 +21,9 @@ const (
 	stageRepair   = "repair"   // of an answer that was no verdict
 )
 
-// abandonedKeep is how much longer the lease of a call that was given up
-// stands: the spread assumed between a grant and its arrival at the provider.
+// abandonedKeep is how much longer the lease of a call that was given up counts, where
+// no limit of the call assumes a longer spread between a grant and its arrival at the
+// provider.
 const abandonedKeep = 500 * time.Millisecond
 
 // call makes one call under a lease, or finds that it was answered before, and
@@ -59,6 +60,7 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 	held, letGo := lease.Context(ctx)
 	limited, cancel := context.WithTimeout(held, timeout)
 	result, err := r.cfg.Endpoints[s.target.Provider].called(r.task.Kind).Call(limited, s.request)
+	err = failureOf(limited, err)
 	cancel()
 	letGo()
 	return result, r.end(ctx, s, call, lease, result, err, timeout)
@@ -91,6 +93,7 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 		return nil, err
 	}
 	r.move(flying)
+	r.called, r.flight = true, &flight{call, lease}
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
 	r.emitSlots(s.event(EventAcquired), lease, 0)
 	call.Started = time.Now().UTC()
@@ -107,9 +110,11 @@ func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelim
 	// Before another can be told that it has the slot.
 	r.emitSlots(s.event(EventReleased), lease, 1)
 	release(lease, err)
-	r.slots.Release(1)
+	r.freeSlot()
 	r.move(resting)
-	return r.note(s, call, result, err, timeout)
+	err = r.note(ctx, s, call, result, err, timeout)
+	r.flight = nil
+	return err
 }
 
 // admit takes a slot of this process and then a lease, which is checked at the
@@ -125,8 +130,10 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	if err := r.slots.Acquire(waiting, 1); err != nil {
 		return nil, r.interrupted(ctx, isJob, err)
 	}
+	r.slot = true
 	scope := r.callTo(s.target)
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
+	r.tokens.meet(waiting, r.limiter, call.Model)
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)
@@ -135,6 +142,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
+			Holder:  string(r.task.Evaluation),
 			MaxWait: longest, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
 			Input: input, Output: output, Cost: cost,
 		})
@@ -153,7 +161,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		}
 		var refusal *ratelimit.Refusal
 		if errors.As(err, &refusal) && (refusal.Declined || refusal.Cooldown && consent != nil && !consent(refusal.Wait, true)) {
-			r.slots.Release(1)
+			r.freeSlot()
 			return nil, r.declined(refusal)
 		}
 		// All runs of a queue keep the same limits: another would wait as long.
@@ -167,7 +175,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 				continue
 			}
 		}
-		r.slots.Release(1)
+		r.freeSlot()
 		if refusal != nil && refusal.Exhausted {
 			return nil, r.outOfBudget(ctx)
 		}
@@ -259,17 +267,31 @@ func observe(lease *ratelimit.Lease, result *providers.Result, err error) {
 
 // release gives the lease back. A call that was given up keeps it a little longer,
 // because the provider may see the next request before it sees that this
-// connection is closed.
+// connection is closed. The provider may not see at all that a connection was cut on
+// the way.
 func release(lease *ratelimit.Lease, err error) {
-	var keep time.Duration
-	if class := providers.ClassOf(err); err != nil && (class == providers.Timeout || class == providers.Cancelled) {
-		keep = abandonedKeep
+	keep := max(abandonedKeep, lease.Jitter())
+	switch class := providers.ClassOf(err); {
+	case err == nil:
+		lease.End(0)
+	case class == providers.Timeout, class == providers.Cancelled:
+		lease.End(keep)
+	case wasCut(err):
+		lease.Cut(keep)
+	default:
+		lease.End(0)
 	}
-	lease.End(keep)
 }
 
-// note keeps a call's record and counts it as an attempt.
-func (r *run) note(s step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
+// wasCut reports whether a call was sent and no whole answer came.
+func wasCut(err error) bool {
+	var failed *providers.Error
+	return errors.As(err, &failed) && failed.Status == 0 && failed.MayBeBilled
+}
+
+// note keeps a call's record and counts it: as an attempt, a refusal, or a call that
+// was cut off.
+func (r *run) note(ctx context.Context, s step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
 		call.Status, call.RequestID, call.Usage, call.Named = 200, result.RequestID, result.Usage, result.Model
@@ -295,7 +317,8 @@ func (r *run) note(s step, call *record.Call, result *providers.Result, err erro
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
 	var failed *providers.Error
 	switch errors.As(err, &failed); {
-	case errors.Is(err, ratelimit.ErrLost): // ended with its lease, not by the provider
+	case errors.Is(err, ratelimit.ErrLost), call.Class == providers.Cancelled && ctx.Err() != nil: // not ended by the provider
+		r.progress.Cut++
 	case failed != nil && r.stopsAll(s, failed): // it says nothing of the run
 	case failed != nil && r.costsNothing(failed):
 		r.progress.Cooled++
@@ -320,6 +343,7 @@ func (r *run) note(s step, call *record.Call, result *providers.Result, err erro
 // keep notes a call that is to be recorded.
 func (r *run) keep(call record.Call) {
 	r.calls = append(r.calls, call)
+	r.flight = nil
 	r.tellCall(call)
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -145,6 +146,7 @@ func TestPromptsAreAskedAsTheyAreWritten(t *testing.T) {
 // command since the first of three turns was answered, lets others go on, and wants
 // that turn not asked again once its answer was kept.
 func TestKilledBetweenTurns(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	type life struct {
 		*bench
@@ -182,7 +184,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 	for i, k := range all {
 		select {
 		case <-k.death.died:
-		case <-time.After(2 * time.Minute):
+		case <-testrun.Context(t).Done():
 			t.Fatalf("worker %d was not killed", i)
 		}
 		progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
@@ -271,15 +273,10 @@ func TestGroupsRunsWaitForWhoCanCall(t *testing.T) {
 	stop := b.start(config)
 	b.waitFor("the run of p has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == 1 })
 	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
-	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(10 * time.Millisecond) {
+	testrun.EventuallyGot(t, "the run of q is back in its queue", func() (string, bool) {
 		info, err := inspector.GetTaskInfo("both", string(b.id)+".0.0.0")
-		if err == nil && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, "cannot call q:m") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the run of q is not back in its queue: %+v, %v", info, err)
-		}
-	}
+		return fmt.Sprintf("%+v, %v", info, err), err == nil && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, "cannot call q:m")
+	})
 	stop()
 	if standing := b.waitFor("it is looked", func(store.Standing) bool { return true }); standing.Total(eval.StateFailed) > 0 {
 		t.Error("the run of a provider that the worker cannot call has failed")

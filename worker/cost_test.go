@@ -28,10 +28,15 @@ func TestNothingIsReadForNothing(t *testing.T) {
 		s.Limits = []ratelimit.Limit{input, output}
 		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
+	// The evaluation's own pin ends with it.
+	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	if err := limits.Register(t.Context(), "test", b.submission.Settings.Limits); err != nil {
+		t.Fatal(err)
+	}
 	defer b.start(b.config())()
 	b.wait()
 	_, calls := b.outcomes()
-	usage, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Usage(t.Context())
+	usage, err := limits.Usage(t.Context())
 	if err != nil || len(calls) != 2 || len(usage) != 2 {
 		t.Fatalf("%d calls, %d limits, %v; want 2 of each", len(calls), len(usage), err)
 	}
@@ -111,10 +116,15 @@ func TestWhatAFailedCallUsedIsKept(t *testing.T) {
 			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}}}
 		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
+	// The evaluation's own pin ends with it.
+	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	if err := limits.Register(t.Context(), "test", b.submission.Settings.Limits); err != nil {
+		t.Fatal(err)
+	}
 	defer b.start(b.config())()
 	b.wait()
 	_, calls := b.outcomes()
-	usage, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Usage(t.Context())
+	usage, err := limits.Usage(t.Context())
 	if err != nil || len(calls) != 2 || len(usage) != 1 {
 		t.Fatalf("%d calls, %d limits, %v; want 2 and 1", len(calls), len(usage), err)
 	}

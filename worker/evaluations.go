@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,14 +47,53 @@ func newEvaluations(s *store.Store) *evaluations {
 // load reads an evaluation, or remembers it. store.ErrNoEvaluation when it was
 // deleted.
 func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error) {
-	c.mu.Lock()
-	e, ok := c.known[id]
-	c.mu.Unlock()
-	if ok {
+	if e := c.remembered(id); e != nil {
 		return e, nil
 	}
-	// Handlers of a new evaluation's first tasks all come here at once.
-	read, err, _ := c.reading.Do(string(id), func() (any, error) { return c.read(ctx, id) })
+	return c.readOnce(ctx, id, "")
+}
+
+// at is load of an evaluation whose revision was just read: what is remembered of
+// another revision is read again.
+func (c *evaluations) at(ctx context.Context, id eval.ID, revision record.Revision) (*evaluation, error) {
+	if e := c.remembered(id); e != nil && e.record.Revision == revision {
+		return e, nil
+	}
+	return c.readOnce(ctx, id, revision)
+}
+
+// look forgets those of ids that have another revision than what is remembered, and
+// returns them.
+func (c *evaluations) look(ctx context.Context, ids ...eval.ID) (changed []eval.ID, err error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(id eval.ID) bool { return c.remembered(id) == nil })
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	revisions, err := c.store.Revisions(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for id, revision := range revisions {
+		if e := c.known[id]; e != nil && e.record.Revision != revision {
+			delete(c.known, id)
+			changed = append(changed, id)
+		}
+	}
+	return changed, nil
+}
+
+func (c *evaluations) remembered(id eval.ID) *evaluation {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.known[id]
+}
+
+// readOnce shares a reading among handlers, which all come at once with an evaluation's
+// first tasks. Those that saw a revision share none that may have begun before it.
+func (c *evaluations) readOnce(ctx context.Context, id eval.ID, seen record.Revision) (*evaluation, error) {
+	read, err, _ := c.reading.Do(string(id)+" "+string(seen), func() (any, error) { return c.read(ctx, id) })
 	if err != nil {
 		return nil, err
 	}
@@ -61,15 +101,7 @@ func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error)
 }
 
 func (c *evaluations) read(ctx context.Context, id eval.ID) (*evaluation, error) {
-	r, err := c.store.WithChoices(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	asked, err := c.store.Plan(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	plans, err := enqueue.Plans(asked, r)
+	r, asked, plans, err := enqueue.Read(ctx, c.store, id)
 	if err != nil {
 		return nil, err
 	}
@@ -150,16 +182,10 @@ func (c *evaluations) textsOf(ctx context.Context, id eval.ID, documents ...eval
 	return texts, nil
 }
 
-// find reads or remembers a task's evaluation and finds the task's place in its plan. A
-// task that is not of the plan remembered may be of a phase that was chosen since; one
-// that is not of the evaluation as it stands now is refused with errNoRun.
-func (c *evaluations) find(ctx context.Context, t record.Task) (*evaluation, plan.Run, error) {
-	e, err := c.load(ctx, t.Evaluation)
-	if err == nil && !e.has(t) {
-		c.forget(t.Evaluation)
-		c.reading.Forget(string(t.Evaluation)) // what is being read may be as old
-		e, err = c.load(ctx, t.Evaluation)
-	}
+// find loads the evaluation of a task, whose revision was read with the task's check,
+// and finds the task's place in its plan. errNoRun when the evaluation has no such run.
+func (c *evaluations) find(ctx context.Context, t record.Task, revision record.Revision) (*evaluation, plan.Run, error) {
+	e, err := c.at(ctx, t.Evaluation, revision)
 	if err != nil {
 		return nil, plan.Run{}, err
 	}

@@ -110,7 +110,7 @@ func (r *run) fallTo(target eval.Judge, at int, over *gaveUp) error {
 	state.Fell = append(state.Fell, fell)
 	state.Asked, state.Waits, state.Until, state.Refused = at, 0, time.Time{}, 0
 	state.Spent += r.failures()
-	r.progress.Lacked = ""
+	r.progress.Lacked, r.progress.Unusable = "", 0
 	r.emit(Event{Event: fell.Event, Class: over.class, Fell: &fell})
 	return r.save()
 }

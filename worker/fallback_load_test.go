@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -69,6 +70,7 @@ func perSecond(n int64) ratelimit.Limit {
 // Calls are sent at twice the rate that the provider allows, and what it refuses is
 // waited for: nearly all runs are answered by the model they asked.
 func TestTwiceTheAllowedRateUsesThePrimary(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const allowed = 100
 	s := simulate(t, map[string]simulator.Model{
@@ -94,6 +96,7 @@ func TestTwiceTheAllowedRateUsesThePrimary(t *testing.T) {
 // A line of many runs before a fast limit is no wait of the limit's: nobody falls
 // back, although most stand in it for longer than the longest wait.
 func TestLineBeforeALimitIsNoReasonToFallBack(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const allowed = 100
 	s := simulate(t, models(nil))
@@ -112,6 +115,7 @@ func TestLineBeforeALimitIsNoReasonToFallBack(t *testing.T) {
 
 // What a run has waited, and whom it asks, outlives its worker.
 func TestFallbackOutlivesItsWorker(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	s := simulate(t, models(map[string]simulator.Behaviour{
 		gpt:    {ThrottleRate: 1, RetryAfter: simulator.Span{Min: 300 * time.Millisecond, Max: 300 * time.Millisecond}},
@@ -128,9 +132,9 @@ func TestFallbackOutlivesItsWorker(t *testing.T) {
 	s.waitFor("the fallback is asked", func(store.Standing) bool { return s.server.Stats().Models[gemini].Arrived > 0 })
 	stop() // in the middle of the fallback's call
 	before := s.server.Stats().Models[gpt].Arrived
-	checked, progress, err := s.store.Check(t.Context(), record.Task{Evaluation: s.id, Kind: eval.KindPairwise})
-	if err != nil || progress.Fallen.Asked != 1 || progress.Fallen.RateLimitWaits != 1 {
-		t.Fatalf("kept: %s %+v, %v; want that the first fallback is asked after one wait", checked, progress.Fallen, err)
+	checked, err := s.store.Check(t.Context(), record.Task{Evaluation: s.id, Kind: eval.KindPairwise})
+	if fallen := checked.Progress.Fallen; err != nil || fallen.Asked != 1 || fallen.RateLimitWaits != 1 {
+		t.Fatalf("kept: %s %+v, %v; want that the first fallback is asked after one wait", checked.Verdict, fallen, err)
 	}
 	defer s.start(s.cfg)()
 	got := s.outcome()

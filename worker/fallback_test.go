@@ -1,7 +1,9 @@
 package worker
 
 import (
+	"fmt"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -145,8 +147,13 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			want:      record.Tally{Fell: gaveUp(providers.Transient, 0, 300, 0)}, by: second, calls: 3,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		once := func(t *testing.T) (wrong []string, late bool) {
+			var mu sync.Mutex // guards wrong
+			fail := func(format string, args ...any) {
+				mu.Lock()
+				defer mu.Unlock()
+				wrong = append(wrong, fmt.Sprintf(format, args...))
+			}
 			s := simulate(t, models(map[string]simulator.Behaviour{gpt: c.behaviour}))
 			s.submit(2, fallingBack(func(settings *record.Settings, f *record.Fallback) {
 				if len(c.turns) > 0 {
@@ -163,42 +170,58 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			s.cfg.Waits = func(target eval.Judge) {
 				waits.Add(1)
 				if target.Target() != primary {
-					t.Errorf("told of a wait for %s, want %s", target.Target(), primary)
+					fail("told of a wait for %s, want %s", target.Target(), primary)
 				}
 			}
 			s.cfg.Reserved = func(r Reserved) {
 				reserved.Add(1)
 				if by := r.Provider + ":" + r.Model; by != c.by || r.Input <= 0 || r.Output <= 0 {
-					t.Errorf("told that %+v was reserved, want tokens of %s", r, c.by)
+					fail("told that %+v was reserved, want tokens of %s", r, c.by)
 				}
 			}
 			began := time.Now()
-			defer s.start(s.cfg)()
+			stop := s.start(s.cfg)
+			t.Cleanup(stop)
 			got := s.outcome()
 			took := time.Since(began)
+			stop()
 			about := cmp.Options{cmpopts.EquateApprox(0, 0.2), cmpopts.IgnoreFields(record.Fell{}, "At")}
 			if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
-				t.Errorf("waits and fallbacks (-want +got):\n%s", diff)
+				fail("waits and fallbacks (-want +got):\n%s", diff)
 			}
 			if waits.Load() != int64(c.want.RateLimitWaits) || reserved.Load() != 1 {
-				t.Errorf("told of %d waits and of what was reserved for %d calls, want %d and 1", waits.Load(), reserved.Load(), c.want.RateLimitWaits)
+				fail("told of %d waits and of what was reserved for %d calls, want %d and 1", waits.Load(), reserved.Load(), c.want.RateLimitWaits)
 			}
 			if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
-				t.Errorf("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
+				fail("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
 			}
-			if took < c.took-100*ms || took > c.took+3*time.Second {
-				t.Errorf("it took %s, want about %s", took, c.took)
+			if took < c.took-100*ms {
+				fail("it took %s, want no less than about %s", took, c.took)
 			}
 			counts := s.server.Stats().Models
 			if n := counts[gpt].Arrived; n != c.calls {
-				t.Errorf("the primary saw %d calls, want %d", n, c.calls)
+				fail("the primary saw %d calls, want %d", n, c.calls)
 			}
 			want := int64(0)
 			if c.by == second {
 				want = 1
 			}
 			if n := counts[gemini].Arrived; n != want {
-				t.Errorf("the fallback saw %d calls, want %d", n, want)
+				fail("the fallback saw %d calls, want %d", n, want)
+			}
+			return wrong, took > c.took+300*ms
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for tries := 1; ; tries++ {
+				wrong, late := once(t)
+				if len(wrong) == 0 {
+					return
+				}
+				if !late || tries == 5 {
+					t.Fatal(strings.Join(wrong, "\n"))
+				}
+				t.Logf("a late process waits less often; trying again: %q", wrong)
 			}
 		})
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -28,7 +29,7 @@ func handled(t *testing.T, answer func(context.Context, int, *providers.Request)
 	select {
 	case h := <-told:
 		return h
-	case <-time.After(2 * time.Minute):
+	case <-testrun.Context(t).Done():
 		t.Fatal("nothing was told of any run")
 		return Handled{}
 	}

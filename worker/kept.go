@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -8,7 +9,9 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 const (
@@ -17,16 +20,21 @@ const (
 	// goneFor is how long outcomes are kept of an evaluation that Redis does not
 	// know any more: it may have been lost, and be submitted again.
 	goneFor = 10 * time.Minute
+	// verifiedFor is how long it is looked whether an outcome still stands. What an
+	// unnoticed failover loses was written moments before it.
+	verifiedFor = time.Minute
 	// clockStep is what Redis's clock may be set forward by unnoticed.
 	clockStep = time.Second
 )
 
-// kept are outcomes that stand in Redis alone, because no collector has them in
-// a sink yet. When Redis loses its memory they are recorded again, so that what
-// was answered is not asked again. put is safe for concurrent use; look is for
-// one goroutine.
+// kept are outcomes and calls that only Redis has, because no collector has them in a
+// results store yet, and jobs that go on. When Redis loses its memory they are
+// recorded again, so that what was answered is not asked again, and what was paid for
+// is known. put is safe for concurrent use; look is for one goroutine.
 type kept struct {
 	store   *store.Store
+	limiter *ratelimit.Limiter // does not run
+	jobs    keptJobs
 	suspect bool // whoever looks has it: Redis was away, and may have lost the last it was told
 
 	mu       sync.Mutex     // guards all below
@@ -34,14 +42,59 @@ type kept struct {
 	bytes    int
 }
 
-// keptOutcome is what was recorded of one run.
+// keptOutcome is what was recorded of one run, or calls of one that goes on.
 type keptOutcome struct {
 	store.Outcome
-	created time.Time // of the record in which it stands; zero: in none
-	at      time.Time // when it stood there
+	calls   *keptCalls // nil: it is an outcome
+	created time.Time  // of the record in which it stands; zero: in none
+	at      time.Time  // when it stood there
 }
 
-func newKept(s *store.Store) *kept { return &kept{store: s} }
+type keptCalls struct {
+	evaluation eval.ID
+	calls      []record.Call
+	size       int
+}
+
+func (o *keptOutcome) evaluation() eval.ID {
+	if o.calls != nil {
+		return o.calls.evaluation
+	}
+	return o.Run().Evaluation
+}
+
+// Size is about how many bytes it takes.
+func (o *keptOutcome) Size() int {
+	if o.calls != nil {
+		return o.calls.size
+	}
+	return o.Outcome.Size()
+}
+
+// again records it once more.
+func (o *keptOutcome) again(ctx context.Context, s *store.Store) error {
+	if o.calls != nil {
+		return s.AppendCalls(ctx, o.calls.evaluation, o.calls.calls)
+	}
+	_, err := s.Put(ctx, o.Outcome)
+	return err
+}
+
+func newKept(s *store.Store, limiter *ratelimit.Limiter) *kept {
+	return &kept{store: s, limiter: limiter}
+}
+
+// putCalls keeps calls of a run that goes on, recorded in the record made at a time.
+func (k *kept) putCalls(id eval.ID, calls []record.Call, created time.Time) {
+	if len(calls) == 0 {
+		return
+	}
+	size := 0
+	for _, call := range calls {
+		size += 500 + len(call.Text) + len(call.Reasoning) + len(call.Error)
+	}
+	k.put(keptOutcome{calls: &keptCalls{id, calls, size}, created: created})
+}
 
 // put keeps an outcome.
 func (k *kept) put(o keptOutcome) {
@@ -68,6 +121,11 @@ func (k *kept) look(ctx context.Context, held map[eval.ID]time.Time, lost func(e
 			ids = append(ids, id)
 		}
 	}
+	for _, job := range k.jobs.all() {
+		if !slices.Contains(ids, job.evaluation) {
+			ids = append(ids, job.evaluation)
+		}
+	}
 	for _, id := range ids {
 		if err := k.lookAt(ctx, id, held[id], lost); err != nil {
 			k.suspect = true
@@ -84,17 +142,27 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 	if err != nil {
 		return err
 	}
+	if err := k.jobs.restore(ctx, k.store, k.limiter, id, held.Created, k.suspect); err != nil {
+		return err
+	}
 	if held.Created.IsZero() {
 		lost(id)
-		k.forget(func(o *keptOutcome) bool { return o.Run().Evaluation == id && asked.Sub(o.at) > goneFor })
+		k.forget(func(o *keptOutcome) bool { return o.evaluation() == id && asked.Sub(o.at) > goneFor })
 		return nil
 	}
 	again, replaced := k.missing(id, held.Created)
+	if held.Status != record.StatusCancelled { // whose runs have no state
+		gone, err := k.gone(ctx, id, held.Created)
+		if err != nil {
+			return err
+		}
+		again = append(again, gone...)
+	}
 	if replaced || !before.IsZero() && !before.Equal(held.Created) {
 		lost(id)
 	}
 	for _, o := range again {
-		_, err := k.store.Put(ctx, o.Outcome)
+		err := o.again(ctx, k.store)
 		if errors.Is(err, store.ErrNoEvaluation) {
 			return nil // gone again
 		}
@@ -104,7 +172,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 		k.stands(o, held.Created)
 	}
 	k.forget(func(o *keptOutcome) bool {
-		return o.Run().Evaluation == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
+		return o.evaluation() == id && o.created.Equal(held.Created) && o.at.Before(asked) &&
 			(held.Since < 0 || asked.Sub(o.at) > held.Since+clockStep)
 	})
 	return nil
@@ -116,8 +184,8 @@ func (k *kept) evaluations() []eval.ID {
 	defer k.mu.Unlock()
 	var ids []eval.ID
 	for _, o := range k.outcomes {
-		if !slices.Contains(ids, o.Run().Evaluation) {
-			ids = append(ids, o.Run().Evaluation)
+		if !slices.Contains(ids, o.evaluation()) {
+			ids = append(ids, o.evaluation())
 		}
 	}
 	return ids
@@ -130,12 +198,43 @@ func (k *kept) missing(id eval.ID, created time.Time) (outcomes []*keptOutcome, 
 	defer k.mu.Unlock()
 	for _, o := range k.outcomes {
 		other := !o.created.Equal(created)
-		if o.Run().Evaluation == id && (other || k.suspect) {
+		if o.evaluation() == id && (other || k.suspect) {
 			outcomes = append(outcomes, o)
 			replaced = replaced || other
 		}
 	}
 	return outcomes, replaced
+}
+
+// gone are the outcomes of the last minute that stood in the record made at a time and do
+// not any more: a failover that nobody noticed may lack what was written last.
+func (k *kept) gone(ctx context.Context, id eval.ID, created time.Time) ([]*keptOutcome, error) {
+	byPhase := map[int][]*keptOutcome{}
+	k.mu.Lock()
+	if !k.suspect { // else all are recorded again
+		for _, o := range k.outcomes {
+			if o.calls == nil && o.Run().Evaluation == id && o.created.Equal(created) && time.Since(o.at) < verifiedFor {
+				byPhase[o.Run().Phase] = append(byPhase[o.Run().Phase], o)
+			}
+		}
+	}
+	k.mu.Unlock()
+	index := func(a, b *keptOutcome) int { return cmp.Compare(a.Run().Index, b.Run().Index) }
+	var gone []*keptOutcome
+	for phase, outcomes := range byPhase {
+		first := slices.MinFunc(outcomes, index).Run().Index
+		states, err := k.store.States(ctx, id, phase, first, slices.MaxFunc(outcomes, index).Run().Index)
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range outcomes {
+			state, generation := record.ParseStateByte(states[o.Run().Index-first])
+			if state == eval.StateNone && generation <= o.Generation() { // a later one is a retry
+				gone = append(gone, o)
+			}
+		}
+	}
+	return gone, nil
 }
 
 func (k *kept) stands(o *keptOutcome, created time.Time) {

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // How long what was answered may take to be written down: beyond the grace, and
@@ -43,7 +44,7 @@ type life struct {
 }
 
 func newLife(cfg Config) *life {
-	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace)), watched: make(chan struct{})}
+	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace), ratelimit.New(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})), watched: make(chan struct{})}
 	l.lasting, l.giveUp = context.WithCancel(context.Background()) // beyond every session
 	return l
 }
@@ -109,7 +110,7 @@ func (l *life) persist(write func(context.Context) error) error {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		err := write(l.lasting)
 		var answered redis.Error
-		if err == nil || errors.Is(err, store.ErrNoEvaluation) || (errors.As(err, &answered) && !outage.Passes(err)) {
+		if err == nil || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrTaken) || (errors.As(err, &answered) && !outage.Passes(err)) {
 			return err
 		}
 		select {

@@ -166,7 +166,7 @@ func (r *run) take(outcomes []record.Run) error {
 // no answer to the leader's own.
 func (r *run) takenOnce() {
 	if !r.progress.Taken {
-		r.progress.Taken, r.progress.Answer, r.progress.AnswerBy = true, "", ""
+		r.progress.Taken, r.progress.Answer, r.progress.AnswerBy, r.progress.Unusable = true, "", "", 0
 	}
 }
 

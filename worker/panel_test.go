@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -388,6 +389,7 @@ func (m *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 // others go on, and wants every dimension recorded once, and no call for all of them
 // again after what the first one answered was recorded.
 func TestKilledWhileAnAnswerToAllDimensionsIsTaken(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	var all []*killed
 	for name, change := range map[string]func(entries []string) []string{
@@ -459,7 +461,7 @@ func (k *killed) survive() {
 	k.t.Helper()
 	select {
 	case <-k.death.died:
-	case <-time.After(30 * time.Second):
+	case <-testrun.Context(k.t).Done():
 		k.t.Fatalf("%s: it was not", k.name)
 	}
 	_, calls := k.outcomes()

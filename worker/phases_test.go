@@ -25,8 +25,16 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	revision := func() record.Revision {
+		t.Helper()
+		revisions, err := b.store.Revisions(ctx, []eval.ID{b.id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return revisions[b.id]
+	}
 	task := func(phase int) record.Task { return record.Task{Evaluation: b.id, Phase: phase} }
-	if _, _, err := before.find(ctx, task(1)); !errors.Is(err, errNoRun) {
+	if _, _, err := before.find(ctx, task(1), revision()); !errors.Is(err, errNoRun) {
 		t.Errorf("a run of an open phase: %v, want %v", err, errNoRun)
 	}
 	stop := b.start(b.config())
@@ -40,7 +48,7 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 	if chosen, err := b.enqueuer().Choose(ctx, b.id, choose); err != nil || !chosen {
 		t.Fatalf("Choose = %v, %v", chosen, err)
 	}
-	if e, run, err := before.find(ctx, task(1)); err != nil || e.plans[1].Open() || run != e.plans[1].Run(0) {
+	if e, run, err := before.find(ctx, task(1), revision()); err != nil || e.plans[1].Open() || run != e.plans[1].Run(0) {
 		t.Errorf("a run of the phase chosen since: %+v, %v", run, err)
 	}
 	b.waitFor("the second round has ended", func(s store.Standing) bool {

@@ -1,14 +1,18 @@
 package worker
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -16,17 +20,13 @@ import (
 func (b *bench) inForce(what string, want int) []ratelimit.Limit {
 	b.t.Helper()
 	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		limits, err := limiter.InForce(b.t.Context())
-		if err == nil && len(limits) == want {
-			return limits
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited in vain until %s: %v in force, %v; want %d", what, limits, err, want)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	var limits []ratelimit.Limit
+	testrun.EventuallyGot(b.t, what, func() (string, bool) {
+		var err error
+		limits, err = limiter.InForce(b.t.Context())
+		return fmt.Sprintf("%v in force, %v; want %d", limits, err, want), err == nil && len(limits) == want
+	})
+	return limits
 }
 
 // The limits of one worker's configuration hold for another that has none, and
@@ -35,11 +35,11 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 	t.Parallel()
 	provider := &fakeProvider{answer: after(20*time.Millisecond, firstWins)}
 	b := setup(t, provider)
-	limited := b.config()
+	limited := b.brief()
 	limited.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
 	stop := b.start(limited)
 	b.inForce("the worker has pinned its limit", 1)
-	defer b.start(b.config())()
+	defer b.start(b.brief())()
 	b.submit(9)
 	b.wait()
 	b.wantEachOnce()
@@ -77,7 +77,7 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 	if err := client.ZAdd(t.Context(), "{"+store.New(client, "").Keys().Namespace+"}:alive", lapsed).Err(); err != nil {
 		t.Fatal(err)
 	}
-	cfg := b.config()
+	cfg := b.brief()
 	cfg.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
 	stop := b.start(cfg)
 	defer stop()
@@ -130,10 +130,97 @@ func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
 	}
 	pin("before")
 	pin("dies")
-	defer b.start(b.config())()
+	defer b.start(b.brief())()
 	b.inForce("limits of before are gone", 1)
 	beats(-time.Minute)
 	b.inForce("those of the worker that died are gone", 0)
 	b.wait()
 	b.wantEachOnce()
+}
+
+// An evaluation whose limits Redis has lost begins no call until they are registered
+// again, which the workers do from its record.
+func TestEvaluationWhoseLimitsWereLost(t *testing.T) {
+	t.Parallel()
+	for what, lose := range map[string]func(t *testing.T, b *bench){
+		"its registration": func(t *testing.T, b *bench) {
+			if err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Unregister(t.Context(), string(b.id)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"the limiter's whole slot": func(t *testing.T, b *bench) {
+			client := b.store.Client()
+			if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			provider := &fakeProvider{answer: after(20*time.Millisecond, firstWins)}
+			b := setup(t, provider)
+			b.submit(9, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+				s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
+			})
+			defer b.start(b.brief())()
+			b.waitFor("a third of the runs have ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) >= b.runs/3 })
+			lose(t, b)
+			b.wait()
+			b.wantEachOnce()
+			if calls, most := provider.count(); most > 3 || calls > b.runs+3 {
+				t.Errorf("%d calls, %d in flight at most, for %d runs; want at most 3 in flight", calls, most, b.runs)
+			}
+		})
+	}
+}
+
+// An evaluation without limits is registered, too, or it could not be told from one
+// whose limits were lost.
+func TestEvaluationWithoutLimitsIsRegisteredAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	b.submit(3)
+	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	if err := limiter.Unregister(t.Context(), string(b.id)); err != nil {
+		t.Fatal(err)
+	}
+	defer b.start(b.brief())()
+	b.wait()
+	b.wantEachOnce()
+	testrun.Eventually(t, "nothing is registered once it is done", func() bool {
+		missing, err := limiter.Unregistered(t.Context(), string(b.id))
+		return err == nil && len(missing) == 1
+	})
+}
+
+// A worker that could not renew in time goes on under another id: the limits of its
+// configuration stay in force in between.
+func TestConfiguredLimitsOutliveAFence(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	b := setup(t, &fakeProvider{answer: firstWins})
+	limited := b.brief()
+	limited.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 3}}
+	defer b.start(limited)()
+	b.inForce("the worker has pinned its limit", 1)
+	client := b.store.Client()
+	holders := func() (pinned []string) {
+		for _, holder := range client.HKeys(t.Context(), "{ef}:limits").Val() {
+			if _, ok := rescue.PinnedBy(holder); ok {
+				pinned = append(pinned, holder)
+			}
+		}
+		return pinned
+	}
+	first := holders()
+	if err := client.Do(t.Context(), "client", "pause", 2500, "all").Err(); err != nil {
+		t.Fatal(err)
+	}
+	testrun.EventuallyGot(t, "another worker pins it, and the first has gone", func() (string, bool) {
+		now := holders()
+		if len(now) == 0 {
+			t.Fatal("no worker pins the limit")
+		}
+		return fmt.Sprint(now), !slices.Contains(now, first[0])
+	})
 }

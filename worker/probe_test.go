@@ -1,20 +1,22 @@
 package worker
 
 import (
+	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // A probe sees a worker become ready, miss Redis, go on under another id, and
 // stop; every call is told once.
 func TestProbe(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
 	b.submit(4)
-	cfg := b.config()
+	cfg := b.brief()
 	var told atomic.Int64
 	cfg.Probe, cfg.Calls = &Probe{}, func(record.Call) { told.Add(1) }
 	if v := cfg.Probe.Vitals(); v != (Vitals{}) {
@@ -22,13 +24,10 @@ func TestProbe(t *testing.T) {
 	}
 	until := func(what string, holds func(Vitals) bool) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
-		for !holds(cfg.Probe.Vitals()) {
-			if time.Now().After(deadline) {
-				t.Fatalf("waited in vain until %s: %+v", what, cfg.Probe.Vitals())
-			}
-			time.Sleep(5 * time.Millisecond)
-		}
+		testrun.EventuallyGot(t, what, func() (string, bool) {
+			v := cfg.Probe.Vitals()
+			return fmt.Sprintf("%+v", v), holds(v)
+		})
 	}
 	stop := b.start(cfg)
 	defer stop()

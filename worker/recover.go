@@ -10,11 +10,16 @@ import (
 )
 
 // recoverDead takes over what dead workers left in the queues that are served here.
+// It looks twice in the time after which a worker counts as dead.
 func (s *session) recoverDead(ctx context.Context) {
 	rescuer := rescue.New(s.store, s.limiter, s.log)
+	every := recoverEvery
+	if s.cfg.Lease > 0 {
+		every = min(every, s.cfg.Lease/2)
+	}
 	for {
 		select {
-		case <-time.After(recoverEvery):
+		case <-time.After(every):
 		case <-ctx.Done():
 			return
 		}

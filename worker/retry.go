@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -39,6 +40,9 @@ func (g *gaveUp) Error() string { return fmt.Sprintf("%s: %s", g.class, g.messag
 // answered makes calls until one is answered. Its error is a *gaveUp when no more
 // are to be made, and another one when the run is interrupted.
 func (r *run) answered(ctx context.Context, s step) (*providers.Result, error) {
+	if most := r.evaluation.record.Settings.Retry.MaxAttempts; r.progress.Job == nil && r.failures() >= most {
+		return nil, &gaveUp{class: providers.Lost, message: fmt.Sprintf("its %d attempts were used up, and how they ended is not recorded", most)}
+	}
 	asked := s.request.Messages
 	defer func() { s.request.Messages = asked }()
 	for {
@@ -69,6 +73,9 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return ctx.Err()
 	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
+		if r.progress.Cut >= record.MaxCut {
+			return cutOff()
+		}
 		return nil
 	case r.stopsAll(s, failed):
 		return r.goBack(0, "its provider is paused")

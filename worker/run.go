@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
@@ -22,6 +23,10 @@ import (
 // inPlace is the longest delay that a run waits out with the worker; longer
 // ones it spends in its queue, so that others may be pulled meanwhile.
 const inPlace = 10 * time.Second
+
+// notOurs is how long a task stays away that this program cannot work on: another
+// worker may be of a version that can.
+const notOurs = 15 * time.Second
 
 // reasonIdentical is the reason of a tie between two identical texts.
 const reasonIdentical = "identical"
@@ -57,6 +62,9 @@ type run struct {
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker
 	calls      []record.Call // made and not yet recorded
+	called     bool          // a call was made, or its lease taken, in this pull
+	slot       bool          // of this process, is the run's
+	flight     *flight       // the call in flight; nil: none is
 	tooLong    time.Duration // the wait at a limit that was declined last
 	hand       *hand         // nil: nobody listens
 }
@@ -75,6 +83,12 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) (err error) {
 	r := &run{session: s, queue: queue}
 	defer func() { s.budget.leave(queue, r.at) }()
 	task, err := record.DecodeTask(t.Payload())
+	if errors.Is(err, record.ErrNewer) {
+		if _, said := s.newer.LoadOrStore(queue, true); !said {
+			s.log.Warn().Err(err).Str("queue", queue).Msg("tasks of a newer version are left to workers of that version")
+		}
+		return &putBack{delay: notOurs, why: "the task is of a newer version"}
+	}
 	if err != nil {
 		s.log.Error().Err(err).Str("queue", queue).Msg("task cannot be read; archived")
 		return fmt.Errorf("%w: %w", err, asynq.SkipRetry)
@@ -85,27 +99,43 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) (err error) {
 	var out func()
 	r.halted, out = s.halts.enter(task.Evaluation, task.Provider()) // before the check: a pause after it is then noticed
 	defer out()
-	err = r.carryOut(ctx)
+	err = survive(func() error { return r.carryOut(ctx) })
+	if err = r.released(ctx, err); err == nil {
+		return r.leave(t.ResultWriter())
+	}
+	return err
+}
+
+// released decides what becomes of the task of a run that was carried out as far as
+// err says. nil: the run is recorded.
+func (r *run) released(ctx context.Context, err error) error {
 	var back *putBack
+	var panicked *panicked
 	switch {
 	case err == nil:
-		return r.leave(t.ResultWriter())
+		return nil
 	case errors.As(err, &back) || errors.Is(err, asynq.RevokeTask):
 		return err
 	case errors.Is(err, store.ErrNoEvaluation):
-		return asynq.RevokeTask // deleted: nobody waits for it
-	case ctx.Err() != nil || s.stopping.Err() != nil || errors.Is(err, ratelimit.ErrFenced):
+		return asynq.RevokeTask // deleted
+	case errors.Is(err, store.ErrTaken):
+		return &putBack{why: "another worker has it"} // or had it: then it is read anew
+	case errors.As(err, &panicked):
+		return r.faulted(err)
+	case ctx.Err() != nil || r.stopping.Err() != nil || errors.Is(err, ratelimit.ErrFenced):
 		// Stopped, fenced, or asynq's lease is over. Where the task is still
 		// ours it goes back; where it is not, the gate changes nothing.
-		if len(r.calls) > 0 {
-			err = r.life.persist(func(ctx context.Context) error {
-				return r.store.AppendCalls(ctx, task.Evaluation, r.calls)
-			})
-			if err != nil {
+		if r.called {
+			if err := r.save(); err != nil && !errors.Is(err, store.ErrTaken) {
 				r.logger().Warn().Err(err).Int("calls", len(r.calls)).Msg("calls of a stopped run are not recorded")
 			}
 		}
 		return &putBack{why: "the worker stops"}
+	case r.called:
+		return r.faulted(err)
+	case quarantine.Concerns(err):
+		r.quarantine.Takes(r.task.Evaluation, err)
+		return &putBack{delay: notOurs, why: "its evaluation cannot be read"}
 	}
 	r.logger().WithLevel(levelOf(err)).Err(err).Msg("run interrupted; it goes back to its queue")
 	return &putBack{delay: time.Second, cause: err}
@@ -128,19 +158,22 @@ func (r *run) carryOut(ctx context.Context) error {
 // begun finds out what the run asks and of whom, as far as it goes on. over: it has
 // its record, and nobody needs to be asked.
 func (r *run) begun(ctx context.Context) (over bool, err error) {
-	checked, progress, err := r.store.Check(ctx, r.task)
+	checked, err := r.store.Check(ctx, r.task)
 	if err != nil {
 		return false, err
 	}
-	if checked != store.VerdictRun {
+	progress := checked.Progress
+	if checked.Verdict != store.VerdictRun {
 		if progress.Job != nil {
-			return false, r.dropJob(ctx, *progress.Job)
+			r.progress = progress
+			return false, r.dropJob()
 		}
-		r.logger().Debug().Str("why", string(checked)).Msg("task dropped")
+		r.logger().Debug().Str("why", string(checked.Verdict)).Msg("task dropped")
 		return false, asynq.RevokeTask
 	}
 	r.progress = progress
-	r.evaluation, r.place, err = r.evaluations.find(ctx, r.task)
+	r.progress.Writer = fmt.Sprintf("%s-%d", r.id, r.named.Add(1))
+	r.evaluation, r.place, err = r.evaluations.find(ctx, r.task, checked.Revision)
 	if errors.Is(err, errNoRun) {
 		r.logger().Error().Err(err).Msg("task dropped")
 		return false, asynq.RevokeTask
@@ -159,8 +192,13 @@ func (r *run) begun(ctx context.Context) (over bool, err error) {
 		r.dimension = asked.Panel.Dimensions[r.place.Dimension].ID
 	}
 	r.emit(Event{Event: EventStarted})
-	if progress.Deaths >= record.MaxDeaths {
-		return true, r.fail(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
+	switch {
+	case progress.Deaths >= record.MaxDeaths:
+		return true, r.giveUp(&gaveUp{class: providers.Lost, message: fmt.Sprintf("%d workers died with this run", progress.Deaths)})
+	case progress.Faults >= record.MaxFaults:
+		return true, r.giveUp(&gaveUp{class: providers.Lost, message: fmt.Sprintf("evalfleet failed %d times at this run", progress.Faults)})
+	case progress.Cut >= record.MaxCut:
+		return true, r.giveUp(cutOff())
 	}
 	if r.task.Kind == eval.KindPairwise && r.documents[0].Hash == r.documents[1].Hash {
 		return true, r.succeed(record.Run{Winner: eval.Tie, Reason: reasonIdentical})
@@ -217,10 +255,18 @@ func (r *run) save() error {
 	err := r.life.persist(func(ctx context.Context) error {
 		return r.store.SaveProgress(ctx, r.task, r.progress, r.calls)
 	})
-	if err == nil {
-		r.calls = nil
+	if err == nil || errors.Is(err, store.ErrTaken) {
+		r.recordedCalls()
 	}
 	return err
+}
+
+// recordedCalls notes that the calls made so far are recorded.
+func (r *run) recordedCalls() {
+	if r.evaluation != nil {
+		r.life.kept.putCalls(r.task.Evaluation, r.calls, r.evaluation.record.Created)
+	}
+	r.calls = nil
 }
 
 // move notes a new stage of the run.
@@ -235,6 +281,19 @@ func (r *run) move(to stage) {
 // with it.
 func (r *run) succeed(outcome record.Run, others ...record.Run) error {
 	return r.record(eval.StateSucceeded, outcome, others...)
+}
+
+// giveUp is fail of a run that may have a job under way, which is cancelled.
+func (r *run) giveUp(why *gaveUp) error {
+	if err := r.withdraw(); err != nil {
+		return err
+	}
+	return r.fail(why)
+}
+
+// cutOff is how a run ends whose calls were cut off too often.
+func cutOff() *gaveUp {
+	return &gaveUp{class: providers.Lost, message: fmt.Sprintf("%d calls were cut off before they were answered, with their worker or with their lease", record.MaxCut)}
 }
 
 func (r *run) fail(why *gaveUp) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -30,8 +31,11 @@ const (
 	// An evaluation that was submitted is announced; looking finds those whose
 	// announcement was missed.
 	discoverEvery = 1800 * time.Millisecond
-	lookEvery     = 5 * time.Second // at limits and statuses, whose changes are announced
-	recoverEvery  = 5 * time.Second
+	lookEvery     = 5 * time.Second // at limits, statuses and revisions, whose changes are announced
+	// lookTimeEach makes lookEvery longer with each active evaluation, so that many
+	// workers with many evaluations do not keep Redis busy.
+	lookTimeEach = 20 * time.Millisecond
+	recoverEvery = 5 * time.Second
 	// idleTime is how long a queue is served after its last active evaluation.
 	idleTime = time.Minute
 	// graceBeyondCall is how much longer than a call the default grace is.
@@ -47,12 +51,14 @@ type session struct {
 	log         zerolog.Logger
 	store       *store.Store
 	evaluations *evaluations
+	quarantine  *quarantine.Quarantine
 	halts       *halts
 	limiter     *ratelimit.Limiter
 	budget      *budget
 	slots       *semaphore.Weighted // calls in flight in this process
 	tokens      *tokens
 	named       atomic.Int64 // calls, by their ids
+	newer       sync.Map     // queues with tasks of a newer version, once that was said
 	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
 
 	stopping context.Context // ends when no more runs may be begun
@@ -61,8 +67,9 @@ type session struct {
 	changed chan struct{} // an evaluation was announced; holds one
 	broken  chan error    // what no waiting mends; holds one
 
-	looked time.Time // at statuses; discover's alone
-	limits struct {  // discover's alone
+	looked    time.Time     // at statuses and revisions; discover's alone
+	lookAfter time.Duration // how long after looked to look again; discover's alone
+	limits    struct {      // discover's alone
 		of      []eval.ID
 		asked   time.Time
 		inForce []ratelimit.Limit
@@ -90,6 +97,7 @@ func newSession(cfg Config, id string, of *life) *session {
 		queues: map[string]*service{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
+	s.quarantine = quarantine.New(log)
 	s.halts = newHalts(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
 		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
@@ -145,6 +153,7 @@ func (s *session) run(ctx context.Context) error {
 	parts.Go(func() error { s.listen(s.stopping); return nil })
 	parts.Go(func() error { s.recoverDead(s.stopping); return nil })
 	parts.Go(func() error { s.offer(s.stopping); return nil })
+	parts.Go(func() error { s.tokens.exchange(s.stopping, s.limiter); return nil })
 
 	fenced := false
 	var broken error
@@ -161,7 +170,9 @@ func (s *session) run(ctx context.Context) error {
 	}
 	err := parts.Wait()
 	s.endAll(abort)
-	s.unpin(ctx)
+	if !fenced { // the next session pins them first
+		s.unpin(ctx)
+	}
 	release()
 	return errors.Join(broken, err, <-limiter)
 }
@@ -256,12 +267,13 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.evaluations.keep(ids)
-	if time.Since(s.looked) >= lookEvery { // for what was announced and missed
-		if err := s.halts.look(ctx, s.halts.held()...); err != nil {
+	if time.Since(s.looked) >= s.lookAfter { // for what was announced and missed
+		if err := s.refresh(ctx, slices.Concat(ids, s.halts.held())...); err != nil {
 			return err
 		}
-		s.looked = time.Now()
+		s.looked, s.lookAfter = time.Now(), max(lookEvery, time.Duration(len(ids))*lookTimeEach)
 	}
+	s.quarantine.Keep(ids)
 	limits, err := s.inForce(ctx, ids)
 	if err != nil {
 		return err
@@ -269,12 +281,13 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	wanted := map[string]int{} // by queue, how many of its calls may be in flight
 	for _, id := range ids {
 		e, err := s.evaluations.load(ctx, id)
-		if errors.Is(err, store.ErrNoEvaluation) {
+		switch {
+		case errors.Is(err, store.ErrNoEvaluation), err != nil && s.quarantine.Takes(id, err):
 			continue
-		}
-		if err != nil {
+		case err != nil:
 			return err
 		}
+		s.quarantine.Release(id)
 		s.mu.Lock()
 		for _, timeout := range e.record.Settings.Timeouts {
 			s.longest = max(s.longest, timeout)
@@ -289,14 +302,30 @@ func (s *session) discoverOnce(ctx context.Context) error {
 			}
 		}
 	}
-	for queue, most := range wanted {
+	for queue, most := range wanted { // all, before the first of them takes its share
 		s.budget.allow(queue, most)
+	}
+	for queue := range wanted {
 		if err := s.serve(queue); err != nil {
 			return err
 		}
 	}
 	s.endIdle()
 	return nil
+}
+
+// refresh drops what is remembered of evaluations that have changed. Their runs that
+// wait for a call, and those of evaluations that begin none, go back to their queues:
+// the next check finds out what holds by then.
+func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
+	changed, err := s.evaluations.look(ctx, ids...)
+	if err != nil {
+		return err
+	}
+	for _, id := range changed {
+		s.halts.end(id)
+	}
+	return s.halts.look(ctx, ids...)
 }
 
 // endIdle ends the service of queues in which nobody has had runs for a while:
@@ -321,6 +350,9 @@ func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit
 		return s.limits.inForce, nil
 	}
 	if err := s.pin(ctx); err != nil {
+		return nil, err
+	}
+	if err := enqueue.RegisterAgain(ctx, s.store, s.limiter, s.log, ids); err != nil {
 		return nil, err
 	}
 	limits, err := s.limiter.InForce(ctx)
@@ -439,9 +471,8 @@ func (s *session) listen(ctx context.Context) {
 			case "queue":
 				s.filled(name)
 			case "evaluation":
-				s.evaluations.forget(eval.ID(name))
-				if err := s.halts.look(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
-					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot look whether it goes on; trying again")
+				if err := s.refresh(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
+					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot read what has changed; trying again")
 				}
 				select {
 				case s.changed <- struct{}{}:

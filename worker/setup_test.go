@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -16,10 +17,15 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testrun.Parallel(12) // they wait for servers, calls and leases
+	goleak.VerifyTestMain(m)
+}
 
 // fakeProvider answers calls in the test's own process and counts them by
 // itself.
@@ -28,6 +34,7 @@ type fakeProvider struct {
 
 	mu             sync.Mutex // guards all below
 	calls          int
+	cut            int // calls that ended with their lease, as after a pause of the whole process
 	inFlight, most int
 	byPrompt       map[string]int // by the last message
 }
@@ -43,18 +50,22 @@ func (f *fakeProvider) Call(ctx context.Context, request *providers.Request) (*p
 	}
 	f.byPrompt[request.Messages[len(request.Messages)-1].Content]++
 	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		f.inFlight--
-		f.mu.Unlock()
-	}()
-	return f.answer(ctx, n, request)
+	result, err := f.answer(ctx, n, request)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inFlight--
+	if err != nil && errors.Is(context.Cause(ctx), ratelimit.ErrLost) {
+		f.cut++
+	}
+	return result, err
 }
 
+// count returns how many calls arrived and were not cut off with their lease, which
+// are made again, and how many were in flight at most.
 func (f *fakeProvider) count() (calls, most int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.calls, f.most
+	return f.calls - f.cut, f.most
 }
 
 // firstWins is a proper verdict for the first of the two ids in the schema.
@@ -129,14 +140,22 @@ func (b *bench) submit(n int, change ...func(*eval.Evaluation, map[string]string
 	b.id, b.runs = receipt.ID, receipt.Runs
 }
 
-// config is a worker's, with a short lease so that tests are.
+// config is a worker's whose lease outlasts a pause of the whole process. Tests of
+// dead workers and of a Redis that is away set a shorter one.
 func (b *bench) config() Config {
 	return Config{
 		Client:    b.server.Client(),
 		Endpoints: map[string]Endpoint{"p": {Provider: b.provider, Key: "k"}},
-		Slots:     20, Lease: 2 * time.Second, Grace: 5 * time.Second,
+		Slots:     20, Lease: 20 * time.Second, Grace: time.Minute,
 		Log: zerolog.New(zerolog.NewTestWriter(b.t)).Level(zerolog.WarnLevel),
 	}
+}
+
+// brief is config with a short lease, so that a worker soon counts as dead.
+func (b *bench) brief() Config {
+	cfg := b.config()
+	cfg.Lease, cfg.Grace = 2*time.Second, 5*time.Second
+	return cfg
 }
 
 // start runs a worker until stop is called, which waits for its end.
@@ -147,13 +166,8 @@ func (b *bench) start(cfg Config) (stop func()) {
 	go func() { ended <- Run(ctx, cfg) }()
 	return sync.OnceFunc(func() {
 		cancel()
-		select {
-		case err := <-ended:
-			if err != nil {
-				b.t.Errorf("the worker ended with: %v", err)
-			}
-		case <-time.After(20 * time.Second):
-			b.t.Error("the worker did not end")
+		if err := <-ended; err != nil {
+			b.t.Errorf("the worker ended with: %v", err)
 		}
 	})
 }
@@ -168,17 +182,13 @@ func (b *bench) wait() store.Standing {
 
 func (b *bench) waitFor(what string, reached func(store.Standing) bool) store.Standing {
 	b.t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
+	var standing store.Standing
+	testrun.EventuallyGot(b.t, what, func() (string, bool) {
 		standings, err := b.store.Standings(b.t.Context(), []eval.ID{b.id})
-		if err == nil && reached(standings[b.id]) {
-			return standings[b.id]
-		}
-		if time.Now().After(deadline) {
-			b.t.Fatalf("waited in vain until %s: %+v, %v", what, standings[b.id], err)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		standing = standings[b.id]
+		return fmt.Sprintf("%+v, %v; the evaluation is %s in Redis", standing, err, b.id), err == nil && reached(standing)
+	})
+	return standing
 }
 
 // outcomes reads the results stream: the run entries by index, and all calls.

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/providers/transport"
@@ -207,6 +208,7 @@ func TestSecondStageIsRepeatedAlone(t *testing.T) {
 // TestSecondStageOfAnotherWorker: a run that goes back to its queue between the two
 // calls has its answer in prose with it.
 func TestSecondStageOfAnotherWorker(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	hint := simulator.Span{Min: 3 * time.Second, Max: 3 * time.Second}
 	s := simulate(t, models(map[string]simulator.Behaviour{jsonify: {FailEvery: 1, FailStatus: 503, RetryAfter: hint}}))

@@ -219,8 +219,8 @@ func TestUsedUpDayParksTheProvider(t *testing.T) {
 				t.Errorf("held back until %s, want %s", over, until)
 			}
 			standing := b.waitFor("looked", func(store.Standing) bool { return true })
-			_, progress, err := b.store.Check(t.Context(), record.Task{Evaluation: b.id, Kind: eval.KindPairwise, Model: "p:m"})
-			if err != nil || progress.Attempts != 0 || standing.Total(eval.StateFailed) != 0 {
+			checked, err := b.store.Check(t.Context(), record.Task{Evaluation: b.id, Kind: eval.KindPairwise, Model: "p:m"})
+			if progress := checked.Progress; err != nil || progress.Attempts != 0 || standing.Total(eval.StateFailed) != 0 {
 				t.Errorf("progress %+v, %v, %d failed; want no attempt and no failure", progress, err, standing.Total(eval.StateFailed))
 			}
 		})
@@ -232,10 +232,14 @@ func TestUsedUpDayParksTheProvider(t *testing.T) {
 func TestHungCallsLoseNoSlot(t *testing.T) {
 	t.Parallel()
 	const limit = 8
+	var hung sync.Map // by prompt
 	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		prompt := request.Messages[len(request.Messages)-1].Content
 		if n%10 == 0 {
-			<-ctx.Done()
-			return nil, &providers.Error{Class: providers.ClassOf(ctx.Err()), Message: "no answer", Err: ctx.Err(), MayBeBilled: true}
+			if _, again := hung.LoadOrStore(prompt, true); !again { // no run has three calls that hang
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
 		}
 		return firstWins(ctx, n, request)
 	}})
@@ -249,7 +253,7 @@ func TestHungCallsLoseNoSlot(t *testing.T) {
 		t.Errorf("%d of %d runs succeeded", s.Total(eval.StateSucceeded), b.runs)
 	}
 	calls, most := b.provider.count()
-	if most > limit || calls < b.runs+b.runs/10 {
+	if most > limit || calls <= b.runs {
 		t.Errorf("%d calls, %d at once under a limit of %d", calls, most, limit)
 	}
 	b.waitFor("every slot is free", func(store.Standing) bool {

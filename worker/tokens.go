@@ -1,11 +1,14 @@
 package worker
 
 import (
+	"context"
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // What a call's tokens are taken to be before any of its model were settled.
@@ -27,12 +30,28 @@ const (
 	quantile = 0.99
 )
 
-// tokens learns from settled calls how many tokens to reserve for the next of
-// their model. It is safe for concurrent use.
+// tokens learns from settled calls, of all workers, how many tokens to reserve for the
+// next of their model. It is safe for concurrent use.
 type tokens struct {
-	mu sync.Mutex
-	of map[string]*seen // by "provider:model"
+	mu     sync.Mutex         // guards all below
+	of     map[string]*seen   // by "provider:model"
+	shares map[string]*shared // likewise
 }
+
+// shared is how a model's samples are exchanged with other workers.
+type shared struct {
+	first sync.Once
+	read  time.Time          // when the others' were read last
+	asked bool               // an estimate was asked for since
+	fresh []ratelimit.Sample // not told yet
+}
+
+const (
+	// shareEvery is how often samples are told.
+	shareEvery = time.Second
+	// readEvery is how often they are read by a worker that has none to tell.
+	readEvery = 5 * time.Second
+)
 
 // seen is what settled calls of a model used, the last ones in rings.
 type seen struct {
@@ -41,7 +60,90 @@ type seen struct {
 	output  []float64
 }
 
-func newTokens() *tokens { return &tokens{of: map[string]*seen{}} }
+func newTokens() *tokens { return &tokens{of: map[string]*seen{}, shares: map[string]*shared{}} }
+
+// sharer exchanges samples with other workers. *ratelimit.Limiter is one.
+type sharer interface {
+	ShareSamples(ctx context.Context, model string, fresh []ratelimit.Sample) (last []ratelimit.Sample, ever int, err error)
+}
+
+// sharedOf is how a model's samples are exchanged. The lock is held.
+func (t *tokens) sharedOf(model string) *shared {
+	s := t.shares[model]
+	if s == nil {
+		s = &shared{}
+		t.shares[model] = s
+	}
+	return s
+}
+
+// meet reads, before the first call of a model, what others have seen of it: a newcomer
+// that reserved the bound would wait behind all who know better. Where Redis does not
+// answer the bound is reserved.
+func (t *tokens) meet(ctx context.Context, with sharer, model string) {
+	t.mu.Lock()
+	s := t.sharedOf(model)
+	s.asked = true
+	t.mu.Unlock()
+	s.first.Do(func() { _ = t.share(ctx, with, model) })
+}
+
+// share tells a model's fresh samples, and takes those of all in place of its own.
+func (t *tokens) share(ctx context.Context, with sharer, model string) error {
+	t.mu.Lock()
+	s := t.sharedOf(model)
+	told := s.fresh
+	s.fresh, s.asked, s.read = nil, false, time.Now()
+	t.mu.Unlock()
+	last, ever, err := with.ShareSamples(ctx, model, told)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err != nil {
+		s.fresh = append(told, s.fresh...)
+		s.fresh = s.fresh[max(0, len(s.fresh)-remembered):]
+		return err
+	}
+	if len(last) == 0 {
+		return nil
+	}
+	all := &seen{settled: ever}
+	for _, sample := range last {
+		all.perByte, all.output = append(all.perByte, sample.PerByte), append(all.output, sample.Output)
+	}
+	for _, sample := range s.fresh {
+		all.add(sample)
+	}
+	t.of[model] = all
+	return nil
+}
+
+// exchange shares samples until ctx ends.
+func (t *tokens) exchange(ctx context.Context, with sharer) {
+	for {
+		select {
+		case <-time.After(shareEvery):
+		case <-ctx.Done():
+			return
+		}
+		for _, model := range t.due() {
+			if t.share(ctx, with, model) != nil {
+				break // the next time
+			}
+		}
+	}
+}
+
+// due are the models with fresh samples, and those asked about whose samples are old.
+func (t *tokens) due() (models []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for model, s := range t.shares {
+		if len(s.fresh) > 0 || s.asked && time.Since(s.read) > readEvery {
+			models = append(models, model)
+		}
+	}
+	return models
+}
 
 // reserve returns the input and output to reserve for a request: the first calls
 // of a model reserve a bound, the later ones what 99 % of those seen would have
@@ -123,8 +225,15 @@ func (t *tokens) settled(model string, request *providers.Request, used provider
 		s = &seen{}
 		t.of[model] = s
 	}
-	s.perByte = remember(s.perByte, s.settled, float64(used.Input)/float64(sizeOf(request)))
-	s.output = remember(s.output, s.settled, float64(used.Output))
+	sample := ratelimit.Sample{PerByte: float64(used.Input) / float64(sizeOf(request)), Output: float64(used.Output)}
+	s.add(sample)
+	shared := t.sharedOf(model)
+	shared.fresh = append(shared.fresh, sample)
+}
+
+func (s *seen) add(sample ratelimit.Sample) {
+	s.perByte = remember(s.perByte, s.settled, sample.PerByte)
+	s.output = remember(s.output, s.settled, sample.Output)
 	s.settled++
 }
 

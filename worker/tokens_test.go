@@ -6,7 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 func TestReservationIsABoundUntilEnoughWasSeen(t *testing.T) {
@@ -74,4 +76,42 @@ func TestBoundOfASearch(t *testing.T) {
 	want("a search, after one that found more", 90_000)
 	request.Search = false
 	want("no search", 1000)
+}
+
+// A worker that begins reserves what the others have learnt, not the bound.
+func TestNewcomerReservesWhatOthersLearnt(t *testing.T) {
+	t.Parallel()
+	limiter := ratelimit.New(redistest.New(t).Client(), ratelimit.Config{})
+	request := &providers.Request{Messages: []providers.Message{{Role: providers.User, Content: string(make([]byte, 968))}}}
+	old, newcomer := newTokens(), newTokens()
+	newcomer.meet(t.Context(), limiter, "a:other") // nothing is known of it
+	if input, output := newcomer.reserve("a:other", request, false); input != 1000 || output != assumedOutput {
+		t.Errorf("of an unknown model %d, %d are reserved; want the bound", input, output)
+	}
+	for n := range 2 * remembered {
+		old.settled("a:m", request, providers.Usage{Input: 250, Output: 40})
+		if n%50 == 49 {
+			if err := old.share(t.Context(), limiter, "a:m"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	newcomer.meet(t.Context(), limiter, "a:m")
+	if input, output := newcomer.reserve("a:m", request, false); input != 250 || output != 40 {
+		t.Errorf("a newcomer reserves %d, %d; want 250, 40", input, output)
+	}
+	newcomer.settled("a:m", request, providers.Usage{Input: 500, Output: 3000})
+	newcomer.settled("a:m", request, providers.Usage{Input: 500, Output: 3000})
+	newcomer.settled("a:m", request, providers.Usage{Input: 500, Output: 3000})
+	if due := newcomer.due(); !slices.Equal(due, []string{"a:m"}) {
+		t.Errorf("samples to tell of %v, want of a:m", due)
+	}
+	for _, of := range []*tokens{newcomer, old} {
+		if err := of.share(t.Context(), limiter, "a:m"); err != nil {
+			t.Fatal(err)
+		}
+		if input, output := of.reserve("a:m", request, false); input != 500 || output != 3000 {
+			t.Errorf("after larger calls %d, %d are reserved; want 500, 3000", input, output)
+		}
+	}
 }

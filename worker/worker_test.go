@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -47,18 +49,10 @@ func TestWorkersSayWhichProvidersTheyCanCall(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: after(0, firstWins)})
 	stop := b.start(b.config())
 	defer stop()
-	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	testrun.EventuallyGot(t, "p is offered", func() (string, bool) {
 		offered, err := b.store.Offered(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if slices.Equal(offered, []string{"p"}) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("got %q, want p", offered)
-		}
-	}
+		return fmt.Sprintf("%q, %v", offered, err), slices.Equal(offered, []string{"p"})
+	})
 }
 
 func TestIdenticalTextsAreATieWithoutACall(t *testing.T) {
@@ -259,6 +253,7 @@ func TestGraceEndsCallsThatTakeTooLong(t *testing.T) {
 }
 
 func TestLongDelayIsSpentInTheQueue(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 		if n == 1 {
@@ -348,13 +343,14 @@ func TestRunWithThreeDeadWorkersIsLost(t *testing.T) {
 }
 
 func TestNothingIsLostOrMadeTwiceWhenRedisRestarts(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	provider := &fakeProvider{answer: after(50*time.Millisecond, firstWins)}
 	b := setup(t, provider, "--appendonly", "yes", "--appendfsync", "always")
 	b.submit(12, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
 		s.Limits = []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 4}}
 	})
-	defer b.start(b.config())()
+	defer b.start(b.brief())()
 	b.waitFor("some runs have ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) >= 20 })
 	b.server.Kill()
 	time.Sleep(500 * time.Millisecond)

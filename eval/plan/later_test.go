@@ -110,7 +110,11 @@ func TestSwissComparesAShareOfEachItem(t *testing.T) {
 // round already connected with all of them, and the share is kept.
 func TestSwissInvariants(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(300) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 60
+	}
+	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 1))
 		items := make([]int, 1+random.IntN(6))
 		all, least := 0, 0

@@ -1,0 +1,86 @@
+package enqueue
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// How long no run of a share may end before its tasks are looked for. Where they are
+// all there, because calls take long, the time doubles up to longestStall.
+const (
+	stallTime    = 5 * time.Second
+	longestStall = 2 * time.Minute
+)
+
+// shareKey names one phase's part of a queue.
+type shareKey struct {
+	evaluation eval.ID
+	phase      int
+	queue      string
+}
+
+// stall is since when no run of a share has ended and none was pushed.
+type stall struct {
+	ended, cursor int
+	since         time.Time
+	wait          time.Duration // after since, until the tasks are looked for
+}
+
+// pushLost pushes again what is missing of a share that stalls: runs that were pushed
+// and have not ended, and for which asynq has no task that can be pulled. Tasks are
+// lost when somebody deletes or archives them, when Redis forgets them, and when a
+// worker drops them because of a pause that has ended since.
+func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bool, err error) {
+	key := shareKey{s.record.ID, s.phase, queue}
+	if s.cursor <= s.ended+s.parked {
+		delete(t.stalled, key)
+		return false, nil
+	}
+	now := time.Now()
+	before, known := t.stalled[key]
+	switch {
+	case !known || before.ended != s.ended || before.cursor != s.cursor:
+		t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, wait: stallTime}
+		return false, nil
+	case now.Sub(before.since) <= before.wait:
+		return false, nil
+	}
+	lost, err := t.lost(ctx, queue, s)
+	if err != nil {
+		return false, err
+	}
+	t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, wait: min(2*before.wait, longestStall)}
+	if len(lost) == 0 {
+		return false, nil
+	}
+	t.log.Warn().Str("evaluation", string(s.record.ID)).Str("queue", queue).Int("runs", len(lost)).
+		Msg("tasks are missing from the queue; pushing them again")
+	return true, push(ctx, t.store.Client(), queue, lost, s.record.Keeps, told(t.Queued))
+}
+
+// lost are the tasks of a share's runs that should be in the queue and are not.
+func (t *TopUp) lost(ctx context.Context, queue string, s *share) ([]record.Task, error) {
+	p := s.plans[s.phase]
+	first, last := s.firstOf(p, p.At(queue, 0).Index), p.At(queue, s.cursor-1).Index
+	states, err := t.store.States(ctx, s.record.ID, s.phase, first, last)
+	if err != nil {
+		return nil, err
+	}
+	var wanted []record.Task
+	var ids []string
+	for i := range s.cursor {
+		if next, ok := s.taskOf(p, p.At(queue, i), states, first); ok {
+			wanted, ids = append(wanted, next), append(ids, next.ID())
+		}
+	}
+	there, err := gate.Pullable(ctx, t.store.Client(), queue, ids)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(wanted, func(t record.Task) bool { return there[t.ID()] }), nil
+}

@@ -1,0 +1,67 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Registry says who has pinned limits. *ratelimit.Limiter is one.
+type Registry interface {
+	Unregistered(ctx context.Context, holders ...string) ([]string, error)
+	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
+	Unregister(ctx context.Context, holder string) error
+}
+
+// RegisterAgain registers the limits of active evaluations that the limiter has lost,
+// as after the failover of the one Cluster master that holds its slot. Until then no
+// call of theirs begins.
+func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zerolog.Logger, active []eval.ID) error {
+	holders := make([]string, len(active))
+	for i, id := range active {
+		holders[i] = string(id)
+	}
+	missing, err := limits.Unregistered(ctx, holders...)
+	if err != nil {
+		return err
+	}
+	for _, holder := range missing {
+		if err := registerAgain(ctx, s, limits, log, eval.ID(holder)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func registerAgain(ctx context.Context, s *store.Store, limits Registry, log zerolog.Logger, id eval.ID) error {
+	r, active, err := ifActive(ctx, s, id)
+	if err != nil || !active {
+		return err
+	}
+	if err := limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+		return fmt.Errorf("pin limits of %s again: %w", id, err)
+	}
+	// It may have ended meanwhile, and its limits were taken out of force before.
+	if _, active, err = ifActive(ctx, s, id); err != nil || active {
+		if err == nil {
+			log.Warn().Str("evaluation", string(id)).Msg("redis had lost the limits of an evaluation; they are pinned again")
+		}
+		return err
+	}
+	return limits.Unregister(ctx, string(id))
+}
+
+func ifActive(ctx context.Context, s *store.Store, id eval.ID) (r record.Evaluation, active bool, err error) {
+	r, err = s.Evaluation(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) {
+		return r, false, nil
+	}
+	return r, r.Status == record.StatusActive, err
+}

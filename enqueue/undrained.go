@@ -1,0 +1,153 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+const (
+	// undrainedBound is how much memory undrained results of all evaluations may take
+	// before evaluations with more than an equal part of it get no more runs. Where
+	// Redis has a maxmemory, it is at most a quarter of that.
+	undrainedBound = 256 << 20
+	// memoryShare of maxmemory is where no evaluation gets more runs, whatever takes the
+	// memory: the rest is for what is under way.
+	memoryShare = 0.75
+	// measureEvery is how often memory is measured. Redis walks the whole of a stream,
+	// which takes some milliseconds for 100 MB.
+	measureEvery = time.Second
+	// measuredAtOnce bounds what Redis is asked in one go.
+	measuredAtOnce = 100
+)
+
+// undrained measures the memory that results take in Redis until a collector drains
+// them, and says who gets no more runs.
+type undrained struct {
+	store *store.Store
+	bound int64
+
+	measured time.Time
+	sizes    map[eval.ID]size
+	used     float64 // the largest share of its maxmemory that a server uses
+	most     int64   // the least maxmemory; 0: none
+}
+
+// size of a stream, when it was measured.
+type size struct{ bytes, entries int64 }
+
+// verdict says who gets no more runs, and why.
+type verdict struct {
+	memory bool             // Redis is nearly full: nobody does
+	held   map[eval.ID]bool // their results wait
+}
+
+func newUndrained(s *store.Store) *undrained {
+	return &undrained{store: s, bound: undrainedBound, sizes: map[eval.ID]size{}}
+}
+
+// look measures, if that is due, and judges by how many entries wait now.
+func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standing) (verdict, error) {
+	if time.Since(u.measured) >= measureEvery {
+		if err := u.measure(ctx, standings); err != nil {
+			return verdict{}, err
+		}
+		u.measured = time.Now()
+	}
+	var total int64
+	now := map[eval.ID]int64{}
+	for id, standing := range standings {
+		if standing.Waiting == 0 {
+			continue
+		}
+		now[id] = standing.Waiting // at least a byte each
+		if s := u.sizes[id]; s.entries > 0 {
+			now[id] = int64(float64(s.bytes) / float64(s.entries) * float64(standing.Waiting))
+		}
+		total += now[id]
+	}
+	bound := u.bound
+	if u.most > 0 {
+		bound = min(bound, u.most/4)
+	}
+	v := verdict{memory: u.used > memoryShare, held: map[eval.ID]bool{}}
+	for id, bytes := range now {
+		v.held[id] = total > bound && bytes*int64(len(now)) >= bound
+	}
+	return v, nil
+}
+
+// measure asks for the memory of every stream that has entries, and of each server.
+// A server that does not tell, as the embedded one, is taken to have enough.
+func (u *undrained) measure(ctx context.Context, standings map[eval.ID]store.Standing) error {
+	var waiting []eval.ID
+	for id, standing := range standings {
+		if standing.Waiting > 0 {
+			waiting = append(waiting, id)
+		}
+	}
+	client := u.store.Client()
+	clear(u.sizes)
+	for part := range slices.Chunk(waiting, measuredAtOnce) {
+		asked := make([]*redis.IntCmd, len(part))
+		_, err := client.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for i, id := range part {
+				asked[i] = p.MemoryUsage(ctx, u.store.Keys().Results(id), 0) // 0: of all its nodes
+			}
+			return nil
+		})
+		if err != nil && !answered(err) {
+			return fmt.Errorf("measure undrained results of %d evaluations: %w", len(part), err)
+		}
+		for i, id := range part {
+			if bytes, err := asked[i].Result(); err == nil {
+				u.sizes[id] = size{bytes, standings[id].Waiting}
+			}
+		}
+	}
+	var mu sync.Mutex
+	used, most := 0.0, int64(0)
+	ask := func(ctx context.Context, server redis.Cmdable) error {
+		info, err := server.InfoMap(ctx, "memory").Result()
+		if err != nil {
+			if answered(err) {
+				return nil
+			}
+			return fmt.Errorf("measure memory: %w", err)
+		}
+		limit, _ := strconv.ParseInt(info["Memory"]["maxmemory"], 10, 64)
+		taken, _ := strconv.ParseInt(info["Memory"]["used_memory"], 10, 64)
+		if limit > 0 {
+			mu.Lock()
+			defer mu.Unlock()
+			used = max(used, float64(taken)/float64(limit))
+			if most == 0 || limit < most {
+				most = limit
+			}
+		}
+		return nil
+	}
+	var err error
+	if cluster, ok := client.(*redis.ClusterClient); ok {
+		err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return ask(ctx, node) })
+	} else {
+		err = ask(ctx, client)
+	}
+	u.used, u.most = used, most
+	return err
+}
+
+// answered reports whether err is a server's answer, and not that it is away.
+func answered(err error) bool {
+	var answer redis.Error
+	return errors.As(err, &answer)
+}

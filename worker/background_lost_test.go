@@ -1,0 +1,256 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Redis forgets everything while a job goes on that no collector knows. The worker
+// gives the job back to its run, and no second one is submitted, nor another beside it.
+func TestFlushKeepsAJob(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	s := research(t, latency(8*time.Second), 2)
+	s.cfg.Lease = 2 * time.Second
+	defer s.start(s.cfg)()
+	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Polled > 0 })
+	s.store.Client().FlushAll(t.Context())
+	s.resubmit(func(s *enqueue.Submission) { s.Settle = 4 * time.Second })
+	s.wait()
+	s.wantEachOnce()
+	if got := s.server.Stats().Models[researcher]; got.Submitted != int64(s.runs) || got.MaxInFlight != 1 {
+		t.Errorf("%d jobs submitted for %d runs, %d at once; want 1 at once", got.Submitted, s.runs, got.MaxInFlight)
+	}
+	s.wantFree()
+}
+
+// A job that is known to one process is given back to its run, and counts under the
+// limits, as soon as Redis has lost it.
+func TestKeptJobIsRestored(t *testing.T) {
+	t.Parallel()
+	s := research(t, latency(time.Hour), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	stop := s.start(s.cfg)
+	s.jobs("a job goes on", func(c simulator.Counts) bool { return c.Submitted > 0 })
+	progress := func() store.Progress {
+		checked, err := s.store.Check(t.Context(), record.Task{Evaluation: s.id, Model: "openaidp:" + researcher})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return checked.Progress
+	}
+	testrun.Eventually(t, "it is known", func() bool { return progress().Job != nil })
+	job := *progress().Job
+	stop()
+	if entries := s.submitted(); len(entries) != 1 || entries[0].ID != job.ID || len(entries[0].Lease.Limits) == 0 {
+		t.Errorf("the results stream tells of jobs %+v, want %s with its lease", entries, job.ID)
+	}
+	l := newLife(s.cfg)
+	l.enter(newSession(s.cfg, "w", l))
+	l.kept.jobs.put(s.id, job, s.created())
+	l.look(t.Context())
+	leases := func() int64 { return s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val() }
+	s.store.Client().FlushAll(t.Context())
+	l.look(t.Context())
+	if n := leases(); n != 1 {
+		t.Errorf("%d leases while Redis does not know the evaluation, want 1: the job goes on", n)
+	}
+	s.resubmit()
+	for range 2 {
+		l.look(t.Context())
+	}
+	if got := progress(); got.Job == nil || got.Job.ID != job.ID || leases() != 1 {
+		t.Errorf("progress is %+v with %d leases, want job %s and 1", got, leases(), job.ID)
+	}
+	if entries := s.submitted(); len(entries) != 1 {
+		t.Errorf("the results stream tells of %d jobs, want the one", len(entries))
+	}
+}
+
+// No worker is left that knows a job when Redis forgets it. A submission that reads
+// the results store gives it back to its run, and the limits count it at once.
+func TestJobComesBackFromAResultsStore(t *testing.T) {
+	t.Parallel()
+	s := research(t, latency(3*time.Second), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	s.cfg.Lease = 2 * time.Second
+	stop := s.start(s.cfg)
+	testrun.Eventually(t, "the stream tells of a job", func() bool { return len(s.submitted()) == 1 })
+	jobs := s.submitted() // which a collector has drained
+	stop()
+	s.store.Client().FlushAll(t.Context())
+	s.resubmit(func(s *enqueue.Submission) { s.Jobs = jobs })
+	if n := s.store.Client().ZCard(t.Context(), "{ef}:s:provider/openaidp/concurrency").Val(); n != 1 {
+		t.Errorf("%d leases once it is submitted again, want 1", n)
+	}
+	defer s.start(s.cfg)()
+	s.wait()
+	s.wantEachOnce()
+	if got := s.server.Stats().Models[researcher]; got.Submitted != 1 || got.Answered != 1 {
+		t.Errorf("%d jobs submitted and %d answered, want 1", got.Submitted, got.Answered)
+	}
+	s.wantFree()
+}
+
+// A worker is cut off from Redis while it submits a job. The next one waits for it;
+// once the first says how the provider calls the job, it is fetched.
+func TestJobOfAWorkerThatWasCutOff(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	s := research(t, latency(time.Second), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	s.cfg.Lease = 2 * time.Second
+	frozen, endpoint := s.cfg, s.cfg.Endpoints["openaidp"]
+	var away atomic.Bool
+	frozen.Client = s.server2(&away)
+	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
+	frozen.Endpoints = map[string]Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
+	frozen.Probe = &Probe{}
+	defer s.start(frozen)()
+	<-held.submitted
+	away.Store(true)
+	testrun.Eventually(t, "the worker is fenced", func() bool { return frozen.Probe.Vitals().Sessions > 1 })
+	defer s.start(s.cfg)()
+	testrun.Eventually(t, "another worker had the run", func() bool {
+		return s.store.Client().HGet(t.Context(), s.store.Keys().ProgressOf(s.id, "0.0"), record.ProgressDeaths).Val() == "1"
+	})
+	away.Store(false)
+	close(held.release)
+	s.wait()
+	s.wantEachOnce()
+	if got := s.server.Stats().Models[researcher]; got.Submitted != 1 || got.Answered != 1 {
+		t.Errorf("%d jobs submitted, %d answered; want 1", got.Submitted, got.Answered)
+	}
+	s.wantFree()
+}
+
+// A worker that comes back when its run has another job cancels its own.
+func TestJobOfARunThatAnotherHas(t *testing.T) {
+	t.Parallel()
+	s := research(t, latency(time.Hour), 2, func(settings *record.Settings) { settings.Limit = 1 })
+	endpoint := s.cfg.Endpoints["openaidp"]
+	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
+	endpoint.Provider = held
+	s.cfg.Endpoints["openaidp"] = endpoint
+	stop := s.start(s.cfg)
+	defer stop()
+	<-held.submitted
+	task := record.Task{Evaluation: s.id, Model: "openaidp:" + researcher}
+	checked, err := s.store.Check(t.Context(), task)
+	p := checked.Progress
+	if err != nil || p.Submitting.IsZero() || p.Found == "" {
+		t.Fatalf("progress is %+v, %v; want it to say that a job is being submitted", p, err)
+	}
+	p.Writer, p.Submitting, p.NotBefore = "another-1", time.Time{}, time.Now().Add(time.Hour)
+	if err := s.store.SaveProgress(t.Context(), task, p, nil); err != nil {
+		t.Fatal(err)
+	}
+	close(held.release)
+	s.jobs("its job is cancelled", func(c simulator.Counts) bool { return c.Abandoned == 1 && c.InFlight == 0 })
+	testrun.Eventually(t, "its call is recorded", func() bool {
+		_, calls := s.outcomes()
+		return len(calls) == 1 && calls[0].Class == providers.Cancelled && calls[0].MaybeBill
+	})
+	s.wantFree()
+	checked, err = s.store.Check(t.Context(), task)
+	if after := checked.Progress; err != nil || after.Found != "another-1" || after.Job != nil {
+		t.Errorf("progress is %+v, %v; want what the other saved", after, err)
+	}
+}
+
+// heldSubmission is a provider that has submitted its first job and does not say so
+// before release.
+type heldSubmission struct {
+	providers.Provider
+	providers.Background
+	once               sync.Once
+	submitted, release chan struct{}
+}
+
+func (h *heldSubmission) Submit(ctx context.Context, request *providers.Request) (string, error) {
+	id, err := h.Background.Submit(ctx, request)
+	h.once.Do(func() {
+		close(h.submitted)
+		<-h.release
+	})
+	return id, err
+}
+
+// server2 is a client of the bench's Redis that reaches it unless it is away.
+func (b *bench) server2(away *atomic.Bool) *redis.Client {
+	client := b.server.Client(func(o *redis.Options) { o.MaxRetries = -1 })
+	client.AddHook(cutOffHook{away})
+	return client
+}
+
+type cutOffHook struct{ away *atomic.Bool }
+
+var errAway = errors.New("cut off: i/o timeout")
+
+func (h cutOffHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		if h.away.Load() {
+			return nil, errAway
+		}
+		return next(ctx, network, address)
+	}
+}
+
+func (h cutOffHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if h.away.Load() {
+			cmd.SetErr(errAway)
+			return errAway
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (h cutOffHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if h.away.Load() {
+			return errAway
+		}
+		return next(ctx, cmds)
+	}
+}
+
+// submitted are the jobs that the results stream tells of.
+func (b *bench) submitted() (jobs []record.Job) {
+	b.t.Helper()
+	messages, err := b.store.Client().XRange(b.t.Context(), b.store.Keys().Results(b.id), "-", "+").Result()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, m := range messages {
+		entry, err := record.DecodeEntry(m.Values)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if entry.Job != nil {
+			jobs = append(jobs, *entry.Job)
+		}
+	}
+	return jobs
+}
+
+// created is when the evaluation's record was made.
+func (b *bench) created() time.Time {
+	b.t.Helper()
+	r, err := b.store.Evaluation(b.t.Context(), b.id)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r.Created
+}

@@ -1,0 +1,62 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// The connection of a call is cut, and the provider goes on working on it. The next
+// call begins when that is seen at the latest, or, where abandoned calls are held,
+// when the call has ended by its own timeout.
+func TestACutConnectionKeepsItsSlot(t *testing.T) {
+	t.Parallel()
+	const timeout, jitter = 1500 * time.Millisecond, 800 * time.Millisecond
+	for _, c := range []struct {
+		name  string
+		hold  bool
+		limit ratelimit.Limit // beside one call in flight
+		least time.Duration   // between the cut call's start and the next
+	}{
+		{"freed", false, ratelimit.Limit{}, abandonedKeep},
+		{"freed under a limit of a longer jitter", false, ratelimit.Limit{
+			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 10_000, Period: time.Minute,
+			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: jitter}, jitter},
+		{"held", true, ratelimit.Limit{}, timeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var mu sync.Mutex
+			var begun []time.Time
+			b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+				mu.Lock()
+				begun = append(begun, time.Now())
+				mu.Unlock()
+				if n == 1 {
+					return nil, &providers.Error{Class: providers.Transient, Message: "connection reset by peer", MayBeBilled: true}
+				}
+				return firstWins(ctx, n, request)
+			}})
+			b.submit(2, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+				s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 1}}
+				if c.limit.Max > 0 {
+					s.Limits = append(s.Limits, c.limit)
+				}
+				s.Hold, s.Timeouts = c.hold, map[string]time.Duration{"p": timeout}
+			})
+			defer b.start(b.config())()
+			b.wait()
+			mu.Lock()
+			defer mu.Unlock()
+			if got := begun[1].Sub(begun[0]); got < c.least-50*time.Millisecond { // a start may be granted so much ahead
+				t.Errorf("the next call began %s after the cut one, want at least %s", got, c.least)
+			}
+		})
+	}
+}

@@ -1,0 +1,158 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// TestContextSaysWhatEndedACall: an endpoint's error says little, the call's own
+// context says why it ended.
+func TestContextSaysWhatEndedACall(t *testing.T) {
+	t.Parallel()
+	lost := fmt.Errorf("%w: fenced", ratelimit.ErrLost)
+	over, end := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer end()
+	because := func(cause error) context.Context {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		cancel(cause)
+		return ctx
+	}
+	bare := []error{
+		context.Canceled, context.DeadlineExceeded, fmt.Errorf("read: %w", context.Canceled), errors.New("connection reset"),
+		&providers.Error{Class: providers.Cancelled, Err: context.Canceled, MayBeBilled: true},
+	}
+	for name, tt := range map[string]struct {
+		ctx   context.Context
+		errs  []error
+		want  providers.Class
+		cause error
+	}{
+		"lease lost":       {because(lost), bare, providers.Cancelled, ratelimit.ErrLost},
+		"timeout":          {over, bare, providers.Timeout, context.DeadlineExceeded},
+		"worker stopped":   {because(nil), bare, providers.Cancelled, context.Canceled},
+		"out of the blue":  {t.Context(), []error{bare[0], bare[2], bare[3], bare[4]}, providers.Transient, nil},
+		"its own deadline": {t.Context(), bare[1:2], providers.Timeout, nil},
+		"answered":         {because(lost), []error{&providers.Error{Class: providers.Refused, Status: 400}}, providers.Refused, nil},
+		"cancelled there":  {t.Context(), []error{&providers.Error{Class: providers.Cancelled, Status: 200}}, providers.Cancelled, nil},
+	} {
+		for _, err := range tt.errs {
+			got := failureOf(tt.ctx, err)
+			var failed *providers.Error
+			if !errors.As(got, &failed) || failed.Class != tt.want || tt.cause != nil && !errors.Is(got, tt.cause) {
+				t.Errorf("%s: got %v for %v, want class %s because of %v", name, got, err, tt.want, tt.cause)
+			}
+			if failed != nil && failed.Status == 0 && !failed.MayBeBilled {
+				t.Errorf("%s: %v is recorded as free", name, err)
+			}
+		}
+	}
+	if err := failureOf(because(lost), nil); err != nil {
+		t.Errorf("an answer became %v", err)
+	}
+}
+
+// TestBareContextErrorFailsNoRun: an endpoint that returns a bare error of a context,
+// for whatever reason, costs no run.
+func TestBareContextErrorFailsNoRun(t *testing.T) {
+	t.Parallel()
+	// interrupt ends the first call, which then returns the bare error.
+	try := func(situation string, attempts int, ended providers.Class, change func(*record.Settings, *Config), interrupt func(b *bench, stop func()) (call bool)) {
+		t.Run(situation, func(t *testing.T) {
+			t.Parallel()
+			begun, release := make(chan struct{}), make(chan struct{})
+			var first atomic.Bool
+			b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+				if !first.CompareAndSwap(false, true) {
+					return firstWins(ctx, n, request)
+				}
+				close(begun)
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+				return nil, context.Canceled
+			}})
+			var cfg Config
+			b.submit(2, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+				s.Limits = []ratelimit.Limit{{Kind: ratelimit.Concurrency, Max: 1}}
+				s.Retry.MaxAttempts = attempts
+				cfg = b.config()
+				change(s, &cfg)
+			})
+			stop := b.start(cfg)
+			defer func() { stop() }()
+			<-begun
+			if interrupt(b, stop) {
+				close(release)
+			}
+			b.waitFor("the call that was interrupted has ended", func(store.Standing) bool {
+				b.provider.mu.Lock()
+				defer b.provider.mu.Unlock()
+				return b.provider.inFlight == 0
+			})
+			stop() // and start another, which finishes what this one gave back
+			if situation == "evaluation cancelled" {
+				if s := b.waitFor("looked", func(store.Standing) bool { return true }); s.Total(eval.StateFailed) > 0 {
+					t.Errorf("got %+v, want no failed run", s)
+				}
+				return
+			}
+			stop = b.start(b.config())
+			b.wait()
+			runs, calls := b.outcomes()
+			for index := range b.runs {
+				if of := runs[index]; len(of) != 1 || of[0].State != eval.StateSucceeded.String() {
+					t.Errorf("run %d: got %+v, want one outcome, succeeded", index, of)
+				}
+			}
+			classes := map[providers.Class]int{}
+			for _, c := range calls {
+				classes[c.Class]++
+			}
+			if classes[""] != b.runs || ended != "" && classes[ended] == 0 {
+				t.Errorf("calls ended as %v, want %d answered and one as %q", classes, b.runs, ended)
+			}
+		})
+	}
+	nothing := func(*record.Settings, *Config) {}
+	try("lease lost", 1, providers.Cancelled, func(_ *record.Settings, cfg *Config) { cfg.Lease = time.Second }, func(b *bench, _ func()) bool {
+		client := b.store.Client()
+		testrun.Eventually(b.t, "a lease is held", func() bool {
+			leases := client.Keys(b.t.Context(), "{ef}:s:*").Val()
+			return len(leases) > 0 && client.Del(b.t.Context(), leases...).Err() == nil
+		})
+		return false
+	})
+	try("timeout", 3, providers.Timeout, func(s *record.Settings, _ *Config) {
+		s.Timeouts = map[string]time.Duration{"p": 50 * time.Millisecond}
+	}, func(*bench, func()) bool { return false })
+	try("worker stops", 1, providers.Cancelled, func(_ *record.Settings, cfg *Config) { cfg.Grace = 20 * time.Millisecond }, func(_ *bench, stop func()) bool {
+		stop()
+		return false
+	})
+	try("worker is stopping", 3, providers.Transient, nothing, func(b *bench, stop func()) bool {
+		go stop()
+		b.waitFor("nothing waits in the worker", func(store.Standing) bool {
+			return b.store.Client().LLen(b.t.Context(), "asynq:{p}:active").Val() == 1
+		})
+		return true
+	})
+	try("evaluation cancelled", 3, "", nothing, func(b *bench, _ func()) bool {
+		if _, err := b.enqueuer().Cancel(b.t.Context(), b.id); err != nil {
+			b.t.Fatal(err)
+		}
+		return true
+	})
+	try("out of the blue", 3, providers.Transient, nothing, func(*bench, func()) bool { return true })
+}
