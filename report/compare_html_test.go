@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -48,8 +49,11 @@ func TestComparisonPage(t *testing.T) {
 	if page := comparisonPage(t, empty, empty); !strings.Contains(page, "Nothing is ranked") {
 		t.Error("the page does not say that nothing is ranked")
 	}
-	large := built(t, thousand(), Options{Resamples: 5})
-	if page := comparisonPage(t, large, large, large); len(page) > 1<<20 || !strings.Contains(page, "960 more candidates are in the table only") {
-		t.Errorf("the page of 1,000 candidates in 3 evaluations has %d bytes, or does not say what it leaves out", len(page))
+	for _, n := range sizes() {
+		large := built(t, many(n), Options{Resamples: 5})
+		says := fmt.Sprintf("%d more candidates are in the table only", n-40)
+		if page := comparisonPage(t, large, large, large); len(page) > 1<<20 || !strings.Contains(page, says) {
+			t.Errorf("the page of %d candidates in 3 evaluations has %d bytes, want at most 1 MiB and %q", n, len(page), says)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -101,9 +102,9 @@ func TestHostileTerminal(t *testing.T) {
 	}
 }
 
-// thousand is an evaluation of 1,000 candidates, each compared with six others.
-func thousand() *memory {
-	m := sourceOf(plan(names(1000), []string{""}, "j"))
+// many returns an evaluation of n candidates, each compared with six others.
+func many(n int) *memory {
+	m := sourceOf(plan(names(n), []string{""}, "j"))
 	documents := m.evaluation.Plan.Documents
 	for i := range documents {
 		for _, step := range []int{1, 7, 50} {
@@ -118,20 +119,31 @@ func thousand() *memory {
 	return m
 }
 
-// TestThousandCandidates: the page stays small, and says what it leaves out.
-func TestThousandCandidates(t *testing.T) {
+// sizes returns how many candidates the pages of many candidates have: with
+// -short few, because 1,000 take seconds.
+func sizes() []int {
+	if testing.Short() {
+		return []int{101}
+	}
+	return []int{101, 1000}
+}
+
+// TestManyCandidates checks that the page stays small and says what it leaves out.
+func TestManyCandidates(t *testing.T) {
 	t.Parallel()
-	page := pageOf(t, built(t, thousand(), Options{Resamples: 10}))
-	if len(page) > 1<<20 {
-		t.Errorf("the page has %d bytes, want at most 1 MiB", len(page))
-	}
-	for _, want := range []string{"The best 20 of 1,000", "960 more candidates are in the table only", "940 more", "candidates further down are left out"} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
+	for _, n := range sizes() {
+		page := pageOf(t, built(t, many(n), Options{Resamples: 10}))
+		if len(page) > 1<<20 {
+			t.Errorf("the page of %d candidates has %d bytes, want at most 1 MiB", n, len(page))
 		}
-	}
-	if !strings.Contains(page, "candidate-0999") {
-		t.Error("the page does not have every candidate")
+		for _, want := range []string{
+			"The best 20 of " + count(n), fmt.Sprintf("%d more candidates are in the table only", n-40),
+			fmt.Sprintf("%d more", n-60), "candidates further down are left out", fmt.Sprintf("candidate-%04d", n-1),
+		} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the page of %d candidates does not contain %q", n, want)
+			}
+		}
 	}
 }
 

@@ -44,7 +44,7 @@ func TestLook(t *testing.T) {
 		"200": func() string {
 			return pageOf(t, built(t, whole(names(200), []string{""}), Options{Resamples: 20}))
 		},
-		"1000":    func() string { return pageOf(t, built(t, thousand(), Options{Resamples: 20})) },
+		"1000":    func() string { return pageOf(t, built(t, many(1000), Options{Resamples: 20})) },
 		"hostile": func() string { return pageOf(t, hostileReport(t)) },
 		"nothing": func() string {
 			return pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{}))

@@ -9,13 +9,15 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestAnswersOfFiveModels carries out every pair of real answers to one
 // instruction, in both orders, by two judges, and compares the rows with a count
 // of its own of the input.
 func TestAnswersOfFiveModels(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	source, err := filepath.Abs("testdata/pandalm/answers.jsonl")
 	if err != nil {
@@ -37,7 +39,7 @@ concurrency: {max_concurrency: 50}
 		t.Fatal(err)
 	}
 	run := launch(t, dir, "run", file, "--out-dir", "out")
-	if code := run.wait(5 * time.Minute); code != 0 {
+	if code := run.wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
 	db, err := sql.Open("sqlite", filepath.Join(dir, "out", "results.db"))

@@ -31,6 +31,7 @@ func commands(p *process) []*cli.Command {
 		deleteCommand(p),
 		limitsCommand(p),
 		reportCommand(p),
+		migrateCommand(p),
 		validateCommand(p),
 		estimateCommand(p),
 		initCommand(p),

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -13,12 +12,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // badInput is a command line that cannot be carried out as given.
@@ -343,11 +342,9 @@ func (c badInput) test(t *testing.T, before ...string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
-	defer cancel()
 	var stdout, stderr bytes.Buffer
 	words := slices.Concat(before, []string{path}, strings.Fields(c.args))
-	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd := exec.CommandContext(testrun.Context(t), words[0], words[1:]...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &stdout, &stderr
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}
 	if c.env != "" {
@@ -437,6 +434,14 @@ func oldRedis(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
+	noEpoch := func(c *server.Peer, _ string, _ []string) {
+		c.WriteLen(2)
+		c.WriteNull()
+		c.WriteNull()
+	}
+	if err := s.Register("HMGET", noEpoch); err != nil {
+		t.Fatal(err)
+	}
 	for command, answer := range map[string]string{"PING": "PONG", "INFO": "redis_version:5.0.14\r\n", "HELLO": "", "CLIENT": "OK"} {
 		err := s.Register(command, func(c *server.Peer, _ string, _ []string) {
 			if answer == "" {

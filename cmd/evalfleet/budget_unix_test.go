@@ -7,8 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -55,14 +55,14 @@ func newBudgeted(t *testing.T, latency string) *fleet {
 	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
 prices: {"simulator:care*": {input: 0, output: 10}}
 `, f.provider+"/v1"))
-	f.documents(33)
+	f.documents(20)
 	return f
 }
 
 // wantStopped wants that a command ended with its budget spent, and said so once.
 func wantStopped(t *testing.T, p *program) {
 	t.Helper()
-	if code := p.wait(60 * time.Second); code != int(exitRunsFailed) {
+	if code := p.wait(); code != int(exitRunsFailed) {
 		t.Fatalf("it ended with %d, want %d", code, exitRunsFailed)
 	}
 	if n := strings.Count(p.stderr.String(), "leaves no room for another call: $"); n != 1 {
@@ -70,59 +70,61 @@ func wantStopped(t *testing.T, p *program) {
 	}
 }
 
-// TestBudgetIsKept: a budget of 37 % of 1,000 equal runs stops two workers short
+// TestBudgetIsKept: a budget of 37 % of 300 equal runs stops two workers short
 // of it, and a higher one goes on, by the simulator's count.
 func TestBudgetIsKept(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newBudgeted(t, "20ms")
 	f.startWorkers(2)
 	submit := func() *program {
-		return launch(t, f.dir, "enqueue", "evaluation.yaml", "--limit", "1000", "--wait",
+		return launch(t, f.dir, "enqueue", "evaluation.yaml", "--limit", "300", "--wait",
 			"--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
 	}
-	for _, calls := range []int{370, 500} {
+	for _, calls := range []int{111, 150} {
 		f.budgeted(calls)
 		wantStopped(t, submit())
 		f.wantSpent(calls)
 	}
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL(), "--config", "fleet.yaml")
-	status.wait(20 * time.Second)
-	if got := status.stdout.String(); !strings.Contains(got, "budget $0.500000, spent $0.5") && !strings.Contains(got, "budget $0.500000, spent $0.499") ||
+	status.wait()
+	if got := status.stdout.String(); !strings.Contains(got, "budget $0.150000, spent $0.15") && !strings.Contains(got, "budget $0.150000, spent $0.149") ||
 		!strings.Contains(got, "no room for another call") {
 		t.Errorf("status says\n%s", got)
 	}
-	f.budgeted(2000)
-	if code := submit().wait(60 * time.Second); code != 0 {
+	f.budgeted(600)
+	if code := submit().wait(); code != 0 {
 		t.Errorf("with a budget that is enough it ended with %d, want 0", code)
 	}
-	if got := f.stats().All; got.Answered != 1000 || got.Retaken > 0 {
-		t.Errorf("%d answered, %d asked twice; want 1000 and none", got.Answered, got.Retaken)
+	if got := f.stats().All; got.Answered != 300 || got.Retaken > 0 {
+		t.Errorf("%d answered, %d asked twice; want 300 and none", got.Answered, got.Retaken)
 	}
 }
 
 // TestBudgetOutlivesTheRun: what a run has spent counts for the next one in its
 // folder, although each brings a Redis of its own.
 func TestBudgetOutlivesTheRun(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newBudgeted(t, "50ms")
-	f.budgeted(300)
+	f.budgeted(200)
 	run := func() *program {
-		return launch(t, f.dir, "run", "evaluation.yaml", "--limit", "1000", "--config", "fleet.yaml", "--out-dir", "out")
+		return launch(t, f.dir, "run", "evaluation.yaml", "--limit", "380", "--config", "fleet.yaml", "--out-dir", "out")
 	}
 	p := run()
-	f.until("some calls are answered", 20*time.Second, func(s seen) bool { return s.All.Answered >= 100 })
+	f.until("some calls are answered", func(s seen) bool { return s.All.Answered >= 40 })
 	p.signal(syscall.SIGINT)
-	if code := p.wait(20 * time.Second); code != int(exitInterrupted) {
+	if code := p.wait(); code != int(exitInterrupted) {
 		t.Fatalf("interrupted run ended with %d, want %d", code, exitInterrupted)
 	}
 	p = run()
-	f.until("more are answered", 20*time.Second, func(s seen) bool { return s.All.Answered >= 200 })
+	f.until("more are answered", func(s seen) bool { return s.All.Answered >= 80 })
 	p.signal(syscall.SIGKILL) // what is in flight is charged, and recorded nowhere
-	p.wait(20 * time.Second)
+	p.wait()
 	wantStopped(t, run())
 	// Calls cut off in flight are not answered, and count for what they might cost.
-	f.wantSpentWithin(300, 16)
-	f.budgeted(350)
+	f.wantSpentWithin(200, 16)
+	f.budgeted(240)
 	wantStopped(t, run())
-	f.wantSpentWithin(350, 16)
+	f.wantSpentWithin(240, 16)
 }

@@ -94,12 +94,18 @@ func (d *drain) collect(ctx context.Context, id eval.ID, follow bool) error {
 	if follow {
 		return d.follow(ctx, id)
 	}
+	var unreadable []error
 	for _, id := range ids {
-		if err := d.once(ctx, id); err != nil {
+		err := d.once(ctx, id)
+		switch {
+		case err == nil:
+		case errors.Is(err, store.ErrUnreadable): // the others can be collected
+			unreadable = append(unreadable, err)
+		default:
 			return err
 		}
 	}
-	return nil
+	return withCode(exitUnreachable, errors.Join(unreadable...))
 }
 
 // once drains what is there now and writes the evaluation's files.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestAnotherServerIsNoticedByWorkers: when another server answers than before,
@@ -27,13 +28,9 @@ func TestAnotherServerIsNoticedByWorkers(t *testing.T) {
 		t.Errorf("limits began epoch %q", epoch)
 	}
 	launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml")
-	deadline := time.Now().Add(20 * time.Second)
-	for client.HGet(t.Context(), "{ef}:limits", "epoch").Val() == "before" {
-		if time.Now().After(deadline) {
-			t.Fatal("the worker does not begin an epoch")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testrun.Eventually(t, "the worker begins an epoch", func() bool {
+		return client.HGet(t.Context(), "{ef}:limits", "epoch").Val() != "before"
+	})
 	after := client.HGetAll(t.Context(), "{ef}:limits").Val()
 	since, err := strconv.ParseInt(after["since"], 10, 64)
 	blind, err2 := strconv.ParseInt(after["blind"], 10, 64)

@@ -3,20 +3,22 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // Two controllers of one fleet do no harm, and one does the other's work when it is
 // gone: what is in Redis is asked for by /scale before any worker is there, what a
 // killed worker held is done by another, and every result is drained once.
 func TestControllersKeepAFleet(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newFleet(t, 8) // 112 runs
 	var controllers []*program
@@ -33,11 +35,11 @@ func TestControllersKeepAFleet(t *testing.T) {
 		}
 	}
 	f.startWorkers(1)
-	f.until("30 calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 30 })
+	f.until("30 calls were made", func(s seen) bool { return s.All.Arrived > 30 })
 	f.workers[0].signal(syscall.SIGKILL)
 	controllers[0].signal(syscall.SIGKILL)
 	f.startWorkers(1)
-	f.until("all is done and drained", 2*time.Minute, func(seen) bool {
+	f.until("all is done and drained", func(seen) bool {
 		now := f.standing()
 		return now.Status == record.StatusDone && now.Uncollected == 0
 	})
@@ -53,7 +55,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 	}
 	eventuallySays(t, controllers[1], "/", "pairs")
 	controllers[1].signal(syscall.SIGTERM)
-	if code := controllers[1].wait(time.Minute); code != int(exitInterrupted) {
+	if code := controllers[1].wait(); code != int(exitInterrupted) {
 		t.Errorf("stopped, a controller ends with %d, want %d", code, exitInterrupted)
 	}
 }
@@ -61,11 +63,9 @@ func TestControllersKeepAFleet(t *testing.T) {
 // scale is what a controller says, once it listens.
 func (f *fleet) scale(address string) (said controller.Scale) {
 	f.t.Helper()
-	eventually(f.t, "the controller answers", func() string {
-		if getJSON(f.t.Context(), "http://"+address+"/scale", &said) != nil {
-			return ""
-		}
-		return "yes"
+	testrun.EventuallyGot(f.t, "the controller answers", func() (string, bool) {
+		err := getJSON(f.t.Context(), "http://"+address+"/scale", &said)
+		return fmt.Sprint(err), err == nil
 	})
 	return said
 }

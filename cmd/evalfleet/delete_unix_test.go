@@ -3,16 +3,17 @@
 package main
 
 import (
+	"context"
 	"os/exec"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/creack/pty"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestDeleteAsks: results that nobody has collected are not deleted unless
@@ -23,13 +24,8 @@ func TestDeleteAsks(t *testing.T) {
 	f.startWorkers(1)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
 	id := string(f.standing().Evaluation)
-	f.until("there are results", time.Minute, func(s seen) bool { return s.All.Arrived == f.runs && s.All.InFlight == 0 })
-	eventually(t, "every result waits to be collected", func() string {
-		if f.standing().Uncollected != int64(f.runs) {
-			return ""
-		}
-		return "they do"
-	})
+	f.until("there are results", func(s seen) bool { return s.All.Arrived == f.runs && s.All.InFlight == 0 })
+	f.untilStanding("every result waits to be collected", func(s standing) bool { return s.Uncollected == int64(f.runs) })
 	kept := func() bool {
 		t.Helper()
 		ids, err := store.New(f.redis.Client(), "").Evaluations(t.Context())
@@ -64,12 +60,7 @@ func TestDeleteAsks(t *testing.T) {
 	}
 
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
-	eventually(t, "there are results again", func() string {
-		if f.standing().Uncollected == 0 {
-			return ""
-		}
-		return "there are"
-	})
+	f.untilStanding("there are results again", func(s standing) bool { return s.Uncollected > 0 })
 	f.onFleet(exitOK, "delete", id, "--force")
 	if kept() {
 		t.Error("--force has not deleted it")
@@ -93,8 +84,8 @@ func (f *fleet) onTerminal(typed string, args ...string) (asked, said string, co
 		f.t.Fatal(err)
 	}
 	defer terminal.Close()
-	stuck := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
-	defer stuck.Stop()
+	stuck := context.AfterFunc(testrun.Context(f.t), func() { _ = cmd.Process.Kill() })
+	defer stuck()
 	var text strings.Builder
 	question := -1
 	buffer := make([]byte, 1024)

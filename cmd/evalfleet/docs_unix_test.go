@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestCommandsInTheDocs carries out every command line of the README and of the
@@ -205,11 +207,13 @@ func (d *docsBench) carryOut(line string) {
 		close(ended)
 	}()
 	if serves.MatchString(strings.Join(words[1:], " ")) {
+		late, stop := context.WithDeadline(context.Background(), testrun.Deadline(d.t))
 		d.t.Cleanup(func() {
+			defer stop()
 			_ = command.Process.Signal(syscall.SIGTERM)
 			select {
 			case <-ended:
-			case <-time.After(10 * time.Second):
+			case <-late.Done():
 				_ = command.Process.Kill()
 				d.t.Errorf("%q does not end when told to:\n%s", line, tail(output.String()))
 			}
@@ -226,8 +230,8 @@ func (d *docsBench) carryOut(line string) {
 		if failed != nil {
 			d.t.Errorf("%q: %v\n%s", line, failed, tail(output.String()))
 		}
-	case <-time.After(time.Minute):
+	case <-testrun.Context(d.t).Done():
 		_ = command.Process.Kill()
-		d.t.Errorf("%q has not ended after a minute:\n%s", line, tail(output.String()))
+		d.t.Errorf("%q has not ended:\n%s", line, tail(output.String()))
 	}
 }

@@ -84,6 +84,9 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 		return 0, err
 	}
 	standing := standings[e.id]
+	if standing.Unreadable != nil {
+		return 0, standing.Unreadable
+	}
 	e.cancelled = standing.Status == record.StatusCancelled
 	if e.stops && standing.Waiting == 0 {
 		if err := e.lookStopped(ctx, standing); err != nil {

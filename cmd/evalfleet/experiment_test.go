@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // prompto holds experiment files of the tool that they are of, with its licence.
@@ -75,6 +76,7 @@ func completed(t *testing.T, data, name string) []writtenLine {
 // one after another: every prompt is answered once, by its API, through its queue, at
 // its pace. The simulated provider counts.
 func TestExperimentsOfAnotherTool(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	files, err := filepath.Glob(filepath.Join(prompto, "*.jsonl"))
 	if err != nil {

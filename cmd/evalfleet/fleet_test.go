@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -8,9 +9,9 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	_ "modernc.org/sqlite"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // fullFleet makes the fleet tests as large as the promises they stand for;
@@ -29,9 +31,11 @@ type fleet struct {
 	t         *testing.T
 	dir       string
 	redis     *redistest.Server
-	access    []string // flags by which programs come into another Redis than that
-	provider  string   // URL of the simulator
-	file      string   // the evaluation
+	access    []string     // flags by which programs come into another Redis than that
+	provider  string       // URL of the simulator
+	trusts    string       // file of the certificate that all programs trust alone
+	client    *http.Client // asks the simulator; nil: http.DefaultClient
+	file      string       // the evaluation
 	runs      int
 	workers   []*program
 	simulator *program
@@ -70,7 +74,34 @@ func newFleetWith(t *testing.T, flags ...string) *fleet {
 func (f *fleet) simulate(flags ...string) {
 	f.t.Helper()
 	f.simulator = launch(f.t, f.dir, append([]string{"simulate", "--listen", "127.0.0.1:0"}, flags...)...)
-	f.provider = f.address()
+	f.provider = f.simulator.line()
+}
+
+// newGated is a fleet as of newFleet, with a turnstile that is closed and a
+// provider that answers soon.
+func newGated(t *testing.T, documents int) (*fleet, *turnstile) {
+	t.Helper()
+	f := newFleetWith(t, "--max-in-flight", fmt.Sprint(fleetLimit), "--latency", "10ms")
+	f.compare(documents)
+	return f, f.gate()
+}
+
+// gate puts a turnstile, closed, between the workers that read fleet.yaml and the
+// provider.
+func (f *fleet) gate() *turnstile {
+	f.t.Helper()
+	s := newTurnstile(f.t, f.provider)
+	f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", s.URL+"/v1"))
+	return s
+}
+
+// untilHeld waits until so many calls wait at a turnstile.
+func (f *fleet) untilHeld(s *turnstile, calls int) {
+	f.t.Helper()
+	testrun.EventuallyGot(f.t, fmt.Sprint(calls, " calls are held"), func() (string, bool) {
+		held := int(s.held.Load())
+		return fmt.Sprint(held), held == calls
+	})
 }
 
 // compare writes documents, and the evaluation of newFleet that compares them.
@@ -112,20 +143,6 @@ func (f *fleet) write(name, content string) string {
 	return path
 }
 
-// address waits for the simulator to say where it listens.
-func (f *fleet) address() string {
-	f.t.Helper()
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
-		if line, _, ok := strings.Cut(f.simulator.stdout.String(), "\n"); ok {
-			return strings.TrimSpace(line)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-	f.t.Fatal("the simulator does not say where it listens")
-	return ""
-}
-
 func (f *fleet) startWorkers(n int) {
 	for range n {
 		f.workers = append(f.workers, f.program("worker", "--config", "fleet.yaml"))
@@ -143,7 +160,15 @@ func (f *fleet) program(args ...string) *program {
 	if access == nil {
 		access = []string{"--redis", f.redis.URL()}
 	}
-	return launch(f.t, f.dir, slices.Concat(args, access)...)
+	path, err := binary()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	cmd := exec.Command(path, slices.Concat(args, access)...)
+	if f.trusts != "" {
+		cmd.Env = []string{"SSL_CERT_FILE=" + f.trusts}
+	}
+	return start(f.t, f.dir, cmd)
 }
 
 // seen is what the simulator counted.
@@ -181,20 +206,22 @@ func (f *fleet) stats() seen {
 // get asks the simulator.
 func (f *fleet) get(path string, into any) {
 	f.t.Helper()
-	if err := getJSON(f.t.Context(), f.provider+path, into); err != nil {
+	if err := getJSONBy(testrun.Context(f.t), cmp.Or(f.client, http.DefaultClient), f.provider+path, into); err != nil {
 		f.t.Fatal(err)
 	}
 }
 
 // getJSON decodes what a server answers.
 func getJSON(ctx context.Context, url string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
+	return getJSONBy(ctx, http.DefaultClient, url, into)
+}
+
+func getJSONBy(ctx context.Context, client *http.Client, url string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
@@ -206,19 +233,13 @@ func getJSON(ctx context.Context, url string, into any) error {
 }
 
 // until polls the simulator until a condition holds.
-func (f *fleet) until(what string, limit time.Duration, holds func(seen) bool) seen {
+func (f *fleet) until(what string, holds func(seen) bool) (s seen) {
 	f.t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		s := f.stats()
-		if holds(s) {
-			return s
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("waited %s in vain until %s: %+v", limit, what, s)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+	testrun.EventuallyGot(f.t, what, func() (string, bool) {
+		s = f.stats()
+		return fmt.Sprintf("%+v", s), holds(s)
+	})
+	return s
 }
 
 // wantRowsOnce wants a row of each run in the sink, all succeeded.
@@ -253,6 +274,11 @@ func (f *fleet) wantRows(folder string, runs int) (failed int) {
 	return failed
 }
 
+// inUse returns the share of the fleet's slots that was in use between two looks.
+func (f *fleet) inUse(first, last seen) float64 {
+	return (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds() / fleetLimit
+}
+
 func (f *fleet) wantNeverOver(s seen) {
 	f.t.Helper()
 	if s.All.MaxInFlight > fleetLimit || s.All.Rejected > 0 {
@@ -260,19 +286,26 @@ func (f *fleet) wantNeverOver(s seen) {
 	}
 }
 
-// TestFleetKeepsTheLimitAndUsesIt: four processes together keep the provider's
-// limit, as the provider counts, and leave none of it idle.
+// TestFleetKeepsTheLimitAndUsesIt: several workers together keep the provider's
+// limit, as the provider counts, and with -full-fleet leave none of it idle.
 func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
-	documents, least := 12, 0.95 // 264 runs: few enough that one hiccup of a shared machine shows
-	if *fullFleet {
-		documents, least = 32, 0.99 // 1,984 runs
+	t.Parallel()
+	f := newFleet(t, sizedFleet(6, 32)) // 60 or 1,984 runs
+	var calls *turnstile
+	if !*fullFleet {
+		calls = f.gate()
 	}
-	f := newFleet(t, documents)
-	f.startWorkers(4)
+	f.startWorkers(sizedFleet(2, 4))
 	enqueue := f.enqueueAndWait()
-	first := f.until("all slots are in use", 30*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
-	last := f.until("the last run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
-	if code := enqueue.wait(time.Minute); code != 0 {
+	var first, last seen
+	if calls != nil {
+		f.untilHeld(calls, fleetLimit)
+		calls.open()
+	} else {
+		first = f.until("all slots are in use", func(s seen) bool { return s.All.InFlight == fleetLimit })
+		last = f.until("the last run was begun", func(s seen) bool { return s.All.Arrived >= f.runs })
+	}
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
@@ -281,34 +314,36 @@ func TestFleetKeepsTheLimitAndUsesIt(t *testing.T) {
 	if end.All.Arrived != f.runs {
 		t.Errorf("the simulator saw %d calls for %d runs", end.All.Arrived, f.runs)
 	}
-	used := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds() / fleetLimit
-	t.Logf("%.2f %% of %d slots in use over %s, at most %d in flight", 100*used, fleetLimit, last.At.Sub(first.At).Round(time.Millisecond), end.All.MaxInFlight)
-	if used < least {
-		t.Errorf("%.2f %% of the slots in use while work waited, want %.0f %%", 100*used, 100*least)
+	if *fullFleet {
+		used := f.inUse(first, last)
+		t.Logf("%.2f %% of %d slots in use over %s, at most %d in flight", 100*used, fleetLimit, last.At.Sub(first.At).Round(time.Millisecond), end.All.MaxInFlight)
+		if used < 0.99 {
+			t.Errorf("%.2f %% of the slots in use while work waited, want 99 %%", 100*used)
+		}
 	}
 }
 
 // TestFleetSurvivesKill9: one of four workers is killed in the middle. Its slots
 // come back when its leases end, its runs when its heartbeat has lapsed.
 func TestFleetSurvivesKill9(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	documents := 16 // 480 runs: about 15 s of work, so that work waits while the slots come back
-	if *fullFleet {
-		documents = 32
-	}
-	f := newFleet(t, documents)
+	f := newFleet(t, sizedFleet(8, 32)) // 112 or 1,984 runs
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	f.until("a fifth has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/5 && s.All.InFlight == fleetLimit })
+	f.until("a fifth has been begun", func(s seen) bool { return s.All.Arrived > f.runs/5 && s.All.InFlight > 0 })
 	f.workers[0].signal(syscall.SIGKILL)
-	killed := time.Now()
-	f.until("the killed worker's calls are gone", 5*time.Second, func(s seen) bool { return s.All.InFlight < fleetLimit })
-	full := f.until("all slots are in use again", 12*time.Second, func(s seen) bool { return s.All.InFlight == fleetLimit })
-	t.Logf("all slots in use again after %s", full.At.Sub(killed).Round(time.Millisecond))
-	again := f.until("the killed worker's runs were begun again", 30*time.Second-time.Since(killed), func(s seen) bool { return s.All.Retaken > 0 })
-	t.Logf("its runs were begun again after %s", again.At.Sub(killed).Round(time.Millisecond))
-	f.until("every run was begun", 5*time.Minute, func(s seen) bool { return s.All.Arrived >= f.runs })
-	if code := enqueue.wait(time.Minute); code != 0 {
+	if *fullFleet {
+		killed := time.Now()
+		f.until("the killed worker's calls are gone", func(s seen) bool { return s.All.InFlight < fleetLimit })
+		full := f.until("all slots are in use again", func(s seen) bool { return s.All.InFlight == fleetLimit }).At.Sub(killed)
+		again := f.until("the killed worker's runs were begun again", func(s seen) bool { return s.All.Retaken > 0 }).At.Sub(killed)
+		t.Logf("all slots in use again after %s; its runs were begun again after %s", full.Round(time.Millisecond), again.Round(time.Millisecond))
+		if full > 12*time.Second || again > 30*time.Second {
+			t.Errorf("all slots in use again after %s, its runs begun again after %s; want at most 12 s and 30 s", full, again)
+		}
+	}
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
@@ -323,15 +358,16 @@ func TestFleetSurvivesKill9(t *testing.T) {
 // TestFleetSurvivesFlush: Redis forgets everything in the middle. Whoever waits
 // submits the evaluation again, and what is in the sink is not asked again.
 func TestFleetSurvivesFlush(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 12) // 264 runs
+	f := newFleet(t, 8) // 112 runs
 	f.startWorkers(2)
 	enqueue := f.enqueueAndWait()
-	before := f.until("half has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/2 })
+	before := f.until("half has been begun", func(s seen) bool { return s.All.Arrived > f.runs/2 })
 	if err := f.redis.Client().FlushAll(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	if code := enqueue.wait(2 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()

@@ -64,7 +64,7 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 		t.Helper()
 		pipe := f.client.TxPipeline()
 		pipe.SAdd(ctx, keys.Evaluations(), string(id))
-		pipe.HSet(ctx, keys.Record(id), "status", string(status))
+		pipe.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(status))
 		pipe.HSet(ctx, keys.Counts(id), record.CountField(0, eval.StateFailed, queue), ended)
 		if active {
 			pipe.SAdd(ctx, keys.Active(), string(id))

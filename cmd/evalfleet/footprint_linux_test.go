@@ -7,14 +7,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestFleetWorkerIsSmall: one worker with 1,000 calls in flight holds at most
 // 150 MB, and of the calls nothing is left afterwards: no goroutine, and no
 // connection or other descriptor once idle ones have had their minute.
 func TestFleetWorkerIsSmall(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	inFlight, call, documents, while := 100, 2*time.Second, 25, 6*time.Second
+	inFlight, call, documents, while := 100, 2*time.Second, 20, 2*time.Second
 	if *fullFleet {
 		inFlight, call, documents, while = 1000, 20*time.Second, 72, time.Minute
 	}
@@ -27,14 +30,14 @@ func TestFleetWorkerIsSmall(t *testing.T) {
 	launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", metrics, "--slots", strconv.Itoa(inFlight))
 	enqueue := f.enqueueAndWait()
 
-	first := f.until("all slots are in use", time.Minute, func(s seen) bool { return s.All.InFlight == inFlight })
+	first := f.until("all slots are in use", func(s seen) bool { return s.All.InFlight == inFlight })
 	calling := worn(t, metrics)
 	for end := time.Now().Add(while); time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
 		calling = calling.most(worn(t, metrics))
 	}
 	last := f.stats()
 	busy := (last.All.InFlightSeconds - first.All.InFlightSeconds) / last.At.Sub(first.At).Seconds()
-	if code := enqueue.wait(5 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
@@ -46,7 +49,7 @@ func TestFleetWorkerIsSmall(t *testing.T) {
 		after = worn(t, metrics)
 	}
 	t.Logf("%.0f of %d calls in flight for %s: at most %+v; afterwards %+v", busy, inFlight, while, calling, after)
-	if busy < float64(inFlight)*9/10 {
+	if *fullFleet && busy < float64(inFlight)*9/10 {
 		t.Errorf("%.0f calls in flight on average, want about %d: the worker was not busy all the while", busy, inFlight)
 	}
 	if calling.descriptors < inFlight || calling.goroutines < inFlight {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -22,12 +21,12 @@ func TestInitWorksAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	start := launch(t, dir, "init")
-	if code := start.wait(time.Minute); code != 0 {
+	if code := start.wait(); code != 0 {
 		t.Fatalf("init ended with %d", code)
 	}
 	for _, step := range regexp.MustCompile(`(?m)^  evalfleet (.*?)(  .*)?$`).FindAllStringSubmatch(start.stderr.String(), -1) {
 		p := launch(t, dir, strings.Fields(step[1])...)
-		if code := p.wait(time.Minute); code != 0 || strings.Contains(p.stderr.String(), "warning") {
+		if code := p.wait(); code != 0 || strings.Contains(p.stderr.String(), "warning") {
 			t.Errorf("%s ended with %d: %s", step[1], code, p.stderr.String())
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -14,20 +15,18 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 const (
-	interruptedRuns  = 24 * 23 * 2 // 24 documents, both orders, two judges
-	interruptedLimit = 40          // calls of 100 ms in flight
-	// answeredIn250ms is how many calls of 100 ms so many slots can have answered
-	// within 250 ms.
-	answeredIn250ms = 250 / 100.0 * interruptedLimit
-	// onTheirWay is how many calls can have been answered whose outcomes a killed
-	// process was about to record: of 25 ms, on a busy machine. Those in flight are
-	// cut off besides: they arrive again, and were not answered.
-	onTheirWay = interruptedLimit / 4
-	killed     = -1 // the exit code of a command that was killed
-	goesOn     = -2 // stands for that of a command that is not ended by what happens
+	interruptedLimit = 8  // calls in flight
+	killed           = -1 // the exit code of a command that was killed
+	goesOn           = -2 // stands for that of a command that is not ended by what happens
+
+	// Blocks of 512 bytes that a file may have: too few for any file of a run, and
+	// enough for the results of some runs.
+	roomForNothing = 8
+	roomForSome    = 600
 )
 
 // interruption is one thing that happens to one command in the middle of its
@@ -42,10 +41,11 @@ type interruption struct {
 	again   int // how many calls may be made twice
 }
 
-// TestInterruptions: whatever happens in the middle of 1,104 runs, the same
-// command goes on afterwards, every run is recorded once, and nothing that was
-// recorded is called again.
+// TestInterruptions: whatever happens in the middle of an evaluation, the same
+// command resumes it, every run is recorded once, and nothing that was recorded
+// is called again.
 func TestInterruptions(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	plain, lasting := []string{}, []string{"--appendonly", "yes"}
 	for _, c := range []interruption{
@@ -53,9 +53,9 @@ func TestInterruptions(t *testing.T) {
 		{"Ctrl-C twice", "run", nil, 0, signals(syscall.SIGINT, syscall.SIGINT), 130, interruptedLimit},
 		{"SIGTERM", "run", nil, 0, signals(syscall.SIGTERM), 130, interruptedLimit},
 		{"closed terminal", "run", nil, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, interruptedLimit},
-		{"kill -9", "run", nil, 0, signals(syscall.SIGKILL), killed, interruptedLimit + answeredIn250ms},
+		{"kill -9", "run", nil, 0, signals(syscall.SIGKILL), killed, interruptedLimit},
 		{"sleep", "run", nil, 0, (*stand).sleep, goesOn, interruptedLimit},
-		{"full disk", "run", nil, 1600, nil, 3, 0},
+		{"full disk", "run", nil, roomForSome, nil, 3, 0},
 		{"Redis away", "run", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 		{"flushed Redis", "run", plain, 0, (*stand).flushRedis, goesOn, interruptedLimit},
 		{"Redis back without its memory", "run", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit},
@@ -65,7 +65,7 @@ func TestInterruptions(t *testing.T) {
 		{"closed terminal", "worker", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, interruptedLimit},
 		{"kill -9", "worker", plain, 0, signals(syscall.SIGKILL), killed, interruptedLimit},
 		{"sleep", "worker", plain, 0, (*stand).sleep, goesOn, interruptedLimit},
-		{"full disk", "worker", plain, 8, nil, goesOn, 0},
+		{"full disk", "worker", plain, roomForNothing, nil, goesOn, 0},
 		{"Redis away", "worker", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 		{"flushed Redis", "worker", plain, 0, (*stand).flushRedis, goesOn, interruptedLimit},
 
@@ -73,14 +73,14 @@ func TestInterruptions(t *testing.T) {
 		{"SIGTERM", "enqueue", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"closed terminal", "enqueue", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"kill -9", "enqueue", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "enqueue", plain, 1600, nil, 3, 0},
+		{"full disk", "enqueue", plain, roomForSome, nil, 3, 0},
 		{"Redis back without its memory", "enqueue", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 
 		{"Ctrl-C", "collect", plain, 0, signals(syscall.SIGINT), 130, 0},
 		{"closed terminal", "collect", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"SIGTERM", "collect", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"kill -9", "collect", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "collect", plain, 1600, nil, 3, 0},
+		{"full disk", "collect", plain, roomForSome, nil, 3, 0},
 		{"Redis away", "collect", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 		{"Redis back without its memory", "collect", plain, 0, (*stand).restartRedis, 3, interruptedLimit},
 	} {
@@ -92,16 +92,23 @@ func TestInterruptions(t *testing.T) {
 }
 
 func (c interruption) test(t *testing.T) {
-	s := newStand(t, c.redis)
+	s := newStand(t, c)
 	args := s.begin(c.command)
 	s.victim = s.limited(c.blocks, args...)
-	if c.strike != nil {
-		s.until("a quarter has been begun", time.Minute, func(seen seen) bool { return seen.All.Arrived > interruptedRuns/4 })
+	if c.strike == nil {
+		s.turnstile.open()
+	} else {
+		s.turnstile.allow(s.runs / 4)
+		s.untilHeld(s.turnstile, interruptedLimit)
 		c.strike(s)
+		s.turnstile.open()
 	}
 	if c.code != goesOn {
-		if code := s.victim.wait(time.Minute); code != c.code {
+		if code := s.victim.wait(); code != c.code {
 			t.Fatalf("interrupted %s ended with %d, want %d", c.command, code, c.code)
+		}
+		if c.command == "run" && c.code == killed { // its Redis saves a moment later
+			c.again += s.stats().All.Answered - s.recorded()
 		}
 		said := args
 		switch {
@@ -121,12 +128,12 @@ func (c interruption) test(t *testing.T) {
 	if c.command == "worker" {
 		waited = s.enqueue
 	}
-	if code := waited.wait(time.Minute); code != 0 {
+	if code := waited.wait(); code != 0 {
 		t.Fatalf("%s ended with %d when it went on, want 0", waited.cmd.Args[1], code)
 	}
 	s.wantRowsOnce()
 	if c.command == "run" && c.code == goesOn { // nothing is left to be done
-		if code := launch(t, s.dir, s.resume()...).wait(time.Minute); code != 0 {
+		if code := launch(t, s.dir, s.resume()...).wait(); code != 0 {
 			t.Errorf("resume of a run that has ended: exit code %d, want 0", code)
 		}
 	}
@@ -136,8 +143,8 @@ func (c interruption) test(t *testing.T) {
 		t.Errorf("%d calls answered for %d runs: want at most %d made again", end.All.Answered, s.runs, c.again)
 	}
 	arrived := s.runs + c.again
-	if c.code == killed || c.name == "sleep" { // a frozen process cannot take back what it was sending
-		arrived += onTheirWay
+	if c.code == killed || c.name == "sleep" { // nobody takes back what was being sent
+		arrived += interruptedLimit
 	}
 	if end.All.Arrived > arrived {
 		t.Errorf("%d calls for %d runs: want at most %d", end.All.Arrived, s.runs, arrived)
@@ -162,21 +169,34 @@ func wantWayOn(t *testing.T, last string, args []string) {
 // stand is a fleet in which one command is interrupted.
 type stand struct {
 	*fleet
-	victim  *program
-	enqueue *program // that waits, where the victim is a worker
+	turnstile *turnstile
+	victim    *program
+	enqueue   *program // that waits, where the victim is a worker
 }
 
-func newStand(t *testing.T, redis []string) *stand {
+func newStand(t *testing.T, c interruption) *stand {
 	t.Helper()
-	s := &stand{fleet: &fleet{t: t, dir: t.TempDir(), runs: interruptedRuns}}
-	if redis != nil {
-		s.redis = redistest.NewTCP(t, redis...)
+	documents := 7 // 84 runs: both orders, two judges
+	if c.blocks > roomForNothing {
+		documents = 14 // 364 runs, whose results do not fit
 	}
-	s.simulate("--latency", "100ms")
-	s.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n", s.provider+"/v1"))
-	s.documents(24)
+	s := &stand{fleet: &fleet{t: t, dir: t.TempDir(), runs: documents * (documents - 1) * 2}}
+	if c.redis != nil {
+		s.redis = redistest.NewTCP(t, c.redis...)
+	}
+	s.simulate("--latency", "10ms")
+	s.turnstile = newTurnstile(t, s.provider)
+	s.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nconcurrency: {lease: 2s}\n", s.turnstile.URL+"/v1"))
+	s.documents(documents)
 	s.file = s.evaluation("pairs", "simulator:careful, simulator:average", interruptedLimit, 1000)
 	return s
+}
+
+// recorded counts the runs in the results store.
+func (s *stand) recorded() int {
+	s.t.Helper()
+	rows := rowsOf(s.t, filepath.Join(s.dir, "out"), "SELECT id FROM pairwise_results")
+	return len(rows)
 }
 
 // resume is the command line that goes on with an interrupted run.
@@ -212,12 +232,13 @@ func (s *stand) begin(command string) []string {
 	case "collect":
 		s.workers = append(s.workers, launch(s.t, s.dir, worker...))
 		submitted := launch(s.t, s.dir, s.with("enqueue", s.file)...)
-		if code := submitted.wait(time.Minute); code != 0 {
+		if code := submitted.wait(); code != 0 {
 			s.t.Fatalf("enqueue ended with %d", code)
 		}
 		return s.with("collect", lastLine(submitted.stdout.String()), "--follow", "--out-dir", "out")
 	default:
-		return s.with("run", s.file, "--out-dir", "out")
+		// Few slots, for the results of whose calls room is kept on the disk.
+		return s.with("run", s.file, "--out-dir", "out", "--slots", strconv.Itoa(2*interruptedLimit))
 	}
 }
 
@@ -239,7 +260,7 @@ func signals(all ...syscall.Signal) func(*stand) {
 	return func(s *stand) {
 		for i, signal := range all {
 			if i > 0 { // one that is not delivered yet would swallow its like
-				time.Sleep(30 * time.Millisecond)
+				outlast(s.t, 30*time.Millisecond)
 			}
 			if err := s.victim.cmd.Process.Signal(signal); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				s.t.Fatal(err)
@@ -265,7 +286,7 @@ func (s *stand) sleep() {
 			}
 		}
 		if signal == syscall.SIGSTOP {
-			time.Sleep(3 * time.Second)
+			outlast(s.t, 3*time.Second)
 		}
 	}
 }
@@ -286,7 +307,7 @@ func (s *stand) redisPid() int {
 // restartRedis takes Redis away for a second.
 func (s *stand) restartRedis() {
 	s.redis.Kill()
-	time.Sleep(time.Second)
+	outlast(s.t, time.Second)
 	s.redis.Start()
 }
 

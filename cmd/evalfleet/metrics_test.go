@@ -7,17 +7,18 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
 // A worker counts what the provider saw, is alive whether or not Redis is, and
 // ready only while it is; a second one on its address is refused.
 func TestWorkerMetricsAndHealth(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newFleetLimited(t, 4)
 	f.documents(3)
@@ -26,27 +27,20 @@ func TestWorkerMetricsAndHealth(t *testing.T) {
 	working := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", address)
 	health := func(want int, args ...string) {
 		t.Helper()
-		deadline := time.Now().Add(20 * time.Second)
-		for {
+		testrun.EventuallyGot(t, fmt.Sprintf("healthcheck %v ends with %d", args, want), func() (string, bool) {
 			code, stdout, stderr := evalfleet(t, nil, append(args, "healthcheck", "--metrics-addr", address)...)
-			if code == want {
-				return
-			}
-			if time.Now().After(deadline) {
-				t.Fatalf("healthcheck %v: got %d, %q, %q; want %d", args, code, stdout, stderr, want)
-			}
-			time.Sleep(20 * time.Millisecond)
-		}
+			return fmt.Sprintf("%d, %q, %q", code, stdout, stderr), code == want
+		})
 	}
 	health(0, "--ready")
 	health(0)
 
 	second := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--metrics-addr", address)
-	if code := second.wait(20 * time.Second); code != 2 || !strings.Contains(second.stderr.String(), "--metrics-addr "+address) {
+	if code := second.wait(); code != 2 || !strings.Contains(second.stderr.String(), "--metrics-addr "+address) {
 		t.Errorf("a second worker on the address: got %d and %q, want 2 and the flag", code, second.stderr.String())
 	}
 
-	if code := f.enqueueAndWait().wait(time.Minute); code != 0 {
+	if code := f.enqueueAndWait().wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	text := scrape(t, address)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/looktest"
 )
@@ -27,7 +26,7 @@ concurrency: {per_provider: {simulator: {max_concurrency: 12, adaptive: true, re
 	enqueue := func(name, judges string) string {
 		path := f.evaluation(name, judges, 12, 1000)
 		p := launch(t, f.dir, "enqueue", path, "--redis", f.redis.URL(), "--config", "fleet.yaml")
-		if code := p.wait(time.Minute); code != 0 {
+		if code := p.wait(); code != 0 {
 			t.Fatalf("enqueue ended with %d: %s", code, p.stderr.String())
 		}
 		return strings.TrimSpace(p.stdout.String())

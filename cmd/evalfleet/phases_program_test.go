@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // someAnswers writes the first answers of the data to dir, and an evaluation of them,
@@ -72,13 +74,14 @@ func rowsOf(t *testing.T, dir, query string) (all []string) {
 // TestRoundsAfterKill9: an evaluation in rounds that is killed in its second one goes on
 // with the pairs that were chosen, and comes to the rows of one that was not killed.
 func TestRoundsAfterKill9(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const verdicts = `SELECT id || ' ' || doc_id_1 || ' ' || doc_id_2 || ' ' || winner_doc_id FROM pairwise_results ORDER BY id`
 	dir := t.TempDir()
 	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\n"+
 		// so that the second round lasts for seconds, in which it is killed
 		"concurrency: {max_concurrency: 2, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}\n")
-	if code := launch(t, dir, "run", file, "--out-dir", "whole").wait(5 * time.Minute); code != 0 {
+	if code := launch(t, dir, "run", file, "--out-dir", "whole").wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
 	killed := launch(t, dir, "run", file, "--out-dir", "out")
@@ -90,9 +93,9 @@ func TestRoundsAfterKill9(t *testing.T) {
 		}
 	}
 	killed.signal(syscall.SIGKILL)
-	killed.wait(time.Minute)
+	killed.wait()
 	left := len(rowsOf(t, filepath.Join(dir, "out"), verdicts))
-	if code := launch(t, dir, "resume", "out").wait(5 * time.Minute); code != 0 {
+	if code := launch(t, dir, "resume", "out").wait(); code != 0 {
 		t.Fatalf("resume ended with %d", code)
 	}
 	want := rowsOf(t, filepath.Join(dir, "whole"), verdicts)
@@ -118,7 +121,7 @@ func TestBestAreCompared(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, _ := someAnswers(t, dir, 60, "single: {criteria: [clarity, truth]}\npairwise: {top_n: 3, order: random}\nconcurrency: {max_concurrency: 2}\n")
-	if code := launch(t, dir, "run", file, "--out-dir", "out").wait(5 * time.Minute); code != 0 {
+	if code := launch(t, dir, "run", file, "--out-dir", "out").wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
 	want := rowsOf(t, filepath.Join(dir, "out"), `

@@ -10,18 +10,19 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestPostgresSink: one database holds a run that is killed and goes on, and what
 // a fleet does, and is read by whoever looks. Nobody keeps its password.
 func TestPostgresSink(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const password = "open-sesame"
 	f := newFleetWith(t, "--latency", "50ms")
@@ -40,7 +41,7 @@ func TestPostgresSink(t *testing.T) {
 	secret := strings.Replace(sink, pgtest.Locked+"@", pgtest.Locked+":"+password+"@", 1)
 
 	run := launch(t, f.dir, "run", mine, "--sink", secret, "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("a third is answered", time.Minute, func(s seen) bool { return s.All.Answered >= f.runs/3 })
+	f.until("a third is answered", func(s seen) bool { return s.All.Answered >= f.runs/3 })
 	run.signal(syscall.SIGKILL)
 	<-run.ended
 	said := []*program{run, f.do(exitOK, "resume", "out"), f.do(exitOK, "report", "out")}

@@ -2,27 +2,46 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// binary builds the program once for all tests.
+// programName is the base name under which the tests run the program.
+const programName = "evalfleet"
+
+// binary returns the path of the program that all tests share. `go test -short`
+// links nothing twice: the test binary runs as the program when it is started
+// under the program's name. Otherwise the program is what `go build` makes,
+// without the race detector.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "evalfleet-test-")
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(dir, "evalfleet")
+	path := filepath.Join(dir, programName)
+	if testing.Short() {
+		self, err := os.Executable()
+		if err != nil {
+			return "", err
+		}
+		return path, os.Symlink(self, path)
+	}
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -30,15 +49,19 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
-// TestMain lets twice as many tests run at once as is usual: nearly all wait for
-// simulated providers and for leases to end. Those that measure what a fleet makes of
-// its limits are not parallel, and have the machine to themselves.
+// TestMain lets four times as many tests run at once as there are processors,
+// because nearly all of them wait for simulated providers and for leases to end.
+// It drops go-redis's own log lines, as the program does.
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == programName {
+		main()
+	}
+	redis.SetLogger(noLog{})
 	flag.Parse()
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
-		if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		if err := flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))); err != nil {
 			panic(err)
 		}
 	}
@@ -48,6 +71,11 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// noLog drops what go-redis logs about failed connections.
+type noLog struct{}
+
+func (noLog) Printf(context.Context, string, ...any) {}
 
 // program is a running evalfleet.
 type program struct {
@@ -86,14 +114,14 @@ func launch(t *testing.T, dir string, args ...string) *program {
 	return start(t, dir, exec.Command(path, args...))
 }
 
-// start starts a command that is evalfleet, or becomes it, in dir; it is killed
-// when the test ends.
+// start starts a command that is evalfleet, or becomes it, in dir, with cmd.Env added
+// to the environment; it is killed when the test ends.
 func start(t *testing.T, dir string, cmd *exec.Cmd) *program {
 	t.Helper()
 	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.Env = append(os.Environ(), "EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off")
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off"}, cmd.Env)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -120,14 +148,39 @@ func (p *program) signal(s syscall.Signal) {
 	}
 }
 
-// wait returns the exit code.
-func (p *program) wait(limit time.Duration) int {
+// wait waits for the program to end and returns its exit code.
+func (p *program) wait() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
 		return p.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
-		p.t.Fatalf("evalfleet %v has not ended after %s", p.cmd.Args[1:], limit)
+	case <-testrun.Context(p.t).Done():
+		p.t.Fatalf("evalfleet %v has not ended", p.cmd.Args[1:])
 		return -1
 	}
+}
+
+// outlast waits until a span of time has passed that is a test's subject, such as
+// a lease.
+func outlast(t *testing.T, span time.Duration) {
+	t.Helper()
+	begun := time.Now()
+	testrun.Eventually(t, span.String()+" have passed", func() bool { return time.Since(begun) >= span })
+}
+
+// line waits for the first whole line on the program's stdout.
+func (p *program) line() string {
+	p.t.Helper()
+	var line string
+	testrun.EventuallyGot(p.t, strings.Join(p.cmd.Args[1:], " ")+" prints a line", func() (string, bool) {
+		select {
+		case <-p.ended:
+			p.t.Fatalf("evalfleet %v ended with %d before it printed a line", p.cmd.Args[1:], p.cmd.ProcessState.ExitCode())
+		default:
+		}
+		var whole bool
+		line, _, whole = strings.Cut(p.stdout.String(), "\n")
+		return "stdout " + line + ", stderr " + tail(p.stderr.String()), whole
+	})
+	return strings.TrimSpace(line)
 }

@@ -8,11 +8,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestDailyQuotaOutlivesTheRun: what a run called today counts for the next one
 // in its folder, although each brings a Redis of its own.
 func TestDailyQuotaOutlivesTheRun(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const quota = 5
 	f := &fleet{t: t, dir: t.TempDir()}
@@ -30,10 +33,10 @@ concurrency: {per_provider: {local: {requests_per_day: %d, day_resets: %q}}}
 `, f.provider, quota, zone))
 	run := func() {
 		p := launch(t, f.dir, "run", "evaluation.yaml", "--out-dir", filepath.Join(f.dir, "out"))
-		f.until("the quota is used", 20*time.Second, func(s seen) bool { return s.All.Arrived >= quota })
-		time.Sleep(2 * time.Second) // in which more would come
+		f.until("the quota is used", func(s seen) bool { return s.All.Arrived >= quota })
+		outlast(t, time.Second) // in which more would come
 		p.signal(syscall.SIGINT)
-		if code := p.wait(20 * time.Second); code != 130 {
+		if code := p.wait(); code != 130 {
 			t.Fatalf("interrupted run ended with %d, want 130", code)
 		}
 	}

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestDeepResearchOutlivesAKill: the worker that began a job is killed, another one
 // goes on with the same job, and no run has been submitted twice.
 func TestDeepResearchOutlivesAKill(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const researcher = "o3-deep-research"
 	f := &fleet{t: t, dir: t.TempDir(), redis: redistest.NewTCP(t)}
@@ -31,11 +32,11 @@ concurrency: {per_provider: {openaidp: {max_concurrency: 1}}}
 	submission := launch(t, f.dir, "enqueue", "evaluation.yaml", "--wait", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--out-dir", "out")
 	f.startWorkers(1)
 	client := f.redis.Client()
-	f.until("a job was begun", 20*time.Second, func(seen) bool { return client.HLen(t.Context(), "{ef}:background").Val() > 0 })
+	f.until("a job was begun", func(seen) bool { return client.HLen(t.Context(), "{ef}:background").Val() > 0 })
 	f.workers[0].signal(syscall.SIGKILL)
-	f.workers[0].wait(20 * time.Second)
+	f.workers[0].wait()
 	f.startWorkers(1)
-	if code := submission.wait(90 * time.Second); code != 0 {
+	if code := submission.wait(); code != 0 {
 		t.Errorf("it ended with %d, want 0", code)
 	}
 	if got := f.counts().Models[researcher]; got.Submitted != 2 || got.MaxInFlight != 1 || got.Answered != 2 {

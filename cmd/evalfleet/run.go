@@ -245,9 +245,13 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if err != nil {
 			return enqueue.Receipt{}, sinkError(err)
 		}
+		jobs, err := sink.Jobs(ctx, r.ID)
+		if err != nil {
+			return enqueue.Receipt{}, sinkError(err)
+		}
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Retry: j.retry, Settle: settle,
+			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Jobs: jobs, Retry: j.retry, Settle: settle,
 		})
 		if err != nil {
 			return receipt, err

@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -57,11 +58,9 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 	}
 	wants := func(query string, calls int) (said controller.Scale) {
 		t.Helper()
-		eventually(t, "the controller answers", func() string {
-			if getJSON(t.Context(), "http://"+address+"/scale"+query, &said) != nil {
-				return ""
-			}
-			return "yes"
+		testrun.EventuallyGot(t, "the controller answers", func() (string, bool) {
+			err := getJSON(t.Context(), "http://"+address+"/scale"+query, &said)
+			return fmt.Sprint(err), err == nil
 		})
 		if said.Desired != calls {
 			t.Errorf("/scale%s says %+v, want %d calls at once", query, said, calls)
@@ -92,20 +91,18 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 	// Delayed runs that are due soon are asked for, and come back when they are due.
 	submit("due", "due", "docs/d0*.md", "{pairs: all, order: both, trials: 3}", 1000)
 	const due = 10 * 9 * 3
-	pending := func() string {
-		if n := client.LLen(t.Context(), "asynq:{due}:pending").Val(); n == due {
-			return strconv.Itoa(due)
-		}
-		return ""
+	pending := func() (string, bool) {
+		n := client.LLen(t.Context(), "asynq:{due}:pending").Val()
+		return fmt.Sprint(n, " pending"), n == due
 	}
-	eventually(t, "all runs are in the queue", pending)
+	testrun.EventuallyGot(t, "all runs are in the queue", pending)
 	delay(t, client, "due", time.Now().Add(30*time.Second))
 	wants("?queue=due", due)
-	if pending() != "" {
+	if _, all := pending(); all {
 		t.Error("runs that are due in half a minute are pending")
 	}
 	delay(t, client, "due", time.Now().Add(-time.Second))
-	eventually(t, "they are pending again", pending)
+	testrun.EventuallyGot(t, "they are pending again", pending)
 	wants("?queue=due", due)
 }
 

@@ -27,6 +27,7 @@ func simulateCommand(p *process) *cli.Command {
 			"Its address is the first line of stdout.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8089", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
+			&cli.StringFlag{Name: "certificate", Usage: "serve HTTPS with HTTP/2 and write the certificate to `FILE`; a client trusts it with SSL_CERT_FILE=FILE"},
 			&cli.StringFlag{Name: "settings", Usage: "`FILE` of all settings as JSON, for models of their own; the flags below stand over it"},
 			&cli.IntFlag{Name: "max-in-flight", Usage: "answer 429 above `N` calls at once"},
 			&cli.StringFlag{Name: "requests", Usage: "answer 429 above a `RATE` or several: 60/1m (any window), \"60/1m bucket:5, 1000/24h fixed\""},
@@ -62,7 +63,7 @@ func simulateCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			return p.simulate(c.Context, c.String("listen"), settings)
+			return p.simulate(c.Context, c.String("listen"), c.String("certificate"), settings)
 		},
 	}
 }
@@ -130,11 +131,20 @@ func settingsFlags(c *cli.Context, s *simulator.Config) (problems []error) {
 	return problems
 }
 
-// simulate serves until ctx ends.
-func (p *process) simulate(ctx context.Context, address string, settings simulator.Config) error {
-	server, err := simulator.Listen(address, settings)
+// simulate serves until ctx ends: HTTPS where its certificate has a file to go to.
+func (p *process) simulate(ctx context.Context, address, certificate string, settings simulator.Config) error {
+	listen := simulator.Listen
+	if certificate != "" {
+		listen = simulator.ListenTLS
+	}
+	server, err := listen(address, settings)
 	if err != nil {
 		return withCode(exitUsage, err)
+	}
+	if certificate != "" {
+		if err := os.WriteFile(certificate, server.Certificate, 0o644); err != nil {
+			return withCode(exitUsage, errors.Join(fmt.Errorf("--certificate: %w", err), server.Close()))
+		}
 	}
 	fmt.Fprintln(p.stdout, server.URL)
 	<-ctx.Done()

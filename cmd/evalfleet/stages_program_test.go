@@ -6,17 +6,18 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // TestKilledBetweenTheCalls: a worker is killed when the answers in prose have come
 // and their JSON has not. Whoever takes the runs over asks for the JSON alone, and
 // the calls of the dead worker are in the sink with their evidence.
 func TestKilledBetweenTheCalls(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	const judge, writer, runs = "gemini-2.5-flash", "gpt-4.1-mini", 6
 	settings := filepath.Join(t.TempDir(), "simulator.json")
@@ -30,10 +31,10 @@ func TestKilledBetweenTheCalls(t *testing.T) {
 	f.file = f.write("pairs.yaml", "documents: [docs/*.md]\njudges: [google:"+judge+"]\npairwise: {}\ngrounding: required\nconcurrency: {max_concurrency: 6}\n")
 	f.startWorkers(1)
 	enqueue := f.enqueueAndWait()
-	f.until("every answer is to be written down", time.Minute, func(s seen) bool { return s.Models[writer].InFlight == runs })
+	f.until("every answer is to be written down", func(s seen) bool { return s.Models[writer].InFlight == runs })
 	f.workers[0].signal(syscall.SIGKILL)
 	f.startWorkers(1)
-	if code := enqueue.wait(2 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	end := f.stats()

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -11,7 +10,10 @@ import (
 	"github.com/hibiken/asynq"
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -63,6 +65,8 @@ type standing struct {
 	Status     record.Status   `json:"status"`
 	Created    time.Time       `json:"created"`
 	Phases     []phaseStanding `json:"phases"`
+	// Unreadable is why the evaluation cannot be worked on by a program of this version.
+	Unreadable string `json:"unreadable,omitempty"`
 	// Uncollected is how many results wait in Redis for a collector.
 	Uncollected int64          `json:"uncollected"`
 	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
@@ -139,6 +143,9 @@ const (
 	statusRunning     record.Status = "running"
 )
 
+// statusUnreadable is of an evaluation whose record this program cannot read.
+const statusUnreadable record.Status = "unreadable"
+
 // status looks at evaluations, again and again where it is watched.
 type status struct {
 	source *source
@@ -200,9 +207,15 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 	list := []standing{}
 	for _, id := range ids {
 		r, err := d.store.Evaluation(ctx, id)
+		if err == nil {
+			err = s.judges.fits(ctx, d, r, all[id])
+		}
 		switch {
 		case errors.Is(err, store.ErrNoEvaluation):
 			continue // expired or deleted, and not yet taken off the list
+		case err != nil && quarantine.Concerns(err):
+			list = append(list, standing{Evaluation: id, Name: r.Name, Status: statusUnreadable, Created: r.Created, Phases: []phaseStanding{}, Unreadable: err.Error(), Workers: &alive})
+			continue
 		case err != nil:
 			return nil, withCode(exitUnreachable, err)
 		}
@@ -210,11 +223,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 		line.Workers = &alive
 		line.Budget = budgetOf(r, usage)
 		if line.Status == record.StatusActive {
-			kept, err := s.judges.keep(ctx, d, r)
-			if err != nil {
-				return nil, withCode(exitUnreachable, err)
-			}
-			line.BoundBy = binding(usage, cooldowns, kept, now)
+			line.BoundBy = binding(usage, cooldowns, keptBy(s.judges[id], id), now)
 		}
 		if line.underWay() {
 			if line.Queues, err = queuesOf(d, r.Phases); err != nil {
@@ -248,10 +257,23 @@ func inRecord(r record.Evaluation, at store.Standing) standing {
 // judges remembers who is called for evaluations: a plan is large and never changes.
 type judges map[eval.ID][]eval.Judge
 
+// fits reports an error if the fleet cannot work on an evaluation. It reads the plan of
+// an active one, once.
+func (of judges) fits(ctx context.Context, d *drain, r record.Evaluation, at store.Standing) error {
+	if at.Unreadable != nil || at.Status != record.StatusActive {
+		return at.Unreadable
+	}
+	_, err := of.keep(ctx, d, r)
+	return err
+}
+
 // keep says which limits calls of an evaluation keep.
 func (of judges) keep(ctx context.Context, d *drain, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
 	if _, ok := of[r.ID]; !ok {
 		e, err := d.store.Plan(ctx, r.ID)
+		if err == nil {
+			err = enqueue.Fits(e, r)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -295,8 +317,8 @@ func workersAlive(ctx context.Context, l *ratelimit.Limiter) (int, error) {
 	return n, err
 }
 
-// queuesOf asks asynq about the queues of an evaluation. One that asynq does not
-// know has never had a task.
+// queuesOf returns the counts of an evaluation's queues; zero for a queue that asynq
+// does not know.
 func queuesOf(d *drain, phases []record.Phase) ([]queueStanding, error) {
 	inspector := asynq.NewInspectorFromRedisClient(d.client)
 	var names []string
@@ -308,12 +330,12 @@ func queuesOf(d *drain, phases []record.Phase) ([]queueStanding, error) {
 	slices.Sort(names)
 	var queues []queueStanding
 	for _, name := range slices.Compact(names) {
-		info, err := inspector.GetQueueInfo(name)
-		switch {
-		case errors.Is(err, asynq.ErrQueueNotFound):
+		info, known, err := gate.QueueInfo(inspector, name)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
 			info = &asynq.QueueInfo{}
-		case err != nil:
-			return nil, fmt.Errorf("read queue %s: %w", name, err)
 		}
 		queues = append(queues, queueStanding{
 			Name: name, Pending: info.Pending, Active: info.Active, Scheduled: info.Scheduled, Retry: info.Retry, Paused: info.Paused,

@@ -25,8 +25,15 @@ func statusText(list []standing, now time.Time) string {
 }
 
 func (s standing) write(out *strings.Builder, now time.Time) {
-	behind := fmt.Sprintf("  %s  %s, submitted %s ago", s.Evaluation, s.Status, ago(now.Sub(s.Created)))
+	behind := fmt.Sprintf("  %s  %s", s.Evaluation, s.Status)
+	if !s.Created.IsZero() {
+		behind += fmt.Sprintf(", submitted %s ago", ago(now.Sub(s.Created)))
+	}
 	out.WriteString(clipMiddle(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
+	if s.Unreadable != "" {
+		out.WriteString(detail(oneLine(s.Unreadable)))
+		out.WriteString(detail("workers and controllers of this version leave it alone; see that all are of the version that wrote it"))
+	}
 	for _, phase := range s.Phases {
 		out.WriteString(phase.text())
 	}

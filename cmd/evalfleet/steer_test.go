@@ -14,13 +14,14 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // do runs a command to its end and wants its exit code.
 func (f *fleet) do(code exit, args ...string) *program {
 	f.t.Helper()
 	p := launch(f.t, f.dir, args...)
-	if got := p.wait(time.Minute); got != int(code) {
+	if got := p.wait(); got != int(code) {
 		f.t.Fatalf("evalfleet %s ended with %d, want %d", strings.Join(args, " "), got, code)
 	}
 	return p
@@ -32,15 +33,17 @@ func (f *fleet) onFleet(code exit, args ...string) *program {
 	return f.do(code, append(args, "--redis", f.redis.URL())...)
 }
 
-// wantQuiet fails when the simulator is called later than a second from now.
-func (f *fleet) wantQuiet() {
+// untilQuiet waits until nothing has been called for a second.
+func (f *fleet) untilQuiet(s *turnstile) {
 	f.t.Helper()
-	time.Sleep(time.Second)
-	before := f.stats().All.Arrived
-	time.Sleep(time.Second)
-	if late := f.stats().All.Arrived - before; late > 0 {
-		f.t.Errorf("%d calls were begun later than a second after the command", late)
-	}
+	last, since := -1, time.Time{}
+	testrun.EventuallyGot(f.t, "no call is begun", func() (string, bool) {
+		now := f.stats().All.Arrived + int(s.held.Load())
+		if now != last {
+			last, since = now, time.Now()
+		}
+		return fmt.Sprint(now, " calls begun"), time.Since(since) > time.Second
+	})
 }
 
 // standing is what `status --json` says of the only evaluation.
@@ -56,21 +59,25 @@ func (f *fleet) standing() standing {
 // TestRunIsPausedResumedInterruptedAndResumed from a second terminal, and again
 // when its files have moved.
 func TestRunIsPausedResumedInterruptedAndResumed(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 9) // 144 runs, 4.5 s
+	f, calls := newGated(t, 9) // 144 runs
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
+	calls.allow(20)
+	f.untilHeld(calls, fleetLimit)
 	for range 2 {
 		f.do(exitOK, "pause", "out")
 	}
-	f.wantQuiet()
-	if arrived := f.stats().All.Arrived; arrived >= f.runs {
-		t.Fatalf("all %d calls were made before the pause", arrived)
+	calls.allow(60) // more than were begun before the pause
+	f.untilQuiet(calls)
+	if held := calls.held.Load(); held != 0 {
+		t.Fatalf("%d calls were begun in spite of the pause", held)
 	}
 	f.do(exitOK, "resume", "out")
-	f.until("it goes on", time.Minute, func(s seen) bool { return s.All.Arrived > 70 })
+	f.untilHeld(calls, fleetLimit)
+	calls.open()
 	run.signal(syscall.SIGINT)
-	if code := run.wait(time.Minute); code != int(exitInterrupted) {
+	if code := run.wait(); code != int(exitInterrupted) {
 		t.Fatalf("exit code %d, want %d", code, exitInterrupted)
 	}
 	if last := lastLine(run.stderr.String()); !strings.HasSuffix(last, ": evalfleet resume out") {
@@ -101,12 +108,15 @@ func TestRunIsPausedResumedInterruptedAndResumed(t *testing.T) {
 // TestCancelledRunEndsAndCanBeResumed: what is recorded is reported, and the
 // folder goes on where it was.
 func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 9)
+	f, calls := newGated(t, 6) // 60 runs
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 40 })
+	calls.allow(20)
+	f.untilHeld(calls, fleetLimit)
 	f.do(exitOK, "cancel", "out")
-	if code := run.wait(time.Minute); code != int(exitRunsFailed) {
+	calls.open()
+	if code := run.wait(); code != int(exitRunsFailed) {
 		t.Fatalf("exit code %d, want %d", code, exitRunsFailed)
 	}
 	if last := lastLine(run.stderr.String()); !strings.Contains(last, "cancelled") || !strings.HasSuffix(last, "evalfleet resume out") {
@@ -131,14 +141,11 @@ func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 
 // TestFailedRunsAreRetriedByClass, in a folder and in a fleet.
 func TestFailedRunsAreRetriedByClass(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 4) // 24 runs
+	f := newFleet(t, 3) // 12 runs, whose failures do not pause the provider
 	broken := launch(t, f.dir, "simulate", "--listen", "127.0.0.1:0", "--fail-rate", "1", "--fail-status", "400")
-	url := eventually(t, "the broken provider's address", func() string {
-		url, _, _ := strings.Cut(broken.stdout.String(), "\n")
-		return url
-	})
-	f.write("broken.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", url+"/v1"))
+	f.write("broken.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", broken.line()+"/v1"))
 
 	f.do(exitRunsFailed, "run", f.file, "--config", "broken.yaml", "--out-dir", "out")
 	f.do(exitUsage, "retry", "out", "--class", "bad_reqest")
@@ -151,9 +158,9 @@ func TestFailedRunsAreRetriedByClass(t *testing.T) {
 
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml", "--again", "fleet")
 	worker := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "broken.yaml")
-	eventually(t, "every run fails", func() string { return f.hasStatus(record.StatusDone) })
+	f.untilStanding("every run fails", func(s standing) bool { return s.Status == record.StatusDone })
 	worker.signal(syscall.SIGTERM)
-	worker.wait(time.Minute)
+	worker.wait()
 	id := string(f.standing().Evaluation)
 	f.onFleet(exitUsage, "retry", id, "--class", "bad_request", "--out-dir", "fleet-out") // nothing is collected there
 	f.onFleet(exitOK, "collect", id, "--out-dir", "fleet-out")
@@ -176,30 +183,39 @@ func (f *fleet) inFolder(dir string) standing {
 	return list[0]
 }
 
-func (f *fleet) hasStatus(want record.Status) string {
-	if got := f.standing().Status; got != want {
-		return ""
-	}
-	return string(want)
+// untilStanding polls `status --json` until a condition holds.
+func (f *fleet) untilStanding(what string, holds func(standing) bool) {
+	f.t.Helper()
+	testrun.EventuallyGot(f.t, what, func() (string, bool) {
+		now := f.standing()
+		return fmt.Sprintf("%+v", now), holds(now)
+	})
 }
 
 // TestFleetsEvaluationIsSteered: pause, resume, cancel and delete by id, while
 // workers run.
 func TestFleetsEvaluationIsSteered(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 12) // 264 runs
+	f, calls := newGated(t, 9) // 144 runs
 	f.startWorkers(2)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
 	id := string(f.standing().Evaluation)
-	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
+	calls.allow(20)
+	f.untilHeld(calls, fleetLimit)
 	f.onFleet(exitOK, "pause", id)
-	f.wantQuiet()
+	calls.allow(60) // more than were begun before the pause
+	f.untilQuiet(calls)
+	if held := calls.held.Load(); held != 0 {
+		t.Fatalf("%d calls were begun in spite of the pause", held)
+	}
 	f.onFleet(exitOK, "resume", id)
-	f.until("it goes on", time.Minute, func(s seen) bool { return s.All.Arrived > 80 })
+	f.untilHeld(calls, fleetLimit)
 	for range 2 {
 		f.onFleet(exitOK, "cancel", id)
 	}
-	f.wantQuiet()
+	calls.open()
+	f.untilQuiet(calls)
 	s := f.standing()
 	if s.Status != record.StatusCancelled || s.Phases[0].Succeeded+s.Phases[0].Cancelled != f.runs {
 		t.Errorf("after the cancellation: %+v; want %d ended", s, f.runs)
@@ -230,11 +246,9 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 	if keys := client.Keys(t.Context(), "ef:{*").Val(); len(keys) != 0 {
 		t.Errorf("keys are left: %v", keys)
 	}
-	eventually(t, "its limits are unpinned", func() string {
-		if slices.Contains(client.HKeys(t.Context(), "{ef}:limits").Val(), id) {
-			return ""
-		}
-		return "they are"
+	testrun.EventuallyGot(t, "its limits are unpinned", func() (string, bool) {
+		pins := client.HKeys(t.Context(), "{ef}:limits").Val()
+		return fmt.Sprint(pins), !slices.Contains(pins, id)
 	})
 	f.wantNeverOver(f.stats())
 }

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // keyed is a simulator that takes one key, two accounts on it, and an evaluation
@@ -65,7 +65,7 @@ func (f *fleet) counts() simulator.Stats {
 // other provider's runs are all done.
 func (f *fleet) wantPaused(p *program, goOn string) {
 	f.t.Helper()
-	if code := p.wait(60 * time.Second); code != int(exitRunsFailed) {
+	if code := p.wait(); code != int(exitRunsFailed) {
 		f.t.Fatalf("it ended with %d, want %d", code, exitRunsFailed)
 	}
 	const want = "provider locked is paused, auth: "
@@ -89,12 +89,13 @@ func (f *fleet) wantAllAnswered() {
 // TestWrongKeyEndsARun: `run` ends when nothing but the runs of a paused provider
 // is left, and `resume` does them once the key is right.
 func TestWrongKeyEndsARun(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newKeyed(t)
 	f.keys("wrong")
 	f.wantPaused(launch(t, f.dir, "run", "evaluation.yaml", "--config", "fleet.yaml", "--out-dir", "out"), "evalfleet resume out")
 	f.keys("right")
-	if code := launch(t, f.dir, "resume", "out", "--config", "fleet.yaml").wait(60 * time.Second); code != 0 {
+	if code := launch(t, f.dir, "resume", "out", "--config", "fleet.yaml").wait(); code != 0 {
 		t.Errorf("resumed, it ended with %d, want 0", code)
 	}
 	f.wantAllAnswered()
@@ -103,6 +104,7 @@ func TestWrongKeyEndsARun(t *testing.T) {
 // TestWrongKeyEndsWaitingForAFleet: the same of workers, whose message stands in one
 // of their logs, and `status` tells of it.
 func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newKeyed(t)
 	f.redis = redistest.NewTCP(t)
@@ -121,17 +123,17 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 		t.Errorf("workers said %d times that the provider is paused, want once", told)
 	}
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL())
-	status.wait(20 * time.Second)
+	status.wait()
 	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "give the workers a key") {
 		t.Errorf("status says\n%s", got)
 	}
 	for _, w := range f.workers {
 		w.signal(syscall.SIGTERM)
-		w.wait(20 * time.Second)
+		w.wait()
 	}
 	f.keys("right")
 	f.startWorkers(2)
-	if code := wait().wait(60 * time.Second); code != 0 {
+	if code := wait().wait(); code != 0 {
 		t.Errorf("submitted again, it ended with %d, want 0", code)
 	}
 	f.wantAllAnswered()

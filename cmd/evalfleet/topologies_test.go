@@ -10,10 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // guarded are the options of servers that speak TLS alone and know the user
@@ -39,20 +39,21 @@ func newFleetAt(t *testing.T, url string, certificates redistest.Certificates, d
 // recorded twice, the limit is kept, and only what was in flight is called again, or
 // was lost.
 func TestFleetSurvivesFailover(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	certificates := redistest.NewCertificates(t)
 	w := redistest.NewWatched(t, guarded(certificates)...)
-	f := newFleetAt(t, w.URL("evalfleet@"), certificates, 12) // 264 runs
+	f := newFleetAt(t, w.URL("evalfleet@"), certificates, sizedFleet(8, 12)) // 112 or 264 runs
 	f.startWorkers(4)
 	enqueue := f.enqueueAndWait()
-	cut := f.until("a third has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/3 }).All.Arrived
+	cut := f.until("a third has been begun", func(s seen) bool { return s.All.Arrived > f.runs/3 }).All.Arrived
 	if *fullFleet { // runs whose end is lost are called again when asynq's lease of them is over, after up to two minutes
 		for _, command := range [][]any{{"acl", "setuser", "default", "-psync"}, {"client", "kill", "type", "replica"}} {
 			if err := w.Master.Client().Do(t.Context(), command...).Err(); err != nil {
 				t.Fatal(err)
 			}
 		}
-		f.until("more is written", time.Minute, func(s seen) bool { return s.All.Arrived > cut+fleetLimit })
+		f.until("more is written", func(s seen) bool { return s.All.Arrived > cut+fleetLimit })
 	}
 	offset := func(s *redistest.Server) string {
 		info, err := s.Client().InfoMap(t.Context(), "replication").Result()
@@ -64,7 +65,7 @@ func TestFleetSurvivesFailover(t *testing.T) {
 	written, copied := offset(w.Master), offset(w.Replica)
 	w.Master.Kill()
 	died := f.stats().All.Arrived
-	if code := enqueue.wait(5 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
@@ -81,10 +82,11 @@ func TestFleetSurvivesFailover(t *testing.T) {
 // TestFleetOnACluster: three masters, four workers and a controller, and every
 // command; the user's rights are enough, and none is more than what is used.
 func TestFleetOnACluster(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	certificates := redistest.NewCertificates(t)
 	c := redistest.NewCluster(t, false, guarded(certificates)...)
-	f := newFleetAt(t, c.URL("evalfleet@"), certificates, 10) // 180 runs
+	f := newFleetAt(t, c.URL("evalfleet@"), certificates, 7) // 84 runs
 	for _, s := range c.Masters {
 		if err := s.Client().ConfigResetStat(t.Context()).Err(); err != nil {
 			t.Fatal(err)
@@ -94,9 +96,9 @@ func TestFleetOnACluster(t *testing.T) {
 	pages := freeAddress(t)
 	f.program("controller", "--drain=false", "--listen", pages, "--allow-actions")
 	enqueue := f.enqueueAndWait()
-	f.until("a third has been begun", time.Minute, func(s seen) bool { return s.All.Arrived > f.runs/3 })
+	f.until("a third has been begun", func(s seen) bool { return s.All.Arrived > f.runs/3 })
 	f.looks(pages)
-	if code := enqueue.wait(5 * time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		t.Fatalf("enqueue --wait ended with %d", code)
 	}
 	f.wantRowsOnce()
@@ -120,7 +122,7 @@ func TestFleetOnACluster(t *testing.T) {
 func (f *fleet) looks(pages string) {
 	f.t.Helper()
 	for _, args := range [][]string{{"status", "--json"}, {"limits", "--json"}} {
-		if code := f.program(args...).wait(time.Minute); code != 0 {
+		if code := f.program(args...).wait(); code != 0 {
 			f.t.Errorf("%v ended with %d", args, code)
 		}
 	}
@@ -135,13 +137,13 @@ func (f *fleet) steers(pages string) {
 	f.t.Helper()
 	file := f.evaluation("more", "simulator:careful", fleetLimit, 1)
 	enqueue := f.program("enqueue", file, "--config", "fleet.yaml")
-	if code := enqueue.wait(time.Minute); code != 0 {
+	if code := enqueue.wait(); code != 0 {
 		f.t.Fatalf("enqueue ended with %d", code)
 	}
 	lines := strings.Fields(enqueue.stdout.String())
 	id := lines[len(lines)-1]
 	for _, args := range [][]string{{"pause", id}, {"resume", id}, {"show", id + ".0.1"}, {"cancel", id}, {"retry", id}, {"delete", id, "--force"}} {
-		f.program(args...).wait(time.Minute)
+		f.program(args...).wait()
 	}
 	queue := "queues/simulator~" + id
 	for _, path := range []string{":pause", "/pending_tasks:archive_all", "/archived_tasks:run_all", ":resume"} {

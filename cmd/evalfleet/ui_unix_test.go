@@ -3,21 +3,21 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // get is the text of a page of a running `ui`, or what went wrong.
 func get(t *testing.T, ui *program, path string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, addressOf(ui)+path, nil)
+	request, err := http.NewRequestWithContext(testrun.Context(t), http.MethodGet, addressOf(ui)+path, nil)
 	if err != nil {
 		return err.Error()
 	}
@@ -51,27 +51,21 @@ func answerOf(response *http.Response, err error) string {
 // eventuallySays waits until a page of `ui` says all of words.
 func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
 	t.Helper()
-	text := ""
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		text = get(t, ui, path)
-		missing := false
-		for _, word := range words {
-			missing = missing || !strings.Contains(text, word)
-		}
-		if !missing {
-			return
-		}
-	}
-	t.Fatalf("%s does not say %q:\n%s", path, words, tail(text))
+	ui.line() // with its address
+	testrun.EventuallyGot(t, fmt.Sprintf("%s says %q", path, words), func() (string, bool) {
+		text := get(t, ui, path)
+		return tail(text), !slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(text, word) })
+	})
 }
 
 // The pages follow a run through its folder: live while it goes on, from what it
 // has recorded after it was stopped, and in another `ui` from the folder alone.
 func TestUIFollowsARun(t *testing.T) {
+	testrun.Slow(t)
 	t.Parallel()
 	f := newFleet(t, 20)
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("calls were made", time.Minute, func(s seen) bool { return s.All.Arrived > 20 })
+	f.until("calls were made", func(s seen) bool { return s.All.Arrived > 20 })
 	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
 	eventuallySays(t, ui, "/", "pairs", "active", "workers alive</a>: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
@@ -86,10 +80,10 @@ func TestUIFollowsARun(t *testing.T) {
 	}
 
 	run.signal(syscall.SIGKILL)
-	run.wait(time.Minute)
+	run.wait()
 	eventuallySays(t, ui, "/", "pairs", "interrupted")
 	ui.signal(syscall.SIGINT)
-	if code := ui.wait(20 * time.Second); code != 0 {
+	if code := ui.wait(); code != 0 {
 		t.Errorf("ui ended with %d after Ctrl-C, want 0", code)
 	}
 
@@ -118,7 +112,7 @@ func TestUIRefuses(t *testing.T) {
 		t.Run(test.args, func(t *testing.T) {
 			t.Parallel()
 			p := launch(t, dir, strings.Fields(test.args)...)
-			if code := p.wait(30 * time.Second); code != test.code || !strings.Contains(p.stderr.String(), test.says) {
+			if code := p.wait(); code != test.code || !strings.Contains(p.stderr.String(), test.says) {
 				t.Errorf("ended with %d saying %q, want %d and %q", code, p.stderr.String(), test.code, test.says)
 			}
 		})
@@ -131,19 +125,16 @@ func TestUIWarnsOfNoLogin(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 2)
 	ui := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0")
-	deadline := time.Now().Add(20 * time.Second)
-	for !strings.Contains(ui.stdout.String(), "\n") && time.Now().Before(deadline) {
-		time.Sleep(10 * time.Millisecond)
-	}
+	ui.line()
 	if !strings.Contains(ui.stderr.String(), "no login") {
 		t.Errorf("nothing is said about a login: %q", ui.stderr.String())
 	}
 	acting := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0", "--allow-actions")
-	if code := acting.wait(30 * time.Second); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
+	if code := acting.wait(); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
 		t.Errorf("actions for whoever comes end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())
 	}
 	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimPrefix(addressOf(ui), "http://"))
-	if code := taken.wait(30 * time.Second); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {
+	if code := taken.wait(); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {
 		t.Errorf("a taken address ends with %d and %q, want 2 and what to do", code, taken.stderr.String())
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// wire is the network between a worker and Redis: it can be cut, and it can lose
+// wire is the network between a worker and Redis, or a provider: it can be cut, and it can lose
 // the answers to scripts of the limiter, which go-redis then sends again.
 type wire struct {
 	listener net.Listener
@@ -27,10 +27,10 @@ type wire struct {
 	losses int
 }
 
-// newWire is a wire to the Redis at a URL, cut for good when the test ends.
-func newWire(t *testing.T, redis string) *wire {
+// newWire is a wire to the server at a URL, cut for good when the test ends.
+func newWire(t *testing.T, server string) *wire {
 	t.Helper()
-	parsed, err := url.Parse(redis)
+	parsed, err := url.Parse(server)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,6 +68,13 @@ func newWire(t *testing.T, redis string) *wire {
 
 func (w *wire) url() string { return "redis://" + w.listener.Addr().String() }
 
+// connections is how many are open.
+func (w *wire) connections() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.links)
+}
+
 // cut holds back everything that is sent from now on; mend delivers it, also
 // what was sent by somebody who has given up since, as a network does.
 func (w *wire) cut() {
@@ -80,6 +87,15 @@ func (w *wire) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	close(w.whole)
+}
+
+// snap closes every connection; new ones can be opened at once.
+func (w *wire) snap() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for conn := range w.links {
+		_ = conn.Close()
+	}
 }
 
 // lose makes the wire lose the first answer to each script of the limiter, and

@@ -7,11 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
@@ -19,25 +19,25 @@ import (
 // was asked for as well as to its folder.
 func TestRunServesMetricsAndEvents(t *testing.T) {
 	t.Parallel()
-	f := newFleetLimited(t, 100)
+	f := newFleetWith(t, "--max-in-flight", "100")
+	calls := f.gate()
 	f.documents(4)
 	f.file = f.evaluation("pairs", "simulator:careful", 2, 1000)
 	address := freeAddress(t)
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out", "--metrics-addr", address,
 		"--events", "all.jsonl", "--queues", "simulator")
-	text := ""
-	for !strings.Contains(text, `evalfleet_runs_total{model="careful",provider="simulator",state="succeeded"}`) {
-		select {
-		case <-run.ended:
-			t.Fatalf("the run ended before it said on %s that a run succeeded; the last it said: %q", address, text)
-		case <-time.After(10 * time.Millisecond):
+	calls.allow(1)
+	testrun.EventuallyGot(t, "the metrics count a run that succeeded", func() (string, bool) {
+		response, err := http.Get("http://" + address + metrics.HealthPath)
+		if err != nil {
+			return err.Error(), false
 		}
-		if response, err := http.Get("http://" + address + metrics.HealthPath); err == nil {
-			_ = response.Body.Close()
-			text = scrape(t, address)
-		}
-	}
-	if code := run.wait(time.Minute); code != 0 {
+		_ = response.Body.Close()
+		text := scrape(t, address)
+		return text, strings.Contains(text, `evalfleet_runs_total{model="careful",provider="simulator",state="succeeded"} 1`)
+	})
+	calls.open()
+	if code := run.wait(); code != 0 {
 		t.Fatalf("exit code %d, want 0", code)
 	}
 	asked, err := os.ReadFile(filepath.Join(f.dir, "all.jsonl"))

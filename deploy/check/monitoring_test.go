@@ -49,7 +49,7 @@ func rules(t *testing.T) (all []rule) {
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
 	if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
-		t.Errorf("promtool %s: %v; `make prometheus` installs it\n%s", strings.Join(args, " "), err, out)
+		t.Errorf("promtool %s: %v; `make check-deploy` installs it\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net"
@@ -205,7 +206,7 @@ func privateRedis(t *testing.T, more ...string) string {
 	}
 	options := append(project(t).Services["redis"].Command[1:], "--bind", host, "--port", port, "--dir", t.TempDir())
 	options = append(options, more...)
-	server := exec.Command("redis-server", options...)
+	server := exec.Command(cmp.Or(os.Getenv("REDIS_SERVER"), "redis-server"), options...)
 	if err := server.Start(); err != nil {
 		t.Fatalf("redis-server: %v; `make redis` installs it", err)
 	}

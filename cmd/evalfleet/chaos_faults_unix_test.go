@@ -1,0 +1,237 @@
+//go:build unix
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// chaosFault is something that goes wrong in a fleet. begin lets it happen and
+// returns what happened and how it ends; a nil end says that it could not happen.
+type chaosFault struct {
+	name  string
+	begin func(c *chaos, target uint64) (what string, end func())
+}
+
+// chaosFaultKinds are drawn from with equal weight.
+var chaosFaultKinds = []chaosFault{
+	{"a process is killed", onMember(nil, func(c *chaos, m *member) func() {
+		c.kill(m)
+		return func() { c.restart(m) }
+	})},
+	{"a worker is killed", onMember(isWorker, func(c *chaos, m *member) func() {
+		c.kill(m)
+		return func() { c.restart(m) }
+	})},
+	{"a process is frozen", onMember(nil, func(_ *chaos, m *member) func() {
+		m.signal(syscall.SIGSTOP)
+		return func() { m.signal(syscall.SIGCONT) }
+	})},
+	{"a worker is replaced", onMember(isWorker, func(c *chaos, m *member) func() {
+		if c.redisStruck {
+			return nil
+		}
+		m.signal(syscall.SIGTERM)
+		c.replaced = append(c.replaced, m.program)
+		c.start(m)
+		return func() {}
+	})},
+	{"a worker is added", func(c *chaos, _ uint64) (string, func()) {
+		if c.redisStruck {
+			return "", nil
+		}
+		c.member(fmt.Sprintf("worker %d", len(c.members)), "worker")
+		m := c.members[len(c.members)-1]
+		return m.name, func() {}
+	}},
+	{"a connection to Redis is stalled", onMember(nil, func(_ *chaos, m *member) func() {
+		m.wire.cut()
+		return m.wire.mend
+	})},
+	{"answers of Redis are lost", onMember(nil, func(_ *chaos, m *member) func() {
+		m.wire.lose(true)
+		return func() { m.wire.lose(false) }
+	})},
+	{"connections to the provider are cut", func(c *chaos, _ uint64) (string, func()) {
+		c.provider.snap()
+		return "all workers", func() {}
+	}},
+	{"a disk is full", onMember(isSubmitter, func(c *chaos, m *member) func() {
+		if c.redisStruck {
+			return nil
+		}
+		c.kill(m)
+		// Room for the store as it is and a little more, in blocks of 512 bytes.
+		m.blocks = 64
+		if info, err := os.Stat(filepath.Join(c.dir, m.name[len(m.name)-1:], "results.db")); err == nil {
+			m.blocks += int(info.Size() / 512)
+		}
+		c.start(m)
+		return func() {
+			c.kill(m)
+			m.killed, m.blocks = true, 0 // it may have ended by itself, and said how to resume
+			c.restart(m)
+		}
+	})},
+	{"Redis is killed", onRedis(func(c *chaos) func() {
+		c.forgets(!c.appendOnly)
+		c.redis.Kill()
+		return func() {
+			c.redis.Start()
+			c.redisPID = c.redisPid()
+		}
+	})},
+	{"Redis stalls", onRedis(func(c *chaos) func() {
+		pid := c.redisPID
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			c.t.Fatal(err)
+		}
+		return func() {
+			if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	})},
+	{"Redis is flushed", onRedis(func(c *chaos) func() {
+		c.copied = 0
+		c.forgets(true)
+		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.FlushAll(ctx).Err() })
+		return func() {}
+	})},
+	{"Redis writes a copy of its memory", onRedis(func(c *chaos) func() {
+		if c.appendOnly {
+			return nil // it starts from its log
+		}
+		c.onRedis(func(ctx context.Context, r *redis.Client) error { return r.Save(ctx).Err() })
+		c.copied = c.stats().All.Answered
+		return func() {}
+	})},
+	{"an evaluation is paused", func(c *chaos, target uint64) (string, func()) {
+		folder := []string{"a", "b"}[target%2]
+		if c.redisStruck || c.paused[folder] || c.command("pause", c.ids[folder]) != exitOK {
+			return "", nil
+		}
+		c.paused[folder] = true
+		before := c.arrivedOf(folder)
+		return folder, func() {
+			// Calls that were granted before may still arrive; no others may.
+			if late := c.arrivedOf(folder) - before; late > chaosLimit {
+				c.t.Errorf("%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
+			}
+			if !c.redisStruck && c.command("resume", c.ids[folder]) == exitOK {
+				delete(c.paused, folder)
+			}
+		}
+	}},
+	{"an evaluation is cancelled", func(c *chaos, _ uint64) (string, func()) {
+		if c.redisStruck || c.cancelled || c.command("cancel", c.ids["c"]) != exitOK {
+			return "", nil
+		}
+		c.cancelled = true
+		return "c", func() {}
+	}},
+}
+
+func isWorker(m *member) bool    { return m.is("worker") }
+func isSubmitter(m *member) bool { return m.is("enqueue") }
+
+// onMember strikes one member that is running, has no other fault, and is one of
+// those chosen (nil: any). A nil end says that nothing could be done to it.
+func onMember(chosen func(*member) bool, strike func(*chaos, *member) (end func())) func(*chaos, uint64) (string, func()) {
+	return func(c *chaos, target uint64) (string, func()) {
+		var able []*member
+		for _, m := range c.members {
+			if !m.struck && c.running(m) && (chosen == nil || chosen(m)) {
+				able = append(able, m)
+			}
+		}
+		if len(able) == 0 {
+			return "", nil
+		}
+		m := able[target%uint64(len(able))]
+		end := strike(c, m)
+		if end == nil {
+			return "", nil
+		}
+		if isWorker(m) {
+			c.deaths++
+			// What it was answered and no results store has yet is in its memory alone
+			// if Redis forgets.
+			c.repeats += chaosLimit
+		}
+		m.struck = true
+		return m.name, func() {
+			end()
+			m.struck = false
+		}
+	}
+}
+
+// onRedis strikes Redis, if no other fault does.
+func onRedis(strike func(*chaos) (end func())) func(*chaos, uint64) (string, func()) {
+	return func(c *chaos, _ uint64) (string, func()) {
+		if c.redisStruck {
+			return "", nil
+		}
+		c.redisStruck = true
+		end := strike(c)
+		if end == nil {
+			c.redisStruck = false
+			return "", nil
+		}
+		return "Redis", func() {
+			end()
+			c.redisStruck = false
+		}
+	}
+}
+
+// restart starts a member again, unless Redis is away: without it a program says
+// so and ends. Then heal starts it.
+func (c *chaos) restart(m *member) {
+	if !c.running(m) && !c.redisStruck {
+		c.start(m)
+	}
+}
+
+// forgets counts the answers that may be asked for again because Redis loses its
+// memory: those that no results store has yet, and where it goes back to an older
+// copy, those recorded since.
+func (c *chaos) forgets(memory bool) {
+	if !memory {
+		return
+	}
+	answered := c.stats().All.Answered
+	c.repeats += chaosLimit
+	if c.copied > 0 {
+		c.repeats += answered - c.copied
+		return
+	}
+	stored := 0
+	for _, folder := range []string{"a", "b"} {
+		rows, _, _ := c.rows(folder)
+		stored += rows
+	}
+	c.repeats += max(0, answered-stored)
+}
+
+// onRedis sends a command to Redis itself.
+func (c *chaos) onRedis(command func(context.Context, *redis.Client) error) {
+	c.t.Helper()
+	client := c.redis.Client(func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	if err := command(c.t.Context(), client); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// models by folder; each evaluation has a model of its own.
+var chaosModels = map[string]string{"a": "careful", "b": "average", "c": "careless"}
+
+func (c *chaos) arrivedOf(folder string) int { return c.stats().Models[chaosModels[folder]].Arrived }

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/results"
+)
+
+func migrateCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "migrate",
+		Usage:     "bring a results store to this program's version",
+		ArgsUsage: "STORE|DIR",
+		Description: "STORE is a results.db or a postgres:// URL; DIR is an output folder. Commands that write results migrate the store themselves. " +
+			"Commands that only read refuse an older store, and older programs refuse a migrated one. " +
+			"An interrupted migration changes nothing: run the command again.",
+		Action: func(c *cli.Context) error {
+			url, err := oneArgument(c, "STORE")
+			if err != nil {
+				return err
+			}
+			if isFolder(url) {
+				in, _, found := sinkIn(url)
+				if !found {
+					return usageError("%s holds no results: no %s is in it; name the output folder of an evaluation", url, sinkFile)
+				}
+				url = in
+			}
+			from, to, err := results.Migrate(c.Context, url)
+			if err != nil {
+				return sinkError(err)
+			}
+			if from == to {
+				_, err = fmt.Fprintf(p.stdout, "%s has version %d already\n", publicSink(url), to)
+			} else {
+				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", publicSink(url), from, to)
+			}
+			return err
+		},
+	}
+}
