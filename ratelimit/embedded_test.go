@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"io"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -41,7 +42,10 @@ func onServer(t *testing.T, test func(t testing.TB, server *miniredis.Miniredis,
 				Addr: "127.0.0.1:0", // go-redis looks a name up
 				Dialer: func(context.Context, string, string) (net.Conn, error) {
 					conn, err := server.Dial()
-					return wire{conn}, err
+					if err != nil {
+						return nil, err
+					}
+					return slow(conn), nil
 				},
 				PoolSize: 100, // go-redis shares the timers of a full pool among all tests
 			})
@@ -52,11 +56,34 @@ func onServer(t *testing.T, test func(t testing.TB, server *miniredis.Miniredis,
 	})
 }
 
-// wire is a connection on which sending takes time: on a clock that moves on
-// only when all wait, everything would happen in the same microsecond.
-type wire struct{ net.Conn }
-
-func (w wire) Write(b []byte) (int, error) {
-	time.Sleep(100 * time.Microsecond)
-	return w.Conn.Write(b)
+// slow puts a wire before a connection, on which what is sent takes time: on a clock
+// that moves on only when all wait, everything would happen in the same microsecond.
+// The wire takes what is sent at once, because go-redis sends under a lock, and a
+// goroutine that waits for a lock does not let the bubble's clock move on.
+func slow(server net.Conn) net.Conn {
+	client, end := net.Pipe()
+	sent := make(chan []byte, 1000)
+	go func() {
+		defer close(sent)
+		for {
+			chunk := make([]byte, 4096)
+			n, err := end.Read(chunk)
+			if err != nil {
+				return
+			}
+			sent <- chunk[:n]
+		}
+	}()
+	go func() {
+		defer server.Close()
+		for chunk := range sent {
+			time.Sleep(100 * time.Microsecond)
+			_, _ = server.Write(chunk) // a closed one ends the copy below, and that the loop above
+		}
+	}()
+	go func() {
+		defer end.Close()
+		_, _ = io.Copy(end, server)
+	}()
+	return client
 }
