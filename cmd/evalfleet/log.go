@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -50,5 +52,19 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 			}
 			return "[" + oneLine(fmt.Sprint(value)) + "]"
 		},
+	}
+}
+
+// redisLog takes what go-redis logs: connections that failed, mostly, which the
+// errors of commands say as well. It goes to the command's log at level debug, and
+// nowhere before there is one.
+type redisLog struct{ to atomic.Pointer[zerolog.Logger] }
+
+// clientLog is go-redis's log from main on; the package has one for a process.
+var clientLog redisLog
+
+func (l *redisLog) Printf(_ context.Context, format string, args ...any) {
+	if log := l.to.Load(); log != nil {
+		log.Debug().Str("from", "go-redis").Msgf(format, args...)
 	}
 }

@@ -82,3 +82,25 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 		}
 	}
 }
+
+// What go-redis logs stands in the command's log at level debug, and nowhere else.
+func TestRedisClientLog(t *testing.T) {
+	t.Parallel()
+	var l redisLog
+	l.Printf(t.Context(), "nobody has a log %s", "yet")
+	var debug, info bytes.Buffer
+	for level, out := range map[string]*bytes.Buffer{"debug": &debug, "info": &info} {
+		log, err := newLogger(out, false, level, "json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.to.Store(&log)
+		l.Printf(t.Context(), "redis: connection pool: failed to dial after %d attempts", 5)
+	}
+	if got := debug.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"debug"`) || !strings.Contains(got, "failed to dial after 5 attempts") {
+		t.Errorf("at level debug: got %q, want one line", got)
+	}
+	if info.Len() > 0 {
+		t.Errorf("at level info: got %q, want nothing", info.String())
+	}
+}

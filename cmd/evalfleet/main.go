@@ -13,10 +13,13 @@ import (
 	"syscall"
 	"time"
 	_ "time/tzdata" // daily quotas end in time zones, and containers have no files of them
+
+	"github.com/redis/go-redis/v9"
 )
 
 func main() {
 	ignoreFileSizeSignal()
+	redis.SetLogger(&clientLog)
 	ctx, cancel := context.WithCancel(context.Background())
 	atOnce := make(chan struct{})
 	go stopOnSignals(stopSignals(), cancel, atOnce)

@@ -169,6 +169,7 @@ func (p *process) listed(c *cli.Context) config.Listed {
 func (p *process) output(c *cli.Context) (*console, zerolog.Logger, error) {
 	out := newConsole(p.stderr)
 	log, err := newLogger(out, out.terminal, c.String(logLevelFlag), c.String(logFormatFlag))
+	clientLog.to.Store(&log)
 	return out, log, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -129,11 +130,13 @@ func (s *Server) Start() {
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatalf("start redis-server: %v", err)
 	}
+	release := s.watch()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket, MaxRetries: -1})
 	defer client.Close()
 	cmd, ended := s.cmd, make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
+		release()
 		close(ended)
 	}()
 	s.ended = ended
@@ -146,6 +149,26 @@ func (s *Server) Start() {
 		}
 		return fmt.Sprintf("%v; it logged: %s", err, s.log()), err == nil
 	})
+}
+
+// watch has a shell end the server when this process ends without doing so, as when
+// it is killed. The shell goes when release is called.
+func (s *Server) watch() (release func()) {
+	s.t.Helper()
+	shell := exec.Command("sh", "-c", `read -r word || kill -9 "$0"`, strconv.Itoa(s.cmd.Process.Pid))
+	input, err := shell.StdinPipe()
+	if err == nil {
+		err = shell.Start()
+	}
+	if err != nil {
+		_ = s.cmd.Process.Kill()
+		s.t.Fatalf("watch redis-server: %v", err)
+	}
+	return func() {
+		_, _ = io.WriteString(input, "released\n")
+		_ = input.Close()
+		_ = shell.Wait()
+	}
 }
 
 // log returns what the server has logged.

@@ -1,7 +1,16 @@
 package redistest
 
 import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestServersShareNothing(t *testing.T) {
@@ -32,4 +41,44 @@ func TestKilledServerStartsEmptyOnTheSameSocket(t *testing.T) {
 	if n, err := client.Exists(ctx, "k").Result(); err != nil || n != 0 {
 		t.Fatalf("Exists after restart = %d, %v; want 0", n, err)
 	}
+}
+
+// A process that is killed leaves no server behind.
+func TestServerEndsWithItsProcess(t *testing.T) {
+	const variable = "REDISTEST_SERVES"
+	if os.Getenv(variable) != "" {
+		fmt.Println(New(t).socket)
+		select {} // until it is killed
+	}
+	t.Parallel()
+	child := exec.Command(os.Args[0], "-test.run", "^"+t.Name()+"$")
+	child.Env = append(os.Environ(), variable+"=1")
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket := strings.TrimSpace(line)
+	t.Cleanup(func() { _ = os.RemoveAll(filepath.Dir(socket)) })
+	answers := func() bool {
+		conn, err := net.Dial("unix", socket)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}
+	if !answers() {
+		t.Fatal("the server does not answer")
+	}
+	if err := child.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = child.Wait()
+	testrun.Eventually(t, "the server has ended", func() bool { return !answers() })
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,6 +27,7 @@ func speak(t *testing.T, protocol string, handler http.HandlerFunc, settings *ht
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.HTTP2 = settings
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients open connections that they do not need
 	server.EnableHTTP2 = protocol == "https/2"
 	if protocol == "http/1.1" {
 		server.Start()
