@@ -97,6 +97,7 @@ func (y *yamlFile) models(v value) []catalog.Rule {
 		y.mapping(v, keys{
 			"json":             func(v value) { rule.JSON = y.oneOf(v, catalog.JSONWords) },
 			"json_with_search": func(v value) { both := y.boolean(v); rule.JSONWithSearch = &both },
+			"schema_bounds":    func(v value) { taken := y.boolean(v); rule.SchemaBounds = &taken },
 			"search":           func(v value) { rule.Search = y.text(v) },
 			"reasoning":        func(v value) { rule.Reasoning = y.oneOf(v, catalog.ReasoningWords) },
 			"efforts": func(v value) {

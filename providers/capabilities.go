@@ -15,6 +15,9 @@ type Capabilities struct {
 	// A dialect answers such a request for another model with an error of class
 	// BadRequest and sends nothing; two calls are needed.
 	JSONWithSearch bool `json:"json_with_search,omitempty"`
+	// SchemaBounds: the endpoint takes minimum and maximum in a schema. Where it is
+	// not known to, SchemaToSend puts them into descriptions.
+	SchemaBounds bool `json:"schema_bounds,omitempty"`
 	// Search is the provider's own search, as the dialect names it (the type of a
 	// tool, the name of a field); empty: none.
 	Search string `json:"search,omitempty"`

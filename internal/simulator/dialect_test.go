@@ -134,7 +134,7 @@ func TestEveryDialectJudgesAndCountsTheSame(t *testing.T) {
 		for i, test := range []struct {
 			messages []message
 			schema   json.RawMessage
-		}{{messages, nil}, {messages, other}, {single, json.RawMessage(singleSchema)}} {
+		}{{messages, nil}, {messages, other}, {single, json.RawMessage(describedSchema)}} {
 			answer := s.speak(t, in, "careful", test.messages[0].Content, test.messages[1].Content, test.schema)
 			if answer.status != 200 {
 				t.Fatalf("%s: got %+v", name, answer)

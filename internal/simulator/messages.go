@@ -3,6 +3,7 @@ package simulator
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -125,6 +126,9 @@ func (messages) parse(r *http.Request, body []byte) (*request, error) {
 	return req, asked.problem()
 }
 
+// schemaBound finds a bound of a number in a schema.
+var schemaBound = regexp.MustCompile(`"(?:minimum|maximum)"\s*:\s*-?[0-9]`)
+
 // problem is what the dialect does not take; nil: nothing.
 func (r messagesRequest) problem() error {
 	budget := r.Thinking.BudgetTokens
@@ -147,6 +151,9 @@ func (r messagesRequest) problem() error {
 		return complain("Thinking may not be enabled when tool_choice forces tool use.")
 	case r.Thinking.Type == "enabled" && r.Temperature != nil && *r.Temperature != 1:
 		return complain("`temperature` may only be set to 1 when thinking is enabled.")
+	}
+	if schema := r.OutputConfig.Format.Schema; schemaBound.Match(schema) {
+		return complain("output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported")
 	}
 	for i, turn := range r.Messages {
 		if err := turn.problem(i, i == len(r.Messages)-1); err != nil {

@@ -115,9 +115,11 @@ func TestMessagesOnTheWire(t *testing.T) {
 		"thinking and a heat":     {`{"model":"careful","max_tokens":1025,"thinking":{"type":"enabled","budget_tokens":1024},"temperature":0.5,` + asked + `}`, 400, wrong("`temperature` may only be set to 1 when thinking is enabled.")},
 		"a thought made up":       {`{"model":"careful","max_tokens":5,"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"thinking","thinking":"x","signature":"y"}]}]}`, 400, wrong("messages.1.content.0: Invalid `signature` in `thinking` block")},
 		"a foreign field":         {`{"model":"careful","max_completion_tokens":5,` + asked + `}`, 400, wrong(`The request body is not valid JSON of a message: json: unknown field "max_completion_tokens"`)},
-		"no schemas":              {`{"model":"plain","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + `}`, 400, wrong("output_config.format: structured outputs are not supported by this model")},
-		"search and JSON":         {`{"model":"wary","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + searching + `}`, 400, wrong("output_config.format: citations are not supported with structured outputs")},
-		"an unknown model":        {`{"model":"gpt","max_tokens":5,` + asked + `}`, 404, `{"type":"error","error":{"type":"not_found_error","message":"The model \"gpt\" does not exist; there are careful, average, careless and those of the simulator's configuration"}}`},
+		// https://github.com/agentjido/req_llm/issues/302
+		"bounds in a schema": {`{"model":"careful","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{"type":"integer","minimum":1,"maximum":5}}},` + asked + `}`, 400, wrong("output_config.format.schema: For 'integer' type, properties maximum, minimum are not supported")},
+		"no schemas":         {`{"model":"plain","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + `}`, 400, wrong("output_config.format: structured outputs are not supported by this model")},
+		"search and JSON":    {`{"model":"wary","max_tokens":5,"output_config":{"format":{"type":"json_schema","schema":{}}},` + asked + searching + `}`, 400, wrong("output_config.format: citations are not supported with structured outputs")},
+		"an unknown model":   {`{"model":"gpt","max_tokens":5,` + asked + `}`, 404, `{"type":"error","error":{"type":"not_found_error","message":"The model \"gpt\" does not exist; there are careful, average, careless and those of the simulator's configuration"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

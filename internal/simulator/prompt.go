@@ -163,11 +163,16 @@ func parseSchema(schema string) asked {
 	}
 	var criteria enum
 	var score struct {
-		Minimum *int `json:"minimum"`
-		Maximum *int `json:"maximum"`
+		Minimum     *int   `json:"minimum"`
+		Maximum     *int   `json:"maximum"`
+		Description string `json:"description"` // of an endpoint that takes no bounds
 	}
 	if json.Unmarshal(fields[a.criterionField], &criteria) != nil || json.Unmarshal(fields["score"], &score) != nil {
 		return asked{}
+	}
+	if ends := number.FindAllString(score.Description, 2); len(ends) == 2 {
+		a.lowest, _ = strconv.Atoi(ends[0]) // both are numbers
+		a.highest, _ = strconv.Atoi(ends[1])
 	}
 	if score.Minimum != nil {
 		a.lowest = *score.Minimum

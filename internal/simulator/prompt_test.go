@@ -18,6 +18,8 @@ import (
 const (
 	pairSchema   = `{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":[%s]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"]}`
 	singleSchema = `{"type":"object","properties":{"evaluations":{"type":"array","items":{"type":"object","properties":{"criterion":{"type":"string","enum":["style","facts"]},"score":{"type":"integer","minimum":1,"maximum":5},"reason":{"type":"string"}}}}}}`
+	// describedSchema is singleSchema for Anthropic, which refuses bounds.
+	describedSchema = `{"type":"object","properties":{"evaluations":{"type":"array","items":{"type":"object","properties":{"criterion":{"type":"string","enum":["style","facts"]},"score":{"type":"integer","description":"at least 1, at most 5"},"reason":{"type":"string"}}}}}}`
 )
 
 // fenced is a prompt by hand, after the contract in prompt.go.

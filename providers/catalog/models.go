@@ -26,6 +26,7 @@ type Rule struct {
 type Facts struct {
 	JSON           string   `yaml:"json" json:"json,omitempty"` // one of JSONWords
 	JSONWithSearch *bool    `yaml:"json_with_search" json:"json_with_search,omitempty"`
+	SchemaBounds   *bool    `yaml:"schema_bounds" json:"schema_bounds,omitempty"`
 	Search         string   `yaml:"search" json:"search,omitempty"`       // NoSearch, or as providers.Capabilities.Search
 	Reasoning      string   `yaml:"reasoning" json:"reasoning,omitempty"` // one of ReasoningWords
 	Efforts        []string `yaml:"efforts" json:"efforts,omitempty"`     // of providers.Efforts
@@ -111,6 +112,7 @@ func (f Facts) or(others Facts) Facts {
 	return Facts{
 		JSON:           cmp.Or(f.JSON, others.JSON),
 		JSONWithSearch: cmp.Or(f.JSONWithSearch, others.JSONWithSearch),
+		SchemaBounds:   cmp.Or(f.SchemaBounds, others.SchemaBounds),
 		Search:         cmp.Or(f.Search, others.Search),
 		Reasoning:      cmp.Or(f.Reasoning, others.Reasoning),
 		Efforts:        f.Efforts,
@@ -130,6 +132,7 @@ func (f Facts) capabilities() providers.Capabilities {
 	return providers.Capabilities{
 		JSON:           providers.JSON(unless(f.JSON, jsonAuto)),
 		JSONWithSearch: f.JSONWithSearch != nil && *f.JSONWithSearch,
+		SchemaBounds:   f.SchemaBounds != nil && *f.SchemaBounds,
 		Search:         unless(f.Search, NoSearch),
 		Reasoning:      providers.ReasoningControl(f.Reasoning),
 		Efforts:        f.Efforts,

@@ -100,46 +100,46 @@ func TestCapabilities(t *testing.T) {
 		want  providers.Capabilities
 	}{
 		{Entry{Name: "local", Dialect: Chat}, "gpt-5", providers.Capabilities{}},
-		{BuiltIn()["openai-chat"], "a-model-to-come", providers.Capabilities{}},
+		{BuiltIn()["openai-chat"], "a-model-to-come", providers.Capabilities{SchemaBounds: true}},
 		{BuiltIn()["simulator"], "careful", providers.Capabilities{Search: "web_search_options", Reasoning: providers.ReasoningEffort}},
 		{
 			BuiltIn()["openai-chat"], "gpt-5-mini",
 			providers.Capabilities{
-				JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"minimal", "low", "medium", "high"},
+				SchemaBounds: true, JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"minimal", "low", "medium", "high"},
 				Sampling: providers.SamplingNever, ContextWindow: 400000, MaxOutput: 128000,
 			},
 		},
 		{
 			BuiltIn()["openai-chat"], "gpt-5.1-chat-latest",
 			providers.Capabilities{
-				JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
+				SchemaBounds: true, JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
 				Sampling: providers.SamplingNever, ContextWindow: 128000, MaxOutput: 16384,
 			},
 		},
 		{
 			BuiltIn()["openai-chat"], "gpt-5-chat-latest",
 			providers.Capabilities{
-				JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, Efforts: []string{"minimal", "low", "medium", "high"},
+				SchemaBounds: true, JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, Efforts: []string{"minimal", "low", "medium", "high"},
 				ContextWindow: 128000, MaxOutput: 16384,
 			},
 		},
 		{
 			BuiltIn()["openai"], "gpt-6-astra",
 			providers.Capabilities{
-				JSON: providers.JSONSchema, JSONWithSearch: true, Search: "web_search", Reasoning: providers.ReasoningEffort,
+				SchemaBounds: true, JSON: providers.JSONSchema, JSONWithSearch: true, Search: "web_search", Reasoning: providers.ReasoningEffort,
 				Efforts: []string{"low", "medium", "high", "xhigh", "max"}, Sampling: providers.SamplingNever,
 			},
 		},
 		{
 			BuiltIn()["openaidp"], "o4-mini-deep-research",
 			providers.Capabilities{
-				JSON: providers.JSONNone, Search: "web_search_preview", Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
+				SchemaBounds: true, JSON: providers.JSONNone, Search: "web_search_preview", Reasoning: providers.ReasoningEffort, Efforts: []string{"medium"},
 				Sampling: providers.SamplingNever, Background: true, ContextWindow: 200000, MaxOutput: 100000,
 			},
 		},
 		{ // which OpenAI does not serve in this dialect
 			BuiltIn()["openai"], "gpt-4o-search-preview",
-			providers.Capabilities{JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, ContextWindow: 128000, MaxOutput: 16384},
+			providers.Capabilities{SchemaBounds: true, JSON: providers.JSONSchema, Reasoning: providers.ReasoningNone, ContextWindow: 128000, MaxOutput: 16384},
 		},
 		{
 			BuiltIn()["anthropic"], "claude-opus-5-5",
@@ -156,11 +156,11 @@ func TestCapabilities(t *testing.T) {
 				Sampling: providers.SamplingWithoutReasoning, ContextWindow: 200000, MaxOutput: 64000,
 			},
 		},
-		{BuiltIn()["ollama"], "llama3.3", providers.Capabilities{JSON: providers.JSONSchema}},
+		{BuiltIn()["ollama"], "llama3.3", providers.Capabilities{SchemaBounds: true, JSON: providers.JSONSchema}},
 		{
 			BuiltIn()["google"], "gemini-2.5-pro",
 			providers.Capabilities{
-				JSON: providers.JSONSchema, Search: "googleSearch", Reasoning: providers.ReasoningBudget,
+				SchemaBounds: true, JSON: providers.JSONSchema, Search: "googleSearch", Reasoning: providers.ReasoningBudget,
 				Efforts: []string{"minimal", "low", "medium", "high", "xhigh", "max"}, ContextWindow: 1048576, MaxOutput: 65536,
 			},
 		},
@@ -175,7 +175,7 @@ func TestCapabilities(t *testing.T) {
 			ContextWindow: 1000, Efforts: []string{"low"}, Sampling: providers.SamplingNever, Reasoning: providers.ReasoningEffort,
 		}},
 		{second, "gpt-5.6", providers.Capabilities{
-			JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh", "max"},
+			SchemaBounds: true, JSON: providers.JSONSchema, Reasoning: providers.ReasoningEffort, Efforts: []string{"none", "low", "medium", "high", "xhigh", "max"},
 			Sampling: providers.SamplingWithoutReasoning, ContextWindow: 1050000, MaxOutput: 5,
 		}},
 	} {

@@ -30,7 +30,7 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 			dropped = append(dropped, "temperature")
 		}
 	}
-	if asked := responseFormat(format, req.Schema); asked != nil {
+	if asked := responseFormat(format, req.Schema, caps); asked != nil {
 		body["response_format"] = asked
 		if f.RequireParameters {
 			body["provider"] = requireParameters(req.Extra["provider"])
@@ -84,14 +84,14 @@ func (f Flavour) addSearch(body map[string]any, name string) {
 }
 
 // responseFormat is the body's response_format; nil: none.
-func responseFormat(j providers.JSON, schema *providers.Schema) any {
+func responseFormat(j providers.JSON, schema *providers.Schema, caps providers.Capabilities) any {
 	switch {
 	case schema == nil:
 		return nil
 	case j == providers.JSONSchema:
 		return map[string]any{
 			"type":        "json_schema",
-			"json_schema": map[string]any{"name": schema.Name, "schema": schema.Schema, "strict": true},
+			"json_schema": map[string]any{"name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": true},
 		}
 	case j == providers.JSONObject:
 		return map[string]any{"type": "json_object"}

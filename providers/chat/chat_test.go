@@ -270,17 +270,17 @@ func TestAnUnknownEndpointIsLearntByModel(t *testing.T) {
 	}
 }
 
-func TestAFixedWayIsNotChanged(t *testing.T) {
+func TestAWrongFactIsLearnt(t *testing.T) {
 	t.Parallel()
 	handler, seen := asks("json_schema")
 	provider := endpoint(t, Config{Config: transport.Config{Capabilities: takes(providers.JSONSchema)}}, handler)
-	for range 2 {
+	for call, again := range []bool{true, false, false} {
 		_, err := provider.Call(t.Context(), structured("m1"))
-		if errors.Is(err, providers.ErrAgain) || providers.ClassOf(err) != providers.BadRequest {
-			t.Errorf("got %v, want a bad request and no ErrAgain", err)
+		if got := errors.Is(err, providers.ErrAgain); got != again || !again && err != nil {
+			t.Errorf("call %d: got %v, want ErrAgain: %v", call, err, again)
 		}
 	}
-	if diff := cmp.Diff([]string{"m1 json_schema", "m1 json_schema"}, seen()); diff != "" {
+	if diff := cmp.Diff([]string{"m1 json_schema", "m1 json_object", "m1 json_object"}, seen()); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
 }

@@ -36,7 +36,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	if format != providers.JSONNone {
 		config["responseMimeType"] = "application/json"
 		if format == providers.JSONSchema {
-			config["responseJsonSchema"] = req.Schema.Schema
+			config["responseJsonSchema"] = caps.SchemaToSend(req.Schema)
 		}
 	}
 	thinks, refused := addThinking(config, req, caps)

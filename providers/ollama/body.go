@@ -25,7 +25,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	body["messages"] = req.Messages
 	switch format {
 	case providers.JSONSchema:
-		body["format"] = req.Schema.Schema
+		body["format"] = caps.SchemaToSend(req.Schema)
 	case providers.JSONObject:
 		body["format"] = "json"
 	}

@@ -52,7 +52,7 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 			dropped = append(dropped, "temperature")
 		}
 	}
-	w.addFormat(body, req.Schema)
+	w.addFormat(body, req.Schema, caps)
 	w.addSearch(body, req, caps.Search)
 	return body, dropped
 }
@@ -74,11 +74,11 @@ func addMessages(body map[string]any, messages []providers.Message) {
 	body["input"] = append([]providers.Message{}, messages...) // an empty list, not null
 }
 
-func (w way) addFormat(body map[string]any, schema *providers.Schema) {
+func (w way) addFormat(body map[string]any, schema *providers.Schema, caps providers.Capabilities) {
 	switch {
 	case schema == nil:
 	case w.format == providers.JSONSchema:
-		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": schema.Schema, "strict": true}
+		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": true}
 	case w.format == providers.JSONObject:
 		object(body, "text")["format"] = map[string]any{"type": "json_object"}
 	}

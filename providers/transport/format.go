@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"regexp"
 	"sync"
@@ -13,25 +14,22 @@ import (
 // concurrent use.
 type formats struct {
 	mu      sync.Mutex
-	learned map[string]providers.JSON // by model; absent: providers.JSONSchema
+	learned map[string]providers.JSON // by model; absent: what is known, or providers.JSONSchema
 }
 
 // of is the way in which model is asked now. known is what is known of it from
-// elsewhere; only providers.JSONAuto is found out.
+// elsewhere; it holds until the endpoint refuses it.
 func (f *formats) of(model string, known providers.JSON) providers.JSON {
-	if known != providers.JSONAuto {
-		return known
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.current(model)
+	return f.current(model, known)
 }
 
-func (f *formats) current(model string) providers.JSON {
-	if format, ok := f.learned[model]; ok {
+func (f *formats) current(model string, known providers.JSON) providers.JSON {
+	if format, ok := f.learned[model]; ok && known != providers.JSONNone {
 		return format
 	}
-	return providers.JSONSchema
+	return cmp.Or(known, providers.JSONSchema)
 }
 
 // learn takes err, the failure of a call whose schema was asked for in the given
@@ -39,12 +37,12 @@ func (f *formats) current(model string) providers.JSON {
 // moves the model on and all are told to repeat.
 func (f *formats) learn(model string, known, asked providers.JSON, err error) error {
 	var failed *providers.Error
-	if known != providers.JSONAuto || asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
+	if asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {
 		return err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.current(model) == asked {
+	if f.current(model, known) == asked {
 		if f.learned == nil {
 			f.learned = map[string]providers.JSON{}
 		}

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"sync"
 	"testing"
@@ -31,7 +32,7 @@ func TestFormatsAreLearntStepByStep(t *testing.T) {
 	if got := formats.of("m2", providers.JSONAuto); got != providers.JSONSchema {
 		t.Errorf("another model: got %q, want %q", got, providers.JSONSchema)
 	}
-	if got := formats.of("m1", providers.JSONObject); got != providers.JSONObject {
+	if got := formats.of("m2", providers.JSONObject); got != providers.JSONObject {
 		t.Errorf("a way that is known: got %q, want %q", got, providers.JSONObject)
 	}
 }
@@ -74,7 +75,10 @@ func TestWhatTeachesAFormat(t *testing.T) {
 		{"another field", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "temperature must be at most 2"}, false},
 		{"another class", providers.JSONAuto, providers.JSONSchema, &providers.Error{Class: providers.Overloaded, Message: "json_schema queue is full"}, false},
 		{"no schema was sent", providers.JSONAuto, providers.JSONNone, refusedFormat(), false},
-		{"the way is known", providers.JSONSchema, providers.JSONSchema, refusedFormat(), false},
+		// https://github.com/agentjido/req_llm/issues/302
+		{"what is known was wrong", providers.JSONSchema, providers.JSONSchema, &providers.Error{Class: providers.BadRequest, Message: "output_format.schema: For 'integer' type, property 'minimum' is not supported"}, true},
+		{"a known object was wrong", providers.JSONObject, providers.JSONObject, refusedFormat(), true},
+		{"known to have none", providers.JSONNone, providers.JSONNone, refusedFormat(), false},
 		{"not a provider's error", providers.JSONAuto, providers.JSONSchema, errors.New("json_schema"), false},
 	} {
 		var formats formats
@@ -82,7 +86,7 @@ func TestWhatTeachesAFormat(t *testing.T) {
 		if got := errors.Is(err, providers.ErrAgain); got != test.again {
 			t.Errorf("%s: got %v, want ErrAgain: %v", test.name, err, test.again)
 		}
-		if got := formats.of("m1", providers.JSONAuto) != providers.JSONSchema; got != test.again {
+		if got := formats.of("m1", test.known) != cmp.Or(test.known, providers.JSONSchema); got != test.again {
 			t.Errorf("%s: learnt: got %v, want %v", test.name, got, test.again)
 		}
 	}
