@@ -17,6 +17,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -73,11 +74,10 @@ type during struct {
 // then takes the difference that a stretch makes.
 func (c *callers) measure(d time.Duration, settled func(simulator.Counts) bool) during {
 	c.b.Helper()
-	for deadline := time.Now().Add(90 * time.Second); !settled(c.simulator.Stats().All); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			c.b.Fatalf("not settled: %+v", c.simulator.Stats().All)
-		}
-	}
+	testrun.EventuallyGot(c.b, "calls are settled", func() (string, bool) {
+		counts := c.simulator.Stats().All
+		return fmt.Sprintf("%+v", counts), settled(counts)
+	})
 	first, sent := c.simulator.Stats(), scripts(c.b, c.redis)
 	time.Sleep(d)
 	last := c.simulator.Stats()

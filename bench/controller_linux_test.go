@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // BenchmarkController is what a controller does to Redis and to its machine while
@@ -33,11 +34,10 @@ func idleController(b *testing.B, program string, active, ended int) {
 		address := free(b)
 		process := f.start("controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", address)
 		var scale controller.Scale
-		for deadline := time.Now().Add(time.Minute); f.drained() < active || ask(address, &scale) != nil; time.Sleep(50 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				b.Fatalf("after a minute, %d of %d evaluations are followed, and the scale is %v", f.drained(), active, ask(address, &scale))
-			}
-		}
+		testrun.EventuallyGot(b, "all evaluations are followed, and the scale is told", func() (string, bool) {
+			followed, err := f.drained(), ask(address, &scale)
+			return fmt.Sprintf("%d of %d followed, scale: %v", followed, active, err), followed >= active && err == nil
+		})
 		before, used, busy, began := allCommands(b, f.client), cpu(b, f.client), processCPU(b, process.Process.Pid), time.Now()
 		time.Sleep(sized(time.Second, 35*time.Second))
 		took := time.Since(began).Seconds()

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/worker"
@@ -123,11 +124,10 @@ func BenchmarkIdle(b *testing.B) {
 	for range workers {
 		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
 	}
-	for deadline := time.Now().Add(30 * time.Second); provider.calls.Load() < int64(2*queues); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatalf("%d calls for %d runs", provider.calls.Load(), 2*queues)
-		}
-	}
+	testrun.EventuallyGot(b, fmt.Sprintf("calls for %d runs", 2*queues), func() (string, bool) {
+		calls := provider.calls.Load()
+		return fmt.Sprintf("%d calls", calls), calls >= int64(2*queues)
+	})
 	time.Sleep(sized(2*time.Second, 6*time.Second)) // until all is quiet
 	for b.Loop() {
 		before, used, began := allCommands(b, client), cpu(b, client), time.Now()

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // BenchmarkMemory is what a worker process holds: without work, and with calls in
@@ -35,11 +36,10 @@ func BenchmarkMemory(b *testing.B) {
 		e.Judges = []eval.Judge{{Name: "simulator:" + model, Provider: "simulator", Model: model}}
 		e.Normalize()
 		submit(b, f.client, enqueue.Submission{Evaluation: e, Texts: texts})
-		for deadline := time.Now().Add(60 * time.Second); provider.Stats().All.InFlight < inFlight; time.Sleep(20 * time.Millisecond) {
-			if time.Now().After(deadline) {
-				b.Fatalf("%d calls in flight, want %d", provider.Stats().All.InFlight, inFlight)
-			}
-		}
+		testrun.EventuallyGot(b, fmt.Sprintf("%d calls in flight", inFlight), func() (string, bool) {
+			now := provider.Stats().All.InFlight
+			return fmt.Sprint(now), now >= inFlight
+		})
 		time.Sleep(sized(time.Second, 5*time.Second))
 		b.ReportMetric(resident(b, process.Process.Pid), "MB-calling")
 		_ = process.Process.Kill()

@@ -22,6 +22,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
@@ -124,11 +125,7 @@ const lease = 2 * time.Second
 // begun waits until the first is done.
 func begun(b *testing.B, count func() int64) {
 	b.Helper()
-	for deadline := time.Now().Add(30 * time.Second); count() == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			b.Fatal("nothing has begun")
-		}
-	}
+	testrun.Eventually(b, "the first is done", func() bool { return count() > 0 })
 }
 
 func ownCPU(b *testing.B) time.Duration {

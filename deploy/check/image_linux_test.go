@@ -3,6 +3,7 @@ package check
 import (
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,17 +95,12 @@ func TestImageProgram(t *testing.T) {
 	}
 	wait := make(chan error, 1)
 	go func() { wait <- worker.Wait() }()
-	deadline := time.Now().Add(20 * time.Second)
-	for {
-		out, err := nobody("healthcheck", "--ready", "--metrics-addr", address).CombinedOutput()
-		if err == nil {
-			break
+	eventually(t, "the worker is ready", func() error {
+		if out, err := nobody("healthcheck", "--ready", "--metrics-addr", address).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the worker does not become ready: %s", out)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		return nil
+	})
 	if out, err := nobody("healthcheck", "--metrics-addr", address).CombinedOutput(); err != nil {
 		t.Errorf("healthcheck: %v: %s", err, out)
 	}
@@ -117,7 +113,7 @@ func TestImageProgram(t *testing.T) {
 		if !errors.As(err, &ended) || ended.ExitCode() != 130 {
 			t.Errorf("the worker ended with %v, want exit code 130: %s", err, log.String())
 		}
-	case <-time.After(20 * time.Second):
+	case <-time.After(time.Until(lastMoment(t))):
 		t.Error("the worker does not end when told to")
 	}
 }

@@ -214,18 +214,39 @@ func privateRedis(t *testing.T, more ...string) string {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	deadline := time.Now().Add(20 * time.Second)
-	for {
+	eventually(t, "redis-server answers", func() error {
 		connection, err := net.Dial("tcp", address)
 		if err == nil {
 			_ = connection.Close()
-			return "redis://" + address
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("redis-server does not answer: %v", err)
+		return err
+	})
+	return "redis://" + address
+}
+
+// eventually calls reached until it returns no error, and fails the test with the
+// last one a little before the test binary's deadline.
+func eventually(t *testing.T, what string, reached func() error) {
+	t.Helper()
+	for {
+		err := reached()
+		if err == nil {
+			return
 		}
-		time.Sleep(5 * time.Millisecond)
+		if !time.Now().Before(lastMoment(t)) {
+			t.Fatalf("waited for: %s\nlast seen: %v", what, err)
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// lastMoment is when a test must stop waiting, so that it can still say for what.
+func lastMoment(t *testing.T) time.Time {
+	t.Helper()
+	if end, bounded := t.Deadline(); bounded {
+		return end.Add(-30 * time.Second)
+	}
+	return time.Now().Add(time.Hour)
 }
 
 func freeAddress(t *testing.T) string {

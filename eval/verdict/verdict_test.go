@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/verdict"
@@ -117,25 +116,15 @@ func TestProblemsStayReadable(t *testing.T) {
 	}
 }
 
-// Brackets without end must not cost time that grows with their square: read
-// once, these take milliseconds; from every bracket anew, minutes.
+// Brackets without end must not cost time that grows with their square: read once,
+// these take a moment; from every bracket anew, longer than the test binary may run.
 func TestHostileAnswersAreReadOnce(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"{", "[", `{"a":`, `[{"a":`, `{"`, `{"a{"`, `{"a":{"a":1},`, `{"winner_doc_id":`} {
 		t.Run(unit, func(t *testing.T) {
 			t.Parallel()
-			refused := make(chan error, 1)
-			go func() {
-				_, _, err := verdict.Pairwise(strings.Repeat(unit, 1<<19/len(unit)), "a", "b", true)
-				refused <- err
-			}()
-			select {
-			case err := <-refused:
-				if err == nil {
-					t.Error("Pairwise found a winner, want a problem")
-				}
-			case <-time.After(30 * time.Second):
-				t.Fatal("Pairwise is still reading after 30 s")
+			if _, _, err := verdict.Pairwise(strings.Repeat(unit, 1<<20/len(unit)), "a", "b", true); err == nil {
+				t.Error("Pairwise found a winner, want a problem")
 			}
 		})
 	}

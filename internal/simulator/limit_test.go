@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func bounded(text string, most int) map[string]any {
@@ -47,11 +49,12 @@ func TestSeveralLimitsHoldAtOnce(t *testing.T) {
 	}
 	// The model's refusal took nothing from the endpoint's limits.
 	admitted := 0
-	for deadline := time.Now().Add(30 * time.Second); !strings.Contains(got.error, "requests per day") && time.Now().Before(deadline); {
+	testrun.EventuallyGot(t, "a refusal by requests per day", func() (string, bool) {
 		if got = s.mustAsk(t, prompt("careful", "x")); got.status == http.StatusOK {
 			admitted++
 		}
-	}
+		return got.error, strings.Contains(got.error, "requests per day")
+	})
 	if admitted != 5 {
 		t.Errorf("admitted in a day beside one of the dear model: got %d, want 5", admitted)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -59,17 +60,16 @@ func (s *site) submit(t *testing.T, req *providers.Request) (id string) {
 // wait asks for a job until it has ended.
 func (s *site) wait(t *testing.T, id string) (*providers.Result, error) {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		result, done, err := s.background(t).Poll(outliving(t), key, id)
-		if done {
-			return result, err
-		}
-		if err != nil || result != nil {
+	var result *providers.Result
+	var err error
+	testrun.Eventually(t, "the job has ended", func() (done bool) {
+		result, done, err = s.background(t).Poll(outliving(t), key, id)
+		if !done && (err != nil || result != nil) {
 			t.Fatalf("while it was under way: got %s, %v, want nothing", brief(result), err)
 		}
-	}
-	t.Fatal("the job does not end")
-	return nil, nil
+		return done
+	})
+	return result, err
 }
 
 // submission: a job is submitted once and has the result of a call; whoever knows

@@ -17,9 +17,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
@@ -111,7 +111,6 @@ type site struct {
 	protocol int // the latest request's, of HTTP
 	open     int // connections
 	opened   int // connections, ever
-	changed  chan struct{}
 }
 
 type received struct {
@@ -119,9 +118,6 @@ type received struct {
 	header http.Header
 	body   string
 }
-
-// patience is how long a test waits for what must happen at once.
-const patience = time.Minute
 
 // start serves a simulator and makes d's provider for it. When the test ends, its
 // connections must be gone as soon as idle ones are closed.
@@ -134,7 +130,6 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	s := &site{
 		Simulator: simulator.New(config),
 		arrived:   make(chan struct{}, 1000),
-		changed:   make(chan struct{}, 1),
 	}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(s.receive))
 	server.Config.ConnState = s.count
@@ -195,46 +190,29 @@ func (s *site) count(_ net.Conn, state http.ConnState) {
 		s.open--
 	}
 	s.mu.Unlock()
-	select {
-	case s.changed <- struct{}{}:
-	default: // whoever waits will look anyway
-	}
 }
 
 // waitForNoConnection closes idle connections until none is open. One look would not
 // do: the stream of a call that was cancelled ends a little later than the call.
 func (s *site) waitForNoConnection(t *testing.T) {
 	t.Helper()
-	patient, again := time.After(patience), time.NewTicker(10*time.Millisecond)
-	defer again.Stop()
-	for {
+	testrun.EventuallyGot(t, "no connection is left", func() (string, bool) {
 		s.client.CloseIdleConnections()
 		s.mu.Lock()
-		open := s.open
-		s.mu.Unlock()
-		if open == 0 {
-			return
-		}
-		select {
-		case <-s.changed:
-		case <-again.C:
-		case <-patient:
-			t.Errorf("%d connections are left", open)
-			return
-		}
-	}
+		defer s.mu.Unlock()
+		return fmt.Sprintf("%d connections", s.open), s.open == 0
+	})
 }
 
 // waitForEnd waits until the simulator has noticed that no call is in flight.
 func (s *site) waitForEnd(t *testing.T) simulator.Counts {
 	t.Helper()
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if all := s.Stats().All; all.Arrived > 0 && all.InFlight == 0 {
-			return all
-		}
-	}
-	t.Fatal("a call is still in flight")
-	return simulator.Counts{}
+	var all simulator.Counts
+	testrun.EventuallyGot(t, "no call is in flight", func() (string, bool) {
+		all = s.Stats().All
+		return fmt.Sprintf("%+v", all), all.Arrived > 0 && all.InFlight == 0
+	})
+	return all
 }
 
 // last is the latest request; there must be one.
