@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -83,6 +84,7 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 				Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: 500 * time.Millisecond},
 			{Scope: ratelimit.Scope{Evaluation: id}, Kind: ratelimit.Concurrency, Max: 40},
 		},
+		Prices:            map[string]providers.Price{"simulator:careful": {}},
 		ConcurrencySource: "file",
 	}
 	sortLimits := cmp.Transformer("byID", func(all []ratelimit.Limit) map[string]ratelimit.Limit {

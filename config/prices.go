@@ -31,7 +31,11 @@ func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 		}
 		var p providers.Price
 		others := keys{
-			"search":      func(v value) { p.Search = y.dollars(v) },
+			"search": func(v value) { p.Search = y.dollars(v) },
+			"tiers": func(v value) {
+				p.Tiers = map[string]float64{}
+				y.entries(v, func(tier string, v value) { p.Tiers[tier] = y.number(v, 0, "a factor, at least 0") })
+			},
 			"search_once": func(v value) { p.SearchOnce = y.boolean(v) },
 			"long": func(v value) {
 				p.Long = &providers.LongRates{}
@@ -129,7 +133,7 @@ func (s *draft) price(provider, model string) (p providers.Price, known, listed 
 		return p, true, false
 	}
 	p, known = s.known[provider].Price(model, time.Now())
-	return p, known, known
+	return p, known, known && p.Input > 0
 }
 
 // priceEveryone puts what everyone costs into the settings. A budget needs all of

@@ -104,7 +104,7 @@ func TestListedPrices(t *testing.T) {
 		"eval.yaml": `documents: ["*.md"]
 judges: [simulator:careful, openai:gpt-5-mini, openai-chat:gpt-5-mini, anthropic:claude-sonnet-5, google:gemini-2.5-pro]
 pairwise: {pairs: all}
-prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 35, search_once: true, long: {above: 200000, input: 4, output: 5}}}
+prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 35, search_once: true, tiers: {flex: 0.5}, long: {above: 200000, input: 4, output: 5}}}
 `,
 	})
 	fleet, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
@@ -118,12 +118,13 @@ prices: {"google:gemini-2.5-pro": {input: 1, output: 2, cache_write: 3, search: 
 	listed, _ := catalog.BuiltIn()["openai"].Price("gpt-5-mini", time.Now())
 	write := 3.0
 	want := map[string]providers.Price{
+		"simulator:careful":         {},
 		"openai:gpt-5-mini":         listed,
 		"anthropic:claude-sonnet-5": {Rates: providers.Rates{Input: 9, Output: 9}},
 		"google:gemini-2.5-pro": {
 			Rates:  providers.Rates{Input: 1, Output: 2, CacheWrite: &write},
 			Long:   &providers.LongRates{Above: 200_000, Rates: providers.Rates{Input: 4, Output: 5}},
-			Search: 35, SearchOnce: true,
+			Search: 35, SearchOnce: true, Tiers: map[string]float64{"flex": 0.5},
 		},
 	}
 	if diff := cmp.Diff(want, s.Settings.Prices); diff != "" || listed.Input == 0 {

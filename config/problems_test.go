@@ -60,8 +60,8 @@ func TestProblems(t *testing.T) {
 
 		{"a cache of nothing", minimal + "cache: sometimes\n", nil,
 			`eval.yaml:4:8: cache: "sometimes" stands here; want true or false`},
-		{"a budget without prices", minimal + "budget: {usd: 1}\n", nil,
-			`eval.yaml:2:10: judges[0]: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
+		{"a budget without prices", strings.Replace(minimal, "simulator:careful", "openrouter:any", 1) + "budget: {usd: 1}\n", nil,
+			`eval.yaml:2:10: judges[0]: the budget needs the price of openrouter:any; add prices: {"openrouter:any": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
 			"eval.yaml:4:47: prices.simulator:*.long: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing\n" +
 				"eval.yaml:4:47: prices.simulator:*.long: nothing says how much input is long; add above, tokens of input"},

@@ -55,8 +55,8 @@ func TestProblemsOfRuns(t *testing.T) {
 			"eval.yaml:4:21: enforce_web_search: \"1\" stands here; want true or false\n" +
 				"eval.yaml:5:11: retries.attempt: unknown key; did you mean attempts?\n" +
 				"eval.yaml:6:11: llm_api.timeout: unknown key; known: max_concurrent_llm_calls, timeout_seconds"},
-		{"a price is missing", asks + "runs: [{" + files + "}]\nbudget: {usd: 1}\n",
-			`eval.yaml:2:8: model: the budget needs the price of simulator:careful; add prices: {"simulator:careful": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
+		{"a price is missing", "provider: openrouter\nmodel: any\n" + "runs: [{" + files + "}]\nbudget: {usd: 1}\n",
+			`eval.yaml:2:8: model: the budget needs the price of openrouter:any; add prices: {"openrouter:any": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 
 		{"out of the folder", asks + "runs: [{" + files + ", out: ../x.md}]\n",
 			"eval.yaml:3:42: runs[0].out: ../x.md leads out of the working folder; want a path below it; --out of a single pair may be anywhere"},

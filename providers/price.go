@@ -14,6 +14,9 @@ type Price struct {
 	Search float64    `json:"search,omitempty"` // a thousand searches
 	// SearchOnce: a call pays for one search, however many it makes.
 	SearchOnce bool `json:"search_once,omitempty"`
+	// Tiers are the factors on the prices of tokens in tiers of service other than
+	// the standard one. What a tier without a factor costs is unknown.
+	Tiers map[string]float64 `json:"tiers,omitempty"`
 }
 
 // Rates are the prices of tokens.
@@ -54,19 +57,70 @@ func (p Price) of(input int64) Rates {
 	return p.Rates
 }
 
-// Bound is the most that a call of so many tokens and searches costs, in nano-USD.
+// StandardTier reports whether a tier of service that an answer names is the one of
+// list prices: what OpenAI, Anthropic and Gemini, and Groq call it.
+func StandardTier(name string) bool {
+	switch name {
+	case "", "default", "standard", "auto", "on_demand":
+		return true
+	}
+	return false
+}
+
+// In is the price of a call that was served in the given tier; false: unknown.
+func (p Price) In(tier string) (Price, bool) {
+	if StandardTier(tier) {
+		return p, true
+	}
+	factor, ok := p.Tiers[tier]
+	if !ok {
+		return Price{}, false
+	}
+	return p.times(factor), true
+}
+
+// times is the price with other rates of tokens; searches cost the same.
+func (p Price) times(factor float64) Price {
+	p.Rates, p.Tiers = p.Rates.times(factor), nil
+	if p.Long != nil {
+		p.Long = &LongRates{p.Long.Above, p.Long.Rates.times(factor)}
+	}
+	return p
+}
+
+func (r Rates) times(factor float64) Rates {
+	scaled := func(rate *float64) *float64 {
+		if rate == nil {
+			return nil
+		}
+		product := *rate * factor
+		return &product
+	}
+	return Rates{r.Input * factor, r.Output * factor, scaled(r.CachedInput), scaled(r.CacheWrite)}
+}
+
+// Bound is the most that a call of so many tokens and searches costs, in nano-USD,
+// in whichever tier of known price it is served.
 func (p Price) Bound(input, output int64, searches int) int64 {
+	dearest := 1.0
+	for _, factor := range p.Tiers {
+		dearest = max(dearest, factor)
+	}
+	if dearest > 1 {
+		p = p.times(dearest)
+	}
 	r := p.of(input)
-	dearest := max(r.Input, or(r.CachedInput, 0), or(r.CacheWrite, 0))
-	return nano(input*pico(dearest) + output*pico(r.Output) + p.searched(searches))
+	most := max(r.Input, or(r.CachedInput, 0), or(r.CacheWrite, 0))
+	return nano(input*pico(most) + output*pico(r.Output) + p.searched(searches))
 }
 
 // Cost is what a call cost that used so much, in nano-USD.
 func (p Price) Cost(used Usage, searches int) int64 {
-	r := p.of(used.Input)
-	cached := min(used.Cached, used.Input)
-	written := min(used.Written, used.Input-cached)
-	return nano((used.Input-cached-written)*pico(r.Input) + cached*pico(or(r.CachedInput, r.Input)) +
+	input := used.Input - min(used.Tools, used.Input)
+	r := p.of(input)
+	cached := min(used.Cached, input)
+	written := min(used.Written, input-cached)
+	return nano((input-cached-written)*pico(r.Input) + cached*pico(or(r.CachedInput, r.Input)) +
 		written*pico(or(r.CacheWrite, r.Input)) + used.Output*pico(r.Output) + p.searched(searches))
 }
 

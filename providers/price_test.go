@@ -32,6 +32,9 @@ func TestPrice(t *testing.T) {
 		{"more written than there is", kept, Usage{Input: 10, Cached: 4, Written: 60}, 0, 4*25 + 6*500},
 		{"as long as it may be", long, Usage{Input: 1000, Output: 10}, 0, 1000*250 + 10*2000},
 		{"longer", long, Usage{Input: 1001, Cached: 1, Output: 10}, 0, 1000*500 + 50 + 10*3000},
+		// https://ai.google.dev/gemini-api/docs/pricing: "Retrieved context … is not
+		// charged as input tokens"; usage of https://github.com/QuantumNous/new-api/issues/2935.
+		{"what a search brought in", long, Usage{Input: 151 + 18329, Tools: 18329, Output: 1089 + 1120}, 0, 151*250 + 2209*2000},
 		{"nothing", mini, Usage{}, 0, 0},
 	} {
 		if got := tt.price.Cost(tt.used, tt.searches); got != tt.want {
@@ -40,5 +43,31 @@ func TestPrice(t *testing.T) {
 		if bound := tt.price.Bound(tt.used.Input, tt.used.Output, tt.searches); bound < tt.want && tt.used.Cached <= tt.used.Input {
 			t.Errorf("%s: bound %d is below the cost of %d", tt.name, bound, tt.want)
 		}
+	}
+}
+
+// Flex is half of the list price: https://developers.openai.com/api/docs/guides/flex-processing.
+func TestPriceInATier(t *testing.T) {
+	t.Parallel()
+	cached := 0.5
+	list := Price{Rates: Rates{Input: 2, CachedInput: &cached, Output: 8}, Long: &LongRates{Above: 1000, Rates: Rates{Input: 4, Output: 12}}, Search: 10, Tiers: map[string]float64{"flex": 0.5, "fast": 3}}
+	for _, tt := range []struct {
+		tier string
+		used Usage
+		want int64 // nano-USD; -1: unknown
+	}{
+		{"", Usage{Input: 10, Output: 1}, 10_000_000 + 10*2000 + 8000},
+		{"default", Usage{Input: 10, Output: 1}, 10_000_000 + 10*2000 + 8000},
+		{"flex", Usage{Input: 10, Cached: 4, Output: 1}, 10_000_000 + 6*1000 + 4*250 + 4000},
+		{"flex", Usage{Input: 2000, Output: 1}, 10_000_000 + 2000*2000 + 6000},
+		{"priority", Usage{Input: 10}, -1},
+	} {
+		price, known := list.In(tt.tier)
+		if got := price.Cost(tt.used, 1); known != (tt.want >= 0) || known && got != tt.want {
+			t.Errorf("%q: got %d, known: %t; want %d", tt.tier, got, known, tt.want)
+		}
+	}
+	if got := list.Bound(10, 1, 0); got != 3*(10*2000+8000) {
+		t.Errorf("bound: got %d, want that of the dearest tier", got)
 	}
 }

@@ -183,7 +183,8 @@ type Usage struct {
 	Cached    int64    `json:"cached,omitempty"`
 	Written   int64    `json:"written,omitempty"` // input that the provider charged for keeping in its cache
 	Reasoning int64    `json:"reasoning,omitempty"`
-	Tools     int64    `json:"tools,omitempty"`    // input that tools brought in, where it is counted apart
+	Tools     int64    `json:"tools,omitempty"`    // input that the provider's search brought in and does not charge (Google)
+	Tier      string   `json:"tier,omitempty"`     // of service, as the answer names it; empty: the standard one, or none named
 	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it
 }
 

@@ -33,15 +33,19 @@ func (r *run) mostCost(model string, request *providers.Request) int64 {
 // model's price. most is what was reserved for it.
 func (r *run) price(call *record.Call, most int64, result *providers.Result, err error) int64 {
 	price, priced := r.evaluation.record.Settings.Prices[call.Model]
+	inTier, known := price, priced
+	if err == nil && priced {
+		inTier, known = price.In(result.Usage.Tier)
+	}
 	var failed *providers.Error
 	switch {
 	case err != nil && errors.As(err, &failed) && !failed.MayBeBilled:
 		return 0
 	case err == nil && result.Usage.CostUSD != nil && *result.Usage.CostUSD >= 0:
 		return int64(math.Ceil(*result.Usage.CostUSD * ratelimit.Dollar))
-	case err == nil && readReported(result.Usage) && priced:
-		cost := price.Cost(result.Usage, result.Grounding.Searches)
-		call.Price, result.Usage.CostUSD = &price, dollars(cost)
+	case err == nil && readReported(result.Usage) && known:
+		cost := inTier.Cost(result.Usage, result.Grounding.Searches)
+		call.Price, result.Usage.CostUSD = &inTier, dollars(cost)
 		return cost
 	case priced:
 		if failed != nil && readReported(failed.Used) {

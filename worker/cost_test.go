@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -52,6 +53,36 @@ func TestNothingIsReadForNothing(t *testing.T) {
 		if call.Usage.CostUSD != nil || call.MostUSD == nil || *call.MostUSD <= 0 {
 			t.Errorf("a call cost %v, at most %v; want an unknown cost with a bound", call.Usage.CostUSD, call.MostUSD)
 		}
+	}
+}
+
+// TestCostFollowsTheTier: a call is charged by the tier that its answer names. In
+// one without a known price its cost is unknown and bounded by what was reserved.
+func TestCostFollowsTheTier(t *testing.T) {
+	t.Parallel()
+	tiers := []string{"", "flex", "priority"}
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		result, err := firstWins(ctx, n, request)
+		result.Usage = providers.Usage{Reported: true, Input: 1000, Output: 100, Tier: tiers[n%len(tiers)]}
+		return result, err
+	}})
+	b.submit(3, func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}, Tiers: map[string]float64{"flex": 0.5}}}
+	})
+	defer b.start(b.config())()
+	b.wait()
+	_, calls := b.outcomes()
+	costs := map[float64]int{}
+	for _, call := range calls {
+		switch {
+		case call.Usage.CostUSD != nil:
+			costs[*call.Usage.CostUSD]++
+		case call.MostUSD != nil && *call.MostUSD > 0:
+			costs[-1]++
+		}
+	}
+	if want := map[float64]int{0.0012: 2, 0.0006: 2, -1: 2}; !maps.Equal(costs, want) {
+		t.Errorf("costs of %d calls: got %v, want %v (-1: unknown)", len(calls), costs, want)
 	}
 }
 

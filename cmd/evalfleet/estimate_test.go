@@ -125,7 +125,7 @@ all                                         12,006      4,000      8,006     5,4
 tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them
 identical 4000 runs on two equal texts: ties without a call
-cost      unknown: not every judge has a price
+cost      $0.00
 duration  at least 22h25m27s, at 10s a call (by default; --latency)
 bound by  provider simulator: 6 requests per 1m0s
           set by concurrency.per_provider.simulator.requests_per_minute

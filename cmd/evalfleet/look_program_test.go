@@ -222,7 +222,7 @@ func TestLookIntoFolder(t *testing.T) {
 	f.until("some runs have been answered", func(s seen) bool { return s.All.Arrived >= 12 })
 	going := lookUntil(t, "the sink has results", func() standing { return looked[[]standing](t, f.dir, "status", "out")[0] },
 		func(s standing) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
-	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD != nil || going.Used.Input == 0 || len(going.Queues) != 1 {
+	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD == nil || *going.Used.CostUSD != 0 || going.Used.Input == 0 || len(going.Queues) != 1 {
 		t.Errorf("while it runs: %+v, used %+v", going, going.Used)
 	}
 	if v := looked[limitsView](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 || v.Evaluation != going.Evaluation {

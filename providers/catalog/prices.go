@@ -26,7 +26,15 @@ type priceTable struct {
 		At string `json:"at"`
 		On string `json:"on"`
 	} `json:"sources"`
+	Tiers  []tierRow  `json:"tiers"`
 	Prices []priceRow `json:"prices"`
+}
+
+// tierRow is what tiers of service cost at Providers, by factors on the price.
+type tierRow struct {
+	Providers []string           `json:"providers"`
+	Source    string             `json:"source"` // of Sources
+	Factors   map[string]float64 `json:"factors"`
 }
 
 // priceRow is what Models, and their dated versions, cost at Providers.
@@ -59,15 +67,24 @@ func PricesAsOf() string { return priced().AsOf }
 
 // Price is what a model costs on a day at the entry's endpoint, as far as the
 // built-in table knows. It is about the vendors' own addresses: what a gateway
-// charges is not known.
+// charges is not known. What is simulated costs nothing.
 func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
+	if e.Dialect == Simulator {
+		return providers.Price{}, true // nothing
+	}
 	name := cmp.Or(e.Like, e.Name)
 	if vendor, ok := BuiltIn()[name]; !ok || e.BaseURL != vendor.BaseURL {
 		return providers.Price{}, false
 	}
 	for _, row := range priced().Prices {
 		if row.isAbout(name, model, day.UTC().Format(time.DateOnly)) {
-			return row.Price, true
+			price := row.Price
+			for _, row := range priced().Tiers {
+				if slices.Contains(row.Providers, name) {
+					price.Tiers = row.Factors
+				}
+			}
+			return price, true
 		}
 	}
 	return providers.Price{}, false

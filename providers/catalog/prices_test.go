@@ -50,6 +50,12 @@ func TestPricesFile(t *testing.T) {
 			}
 		}
 	}
+	for _, row := range table.Tiers {
+		used[row.Source] = true
+		if _, known := table.Sources[row.Source]; !known || len(row.Factors) == 0 {
+			t.Errorf("tiers %+v: want a source and factors", row)
+		}
+	}
 	for name := range table.Sources {
 		if !used[name] {
 			t.Errorf("no row has its figures from %s", name)
@@ -84,7 +90,6 @@ func TestPriceOfAModel(t *testing.T) {
 		{BuiltIn()["google"], "gemini-3.8-flash", november.AddDate(0, 2, 0), 1.5},
 		{BuiltIn()["anthropic"], "gpt-5-mini", november, 0},
 		{BuiltIn()["azure-openai"], "gpt-5-mini", november, 0},
-		{BuiltIn()["simulator"], "careful", november, 0},
 		{BuiltIn()["test"], "any", november, 0},
 		{Entry{Name: "local", Dialect: Chat}, "gpt-5-mini", november, 0},
 	} {
@@ -92,6 +97,12 @@ func TestPriceOfAModel(t *testing.T) {
 		if price.Input != tt.input || ok != (tt.input > 0) {
 			t.Errorf("%s:%s on %s costs %v, known: %t; want %v", tt.entry.Name, tt.model, tt.day.Format(time.DateOnly), price.Input, ok, tt.input)
 		}
+	}
+	if price, ok := BuiltIn()["simulator"].Price("careful", november); !ok || price.Bound(1000, 1000, 10) != 0 {
+		t.Errorf("what is simulated costs %+v, known: %t; want nothing", price, ok)
+	}
+	if price, _ := openai.Price("gpt-5-mini", november); price.Tiers["flex"] != 0.5 {
+		t.Errorf("gpt-5-mini costs %+v, want a factor for flex", price)
 	}
 	if price, _ := BuiltIn()["google"].Price("gemini-2.5-pro", november); price.Long == nil || price.Long.Above != 200_000 || !price.SearchOnce {
 		t.Errorf("gemini-2.5-pro costs %+v, want what long calls cost, and searches once a call", price)

@@ -20,7 +20,8 @@ type completion struct {
 		Message      message          `json:"message"`
 		Text         string           `json:"text"` // of a text that was to be continued
 	} `json:"choices"`
-	Usage *usage `json:"usage"`
+	Usage       *usage         `json:"usage"`
+	ServiceTier transport.Tier `json:"service_tier"`
 }
 
 type message struct {
@@ -52,7 +53,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	}
 	result := &providers.Result{
 		Text:      cmp.Or(choice.Message.Content.text, choice.Text),
-		Usage:     c.Usage.normalised(),
+		Usage:     c.Usage.normalised(c.ServiceTier),
 		Grounding: providers.Grounding{Searches: c.Usage.searches(), Sources: providers.UniqueSources(choice.Message.Annotations)},
 		Reasoning: cmp.Or(string(choice.Message.Reasoning), string(choice.Message.ReasoningContent), choice.Message.Content.thoughts),
 		Model:     c.Model,
@@ -154,7 +155,9 @@ type usage struct {
 	Completion    transport.Count   `json:"completion_tokens"`
 	Total         transport.Count   `json:"total_tokens"`
 	CacheHit      transport.Count   `json:"prompt_cache_hit_tokens"` // DeepSeek
-	Cost          transport.Dollars `json:"cost"`                    // OpenRouter, USD
+	CachedTokens  transport.Count   `json:"num_cached_tokens"`       // Mistral
+	Cost          transport.Dollars `json:"cost"`                    // OpenRouter, Perplexity
+	Ticks         transport.Ticks   `json:"cost_in_usd_ticks"`       // xAI
 	PromptDetails struct {
 		Cached  transport.Count `json:"cached_tokens"`
 		Written transport.Count `json:"cache_write_tokens"`
@@ -182,7 +185,7 @@ func (u *usage) searches() int {
 	return int(u.ServerTools.Searches)
 }
 
-func (u *usage) normalised() providers.Usage {
+func (u *usage) normalised(tier transport.Tier) providers.Usage {
 	if u == nil {
 		return providers.Usage{}
 	}
@@ -191,9 +194,10 @@ func (u *usage) normalised() providers.Usage {
 		Input:    int64(u.Prompt),
 		// xAI and Gemini leave reasoning out of the completion, not of the total.
 		Output:    int64(max(u.Completion, u.Total-u.Prompt)),
-		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit)),
+		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit, u.CachedTokens)),
 		Written:   int64(u.PromptDetails.Written),
 		Reasoning: int64(u.CompletionDetails.Reasoning),
-		CostUSD:   u.Cost.USD,
+		Tier:      string(tier),
+		CostUSD:   cmp.Or(u.Cost.USD, u.Ticks.USD),
 	}
 }

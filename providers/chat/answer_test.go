@@ -44,6 +44,21 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Finish: providers.FinishTruncated, Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 9, Output: 64, Reasoning: 64}},
 		},
 		{
+			name: "xAI reports the cost in ticks, and the tier", // https://docs.x.ai/developers/cost-tracking
+			body: `{"model":"grok-4.6","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":199,"completion_tokens":1,"total_tokens":200,"cost_in_usd_ticks":158500},"service_tier":"priority"}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "grok-4.6", Usage: providers.Usage{Reported: true, Input: 199, Output: 1, Tier: "priority", CostUSD: usd(0.00001585)}},
+		},
+		{
+			name: "Perplexity reports the parts of the cost", // https://docs.perplexity.ai/api-reference/chat-completions-post
+			body: `{"model":"sonar","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":14,"completion_tokens":70,"total_tokens":84,"cost":{"input_tokens_cost":0.0,"output_tokens_cost":0.0,"request_cost":0.005,"total_cost":0.006}},"service_tier":"default"}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "sonar", Usage: providers.Usage{Reported: true, Input: 14, Output: 70, CostUSD: usd(0.006)}},
+		},
+		{
+			name: "Mistral's cache", // https://docs.mistral.ai/api/endpoint/chat
+			body: `{"model":"mistral-large-latest","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":1016,"completion_tokens":5,"total_tokens":1021,"num_cached_tokens":1008}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "mistral-large-latest", Usage: providers.Usage{Reported: true, Input: 1016, Output: 5, Cached: 1008}},
+		},
+		{
 			name: "openrouter reports the cost",
 			body: `{"id":"gen-1","provider":"Novita","model":"meta-llama/llama-3.3-70b-instruct","error":null,"choices":[{"finish_reason":"stop","native_finish_reason":"eos","message":{"role":"assistant","content":"B.","reasoning":"hm"}}],"usage":{"prompt_tokens":10,"completion_tokens":2,"total_tokens":12,"cost":0.000123,"is_byok":false}}`,
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "meta-llama/llama-3.3-70b-instruct", Usage: providers.Usage{Reported: true, Input: 10, Output: 2, CostUSD: usd(0.000123)}, Reasoning: "hm"},

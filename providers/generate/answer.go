@@ -33,6 +33,7 @@ type candidate struct {
 	FinishReason  string            `json:"finishReason"`
 	FinishMessage string            `json:"finishMessage"`
 	Grounding     groundingMetadata `json:"groundingMetadata"`
+	URLContext    json.RawMessage   `json:"urlContextMetadata"` // of a tool that an override added
 }
 
 // decode turns a whole answer into a result; its error is a *providers.Error.
@@ -64,6 +65,9 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Fail(providers.Transient, broken)
 	}
 	result.Grounding = c.Grounding.evidence()
+	if len(c.URLContext) > 0 {
+		result.Usage.Tools = 0 // pages that were read are charged, other than what a search brought in
+	}
 	for _, other := range r.Candidates[1:] {
 		text, _ := other.texts()
 		result.Others = append(result.Others, text)
@@ -140,6 +144,7 @@ type usage struct {
 	Cached     transport.Count `json:"cachedContentTokenCount"`
 	Candidates transport.Count `json:"candidatesTokenCount"`
 	Thoughts   transport.Count `json:"thoughtsTokenCount"`
+	Tier       transport.Tier  `json:"serviceTier"`
 
 	reported bool
 }
@@ -162,5 +167,6 @@ func (u *usage) normalised() providers.Usage {
 		Cached:    int64(u.Cached),
 		Reasoning: int64(u.Thoughts),
 		Tools:     int64(u.Tools),
+		Tier:      string(u.Tier),
 	}
 }

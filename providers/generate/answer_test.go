@@ -33,6 +33,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Reasoning: "**Weighing**\n\nhm", Finish: providers.FinishStop, Model: "gemini-2.5-flash", Usage: providers.Usage{Reported: true, Input: 900, Output: 240, Cached: 512, Reasoning: 192}},
 		},
 		{
+			name: "a page that was read is charged, in the tier that is named", // https://ai.google.dev/gemini-api/docs/url-context
+			body: `{"candidates":[{"content":{"parts":[{"text":"B."}],"role":"model"},"finishReason":"STOP","urlContextMetadata":{"urlMetadata":[{"retrievedUrl":"https://a.example/","urlRetrievalStatus":"URL_RETRIEVAL_STATUS_SUCCESS"}]}}],"usageMetadata":{"promptTokenCount":27,"candidatesTokenCount":45,"toolUsePromptTokenCount":10309,"thoughtsTokenCount":31,"totalTokenCount":10412,"serviceTier":"FLEX"}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Input: 10336, Output: 76, Reasoning: 31, Tier: "flex"}},
+		},
+		{
 			name: "a search", // https://ai.google.dev/gemini-api/docs/google-search#grounded-response
 			body: `{"candidates":[{"content":{"parts":[{"text":"Spain won."}],"role":"model"},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["UEFA Euro 2024 winner","who won euro 2024"],"searchEntryPoint":{"renderedContent":"<style>"},"groundingChunks":[{"web":{"uri":"https://vertexaisearch.cloud.google.com/1","title":"aljazeera.com"}},{"web":{"uri":"https://vertexaisearch.cloud.google.com/2","title":"uefa.com"}},{"web":{"uri":"https://vertexaisearch.cloud.google.com/1","title":"aljazeera.com"}}],"groundingSupports":[{"segment":{"startIndex":0,"endIndex":10,"text":"Spain won."},"groundingChunkIndices":[0]}]}}],"usageMetadata":{"promptTokenCount":10,"candidatesTokenCount":4,"toolUsePromptTokenCount":70,"thoughtsTokenCount":6,"totalTokenCount":90}}`,
 			want: providers.Result{

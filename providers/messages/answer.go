@@ -144,6 +144,7 @@ type usage struct {
 	OutputDetails struct {
 		Thinking transport.Count `json:"thinking_tokens"`
 	} `json:"output_tokens_details"`
+	ServiceTier transport.Tier `json:"service_tier"`
 	ServerTools struct {
 		Searches transport.Count `json:"web_search_requests"`
 	} `json:"server_tool_use"`
@@ -171,6 +172,7 @@ func (u *usage) addTo(sum providers.Usage, first bool) providers.Usage {
 	sum.Cached += int64(u.CacheRead)
 	sum.Written += int64(u.CacheCreation)
 	sum.Reasoning += int64(u.OutputDetails.Thinking)
+	sum.Tier = cmp.Or(string(u.ServiceTier), sum.Tier)
 	return sum
 }
 

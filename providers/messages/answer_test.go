@@ -75,6 +75,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "Half a", Finish: providers.FinishTruncated},
 		},
 		{
+			name: "a priority tier", // https://platform.claude.com/docs/en/api/service-tiers
+			body: `{"content":[{"type":"text","text":"B."}],"stop_reason":"end_turn","usage":{"input_tokens":410,"output_tokens":585,"service_tier":"priority"}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Input: 410, Output: 585, Tier: "priority"}},
+		},
+		{
 			name: "a refusal, explained",
 			body: `{"content":[],"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":"This request was declined."}}`,
 			want: providers.Result{Text: "This request was declined.", Finish: providers.FinishRefused},

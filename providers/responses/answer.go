@@ -35,7 +35,8 @@ type response struct {
 			Type string `json:"type"`
 		} `json:"format"`
 	} `json:"text"`
-	Usage *usage `json:"usage"`
+	Usage       *usage         `json:"usage"`
+	ServiceTier transport.Tier `json:"service_tier"`
 }
 
 // decode reads a whole answer; its error is a *providers.Error.
@@ -85,7 +86,7 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 	result := &providers.Result{
 		Text:   o.text.String(),
 		Finish: finish,
-		Usage:  r.Usage.normalised(),
+		Usage:  r.Usage.normalised(r.ServiceTier),
 		Grounding: providers.Grounding{
 			Searches: o.searches, Queries: o.queries, Sources: providers.UniqueSources(o.sources),
 		},
@@ -226,7 +227,8 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 type usage struct {
 	Input        transport.Count   `json:"input_tokens"`
 	Output       transport.Count   `json:"output_tokens"`
-	Cost         transport.Dollars `json:"cost"` // USD, of gateways
+	Cost         transport.Dollars `json:"cost"`              // USD, of gateways
+	Ticks        transport.Ticks   `json:"cost_in_usd_ticks"` // xAI
 	InputDetails struct {
 		Cached  transport.Count `json:"cached_tokens"`
 		Written transport.Count `json:"cache_write_tokens"`
@@ -243,7 +245,7 @@ func (u *usage) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-func (u *usage) normalised() providers.Usage {
+func (u *usage) normalised(tier transport.Tier) providers.Usage {
 	if u == nil {
 		return providers.Usage{}
 	}
@@ -254,6 +256,7 @@ func (u *usage) normalised() providers.Usage {
 		Cached:    int64(u.InputDetails.Cached),
 		Written:   int64(u.InputDetails.Written),
 		Reasoning: int64(u.OutputDetails.Reasoning),
-		CostUSD:   u.Cost.USD,
+		Tier:      string(tier),
+		CostUSD:   cmp.Or(u.Cost.USD, u.Ticks.USD),
 	}
 }

@@ -92,6 +92,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused},
 		},
 		{
+			// https://developers.openai.com/api/docs/guides/flex-processing
+			name: "OpenAI's flex tier, xAI's ticks",
+			body: `{"id":"resp_1","status":"completed","model":"grok-4.6","service_tier":"flex","output":[{"type":"message","content":[{"type":"output_text","text":"B."}]}],"usage":{"input_tokens":3,"output_tokens":2,"cost_in_usd_ticks":20000000}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "grok-4.6", Usage: providers.Usage{Reported: true, Input: 3, Output: 2, Tier: "flex", CostUSD: &cost}},
+		}, {
 			// https://openrouter.ai/docs/api_reference/responses/overview
 			name: "a gateway reports the cost and no status",
 			body: `{"id":"resp_1","model":"openai/o4-mini","output":[{"type":"message","content":[{"type":"output_text","text":"B."}]}],"usage":{"input_tokens":3,"output_tokens":2,"cost":0.002}}`,

@@ -41,11 +41,52 @@ const mostUSD = 100_000
 // every sum and budget that it enters.
 type Dollars struct{ USD *float64 }
 
-// UnmarshalJSON never fails.
+// UnmarshalJSON never fails. Perplexity gives an object with the parts of the cost.
 func (d *Dollars) UnmarshalJSON(raw []byte) error {
+	var parts struct {
+		Total *float64 `json:"total_cost"`
+	}
 	var n *float64
-	if json.Unmarshal(raw, &n) == nil && n != nil && *n >= 0 && *n <= mostUSD {
-		d.USD = n
+	if json.Unmarshal(raw, &n) != nil {
+		_ = json.Unmarshal(raw, &parts) // leaves it empty
+		n = parts.Total
+	}
+	d.USD = credible(n)
+	return nil
+}
+
+// ticksPerUSD is xAI's: https://docs.x.ai/developers/cost-tracking.
+const ticksPerUSD = 1e10
+
+// Ticks is a cost in xAI's unit, read as Dollars is.
+type Ticks Dollars
+
+// UnmarshalJSON never fails.
+func (t *Ticks) UnmarshalJSON(raw []byte) error {
+	var n *float64
+	if json.Unmarshal(raw, &n) == nil && n != nil {
+		usd := *n / ticksPerUSD
+		t.USD = credible(&usd)
+	}
+	return nil
+}
+
+// credible is a cost that can be; nil: none.
+func credible(usd *float64) *float64 {
+	if usd == nil || !(*usd >= 0) || *usd > mostUSD {
+		return nil
+	}
+	return usd
+}
+
+// Tier is the tier of service that an answer names, in lower case; empty for the
+// standard one and for what is no name.
+type Tier string
+
+// UnmarshalJSON never fails.
+func (t *Tier) UnmarshalJSON(raw []byte) error {
+	if name := strings.ToLower(word(raw)); !providers.StandardTier(name) {
+		*t = Tier(name)
 	}
 	return nil
 }
