@@ -42,6 +42,9 @@ type Submission struct {
 	// can be pulled, to record again what Redis has lost of an evaluation
 	// submitted before. Only for a submission that makes the record.
 	Settle time.Duration
+	// Lost is set by a program that submits by itself what Redis has lost. Where Redis
+	// knows the evaluation after all, it stays as it is: paused, if it is paused.
+	Lost bool
 	// Retry says which failed runs are made again, each as a run of its next
 	// generation; nil: none.
 	Retry func(Recorded) bool
@@ -79,8 +82,8 @@ type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error
 	Close(ctx context.Context, of ratelimit.Scope) error
-	Open(ctx context.Context, of ratelimit.Scope) error
-	OpenAll(ctx context.Context, evaluation string) error
+	Closures(ctx context.Context, evaluation string) ([]ratelimit.Closure, error)
+	Open(ctx context.Context, closures ...ratelimit.Closure) error
 	ForgetSpent(ctx context.Context, evaluation string) (done bool, err error)
 	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
 }
@@ -170,6 +173,9 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 	old, err := q.Store.WithChoices(ctx, asked.ID)
 	if err != nil {
 		return r, false, err
+	}
+	if s.Lost {
+		return old, false, nil
 	}
 	r = old
 	r.Settings = asked.Settings

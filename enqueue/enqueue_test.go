@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -55,16 +54,23 @@ func (p *pinned) Close(ctx context.Context, of ratelimit.Scope) error {
 	return p.Register(ctx, "closed/"+of.Evaluation+"/"+of.Provider, nil)
 }
 
-func (p *pinned) Open(ctx context.Context, of ratelimit.Scope) error {
-	return p.Unregister(ctx, "closed/"+of.Evaluation+"/"+of.Provider)
-}
-
-func (p *pinned) OpenAll(_ context.Context, evaluation string) error {
+func (p *pinned) Closures(_ context.Context, evaluation string) (closures []ratelimit.Closure, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	maps.DeleteFunc(p.of, func(holder string, _ []ratelimit.Limit) bool {
-		return strings.HasPrefix(holder, "closed/"+evaluation+"/")
-	})
+	for holder := range p.of {
+		if provider, ok := strings.CutPrefix(holder, "closed/"+evaluation+"/"); ok {
+			closures = append(closures, ratelimit.Closure{Scope: ratelimit.Scope{Evaluation: evaluation, Provider: provider}})
+		}
+	}
+	return closures, nil
+}
+
+func (p *pinned) Open(ctx context.Context, closures ...ratelimit.Closure) error {
+	for _, c := range closures {
+		if err := p.Unregister(ctx, "closed/"+c.Evaluation+"/"+c.Provider); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
@@ -36,18 +37,18 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Cancel(ctx, r) })
 }
 
-// halt closes an evaluation's limits before its status is changed, and opens
-// them where it does not stop after all.
+// halt changes an evaluation's status and then closes its limits. The closure comes
+// last, and open reads closures before it reads the status: so nobody who found the
+// evaluation active before takes this closure back.
 func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.Status, error)) (record.Status, error) {
-	whole := ratelimit.Scope{Evaluation: string(id)}
-	if err := q.Limits.Close(ctx, whole); err != nil {
-		return "", err
-	}
 	status, err := change()
 	if err != nil || status != record.StatusPaused && status != record.StatusCancelled {
-		err = errors.Join(err, q.Limits.Open(context.WithoutCancel(ctx), whole))
+		return status, err
 	}
-	return status, err
+	if err := q.Limits.Close(ctx, ratelimit.Scope{Evaluation: string(id)}); err != nil {
+		return status, err
+	}
+	return status, q.open(ctx, id) // it may have been resumed meanwhile
 }
 
 // PauseProvider keeps calls of a provider from being begun for an active
@@ -127,13 +128,30 @@ func parked(ctx context.Context, s *store.Store, r record.Evaluation, e *eval.Ev
 	return n, nil
 }
 
-// open lets calls of an evaluation begin that is not paused.
+// open lets calls of an evaluation begin that is neither paused nor cancelled, and of
+// its providers that are not paused.
 func (q *Enqueuer) open(ctx context.Context, id eval.ID) error {
-	r, err := q.Store.Evaluation(ctx, id)
-	if err != nil || r.Status == record.StatusPaused {
+	return openUnless(ctx, q.Store, q.Limits, id, record.StatusPaused, record.StatusCancelled)
+}
+
+// openUnless opens an evaluation's limits unless it has one of some statuses. A closure
+// that is made after its closures were read stays.
+func openUnless(ctx context.Context, s *store.Store, limits Limits, id eval.ID, stopped ...record.Status) error {
+	closures, err := limits.Closures(ctx, string(id))
+	if err != nil || len(closures) == 0 {
 		return err
 	}
-	return q.Limits.OpenAll(ctx, string(id))
+	r, err := s.Evaluation(ctx, id)
+	if errors.Is(err, store.ErrNoEvaluation) { // deleted
+		return limits.Open(ctx, closures...)
+	}
+	if err != nil || slices.Contains(stopped, r.Status) {
+		return err
+	}
+	return limits.Open(ctx, slices.DeleteFunc(closures, func(c ratelimit.Closure) bool {
+		_, paused := r.Paused[c.Provider]
+		return paused
+	})...)
 }
 
 // Resume lets a paused evaluation go on, and an active one with its paused
@@ -153,7 +171,7 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 	if err != nil || status != record.StatusActive {
 		return status, err
 	}
-	if err := q.Limits.OpenAll(ctx, string(id)); err != nil {
+	if err := q.open(ctx, id); err != nil {
 		return status, err
 	}
 	return status, q.start(ctx, id)
@@ -269,7 +287,7 @@ func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error
 	if err := limits.Unregister(ctx, string(id)); err != nil {
 		return fmt.Errorf("unpin limits of %s: %w", id, err)
 	}
-	if err := limits.OpenAll(ctx, string(id)); err != nil {
+	if err := openUnless(ctx, s, limits, id, record.StatusPaused); err != nil {
 		return err
 	}
 	return s.Deactivate(ctx, id)

@@ -1,9 +1,13 @@
 package enqueue
 
 import (
+	"context"
 	"errors"
 	"iter"
+	"sync"
 	"testing"
+
+	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -156,5 +160,141 @@ func TestSubmissionResumesWhatIsPausedAndNotWhatIsCancelled(t *testing.T) {
 	}
 	if again := b.submit(s); !again.Created {
 		t.Error("a deleted evaluation is not created anew")
+	}
+}
+
+// pausing is a limiter with something that happens before and after an evaluation's
+// closures are read, and before they are opened.
+type pausing struct {
+	Limits
+	before, after, open func()
+}
+
+func (p pausing) Closures(ctx context.Context, evaluation string) ([]ratelimit.Closure, error) {
+	p.before()
+	closures, err := p.Limits.Closures(ctx, evaluation)
+	p.after()
+	return closures, err
+}
+
+func (p pausing) Open(ctx context.Context, closures ...ratelimit.Closure) error {
+	p.open()
+	return p.Limits.Open(ctx, closures...)
+}
+
+// Whoever lets an evaluation go on, or ends it, takes back no pause that is answered
+// meanwhile: neither by its status nor by its closed limits.
+func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		open func(q *Enqueuer, s Submission) error
+	}{
+		{"resume", func(q *Enqueuer, s Submission) error {
+			_, err := q.Resume(context.Background(), s.Evaluation.ID())
+			return err
+		}},
+		{"submission", func(q *Enqueuer, s Submission) error {
+			_, err := q.Submit(context.Background(), s)
+			return err
+		}},
+		{"end", func(q *Enqueuer, s Submission) error {
+			return unpin(context.Background(), q.Store, q.Limits, s.Evaluation.ID())
+		}},
+	} {
+		for _, when := range []string{"before closures are read", "after that", "before they are opened"} {
+			t.Run(tt.name+", "+when, func(t *testing.T) {
+				t.Parallel()
+				b := setup(t)
+				limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+				person := &Enqueuer{Store: b.store, Limits: limiter, Log: zerolog.Nop()}
+				s := submission("raced", 3)
+				id := s.Evaluation.ID()
+				if _, err := person.Submit(t.Context(), s); err != nil {
+					t.Fatal(err)
+				}
+				pause := func() {
+					if status, err := person.Pause(t.Context(), id); err != nil || status != record.StatusPaused {
+						t.Errorf("Pause = %s, %v; want paused", status, err)
+					}
+				}
+				pause() // so that there is a closure to open
+				if _, err := b.store.Resume(t.Context(), id); err != nil {
+					t.Fatal(err)
+				}
+				raced := pausing{Limits: limiter, before: func() {}, after: func() {}, open: func() {}}
+				switch when {
+				case "before closures are read":
+					raced.before = sync.OnceFunc(pause)
+				case "after that":
+					raced.after = sync.OnceFunc(pause)
+				default:
+					raced.open = sync.OnceFunc(pause)
+				}
+				if err := tt.open(&Enqueuer{Store: b.store, Limits: raced, Log: zerolog.Nop()}, s); err != nil {
+					t.Fatal(err)
+				}
+				r, err := b.store.Evaluation(t.Context(), id)
+				if err != nil || r.Status != record.StatusPaused {
+					t.Errorf("the evaluation is %s, %v; want paused", r.Status, err)
+				}
+				if closures, err := limiter.Closures(t.Context(), string(id)); err != nil || len(closures) == 0 {
+					t.Errorf("calls of a paused evaluation are admitted: %v, %v", closures, err)
+				}
+			})
+		}
+	}
+}
+
+// Two commands at once leave an evaluation either paused and closed, or active and
+// open, whoever comes first.
+func TestPauseAndResumeAtOnceAgree(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	q := &Enqueuer{Store: b.store, Limits: limiter, Log: zerolog.Nop()}
+	s := submission("at-once", 3)
+	id := s.Evaluation.ID()
+	if _, err := q.Submit(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		var both sync.WaitGroup
+		both.Go(func() {
+			if _, err := q.Pause(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Go(func() {
+			if _, err := q.Resume(context.Background(), id); err != nil {
+				t.Error(err)
+			}
+		})
+		both.Wait()
+		r, err := b.store.Evaluation(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		closures, err := limiter.Closures(t.Context(), string(id))
+		if err != nil || (r.Status == record.StatusPaused) != (len(closures) > 0) {
+			t.Fatalf("the evaluation is %s with closures %v, %v", r.Status, closures, err)
+		}
+	}
+}
+
+// A program that submits by itself what Redis has lost leaves a pause alone, which
+// somebody asked for while it tried.
+func TestResubmissionLeavesAPause(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s := submission("lost", 3)
+	id := b.submit(s).ID
+	if _, err := b.enqueuer(b.store).Pause(t.Context(), id); err != nil {
+		t.Fatal(err)
+	}
+	s.Lost = true
+	b.submit(s)
+	if r, err := b.store.Evaluation(t.Context(), id); err != nil || r.Status != record.StatusPaused || !b.limits.closed(string(id), "") {
+		t.Errorf("the evaluation is %s, %v, closed: %t; want paused and closed", r.Status, err, b.limits.closed(string(id), ""))
 	}
 }

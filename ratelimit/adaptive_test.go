@@ -237,7 +237,7 @@ func TestClosedIsNotCut(t *testing.T) {
 		cancel()
 		callers.Wait()
 		a.allows(0)
-		if err := tools(a.client).Open(t.Context(), scope); err != nil {
+		if err := openAll(t.Context(), tools(a.client), scope); err != nil {
 			t.Fatal(err)
 		}
 		a.allows(7)

@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"strings"
 )
@@ -9,50 +10,59 @@ import (
 // closedPrefix begins the holder of a closure.
 const closedPrefix = "closed/"
 
-// closure is the holder of the closure of an evaluation, or of a provider for it.
-func closure(of Scope) string {
-	holder := closedPrefix + of.Evaluation
-	if of.Provider != "" {
-		holder += "/provider/" + of.Provider
-	}
-	return holder
+// Closure is one Close of an evaluation, or of a provider for it.
+type Closure struct {
+	Scope
+	holder string
 }
 
 // Close admits no call of an evaluation any more, in no process, from the moment
 // it returns until Open: it pins a limit of none in flight, which every script
 // sees. With a Provider it is the evaluation's calls of that one alone. Calls in
 // flight go on; those that wait keep waiting until their callers withdraw them.
-// Closing twice is closing once.
+//
+// Each Close of a whole evaluation is a closure of its own, so that an Open that
+// was decided before, or whose command arrives late, does not take it back.
 func (l *Limiter) Close(ctx context.Context, of Scope) error {
 	limit := Limit{Scope: Scope{Evaluation: of.Evaluation, Provider: of.Provider}, Kind: Concurrency}
-	if err := l.register(ctx, closure(of), []Limit{limit}); err != nil {
+	holder := closedPrefix + of.Evaluation
+	if of.Provider != "" {
+		holder += "/provider/" + of.Provider
+	} else {
+		holder += "/whole/" + rand.Text()[:10]
+	}
+	if err := l.register(ctx, holder, []Limit{limit}); err != nil {
 		return fmt.Errorf("close limits of %s: %w", limit.Scope, err)
 	}
 	return nil
 }
 
-// Open takes back the Close of the same scope, and of no other. It is no error
-// when it is not closed.
-func (l *Limiter) Open(ctx context.Context, of Scope) error {
-	if err := l.pin(ctx, closure(of), ""); err != nil {
-		return fmt.Errorf("open limits of %s: %w", of, err)
-	}
-	return nil
-}
-
-// OpenAll takes back every Close of an evaluation, of its providers too.
-func (l *Limiter) OpenAll(ctx context.Context, evaluation string) error {
-	whole := closure(Scope{Evaluation: evaluation})
+// Closures returns every closure of an evaluation and of its providers.
+func (l *Limiter) Closures(ctx context.Context, evaluation string) ([]Closure, error) {
 	holders, err := l.client.HKeys(ctx, l.keys.registry()).Result()
 	if err != nil {
-		return fmt.Errorf("open limits of evaluation %s: %w", evaluation, err)
+		return nil, fmt.Errorf("read closures of evaluation %s: %w", evaluation, err)
 	}
+	var closures []Closure
 	for _, holder := range holders {
-		if holder != whole && !strings.HasPrefix(holder, whole+"/") {
+		rest, ok := strings.CutPrefix(holder, closedPrefix+evaluation)
+		if !ok || rest != "" && rest[0] != '/' {
 			continue
 		}
-		if err := l.pin(ctx, holder, ""); err != nil {
-			return fmt.Errorf("open limits of evaluation %s: %w", evaluation, err)
+		provider, _ := strings.CutPrefix(rest, "/provider/")
+		if provider == rest {
+			provider = ""
+		}
+		closures = append(closures, Closure{Scope{Evaluation: evaluation, Provider: provider}, holder})
+	}
+	return closures, nil
+}
+
+// Open takes closures back, and no others. It is no error when they are gone.
+func (l *Limiter) Open(ctx context.Context, closures ...Closure) error {
+	for _, closure := range closures {
+		if err := l.pin(ctx, closure.holder, ""); err != nil {
+			return fmt.Errorf("open limits of %s: %w", closure.Scope, err)
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package ratelimit
 
 import (
+	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -8,6 +10,22 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
+
+// openAll takes back every closure of an evaluation, or of a provider for it.
+func openAll(ctx context.Context, l *Limiter, of Scope) error {
+	closures, err := l.Closures(ctx, of.Evaluation)
+	if err != nil {
+		return err
+	}
+	return l.Open(ctx, slices.DeleteFunc(closures, func(c Closure) bool { return c.Scope != of })...)
+}
+
+func mustOpen(t testing.TB, l *process, of Scope) {
+	t.Helper()
+	if err := openAll(t.Context(), l.Limiter, of); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
@@ -31,9 +49,7 @@ func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 			t.Fatal("a call of a closed evaluation was admitted")
 		case <-time.After(2 * patience):
 		}
-		if err := a.Open(t.Context(), Scope{Evaluation: "ev-a"}); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, a, Scope{Evaluation: "ev-a"})
 		mustRelease(t, <-waits)
 	})
 }
@@ -62,26 +78,20 @@ func TestClosedProviderBeginsNoCallOfTheEvaluation(t *testing.T) {
 		for _, call := range []Scope{scope("ev-a", "google"), scope("ev-b", "openai")} {
 			mustRelease(t, mustAcquire(t, a, newID(), call))
 		}
-		if err := a.Open(t.Context(), Scope{Evaluation: "ev-a"}); err != nil { // the evaluation is, and its provider not
-			t.Fatal(err)
-		}
+		mustOpen(t, a, Scope{Evaluation: "ev-a"}) // the evaluation is, and its provider not
 		select {
 		case <-closed:
 			t.Fatal("a call of a closed provider was admitted")
 		case <-time.After(2 * patience):
 		}
-		if err := a.OpenAll(t.Context(), "ev-a"); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, a, Scope{Evaluation: "ev-a", Provider: "openai"})
 		mustRelease(t, <-closed)
 		select {
 		case <-other:
 			t.Fatal("opening an evaluation opened another, whose id begins with its")
 		case <-time.After(2 * patience):
 		}
-		if err := a.OpenAll(t.Context(), "ev-a2"); err != nil {
-			t.Fatal(err)
-		}
+		mustOpen(t, a, Scope{Evaluation: "ev-a2", Provider: "openai"})
 		mustRelease(t, <-other)
 	})
 }

@@ -70,7 +70,7 @@ var chaosFaultKinds = []chaosFault{
 		c.kill(m)
 		// Room for the store as it is and a little more, in blocks of 512 bytes.
 		m.blocks = 64
-		if info, err := os.Stat(filepath.Join(c.dir, m.name[len(m.name)-1:], "results.db")); err == nil {
+		if info, err := os.Stat(filepath.Join(c.dir, m.folder(), "results.db")); err == nil {
 			m.blocks += int(info.Size() / 512)
 		}
 		c.start(m)
@@ -115,16 +115,16 @@ var chaosFaultKinds = []chaosFault{
 	})},
 	{"an evaluation is paused", func(c *chaos, target uint64) (string, func()) {
 		folder := []string{"a", "b"}[target%2]
-		if c.redisStruck || c.paused[folder] || c.command("pause", c.ids[folder]) != exitOK {
+		if _, paused := c.paused[folder]; c.redisStruck || paused || c.command("pause", c.ids[folder]) != exitOK {
 			return "", nil
 		}
-		c.paused[folder] = true
 		before := c.arrivedOf(folder)
+		c.paused[folder] = before
 		return folder, func() {
-			// Calls that were granted before may still arrive; no others may.
-			if late := c.arrivedOf(folder) - before; late > chaosLimit {
-				c.t.Errorf("%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
+			if now, paused := c.paused[folder]; !paused || now != before {
+				return // it ended by something else
 			}
+			c.wantPaused(folder)
 			if !c.redisStruck && c.command("resume", c.ids[folder]) == exitOK {
 				delete(c.paused, folder)
 			}
@@ -208,6 +208,7 @@ func (c *chaos) forgets(memory bool) {
 	if !memory {
 		return
 	}
+	c.endPauses("a", "b")
 	answered := c.stats().All.Answered
 	c.repeats += chaosLimit
 	if c.copied > 0 {
@@ -220,6 +221,27 @@ func (c *chaos) forgets(memory bool) {
 		stored += rows
 	}
 	c.repeats += max(0, answered-stored)
+}
+
+// wantPaused wants no call of a paused evaluation to have arrived but those that were
+// granted before.
+func (c *chaos) wantPaused(folder string) {
+	c.t.Helper()
+	if late := c.arrivedOf(folder) - c.paused[folder]; late > chaosLimit {
+		c.t.Errorf("%d calls of %s arrived after pause had returned, want at most the %d in flight", late, folder, chaosLimit)
+	}
+}
+
+// endPauses notes that something else than `resume` is about to end pauses: a
+// submission, or a loss of Redis's memory.
+func (c *chaos) endPauses(folders ...string) {
+	c.t.Helper()
+	for _, folder := range folders {
+		if _, paused := c.paused[folder]; paused {
+			c.wantPaused(folder)
+			delete(c.paused, folder)
+		}
+	}
 }
 
 // onRedis sends a command to Redis itself.

@@ -38,7 +38,7 @@ func (c *chaos) judge() {
 		if !isSubmitter(m) {
 			continue
 		}
-		folder := m.name[len(m.name)-1:]
+		folder := m.folder()
 		rows, distinct, failed := c.rows(folder)
 		if want := c.runs[folder]; rows != want || distinct != want {
 			c.t.Errorf("rows: %s has %d rows of %d runs, want %d once each", folder, rows, distinct, want)

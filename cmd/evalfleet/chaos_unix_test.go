@@ -119,7 +119,7 @@ type chaos struct {
 	runs      map[string]int    // of each evaluation, by folder
 	files     map[string]string // evaluation files by folder
 	ids       map[string]string // evaluation ids by folder
-	paused    map[string]bool   // evaluations by folder
+	paused    map[string]int    // evaluations by folder, and how many of their calls had arrived by then
 	cancelled bool              // the third was
 
 	copied  int // answers that the provider had given when Redis last wrote a copy of its memory
@@ -131,7 +131,7 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	t.Helper()
 	c := &chaos{
 		Rand: rand.New(rand.NewPCG(seed, 1)),
-		runs: map[string]int{"a": 400, "b": 300, "c": 240}, files: map[string]string{}, ids: map[string]string{}, paused: map[string]bool{},
+		runs: map[string]int{"a": 400, "b": 300, "c": 240}, files: map[string]string{}, ids: map[string]string{}, paused: map[string]int{},
 	}
 	c.appendOnly = c.IntN(2) == 0
 	var options []string
@@ -188,6 +188,9 @@ func (c *chaos) member(name string, args ...string) {
 }
 
 func (c *chaos) start(m *member) {
+	if isSubmitter(m) {
+		c.endPauses(m.folder())
+	}
 	m.program = c.limited(m.blocks, m.args...)
 	m.killed = false
 }
@@ -254,7 +257,7 @@ func (c *chaos) heal() {
 		}
 		c.start(m)
 	}
-	for folder := range c.paused {
+	for _, folder := range []string{"a", "b"} { // where it is over, or not paused, this changes nothing
 		c.command("resume", c.ids[folder])
 	}
 	if !c.cancelled {
@@ -267,6 +270,9 @@ func (c *chaos) heal() {
 func (c *chaos) command(args ...string) exit {
 	return exit(launch(c.t, c.dir, append(args, "--redis", c.redis.URL())...).wait())
 }
+
+// folder is a submitter's.
+func (m *member) folder() string { return m.name[len(m.name)-1:] }
 
 // is reports whether a member runs a command.
 func (m *member) is(command string) bool { return m.args[0] == command }

@@ -135,7 +135,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 	if err != nil {
 		return enqueue.Receipt{}, sinkError(err)
 	}
-	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry}
+	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost}
 	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
 	if err != nil {
 		return enqueue.Receipt{}, withCode(exitUsage, err)

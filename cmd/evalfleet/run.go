@@ -251,7 +251,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		}
 		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Jobs: jobs, Retry: j.retry, Settle: settle,
+			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Jobs: jobs, Retry: j.retry, Settle: settle, Lost: settle > 0,
 		})
 		if err != nil {
 			return receipt, err
