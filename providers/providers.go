@@ -56,8 +56,9 @@ type Request struct {
 	Complete bool
 	Extra    map[string]any // further fields of the dialect's body, passed through
 	// Ready is called when the request has its connection, directly before its first
-	// byte is written. On HTTP/2 it is called several times, for the last time before
-	// the first part of the body is written. Its error ends the call unbilled and is
+	// byte is written. On HTTP/2 it is called several times, also from several
+	// goroutines at once, and for the last time before the first part of the body is
+	// written. Its error ends the call unbilled and is
 	// in the chain of the call's error. nil: nothing is checked.
 	Ready         func() error
 	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one

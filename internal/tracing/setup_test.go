@@ -205,7 +205,7 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 	t.Cleanup(func() { _ = server.Close() })
 	client := redistest.New(t).Client()
 	f := &fleet{t: t, store: store.New(client, ""), simulator: server, cfg: worker.Config{
-		Client: client, Endpoints: map[string]worker.Endpoint{}, Slots: 5, Lease: 2 * time.Second, Grace: 5 * time.Second,
+		Client: client, Endpoints: map[string]worker.Endpoint{}, Slots: 5, Lease: 20 * time.Second, Grace: time.Minute, // longer than a busy machine stops a process
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel),
 	}}
 	calls := transport.NewClient(5)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,10 +93,10 @@ func notReady(t *testing.T, d Dialect) {
 	if requests, _ := s.calls(); !errors.Is(failed, gone) || failed.MayBeBilled || requests != 0 {
 		t.Errorf("got %s and %d requests, want %v, unbilled, and none", told(failed), requests, gone)
 	}
-	asked := false
-	req.Ready = func() error { asked = true; return nil }
+	var asked atomic.Bool
+	req.Ready = func() error { asked.Store(true); return nil }
 	s.answer(t, req)
-	if !asked {
+	if !asked.Load() {
 		t.Error("not asked before the request was sent")
 	}
 }

@@ -127,15 +127,15 @@ func TestNothingIsWrittenThatIsNotReady(t *testing.T) {
 			request := post()
 			request.Ready = func() error { return errLost }
 			isRefused(t, client, request)
-			asked := false
-			request.Ready = func() error { asked = true; return nil }
+			var asked atomic.Bool
+			request.Ready = func() error { asked.Store(true); return nil }
 			if answer, err := client.Do(t.Context(), request); err != nil || string(answer.Body) != "{}" {
 				t.Fatalf("Do = %v, %v; want the body back", answer, err)
 			}
 			request.Ready = func() error { return errLost }
 			isRefused(t, client, request)
-			if got := arrived.Load(); got != 1 || !asked {
-				t.Errorf("%d requests arrived (asked: %v), want 1 (true)", got, asked)
+			if got := arrived.Load(); got != 1 || !asked.Load() {
+				t.Errorf("%d requests arrived (asked: %v), want 1 (true)", got, asked.Load())
 			}
 		})
 	}
