@@ -4,6 +4,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -112,10 +113,18 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	case !r.anywhere && !filepath.IsLocal(name):
 		s.refuse(r.outAt, "want a path below it; --out of a single pair may be anywhere",
 			"%s leads out of the working folder", r.out)
+	case !r.anywhere && hidden(name):
+		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
+			"a name in %s begins with a dot, and no answer is written there", filepath.ToSlash(name))
 	default:
 		return name, true
 	}
 	return "", false
+}
+
+// hidden reports whether a part of a path begins with a dot.
+func hidden(path string) bool {
+	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), func(part string) bool { return strings.HasPrefix(part, ".") })
 }
 
 // free reports whether a file can be written at a path without harm.

@@ -61,6 +61,7 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"out of the folder", asks + "runs: [{" + files + ", out: ../x.md}]\n",
 			"eval.yaml:3:42: runs[0].out: ../x.md leads out of the working folder; want a path below it; --out of a single pair may be anywhere"},
 		{"out of the folder and back", asks + "runs: [{" + files + ", out: x/../../y/x.md}]\n", "eval.yaml:3:42: runs[0].out: x/../../y/x.md leads out of the working folder; "},
+		{"out in a hidden folder", asks + "runs: [{" + files + ", out: .git/config}]\n", "eval.yaml:3:42: runs[0].out: a name in .git/config begins with a dot, and no answer is written there; "},
 		{"out at an absolute path", asks + "runs: [{" + files + ", out: /tmp/x.md}]\n", "eval.yaml:3:42: runs[0].out: /tmp/x.md leads out of the working folder; "},
 		{"out is a folder", asks + "runs: [{" + files + ", out: x/}, {" + files + ", out: .}]\n",
 			"eval.yaml:3:42: runs[0].out: x/ is a folder; name a file in it: x/<run_id>.md\neval.yaml:3:81: runs[1].out: . is a folder; "},

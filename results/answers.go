@@ -46,7 +46,7 @@ const shownProblems = 5
 type answers struct {
 	place Place
 	runs  *eval.Runs
-	outs  map[string]string // patterns, by the runs' own ids
+	ours  *writtenAnswers // below place.Working
 
 	paths   map[string]string // of those written, by RunID.Short
 	written []string          // in the order of the list
@@ -54,8 +54,14 @@ type answers struct {
 	failed  AnswerError
 }
 
-func newAnswers(place Place, e Evaluation) *answers {
-	return &answers{place: place, runs: e.Plan.Runs, outs: e.Settings.Outs, paths: map[string]string{}, of: map[string]string{}}
+func newAnswers(place Place, e Evaluation) (*answers, error) {
+	a := &answers{place: place, runs: e.Plan.Runs, paths: map[string]string{}, of: map[string]string{}}
+	if len(place.Outs) == 0 {
+		return a, nil
+	}
+	var err error
+	a.ours, err = readWrittenAnswers(cmp.Or(place.Working, "."))
+	return a, err
 }
 
 // writeAll writes every answer that it can. Its error is that of the reader; those
@@ -84,7 +90,7 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 
 // write puts one answer into its file and returns the file's path.
 func (a *answers) write(row RunRow) (path string, err error) {
-	folder, name := a.at(row)
+	folder, name, below := a.at(row)
 	path = filepath.Join(folder, name)
 	if other, taken := a.of[path]; taken {
 		return "", fmt.Errorf("%s has the answer of run %s: give each its own out", path, other)
@@ -98,6 +104,11 @@ func (a *answers) write(row RunRow) (path string, err error) {
 		return "", explainFile(path, err)
 	}
 	defer root.Close()
+	if below {
+		if err := a.ours.claim(root, name, row.Answer); err != nil {
+			return "", fmt.Errorf("write %s: %w", path, err)
+		}
+	}
 	err = WriteFile(root, name, func(w io.Writer) error {
 		_, err := io.WriteString(w, row.Answer)
 		return err
@@ -110,17 +121,20 @@ func (a *answers) write(row RunRow) (path string, err error) {
 }
 
 // at is where a run's answer goes: below which folder, which it does not leave,
-// and under which name there.
-func (a *answers) at(row RunRow) (folder, name string) {
-	pattern := a.outs[row.Name]
-	switch {
-	case a.place.Out != "":
-		return filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), row.Index)))
-	case pattern != "":
-		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, row.Index))
-	default:
-		return a.place.Dir, a.runs.Output("", row.Index)
+// and under which name there. below reports whether the folder is the working one.
+func (a *answers) at(row RunRow) (folder, name string, below bool) {
+	if a.place.Out != "" {
+		folder, name = filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), row.Index)))
+		return folder, name, false
 	}
+	if pattern := a.place.Outs[row.Name]; pattern != "" {
+		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, row.Index)), true
+	}
+	name = a.runs.Output("", row.Index)
+	if _, taken := a.of[filepath.Join(a.place.Dir, name)]; taken { // ids that differ in unsafe characters only
+		name = a.runs.Output(fmt.Sprintf("<file_b_stem>.<model_name>.<run_id>.%d.fpf.response.md", row.Index), row.Index)
+	}
+	return a.place.Dir, name, false
 }
 
 // response is a line of responses.jsonl.

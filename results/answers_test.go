@@ -21,10 +21,7 @@ import (
 func exportLetters(t *testing.T, place Place, outs map[string]string) (Exported, error) {
 	t.Helper()
 	sink, e := putLetters(t, newPath(t))
-	e.Settings.Outs = outs
-	if err := sink.PutEvaluation(t.Context(), e, func(func(string, string) bool) {}); err != nil {
-		t.Fatal(err)
-	}
+	place.Outs = outs
 	mustAppend(t, sink, e.ID, answered(3, "<b>Four</b>\n"), unanswered(1, 0), answered(0, "One"), answered(2, "Three"))
 	return Export(t.Context(), place, sink, e.ID, Rankings{})
 }
@@ -142,7 +139,19 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, "escapes"},
-		"another's": {"<model_name>.md", nil, "answer of run z1"},
+		"another's":       {"<model_name>.md", nil, "answer of run z1"},
+		"a hidden folder": {".git/config", nil, "begins with a dot"},
+		"a hidden file":   {"a/.env", nil, "begins with a dot"},
+		"somebody's file": {"notes.md", func(t *testing.T, working string) {
+			if err := os.WriteFile(filepath.Join(working, "notes.md"), []byte("mine"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}, "did not write it"},
+		"somebody's link": {"notes.md", func(t *testing.T, working string) {
+			if err := os.Symlink("nowhere", filepath.Join(working, "notes.md")); err != nil {
+				t.Fatal(err)
+			}
+		}, "regular files only"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,6 +183,30 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 				t.Errorf("half-written: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// An answer replaces an answer, also one of another evaluation with an output folder of
+// its own, but not one that was changed since.
+func TestAnAnswerReplacesAnAnswer(t *testing.T) {
+	t.Parallel()
+	working := t.TempDir()
+	path := filepath.Join(working, "out", "x.md")
+	export := func(run string) error {
+		t.Helper()
+		_, err := exportLetters(t, Place{Dir: t.TempDir(), Working: working}, map[string]string{run: "out/x.md"})
+		return err
+	}
+	for _, c := range []struct{ run, answer string }{{"z1", "One"}, {"m3", "Three"}, {"m3", "Three"}, {"z1", "One"}} {
+		if err := export(c.run); err != nil || mustRead(t, path) != c.answer {
+			t.Fatalf("answer of run %s: %v; %s has %q, want %q", c.run, err, path, mustRead(t, path), c.answer)
+		}
+	}
+	if err := os.WriteFile(path, []byte("One, corrected"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := export("m3"); err == nil || mustRead(t, path) != "One, corrected" {
+		t.Errorf("got %v and %q, want an error and the file as it was changed", err, mustRead(t, path))
 	}
 }
 

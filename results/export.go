@@ -24,6 +24,9 @@ const (
 	RankingFile   = "ranking.csv"
 	ManifestFile  = "manifest.json"
 
+	// AnswersFile, below Place.Working, records the answers that were written there.
+	AnswersFile = "evalfleet-out/answers.jsonl"
+
 	ComparisonFile = "comparison.csv"
 )
 
@@ -68,9 +71,14 @@ type Rankings struct {
 type Place struct {
 	// Dir is the output folder, which must exist.
 	Dir string
-	// Working is the folder below which listed runs name their answers' files; by
-	// default the process's own. They do not leave it, whatever they are called and
-	// wherever symbolic links lead.
+	// Outs are the patterns by which answers of listed runs are named below Working,
+	// by the runs' own ids; the answer of a run without one is written into Dir. They
+	// come from the command that submitted the evaluation. Patterns stored with an
+	// evaluation are never read here, because a results store may be somebody else's.
+	Outs map[string]string
+	// Working is the folder that Outs are below; by default the process's own. No
+	// answer leaves it, wherever symbolic links lead, is written into or as a name
+	// that begins with a dot, or replaces a file that is not an answer (AnswersFile).
 	Working string
 	// Out names the file of the only listed run's answer, anywhere, in place of what
 	// its settings say. It is what somebody at this machine has asked for.
@@ -104,7 +112,10 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if err != nil {
 		return done, err
 	}
-	own := newAnswers(place, e)
+	own, err := newAnswers(place, e)
+	if err != nil {
+		return done, err
+	}
 	if err := own.writeAll(ctx, r, id); err != nil {
 		return done, err
 	}

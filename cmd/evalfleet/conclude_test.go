@@ -20,9 +20,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// listedRuns is a results store with one listed run for each id, all over the same
-// two files; the last has failed, the one before was cut off.
-func listedRuns(t *testing.T, outs map[string]string, ids ...string) (results.Sink, eval.ID) {
+// listedRuns is a results store at path with one listed run for each id, all over the
+// same two files; the last has failed, the one before was cut off.
+func listedRuns(t *testing.T, path string, outs map[string]string, ids ...string) (results.Sink, eval.ID) {
 	t.Helper()
 	texts := map[string]string{}
 	runs := &eval.Runs{Models: []eval.Judge{{Name: "p:m", Provider: "p", Model: "m", Overrides: map[string]any{"reasoning_effort": "low"}}}}
@@ -36,7 +36,7 @@ func listedRuns(t *testing.T, outs map[string]string, ids ...string) (results.Si
 	}
 	e := &eval.Evaluation{Name: "letters", Items: []eval.Item{{}}, Runs: runs, JSON: eval.JSONFalse, Grounding: eval.Required, Reasoning: eval.Off}
 	e.Normalize()
-	sink, err := results.Open(t.Context(), filepath.Join(t.TempDir(), sinkFile))
+	sink, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,13 +81,12 @@ func listedRuns(t *testing.T, outs map[string]string, ids ...string) (results.Si
 func TestConcludeListedRuns(t *testing.T) {
 	t.Parallel()
 	ids := []string{"r1", "../up", "a/b", "A_B", "a_b", "cut", "fails"}
-	sink, id := listedRuns(t, map[string]string{
-		"r1": "out/<run_id>.md", "a/b": "out/1.md", "A_B": "out/2.md", "a_b": "out/3.md",
-	}, ids...)
+	outs := map[string]string{"r1": "out/<run_id>.md", "a/b": "out/1.md", "A_B": "out/2.md", "a_b": "out/3.md"}
+	sink, id := listedRuns(t, filepath.Join(t.TempDir(), sinkFile), nil, ids...)
 	dir, working := t.TempDir(), t.TempDir()
 	var stdout, stderr bytes.Buffer
 	err := conclude(t.Context(), conclusion{
-		reader: sink, id: id, place: results.Place{Dir: dir, Working: working}, failOn: failOnAny, again: "again", stdout: &stdout, console: &stderr,
+		reader: sink, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnAny, again: "again", stdout: &stdout, console: &stderr,
 	})
 	if codeOf(err) != exitRunsFailed {
 		t.Errorf("ended with code %d, %v; want %d", codeOf(err), err, exitRunsFailed)
@@ -149,14 +148,15 @@ func TestConcludeListedRuns(t *testing.T) {
 // whose fault it is.
 func TestConcludeSaysWhichAnswerIsNotWritten(t *testing.T) {
 	t.Parallel()
-	sink, id := listedRuns(t, map[string]string{"r2": "taken/x.md"}, "r1", "r2", "r3", "r4")
+	outs := map[string]string{"r2": "taken/x.md"}
+	sink, id := listedRuns(t, filepath.Join(t.TempDir(), sinkFile), nil, "r1", "r2", "r3", "r4")
 	dir, working := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(working, "taken"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
 	err := conclude(t.Context(), conclusion{
-		reader: sink, id: id, place: results.Place{Dir: dir, Working: working}, failOn: failOnNever, again: "evalfleet again", stdout: &stdout, console: &stderr,
+		reader: sink, id: id, place: results.Place{Dir: dir, Outs: outs, Working: working}, failOn: failOnNever, again: "evalfleet again", stdout: &stdout, console: &stderr,
 	})
 	if codeOf(err) != exitUsage || !strings.Contains(err.Error(), "run r2") || !strings.Contains(err.Error(), "taken") || !strings.Contains(err.Error(), "evalfleet again") {
 		t.Errorf("ended with code %d, %v; want %d, the run, the path and what to do", codeOf(err), err, exitUsage)

@@ -63,6 +63,35 @@ func TestGuaranteesNameTheirTests(t *testing.T) {
 	}
 }
 
+// TestSecurityPromisesNameTheirTests checks that each promise in docs/security.md names
+// tests that exist.
+func TestSecurityPromisesNameTheirTests(t *testing.T) {
+	t.Parallel()
+	root := filepath.Join("..", "..")
+	page, err := os.ReadFile(filepath.Join(root, "docs", "security.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, promised, found := strings.Cut(string(page), "\n| promise | test |\n|---|---|\n")
+	promised, _, ended := strings.Cut(promised, "\n\n")
+	if !found || !ended {
+		t.Fatal("docs/security.md has no table of promises and tests")
+	}
+	tests := declaredTests(t, root)
+	for row := range strings.Lines(promised + "\n") {
+		cells := strings.Split(strings.Trim(row, "| \n"), " | ")
+		if len(cells) != 2 {
+			t.Errorf("%swant a promise and its tests", row)
+			continue
+		}
+		for quoted := range strings.SplitSeq(cells[1], ", ") {
+			if _, exists := tests[strings.Trim(quoted, "`")]; !exists {
+				t.Errorf("%s: no test is named %s", cells[0], quoted)
+			}
+		}
+	}
+}
+
 // declaredTests returns the names of all tests below root, and whether each is slow: the
 // test calls testrun.Slow itself.
 func declaredTests(t *testing.T, root string) map[string]bool {

@@ -191,7 +191,7 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 
 // placeOf is where the files of an evaluation are written whose output folder is dir.
 func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, error) {
-	place := results.Place{Dir: dir, Out: s.Out}
+	place := results.Place{Dir: dir, Out: s.Out, Outs: s.Settings.Outs}
 	if s.Queues == nil {
 		return place, nil
 	}

@@ -76,8 +76,9 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, reported, stderr := evalfleet(t, nil, "report", out)
-	again, err := os.ReadFile(completed)
-	if err != nil || string(again) != string(raw) || !strings.Contains(reported, completed) || strings.Count(reported, "completed-demo.jsonl") != 1 {
+	written := filepath.Join(out, filepath.Base(completed))
+	again, err := os.ReadFile(written)
+	if err != nil || string(again) != string(raw) || !strings.Contains(reported, written) || strings.Count(reported, "completed-demo.jsonl") != 1 {
 		t.Errorf("report writes other answers, %v:\n%s%s", err, reported, stderr)
 	}
 }

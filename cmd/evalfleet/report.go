@@ -46,8 +46,8 @@ func reportCommand(p *process) *cli.Command {
 		Name:      "report",
 		Usage:     "rank what has been recorded, and write the report",
 		ArgsUsage: "ID|DIR...",
-		Description: "Reads an output folder, or the sink of an evaluation in Redis, prints the ranking and writes report.html " +
-			"and the CSVs. It may be run at any time, also before the evaluation is complete. Several are compared side by side " +
+		Description: "Reads an output folder, or the sink of an evaluation in Redis, prints the ranking and writes report.html, " +
+			"the CSVs and the answers of listed runs into the output folder, and nothing elsewhere. It may be run at any time, also before the evaluation is complete. Several are compared side by side " +
 			"with the first, into " + comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, separated by commas: html, csv, json, md"},
@@ -86,9 +86,9 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	}
 	var paths []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
-		place := results.Place{Dir: dir}
-		if before, err := readResumption(arguments[0]); err == nil { // a `run` has said where an experiment's files are
-			place.Data, place.Input, place.CSV = before.Data, before.Input, before.CSV
+		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be somebody else's
+		if before, err := readResumption(arguments[0]); err == nil {
+			place.CSV = before.CSV
 		}
 		done, err := export(c.Context, place, reader, r, p.again(c))
 		if err != nil {

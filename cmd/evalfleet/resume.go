@@ -86,9 +86,11 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 			return err
 		}
 	}
+	place := saved.place(dir)
+	place.Outs = submission.Settings.Outs
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
-		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
+		dir: dir, place: place, sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
 	}
 	if !c.IsSet(slotsFlag) {

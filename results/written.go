@@ -1,0 +1,138 @@
+package results
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// writtenAnswers knows which files below a working folder are answers: their paths
+// and the hashes of what was written there.
+type writtenAnswers struct {
+	folder string
+	hashes map[string][]string // by slash-separated path below folder
+}
+
+// writtenAnswer is a line of AnswersFile.
+type writtenAnswer struct {
+	Path string `json:"path"`
+	Hash string `json:"sha256"`
+}
+
+// readWrittenAnswers reads the record of a working folder. Lines that cannot be read,
+// such as one cut off by a crash, count for nothing.
+func readWrittenAnswers(folder string) (*writtenAnswers, error) {
+	w := &writtenAnswers{folder: folder, hashes: map[string][]string{}}
+	root, err := os.OpenRoot(folder)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("working folder: %w", err)
+	}
+	defer root.Close()
+	file, err := root.Open(AnswersFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return w, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	for lines.Scan() {
+		var line writtenAnswer
+		if json.Unmarshal(lines.Bytes(), &line) == nil {
+			w.hashes[line.Path] = append(w.hashes[line.Path], line.Hash)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
+	}
+	return w, nil
+}
+
+// claim records that text is about to be written at name below root. It refuses names
+// with a part that begins with a dot, and files that hold neither text nor an answer
+// that was recorded.
+func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
+	path := filepath.ToSlash(filepath.Clean(name))
+	for part := range strings.SplitSeq(path, "/") {
+		if strings.HasPrefix(part, ".") && part != "." && part != ".." { // those are the root's to refuse
+			return fmt.Errorf("%s begins with a dot, and no answer is written there: choose another out", part)
+		}
+	}
+	now, there, err := hashOf(root, name)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256([]byte(text))
+	next := hex.EncodeToString(sum[:])
+	if there && now != next && !slices.Contains(w.hashes[path], now) {
+		return errors.New("the file is there already, and evalfleet did not write it: move it away, or choose another out")
+	}
+	if slices.Contains(w.hashes[path], next) {
+		return nil
+	}
+	line, err := json.Marshal(writtenAnswer{Path: path, Hash: next})
+	if err != nil {
+		return err
+	}
+	if err := w.add(append(line, '\n')); err != nil {
+		return fmt.Errorf("record in %s: %w", AnswersFile, err)
+	}
+	w.hashes[path] = append(w.hashes[path], next)
+	return nil
+}
+
+// add appends a line in one write, so that several processes may do so.
+func (w *writtenAnswers) add(line []byte) error {
+	root, err := os.OpenRoot(w.folder)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(AnswersFile), 0o755); err != nil {
+		return err
+	}
+	file, err := root.OpenFile(AnswersFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(line)
+	return errors.Join(err, file.Close())
+}
+
+// hashOf is the hash of a file's content; there is false where nothing is at name. A
+// symbolic link is not followed.
+func hashOf(root *os.Root, name string) (hash string, there bool, err error) {
+	info, err := root.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	if err != nil {
+		return "", false, err
+	}
+	if !info.Mode().IsRegular() {
+		return "", false, errors.New("an answer replaces regular files only: choose another out")
+	}
+	file, err := root.Open(name)
+	if err != nil {
+		return "", false, err
+	}
+	defer file.Close()
+	sum := sha256.New()
+	if _, err := io.Copy(sum, file); err != nil {
+		return "", false, err
+	}
+	return hex.EncodeToString(sum.Sum(nil)), true, nil
+}
