@@ -53,10 +53,13 @@ type Options struct {
 	// Committed is called after each commit with the entries in it, in the order
 	// of the stream. An entry is given again when its deletion failed.
 	Committed func(entries []record.Entry)
-	// Waiting is called by Follow when Redis or the sink goes away, with the
-	// reason, and with nil when it is back.
+	// WaitForRoom has Follow wait for room in a sink that is full, as for one that is
+	// away. Without it ErrFull ends Follow.
+	WaitForRoom bool
+	// Waiting is called by Follow when Redis or the sink goes away or is full, with
+	// the reason, and with nil when it is back.
 	Waiting func(why error)
-	// Log hears when Redis or the sink goes away and comes back.
+	// Log hears the same.
 	Log zerolog.Logger
 }
 
@@ -91,8 +94,8 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 // Follow claims the evaluation for the sink and collects until done reports true
 // and nothing is left, then returns nil; or until ctx ends, and returns its
 // error. done may be nil (never); it is asked a few times a second. While Redis
-// is away or the sink is locked, Follow says so once and waits. Any other
-// failure, done's too, ends it.
+// is away or the sink is locked, or full with Options.WaitForRoom, Follow says so
+// once and waits. Any other failure, done's too, ends it.
 func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
 	waiting := false
 	for {
@@ -100,7 +103,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !passes(err):
+		case err != nil && !passes(err) && !(c.options.WaitForRoom && errors.Is(err, ErrFull)):
 			return err
 		case err != nil && !waiting:
 			waiting = true

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
@@ -190,6 +191,65 @@ func TestFollowWaitsForALockedSink(t *testing.T) {
 		t.Errorf("follow: %v", err)
 	}
 	wantVerdicts(t, sink, e.ID, 1)
+}
+
+// A full sink ends Follow, or is waited for: then it is said once, and what comes
+// meanwhile is collected when there is room.
+func TestFollowMeetsAFullDisk(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	client := redistest.New(t).Client()
+	sink, e := openSink(t, newPath(t))
+	limit := func(pages int) {
+		if _, err := sink.(*store).write.ExecContext(ctx, fmt.Sprintf("PRAGMA max_page_count = %d", pages)); err != nil {
+			t.Error(err)
+		}
+	}
+	const n = 300
+	publish(t, client, e.ID, verdicts(n)...)
+	limit(1) // as many as there are
+	if err := NewCollector(client, keys, e.ID, sink, Options{}).Follow(ctx, nil); !errors.Is(err, ErrFull) {
+		t.Fatalf("follow: %v, want ErrFull", err)
+	}
+	var published atomic.Bool
+	log, waits := make(logged, 10), make(chan error, 10)
+	failures := 0
+	c := NewCollector(client, keys, e.ID, &failing{Sink: sink, failed: func() {
+		if failures++; failures == 3 {
+			limit(1 << 20)
+		}
+	}}, Options{WaitForRoom: true, Waiting: func(why error) { waits <- why }, Log: zerolog.New(log)})
+	ended := make(chan error)
+	go func() { ended <- c.Follow(ctx, isSet(&published)) }()
+	log.want(t, "no space left")
+	publish(t, client, e.ID, verdict(n), verdict(n+1))
+	log.want(t, "results are collected again")
+	published.Store(true)
+	if err := <-ended; err != nil {
+		t.Errorf("follow: %v", err)
+	}
+	if len(log) != 0 {
+		t.Errorf("logged besides: %s", <-log)
+	}
+	if begun, over := <-waits, <-waits; !errors.Is(begun, ErrFull) || over != nil || len(waits) != 0 {
+		t.Errorf("told of waiting for %v, then %v; want ErrFull, and its end", begun, over)
+	}
+	wantVerdicts(t, sink, e.ID, n+2)
+	wantWaiting(t, client, e.ID, 0)
+}
+
+// failing is a sink that tells when it could not append.
+type failing struct {
+	Sink
+	failed func()
+}
+
+func (f *failing) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
+	err := f.Sink.Append(ctx, id, entries)
+	if err != nil {
+		f.failed()
+	}
+	return err
 }
 
 func TestPasses(t *testing.T) {

@@ -35,7 +35,7 @@ func explainPostgres(operation, name string, err error) error {
 func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	switch said.Code {
 	case "53100": // disk_full
-		return fmt.Errorf("%s: %w: make room on the server and start again, nothing collected is lost: %w", where, ErrFull, err)
+		return fmt.Errorf("%s: %w: make room on the server; nothing collected is lost: %w", where, ErrFull, err)
 	case "55P03", "40001", "40P01": // lock_not_available, serialization_failure, deadlock_detected
 		return fmt.Errorf("%s: %w: %w", where, ErrBusy, err)
 	case "57P01", "57P02", "57P03", "53300": // the server stops, has crashed, starts; too many connections

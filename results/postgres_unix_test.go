@@ -246,7 +246,7 @@ func TestPostgresIsFull(t *testing.T) {
 	err := sink.Append(t.Context(), e.ID, verdicts(5))
 	wantError(t, err, "no space left", "nothing collected is lost")
 	if !errors.Is(err, ErrFull) || passes(err) {
-		t.Errorf("got %v, want ErrFull, which ends a collector", err)
+		t.Errorf("got %v, want ErrFull, which does not pass by itself", err)
 	}
 	wantVerdicts(t, sink, e.ID, 2)
 	pgtest.Exec(t, database, "DROP TRIGGER fail ON calls")

@@ -17,11 +17,11 @@ func explainSQLite(operation, path string, err error) error {
 	code := codeOf(err)
 	switch code {
 	case codes.SQLITE_IOERR_WRITE, codes.SQLITE_IOERR_SHMSIZE: // quota, size limit; a full disk is SQLITE_FULL
-		return fmt.Errorf("%s: %w: make room and start again, nothing collected is lost: %w", where, ErrFull, err)
+		return fmt.Errorf("%s: %w: make room; nothing collected is lost: %w", where, ErrFull, err)
 	}
 	switch code & 0xff {
 	case codes.SQLITE_FULL:
-		return fmt.Errorf("%s: %w: make room and start again, nothing collected is lost: %w", where, ErrFull, err)
+		return fmt.Errorf("%s: %w: make room; nothing collected is lost: %w", where, ErrFull, err)
 	case codes.SQLITE_BUSY, codes.SQLITE_LOCKED:
 		return fmt.Errorf("%s: %w: close whatever has it open for writing: %w", where, ErrBusy, err)
 	case codes.SQLITE_NOTADB:

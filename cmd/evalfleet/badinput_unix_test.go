@@ -10,8 +10,8 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	t.Parallel()
 	const blocks = "8" // of 512 bytes, that a file may have
 	for _, c := range []badInput{
-		{"new folder", "run good.yaml --out-dir deep/out", nil, "", exitUnreachable, "deep/out/results.db: no space left: make room and start again"},
-		{"folder with something else", "run good.yaml --out-dir out", map[string]string{"out/notes.txt": "Mine."}, "", exitUnreachable, "no space left: make room and start again"},
+		{"new folder", "run good.yaml --out-dir deep/out", nil, "", exitUnreachable, "deep/out/results.db: no space left: make room"},
+		{"folder with something else", "run good.yaml --out-dir out", map[string]string{"out/notes.txt": "Mine."}, "", exitUnreachable, "no space left: make room"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

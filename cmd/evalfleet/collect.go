@@ -147,11 +147,29 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	if only == "" {
 		return d.followAll(ctx)
 	}
-	err := d.followOne(ctx, only, false)
+	err := d.untilRoom(ctx, only, func() error { return d.followOne(ctx, only, false) })
 	if errors.Is(err, store.ErrNoEvaluation) {
 		return unknownEvaluation(ctx, d.store, only)
 	}
 	return err
+}
+
+// untilRoom tries again what fails because the sink is full, which it says once.
+func (d *drain) untilRoom(ctx context.Context, id eval.ID, do func() error) error {
+	for said := false; ; said = true {
+		err := do()
+		if !errors.Is(err, results.ErrFull) {
+			return err
+		}
+		if !said {
+			d.log.Warn().Str("evaluation", string(id)).Err(err).Msg("waiting for room in the results store")
+		}
+		select {
+		case <-time.After(stayTime):
+		case <-ctx.Done():
+			return withCode(exitInterrupted, fmt.Errorf("interrupted: %w", err))
+		}
+	}
 }
 
 // followOne drains one evaluation until it is complete or cancelled, or, when
@@ -179,7 +197,7 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 		if d.committed != nil {
 			d.committed(entries)
 		}
-	}, Waiting: watch.waiting, Log: d.log})
+	}, WaitForRoom: true, Waiting: watch.waiting, Log: d.log})
 	err = end.follow(ctx, collector, d.enqueuer(), sink)
 	stop()
 	_ = shown.Wait()

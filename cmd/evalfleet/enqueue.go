@@ -180,7 +180,9 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 // stay collects until the evaluation is complete.
 func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
 	return followResubmitting(ctx, d.log, id,
-		func(ctx context.Context) error { return d.followOne(ctx, id, true) },
+		func(ctx context.Context) error {
+			return d.untilRoom(ctx, id, func() error { return d.followOne(ctx, id, true) })
+		},
 		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
 }
 

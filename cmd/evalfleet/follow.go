@@ -24,7 +24,7 @@ const (
 	// thousands of them.
 	sweepEvery = 30 * time.Second
 	// stayTime is how long whoever submitted an evaluation has to drain it first, and what
-	// a drain that stays waits after a failure.
+	// a drain that stays waits after a failure, and any for room in a results store.
 	stayTime = 10 * time.Second
 )
 
@@ -114,7 +114,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	switch {
 	case err == nil, errors.Is(err, errCancelled):
 		f.end(ctx, id)
-	case f.stays && ctx.Err() == nil:
+	case (f.stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
 		rest = stayTime
 	case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrUnreadable):

@@ -73,14 +73,14 @@ func TestInterruptions(t *testing.T) {
 		{"SIGTERM", "enqueue", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"closed terminal", "enqueue", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"kill -9", "enqueue", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "enqueue", plain, roomForSome, nil, 3, 0},
+		{"full disk", "enqueue", plain, roomForSome, (*stand).stopWithoutRoom, 130, 0},
 		{"Redis back without its memory", "enqueue", plain, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 
 		{"Ctrl-C", "collect", plain, 0, signals(syscall.SIGINT), 130, 0},
 		{"closed terminal", "collect", plain, 0, signals(syscall.SIGHUP, syscall.SIGHUP), 130, 0},
 		{"SIGTERM", "collect", plain, 0, signals(syscall.SIGTERM), 130, 0},
 		{"kill -9", "collect", plain, 0, signals(syscall.SIGKILL), killed, 0},
-		{"full disk", "collect", plain, roomForSome, nil, 3, 0},
+		{"full disk", "collect", plain, roomForSome, (*stand).stopWithoutRoom, 130, 0},
 		{"Redis away", "collect", lasting, 0, (*stand).restartRedis, goesOn, interruptedLimit},
 		{"Redis back without its memory", "collect", plain, 0, (*stand).restartRedis, 3, interruptedLimit},
 	} {
@@ -267,6 +267,20 @@ func signals(all ...syscall.Signal) func(*stand) {
 			}
 		}
 	}
+}
+
+// stopWithoutRoom stops a command that waits for room on its disk, when every run has
+// been answered: what does not fit stays in Redis.
+func (s *stand) stopWithoutRoom() {
+	s.t.Helper()
+	s.turnstile.open()
+	testrun.Eventually(s.t, "every run is answered and the disk is full", func() bool {
+		return s.stats().All.Answered >= s.runs && strings.Contains(s.victim.stderr.String(), "no space left")
+	})
+	if code := s.victim.cmd.ProcessState; code != nil {
+		s.t.Fatalf("%s ended on a full disk: %v", s.victim.cmd.Args, code)
+	}
+	signals(syscall.SIGTERM)(s)
 }
 
 // sleep stops everything for longer than a lease, as a closed lid does.
