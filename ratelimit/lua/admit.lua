@@ -67,6 +67,8 @@ local TURN = 5000000          -- µs for which a worker may keep a slot that oth
                               -- and after which a waiter for a window goes first
 local PROBE = 1000000         -- µs that the one call after a cooldown is alone
 local EPOCH = 1483228800      -- s, 2017: where redis_rate's times begin
+local DAY = 24 * HOUR         -- the same for a quota: in the embedded Redis, a key does not live
+                              -- longer when the clock is set back
 local MONTH = 720 * HOUR      -- that a budget's money outlives its last change
 
 -- The registry also says since when Redis remembers (µs, 0: always), and until
@@ -758,7 +760,7 @@ local function save(limit)
     if limit.anew then redis.call('DEL', limit.state) end
     redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
       'reset', string.format('%d', limit.reset))
-    redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + HOUR)
+    redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + DAY)
   end
 end
 

@@ -23,7 +23,7 @@ else
 end
 used = used + tonumber(ARGV[2])
 redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3], field, ARGV[2])
-redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 3600000)
+redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit.lua
 redis.call('HINCRBY', KEYS[2], 'version', 1)
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do
   redis.call('PUBLISH', ARGV[4] .. worker, 'limits')
