@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
@@ -106,7 +107,7 @@ func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...st
 // BenchmarkIdle is what a fleet does to Redis that serves queues in which there
 // is nothing.
 func BenchmarkIdle(b *testing.B) {
-	workers, queues := sized(4, 20), 10
+	workers, queues := sized(4, 100), 20
 	server := redistest.New(b)
 	client := server.Client()
 	machine(b, client)
@@ -122,7 +123,8 @@ func BenchmarkIdle(b *testing.B) {
 	e.Normalize()
 	submit(b, client, enqueue.Submission{Evaluation: e, Texts: texts})
 	for range workers {
-		defer work(b, worker.Config{Client: server.Client(), Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
+		small := server.Client(func(o *redis.Options) { o.PoolSize = dial.PoolSize })
+		defer work(b, worker.Config{Client: small, Endpoints: endpoints, Lease: sized(lease, ratelimit.DefaultLease)})()
 	}
 	testrun.EventuallyGot(b, fmt.Sprintf("calls for %d runs", 2*queues), func() (string, bool) {
 		calls := provider.calls.Load()
@@ -134,6 +136,7 @@ func BenchmarkIdle(b *testing.B) {
 		time.Sleep(sized(time.Second, 20*time.Second))
 		n, took := allCommands(b, client)-before, time.Since(began).Seconds()
 		b.ReportMetric(n/took, "commands/s")
+		b.ReportMetric(n/took/float64(workers), "commands/s/worker")
 		b.ReportMetric(n/took/float64(workers*queues), "commands/s/queue")
 		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "%cpu")
 		connections, err := strconv.Atoi(info(b, client, "clients")["connected_clients"])

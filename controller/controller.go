@@ -26,7 +26,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -34,10 +33,6 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
-
-// lookEvery is how often due tasks and dead workers are looked for: as often as
-// asynq's servers and our workers do.
-const lookEvery = 2 * time.Second
 
 // DefaultLatency is how long a call is taken to last while none of its model has
 // ended.
@@ -100,46 +95,16 @@ func (c *Controller) Committed(entries []record.Entry) {
 	}
 }
 
-// keep looks for what is due and for what dead workers left.
+// keep looks for what is due and for what dead workers left, unless a worker does.
 func (c *Controller) keep(ctx context.Context) {
-	rescuer := rescue.New(c.store, c.limiter, c.log)
 	spell := outage.Spell{Log: c.log, Fails: "cannot look after the queues; trying again", Works: "looking after the queues again"}
-	for {
-		spell.Note(ctx, c.once(ctx, rescuer))
-		select {
-		case <-time.After(lookEvery):
-		case <-ctx.Done():
-			return
-		}
+	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
+	keeper.Note = spell.Note
+	keeper.Queues = func(ctx context.Context) ([]string, error) {
+		active, err := c.active(ctx)
+		return queuesOf(active.records), err
 	}
-}
-
-func (c *Controller) once(ctx context.Context, rescuer *rescue.Rescuer) error {
-	active, err := c.active(ctx)
-	if err != nil {
-		return err
-	}
-	filled := func(queue string) {
-		if err := c.store.AnnounceFilled(ctx, queue); err != nil {
-			c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
-		}
-	}
-	queues := queuesOf(active.records)
-	var errs []error
-	for _, queue := range queues {
-		moved, err := gate.Forward(ctx, c.store.Client(), queue)
-		if moved > 0 {
-			filled(queue)
-		}
-		switch {
-		case err == nil:
-		case quarantine.Concerns(err): // this queue alone
-			errs = append(errs, err)
-		default:
-			return err
-		}
-	}
-	return errors.Join(append(errs, rescuer.Once(ctx, queues, filled))...)
+	keeper.Run(ctx)
 }
 
 // evaluations are those that still have runs to push or to end.

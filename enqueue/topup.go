@@ -2,13 +2,11 @@ package enqueue
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"math"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -47,7 +45,7 @@ type TopUp struct {
 	limits     Limits
 	log        zerolog.Logger
 	quarantine *quarantine.Quarantine
-	id         string
+	lock       *store.Lock
 	known      map[eval.ID]*known
 	pace       map[string]*pace
 	stalled    map[shareKey]stall
@@ -56,7 +54,6 @@ type TopUp struct {
 	short      bool                  // Redis is short of memory, said once
 	failed     map[eval.ID]bool      // in this tick
 	dropped    map[eval.ID]time.Time // deleted or cancelled, and since when that is known
-	holder     bool                  // of the lock, when it last looked
 	next       time.Duration         // between the last two looks
 	used       float64               // the most that a queue lacked of its window, as a share of it
 }
@@ -71,7 +68,7 @@ type known struct {
 // NewTopUp makes a TopUp; Run or Tick does the work. It is for one goroutine.
 func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
-		store: s, limits: limits, log: log, quarantine: quarantine.New(log), id: rand.Text(), next: paceTime,
+		store: s, limits: limits, log: log, quarantine: quarantine.New(log), lock: s.NewLock(s.Keys().TopUpLock(), lockLife), next: paceTime,
 		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[shareKey]stall{}, full: map[eval.ID]bool{}, waits: newUndrained(s), dropped: map[eval.ID]time.Time{},
 	}
 }
@@ -89,7 +86,7 @@ func (t *TopUp) Run(ctx context.Context) error {
 		case <-timer.C:
 		}
 		next := idleTick
-		held, err := t.lock(ctx)
+		held, err := t.lock.Hold(ctx)
 		if err == nil && held {
 			err = t.Tick(ctx)
 			next = t.nextTick()
@@ -108,24 +105,6 @@ func (t *TopUp) Run(ctx context.Context) error {
 		}
 		timer.Reset(next)
 	}
-}
-
-// lock takes or keeps the lock.
-func (t *TopUp) lock(ctx context.Context) (held bool, err error) {
-	defer func() { t.holder = held }()
-	client, key := t.store.Client(), t.store.Keys().TopUpLock()
-	if t.holder {
-		switch holder, err := client.GetEx(ctx, key, lockLife).Result(); {
-		case err == nil:
-			return holder == t.id, nil
-		case !errors.Is(err, redis.Nil):
-			return false, fmt.Errorf("keep the lock: %w", err)
-		}
-	}
-	if held, err = client.SetNX(ctx, key, t.id, lockLife).Result(); err != nil {
-		return false, fmt.Errorf("take the lock: %w", err)
-	}
-	return held, nil
 }
 
 // Tick looks at every active evaluation once, ends those that are complete, and

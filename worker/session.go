@@ -23,6 +23,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -35,9 +36,10 @@ const (
 	// lookTimeEach makes lookEvery longer with each active evaluation, so that many
 	// workers with many evaluations do not keep Redis busy.
 	lookTimeEach = 20 * time.Millisecond
-	recoverEvery = 5 * time.Second
 	// idleTime is how long a queue is served after its last active evaluation.
 	idleTime = time.Minute
+	// giveBackTime bounds the return of tasks that were pulled and not begun.
+	giveBackTime = 10 * time.Second
 	// graceBeyondCall is how much longer than a call the default grace is.
 	graceBeyondCall = 15 * time.Second
 )
@@ -75,17 +77,13 @@ type session struct {
 		inForce []ratelimit.Limit
 	}
 
-	mu      sync.Mutex // guards queues and longest
-	queues  map[string]*service
-	longest time.Duration // call timeout seen
-}
-
-// service is one queue being served: an asynq server, and the gate that it pulls
-// through.
-type service struct {
-	gate   *gate.Gate
+	gate   *gate.Gate // through which server pulls, from all queues that are served
 	server *asynq.Server
-	wanted time.Time // when an active evaluation last had runs in the queue
+
+	mu      sync.Mutex           // guards all below
+	queues  map[string]time.Time // that are served, and when an active evaluation last had runs in them
+	all     []string             // of all active evaluations, served here or not
+	longest time.Duration        // call timeout seen
 }
 
 func newSession(cfg Config, id string, of *life) *session {
@@ -94,13 +92,33 @@ func newSession(cfg Config, id string, of *life) *session {
 		cfg: cfg, life: of, id: id, log: log, store: storeOf(cfg),
 		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), tokens: newTokens(),
 		changed: make(chan struct{}, 1), broken: make(chan error, 1),
-		queues: map[string]*service{}, longest: record.DefaultTimeout,
+		queues: map[string]time.Time{}, longest: record.DefaultTimeout,
 	}
 	s.evaluations = newEvaluations(s.store)
 	s.quarantine = quarantine.New(log)
 	s.halts = newHalts(s.store)
 	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
 		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
+	})
+	s.gate = gate.New(cfg.Client, gate.Config{Owner: id, Batch: pullBatch, Permits: s.budget, Prefix: s.store.Keys().Asynq(), Pulled: s.budget.pulled, Log: log})
+	s.server = asynq.NewServerFromRedisClient(s.gate.Client(), asynq.Config{
+		Queues: map[string]int{gate.Served: 1},
+		// The budget decides. asynq counts a task until it has ended it, so that its own
+		// bound must not be the tighter one.
+		Concurrency: 2 * s.budget.most,
+		BaseContext: func() context.Context { return s.working },
+		// Attempts are ours: nothing that a handler returns is a failure to
+		// asynq, whose count would archive the task.
+		IsFailure:         func(error) bool { return false },
+		RetryDelayFunc:    retryDelay,
+		TaskCheckInterval: gate.CheckInterval,
+		// Beyond the grace, at whose end every handler is told to return.
+		ShutdownTimeout: 24 * time.Hour,
+		// A Keeper does this for all workers.
+		DelayedTaskCheckInterval: 24 * time.Hour,
+		JanitorInterval:          24 * time.Hour,
+		Logger:                   asynqLog{log},
+		LogLevel:                 asynq.WarnLevel,
 	})
 	return s
 }
@@ -145,13 +163,17 @@ func (s *session) run(ctx context.Context) error {
 	defer s.life.enter(nil)
 	s.life.look(s.stopping)
 
+	if err := s.server.Start(asynq.HandlerFunc(s.handle)); err != nil {
+		release()
+		return errors.Join(fmt.Errorf("start asynq's server: %w", err), <-limiter)
+	}
 	var parts errgroup.Group
 	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
 	topUp.Queued = s.queued()
 	parts.Go(func() error { return topUp.Run(s.stopping) })
 	parts.Go(func() error { s.discover(s.stopping); return nil })
 	parts.Go(func() error { s.listen(s.stopping); return nil })
-	parts.Go(func() error { s.recoverDead(s.stopping); return nil })
+	parts.Go(func() error { s.keepHouse(s.stopping); return nil })
 	parts.Go(func() error { s.offer(s.stopping); return nil })
 	parts.Go(func() error { s.tokens.exchange(s.stopping, s.limiter); return nil })
 
@@ -169,7 +191,7 @@ func (s *session) run(ctx context.Context) error {
 		abort()
 	}
 	err := parts.Wait()
-	s.endAll(abort)
+	s.end(abort)
 	if !fenced { // the next session pins them first
 		s.unpin(ctx)
 	}
@@ -190,9 +212,11 @@ func (s *session) queued() func(record.Task, time.Time) {
 	}
 }
 
-// endAll ends every queue's service. Calls in flight have the grace, or until
-// the limiter is fenced, or Config.AtOnce.
-func (s *session) endAll(abort context.CancelFunc) {
+// end ends pulling, gives back what was pulled and not begun, and ends the server once
+// its handlers have returned. The gate comes first: the server cannot end while it waits
+// in a pull. Calls in flight have the grace, or until the limiter is fenced, or
+// Config.AtOnce.
+func (s *session) end(abort context.CancelFunc) {
 	grace := time.AfterFunc(s.grace(), abort)
 	defer grace.Stop()
 	ended := make(chan struct{})
@@ -206,25 +230,16 @@ func (s *session) endAll(abort context.CancelFunc) {
 		case <-ended:
 		}
 	}()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var ending sync.WaitGroup
-	for queue, service := range s.queues {
-		ending.Go(func() { s.end(queue, service) })
+	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), giveBackTime)
+	defer cancel()
+	if err := s.gate.Stop(giveBack); err != nil {
+		s.notGivenBack(err)
 	}
-	ending.Wait()
+	s.server.Shutdown()
 }
 
-// end gives back what was pulled and not begun, and ends the queue's server once
-// its handlers have returned. The gate comes first: a server cannot end while it
-// waits in a pull.
-func (s *session) end(queue string, of *service) {
-	giveBack, cancel := context.WithTimeout(context.WithoutCancel(s.stopping), 10*time.Second)
-	defer cancel()
-	if err := of.gate.Stop(giveBack); err != nil {
-		s.log.WithLevel(levelOf(err)).Err(err).Str("queue", queue).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
-	}
-	of.server.Shutdown()
+func (s *session) notGivenBack(err error) {
+	s.log.WithLevel(levelOf(err)).Err(err).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
 }
 
 // grace is how long calls in flight may go on after a stop.
@@ -279,6 +294,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	wanted := map[string]int{} // by queue, how many of its calls may be in flight
+	all := map[string]bool{}
 	for _, id := range ids {
 		e, err := s.evaluations.load(ctx, id)
 		switch {
@@ -296,6 +312,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		for _, phase := range e.record.Phases {
 			for i, queue := range phase.JudgeQueues {
 				judge := e.asked.Asked(phase.Kind)[i]
+				all[queue] = true
 				if s.serves(queue, judge.Provider) {
 					wanted[queue] = max(wanted[queue], allowedInFlight(limits, e.record.Call(phase.Kind, i, judge)))
 				}
@@ -305,12 +322,13 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	for queue, most := range wanted { // all, before the first of them takes its share
 		s.budget.allow(queue, most)
 	}
+	s.mu.Lock()
+	s.all = slices.Sorted(maps.Keys(all))
 	for queue := range wanted {
-		if err := s.serve(queue); err != nil {
-			return err
-		}
+		s.serve(queue)
 	}
-	s.endIdle()
+	s.mu.Unlock()
+	s.endIdle(ctx)
 	return nil
 }
 
@@ -329,14 +347,18 @@ func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
 }
 
 // endIdle ends the service of queues in which nobody has had runs for a while:
-// each costs connections and a few commands a second.
-func (s *session) endIdle() {
+// each costs Redis a look now and then.
+func (s *session) endIdle(ctx context.Context) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for queue, service := range s.queues {
-		if time.Since(service.wanted) > idleTime && s.budget.idle(queue) {
+	for queue, wanted := range s.queues {
+		if time.Since(wanted) > idleTime && s.budget.idle(queue) {
 			delete(s.queues, queue)
-			s.end(queue, service)
+			giveBack, cancel := context.WithTimeout(context.WithoutCancel(ctx), giveBackTime)
+			if err := s.gate.Leave(giveBack, queue); err != nil {
+				s.notGivenBack(err)
+			}
+			cancel()
 			s.log.Info().Str("queue", queue).Msg("queue is idle, no longer served")
 		}
 	}
@@ -400,50 +422,32 @@ func (s *session) offer(ctx context.Context) {
 	}
 }
 
-// serve starts a queue's service, once. Each queue has a server of its own,
-// because a server pulls from all its queues with one goroutine: a saturated
-// provider would hold up the others.
-func (s *session) serve(queue string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if of, ok := s.queues[queue]; ok || s.stopping.Err() != nil {
-		if ok {
-			of.wanted = time.Now()
-		}
-		return nil
+// serve has a queue's runs pulled. It wants s.mu.
+func (s *session) serve(queue string) {
+	if _, served := s.queues[queue]; !served {
+		s.gate.Serve(queue)
+		s.log.Info().Str("queue", queue).Msg("serving queue")
 	}
-	pulls := gate.New(s.cfg.Client, gate.Config{Owner: s.id, Batch: pullBatch, Permits: s.budget, Prefix: s.store.Keys().Asynq(), Pulled: s.budget.pulled, Log: s.log})
-	server := asynq.NewServerFromRedisClient(pulls.Client(), asynq.Config{
-		Queues:      map[string]int{queue: 1},
-		Concurrency: s.budget.most,
-		BaseContext: func() context.Context { return s.working },
-		// Attempts are ours: nothing that a handler returns is a failure to
-		// asynq, whose count would archive the task.
-		IsFailure:         func(error) bool { return false },
-		RetryDelayFunc:    retryDelay,
-		TaskCheckInterval: gate.CheckInterval,
-		// Beyond the grace, at whose end every handler is told to return.
-		ShutdownTimeout:          24 * time.Hour,
-		DelayedTaskCheckInterval: 2 * time.Second,
-		Logger:                   asynqLog{s.log.With().Str("queue", queue).Logger()},
-		LogLevel:                 asynq.WarnLevel,
-	})
-	if err := server.Start(asynq.HandlerFunc(s.handle)); err != nil {
-		return fmt.Errorf("serve queue %s: %w", queue, err)
-	}
-	s.queues[queue] = &service{gate: pulls, server: server, wanted: time.Now()}
-	s.log.Info().Str("queue", queue).Msg("serving queue")
-	return nil
+	s.queues[queue] = time.Now()
 }
 
-// filled tells a queue's gate that there is something to pull.
-func (s *session) filled(queue string) {
-	s.mu.Lock()
-	of, ok := s.queues[queue]
-	s.mu.Unlock()
-	if ok {
-		of.gate.Filled(queue)
+// keepHouse looks after the queues of all active evaluations, also for workers that
+// serve others, while no other process does.
+func (s *session) keepHouse(ctx context.Context) {
+	keeper := rescue.NewKeeper(s.store, s.limiter, s.log)
+	keeper.Queues = func(context.Context) ([]string, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		queues := slices.Concat(s.all, slices.Collect(maps.Keys(s.queues)))
+		slices.Sort(queues)
+		return slices.Compact(queues), nil
 	}
+	keeper.Note = func(ctx context.Context, err error) {
+		if err != nil && ctx.Err() == nil {
+			s.log.Debug().Err(err).Msg("cannot look after the queues; trying again")
+		}
+	}
+	keeper.Run(ctx)
 }
 
 func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
@@ -459,17 +463,22 @@ func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
 func (s *session) listen(ctx context.Context) {
 	subscription := s.cfg.Client.Subscribe(ctx, s.store.Keys().Announce())
 	defer subscription.Close()
-	messages := subscription.Channel()
+	messages := subscription.ChannelWithSubscriptions()
 	for {
 		select {
-		case message, ok := <-messages:
+		case heard, ok := <-messages:
 			if !ok {
 				return
+			}
+			message, ok := heard.(*redis.Message)
+			if !ok { // subscribed, perhaps again: something may have been missed
+				s.gate.FilledAll()
+				continue
 			}
 			what, name, _ := strings.Cut(message.Payload, " ")
 			switch what {
 			case "queue":
-				s.filled(name)
+				s.gate.Filled(name)
 			case "evaluation":
 				if err := s.refresh(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
 					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot read what has changed; trying again")

@@ -47,6 +47,11 @@ type Address struct {
 	cluster *redis.ClusterOptions
 }
 
+// PoolSize is how many connections a process has to a server at most, beside its
+// subscriptions, unless the URL says otherwise. go-redis's own default grows with the
+// machine's cores, as a server's maxclients does not.
+const PoolSize = 32
+
 // Parse reads settings. Its errors hold no password.
 func Parse(s Settings) (*Address, error) {
 	where, err := split(s.URL)
@@ -62,14 +67,17 @@ func Parse(s Settings) (*Address, error) {
 		}
 		if a.one, err = redis.ParseURL(s.URL); err == nil {
 			a.one.Password = cmp.Or(a.one.Password, s.Password)
+			a.one.PoolSize = cmp.Or(a.one.PoolSize, PoolSize)
 			secure = &a.one.TLSConfig
 		}
 	case "sentinel":
 		if a.watched, err = where.sentinel(s); err == nil {
+			a.watched.PoolSize = cmp.Or(a.watched.PoolSize, PoolSize)
 			secure = &a.watched.TLSConfig
 		}
 	case "cluster":
 		if a.cluster, err = where.ofCluster(s); err == nil {
+			a.cluster.PoolSize = cmp.Or(a.cluster.PoolSize, PoolSize)
 			secure = &a.cluster.TLSConfig
 		}
 	}

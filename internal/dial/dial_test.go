@@ -40,6 +40,9 @@ func TestParse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if tt.want.PoolSize == 0 {
+				tt.want.PoolSize = PoolSize
+			}
 			var got redis.UniversalOptions
 			switch {
 			case a.watched != nil:

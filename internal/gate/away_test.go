@@ -80,6 +80,7 @@ func TestErrorsAreNotRepeatedAtOnce(t *testing.T) {
 		log := &text{}
 		permits := newSlots(3)
 		g := New(f.redis, Config{Owner: "w1", Permits: permits, Log: log.logger()})
+		g.Serve(queueName)
 		answered := make(chan bool)
 		before := time.Now()
 		go func() { answered <- f.pullBy(g) }()

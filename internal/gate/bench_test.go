@@ -42,6 +42,7 @@ func benchmarkRuns(b *testing.B, plain *redis.Client, tasks int) {
 	gated := func(client redis.UniversalClient) (redis.UniversalClient, *slots, func()) {
 		permits := newSlots(concurrency)
 		g := New(client, Config{Owner: "w1", Permits: permits, Log: zerolog.Nop(), Pulled: func(string, int, int64) { pulls++ }})
+		g.Serve(queueName)
 		return g.Client(), permits, func() { _ = g.Stop(context.Background()) }
 	}
 	ways := []struct {

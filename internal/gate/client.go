@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -18,8 +19,8 @@ type client struct {
 }
 
 func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
-	if queue, ok := pulledQueue(keys); ok {
-		return c.pull(ctx, queue)
+	if isPull(keys) {
+		return c.pull(ctx)
 	}
 	if task, ok := endedTask(keys); ok {
 		script, known := c.gate.endings.script(sha)
@@ -31,27 +32,61 @@ func (c client) EvalSha(ctx context.Context, sha string, keys []string, args ...
 		}
 		return c.end(ctx, script, task, keys, args)
 	}
-	return c.forwarded(keys, c.UniversalClient.EvalSha(ctx, sha, keys, args...))
+	if listsLapsed(keys) {
+		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
+			return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
+		})
+	}
+	return c.UniversalClient.EvalSha(ctx, sha, keys, args...)
 }
 
 func (c client) Eval(ctx context.Context, source string, keys []string, args ...any) *redis.Cmd {
-	if queue, ok := pulledQueue(keys); ok {
-		return c.pull(ctx, queue)
+	if isPull(keys) {
+		return c.pull(ctx)
 	}
 	if task, ok := endedTask(keys); ok {
 		return c.end(ctx, c.gate.endings.learn(source), task, keys, args)
 	}
-	return c.forwarded(keys, c.UniversalClient.Eval(ctx, source, keys, args...))
+	if listsLapsed(keys) {
+		return c.lapsed(ctx, args, func(keys []string, args []any) *redis.Cmd {
+			return c.UniversalClient.Eval(ctx, source, keys, args...)
+		})
+	}
+	return c.UniversalClient.Eval(ctx, source, keys, args...)
 }
 
-func (c client) pull(ctx context.Context, queue string) *redis.Cmd {
+func (c client) pull(ctx context.Context) *redis.Cmd {
 	cmd := redis.NewCmd(ctx)
-	if message, ok := c.gate.pull(ctx, queue); ok {
+	if message, ok := c.gate.pull(ctx); ok {
 		cmd.SetVal(message)
 	} else {
 		cmd.SetErr(redis.Nil)
 	}
 	return cmd
+}
+
+// lapsed answers asynq's question for tasks whose lease has ended, by asking it of each
+// queue that is served: those of other workers pass no guard, but a task whose ending
+// could not be written is this worker's still, and comes back by its own server alone.
+func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
+	answer := redis.NewCmd(ctx)
+	var all []any
+	for _, q := range c.gate.served() {
+		own := slices.Clone(args)
+		for i, arg := range own {
+			if arg == keysOf(Served).task {
+				own[i] = q.keys.task
+			}
+		}
+		tasks, err := ask([]string{q.keys.lease}, own).Slice()
+		if err != nil {
+			answer.SetErr(err)
+			return answer
+		}
+		all = append(all, tasks...)
+	}
+	answer.SetVal(all)
+	return answer
 }
 
 // end runs one of asynq's endings behind the guard, together with those of other
@@ -98,17 +133,6 @@ func (c client) HSet(ctx context.Context, key string, values ...any) *redis.IntC
 	c.gate.results.put(key, result)
 	cmd := redis.NewIntCmd(ctx)
 	cmd.SetVal(1)
-	return cmd
-}
-
-// forwarded looks at what has run: tasks whose delay is over became pending
-// without anyone announcing them.
-func (c client) forwarded(keys []string, cmd *redis.Cmd) *redis.Cmd {
-	if queue, ok := forwardedQueue(keys); ok {
-		if n, err := cmd.Int64(); err == nil && n > 0 {
-			c.gate.Filled(queue)
-		}
-	}
 	return cmd
 }
 

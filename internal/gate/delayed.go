@@ -10,12 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forwardAtOnce bounds what one script moves.
+// forwardAtOnce bounds what one script moves or deletes.
 const forwardAtOnce = 500
 
 // Forward moves the tasks of queue whose time has come to its pending list, and
-// returns how many: what asynq does in every server of a queue, for a queue that has
-// none. Any number of processes may call it at once. A paused queue's are moved too,
+// returns how many: what asynq does in every server of a queue. Any number of processes may call it at once. A paused queue's are moved too,
 // as asynq does.
 func Forward(ctx context.Context, client redis.UniversalClient, queue string) (moved int, err error) {
 	keys := keysOf(queue)
@@ -32,6 +31,43 @@ func Forward(ctx context.Context, client redis.UniversalClient, queue string) (m
 		}
 	}
 	return moved, nil
+}
+
+// Expire deletes the tasks of queue that were kept after they were done and whose time
+// is over: what asynq does in every server of a queue. Any number of processes may call
+// it at once.
+func Expire(ctx context.Context, client redis.UniversalClient, queue string) error {
+	keys := keysOf(queue)
+	for {
+		n, err := expireScript.Run(ctx, client, []string{keys.completed}, keys.task, forwardAtOnce).Int()
+		if err != nil {
+			return fmt.Errorf("delete the ended tasks of %s: %w", queue, err)
+		}
+		if n < forwardAtOnce {
+			return nil
+		}
+	}
+}
+
+// Waiting are those of queues in which tasks wait to be pulled. An error may be of some
+// of the queues; the others are looked at.
+func Waiting(ctx context.Context, client redis.UniversalClient, queues []string) (waiting []string, err error) {
+	lengths := make([]*redis.IntCmd, len(queues))
+	_, err = client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, queue := range queues {
+			lengths[i] = pipe.LLen(ctx, keysOf(queue).pending)
+		}
+		return nil
+	})
+	if err != nil {
+		err = fmt.Errorf("look for queues with tasks: %w", err)
+	}
+	for i, queue := range queues {
+		if lengths[i].Val() > 0 {
+			waiting = append(waiting, queue)
+		}
+	}
+	return waiting, err
 }
 
 // Depth is how many tasks of a queue are where.

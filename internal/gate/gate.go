@@ -6,7 +6,8 @@
 //
 //   - pulls only what may soon start, as its Permits say, so that "active" in
 //     Redis means started;
-//   - waits for tasks instead of polling, and takes up to 16 in one script;
+//   - waits for tasks instead of polling, in all queues that are served at once, and
+//     takes up to 16 in one script;
 //   - writes its worker's id into the tasks it pulls, and changes nothing when it
 //     ends one that has another's;
 //   - backs off while Redis is away.
@@ -19,15 +20,21 @@
 //
 // # Use
 //
-// Set [asynq.Config.TaskCheckInterval] to [CheckInterval]; serve one queue with
-// one server, since a pull waits on a single queue. Before [asynq.Server.Shutdown] call
+// Make one server for all queues, with [Served] as its only queue and
+// [CheckInterval] as its [asynq.Config.TaskCheckInterval]. Name the queues to the gate
+// with [Gate.Serve]: it answers each pull with a task of any of them, so that a queue
+// whose limits are used up holds up no other. Before [asynq.Server.Shutdown] call
 // [Gate.Stop]: a server waits in its pull, and cannot shut down while it does.
+//
+// The server does nothing for a queue while it is empty. Somebody has to [Forward] the
+// delayed tasks of queues, and to [Recover] those of workers that died.
 package gate
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -46,12 +53,18 @@ const MaxBatch = 16
 // for up to one and a half times this.
 const CheckInterval = 10 * time.Millisecond
 
+// Served is the queue that asynq's servers behind a Gate are given. There is no such
+// queue: it stands for those that the gate serves.
+const Served = "evalfleet"
+
 const (
 	// asynq counts a task's lease of 30 s from before its pull and renews it every
 	// 5 s: after waiting that long, 20 s of it are left.
 	maxWait = 10 * time.Second
-	// How long an empty queue is left alone when nothing is announced.
-	fallback = 5 * time.Second
+	// How long an empty queue is left alone when nothing is announced: by a worker of
+	// many queues longer, so that it looks at one of them a second.
+	fallback     = 5 * time.Second
+	fallbackEach = time.Second
 	// A task pulled longer ago is returned instead of handed over: nobody renews
 	// its lease, and after twice that time a frozen worker counts as dead.
 	handOverWithin = 5 * time.Second
@@ -100,19 +113,20 @@ type Config struct {
 	Log    zerolog.Logger
 }
 
-// Gate pulls for asynq servers of one worker, one gate for all or one each. Make
-// it with New.
+// Gate pulls for the asynq server of one worker. Make it with New.
 type Gate struct {
 	redis   redis.UniversalClient
 	config  Config
 	endings endings
 	results results
 	failing atomic.Int64 // queues whose last pull was an error
+	turn    atomic.Int64 // counts pulls
 
 	maxWait, fallback time.Duration // tests set others
 
 	mu      sync.RWMutex // guards what follows
-	queues  map[string]*queue
+	queues  []*queue
+	changed chan struct{} // closed when queues change, and at Stop
 	stopped bool
 	work    map[*work]struct{} // under way
 	idle    chan struct{}      // closed once stopped with no work under way
@@ -136,9 +150,9 @@ func New(client redis.UniversalClient, config Config) *Gate {
 		endings: endings{redis: client, guarded: map[string]*redis.Script{}, batches: map[alike]*batch.Batcher[batch.Call, any]{}},
 		results: results{pending: map[string][]byte{}},
 		maxWait: maxWait, fallback: fallback,
-		queues: map[string]*queue{},
-		work:   map[*work]struct{}{},
-		idle:   make(chan struct{}),
+		changed: make(chan struct{}),
+		work:    map[*work]struct{}{},
+		idle:    make(chan struct{}),
 	}
 }
 
@@ -148,15 +162,76 @@ func (g *Gate) Client() redis.UniversalClient {
 	return client{UniversalClient: g.redis, gate: g}
 }
 
+// Serve has pulls answered with tasks of queue, too. It does nothing for a queue that
+// is served already, and after Stop.
+func (g *Gate) Serve(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.stopped || g.find(name) >= 0 {
+		return
+	}
+	g.queues = append(slices.Clip(g.queues), newQueue(name, g.returnStale))
+	g.change()
+}
+
+// Leave ends Serve, and returns the tasks of queue that were pulled but not handed to
+// asynq. After an error, Recover returns them once the worker counts as dead.
+func (g *Gate) Leave(ctx context.Context, name string) error {
+	g.mu.Lock()
+	i := g.find(name)
+	if i < 0 || g.stopped { // Stop returns its tasks
+		g.mu.Unlock()
+		return nil
+	}
+	q := g.queues[i]
+	q.close()
+	g.queues = slices.Delete(slices.Clone(g.queues), i, i+1)
+	g.change()
+	g.mu.Unlock()
+	if err := q.lock(ctx); err != nil {
+		return fmt.Errorf("leave queue %s: %w", name, err)
+	}
+	defer q.unlock()
+	if q.failures > 0 {
+		g.failing.Add(-1)
+	}
+	return g.settle(ctx, q, q.buffered())
+}
+
+// find is a queue's place among those that are served, or -1. It wants g.mu.
+func (g *Gate) find(name string) int {
+	return slices.IndexFunc(g.queues, func(q *queue) bool { return q.name == name })
+}
+
+// change tells pulls that the queues are others. It wants g.mu.
+func (g *Gate) change() {
+	close(g.changed)
+	g.changed = make(chan struct{})
+}
+
 // Filled says that tasks were pushed to queue, so that a waiting pull looks at
-// once. It does not block. Without it they are found within 5 s.
+// once. It does not block. Without it they are found
+// within 5 s, and within as many seconds as queues are served where those are more.
 func (g *Gate) Filled(queue string) {
-	g.mu.RLock()
-	q := g.queues[queue]
-	g.mu.RUnlock()
-	if q != nil {
+	for _, q := range g.served() {
+		if q.name == queue {
+			q.announce()
+		}
+	}
+}
+
+// FilledAll is Filled of every queue, for when announcements may have been missed.
+func (g *Gate) FilledAll() {
+	for _, q := range g.served() {
 		q.announce()
 	}
+}
+
+// served are the queues that are served.
+func (g *Gate) served() []*queue {
+	g.mu.RLock()
+	defer g.mu.RUnlock()
+	return g.queues
 }
 
 // Stop ends pulling: waiting pulls are answered as empty, and so are all later
@@ -176,12 +251,12 @@ func (g *Gate) Stop(ctx context.Context) error {
 		if len(g.work) == 0 {
 			close(g.idle)
 		}
+		for _, q := range g.queues {
+			q.close()
+		}
+		g.change()
 	}
-	queues := make([]*queue, 0, len(g.queues))
-	for _, q := range g.queues {
-		q.close()
-		queues = append(queues, q)
-	}
+	queues := g.queues
 	g.mu.Unlock()
 
 	select {
@@ -198,23 +273,6 @@ func (g *Gate) Stop(ctx context.Context) error {
 		q.unlock()
 	}
 	return errors.Join(problems...)
-}
-
-// queue is the state of the named queue, or nil after Stop.
-func (g *Gate) queue(name string) *queue {
-	g.mu.RLock()
-	q, stopped := g.queues[name], g.stopped
-	g.mu.RUnlock()
-	if q != nil || stopped {
-		return q
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if q = g.queues[name]; q == nil && !g.stopped {
-		q = newQueue(name, g.returnStale)
-		g.queues[name] = q
-	}
-	return q
 }
 
 // enter registers work whose waiting ends with the returned context, after

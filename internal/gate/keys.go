@@ -6,7 +6,7 @@ import "strings"
 // of our own beside them.
 type queueKeys struct {
 	pending, paused, active, lease string
-	scheduled, retry               string
+	scheduled, retry, completed    string
 	task                           string // prefix of the task keys
 	fence                          string // prefix of a key per owner
 }
@@ -20,6 +20,7 @@ func keysOf(queue string) queueKeys {
 		lease:     prefix + "lease",
 		scheduled: prefix + "scheduled",
 		retry:     prefix + "retry",
+		completed: prefix + "completed",
 		task:      prefix + "t:",
 		fence:     prefix + "fence:",
 	}
@@ -28,14 +29,15 @@ func keysOf(queue string) queueKeys {
 // asynq's calls are told apart by their keys, because a script shows only its
 // hash. TestScriptShapes pins what is assumed here.
 
-// pulledQueue is the queue that a dequeue with these keys pulls from.
-func pulledQueue(keys []string) (queue string, ok bool) {
-	if len(keys) != 4 || !strings.HasSuffix(keys[1], "}:paused") ||
-		!strings.HasSuffix(keys[2], "}:active") || !strings.HasSuffix(keys[3], "}:lease") {
-		return "", false
-	}
-	return queueBefore(keys[0], "}:pending")
+// isPull reports whether a script with these keys is a dequeue.
+func isPull(keys []string) bool {
+	return len(keys) == 4 && strings.HasSuffix(keys[0], "}:pending") && strings.HasSuffix(keys[1], "}:paused") &&
+		strings.HasSuffix(keys[2], "}:active") && strings.HasSuffix(keys[3], "}:lease")
 }
+
+// listsLapsed reports whether a script with these keys lists the tasks of a server's
+// queue whose lease has ended.
+func listsLapsed(keys []string) bool { return len(keys) == 1 && keys[0] == keysOf(Served).lease }
 
 // endedTask is which of the keys, from 1, is that of the task that a script
 // with these keys takes out of the active list.
@@ -53,15 +55,6 @@ func endedTask(keys []string) (index int, ok bool) {
 	return index, active && index > 0
 }
 
-// forwardedQueue is the queue into whose pending list a script with these keys
-// moves scheduled tasks and those to be retried.
-func forwardedQueue(keys []string) (queue string, ok bool) {
-	if len(keys) != 2 || !strings.HasSuffix(keys[0], "}:scheduled") && !strings.HasSuffix(keys[0], "}:retry") {
-		return "", false
-	}
-	return queueBefore(keys[1], "}:pending")
-}
-
 // writtenResult is what a command that sets these fields writes as the result of
 // the task of that key.
 func writtenResult(key string, fields []any) (result []byte, ok bool) {
@@ -70,12 +63,4 @@ func writtenResult(key string, fields []any) (result []byte, ok bool) {
 	}
 	result, ok = fields[1].([]byte)
 	return result, ok
-}
-
-func queueBefore(key, suffix string) (queue string, ok bool) {
-	key, ok = strings.CutSuffix(key, suffix)
-	if !ok {
-		return "", false
-	}
-	return strings.CutPrefix(key, "asynq:{")
 }

@@ -107,6 +107,7 @@ func TestStopReturnsTasksOnTheirWay(t *testing.T) {
 			armed.Store(lose)
 			permits := newSlots(9)
 			g := New(client, Config{Owner: "w1", Permits: permits})
+			g.Serve(queueName)
 			stopped := make(chan error)
 			client.AddHook(wire{func(cmd redis.Cmder) {
 				if len(cmd.Args()) < 2 || cmd.Args()[1] != takeScript.Hash() {

@@ -26,36 +26,75 @@ func nextPull(now time.Time) int64 {
 	}
 }
 
-// pull answers one of asynq's pulls: with a task, or with none after 10 s or at
-// Stop.
-func (g *Gate) pull(ctx context.Context, name string) (message string, ok bool) {
-	q := g.queue(name)
-	if q == nil {
-		return "", false
+// pull answers one of asynq's pulls: with a task of any queue that is served, or
+// with none after 10 s or at Stop.
+func (g *Gate) pull(ctx context.Context) (message string, ok bool) {
+	limited, cancel := context.WithTimeout(ctx, g.maxWait)
+	defer cancel()
+	for {
+		g.mu.RLock()
+		queues, changed, stopped := g.queues, g.changed, g.stopped
+		g.mu.RUnlock()
+		if stopped {
+			return "", false
+		}
+		// Each queue is the first to be looked at in its turn.
+		first := int(g.turn.Add(1) % int64(max(len(queues), 1)))
+		for i := range queues {
+			if message, ok = queues[(first+i)%len(queues)].handOver(); ok {
+				return message, true
+			}
+		}
+		if !g.await(ctx, limited, queues, changed) {
+			return "", false
+		}
 	}
-	if message, ok = q.handOver(); ok {
-		return message, true
+}
+
+// await waits until one of queues has a task to hand over, or the queues have
+// changed. It returns false when limited has ended. What another queue pulls
+// meanwhile stays in its buffer for the next pull.
+func (g *Gate) await(ctx, limited context.Context, queues []*queue, changed <-chan struct{}) bool {
+	waiting, cancel := context.WithCancel(limited)
+	defer cancel()
+	found := make(chan struct{}, len(queues))
+	for _, q := range queues {
+		go func() {
+			if g.replenish(context.WithoutCancel(ctx), waiting, q) {
+				found <- struct{}{}
+			}
+		}()
 	}
-	waiting, leave, ok := g.enter(ctx, g.maxWait)
+	select {
+	case <-found:
+	case <-changed:
+	case <-limited.Done():
+		return false
+	}
+	return true
+}
+
+// replenish waits until q has a task to hand over, and returns false when waiting
+// has ended before.
+func (g *Gate) replenish(ctx, waiting context.Context, q *queue) bool {
+	waiting, leave, ok := g.enter(waiting, g.maxWait)
 	if !ok {
-		return "", false
+		return false
 	}
 	defer leave()
 	if q.lock(waiting) != nil {
-		return "", false
+		return false
 	}
 	defer q.unlock()
-	for {
-		if message, ok = q.handOver(); ok {
-			return message, true
-		}
-		if !q.due(waiting) {
-			return "", false
+	for !q.ready() {
+		if q.left() || !q.due(waiting) {
+			return false
 		}
 		if err := g.fill(ctx, waiting, q); err != nil {
 			g.failed(q, err)
 		}
 	}
+	return true
 }
 
 // fill pulls tasks into the buffer, which holds at most stale ones. It waits
@@ -92,7 +131,7 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 		return err
 	}
 	q.keep(answer.tasks, now)
-	if q.looked(answer, g.fallback) && g.failing.Add(-1) == 0 {
+	if q.looked(answer, max(g.fallback, time.Duration(len(g.served()))*fallbackEach)) && g.failing.Add(-1) == 0 {
 		g.config.Log.Debug().Str("queue", q.name).Msg("pulling tasks works again")
 	}
 	if g.config.Pulled != nil {

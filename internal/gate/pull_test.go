@@ -106,6 +106,7 @@ func TestBatchAnswersFromMemory(t *testing.T) {
 		g := New(f.redis, Config{Owner: "w1", Permits: permits, Pulled: func(queue string, taken int, left int64) {
 			reports = append(reports, fmt.Sprintf("%s %d %d", queue, taken, left))
 		}})
+		g.Serve(queueName)
 		for i := range tasks {
 			if !f.pullBy(g) {
 				t.Fatalf("pull %d was answered as empty", i)
@@ -158,7 +159,7 @@ func TestUnannouncedIsFoundByTheTimer(t *testing.T) {
 		g, _ := f.by("w1", 0)
 		const fallback = 200 * time.Millisecond
 		patient(g).fallback = fallback
-		q := g.queue(queueName)
+		q := g.served()[0]
 		before := time.Now()
 		q.looked(taken{}, g.fallback) // has just seen it empty
 		f.push(1)
@@ -171,22 +172,71 @@ func TestUnannouncedIsFoundByTheTimer(t *testing.T) {
 	})
 }
 
-// asynq's forwarder makes pending what was scheduled; nobody announces it.
-func TestForwardedIsFoundAtOnce(t *testing.T) {
+// A queue in which nothing may start holds up no other, and one that is served later
+// is pulled from by the pull that waits.
+func TestOnePullWaitsForAllQueues(t *testing.T) {
 	t.Parallel()
 	onBoth(t, func(t *testing.T, f *fleet) {
-		started := make(chan time.Time, 1)
-		looked := make(chan int, 100)
-		w := f.work("w1", 4, func(context.Context, *asynq.Task) error {
-			started <- time.Now()
-			return nil
-		}, workerOptions{patient: true, pulled: func(_ string, taken int, _ int64) { looked <- taken }})
-		defer w.end()
-		<-looked
-		at := time.Now().Add(time.Second)
-		f.push(1, asynq.ProcessAt(at))
-		if early := at.Sub(<-started); early > time.Second { // asynq's own granularity
-			t.Errorf("started %v before its time", early)
+		f.push(2)
+		f.pushTo("full", 3)
+		f.pushTo("late", 1)
+		permits := perQueue{newSlots(10), "full"}
+		g := patient(New(f.redis, Config{Owner: "w1", Batch: 1, Permits: permits}))
+		g.Serve("full")
+		g.Serve(queueName)
+		for i := range 2 {
+			if !f.pullBy(g) {
+				t.Fatalf("pull %d was answered as empty", i)
+			}
+		}
+		answered := make(chan bool)
+		go func() { answered <- f.pullBy(g) }()
+		f.eventually("the pull waits", func() bool {
+			g.mu.RLock()
+			defer g.mu.RUnlock()
+			return len(g.work) == 2
+		})
+		g.Serve("late")
+		if !<-answered {
+			t.Error("answered as empty, want the task of the queue that is served now")
+		}
+		for queue, want := range map[string]int{queueName: 2, "full": 0, "late": 1} {
+			if n, err := Active(t.Context(), f.redis, queue); err != nil || n != want {
+				t.Errorf("%d tasks of %s are active, %v; want %d", n, queue, err, want)
+			}
+		}
+		if err := g.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// What was pulled of a queue and not handed over returns when the queue is no longer
+// served; nothing is pulled from it any more.
+func TestLeaveReturnsWhatWasPulled(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(5)
+		g, permits := f.by("w1", 3)
+		if !f.pullBy(g) {
+			t.Fatal("answered as empty")
+		}
+		if diff := cmp.Diff([]string{"t3", "t2", "t1"}, f.active()); diff != "" {
+			t.Fatalf("active (-want +got):\n%s", diff)
+		}
+		if err := g.Leave(t.Context(), queueName); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"t2", "t3", "t4", "t5"}, f.pending()); diff != "" {
+			t.Errorf("pending (-want +got):\n%s", diff)
+		}
+		g.maxWait = 10 * time.Millisecond
+		if f.pullBy(g) {
+			t.Error("a queue that is not served was pulled from")
+		}
+		permits.Cancel("", 1)
+		if !permits.allFree() {
+			t.Error("permits are missing")
 		}
 	})
 }
@@ -204,6 +254,7 @@ func TestPausedQueueIsLeftAlone(t *testing.T) {
 				reports <- left
 			}
 		}})
+		g.Serve(queueName)
 		answered := make(chan bool)
 		go func() { answered <- f.pullBy(g) }()
 		for range 3 {

@@ -73,6 +73,20 @@ func (q *queue) handOver() (message string, ok bool) {
 	return message, true
 }
 
+// ready reports whether a task can be handed over.
+func (q *queue) ready() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return !q.closed && len(q.buffer) > 0 && !q.stale()
+}
+
+// left reports whether nothing is to be pulled any more.
+func (q *queue) left() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
 // stale says whether the buffer is too old. It wants q.mu.
 func (q *queue) stale() bool { return time.Since(q.since) >= handOverWithin }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
@@ -181,5 +182,29 @@ func TestRecoverVerifiesWhatItRead(t *testing.T) {
 		if !errors.Is(err, failure) || f.task("t1")["owner"] != "b" {
 			t.Errorf("error = %v, want %v and nothing moved", err, failure)
 		}
+	})
+}
+
+// A task that its living worker has ended, as far as it knows, and that Redis did not
+// take for ended, comes back by asynq's own recovery of all queues that are served.
+func TestOwnTaskWhoseLeaseEndedComesBack(t *testing.T) {
+	t.Parallel()
+	onBoth(t, func(t *testing.T, f *fleet) {
+		f.push(2)
+		for _, owner := range []string{"w1", "w2"} {
+			if g, _ := f.by(owner, 1); !f.pullBy(g) {
+				t.Fatalf("%s pulls nothing", owner)
+			}
+		}
+		ctx, keys := t.Context(), keysOf(queueName)
+		for _, id := range []string{"t1", "t2"} {
+			if err := f.redis.ZAdd(ctx, keys.lease, redis.Z{Score: float64(time.Now().Add(-time.Hour).Unix()), Member: id}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.work("w1", 1, func(context.Context, *asynq.Task) error { return nil }, workerOptions{})
+		f.eventually("its own task is to be tried again, and the other's is not", func() bool {
+			return f.state("t1") == "retry" && f.state("t2") == "active"
+		})
 	})
 }

@@ -25,6 +25,8 @@ var (
 	holdersSource string
 	//go:embed lua/forward.lua
 	forwardSource string
+	//go:embed lua/expire.lua
+	expireSource string
 
 	takeScript    = redis.NewScript(takeSource)
 	doneScript    = redis.NewScript(doneSource)
@@ -32,6 +34,7 @@ var (
 	reclaimScript = redis.NewScript(reclaimSource)
 	holdersScript = redis.NewScript(holdersSource)
 	forwardScript = redis.NewScript(forwardSource)
+	expireScript  = redis.NewScript(expireSource)
 )
 
 // pulled is a task as take.lua answers it: its id and asynq's message.

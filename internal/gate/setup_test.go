@@ -56,9 +56,14 @@ func onBoth(t *testing.T, test func(t *testing.T, f *fleet)) {
 // push enqueues tasks with ids t1, t2, ... of a type "run".
 func (f *fleet) push(n int, options ...asynq.Option) {
 	f.t.Helper()
+	f.pushTo(queueName, n, options...)
+}
+
+func (f *fleet) pushTo(queue string, n int, options ...asynq.Option) {
+	f.t.Helper()
 	for i := range n {
 		task := asynq.NewTask("run", nil, append([]asynq.Option{
-			asynq.TaskID(fmt.Sprintf("t%d", i+1)), asynq.Queue(queueName), asynq.Timeout(time.Hour), asynq.MaxRetry(100),
+			asynq.TaskID(fmt.Sprintf("t%d", i+1)), asynq.Queue(queue), asynq.Timeout(time.Hour), asynq.MaxRetry(100),
 		}, options...)...)
 		if _, err := f.tasks.Enqueue(task); err != nil {
 			f.t.Fatalf("push t%d: %v", i+1, err)
@@ -151,6 +156,20 @@ func (s *slots) allFree() bool {
 	return true
 }
 
+// perQueue are permits of which one queue gets none.
+type perQueue struct {
+	*slots
+	none string
+}
+
+func (p perQueue) Reserve(ctx context.Context, queue string, limit int) (int, error) {
+	if queue == p.none {
+		<-ctx.Done()
+		return 0, ctx.Err()
+	}
+	return p.slots.Reserve(ctx, queue, limit)
+}
+
 // worker is an asynq server behind a gate.
 type worker struct {
 	gate   *Gate
@@ -180,12 +199,13 @@ func (f *fleet) work(owner string, n int, handle asynq.HandlerFunc, options work
 	}
 	w := &worker{slots: newSlots(n), log: &lines{}}
 	w.gate = New(options.client, Config{Owner: owner, Permits: w.slots, Prefix: options.prefix, Pulled: options.pulled, Log: options.log})
+	w.gate.Serve(queueName)
 	if options.patient {
 		patient(w.gate)
 	}
 	w.server = asynq.NewServerFromRedisClient(options.wrap(w.gate.Client()), asynq.Config{
 		Concurrency:              n,
-		Queues:                   map[string]int{queueName: 1},
+		Queues:                   map[string]int{Served: 1},
 		TaskCheckInterval:        CheckInterval,
 		DelayedTaskCheckInterval: 100 * time.Millisecond,
 		ShutdownTimeout:          options.shutdownTimeout,
@@ -220,6 +240,7 @@ func patient(g *Gate) *Gate {
 func (f *fleet) by(owner string, batch int) (*Gate, *slots) {
 	permits := newSlots(10_000)
 	g := New(f.redis, Config{Owner: owner, Batch: batch, Permits: permits, Log: zerolog.Nop()})
+	g.Serve(queueName)
 	f.t.Cleanup(func() { _ = g.Stop(context.Background()) })
 	return g, permits
 }

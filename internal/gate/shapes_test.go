@@ -31,9 +31,6 @@ var wantShapes = map[string]string{
 	"end of the task in key 1: {q}:t:<id> {q}:active {q}:lease {q}:retry {q}:processed:<day> {q}:failed:<day> {q}:processed {q}:failed":           "65fa409c88",
 	"end of the task in key 1: {q}:t:<id> {q}:active {q}:lease {q}:archived {q}:processed:<day> {q}:failed:<day> {q}:processed {q}:failed {q}:t:": "9c3b1eb994",
 	"end of the task in key 4: {q}:active {q}:lease {q}:pending {q}:t:<id>":                                                                       "f34cbfd11d", // requeue
-
-	"forward: {q}:scheduled {q}:pending": "522b1a6ae6",
-	"forward: {q}:retry {q}:pending":     "522b1a6ae6",
 }
 
 var (
@@ -45,18 +42,17 @@ var (
 // shape is what a script's keys look like, and what the gate takes it for.
 func shape(keys []string) string {
 	kind := "other"
-	if _, ok := pulledQueue(keys); ok {
+	if isPull(keys) {
 		kind = "pull"
 	}
 	if index, ok := endedTask(keys); ok {
 		kind = fmt.Sprintf("end of the task in key %d", index)
 	}
-	if _, ok := forwardedQueue(keys); ok {
-		kind = "forward"
-	}
 	var words []string
 	for _, key := range keys {
-		key = strings.Replace(key, "asynq:{"+queueName+"}", "{q}", 1)
+		for _, queue := range []string{queueName, Served} {
+			key = strings.Replace(key, "asynq:{"+queue+"}", "{q}", 1)
+		}
 		key = taskKey.ReplaceAllString(key, ":t:<id>")
 		key = dayKey.ReplaceAllString(key, ":<day>")
 		words = append(words, lockKey.ReplaceAllString(key, ":unique:<sum>"))
@@ -122,7 +118,6 @@ func TestScriptShapes(t *testing.T) {
 		"retry":          nil,
 		"archive":        nil,
 		"requeue":        nil,
-		"scheduled":      {asynq.ProcessIn(time.Second)},
 	} {
 		options = append(options, asynq.Queue(queueName), asynq.TaskID(name), asynq.Timeout(time.Hour))
 		if _, err := f.tasks.Enqueue(asynq.NewTask(name, nil, options...)); err != nil {
@@ -195,8 +190,8 @@ func FuzzKeys(f *testing.F) {
 	f.Add("", ":t:")
 	f.Fuzz(func(t *testing.T, queue, id string) {
 		k := keysOf(queue)
-		if got, ok := pulledQueue([]string{k.pending, k.paused, k.active, k.lease}); !ok || got != queue {
-			t.Errorf("pulledQueue = %q, %v; want %q", got, ok, queue)
+		if !isPull([]string{k.pending, k.paused, k.active, k.lease}) {
+			t.Errorf("no pull from %q", queue)
 		}
 		want := 0
 		if id != "" {
@@ -207,9 +202,6 @@ func FuzzKeys(f *testing.F) {
 		}
 		if got, ok := endedTask([]string{k.active, k.lease, k.task + id}); ok != (id != "") || ok && got != want {
 			t.Errorf("endedTask(%q, %q) = %d, %v; want %d", queue, id, got, ok, want)
-		}
-		if got, ok := forwardedQueue([]string{"asynq:{" + queue + "}:retry", k.pending}); !ok || got != queue {
-			t.Errorf("forwardedQueue = %q, %v; want %q", got, ok, queue)
 		}
 		if _, ok := endedTask([]string{queue, id}); ok {
 			t.Errorf("endedTask(%q, %q) without an active list", queue, id)

@@ -106,7 +106,7 @@ func TestOverdueBufferIsReturned(t *testing.T) {
 		g, permits := f.by("w1", 0)
 		patient(g)
 		f.pullBy(g)
-		q := g.queue(queueName)
+		q := g.served()[0]
 		q.mu.Lock()
 		q.since = q.since.Add(-handOverWithin)
 		q.timer.Reset(0)

@@ -180,6 +180,7 @@ func TestGoldenKeys(t *testing.T) {
 		{"ef:evaluations", "ef:evaluations", k.Evaluations()},
 		{"ef:active", "ef:active", k.Active()},
 		{"ef:topup", "ef:topup", k.TopUpLock()},
+		{"ef:house", "ef:house", k.HouseLock()},
 		{"ef:offers", "ef:offers", k.Offers()},
 		{"ef:announce", "ef:announce", k.Announce()},
 		{"ef:{<ev>}:record", "ef:{ev-abcdefgh2345}:record", k.Record(exampleID)},

@@ -43,6 +43,10 @@ func (k Keys) Worker(worker string) string { return k.Namespace + ":worker:" + w
 // TopUpLock is held for seconds by the process that tops queues up.
 func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 
+// HouseLock is held for seconds by the process that keeps house: one that moves delayed
+// tasks whose time has come, and takes over what dead workers left.
+func (k Keys) HouseLock() string { return k.Namespace + ":house" }
+
 // Asynq is what stands in front of asynq's keys and channels, as asynq has no
 // namespaces: nothing in the default one, where asynq's own tools find them.
 func (k Keys) Asynq() string {

@@ -1,0 +1,127 @@
+package rescue
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+const (
+	// dueEvery is how often delayed tasks are looked at, whose times are whole seconds.
+	dueEvery = time.Second
+	// dueTimeEach makes dueEvery longer with each queue, so that many queues do not
+	// keep Redis busy.
+	dueTimeEach = 10 * time.Millisecond
+	// rescueEvery is how often dead workers are looked for.
+	rescueEvery = 3 * time.Second
+	// stepInEvery is how often the others see whether somebody keeps house.
+	stepInEvery = 2 * time.Second
+	// lockLife outlives the time between two looks, so that the holder keeps the lock.
+	lockLife = 3 * time.Second
+)
+
+// Keeper keeps house for all queues of a fleet: it moves delayed tasks whose time has
+// come into them, announces those in which tasks wait, lest a worker missed it, and
+// takes over what dead workers left. Any number of processes may have one. A short
+// lock lets one of them work, so that what an idle fleet asks of Redis does not grow
+// with its workers; nothing is done twice when two work at once.
+type Keeper struct {
+	// Queues names the queues to look after: those of all active evaluations.
+	Queues func(ctx context.Context) ([]string, error)
+	// Note is told what each look came to.
+	Note func(ctx context.Context, err error)
+
+	store   *store.Store
+	log     zerolog.Logger
+	rescuer *Rescuer
+	lock    *store.Lock
+
+	forwarded, rescued time.Time
+}
+
+// NewKeeper makes a Keeper, which does nothing until Run. The limiter need not run.
+func NewKeeper(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Keeper {
+	return &Keeper{store: s, log: log, rescuer: New(s, limiter, log), lock: s.NewLock(s.Keys().HouseLock(), lockLife), rescued: time.Now()}
+}
+
+// Run keeps house until ctx ends. Redis going away is waited out.
+func (k *Keeper) Run(ctx context.Context) {
+	for {
+		next := k.step(ctx, time.Now())
+		select {
+		case <-time.After(next):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// step does what is to be done at a time, and returns when there is more to do.
+func (k *Keeper) step(ctx context.Context, now time.Time) (next time.Duration) {
+	next = stepInEvery
+	held, err := k.lock.Hold(ctx)
+	if held {
+		next, err = dueEvery, k.look(ctx, now)
+	}
+	k.Note(ctx, err)
+	return next
+}
+
+// look looks after the queues.
+func (k *Keeper) look(ctx context.Context, now time.Time) error {
+	queues, err := k.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	if now.Sub(k.forwarded) < time.Duration(len(queues))*dueTimeEach {
+		return nil
+	}
+	k.forwarded = now
+	forward := func(queue string) error {
+		moved, err := gate.Forward(ctx, k.store.Client(), queue)
+		if moved > 0 {
+			k.filled(ctx, queue)
+		}
+		return err
+	}
+	problems := each(queues, forward)
+	if now.Sub(k.rescued) < rescueEvery || outage.Is(problems) {
+		return problems
+	}
+	k.rescued = now
+	expired := each(queues, func(queue string) error { return gate.Expire(ctx, k.store.Client(), queue) })
+	rescued := k.rescuer.Once(ctx, queues, func(queue string) { k.filled(ctx, queue) })
+	waiting, err := gate.Waiting(ctx, k.store.Client(), queues)
+	for _, queue := range waiting {
+		k.filled(ctx, queue)
+	}
+	return errors.Join(problems, expired, rescued, err)
+}
+
+// each does something for each queue. What fails for one alone keeps it from no other.
+func each(queues []string, do func(queue string) error) error {
+	var errs []error
+	for _, queue := range queues {
+		if err := do(queue); err != nil {
+			errs = append(errs, err)
+			if !quarantine.Concerns(err) {
+				break
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (k *Keeper) filled(ctx context.Context, queue string) {
+	if err := k.store.AnnounceFilled(ctx, queue); err != nil {
+		k.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
+	}
+}
