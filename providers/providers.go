@@ -119,6 +119,7 @@ type Result struct {
 	Others    []string        // further answers, where Request.Extra asked for several
 	JSON      json.RawMessage // Text, where a schema was asked and Text is one JSON value; else nil
 	Finish    Finish
+	Reason    string // of an answer that was refused or cut off: the provider's words, where it has any
 	Usage     Usage
 	Grounding Grounding
 	Reasoning string       // what the provider shows of the model's reasoning; empty: nothing

@@ -66,6 +66,9 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*reco
 		if err == nil {
 			return outcome, nil
 		}
+		if cut := cutShort(s, result); cut != nil {
+			return nil, cut
+		}
 		if r.progress.Unusable++; r.progress.Unusable > maxRepairs {
 			return nil, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
 		}

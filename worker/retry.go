@@ -55,10 +55,37 @@ func (r *run) answered(ctx context.Context, s step) (*providers.Result, error) {
 			continue
 		}
 		if result.Finish == providers.FinishRefused {
-			return nil, &gaveUp{class: providers.Refused, message: "the model refused to answer", status: 200}
+			return nil, &gaveUp{class: providers.Refused, message: refusal(result), status: 200}
 		}
 		return result, nil
 	}
+}
+
+// refusal says that a model refused, with the provider's reason.
+func refusal(result *providers.Result) string {
+	if result.Reason == "" {
+		return "the model refused to answer"
+	}
+	return "the model refused to answer: " + shorten(result.Reason)
+}
+
+// cutShort is how a run ends whose answer was cut off before it could be used; nil:
+// it was not. Asked in the same way it would be cut off again.
+func cutShort(s step, result *providers.Result) error {
+	if result.Finish != providers.FinishTruncated {
+		return nil
+	}
+	where := "its end"
+	if bound := s.request.MaxOutputTokens; bound > 0 {
+		where = fmt.Sprintf("%d tokens", bound)
+	} else if result.Usage.Output > 0 {
+		where = fmt.Sprintf("%d tokens", result.Usage.Output)
+	}
+	message := "the answer was cut off at " + where + "; raise max_completion_tokens"
+	if result.Reason != "" {
+		message += " (" + shorten(result.Reason) + ")"
+	}
+	return &gaveUp{class: providers.Malformed, message: message, status: 200}
 }
 
 // afterFailure decides what a failed call leads to: another one (nil), or the end

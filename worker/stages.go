@@ -54,11 +54,13 @@ func (r *run) firstOfTwo(ctx context.Context, s step, q *question) (step, error)
 // worker or a crash finds it: it is paid for once.
 func (r *run) inProse(ctx context.Context, s step) error {
 	result, err := r.answered(ctx, s)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case result.Finish == providers.FinishTruncated:
-		return &gaveUp{class: providers.Malformed, message: "the answer was cut off before its end: max_completion_tokens, or the model's own bound", status: 200}
+	}
+	if cut := cutShort(s, result); cut != nil {
+		return cut
+	}
+	switch {
 	case strings.TrimSpace(result.Text) == "":
 		return &gaveUp{class: providers.Malformed, message: "the answer is empty", status: 200}
 	case len(result.Text) > record.MaxAnswer:

@@ -12,16 +12,25 @@ import (
 
 // completion is what is read of an answer; all else stays in Result.Raw.
 type completion struct {
-	Model   string           `json:"model"`
-	Error   *json.RawMessage `json:"error"` // OpenRouter and LM Studio send errors with status 200
-	Choices []struct {
-		FinishReason string           `json:"finish_reason"`
-		Error        *json.RawMessage `json:"error"`
-		Message      message          `json:"message"`
-		Text         string           `json:"text"` // of a text that was to be continued
-	} `json:"choices"`
-	Usage       *usage         `json:"usage"`
-	ServiceTier transport.Tier `json:"service_tier"`
+	Model       string           `json:"model"`
+	Error       *json.RawMessage `json:"error"` // OpenRouter and LM Studio send errors with status 200
+	Choices     []choice         `json:"choices"`
+	Usage       *usage           `json:"usage"`
+	ServiceTier transport.Tier   `json:"service_tier"`
+}
+
+type choice struct {
+	FinishReason string           `json:"finish_reason"`
+	Error        *json.RawMessage `json:"error"`
+	Message      message          `json:"message"`
+	Text         *string          `json:"text"` // of a text that was to be continued
+}
+
+func (c *choice) text() string {
+	if c.Message.Content.text == "" && c.Text != nil {
+		return *c.Text
+	}
+	return c.Message.Content.text
 }
 
 type message struct {
@@ -52,7 +61,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.FailureIn(*choice.Error)
 	}
 	result := &providers.Result{
-		Text:      cmp.Or(choice.Message.Content.text, choice.Text),
+		Text:      choice.text(),
 		Usage:     c.Usage.normalised(c.ServiceTier),
 		Grounding: providers.Grounding{Searches: c.Usage.searches(), Sources: providers.UniqueSources(choice.Message.Annotations)},
 		Reasoning: cmp.Or(string(choice.Message.Reasoning), string(choice.Message.ReasoningContent), choice.Message.Content.thoughts),
@@ -65,17 +74,20 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	case "length", "max_tokens", "model_length":
 		result.Finish = providers.FinishTruncated
 	case "content_filter", "sensitive":
-		result.Finish = providers.FinishRefused
+		result.Finish, result.Reason = providers.FinishRefused, choice.FinishReason
 	case "error", "network_error", "insufficient_system_resource", "abort":
 		return nil, answer.Malformed(errors.New("the answer broke off: " + choice.FinishReason))
 	default: // stop; servers have words of their own for it, or none
 		result.Finish = providers.FinishStop
 	}
-	if choice.Message.Refusal != "" {
-		result.Finish, result.Text = providers.FinishRefused, choice.Message.Refusal
+	if refusal := choice.Message.Refusal; refusal != "" {
+		result.Finish, result.Text, result.Reason = providers.FinishRefused, refusal, refusal
+	}
+	if result.Finish == providers.FinishStop && result.Text == "" && choice.Text == nil {
+		return nil, answer.Empty(result.Usage)
 	}
 	for _, other := range c.Choices[1:] {
-		result.Others = append(result.Others, cmp.Or(other.Message.Content.text, other.Text))
+		result.Others = append(result.Others, other.text())
 	}
 	return result, nil
 }

@@ -31,12 +31,12 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "openai refuses",
 			body: `{"model":"gpt-5","choices":[{"message":{"role":"assistant","content":null,"refusal":"I can't help with that."},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":8,"total_tokens":17}}`,
-			want: providers.Result{Text: "I can't help with that.", Finish: providers.FinishRefused, Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 9, Output: 8}},
+			want: providers.Result{Text: "I can't help with that.", Finish: providers.FinishRefused, Reason: "I can't help with that.", Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 9, Output: 8}},
 		},
 		{
 			name: "azure filters the answer",
 			body: `{"model":"gpt-4.1","prompt_filter_results":[],"choices":[{"message":{"content":"Half a"},"finish_reason":"content_filter","content_filter_results":{"hate":{"filtered":true}}}]}`,
-			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Model: "gpt-4.1"},
+			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Reason: "content_filter", Model: "gpt-4.1"},
 		},
 		{
 			name: "reasoning took all of the output",
@@ -159,6 +159,8 @@ func TestFailures(t *testing.T) {
 		{name: "nothing", status: 200, class: providers.Transient, billed: true},
 		{name: "cut JSON", status: 200, body: `{"choices":[{"message":{"content":"B`, class: providers.Transient, billed: true},
 		{name: "no choices", status: 200, body: `{"choices":[]}`, class: providers.Transient, billed: true},
+		{name: "no text, and no reason", status: 200, body: `{"choices":[{"message":{"role":"assistant","content":null},"finish_reason":"stop"}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, class: providers.Transient, billed: true},
+		{name: "thoughts alone", status: 200, body: `{"choices":[{"message":{"content":"","reasoning_content":"hm"},"finish_reason":"stop"}]}`, class: providers.Transient, billed: true},
 		{name: "openrouter breaks off", status: 200, body: `{"choices":[{"message":{"content":"Half"},"finish_reason":"error"}]}`, class: providers.Transient, billed: true},
 		{name: "openrouter's error in the choice", status: 200, body: `{"choices":[{"message":{"content":""},"finish_reason":"error","error":{"code":502,"message":"upstream"}}]}`, class: providers.Transient, billed: true},
 		{name: "rate limit in the choice", status: 200, body: `{"choices":[{"message":{"content":""},"error":{"code":429,"message":"upstream"}}]}`, class: providers.RateLimited, billed: true},

@@ -54,6 +54,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	}
 	if reason := r.PromptFeedback.BlockReason; reason != "" {
 		result.Finish = providers.FinishRefused
+		result.Reason = strings.TrimSpace(reason + " " + r.PromptFeedback.BlockReasonMessage)
 		result.Text = cmp.Or(r.PromptFeedback.BlockReasonMessage, "the prompt was blocked: "+reason)
 		return result, nil
 	}
@@ -63,6 +64,9 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	c := r.Candidates[0]
 	if broken := c.finish(result); broken != "" {
 		return nil, answer.Fail(providers.Transient, broken)
+	}
+	if result.Finish == providers.FinishStop && result.Text == "" {
+		return nil, answer.Empty(result.Usage)
 	}
 	result.Grounding = c.Grounding.evidence()
 	if len(c.URLContext) > 0 {
@@ -94,14 +98,12 @@ func (c *candidate) finish(result *providers.Result) (broken string) {
 	result.Text, result.Reasoning = c.texts()
 	switch c.FinishReason {
 	case "STOP", "":
-		if result.Text == "" {
-			return "the answer has no text, and no reason for it"
-		}
 		result.Finish = providers.FinishStop
 	case "MAX_TOKENS", "CONTINUATION":
 		result.Finish = providers.FinishTruncated
 	case "SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR":
 		result.Finish = providers.FinishRefused
+		result.Reason = strings.TrimSpace(c.FinishReason + " " + c.FinishMessage)
 		result.Text = cmp.Or(result.Text, c.FinishMessage, "the answer was stopped: "+c.FinishReason)
 	default: // MALFORMED_FUNCTION_CALL, UNEXPECTED_TOOL_CALL, OTHER, …: there is but one good end
 		return strings.TrimSpace("the answer broke off: " + c.FinishReason + " " + c.FinishMessage)

@@ -62,7 +62,7 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "the prompt was blocked",
 			body: `{"promptFeedback":{"blockReason":"PROHIBITED_CONTENT"},"usageMetadata":{"promptTokenCount":9,"totalTokenCount":9},"modelVersion":"gemini-2.5-pro"}`,
-			want: providers.Result{Text: "the prompt was blocked: PROHIBITED_CONTENT", Finish: providers.FinishRefused, Model: "gemini-2.5-pro", Usage: providers.Usage{Reported: true, Input: 9}},
+			want: providers.Result{Text: "the prompt was blocked: PROHIBITED_CONTENT", Finish: providers.FinishRefused, Reason: "PROHIBITED_CONTENT", Model: "gemini-2.5-pro", Usage: providers.Usage{Reported: true, Input: 9}},
 		},
 		{
 			name: "the prompt was let through", // feedback without a reason: https://github.com/google/generative-ai-docs/issues/235
@@ -72,12 +72,12 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "the answer was stopped",
 			body: `{"candidates":[{"finishReason":"SAFETY","index":0,"safetyRatings":[{"category":"HARM_CATEGORY_HARASSMENT","probability":"MEDIUM"}]}]}`,
-			want: providers.Result{Text: "the answer was stopped: SAFETY", Finish: providers.FinishRefused},
+			want: providers.Result{Text: "the answer was stopped: SAFETY", Finish: providers.FinishRefused, Reason: "SAFETY"},
 		},
 		{
 			name: "the answer was stopped half-way, and Google says why",
 			body: `{"candidates":[{"content":{"parts":[{"text":"Half a"}]},"finishReason":"RECITATION","finishMessage":"too like a book"}]}`,
-			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused},
+			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Reason: "RECITATION too like a book"},
 		},
 		{
 			name: "counts that are no whole numbers, evidence of another form, no finish reason",

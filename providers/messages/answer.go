@@ -17,6 +17,7 @@ type message struct {
 	Content     []json.RawMessage `json:"content"`
 	StopReason  string            `json:"stop_reason"`
 	StopDetails struct {
+		Category    string `json:"category"`
 		Explanation string `json:"explanation"`
 	} `json:"stop_details"`
 	Container struct {
@@ -98,14 +99,18 @@ func (t *turn) result() (*providers.Result, error) {
 	switch t.last.StopReason {
 	case "max_tokens", "model_context_window_exceeded", "pause_turn":
 		result.Finish = providers.FinishTruncated
+		if t.last.StopReason != "max_tokens" { // which needs no words
+			result.Reason = t.last.StopReason
+		}
 	case "refusal":
 		result.Finish = providers.FinishRefused
+		result.Reason = strings.Trim(t.last.StopDetails.Category+": "+t.last.StopDetails.Explanation, ": ")
 		result.Text = cmp.Or(text, t.last.StopDetails.Explanation, "the model refused")
 	case "tool_use":
 		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that nobody runs")
 	default: // end_turn, stop_sequence
 		if text == "" {
-			return nil, t.answer.Fail(providers.Transient, "the answer has no text, and no reason for it")
+			return nil, t.answer.Empty(t.usage)
 		}
 		result.Finish = providers.FinishStop
 	}

@@ -72,7 +72,7 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "the window is full", // https://platform.claude.com/docs/en/build-with-claude/handling-stop-reasons
 			body: `{"content":[{"type":"text","text":"Half a"}],"stop_reason":"model_context_window_exceeded"}`,
-			want: providers.Result{Text: "Half a", Finish: providers.FinishTruncated},
+			want: providers.Result{Text: "Half a", Finish: providers.FinishTruncated, Reason: "model_context_window_exceeded"},
 		},
 		{
 			name: "a priority tier", // https://platform.claude.com/docs/en/api/service-tiers
@@ -82,7 +82,7 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "a refusal, explained",
 			body: `{"content":[],"stop_reason":"refusal","stop_details":{"type":"refusal","category":"bio","explanation":"This request was declined."}}`,
-			want: providers.Result{Text: "This request was declined.", Finish: providers.FinishRefused},
+			want: providers.Result{Text: "This request was declined.", Finish: providers.FinishRefused, Reason: "bio: This request was declined."},
 		},
 		{
 			name: "a refusal without a word",

@@ -47,6 +47,8 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Fail(providers.Transient, "the answer broke off")
 	case r.DoneReason == "length":
 		result.Finish = providers.FinishTruncated
+	case result.Text == "" && (r.DoneReason == "stop" || r.DoneReason == ""):
+		return nil, answer.Empty(result.Usage)
 	case result.Text == "": // load and unload are reasons, too: nothing was generated
 		return nil, answer.Fail(providers.Transient, fmt.Sprintf("the answer has no text; the server's reason is %q", r.DoneReason))
 	default: // stop; older servers say nothing

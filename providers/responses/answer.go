@@ -97,7 +97,13 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		Raw:       answer.Body,
 	}
 	if o.refusal != "" {
-		result.Finish, result.Text = providers.FinishRefused, o.refusal
+		result.Finish, result.Text, result.Reason = providers.FinishRefused, o.refusal, o.refusal
+	}
+	if finish != providers.FinishStop && r.IncompleteDetails.Reason != "max_output_tokens" { // which needs no words
+		result.Reason = cmp.Or(result.Reason, r.IncompleteDetails.Reason)
+	}
+	if result.Finish == providers.FinishStop && result.Text == "" {
+		return nil, answer.Empty(result.Usage)
 	}
 	return result, nil
 }

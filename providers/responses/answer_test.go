@@ -68,12 +68,12 @@ func TestGoodAnswers(t *testing.T) {
 			// https://developers.openai.com/api/docs/guides/structured-outputs
 			name: "openai refuses",
 			body: `{"id":"resp_1","status":"completed","model":"gpt-5","output":[{"type":"message","content":[{"type":"refusal","refusal":"I'm sorry, I cannot assist with that request."}]}],"usage":{"input_tokens":81,"output_tokens":11}}`,
-			want: providers.Result{Text: "I'm sorry, I cannot assist with that request.", Finish: providers.FinishRefused, Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 81, Output: 11}},
+			want: providers.Result{Text: "I'm sorry, I cannot assist with that request.", Finish: providers.FinishRefused, Reason: "I'm sorry, I cannot assist with that request.", Model: "gpt-5", Usage: providers.Usage{Reported: true, Input: 81, Output: 11}},
 		},
 		{
 			name: "a refusal without words",
 			body: `{"status":"completed","output":[{"type":"message","content":[{"type":"refusal"}]}]}`,
-			want: providers.Result{Text: "refused without words", Finish: providers.FinishRefused},
+			want: providers.Result{Text: "refused without words", Finish: providers.FinishRefused, Reason: "refused without words"},
 		},
 		{
 			name: "truncated", // the same page
@@ -89,7 +89,7 @@ func TestGoodAnswers(t *testing.T) {
 			// https://learn.microsoft.com/azure/ai-foundry/openai/concepts/content-filter
 			name: "azure filters the answer",
 			body: `{"id":"resp_1","status":"incomplete","incomplete_details":{"reason":"content_filter"},"output":[{"type":"message","content":[{"type":"output_text","text":"Half a"}]}]}`,
-			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused},
+			want: providers.Result{Text: "Half a", Finish: providers.FinishRefused, Reason: "content_filter"},
 		},
 		{
 			// https://developers.openai.com/api/docs/guides/flex-processing
@@ -169,6 +169,7 @@ func TestFailures(t *testing.T) {
 		{"server error after 200", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"server_error","message":"The model failed"}}`, providers.Transient, "server_error", 0, true},
 		{"policy after 200", 200, "", `{"id":"resp_1","status":"failed","error":{"code":"invalid_prompt","message":"Invalid prompt: flagged"}}`, providers.Refused, "invalid_prompt", 0, true},
 		{"failed without an error", 200, "", `{"id":"resp_1","status":"failed","error":null}`, providers.Transient, "", 0, true},
+		{"no text, and no reason", 200, "", `{"id":"resp_1","status":"completed","output":[{"type":"reasoning","summary":[]}],"usage":{"input_tokens":9,"output_tokens":64}}`, providers.Transient, "", 0, true},
 		{"cancelled", 200, "", `{"id":"resp_1","status":"cancelled"}`, providers.Cancelled, "", 0, true},
 		{"a gateway's error after 200", 200, "", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, "", 0, true},
 		{"not ended", 200, "", `{"id":"resp_1","status":"in_progress","output":[]}`, providers.Transient, "", 0, true},

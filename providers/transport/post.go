@@ -122,6 +122,14 @@ func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 	return a.fail(class, "", message)
 }
 
+// Empty is the error about an answer that is complete and has no text. What it used
+// was charged.
+func (a *Answer) Empty(used providers.Usage) *providers.Error {
+	failed := a.Fail(providers.Transient, "the answer has no text, and no reason for it")
+	failed.Used, failed.MayBeBilled = used, true
+	return failed
+}
+
 // fail is an error about this answer, with the key struck out of it: what was
 // decoded out of a body may have the key that the body spells otherwise.
 func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
