@@ -106,7 +106,7 @@ func (f failure) unpaid() bool {
 // asked. Its words count only where the status leaves it open.
 func (f failure) overloaded(status int) bool {
 	open := status == 0 || status == http.StatusTooManyRequests || status >= 500
-	return status == 529 || status == http.StatusServiceUnavailable ||
+	return status == 529 || status == 498 || status == http.StatusServiceUnavailable || // 498 is Groq's
 		f.has("overloaded_error", "overloaded", "server_is_overloaded", "service_unavailable_error", "slow_down",
 			"model_capacity_exhausted", "unavailable") ||
 		open && busy.MatchString(f.words())
@@ -129,6 +129,8 @@ var (
 		`|exceeds? (?:the |this model's |available )*context (?:window|length|size|limit)` +
 		`|prompt is too long` +
 		`|input is too long` +
+		`|prompt too long` + // Ollama's cloud, oMLX
+		`|exceed(?:s|ed)? (?:the )?max(?:imum)? context (?:length|window)` +
 		`|input token count .{0,40}exceeds the maximum number of tokens` +
 		`|greater than the context length` +
 		`|n_keep .{0,20}>= n_ctx` +
@@ -150,5 +152,5 @@ var (
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
 	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
-	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled`)
+	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled|^incorrect(?: |%20)api(?: |%20)key(?: |%20)provided`)
 )
