@@ -75,7 +75,7 @@ func TestProvidersThatCannotBe(t *testing.T) {
 
 		"x: {base_url: \"http://h\", models: {m: {jsn: schema}}}":         `x.models.m.jsn: unknown key; did you mean json?`,
 		"x: {base_url: \"http://h\", models: {m: {json: maybe}}}":         `x.models.m.json: "maybe" stands here; want auto, schema, object, none`,
-		"x: {base_url: \"http://h\", models: {m: {reasoning: yes}}}":      `x.models.m.reasoning: "yes" stands here; want none, effort, budget, adaptive, level`,
+		"x: {base_url: \"http://h\", models: {m: {reasoning: yes}}}":      `x.models.m.reasoning: "yes" stands here; want none, silent, effort, budget, adaptive, level`,
 		"x: {base_url: \"http://h\", models: {m: {efforts: [hgh]}}}":      `x.models.m.efforts[0]: "hgh" stands here; want none, minimal, low`,
 		"x: {base_url: \"http://h\", models: {m: {efforts: low}}}":        `x.models.m.efforts: "low" stands here; want a list`,
 		"x: {base_url: \"http://h\", models: {m: {sampling: 1}}}":         `x.models.m.sampling: "1" stands here; want always, never, without_reasoning`,

@@ -67,18 +67,19 @@ func (c Capabilities) TwoCalls(search, always bool) bool {
 
 // Effort is the effort to send for req; empty: none. A request that asks for
 // reasoning and not for how much gets "medium" of a model that is told how much, or
-// the least that it takes, since some do not reason by default. refused: the
+// the least that it takes, since some do not reason by default; one with levels keeps
+// its own default, which may be higher. refused: the
 // request's own effort is not among those that the model takes.
 func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
 	takes := func(effort string) bool {
-		return c.Reasoning != ReasoningNone && (c.Efforts == nil || slices.Contains(c.Efforts, effort))
+		return !c.TakesNoReasoning() && (c.Efforts == nil || slices.Contains(c.Efforts, effort))
 	}
-	switch told := c.Reasoning != ReasoningUnknown && c.Reasoning != ReasoningNone; {
+	switch told := c.Reasoning != ReasoningUnknown && !c.TakesNoReasoning(); {
 	case req.ReasoningEffort != "" && takes(req.ReasoningEffort):
 		return req.ReasoningEffort, false
 	case req.ReasoningEffort != "":
 		return "", true
-	case !req.Reason || !told:
+	case !req.Reason || !told, c.Reasoning == ReasoningLevel: // models with levels reason by default
 		return "", false
 	case takes("medium"):
 		return "medium", false
@@ -95,12 +96,25 @@ func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
 // reasons over this request, or does so by default.
 func (c Capabilities) TakesTemperature(reasons bool) bool {
 	switch c.Sampling {
+	case SamplingWithoutEffort:
+		return !reasons
 	case SamplingNever:
 		return false
 	case SamplingWithoutReasoning:
 		return !reasons || c.Reasoning == ReasoningNone
 	}
 	return true
+}
+
+// TakesNoReasoning reports whether nothing about reasoning may be sent.
+func (c Capabilities) TakesNoReasoning() bool {
+	return c.Reasoning == ReasoningNone || c.Reasoning == ReasoningSilent
+}
+
+// TakesTemperatureAt is TakesTemperature for the effort that is sent; empty: the
+// model's own default.
+func (c Capabilities) TakesTemperatureAt(effort string) bool {
+	return c.TakesTemperature(effort != "none" && !(effort == "" && c.Sampling == SamplingWithoutEffort))
 }
 
 // JSON is a way of asking for structured output.
@@ -122,6 +136,7 @@ type ReasoningControl string
 const (
 	ReasoningUnknown  ReasoningControl = ""         // an effort is sent where the request has one
 	ReasoningNone     ReasoningControl = "none"     // the model does not reason: nothing is sent
+	ReasoningSilent   ReasoningControl = "silent"   // nothing may be sent; its answers tell whether it reasons
 	ReasoningEffort   ReasoningControl = "effort"   // a word
 	ReasoningBudget   ReasoningControl = "budget"   // a number of tokens
 	ReasoningAdaptive ReasoningControl = "adaptive" // a word, and the model decides whether (Anthropic)
@@ -135,5 +150,6 @@ type Sampling string
 const (
 	SamplingAlways           Sampling = ""                  // what most models do
 	SamplingNever            Sampling = "never"             // it is refused
-	SamplingWithoutReasoning Sampling = "without_reasoning" // refused while the model reasons
+	SamplingWithoutReasoning Sampling = "without_reasoning" // refused while the model reasons, which it does by default
+	SamplingWithoutEffort    Sampling = "without_effort"    // refused while the model reasons, which it does where an effort is sent
 )

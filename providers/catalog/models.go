@@ -46,10 +46,10 @@ const (
 var (
 	JSONWords      = []string{jsonAuto, string(providers.JSONSchema), string(providers.JSONObject), string(providers.JSONNone)}
 	ReasoningWords = []string{
-		string(providers.ReasoningNone), string(providers.ReasoningEffort), string(providers.ReasoningBudget),
+		string(providers.ReasoningNone), string(providers.ReasoningSilent), string(providers.ReasoningEffort), string(providers.ReasoningBudget),
 		string(providers.ReasoningAdaptive), string(providers.ReasoningLevel),
 	}
-	SamplingWords = []string{samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning)}
+	SamplingWords = []string{samplingAlways, string(providers.SamplingNever), string(providers.SamplingWithoutReasoning), string(providers.SamplingWithoutEffort)}
 )
 
 //go:embed models.yaml
@@ -79,9 +79,13 @@ var known = sync.OnceValue(func() models {
 // models.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
-	for _, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known().Rules} { // asked with every call: nothing is copied
+	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known().Rules} { // asked with every call: nothing is copied
+		begins := strings.HasPrefix
+		if whose == 2 {
+			begins = isVersion
+		}
 		for i := range rules {
-			if rules[i].isAbout(e, model) {
+			if rules[i].isAbout(e, model, begins) {
 				facts = facts.or(rules[i].Facts)
 			}
 		}
@@ -97,11 +101,24 @@ func (e Entry) researches(model string) bool {
 	return e.Dialect == Responses && (cmp.Or(e.Like, e.Name) == "openaidp" || strings.Contains(model, "deep-research"))
 }
 
-func (r *Rule) isAbout(e Entry, model string) bool {
-	begins := func(prefix string) bool { return strings.HasPrefix(model, prefix) }
+// isVersion reports whether model begins with a name of models.yaml, and is no later
+// one: gpt-5 is about gpt-5-mini and not about gpt-5.7 or gpt-50.
+func isVersion(model, name string) bool {
+	rest, ok := strings.CutPrefix(model, name)
+	if !ok || rest == "" || !isDigit(name[len(name)-1]) {
+		return ok
+	}
+	return rest[0] != '.' && !isDigit(rest[0])
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// isAbout reports whether the rule is about a model of the entry. begins tells
+// whether a model's name begins with one of the rule's.
+func (r *Rule) isAbout(e Entry, model string, begins func(model, name string) bool) bool {
 	return (len(r.Providers) == 0 || slices.Contains(r.Providers, cmp.Or(e.Like, e.Name))) &&
 		(len(r.Dialects) == 0 || slices.Contains(r.Dialects, e.Dialect)) &&
-		(len(r.Models) == 0 || slices.ContainsFunc(r.Models, begins))
+		(len(r.Models) == 0 || slices.ContainsFunc(r.Models, func(name string) bool { return begins(model, name) }))
 }
 
 // or states what f does, and what others does besides.

@@ -73,11 +73,11 @@ func decides(above []Rule, rule Rule, model string) bool {
 		for _, e.Dialect = range allDialects {
 			var facts Facts
 			for _, other := range above {
-				if other.isAbout(e, model) {
+				if other.isAbout(e, model, isVersion) {
 					facts = facts.or(other.Facts)
 				}
 			}
-			if rule.isAbout(e, model) && !gocmp.Equal(facts.or(rule.Facts), facts) {
+			if rule.isAbout(e, model, isVersion) && !gocmp.Equal(facts.or(rule.Facts), facts) {
 				return true
 			}
 		}
@@ -182,5 +182,47 @@ func TestCapabilities(t *testing.T) {
 		if diff := gocmp.Diff(test.want, test.entry.Capabilities(test.model)); diff != "" {
 			t.Errorf("%s:%s (-want +got):\n%s", test.entry.Name, test.model, diff)
 		}
+	}
+}
+
+// Each row is what the sources of models.yaml say, or that they say nothing.
+func TestReasoningOfModels(t *testing.T) {
+	t.Parallel()
+	effort := func(effort string) providers.Request { return providers.Request{ReasoningEffort: effort} }
+	reason := providers.Request{Reason: true}
+	for _, test := range []struct {
+		provider, model string
+		req             providers.Request
+		effort          string
+		refused         bool
+		temperature     bool // is taken
+	}{
+		{"openai", "gpt-5.4-mini", providers.Request{}, "", false, true},
+		{"openai", "gpt-5.2", effort("low"), "low", false, false},
+		{"openai", "gpt-5.1", effort("none"), "none", false, true},
+		{"openai", "gpt-5.5", providers.Request{}, "", false, false},
+		{"openai", "gpt-5.2-chat-latest", providers.Request{}, "", false, false},
+		{"openai", "gpt-5-mini", effort("none"), "", true, false},
+		{"openai", "gpt-6-sol", effort("none"), "none", false, true},
+		{"openai", "gpt-6.1-sol", effort("none"), "", true, false},
+		{"openai", "gpt-6.1-terra", effort("none"), "none", false, true},
+		{"openai", "gpt-6.2-astra", effort("none"), "", true, false},
+		{"openai", "gpt-5.7", effort("minimal"), "minimal", false, true}, // nothing is known of it
+		{"openai", "gpt-60", effort("none"), "none", false, true},
+		{"anthropic", "claude-sonnet-5-5", effort("none"), "", true, false},
+		{"anthropic", "claude-sonnet-5", effort("none"), "none", false, false},
+		{"google", "gemini-3.1-pro-preview", reason, "", false, true},
+		{"google", "gemini-3-flash-preview", reason, "", false, true},
+		{"google", "gemini-1.5-flash", effort("low"), "", true, true},
+	} {
+		caps := BuiltIn()[test.provider].Capabilities(test.model)
+		got, refused := caps.Effort(&test.req)
+		if got != test.effort || refused != test.refused || caps.TakesTemperatureAt(got) != test.temperature {
+			t.Errorf("%s, asked for %q: got %q, refused: %t, temperature: %t; want %q, %t, %t", test.model, test.req.ReasoningEffort,
+				got, refused, caps.TakesTemperatureAt(got), test.effort, test.refused, test.temperature)
+		}
+	}
+	if caps := BuiltIn()["google"].Capabilities("gemini-1.5-flash"); caps.Search != "googleSearchRetrieval" || caps.JSON != providers.JSONObject || caps.Reasoning != providers.ReasoningSilent {
+		t.Errorf("gemini-1.5-flash: got %+v", caps)
 	}
 }

@@ -23,7 +23,7 @@ func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, for
 		dropped = append(dropped, "reasoning_effort")
 	}
 	if req.Temperature != nil {
-		if caps.TakesTemperature(effort != "none") {
+		if caps.TakesTemperatureAt(effort) {
 			body["temperature"] = *req.Temperature
 		} else {
 			delete(body, "temperature")
@@ -65,7 +65,7 @@ func (f Flavour) addReasoning(body map[string]any, req *providers.Request, caps 
 		return "", req.ReasoningEffort != ""
 	case f.Effort == EffortObject && effort != "":
 		body["reasoning"] = map[string]any{"effort": effort}
-	case f.Effort == EffortObject && req.Reason && caps.Reasoning != providers.ReasoningNone:
+	case f.Effort == EffortObject && req.Reason && !caps.TakesNoReasoning():
 		body["reasoning"] = map[string]any{"enabled": true}
 	case effort != "":
 		body["reasoning_effort"] = effort

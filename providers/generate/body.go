@@ -90,7 +90,7 @@ func addThinking(config object, req *providers.Request, caps providers.Capabilit
 	effort, refused := caps.Effort(req)
 	thinking := object{}
 	switch {
-	case caps.Reasoning == providers.ReasoningNone:
+	case caps.TakesNoReasoning():
 		return false, refused
 	case caps.Reasoning == providers.ReasoningLevel:
 		if slices.Contains(levels, effort) {

@@ -96,7 +96,7 @@ var words = []string{"low", "medium", "high", "xhigh", "max"}
 func addThinking(body, output object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
 	effort, refused := caps.Effort(req)
 	switch {
-	case caps.Reasoning == providers.ReasoningNone:
+	case caps.TakesNoReasoning():
 		return false, refused
 	case effort == "none":
 		body["thinking"] = object{"type": "disabled"}

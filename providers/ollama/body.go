@@ -92,7 +92,7 @@ var levels = []string{"low", "medium", "high"}
 func thinking(req *providers.Request, caps providers.Capabilities) (think any, refused bool) {
 	effort, refused := caps.Effort(req)
 	switch {
-	case caps.Reasoning == providers.ReasoningNone:
+	case caps.TakesNoReasoning():
 		return nil, refused
 	case effort == "none":
 		return false, false

@@ -35,17 +35,20 @@ func (w way) encode(req *providers.Request, caps providers.Capabilities) (body m
 		body["max_output_tokens"] = req.MaxOutputTokens
 	}
 	effort, refused := caps.Effort(req)
+	if effort == "minimal" && req.Search { // the API refuses to search with so little
+		effort, refused = "", true
+	}
 	if refused {
 		dropped = append(dropped, "reasoning_effort")
 	}
 	if effort != "" {
 		object(body, "reasoning")["effort"] = effort
 	}
-	if req.Reason && caps.Reasoning != providers.ReasoningNone && !w.bare {
+	if req.Reason && !caps.TakesNoReasoning() && !w.bare {
 		object(body, "reasoning")["summary"] = "auto"
 	}
 	if req.Temperature != nil {
-		if caps.TakesTemperature(effort != "none") {
+		if caps.TakesTemperatureAt(effort) {
 			body["temperature"] = *req.Temperature
 		} else {
 			delete(body, "temperature")

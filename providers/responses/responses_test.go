@@ -324,3 +324,16 @@ func TestNewRefusesBadConfig(t *testing.T) {
 		t.Error("got no error")
 	}
 }
+
+// https://developers.openai.com/api/docs/guides/tools-web-search: gpt-5 with minimal
+// reasoning does not search.
+func TestNoSearchWithMinimalReasoning(t *testing.T) {
+	t.Parallel()
+	caps := providers.Capabilities{Search: "web_search", Reasoning: providers.ReasoningEffort}
+	for _, search := range []bool{true, false} {
+		body, dropped := way{}.encode(&providers.Request{Model: "gpt-5-mini", Search: search, ReasoningEffort: "minimal"}, caps)
+		if _, sent := body["reasoning"]; sent == search || (len(dropped) > 0) != search {
+			t.Errorf("search %t: reasoning is %v, dropped %v", search, body["reasoning"], dropped)
+		}
+	}
+}
