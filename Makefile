@@ -90,7 +90,7 @@ $(GOTESTSUM):
 .PHONY: fleet
 fleet: redis ## the fleet tests at full size, with their bounds on rates and times (about 10 minutes)
 	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected|EstimateIs" ./cmd/evalfleet -full-fleet
-	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit" ./worker -full
+	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit|AdaptiveConcurrency" ./worker -full
 
 SEEDS := 200
 .PHONY: chaos

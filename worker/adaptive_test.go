@@ -67,7 +67,8 @@ func (a *account) seen() (most, ever int) {
 
 // TestAdaptiveConcurrency: two workers find out how much an account takes that is
 // said to take more, and use all that they may when it takes more. Beside them two
-// others meet the same with a limit that does not adapt.
+// others meet the same with a limit that does not adapt. With
+// -full they must use all that they may, which a busy machine does not.
 func TestAdaptiveConcurrency(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -113,7 +114,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	if least < takes/2 || most > takes+1 {
 		t.Errorf("%d to %d calls allowed, want them near the %d that are taken", least, most, takes)
 	}
-	if inFlight < takes-1 || inFlight > takes+1 {
+	if inFlight > takes+1 || *full && inFlight < takes-1 {
 		t.Errorf("at most %d calls in flight, want about the %d that are taken", inFlight, takes)
 	}
 
@@ -121,7 +122,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	if got := s.Total(eval.StateSucceeded); got != b.runs {
 		t.Errorf("%d of %d runs succeeded", got, b.runs)
 	}
-	if allowed, used := b.allowed(), a.wide.Stats().All.MaxInFlight; allowed != limit || used != limit {
+	if allowed, used := b.allowed(), a.wide.Stats().All.MaxInFlight; used > limit || *full && (allowed != limit || used != limit) {
 		t.Errorf("in the end %d calls are allowed and %d were in flight at most, want %d", allowed, used, limit)
 	}
 

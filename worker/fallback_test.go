@@ -40,15 +40,17 @@ func fallingBack(change func(*record.Settings, *record.Fallback)) func(*eval.Eva
 	}
 }
 
-// everySecond lets one call of the primary's provider start a second.
-var everySecond = ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 1, Period: time.Second, Burst: 1}
+// oneEach lets one call of the primary's provider start in each interval.
+func oneEach(interval time.Duration) ratelimit.Limit {
+	return ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 1, Period: interval, Burst: 1}
+}
 
 // takeTurns has another program of the account start calls at these times, without
-// asking how many may: each postpones the next start by a second.
-func (s *simulated) takeTurns(at ...time.Duration) {
+// asking how many may: each postpones the next start by an interval.
+func (s *simulated) takeTurns(interval time.Duration, at ...time.Duration) {
 	s.t.Helper()
 	client, ctx := s.bench.server.Client(), s.t.Context()
-	key, limit, ok := ratelimit.New(client, ratelimit.Config{}).RedisRate(everySecond)
+	key, limit, ok := ratelimit.New(client, ratelimit.Config{}).RedisRate(oneEach(interval))
 	if !ok {
 		s.t.Fatal("the limit is not shared with redis_rate")
 	}
@@ -78,26 +80,28 @@ func (s *simulated) outcome() record.Run {
 	return runs[0][0]
 }
 
-// TestWaitFirstFallBackSecond is the six scenarios of the source, a second for each
-// of its shortest waits.
-func TestWaitFirstFallBackSecond(t *testing.T) {
-	t.Parallel()
-	ms := time.Millisecond
-	gaveUp := func(class providers.Class, wait float64, most float64, retries int) []record.Fell {
+// scenario is one run of TestWaitFirstFallBackSecond.
+type scenario struct {
+	behaviour simulator.Behaviour // of the primary
+	settings  func(*record.Settings, *record.Fallback)
+	turns     []time.Duration
+	want      record.Tally
+	by        string
+	took      time.Duration
+	calls     int64 // of the primary
+}
+
+// scenarios are the six of the source and some more, a thousand ms for each of its
+// shortest waits. ms is a millisecond, or more on a slow machine.
+func scenarios(ms time.Duration) map[string]scenario {
+	slower := float64(ms) / float64(time.Millisecond)
+	gaveUp := func(class providers.Class, wait, most float64, retries int) []record.Fell {
 		return []record.Fell{{
 			Event: record.EventRateLimitFallback, Original: primary, Fallback: second, Reason: record.ReasonRateLimitOrError,
-			Class: class, WaitS: wait, MaxWaitS: &most, Retries: retries,
+			Class: class, WaitS: wait * slower, MaxWaitS: &most, Retries: retries,
 		}}
 	}
-	for name, c := range map[string]struct {
-		behaviour simulator.Behaviour // of the primary
-		settings  func(*record.Settings, *record.Fallback)
-		turns     []time.Duration
-		want      record.Tally
-		by        string
-		took      time.Duration
-		calls     int64 // of the primary
-	}{
+	return map[string]scenario{
 		"1 normal operation": {by: primary, calls: 1},
 		"2 wait and retry":   {turns: []time.Duration{0}, want: record.Tally{RateLimitWaits: 1}, by: primary, took: 1000 * ms, calls: 1},
 		"3 several waits": {
@@ -107,7 +111,7 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 		"4 a wait too long": {
 			turns:    []time.Duration{0, 500 * ms, 1500 * ms, 2500 * ms, 3500 * ms},
 			settings: func(_ *record.Settings, f *record.Fallback) { f.MaxWait = 2500 * ms },
-			want:     record.Tally{RateLimitWaits: 3, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 4, 2.5, 3)},
+			want:     record.Tally{RateLimitWaits: 3, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 4, 2.5*slower, 3)},
 			by:       second, took: 4000 * ms,
 		},
 		"5 refused by the provider": {
@@ -129,7 +133,7 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			by:        second, took: 600 * ms, calls: 3,
 		},
 		"a hint too long": {
-			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: time.Hour, Max: time.Hour}},
+			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: 3_600_000 * ms, Max: 3_600_000 * ms}},
 			want:      record.Tally{RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 3600, 300, 0)}, by: second, calls: 1,
 		},
 		"no waiting": {
@@ -146,85 +150,94 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 			settings:  func(_ *record.Settings, f *record.Fallback) { f.AfterRetries = true },
 			want:      record.Tally{Fell: gaveUp(providers.Transient, 0, 300, 0)}, by: second, calls: 3,
 		},
-	} {
-		once := func(t *testing.T) (wrong []string, late bool) {
-			var mu sync.Mutex // guards wrong
-			fail := func(format string, args ...any) {
-				mu.Lock()
-				defer mu.Unlock()
-				wrong = append(wrong, fmt.Sprintf(format, args...))
-			}
-			s := simulate(t, models(map[string]simulator.Behaviour{gpt: c.behaviour}))
-			s.submit(2, fallingBack(func(settings *record.Settings, f *record.Fallback) {
-				if len(c.turns) > 0 {
-					settings.Limits = []ratelimit.Limit{everySecond}
-				}
-				if c.settings != nil {
-					c.settings(settings, f)
-				}
-			}))
-			if len(c.turns) > 0 {
-				s.takeTurns(c.turns...)
-			}
-			var waits, reserved atomic.Int64
-			s.cfg.Waits = func(target eval.Judge) {
-				waits.Add(1)
-				if target.Target() != primary {
-					fail("told of a wait for %s, want %s", target.Target(), primary)
-				}
-			}
-			s.cfg.Reserved = func(r Reserved) {
-				reserved.Add(1)
-				if by := r.Provider + ":" + r.Model; by != c.by || r.Input <= 0 || r.Output <= 0 {
-					fail("told that %+v was reserved, want tokens of %s", r, c.by)
-				}
-			}
-			began := time.Now()
-			stop := s.start(s.cfg)
-			t.Cleanup(stop)
-			got := s.outcome()
-			took := time.Since(began)
-			stop()
-			about := cmp.Options{cmpopts.EquateApprox(0, 0.2), cmpopts.IgnoreFields(record.Fell{}, "At")}
-			if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
-				fail("waits and fallbacks (-want +got):\n%s", diff)
-			}
-			if waits.Load() != int64(c.want.RateLimitWaits) || reserved.Load() != 1 {
-				fail("told of %d waits and of what was reserved for %d calls, want %d and 1", waits.Load(), reserved.Load(), c.want.RateLimitWaits)
-			}
-			if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
-				fail("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
-			}
-			if took < c.took-100*ms {
-				fail("it took %s, want no less than about %s", took, c.took)
-			}
-			counts := s.server.Stats().Models
-			if n := counts[gpt].Arrived; n != c.calls {
-				fail("the primary saw %d calls, want %d", n, c.calls)
-			}
-			want := int64(0)
-			if c.by == second {
-				want = 1
-			}
-			if n := counts[gemini].Arrived; n != want {
-				fail("the fallback saw %d calls, want %d", n, want)
-			}
-			return wrong, took > c.took+300*ms
-		}
+	}
+}
+
+// TestWaitFirstFallBackSecond plays the scenarios. A machine on which a step takes
+// longer than the scenario leaves for it plays them again, three times as slowly.
+func TestWaitFirstFallBackSecond(t *testing.T) {
+	t.Parallel()
+	for name := range scenarios(time.Millisecond) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for tries := 1; ; tries++ {
-				wrong, late := once(t)
+			for slower := time.Duration(1); ; slower *= 3 {
+				wrong := playScenario(t, scenarios(slower * time.Millisecond)[name], slower)
 				if len(wrong) == 0 {
 					return
 				}
-				if !late || tries == 5 {
+				if slower == 27 {
 					t.Fatal(strings.Join(wrong, "\n"))
 				}
-				t.Logf("a late process waits less often; trying again: %q", wrong)
+				t.Logf("playing it more slowly: %q", wrong)
 			}
 		})
 	}
+}
+
+// playScenario returns what went otherwise than the scenario wants.
+func playScenario(t *testing.T, c scenario, slower time.Duration) (wrong []string) {
+	var mu sync.Mutex // guards wrong
+	fail := func(format string, args ...any) {
+		mu.Lock()
+		defer mu.Unlock()
+		wrong = append(wrong, fmt.Sprintf(format, args...))
+	}
+	s := simulate(t, models(map[string]simulator.Behaviour{gpt: c.behaviour}))
+	s.submit(2, fallingBack(func(settings *record.Settings, f *record.Fallback) {
+		if len(c.turns) > 0 {
+			settings.Limits = []ratelimit.Limit{oneEach(slower * time.Second)}
+		}
+		if c.settings != nil {
+			c.settings(settings, f)
+		}
+	}))
+	if len(c.turns) > 0 {
+		s.takeTurns(slower*time.Second, c.turns...)
+	}
+	var waits, reserved atomic.Int64
+	s.cfg.Waits = func(target eval.Judge) {
+		waits.Add(1)
+		if target.Target() != primary {
+			fail("told of a wait for %s, want %s", target.Target(), primary)
+		}
+	}
+	s.cfg.Reserved = func(r Reserved) {
+		reserved.Add(1)
+		if by := r.Provider + ":" + r.Model; by != c.by || r.Input <= 0 || r.Output <= 0 {
+			fail("told that %+v was reserved, want tokens of %s", r, c.by)
+		}
+	}
+	began := time.Now()
+	stop := s.start(s.cfg)
+	t.Cleanup(stop)
+	got := s.outcome()
+	took := time.Since(began)
+	stop()
+	about := cmp.Options{cmpopts.EquateApprox(0, 0.2*float64(slower)), cmpopts.IgnoreFields(record.Fell{}, "At")}
+	if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
+		fail("waits and fallbacks (-want +got):\n%s", diff)
+	}
+	if waits.Load() != int64(c.want.RateLimitWaits) || reserved.Load() != 1 {
+		fail("told of %d waits and of what was reserved for %d calls, want %d and 1", waits.Load(), reserved.Load(), c.want.RateLimitWaits)
+	}
+	if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
+		fail("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
+	}
+	if took < c.took-100*slower*time.Millisecond {
+		fail("it took %s, want no less than about %s", took, c.took)
+	}
+	counts := s.server.Stats().Models
+	if n := counts[gpt].Arrived; n != c.calls {
+		fail("the primary saw %d calls, want %d", n, c.calls)
+	}
+	want := int64(0)
+	if c.by == second {
+		want = 1
+	}
+	if n := counts[gemini].Arrived; n != want {
+		fail("the fallback saw %d calls, want %d", n, want)
+	}
+	return wrong
 }
 
 // All fail: the run fails with the last error, after each model was asked.
