@@ -131,7 +131,8 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
 	d.write("hosted.yaml", hosted)
 	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "ANTHROPIC_API_KEY=test", "LOCAL_KEY=test",
-		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn")
+		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn",
+		"EVALFLEET_LISTEN=127.0.0.1:0", "EVALFLEET_METRICS_ADDR=127.0.0.1:0") // others use the ports of their defaults
 	for i := range 4 {
 		d.write(fmt.Sprintf("drafts/draft%d.md", i), fmt.Sprintf("Draft %d says that the tide turns twice a day, %d times.\n", i, i))
 		d.write(fmt.Sprintf("docs/document%d.md", i), fmt.Sprintf("Document %d.\n", i))

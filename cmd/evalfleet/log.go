@@ -58,7 +58,9 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 // redisLog takes what go-redis logs: connections that failed, mostly, which the
 // errors of commands say as well. It goes to the command's log at level debug, and
 // nowhere before there is one.
-type redisLog struct{ to atomic.Pointer[zerolog.Logger] }
+type redisLog struct {
+	to atomic.Pointer[zerolog.Logger]
+}
 
 // clientLog is go-redis's log from main on; the package has one for a process.
 var clientLog redisLog
