@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
@@ -54,6 +55,20 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%d tasks handled, one of them %d times; want 50, each once", n, most)
 	}
 	w.end()
+
+	f.push(1, asynq.Unique(time.Hour))
+	if n, err := Discard(t.Context(), client, queueName, Unheld, startingWith("t")); err != nil || n != 1 {
+		t.Errorf("Discard = %d, %v; want 1", n, err)
+	}
+	if err := Expire(t.Context(), client, queueName); err != nil {
+		t.Error(err)
+	}
+	if forgotten, err := Forget(t.Context(), client, queueName); err != nil || !forgotten {
+		t.Errorf("Forget = %v, %v", forgotten, err)
+	}
+	if err := ForgetServers(t.Context(), client); err != nil {
+		t.Error(err)
+	}
 	if got := w.log.except(); len(got) > 0 {
 		t.Errorf("asynq logged %q, want nothing", got)
 	}

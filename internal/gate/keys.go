@@ -5,6 +5,7 @@ import "strings"
 // queueKeys are asynq's keys of one queue, as asynq v0.26.0 names them, and one
 // of our own beside them.
 type queueKeys struct {
+	prefix                         string // of all of them
 	pending, paused, active, lease string
 	scheduled, retry, completed    string
 	task                           string // prefix of the task keys
@@ -14,6 +15,7 @@ type queueKeys struct {
 func keysOf(queue string) queueKeys {
 	prefix := "asynq:{" + queue + "}:"
 	return queueKeys{
+		prefix:    prefix,
 		pending:   prefix + "pending",
 		paused:    prefix + "paused",
 		active:    prefix + "active",

@@ -25,8 +25,12 @@ var (
 	holdersSource string
 	//go:embed lua/forward.lua
 	forwardSource string
+	//go:embed lua/discard.lua
+	discardSource string
 	//go:embed lua/expire.lua
 	expireSource string
+	//go:embed lua/forget.lua
+	forgetSource string
 
 	takeScript    = redis.NewScript(takeSource)
 	doneScript    = redis.NewScript(doneSource)
@@ -34,7 +38,9 @@ var (
 	reclaimScript = redis.NewScript(reclaimSource)
 	holdersScript = redis.NewScript(holdersSource)
 	forwardScript = redis.NewScript(forwardSource)
+	discardScript = redis.NewScript(discardSource)
 	expireScript  = redis.NewScript(expireSource)
+	forgetScript  = redis.NewScript(forgetSource)
 )
 
 // pulled is a task as take.lua answers it: its id and asynq's message.
