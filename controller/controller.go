@@ -3,7 +3,8 @@
 //
 // It tops queues up, moves delayed tasks whose time has come into their queues and
 // takes over what dead workers left, as workers do for each other; so the fleet may be
-// scaled to no worker at all, and work that is due shows. Any number of controllers
+// scaled to no worker at all, and work that is due shows. It also removes what killed
+// processes left in Redis of evaluations that do not go on. Any number of controllers
 // may run beside any number of workers: each thing is done once.
 //
 // It makes no call, and drains no results: whoever runs it does that with package
@@ -33,6 +34,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
+
+// sweepEvery is how often it is looked for what killed processes left.
+const sweepEvery = 30 * time.Second
 
 // DefaultLatency is how long a call is taken to last while none of its model has
 // ended.
@@ -83,6 +87,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	topUp := enqueue.NewTopUp(c.store, c.limiter, c.log)
 	parts.Go(func() error { return topUp.Run(ctx) })
 	parts.Go(func() error { c.keep(ctx); return nil })
+	parts.Go(func() error { c.sweep(ctx); return nil })
 	return parts.Wait()
 }
 
@@ -105,6 +110,32 @@ func (c *Controller) keep(ctx context.Context) {
 		return queuesOf(active.records), err
 	}
 	keeper.Run(ctx)
+}
+
+func (c *Controller) filled(ctx context.Context, queue string) {
+	if err := c.store.AnnounceFilled(ctx, queue); err != nil {
+		c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
+	}
+}
+
+// sweep removes what killed processes left. Tasks that dead workers hold are returned
+// first, also those in queues of which no evaluation is active.
+func (c *Controller) sweep(ctx context.Context) {
+	rescuer := rescue.New(c.store, c.limiter, c.log)
+	sweeper := enqueue.NewSweeper(c.store, c.limiter, c.log)
+	spell := outage.Spell{Log: c.log, Fails: "cannot look for what is left of evaluations; trying again", Works: "looking for what is left of evaluations again"}
+	for {
+		queues, err := c.store.Queues(ctx)
+		if err == nil {
+			err = errors.Join(rescuer.Once(ctx, queues, func(queue string) { c.filled(ctx, queue) }), sweeper.Sweep(ctx))
+		}
+		spell.Note(ctx, err)
+		select {
+		case <-time.After(sweepEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // evaluations are those that still have runs to push or to end.

@@ -404,3 +404,32 @@ func TestScaleIsServed(t *testing.T) {
 		t.Errorf("without Redis: %d, want 503", code)
 	}
 }
+
+// Where no worker serves a queue, a controller removes the completed tasks whose time is
+// over, and tasks of evaluations that have ended, also those that dead workers held.
+func TestLeftoversAreRemovedWithoutAnyWorker(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := b.submit("ended", "p", 3) // 6 runs
+	ctx, prefix := t.Context(), "asynq:{p}:"
+	for i, state := range []string{"completed", "active"} {
+		id := record.Task{Evaluation: r.ID, Index: i}.ID()
+		b.client.LRem(ctx, prefix+"pending", 0, id)
+		b.client.HSet(ctx, prefix+"t:"+id, "state", state)
+		if state == "completed" {
+			b.client.ZAdd(ctx, prefix+state, redis.Z{Score: 1, Member: id})
+		} else {
+			b.client.LPush(ctx, prefix+state, id)
+			b.client.HSet(ctx, prefix+"t:"+id, "owner", "dead")
+		}
+	}
+	b.client.HSet(ctx, b.store.Keys().Record(r.ID), "status", "done")
+	if err := b.store.Deactivate(ctx, r.ID); err != nil {
+		t.Fatal(err)
+	}
+	b.run()
+	testrun.EventuallyGot(t, "no task is left", func() (string, bool) {
+		left := b.client.Keys(ctx, prefix+"t:*").Val()
+		return fmt.Sprint(left), len(left) == 0
+	})
+}

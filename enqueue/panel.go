@@ -84,7 +84,7 @@ func (q *Enqueuer) Push(ctx context.Context, r record.Evaluation, e *eval.Evalua
 		tasks[i].Generation = run.Generation
 	}
 	queue := of.JudgeQueues[runs[0].Judge]
-	if err := push(ctx, q.Store.Client(), queue, tasks, r.Keeps, told(q.Queued)); err != nil {
+	if err := push(ctx, q.Store, queue, tasks, r.Keeps, told(q.Queued)); err != nil {
 		return err
 	}
 	return q.Store.AnnounceFilled(ctx, queue)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/batch"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
 )
 
 // taskTimeout is asynq's bound on a task. It includes waiting for limits, so it
@@ -26,7 +27,15 @@ const pushAtOnce = 100
 // repeated. keeps says which tasks asynq keeps for a while after they succeeded.
 // queued, unless it is nil, hears of each task that this call has put there; of the
 // tasks of one range, whoever pushes it again at the same time hears of the others.
-func push(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
+func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
+	if len(tasks) == 0 {
+		return nil
+	}
+	// Listed first: whoever removes what is left behind looks into the queue.
+	if err := s.AddQueues(ctx, queue); err != nil {
+		return err
+	}
+	client := s.Client()
 	refused, err := send(ctx, client, queue, tasks, keeps, queued)
 	if err != nil || len(refused) == 0 {
 		return err

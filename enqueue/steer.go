@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -27,14 +28,22 @@ func (q *Enqueuer) Stop(ctx context.Context, id eval.ID, why string) (record.Sta
 }
 
 // Cancel ends every run of an evaluation that has not ended: as after Pause no
-// call is begun any more, and what those in flight come to is not recorded. It
-// returns the status afterwards: cancelled, or done.
+// call is begun any more, and what those in flight come to is not recorded. Its tasks
+// are removed, but for those that workers hold: these drop them. It returns the status
+// afterwards: cancelled, or done.
 func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	return q.halt(ctx, id, func() (record.Status, error) { return q.Store.Cancel(ctx, r) })
+	status, err := q.halt(ctx, id, func() (record.Status, error) { return q.Store.Cancel(ctx, r) })
+	if err != nil || status != record.StatusCancelled {
+		return status, err
+	}
+	if err = q.Store.AddQueues(ctx, r.QueueNames()...); err == nil {
+		err = remove(ctx, q.Store, id, false)
+	}
+	return status, err
 }
 
 // halt changes an evaluation's status and then closes its limits. The closure comes
@@ -268,17 +277,47 @@ func queueOf(phase record.Phase, p *plan.Plan, index int) string {
 	return phase.JudgeQueues[p.Run(index).Judge]
 }
 
-// Delete removes an evaluation from Redis. Workers drop its tasks. Its limits
-// stay pinned until no worker can be waiting under them any more; alive says
-// whether there are workers, which see to that.
+// Delete removes an evaluation from Redis, with its tasks, but for those that workers
+// hold: these drop them. Its limits stay pinned until no worker can be waiting under them
+// any more; alive says whether there are workers, which see to that.
 func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
-	if err := q.Store.Delete(ctx, id); err != nil || alive {
+	r, err := q.Store.Evaluation(ctx, id)
+	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
+		return err
+	}
+	// A program of an earlier version may have pushed to queues that are not on the list.
+	if err := q.Store.AddQueues(ctx, r.QueueNames()...); err != nil {
+		return err
+	}
+	if err := q.Store.Delete(ctx, id); err != nil {
+		return err
+	}
+	active, err := q.Store.IsActive(ctx, id)
+	if err != nil {
+		return err
+	}
+	// Of an active one, somebody may be about to push tasks: drop comes back to it.
+	left := active && alive
+	if err := remove(ctx, q.Store, id, !left); err != nil || left {
 		return err
 	}
 	if _, err := q.Limits.ForgetSpent(ctx, string(id)); err != nil {
 		return err
 	}
 	return unpin(ctx, q.Store, q.Limits, id)
+}
+
+// remove removes the tasks of an evaluation that was cancelled or has no record, and
+// forgets the queues that are empty then; drop is as in forgetQueues.
+func remove(ctx context.Context, s *store.Store, id eval.ID, drop bool) error {
+	queues, err := queuesFor(ctx, s, id)
+	if err == nil {
+		err = clearTasks(ctx, s, id, queues, gate.Unheld)
+	}
+	if err != nil {
+		return err
+	}
+	return forgetQueues(ctx, s, queues, drop)
 }
 
 // unpin takes an evaluation's limits out of force and the evaluation off the
@@ -290,5 +329,17 @@ func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error
 	if err := openUnless(ctx, s, limits, id, record.StatusPaused); err != nil {
 		return err
 	}
-	return s.Deactivate(ctx, id)
+	if err := s.Deactivate(ctx, id); err != nil {
+		return err
+	}
+	// Whoever submitted it meanwhile, or has had failed runs made again, pinned the limits
+	// before.
+	r, active, err := ifActive(ctx, s, id)
+	if err != nil || !active {
+		return err
+	}
+	if err := limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
+		return fmt.Errorf("pin limits of %s: %w", id, err)
+	}
+	return s.Activate(ctx, id)
 }

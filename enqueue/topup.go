@@ -234,6 +234,10 @@ func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
 	if done, err := t.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
 		return err
 	}
+	// Again: workers held some of its tasks, and somebody may have been pushing others.
+	if err := remove(ctx, t.store, id, true); err != nil {
+		return err
+	}
 	if err := unpin(ctx, t.store, t.limits, id); err != nil {
 		return err
 	}
@@ -295,21 +299,11 @@ func (t *TopUp) finish(ctx context.Context, k *known) error {
 	if err != nil || !done {
 		return err
 	}
-	if err := unpin(ctx, t.store, t.limits, id); err != nil {
+	// A task that was pushed twice may be left.
+	if err := clearTasks(ctx, t.store, id, k.record.QueueNames(), gate.Unpulled); err != nil {
 		return err
 	}
-	// Whoever has had failed runs made again meanwhile pinned the limits before.
-	r, err := t.store.Evaluation(ctx, id)
-	if errors.Is(err, store.ErrNoEvaluation) || err == nil && r.Status != record.StatusActive {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if err := t.limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-		return fmt.Errorf("pin limits of %s: %w", id, err)
-	}
-	return t.store.Activate(ctx, id)
+	return unpin(ctx, t.store, t.limits, id)
 }
 
 // holds reports whether an evaluation gets no more runs for now, and says why, once.
@@ -401,11 +395,14 @@ func (t *TopUp) pushShare(ctx context.Context, queue string, s *share, n int) (p
 				tasks = append(tasks, next)
 			}
 		}
-		if err := push(ctx, t.store.Client(), queue, tasks, s.record.Keeps, told(t.Queued)); err != nil {
+		if err := push(ctx, t.store, queue, tasks, s.record.Keeps, told(t.Queued)); err != nil {
 			return pushed, err
 		}
 		pushed = pushed || len(tasks) > 0
 		moved, err := t.store.Advance(ctx, s.record, s.phase, queue, s.cursor, end)
+		if errors.Is(err, store.ErrNoEvaluation) { // deleted meanwhile, with the tasks that were there then
+			err = errors.Join(err, remove(ctx, t.store, s.record.ID, false))
+		}
 		if err != nil {
 			return pushed, err
 		}

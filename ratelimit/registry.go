@@ -94,6 +94,27 @@ func (l *Limiter) Unregistered(ctx context.Context, holders ...string) ([]string
 	return missing, nil
 }
 
+// Holders names whoever has pinned limits, also no limits, each once. An evaluation of
+// which something is closed is among them.
+func (l *Limiter) Holders(ctx context.Context) ([]string, error) {
+	fields, err := l.client.HKeys(ctx, l.keys.registry()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("read holders of limits: %w", err)
+	}
+	var holders []string
+	for _, holder := range fields {
+		if reserved(holder) {
+			continue
+		}
+		if evaluation, closed := strings.CutPrefix(holder, closedPrefix); closed {
+			holder, _, _ = strings.Cut(evaluation, "/")
+		}
+		holders = append(holders, holder)
+	}
+	slices.Sort(holders)
+	return slices.Compact(holders), nil
+}
+
 func (l *Limiter) pin(ctx context.Context, holder, text string) error {
 	return registerScript.Run(ctx, l.client,
 		[]string{l.keys.registry(), l.keys.alive()}, holder, text, l.keys.wake("")).Err()

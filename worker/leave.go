@@ -53,8 +53,11 @@ func lastAnswer(of record.Run) string {
 
 // leave ends the task of a run that was recorded, so that people find it in
 // asynq: a failed one in the archive, a succeeded one with its verdict as long as
-// asynq keeps it.
+// asynq keeps it. Of a cancelled evaluation no task is kept.
 func (r *run) leave(result *asynq.ResultWriter) error {
+	if r.cancelled {
+		return asynq.RevokeTask
+	}
 	if r.ended.State == eval.StateFailed.String() {
 		return &failedRun{class: r.ended.Class, message: r.ended.Error, attempts: r.ended.Attempts}
 	}

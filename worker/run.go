@@ -61,6 +61,7 @@ type run struct {
 	handedOn   bool   // the runs that it leads were pushed, as far as they are not recorded
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker
+	cancelled  bool          // with its evaluation, before it could be recorded
 	calls      []record.Call // made and not yet recorded
 	called     bool          // a call was made, or its lease taken, in this pull
 	slot       bool          // of this process, is the run's
@@ -180,6 +181,12 @@ func (r *run) begun(ctx context.Context) (over bool, err error) {
 	}
 	if err != nil {
 		return false, err
+	}
+	if r.evaluation.record.Phases[r.task.Phase].JudgeQueues[r.place.Judge] != r.queue {
+		// Pushed for an evaluation that was deleted since, and submitted again with limits
+		// that give the run another queue. There it has a task, too.
+		r.logger().Debug().Str("why", "other queue").Msg("task dropped")
+		return false, asynq.RevokeTask
 	}
 	asked := r.evaluation.asked
 	r.judge = asked.Asked(r.task.Kind)[r.place.Judge]
@@ -363,7 +370,7 @@ func (r *run) recordAll(state eval.State, outcomes []record.Run) error {
 		outcome.State = state.String()
 		e := Event{Event: EventSucceeded, ElapsedS: r.elapsed().Seconds()}
 		if outcome.Index == r.task.Index {
-			r.ended = outcome
+			r.ended, r.cancelled = outcome, recorded[i].Cancelled
 			if recorded[i].Once {
 				r.hand.recorded(outcome)
 			}

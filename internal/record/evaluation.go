@@ -3,6 +3,7 @@ package record
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -134,6 +135,19 @@ func (e Evaluation) Choices() []*plan.Choice {
 		choices[i] = phase.Choice
 	}
 	return choices
+}
+
+// QueueNames are the queues that the evaluation's runs go through, each once.
+func (e Evaluation) QueueNames() []string {
+	var queues []string
+	for _, phase := range e.Phases {
+		queues = append(queues, phase.JudgeQueues...)
+		for queue := range phase.Queues {
+			queues = append(queues, queue)
+		}
+	}
+	slices.Sort(queues)
+	return slices.Compact(queues)
 }
 
 // Settings say how an evaluation is carried out.

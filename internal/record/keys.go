@@ -29,6 +29,9 @@ func (k Keys) Evaluations() string { return k.Namespace + ":evaluations" }
 // Active is the set of evaluations that still have runs to push or to end.
 func (k Keys) Active() string { return k.Namespace + ":active" }
 
+// Queues is the set of the queues that runs were pushed to, until nothing is left of them.
+func (k Keys) Queues() string { return k.Namespace + ":queues" }
+
 // Announce is the pub/sub channel on which queues that were just filled, and
 // evaluations that changed, are announced.
 func (k Keys) Announce() string { return k.Namespace + ":announce" }
@@ -131,6 +134,15 @@ func QueueName(provider, model, group string, own eval.ID) string {
 func SharedQueue(queue string) string {
 	name, _, _ := strings.Cut(queue, "~ev-") // as an evaluation's id begins
 	return name
+}
+
+// OwnerOfQueue is the evaluation that a queue is the own part of; empty: several may use it.
+func OwnerOfQueue(queue string) eval.ID {
+	_, id, ok := strings.Cut(queue, "~ev-")
+	if !ok {
+		return ""
+	}
+	return eval.ID("ev-" + id)
 }
 
 var queueUnsafe = strings.NewReplacer("/", "~", "{", "~", "}", "~", " ", "~", "\t", "~", "\n", "~")

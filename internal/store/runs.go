@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -68,7 +67,9 @@ func (o Outcome) Size() int { return len(o.run) + len(o.calls) + 200 }
 
 // Recorded says what became of an outcome.
 type Recorded struct {
-	Once bool // false: the run had ended already
+	Once bool // false: the run had ended already, or was cancelled
+	// Cancelled: it was not recorded because its evaluation was cancelled.
+	Cancelled bool
 	// Streak is how many different runs of the provider have failed like this one in
 	// a row; 0 when it did not fail, or in a way that makes no streak.
 	Streak int
@@ -152,6 +153,8 @@ func (s *Store) sendRecordsOf(ctx context.Context, id eval.ID, outcomes []Outcom
 		switch {
 		case err != nil:
 			answers[i].err = err
+		case reply[n] == -2:
+			answers[i].Cancelled = true
 		case reply[n] < 0:
 			answers[i].err = ErrNoEvaluation
 		default:
@@ -267,25 +270,6 @@ func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
 		return false, fmt.Errorf("finish %s: %w", r.ID, err)
 	}
 	return done, nil
-}
-
-// Expire gives an evaluation that has ended and was drained seven days more.
-func (s *Store) Expire(ctx context.Context, id eval.ID) error {
-	r, err := s.Evaluation(ctx, id)
-	if errors.Is(err, ErrNoEvaluation) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	pipe := s.client.Pipeline()
-	for _, key := range s.keysOf(r) {
-		pipe.Expire(ctx, key, endedLife)
-	}
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("expire %s: %w", r.ID, err)
-	}
-	return nil
 }
 
 // keysOf lists the evaluation's keys, but for those of runs in progress and their

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -175,44 +176,22 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 // deleteProgress removes what is listed of runs in progress, but for those with a job at
 // a provider: whoever drops the run's task cancels it.
 func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
-	for cursor := uint64(0); ; {
-		listed, next, err := s.client.SScan(ctx, s.keys.InProgress(id), cursor, "", progressAtOnce).Result()
+	var over []string
+	err := s.eachInProgress(ctx, id, func(run, job string) {
+		if job == "" {
+			over = append(over, run)
+		}
+	})
+	for some := range slices.Chunk(over, progressAtOnce) {
 		if err == nil {
-			err = s.unlinkWithoutJob(ctx, id, listed)
+			err = s.unlinkProgress(ctx, id, some...)
 		}
-		if err != nil || next == 0 {
-			return err
-		}
-		cursor = next
 	}
+	return err
 }
 
 // progressAtOnce is how many runs in progress are read in one go.
 const progressAtOnce = 1000
-
-// unlinkWithoutJob removes the progress of runs, as they are listed, that have no job.
-func (s *Store) unlinkWithoutJob(ctx context.Context, id eval.ID, listed []string) error {
-	jobs := make([]*redis.StringCmd, len(listed))
-	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
-		for i, run := range listed {
-			jobs[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
-		}
-		return nil
-	})
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return err
-	}
-	var over []string
-	for i, run := range listed {
-		switch err := jobs[i].Err(); {
-		case err != nil && !errors.Is(err, redis.Nil):
-			return err
-		case jobs[i].Val() == "":
-			over = append(over, run)
-		}
-	}
-	return s.unlinkProgress(ctx, id, over...)
-}
 
 // Going says what of an evaluation goes on.
 type Going struct {

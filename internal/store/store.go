@@ -91,6 +91,8 @@ func (s *Store) Client() redis.UniversalClient { return s.client }
 var (
 	//go:embed lua/revision.lua
 	revisionSource string // in front of the scripts that compare revisions
+	//go:embed lua/outlive.lua
+	outliveSource string // in front of the scripts that append results
 	//go:embed lua/create.lua
 	createSource string
 	//go:embed lua/restore.lua
@@ -119,15 +121,15 @@ var (
 	createScript   = redis.NewScript(createSource)
 	restoreScript  = redis.NewScript(restoreSource)
 	checkScript    = redis.NewScript(revisionSource + checkSource)
-	recordScript   = redis.NewScript(recordSource)
+	recordScript   = redis.NewScript(outliveSource + recordSource)
 	advanceScript  = redis.NewScript(revisionSource + advanceSource)
 	diedScript     = redis.NewScript(diedSource)
 	standingScript = redis.NewScript(revisionSource + standingSource)
 	finishScript   = redis.NewScript(revisionSource + finishSource)
 	reopenScript   = redis.NewScript(reopenSource)
 
-	progressScript = redis.NewScript(progressSource)
-	appendScript   = redis.NewScript(appendSource)
+	progressScript = redis.NewScript(outliveSource + progressSource)
+	appendScript   = redis.NewScript(outliveSource + appendSource)
 	heldScript     = redis.NewScript(heldSource)
 )
 
@@ -450,6 +452,15 @@ func (s *Store) Active(ctx context.Context) ([]eval.ID, error) {
 	return s.members(ctx, s.keys.Active())
 }
 
+// IsActive reports whether an evaluation is among the Active.
+func (s *Store) IsActive(ctx context.Context, id eval.ID) (bool, error) {
+	active, err := s.client.SIsMember(ctx, s.keys.Active(), string(id)).Result()
+	if err != nil {
+		return false, fmt.Errorf("ask whether %s is active: %w", id, err)
+	}
+	return active, nil
+}
+
 func (s *Store) members(ctx context.Context, key string) ([]eval.ID, error) {
 	names, err := s.client.SMembers(ctx, key).Result()
 	if err != nil {
@@ -462,9 +473,15 @@ func (s *Store) members(ctx context.Context, key string) ([]eval.ID, error) {
 	return ids, nil
 }
 
-// Activate lets the fleet top the evaluation up.
+// Activate lets the fleet top the evaluation up. It also lists it again: whoever took it
+// off the list for want of a record may not have seen that it was just made.
 func (s *Store) Activate(ctx context.Context, id eval.ID) error {
-	if err := s.client.SAdd(ctx, s.keys.Active(), string(id)).Err(); err != nil {
+	_, err := s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		pipe.SAdd(ctx, s.keys.Active(), string(id))
+		pipe.SAdd(ctx, s.keys.Evaluations(), string(id))
+		return nil
+	})
+	if err != nil {
 		return fmt.Errorf("activate %s: %w", id, err)
 	}
 	return s.announce(ctx, "evaluation "+string(id))

@@ -6,9 +6,11 @@
 -- does not come back.
 -- Twice: the calls are appended again; they have ids, and the sink keeps each
 -- once.
-if redis.call("EXISTS", KEYS[1]) == 0 then
+local status = redis.call("HGET", KEYS[1], "status")
+if not status then
   return -1
 end
 redis.call("HDEL", KEYS[1], "") -- a first write that takes no memory: see record
 redis.call("XADD", KEYS[2], "*", "v", ARGV[1], "calls", ARGV[2])
+outlive(KEYS[1], KEYS[2], status)
 return 1

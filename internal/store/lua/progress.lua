@@ -14,12 +14,14 @@
 -- pull has written since, and only the calls are kept.
 -- Twice: it writes the same again, and appends calls and job again; they have ids,
 -- and the sink keeps each once.
-if redis.call("EXISTS", KEYS[1]) == 0 then
+local status = redis.call("HGET", KEYS[1], "status")
+if not status then
   return -1
 end
 redis.call("HDEL", KEYS[1], "") -- a first write that takes no memory: see record
 if ARGV[6] ~= "" then
   redis.call("XADD", KEYS[5], "*", "v", ARGV[5], "calls", ARGV[6])
+  outlive(KEYS[1], KEYS[5], status)
 end
 local byte = string.byte(redis.call("GETRANGE", KEYS[2], ARGV[1], ARGV[1])) or 0
 if byte ~= tonumber(ARGV[2]) * 4 then
@@ -31,6 +33,7 @@ if writer ~= "" and writer ~= ARGV[7] and writer ~= ARGV[8] then
 end
 if ARGV[9] ~= "" then
   redis.call("XADD", KEYS[5], "*", "v", ARGV[5], "job", ARGV[9])
+  outlive(KEYS[1], KEYS[5], status)
 end
 for i = 10, #ARGV, 2 do
   redis.call("HSET", KEYS[3], ARGV[i], ARGV[i + 1])

@@ -9,9 +9,9 @@
 -- class of the failure, or "" where it ends it, the run as it is listed among
 -- those in progress, run (JSON), calls (JSON) or ""
 -- Returns for each run 1 recorded, 1 + n where it is the n-th of its provider that
--- failed so in a row, 0 discarded (the run had ended, the generation is not the
--- run's, or the evaluation was cancelled), -1 when the evaluation is gone (nothing
--- is kept).
+-- failed so in a row, 0 discarded (the run had ended, or the generation is not the
+-- run's), -2 discarded because the evaluation was cancelled, -1 when the evaluation
+-- is gone (nothing is kept).
 -- Twice: the second time the run has ended, so that only the calls are appended
 -- again; they have ids, and the sink keeps each once. The same holds for a run
 -- that comes twice in one call.
@@ -65,7 +65,7 @@ for i = 2, #ARGV, 10 do
     local byte = chunk.written[offset] or string.byte(chunk.states, offset - chunk.first + 1) or 0
     local replaces_failure = byte == base + 2 and state == 1
     if status == "cancelled" or (byte ~= base and not replaces_failure) then
-      result = 0
+      result = status == "cancelled" and -2 or 0
       if calls ~= "" then
         redis.call("XADD", KEYS[3], "*", "v", ARGV[1], "calls", calls)
       end
@@ -90,6 +90,9 @@ for i = 2, #ARGV, 10 do
     end
   end
   answer[#answer + 1] = result
+end
+if status then
+  outlive(KEYS[1], KEYS[3], status)
 end
 for field, n in pairs(counts) do
   redis.call("HINCRBY", KEYS[2], field, n)

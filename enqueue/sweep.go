@@ -1,0 +1,276 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// SweptLimits is the registry of limits as a Sweeper needs it. *ratelimit.Limiter is one.
+type SweptLimits interface {
+	Limits
+	Holders(ctx context.Context) ([]string, error)
+}
+
+// Sweeper removes what killed processes left in Redis: tasks of evaluations that have
+// ended or have no record, completed tasks that nobody removes because their queue has no
+// worker, queues that no evaluation uses, and what is listed of evaluations whose record
+// has expired. It removes nothing of an evaluation that goes on, and no task that a worker
+// holds. It is for one goroutine; any number of processes may have one.
+type Sweeper struct {
+	store  *store.Store
+	limits SweptLimits
+	log    zerolog.Logger
+
+	wait  time.Duration // how long something must look left behind before it is removed
+	pause time.Duration // after each page of tasks
+
+	gone   sightings[eval.ID] // have no record
+	ended  sightings[eval.ID]
+	given  map[eval.ID]bool // have ended, and were given an end
+	unused sightings[string]
+}
+
+// sightings remember since when something has been seen in each Sweep.
+type sightings[K comparable] struct{ before, now map[K]time.Time }
+
+// next begins another Sweep.
+func (s *sightings[K]) next() { s.before, s.now = s.now, map[K]time.Time{} }
+
+// last notes that something is seen, and returns for how long it has been.
+func (s *sightings[K]) last(what K) time.Duration {
+	at, known := s.before[what]
+	if !known {
+		at = time.Now()
+	}
+	if _, noted := s.now[what]; !noted {
+		s.now[what] = at
+	}
+	return time.Since(s.now[what])
+}
+
+const (
+	sweepWait  = time.Minute // a submission or deletion under way takes less
+	sweepPause = 10 * time.Millisecond
+)
+
+// NewSweeper makes a Sweeper; Sweep does the work.
+func NewSweeper(s *store.Store, limits SweptLimits, log zerolog.Logger) *Sweeper {
+	return &Sweeper{
+		store: s, limits: limits, log: log, wait: sweepWait, pause: sweepPause,
+		given: map[eval.ID]bool{},
+	}
+}
+
+// Sweep looks at everything once. What has no record must have been without one for a
+// minute, so the first Sweep removes little.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	s.gone.next()
+	s.ended.next()
+	s.unused.next()
+	ids, err := s.evaluations(ctx)
+	if err != nil {
+		return err
+	}
+	uses, err := s.store.Uses(ctx, ids)
+	if err != nil {
+		return err
+	}
+	queues, err := s.queues(ctx, uses)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, queue := range queues {
+		switch err := s.sweepQueue(ctx, queue); {
+		case err == nil:
+		case quarantine.Concerns(err): // this queue alone
+			errs = append(errs, err)
+		default:
+			return err
+		}
+	}
+	if err := s.sweepEvaluations(ctx, uses); err != nil {
+		return err
+	}
+	if err := s.forgetUnused(ctx, queues, usedBy(uses)); err != nil {
+		return err
+	}
+	return errors.Join(append(errs, gate.ForgetServers(ctx, s.store.Client()))...)
+}
+
+// evaluations are all that are listed or have limits in force.
+func (s *Sweeper) evaluations(ctx context.Context) ([]eval.ID, error) {
+	ids, err := s.store.Evaluations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	holders, err := s.limits.Holders(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, holder := range holders {
+		if strings.HasPrefix(holder, "ev-") { // else it is a worker
+			ids = append(ids, eval.ID(holder))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// queues are all that may have tasks: those to which runs were pushed, and those of
+// records, to which a program of an earlier version may push.
+func (s *Sweeper) queues(ctx context.Context, uses map[eval.ID]store.Use) ([]string, error) {
+	queues, err := s.store.Queues(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for _, use := range uses {
+		for _, queue := range use.Queues {
+			if use.Status != record.StatusCancelled && !slices.Contains(queues, queue) && !slices.Contains(missing, queue) {
+				missing = append(missing, queue)
+			}
+		}
+	}
+	return append(queues, missing...), s.store.AddQueues(ctx, missing...)
+}
+
+// sweepQueue removes tasks that are of no use any more.
+func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
+	if err := gate.Expire(ctx, s.store.Client(), queue); err != nil {
+		return err
+	}
+	useless := map[eval.ID]bool{}
+	removed, err := gate.Discard(ctx, s.store.Client(), queue, gate.Unheld, func(ctx context.Context, state gate.State, tasks []string) ([]string, error) {
+		select {
+		case <-time.After(s.pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		return s.useless(ctx, queue, state, tasks, useless)
+	})
+	if removed > 0 {
+		s.log.Info().Str("queue", queue).Int("tasks", removed).Msg("removed tasks of evaluations that do not go on")
+	}
+	for id := range useless {
+		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may go on by now
+	}
+	return err
+}
+
+// useless chooses those of a queue's tasks that are of no use any more, and notes their
+// evaluations. What is read of these is newer than the tasks: a task pushed later is not
+// judged by it.
+func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, tasks []string, of map[eval.ID]bool) (chosen []string, err error) {
+	byEvaluation := map[eval.ID][]eval.RunID{}
+	names := map[eval.RunID][]string{}
+	for _, task := range tasks {
+		run, _, err := record.ParseTaskID(task)
+		if err != nil {
+			continue // not one of ours: the queue may be shared
+		}
+		if names[run] == nil {
+			byEvaluation[run.Evaluation] = append(byEvaluation[run.Evaluation], run)
+		}
+		names[run] = append(names[run], task)
+	}
+	uses, err := s.store.Uses(ctx, slices.Collect(maps.Keys(byEvaluation)))
+	if err != nil {
+		return nil, err
+	}
+	for id, runs := range byEvaluation {
+		if !s.over(id, uses[id], queue, state) {
+			continue
+		}
+		jobs, err := s.store.WithJob(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		for _, run := range runs {
+			if !jobs[run.Short()] {
+				chosen, of[id] = append(chosen, names[run]...), true
+			}
+		}
+	}
+	return chosen, nil
+}
+
+// over reports whether tasks of an evaluation in a state are of no use in a queue.
+func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State) bool {
+	waiting := slices.Contains(gate.Unpulled, state)
+	switch {
+	case use.Unreadable:
+		return false
+	case use.Gone():
+		return s.gone.last(id) >= s.wait
+	case use.Status == record.StatusCancelled || !slices.Contains(use.Queues, queue):
+		return true
+	}
+	return use.Status == record.StatusDone && waiting
+}
+
+// sweepEvaluations removes what is listed of evaluations that have no record, and gives
+// those an end that have ended and were given none.
+func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.Use) error {
+	maps.DeleteFunc(s.given, func(id eval.ID, _ bool) bool { return !hasEnded(uses[id]) })
+	for id, use := range uses {
+		switch {
+		case use.Gone() && s.gone.last(id) >= s.wait:
+			if err := s.vacate(ctx, id); err != nil {
+				return err
+			}
+		case hasEnded(use) && s.ended.last(id) >= s.wait && !s.given[id]:
+			ends, err := s.store.ExpireEnded(ctx, id)
+			if err != nil && !quarantine.Concerns(err) {
+				return err
+			}
+			s.given[id] = ends
+		}
+	}
+	return nil
+}
+
+func hasEnded(use store.Use) bool {
+	return use.Status == record.StatusDone || use.Status == record.StatusCancelled
+}
+
+// vacate removes what is left of an evaluation without a record.
+func (s *Sweeper) vacate(ctx context.Context, id eval.ID) error {
+	active, err := s.store.IsActive(ctx, id)
+	if err != nil || active { // whoever tops queues up drops it
+		return err
+	}
+	if done, err := s.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
+		return err
+	}
+	if err := unpin(ctx, s.store, s.limits, id); err != nil {
+		return err
+	}
+	return s.store.Vacate(ctx, id)
+}
+
+// forgetUnused forgets queues that have been unused for a while.
+func (s *Sweeper) forgetUnused(ctx context.Context, queues []string, used func(string) bool) error {
+	var forget []string
+	for _, queue := range queues {
+		if !used(queue) && s.unused.last(queue) >= s.wait {
+			forget = append(forget, queue)
+		}
+	}
+	if len(forget) == 0 {
+		return nil
+	}
+	return forgetQueues(ctx, s.store, forget, true)
+}

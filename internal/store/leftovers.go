@@ -1,0 +1,232 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+var (
+	//go:embed lua/again.lua
+	againSource string
+	//go:embed lua/vacate.lua
+	vacateSource string
+	//go:embed lua/expire.lua
+	expireSource string
+
+	againScript  = redis.NewScript(againSource)
+	vacateScript = redis.NewScript(vacateSource)
+	expireScript = redis.NewScript(expireSource)
+)
+
+// Queues lists the queues that runs were pushed to, until they are dropped.
+func (s *Store) Queues(ctx context.Context) ([]string, error) {
+	queues, err := s.client.SMembers(ctx, s.keys.Queues()).Result()
+	if err != nil {
+		return nil, fmt.Errorf("list queues: %w", err)
+	}
+	slices.Sort(queues)
+	return queues, nil
+}
+
+// AddQueues puts queues on that list.
+func (s *Store) AddQueues(ctx context.Context, queues ...string) error {
+	if len(queues) == 0 {
+		return nil
+	}
+	if err := s.client.SAdd(ctx, s.keys.Queues(), queues).Err(); err != nil {
+		return fmt.Errorf("list queues %q: %w", queues, err)
+	}
+	return nil
+}
+
+// DropQueue takes a queue off the list.
+func (s *Store) DropQueue(ctx context.Context, queue string) error {
+	if err := s.client.SRem(ctx, s.keys.Queues(), queue).Err(); err != nil {
+		return fmt.Errorf("drop queue %s: %w", queue, err)
+	}
+	return nil
+}
+
+// Use says whether an evaluation may have tasks, and in which queues.
+type Use struct {
+	Status     record.Status // empty: it has no record, or none that can be read
+	Unreadable bool          // it has a record that this program cannot read
+	Queues     []string
+}
+
+// Gone reports whether the evaluation has no record.
+func (u Use) Gone() bool { return u.Status == "" && !u.Unreadable }
+
+// Uses reads which queues evaluations use.
+func (s *Store) Uses(ctx context.Context, ids []eval.ID) (map[eval.ID]Use, error) {
+	uses := make(map[eval.ID]Use, len(ids))
+	for some := range slices.Chunk(ids, standingsAtOnce) {
+		asked := make([]*redis.SliceCmd, len(some))
+		pipe := s.client.Pipeline()
+		for i, id := range some {
+			asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldVersion, fieldStatus, fieldPhases)
+		}
+		_, _ = pipe.Exec(ctx) // each command has its own error
+		for i, id := range some {
+			values, err := asked[i].Result()
+			if err != nil && !ofOneKey(err) {
+				return nil, fmt.Errorf("read the queues of %s: %w", id, err)
+			}
+			uses[id] = useOf(values)
+		}
+	}
+	return uses, nil
+}
+
+// useOf reads version, status and phases of a record; nil: Redis cannot read them.
+func useOf(values []any) Use {
+	if values != nil && !slices.ContainsFunc(values, func(v any) bool { return v != nil }) {
+		return Use{}
+	}
+	var words [3]string
+	for i, value := range values {
+		words[i], _ = value.(string)
+	}
+	var phases []record.Phase
+	if versionKnown(words[0]) != nil || words[1] == "" || json.Unmarshal([]byte(words[2]), &phases) != nil {
+		return Use{Unreadable: true}
+	}
+	return Use{Status: record.Status(words[1]), Queues: record.Evaluation{Phases: phases}.QueueNames()}
+}
+
+// PushAgain has all runs of an evaluation pushed anew that have not ended, if it is
+// active or paused: whoever removed tasks of it, because it had ended or had no record,
+// calls it afterwards. Tasks that are there are left alone.
+func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
+	if err := againScript.Run(ctx, s.client, []string{s.keys.Record(id), s.keys.Cursors(id)}).Err(); err != nil {
+		return fmt.Errorf("push the runs of %s again: %w", id, err)
+	}
+	return nil
+}
+
+// WithJob lists the runs of an evaluation, by their short ids, that may have a job at a
+// provider. Whoever drops the task of such a run cancels the job.
+func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error) {
+	runs := map[string]bool{}
+	err := s.eachInProgress(ctx, id, func(run, job string) {
+		if job != "" {
+			runs[run] = true
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for jobs of %s: %w", id, err)
+	}
+	return runs, nil
+}
+
+// Vacate removes what is left of an evaluation that has no record, but for runs that
+// have a job at a provider, and takes it off the list. One that gets a record meanwhile
+// keeps everything. What a submission writes before the record expires by itself.
+func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
+	keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
+	jobs := 0
+	err := s.eachInProgress(ctx, id, func(run, job string) {
+		if job != "" {
+			jobs++
+			return
+		}
+		keys = append(keys, s.keys.ProgressOf(id, run))
+	})
+	if err != nil {
+		return fmt.Errorf("remove what is left of %s: %w", id, err)
+	}
+	if jobs == 0 {
+		keys = append(keys, s.keys.InProgress(id))
+	}
+	for some := range slices.Chunk(keys[1:], progressAtOnce) {
+		if err := vacateScript.Run(ctx, s.client, append(keys[:1:1], some...)).Err(); err != nil {
+			return fmt.Errorf("remove what is left of %s: %w", id, err)
+		}
+	}
+	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
+		return fmt.Errorf("take %s off the list: %w", id, err)
+	}
+	n, err := s.client.Exists(ctx, s.keys.Record(id)).Result()
+	if err == nil && n > 0 { // submitted meanwhile
+		err = s.client.SAdd(ctx, s.keys.Evaluations(), string(id)).Err()
+	}
+	if err != nil {
+		return fmt.Errorf("list %s again: %w", id, err)
+	}
+	return nil
+}
+
+// eachInProgress calls see for each run in progress of an evaluation, as it is listed,
+// with the job that it has at a provider, or "".
+func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, job string)) error {
+	for cursor := uint64(0); ; {
+		listed, next, err := s.client.SScan(ctx, s.keys.InProgress(id), cursor, "", progressAtOnce).Result()
+		if err != nil {
+			return err
+		}
+		jobs := make([]*redis.StringCmd, len(listed))
+		_, err = s.client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+			for i, run := range listed {
+				jobs[i] = pipe.HGet(ctx, s.keys.ProgressOf(id, run), record.ProgressJob)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, redis.Nil) {
+			return err
+		}
+		for i, run := range listed {
+			if err := jobs[i].Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return err
+			}
+			see(run, jobs[i].Val())
+		}
+		if next == 0 {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// Expire gives an evaluation that has ended and was drained seven days more. One that
+// goes on is left as it is.
+func (s *Store) Expire(ctx context.Context, id eval.ID) error {
+	_, err := s.expire(ctx, id, 0)
+	return err
+}
+
+// ExpireEnded is Expire of an evaluation that has ended, none of whose results waits,
+// and that nobody has given an end, because its drain was cut short, or had nothing to
+// drain. It reports whether the evaluation has an end now.
+func (s *Store) ExpireEnded(ctx context.Context, id eval.ID) (bool, error) {
+	return s.expire(ctx, id, 1)
+}
+
+func (s *Store) expire(ctx context.Context, id eval.ID, onlyNew int) (bool, error) {
+	r, err := s.Evaluation(ctx, id)
+	if errors.Is(err, ErrNoEvaluation) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	keys := []string{s.keys.Record(id), s.keys.Results(id)}
+	for _, key := range s.keysOf(r) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	ends, err := expireScript.Run(ctx, s.client, keys, int(endedLife.Seconds()), onlyNew).Bool()
+	if err != nil {
+		return false, fmt.Errorf("expire %s: %w", id, err)
+	}
+	return ends, nil
+}

@@ -1,0 +1,14 @@
+-- again: the runs of an evaluation are to be pushed anew, because tasks of it may have
+-- been removed.
+--
+-- KEYS[1] record   KEYS[2] cursors
+-- Returns 1, or 0 where nothing is to be pushed: it is gone, done or cancelled. The
+-- revision is raised, so that no push begun before moves a cursor.
+-- Twice: the runs are pushed anew once more, which leaves tasks alone that are there.
+local status = redis.call("HGET", KEYS[1], "status")
+if status ~= "active" and status ~= "paused" then
+  return 0
+end
+redis.call("HINCRBY", KEYS[1], "revision", 1)
+redis.call("DEL", KEYS[2])
+return 1
