@@ -19,7 +19,7 @@ func comparisonPage(t *testing.T, reports ...*Report) string {
 func TestComparisonPage(t *testing.T) {
 	t.Parallel()
 	build := func(bias float64, candidates ...string) *Report {
-		return built(t, tournament(candidates, names(3), []string{"j"}, []float64{bias}, 4).withCalls(2, ""), Options{Resamples: 20})
+		return built(t, tournament(candidates, names(3), []string{"j"}, []float64{bias}, 4).withCalls(2, ""), Options{Draws: 20})
 	}
 	first, second := build(0, "a", "b", "c", `<script>`), build(1, "c", "b", "a", "new")
 	second.Evaluation.Plan.Name = `</title><script>alert(1)</script>`
@@ -50,7 +50,7 @@ func TestComparisonPage(t *testing.T) {
 		t.Error("the page does not say that nothing is ranked")
 	}
 	for _, n := range sizes() {
-		large := built(t, many(n), Options{Resamples: 5})
+		large := built(t, many(n), Options{Draws: 5})
 		says := fmt.Sprintf("%d more candidates are in the table only", n-40)
 		if page := comparisonPage(t, large, large, large); len(page) > 1<<20 || !strings.Contains(page, says) {
 			t.Errorf("the page of %d candidates in 3 evaluations has %d bytes, want at most 1 MiB and %q", n, len(page), says)

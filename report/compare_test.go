@@ -19,8 +19,8 @@ import (
 // best and the worst is beyond the intervals, and settings that differ are told.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	before := tournament([]string{"a", "b", "c", "d"}, []string{"q1", "q2"}, []string{"j", "k"}, []float64{0, 0}, 6)
-	after := tournament([]string{"new", "c", "b", "a"}, []string{"q1", "q2"}, []string{"j", "k"}, []float64{0, 0}, 6)
+	before := tournament([]string{"a", "b", "c", "d"}, names(8), []string{"j", "k"}, []float64{0, 0}, 6)
+	after := tournament([]string{"new", "c", "b", "a"}, names(8), []string{"j", "k"}, []float64{0, 0}, 6)
 	after.evaluation.ID = "ev-2bcdefgh2345"
 	for _, m := range []*memory{before, after} { // whose limit is no difference
 		m.evaluation.Settings.Limits = append(m.evaluation.Settings.Limits,

@@ -10,7 +10,9 @@ import (
 
 // rateDocuments gives every document that was compared an Elo rating among those
 // of its item, best first within the items. Items share no comparison, so their
-// ratings share no scale; each has the mean 1000.
+// ratings share no scale; each has the mean 1000. Where pairs were
+// not shown equally often in both orders, what judges prefer for its position is taken
+// out, if the verdicts on the item can tell it.
 func (b *builder) rateDocuments() error {
 	type rated struct {
 		item int
@@ -40,7 +42,7 @@ func (b *builder) rateDocuments() error {
 	}
 	fits := map[int]*rank.Fit{}
 	for item, tally := range tallies {
-		fit, err := rank.BradleyTerry(size[item], []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins})
+		fit, err := rank.BradleyTerry(size[item], []*rank.Tally{tally}, rank.Options{Ties: rank.HalfWins, OrderEffect: len(b.report.Judges) > 0 && !tally.Balanced()})
 		if err != nil {
 			return err
 		}

@@ -143,7 +143,7 @@ func TestNoNumberThatIsNone(t *testing.T) {
 	for seed := range uint64(60) {
 		rng := rand.New(rand.NewPCG(seed, 0))
 		m := anything(rng)
-		options := Options{Length: rng.IntN(2) == 0, Fallback: rng.IntN(2) == 0, Resamples: 20}
+		options := Options{Length: rng.IntN(2) == 0, Fallback: rng.IntN(2) == 0, Draws: 20}
 		if rng.IntN(3) == 0 {
 			options.Ties = 1
 		}
@@ -163,7 +163,7 @@ func TestNoNumberThatIsNone(t *testing.T) {
 				}
 			}
 		}
-		other := built(t, anything(rng), Options{Resamples: 20})
+		other := built(t, anything(rng), Options{Draws: 20})
 		for _, c := range []*Comparison{Compare(r, other), Compare(other, r, r)} {
 			var text, mark, form bytes.Buffer
 			for out, write := range map[*bytes.Buffer]func(io.Writer) error{

@@ -132,7 +132,7 @@ func sizes() []int {
 func TestManyCandidates(t *testing.T) {
 	t.Parallel()
 	for _, n := range sizes() {
-		page := pageOf(t, built(t, many(n), Options{Resamples: 10}))
+		page := pageOf(t, built(t, many(n), Options{Draws: 10}))
 		if len(page) > 1<<20 {
 			t.Errorf("the page of %d candidates has %d bytes, want at most 1 MiB", n, len(page))
 		}

@@ -53,7 +53,7 @@ func (r *Report) json() reportJSON {
 		out.Unranked = append(out.Unranked, c.Name)
 	}
 	if how := r.Intervals; how != nil {
-		out.Intervals = &intervalsJSON{how.By, how.Clusters, how.Resamples, how.Seed, how.Regularised, how.Linearised}
+		out.Intervals = &intervalsJSON{how.By, how.Clusters, how.Draws, how.Seed}
 	}
 	if f := r.Fit; f != nil {
 		out.Fit = &fitJSON{number(f.LogLikelihood), number(f.Deviance), f.DegreesOfFreedom, f.Iterations, nil}
@@ -108,10 +108,12 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		one := candidateJSON{
 			Candidate: c.Name, Rank: c.Rank, Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: number(c.WinRate()),
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
+			Best: none, Elo: none, EloLow: none, EloHigh: none,
 			For: reasonsOf(c.For), Against: reasonsOf(c.Against), Scores: scoresOf(r.Criteria, c.Scores),
 		}
 		if abilities {
-			one.RankLow, one.RankHigh = &c.RankLow, &c.RankHigh
+			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
+			one.Best, one.Elo, one.EloLow, one.EloHigh = number(c.Best), number(rank.Elo(c.Ability)), number(rank.Elo(c.Low)), number(rank.Elo(c.High))
 			one.Ability, one.SE, one.Low, one.High, one.ModelSE = number(c.Ability), number(c.SE), number(c.Low), number(c.High), number(c.ModelSE)
 		}
 		if c.Games() == 0 {
@@ -122,7 +124,7 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		}
 		out.Candidates = append(out.Candidates, one)
 	}
-	if g.bootstrap != nil && len(g.Ranked) <= beatsCandidates {
+	if g.uncertainty != nil && len(g.Ranked) <= beatsCandidates {
 		for i := range g.Ranked {
 			row := make([]number, len(g.Ranked))
 			for j := range g.Ranked {
@@ -140,7 +142,7 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	out := judgeJSON{
 		Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
-		TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
+		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
 		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency())},
 	}
 	if j.Swaps.Total() == 0 {

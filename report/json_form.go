@@ -94,24 +94,30 @@ type (
 		Beats       array[[]number]      `json:"beats"`
 	}
 	candidateJSON struct {
-		Candidate string               `json:"candidate"`
-		Rank      int                  `json:"rank"`
-		RankLow   *int                 `json:"rank_low"`
-		RankHigh  *int                 `json:"rank_high"`
-		Ability   number               `json:"ability"`
-		SE        number               `json:"se"`
-		Low       number               `json:"low"`
-		High      number               `json:"high"`
-		ModelSE   number               `json:"model_se"`
-		BeatsNext number               `json:"beats_next"`
-		Wins      int                  `json:"wins"`
-		Losses    int                  `json:"losses"`
-		Ties      int                  `json:"ties"`
-		WinRate   number               `json:"win_rate"`
-		Score     *scoreJSON           `json:"score,omitempty"`
-		Scores    map[string]scoreJSON `json:"scores,omitempty"`
-		For       []reasonJSON         `json:"for,omitempty"`
-		Against   []reasonJSON         `json:"against,omitempty"`
+		Candidate    string               `json:"candidate"`
+		Rank         int                  `json:"rank"`
+		RankLow      *int                 `json:"rank_low"`
+		RankHigh     *int                 `json:"rank_high"`
+		Ability      number               `json:"ability"`
+		SE           number               `json:"se"`
+		Low          number               `json:"low"`
+		High         number               `json:"high"`
+		ModelSE      number               `json:"model_se"`
+		BeatsNext    number               `json:"beats_next"`
+		MarginalLow  *int                 `json:"marginal_rank_low"`
+		MarginalHigh *int                 `json:"marginal_rank_high"`
+		Best         number               `json:"p_best"`
+		Elo          number               `json:"elo"`
+		EloLow       number               `json:"elo_low"`
+		EloHigh      number               `json:"elo_high"`
+		Wins         int                  `json:"wins"`
+		Losses       int                  `json:"losses"`
+		Ties         int                  `json:"ties"`
+		WinRate      number               `json:"win_rate"`
+		Score        *scoreJSON           `json:"score,omitempty"`
+		Scores       map[string]scoreJSON `json:"scores,omitempty"`
+		For          []reasonJSON         `json:"for,omitempty"`
+		Against      []reasonJSON         `json:"against,omitempty"`
 	}
 	scoreJSON struct {
 		Mean number `json:"mean"`
@@ -125,12 +131,10 @@ type (
 		Reason   string `json:"reason"`
 	}
 	intervalsJSON struct {
-		By          string `json:"by"`
-		Clusters    int    `json:"clusters"`
-		Resamples   int    `json:"resamples"`
-		Seed        uint64 `json:"seed"`
-		Regularised int    `json:"regularised"`
-		Linearised  bool   `json:"linearised"`
+		By       string `json:"by"`
+		Clusters int    `json:"clusters"`
+		Draws    int    `json:"draws"`
+		Seed     uint64 `json:"seed"`
 	}
 	fitJSON struct {
 		LogLikelihood    number      `json:"log_likelihood"`
@@ -168,6 +172,7 @@ type (
 		Own        int                  `json:"own"`
 		Failed     int                  `json:"failed"`
 		Order      *effectJSON          `json:"order_effect"`
+		Confounded bool                 `json:"confounded"`
 		TieNu      number               `json:"tie_nu"`
 		BothOrders swapsJSON            `json:"both_orders"`
 		Length     lengthJSON           `json:"length"`

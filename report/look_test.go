@@ -37,14 +37,14 @@ func TestLook(t *testing.T) {
 	dir := looktest.Folder(t)
 	five := func() *Report {
 		names := []string{"llama-7b", "mistral-7b-instruct", "pythia-6.9b", "bloom-7b", "日本語モデル"}
-		return built(t, whole(names, []string{"q1", "q2", "q3", "q4"}), Options{Resamples: 200})
+		return built(t, whole(names, []string{"q1", "q2", "q3", "q4"}), Options{Draws: 200})
 	}
 	for name, write := range map[string]func() string{
 		"whole": func() string { return pageOf(t, five()) },
 		"200": func() string {
-			return pageOf(t, built(t, whole(names(200), []string{""}), Options{Resamples: 20}))
+			return pageOf(t, built(t, whole(names(200), []string{""}), Options{Draws: 20}))
 		},
-		"1000":    func() string { return pageOf(t, built(t, many(1000), Options{Resamples: 20})) },
+		"1000":    func() string { return pageOf(t, built(t, many(1000), Options{Draws: 20})) },
 		"hostile": func() string { return pageOf(t, hostileReport(t)) },
 		"nothing": func() string {
 			return pageOf(t, built(t, sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")), Options{}))

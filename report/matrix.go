@@ -35,7 +35,7 @@ func (r *Report) matrices(group Group) []*matrix {
 	}
 	all := []*matrix{r.wins(group)}
 	all[0].Hint += who
-	if group.bootstrap != nil {
+	if group.uncertainty != nil {
 		all = append(all, beats(group))
 		all[1].Hint += who
 	}
@@ -72,14 +72,17 @@ func (r *Report) wins(group Group) *matrix {
 	return m
 }
 
-// beats is how often a candidate came out before another in what was resampled.
+// beats is how sure it is that a candidate is better than another.
 func beats(group Group) *matrix {
 	m := &matrix{
 		Title: "Who is better, and how sure that is",
-		Hint:  "In how many of 100 resamples the candidate on the left is better than the one above: 50 is a toss-up, 98 and more are as sure as the 95 % intervals ask for.",
+		Hint:  "The probability, in percent, that the candidate on the left is better than the one above: 50 is a toss-up, 98 and more are as sure as a 95 % interval of their difference asks for, of this pair alone.",
 	}
 	m.fill(group, func(i, j int) heatCell {
 		p := group.Beats(i, j)
+		if math.IsNaN(p) {
+			return heatCell{Text: "–", Title: "position and candidates cannot be told apart", Shade: -1}
+		}
 		return heatCell{Text: outOfHundred(p), Shade: shade(p)}
 	})
 	return m

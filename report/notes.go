@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
@@ -71,10 +72,10 @@ func (r *Report) groupNotes() []string {
 		return "In " + counted(n, "group")
 	}
 	if separable > 0 {
-		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: the order stands, the distances and intervals are partly assumed.")
+		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. That one of two candidates is ahead is then said only where it won in enough comparisons (a sign test).")
 	}
 	if assumed > 0 {
-		notes = append(notes, which(assumed)+" the verdicts of a judge (named below) leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
+		notes = append(notes, which(assumed)+" the verdicts of a judge leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed. The judge is named in a note of its own.")
 	}
 	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
 		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))
@@ -88,20 +89,38 @@ func (r *Report) intervalNotes() []string {
 		return nil
 	}
 	var notes []string
-	how := r.Intervals
-	switch items := len(r.Evaluation.Plan.Items); {
-	case how == nil:
-		notes = append(notes, fmt.Sprintf("Verdicts on fewer than %d pairs: too few to draw from, so intervals take each verdict as independent and are somewhat too narrow.", fewPairs))
-	case how.By == ByPair && items > 1:
-		notes = append(notes, fmt.Sprintf("With %s, intervals hold for these questions; what others would bring they tell from %d items on.", counted(items, "item"), fewItems))
+	switch how := r.Intervals; {
+	case how.Clusters == 1:
+		notes = append(notes, fmt.Sprintf("All verdicts are on one %s, so nothing shows how far verdicts on another would differ: intervals take each verdict as independent, and no candidate is called ahead.", how.unit()))
+	case how.By == ByItem && how.Clusters < fewItems:
+		notes = append(notes, fmt.Sprintf("With %s, intervals are wide because they allow for how much items differ.", how.units()))
 	}
-	if how != nil && how.Regularised > 0 {
-		notes = append(notes, fmt.Sprintf("%s of %s resamples lost what makes abilities finite, such as a candidate's only victory; a weak prior held them.", count(how.Regularised), count(how.Resamples)))
+	if slices.ContainsFunc(r.Judges, func(j Judge) bool { return j.Effect.Confounded }) {
+		notes = append(notes, "Some pairs were shown in one order only, so that a preference for a position cannot be told from a difference between candidates. Candidates that this concerns are not called ahead of each other. Set `order: both` to tell them apart.")
 	}
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
 	}
 	return notes
+}
+
+// fewItems is the number of items below which intervals are noticeably wider for it.
+const fewItems = 6
+
+// unit is what verdicts may depend on each other by.
+func (how *Intervals) unit() string {
+	if how.By == ByItem {
+		return "item"
+	}
+	return "pair of documents"
+}
+
+// units counts them.
+func (how *Intervals) units() string {
+	if how.By == ByItem {
+		return counted(how.Clusters, "item")
+	}
+	return counted(how.Clusters, "pair") + " of documents"
 }
 
 // lengthNote says what a ranking for texts of equal length rests on.
@@ -121,6 +140,10 @@ func (r *Report) lengthNote() string {
 // notable is when a judge contradicts itself often enough to be told.
 const notableConsistency = 0.8
 
+// leastOrder is the order effect from which it changes a percentage that is shown; a
+// judge without any may have one by rounding.
+const leastOrder = 0.002
+
 func (j Judge) notes(options Options) []string {
 	var notes []string
 	note := func(format string, args ...any) {
@@ -130,7 +153,7 @@ func (j Judge) notes(options Options) []string {
 	switch {
 	case e.Regularised:
 		note("prefers one position, or ties, so consistently that its effect has no finite estimate; a weak prior was used.")
-	case e.HasOrder && j.OrderLimits.Low*j.OrderLimits.High > 0:
+	case e.HasOrder && j.OrderLimits.Low*j.OrderLimits.High > 0 && math.Abs(e.Order) >= leastOrder:
 		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
 			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
 	}
@@ -201,7 +224,7 @@ func (r *Report) Headline() string {
 		if len(rivals) == 0 {
 			return fmt.Sprintf("%s is first, by a lead that the verdicts do not make certain.", leaders[0])
 		}
-		return fmt.Sprintf("%s is first; %s could be first as well at 95 %% confidence.", leaders[0], list(rivals, 3))
+		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, 3))
 	}
 }
 

@@ -68,7 +68,7 @@ func TestPagePlannedAndRecorded(t *testing.T) {
 	t.Parallel()
 	m := tournament(names(4), []string{"q"}, []string{"a", "b"}, []float64{0, 0}, 2).withCalls(3, "")
 	m.progress = append(m.progress, results.Progress{Used: results.Usage{Calls: 3, Unreported: 3}}) // of runs that have not ended
-	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	if !strings.Contains(page, "Of 24 planned runs, 18 succeeded, 1 failed, 0 are cancelled and 5 are still missing.") {
 		t.Error("the page does not say what is missing")
 	}
@@ -87,7 +87,7 @@ func TestPagePlannedAndRecorded(t *testing.T) {
 		t.Error("one phase has a sum of its own, and there is one of all phases")
 	}
 	m.withScores("style").withCalls(3, "")
-	if page := pageOf(t, built(t, m, Options{Resamples: 20})); cells(t, page, "Runs by phase")["all"] == "" {
+	if page := pageOf(t, built(t, m, Options{Draws: 20})); cells(t, page, "Runs by phase")["all"] == "" {
 		t.Error("two phases are not summed up")
 	}
 }
@@ -96,7 +96,7 @@ func TestPageTimeline(t *testing.T) {
 	t.Parallel()
 	slots := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "simulator"}, Kind: ratelimit.Concurrency, Max: 16}
 	m := typical().withCalls(8, "", slots.ID(), "redis/memory", "provider/x/cooldown", "<script>1", "<script>2")
-	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	for _, want := range []string{
 		`<i class="held1"></i><bdi>provider simulator: 16 in flight</bdi>`, `<i class="held3"></i><bdi>provider x: cooldown</bdi>`,
 		`<i class="more"></i><bdi>2 other limits</bdi>`, "calls begun in each 15 s",
@@ -116,7 +116,7 @@ func TestPageTimeline(t *testing.T) {
 		t.Errorf("what held calls back: got %q, want %q", got, want)
 	}
 	// Bars stand on each other and end where the number of calls says.
-	view := built(t, m, Options{Resamples: 20}).timelineView()
+	view := built(t, m, Options{Draws: 20}).timelineView()
 	chart := view.Charts[0]
 	for k, period := range view.Periods {
 		sum, bottom := 0.0, chart.bottom
@@ -140,14 +140,14 @@ func TestPageTimeline(t *testing.T) {
 func TestPageFallback(t *testing.T) {
 	t.Parallel()
 	m := typical()
-	if page := pageOf(t, built(t, m, Options{Resamples: 20})); strings.Contains(page, `id="fallback"`) {
+	if page := pageOf(t, built(t, m, Options{Draws: 20})); strings.Contains(page, `id="fallback"`) {
 		t.Error("the page speaks of fallback, which is not set and did not happen")
 	}
 	how := record.DefaultFallback
 	how.Models = []string{"other:<model>"}
 	m.evaluation.Settings.Fallback = &how
 	m.statistics = results.Statistics{Total: 200, Primary: 150, Fallback: 50, RateLimitFallbacks: 50, RateLimitWaits: 70, Waited: 40}
-	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	rows := cells(t, page, "Runs that ended and needed a model; models: other:&lt;model&gt;; longest single wait: 5 min")
 	if got, want := rows["answered"], "by the model that was asked 150 75.0 %;by another model 50 25.0 %;"; got != want {
 		t.Errorf("got %q, want %q", got, want)
@@ -156,7 +156,7 @@ func TestPageFallback(t *testing.T) {
 		t.Error("the page lacks the advice, or says that none is needed")
 	}
 	m.statistics = results.Statistics{Total: 200, Primary: 200}
-	if page := pageOf(t, built(t, m, Options{Resamples: 20})); !strings.Contains(page, "No setting needs to change") {
+	if page := pageOf(t, built(t, m, Options{Draws: 20})); !strings.Contains(page, "No setting needs to change") {
 		t.Error("the page does not say that fallback is as it should be")
 	}
 }
@@ -171,7 +171,7 @@ func TestPageFigures(t *testing.T) {
 		"no calls":  sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j")),
 		"by scores": sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j", "k")).withScores("style"),
 	} {
-		page := pageOf(t, built(t, m, Options{Resamples: 20}))
+		page := pageOf(t, built(t, m, Options{Draws: 20}))
 		figures := regexp.MustCompile(`(?s)<figure>.*?</figure>`).FindAllString(page, -1)
 		if name == "typical" && len(figures) != 3 {
 			t.Errorf("%d figures, want those of the ranking, both orders and the calls", len(figures))
@@ -225,7 +225,7 @@ func TestPanelByCandidate(t *testing.T) {
 			m.panel = append(m.panel, results.PanelRow{Document: "q/" + name, Candidate: name, Agent: "clerk", Dimension: "clarity", Score: &low})
 		}
 	}
-	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	rows := cells(t, page, "Candidates, the highest mean first")
 	for name, want := range map[string]string{
 		"candidate-0068": "– 4.40 4.40;", "candidate-0069": "1.00 4.45 2.73;", "candidate-0009": "",
@@ -250,7 +250,7 @@ func TestPagePeople(t *testing.T) {
 		m.vote(who, "q2/a", "q2/b", "q2/a")
 	}
 	m.vote("<bob>", "q2/a", "q2/b", "q2/b") // said twice, differently
-	page := pageOf(t, built(t, m, Options{Resamples: 20}))
+	page := pageOf(t, built(t, m, Options{Draws: 20}))
 	if !strings.Contains(page, `<a href="#people">People</a>`) || !strings.Contains(page, "5 votes on 2 pairs of texts") {
 		t.Error("the page does not say how many votes there are")
 	}

@@ -58,10 +58,7 @@ func (b *builder) finish(ctx context.Context) error {
 	for k := range r.Judges {
 		judge := &r.Judges[k]
 		judge.Effect = all.fit.Judges[k]
-		judge.OrderLimits = ownLimits(judge.Effect.Order, judge.Effect.OrderSE)
-		if drawn := all.bootstrap; drawn != nil && drawn.Orders[k] != (rank.Limits{}) { // 0: no resample told anything
-			judge.OrderLimits = drawn.Orders[k]
-		}
+		judge.OrderLimits = all.uncertainty.Orders[k]
 	}
 	return b.rankByEach(ctx)
 }
@@ -111,7 +108,7 @@ func (b *builder) compareRaters() {
 // bare are the candidates that a rating ranks, without scores and reasons.
 func (b *builder) bare(of *rating) []Group {
 	groups, _ := b.groups(of, func(s rank.Standing) Ranked {
-		return Ranked{Name: b.report.candidates[s.Candidate], Standing: s, ModelSE: s.SE}
+		return Ranked{Name: b.report.candidates[s.Candidate], Standing: s}
 	})
 	return groups
 }
@@ -120,10 +117,7 @@ func (b *builder) bare(of *rating) []Group {
 func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups []Group, unranked []Ranked) {
 	groups = make([]Group, len(of.fit.Components))
 	for c, part := range of.fit.Components {
-		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, bootstrap: of.bootstrap}
-		if of.bootstrap == nil {
-			groups[c].fit = of.fit
-		}
+		groups[c] = Group{Separable: part.Separable, Regularised: part.Regularised, uncertainty: of.uncertainty}
 	}
 	for _, s := range of.fit.Standings() {
 		one := ranked(s)
@@ -132,11 +126,10 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 			unranked = append(unranked, one)
 			continue
 		}
-		if b := of.bootstrap; b != nil {
-			limits := b.Abilities[s.Candidate]
-			one.SE, one.Low, one.High = limits.SE, limits.Low, limits.High
-			one.RankLow, one.RankHigh = b.RankLow[s.Candidate], b.RankHigh[s.Candidate]
-		}
+		u, i := of.uncertainty, s.Candidate
+		one.Limits, one.Best = u.Abilities[i], u.Best[i]
+		one.RankLow, one.RankHigh = u.RankLow[i], u.RankHigh[i]
+		one.MarginalLow, one.MarginalHigh = u.MarginalLow[i], u.MarginalHigh[i]
 		groups[s.Component].Ranked = append(groups[s.Component].Ranked, one)
 	}
 	groups = slices.DeleteFunc(groups, func(g Group) bool { return len(g.Ranked) == 0 })
@@ -149,7 +142,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 func (b *builder) ranked(s rank.Standing) Ranked {
 	i := s.Candidate
 	return Ranked{
-		Name: b.report.candidates[i], Standing: s, ModelSE: s.SE,
+		Name: b.report.candidates[i], Standing: s,
 		Scores: b.scores[i], Overall: b.overall[i],
 		For: b.reasons[i].won, Against: b.reasons[i].lost,
 	}
@@ -229,9 +222,12 @@ func (r *Report) Rankings() results.Rankings {
 				Ability: c.Ability, SE: c.SE, Low: c.Low, High: c.High,
 				Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: c.WinRate(),
 				Group: g + 1, ModelSE: c.ModelSE, BeatsNext: group.beatsNext(k),
+				MarginalLow: c.MarginalLow, MarginalHigh: c.MarginalHigh, Best: c.Best,
+				Elo: rank.Elo(c.Ability), EloLow: rank.Elo(c.Low), EloHigh: rank.Elo(c.High),
 			}
 			if r.unfitted != nil {
 				row.Ability, row.SE, row.Low, row.High, row.ModelSE = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+				row.Best, row.Elo, row.EloLow, row.EloHigh = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			}
 			out.Ranking = append(out.Ranking, row)
 		}
@@ -240,7 +236,8 @@ func (r *Report) Rankings() results.Rankings {
 		out.Ranking = append(out.Ranking, results.RankingRow{
 			Candidate: c.Name,
 			Ability:   math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(),
-			ModelSE: math.NaN(), BeatsNext: math.NaN(),
+			ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(),
+			Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(),
 		})
 	}
 	return out

@@ -16,8 +16,8 @@ type rankingView struct {
 }
 
 type rankingRow struct {
-	Name, Ranks, Ability, Interval, WinRate, Record, Mean string
-	Why                                                   string // id of its reasons; empty: none are shown
+	Name, Ranks, Ability, Interval, Best, Elo, WinRate, Record, Mean string
+	Why                                                              string // id of its reasons; empty: none are shown
 }
 
 // rowOfPage lets a row ask which columns the page has.
@@ -64,6 +64,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		if r.abilities() {
 			row.Ability = plusMinus(c.Ability, c.SE)
 			row.Interval = between(c.Low, c.High)
+			row.Best, row.Elo = probability(c.Best), eloOf(c)
 		}
 		if k < openRows {
 			view.Open = append(view.Open, row)

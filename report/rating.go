@@ -6,21 +6,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-const (
-	// fewItems is from how many items on whole items are drawn. Limits by resampling
-	// are too narrow with few clusters (Cameron, Gelbach and Miller 2008,
-	// "Bootstrap-based improvements for inference with clustered errors": of 5 to 30);
-	// with fewer items, pairs are drawn, and the limits hold for these items only.
-	fewItems = 20
-	// fewPairs is from how many pairs on pairs are drawn; with fewer the limits are
-	// those of the fit.
-	fewPairs = 10
-)
-
 // rating is a ranking by the verdicts of some raters.
 type rating struct {
-	fit       *rank.Fit
-	bootstrap *rank.Bootstrap // nil: too few verdicts to draw from
+	fit         *rank.Fit
+	uncertainty *rank.Uncertainty
 }
 
 // rate ranks by the verdicts of these raters together, which are judges or people.
@@ -33,15 +22,8 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	if out.fit, err = rank.FromObserved(n, len(raters), observed, options); err != nil {
 		return nil, err
 	}
-	clusters := map[int32]bool{}
-	for _, o := range observed {
-		clusters[o.Cluster] = true
-		if len(clusters) == fewPairs {
-			out.bootstrap, err = out.fit.Bootstrap(ctx, observed, rank.Resampling{Resamples: how.Resamples, Seed: how.Seed})
-			return &out, err
-		}
-	}
-	return &out, nil
+	out.uncertainty, err = out.fit.Uncertainty(ctx, observed, rank.Drawing{Draws: how.Draws, Seed: how.Seed})
+	return &out, err
 }
 
 // observed are the verdicts of these raters on pairs of candidates, by cluster.
@@ -79,14 +61,16 @@ func (b *builder) observed(raters []int) []rank.Observed {
 	return out
 }
 
-// clusterBy says what is drawn.
+// clusterBy says which verdicts may depend on each other: those on one item, where any
+// candidate was compared on several.
 func (b *builder) clusterBy() string {
-	items := map[int]bool{}
+	item := map[string]int{}
 	for _, c := range b.verdicts.cells {
-		items[b.report.Evaluation.Plan.Documents[c.first].Item] = true
-		if len(items) == fewItems {
+		document := b.report.Evaluation.Plan.Documents[c.first]
+		if known, ok := item[document.Candidate]; ok && known != document.Item {
 			return ByItem
 		}
+		item[document.Candidate] = document.Item
 	}
 	return ByPair
 }
@@ -108,30 +92,14 @@ func tallied(n, judges int, observed []rank.Observed) ([]*rank.Tally, error) {
 
 // intervals says how a rating's limits were found.
 func (b *builder) intervals(of *rating) *Intervals {
-	drawn := of.bootstrap
-	if drawn == nil {
-		return nil
-	}
-	return &Intervals{
-		By: b.clusterBy(), Clusters: drawn.Clusters, Resamples: drawn.Resamples, Seed: b.report.Options.Seed,
-		Regularised: drawn.Regularised, Linearised: drawn.Linearised,
-	}
-}
-
-// ownLimits are those by a fit's standard error, which stand where drawing gives none.
-func ownLimits(x, se float64) rank.Limits {
-	return rank.Limits{SE: se, Low: x - 1.96*se, High: x + 1.96*se}
+	return &Intervals{By: b.clusterBy(), Clusters: of.uncertainty.Clusters, Draws: of.uncertainty.Draws, Seed: b.report.Options.Seed}
 }
 
 func fitOf(of *rating) *Fit {
 	f := of.fit
-	out := &Fit{
+	return &Fit{
 		LogLikelihood: f.LogLikelihood, Deviance: f.Deviance, DegreesOfFreedom: f.DegreesOfFreedom, Iterations: f.Iterations,
 		Length: f.Length, HasLength: f.HasLength, LengthRegularised: f.LengthRegularised,
-		LengthLimits: ownLimits(f.Length, f.LengthSE),
+		LengthLimits: of.uncertainty.Length,
 	}
-	if of.bootstrap != nil {
-		out.LengthLimits = of.bootstrap.Length
-	}
-	return out
 }

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
@@ -18,14 +18,14 @@ func TestTrialsAreNoEvidence(t *testing.T) {
 		by       string
 		items    int
 		clusters int
-	}{{ByPair, 15, 15 * 10}, {ByItem, 20, 20}} {
+	}{{ByPair, 1, 10}, {ByItem, 20, 20}} {
 		once := tournament(names(5), names(tt.items), []string{"j"}, []float64{0.3}, 1)
 		four := sourceOf(once.evaluation.Plan)
 		for range 4 {
 			four.pairwise = append(four.pairwise, once.pairwise...)
 		}
 		one, other := built(t, once, Options{Seed: 5}), built(t, four, Options{Seed: 5})
-		if how := one.Intervals; how == nil || how.By != tt.by || how.Clusters != tt.clusters || how.Seed != 5 || how.Resamples != 100 {
+		if how := one.Intervals; how == nil || how.By != tt.by || how.Clusters != tt.clusters || how.Seed != 5 || how.Draws != 100 {
 			t.Fatalf("drawn by %+v, want %s of %d", how, tt.by, tt.clusters)
 		}
 		for k, c := range one.Groups[0].Ranked {
@@ -109,20 +109,110 @@ func TestCyclesAndLength(t *testing.T) {
 	}
 }
 
-// TestFewPairs: with too few to draw from, limits are the fit's own, and it is said.
-func TestFewPairs(t *testing.T) {
+// TestPositionAndCandidatesConfounded: a baseline that is always shown first cannot be
+// told from a preference for the first position. A judge that always prefers the first
+// text does not make it the best; the other candidates are compared all the same.
+func TestPositionAndCandidatesConfounded(t *testing.T) {
 	t.Parallel()
-	m := sourceOf(plan([]string{"a", "b", "c"}, []string{"q"}, "j"))
-	for _, winner := range []string{"q/a", "q/b", "q/a", eval.Tie} {
-		m.verdict(0, "q/a", "q/b", winner, "r")
-		m.verdict(0, "q/b", "q/c", eval.Tie, "r")
+	m := sourceOf(plan([]string{"base", "b", "c"}, names(30), "j"))
+	for k, item := range names(30) {
+		m.verdict(0, item+"/base", item+"/b", item+"/base", "r")
+		winner := item + "/base"
+		if k%5 == 0 {
+			winner = item + "/c"
+		}
+		m.verdict(0, item+"/base", item+"/c", winner, "r")
 	}
 	r := built(t, m, Options{})
 	best := r.Groups[0].Ranked[0]
-	if r.Intervals != nil || best.SE != best.ModelSE || !(best.Low < best.Ability) {
-		t.Errorf("limits %+v of %+v, want the fit's own", r.Intervals, best)
+	if best.Name != "base" || best.RankHigh != 3 || best.MarginalHigh != 3 || !math.IsNaN(best.Best) || !math.IsNaN(r.Groups[0].Beats(0, 1)) {
+		t.Errorf("the baseline is called better: %+v, %v", best, r.Groups[0].Beats(0, 1))
 	}
-	if p := r.Groups[0].Beats(0, 2); !(p > 0.5 && p < 1) || math.Abs(p+r.Groups[0].Beats(2, 0)-1) > 1e-12 {
-		t.Errorf("the best is better than the last with probability %v", p)
+	if !r.Judges[0].Effect.Confounded || strings.Contains(r.Headline(), "ahead of every other") {
+		t.Errorf("%+v: %s", r.Judges[0].Effect, r.Headline())
+	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "shown in one order only") {
+		t.Errorf("the notes do not say so: %s", notes)
+	}
+	for _, row := range r.Rankings().Ranking {
+		if !math.IsNaN(row.Best) {
+			t.Errorf("%s is the best with probability %v", row.Candidate, row.Best)
+		}
+	}
+}
+
+// TestConsistentJudgeFavoursNoPosition: a judge that gives the same answer in both orders
+// has no order effect but for rounding, of which nothing is said.
+func TestConsistentJudgeFavoursNoPosition(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"a", "b", "c"}, names(12), "j"))
+	for k, item := range names(12) {
+		for i, pair := range [][2]string{{"a", "b"}, {"b", "c"}, {"a", "c"}} {
+			winner := item + "/" + pair[0]
+			if (k+i)%4 == 0 {
+				winner = item + "/" + pair[1]
+			}
+			m.verdict(0, item+"/"+pair[0], item+"/"+pair[1], winner, "r")
+			m.verdict(0, item+"/"+pair[1], item+"/"+pair[0], winner, "r")
+		}
+	}
+	r := built(t, m, Options{})
+	if limits := r.Judges[0].OrderLimits; !(limits.Low < -0.1 && limits.High > 0.1) {
+		t.Errorf("limits of an order effect of 0: %+v", limits)
+	}
+	for _, note := range r.Notes() {
+		if strings.Contains(note, "favours the text shown") {
+			t.Error(note)
+		}
+	}
+}
+
+// TestOneCluster: verdicts on one pair of documents say nothing about others, so that
+// the limits are the fit's own and nobody is called ahead.
+func TestOneCluster(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j"))
+	for k := range 40 {
+		winner := "q/a"
+		if k%10 == 0 {
+			winner = "q/b"
+		}
+		m.verdict(0, "q/a", "q/b", winner, "r")
+		m.verdict(0, "q/b", "q/a", winner, "r")
+	}
+	r := built(t, m, Options{})
+	best := r.Groups[0].Ranked[0]
+	if best.SE != best.ModelSE || best.RankHigh != 2 || r.Intervals.Clusters != 1 {
+		t.Errorf("%+v by %+v", best, r.Intervals)
+	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "All verdicts are on one pair of documents") {
+		t.Errorf("the notes do not say so: %s", notes)
+	}
+}
+
+// TestEloCorrectsForOrder: four documents that are equal but for a judge who prefers what
+// is shown first, each pair in one order, have one rating.
+func TestEloCorrectsForOrder(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"a", "b", "c", "d"}, []string{"q"}, "j"))
+	for i, first := range []string{"a", "b", "c", "d"} {
+		for _, second := range []string{"a", "b", "c", "d"}[i+1:] {
+			for k := range 10 { // trials
+				winner := "q/" + first
+				if k < 2 {
+					winner = "q/" + second
+				}
+				m.verdict(0, "q/"+first, "q/"+second, winner, "r")
+			}
+		}
+	}
+	elo := built(t, m, Options{}).Rankings().Elo
+	if len(elo) != 4 {
+		t.Fatalf("ratings %+v", elo)
+	}
+	for _, one := range elo {
+		if math.Abs(one.Elo-1000) > 0.01 {
+			t.Errorf("%s is rated %.2f, want 1000", one.DocID, one.Elo)
+		}
 	}
 }

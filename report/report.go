@@ -46,9 +46,9 @@ type Options struct {
 	Fallback bool
 	// Length ranks as if all texts were of one length, by estimating what length adds.
 	Length bool
-	// Resamples and Seed are those of rank.Resampling.
-	Resamples int
-	Seed      uint64
+	// Draws and Seed are those of rank.Drawing.
+	Draws int
+	Seed  uint64
 }
 
 // Report is everything that is said about one evaluation. Its text is as it was
@@ -78,9 +78,7 @@ type Report struct {
 	// first. There is one, unless nothing relates some candidates to the rest.
 	// Candidates never compared are not in it.
 	Groups []Group
-	// Intervals says how the limits in Groups were found; nil where they are the
-	// fit's own, because there are too few verdicts to draw from, or where there are
-	// none.
+	// Intervals says how the limits in Groups were found; nil where there are none.
 	Intervals *Intervals
 	Fit       *Fit // nil: there are no abilities
 	Cycles    rank.Cycles
@@ -105,17 +103,15 @@ type Report struct {
 	unfitted   error         // why there are win rates but no abilities
 }
 
-// Intervals says how resampling found the limits of abilities and ranks.
+// Intervals says how the limits of abilities and ranks were found.
 type Intervals struct {
-	// By is what was drawn: an item with all its verdicts (ByItem), or a pair of
-	// documents with all of its own (ByPair).
+	// By is what verdicts may depend on each other by: their item (ByItem), or their
+	// pair of documents (ByPair).
 	By       string
 	Clusters int // how many of them there are
-	// Resamples, Seed, Regularised and Linearised are those of rank.Bootstrap.
-	Resamples   int
-	Seed        uint64
-	Regularised int
-	Linearised  bool
+	// Draws and Seed are those of rank.Drawing.
+	Draws int
+	Seed  uint64
 }
 
 // What Intervals.By can be.
@@ -130,7 +126,7 @@ type Fit struct {
 	LogLikelihood, Deviance      float64
 	DegreesOfFreedom, Iterations int
 	// Length is what a standard deviation more of length adds, in log-odds, with
-	// limits by resampling; only where HasLength is set.
+	// limits; only where HasLength is set.
 	Length                       float64
 	LengthLimits                 rank.Limits
 	HasLength, LengthRegularised bool
@@ -145,24 +141,16 @@ type Group struct {
 	// Separable and Regularised are those of rank.Component.
 	Separable, Regularised bool
 
-	bootstrap *rank.Bootstrap // nil: limits are the fit's own
-	fit       *rank.Fit       // instead; nil: there are no abilities
+	uncertainty *rank.Uncertainty // nil: there are no abilities
 }
 
 // Beats is the probability that the candidate at position i of Ranked is better than
-// the one at position j: the share of resamples in which it is, or without any that
-// of a normal distribution of their difference. NaN without abilities.
+// the one at position j (rank.Uncertainty.Beats). NaN without abilities.
 func (g Group) Beats(i, j int) float64 {
-	one, other := g.Ranked[i].Candidate, g.Ranked[j].Candidate
-	switch {
-	case g.bootstrap != nil:
-		return g.bootstrap.Beats(one, other)
-	case g.fit != nil:
-		difference, se, _ := g.fit.Contrast(one, other)
-		return (1 + math.Erf(difference/max(se, math.SmallestNonzeroFloat64)/math.Sqrt2)) / 2
-	default:
+	if g.uncertainty == nil {
 		return math.NaN()
 	}
+	return g.uncertainty.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
 }
 
 // beatsNext is Beats of the candidate at position k and the next; NaN of the last.
@@ -174,16 +162,19 @@ func (g Group) beatsNext(k int) float64 {
 }
 
 // Ranked is one candidate's place. Without verdicts on pairs the place is by
-// Overall, and of Standing only Rank means anything. SE, Low, High, RankLow and
-// RankHigh are by resampling where Report.Intervals says so.
+// Overall, and of Standing only Rank means anything. The other limits are those of
+// rank.Uncertainty.
 type Ranked struct {
 	Name string
 	rank.Standing
-	ModelSE float64 // the fit's standard error, which takes every verdict as independent
-	Scores  []Score // by criterion
-	Overall Score   // over all criteria
-	For     []Reason
-	Against []Reason
+	rank.Limits                       // of the ability
+	RankLow, RankHigh         int     // of all candidates at once
+	MarginalLow, MarginalHigh int     // of the rank of this candidate alone
+	Best                      float64 // probability that it is the best; NaN: it cannot be told
+	Scores                    []Score // by criterion
+	Overall                   Score   // over all criteria
+	For                       []Reason
+	Against                   []Reason
 }
 
 // Score is the mean of several scores.
@@ -214,7 +205,7 @@ type Judge struct {
 	Own         int              // verdicts on two documents of one candidate: in no ranking
 	Swaps       rank.Swaps       // pairs it was asked about in both orders
 	Effect      rank.JudgeEffect // in the ranking by all judges
-	OrderLimits rank.Limits      // of Effect.Order, by resampling where that gives any
+	OrderLimits rank.Limits      // of Effect.Order
 	Length      rank.Lengths
 	Cycles      rank.Cycles
 	Scores      []Score // by criterion

@@ -191,7 +191,9 @@ func (r *Report) method() []string {
 		ties,
 		"Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities.",
 		r.limitsMethod(),
-		"A rank such as 3 (2–5) means: third, and among ranks 2 to 5 in 95 % of what was drawn. With many candidates a few true ranks lie outside.",
+		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
+		"P(best) is the probability that a candidate is the best of its ranking. Among nearly equal candidates it favours the one that happens to lead.",
+		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
 		"The win rate counts a tie as half a win. It depends on who was met; the ability does not.",
 		strings.TrimSpace(eloMethod),
 	}
@@ -200,20 +202,12 @@ func (r *Report) method() []string {
 // limitsMethod says where standard errors and intervals come from.
 func (r *Report) limitsMethod() string {
 	how := r.Intervals
-	if how == nil {
-		return "± is a standard error, the interval is 95 %, both of the fit, which takes verdicts as independent. Two orders of one pair, or two judges of one text, are not quite, so intervals are somewhat too narrow."
+	if how.Clusters < 2 {
+		return "± is a standard error and the interval is 95 %, both of the fit, which takes verdicts as independent."
 	}
-	what := "pairs of documents, each with all its verdicts"
-	if how.By == ByItem {
-		what = "items, each with all verdicts on its documents"
-	}
-	text := fmt.Sprintf("± is a standard error, the interval is 95 %%: the spread of the ranking over %s resamples of %s %s (seed %d). Verdicts that may err together, of both orders and all judges, stay together.",
-		count(how.Resamples), count(how.Clusters), what, how.Seed)
-	if how.Linearised {
-		text += " With so many verdicts each resample is one step of Newton's method away from the fit."
-	}
-	return text
+	return fmt.Sprintf("± is a standard error and the interval is 95 %%. Both come from how much the verdicts of %s differ from each other, with Student's t for their number. Verdicts on one %s, in both orders and by all judges, may depend on each other in any way.",
+		how.units(), how.unit())
 }
 
 const eloMethod = `
-Elo ratings in elo_summary.csv rate documents among those of their item: 1000 is the average, 400 points are odds of ten to one. They are the fixed point of the usual updates and do not depend on the order of verdicts.`
+Elo ratings in elo_summary.csv are something else: they rate documents among those of their item, without intervals. They are the fixed point of the usual updates and do not depend on the order of verdicts; where pairs were shown in one order only, a preference for a position is taken out if the item's verdicts can tell it.`

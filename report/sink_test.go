@@ -36,7 +36,7 @@ func BenchmarkSink(b *testing.B) {
 	var built, written time.Duration
 	for b.Loop() {
 		start := time.Now()
-		r, err := Build(b.Context(), sink, id, Options{Resamples: 200})
+		r, err := Build(b.Context(), sink, id, Options{Draws: 200})
 		if err != nil {
 			b.Fatal(err)
 		}

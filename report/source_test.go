@@ -266,7 +266,7 @@ func (m *memory) withFailures(n int, class providers.Class, text string) *memory
 
 func built(t testing.TB, m *memory, options Options) *Report {
 	t.Helper()
-	options.Resamples = cmp.Or(options.Resamples, 100)
+	options.Draws = cmp.Or(options.Draws, 100)
 	r, err := Build(context.Background(), m, m.evaluation.ID, options)
 	if err != nil {
 		t.Fatal(err)

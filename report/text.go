@@ -159,7 +159,7 @@ func (r *Report) groupTitle(g int) string {
 	return title
 }
 
-// rankingTable leaves out the criteria that do not fit.
+// rankingTable leaves out the columns that do not fit.
 func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
 	if r.abilities() {
@@ -184,18 +184,26 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 		}
 		t.add(cells...)
 	}
+	var more []column
+	if r.abilities() {
+		best, elo := column{head: "P(best)", right: true}, column{head: "Elo", right: true}
+		for _, c := range ranked {
+			best.cells, elo.cells = append(best.cells, probability(c.Best)), append(elo.cells, eloOf(c))
+		}
+		more = append(more, best, elo)
+	}
 	if r.Scored == 0 {
+		t, _ = t.widened(more, width)
 		return t
 	}
-	var means []column
 	for k, name := range r.Criteria {
 		next := column{head: clip(visible(name), 12), right: true}
 		for _, c := range ranked {
 			next.cells = append(next.cells, mean(c.Scores[k]))
 		}
-		means = append(means, next)
+		more = append(more, next)
 	}
-	t, _ = t.widened(means, width)
+	t, _ = t.widened(more, width)
 	return t
 }
 

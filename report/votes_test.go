@@ -56,7 +56,7 @@ func published(t *testing.T, judges ...string) *memory {
 // TestPublishedVotes: the agreement that has been published of them, and the majority.
 func TestPublishedVotes(t *testing.T) {
 	t.Parallel()
-	r := built(t, published(t), Options{Resamples: 20})
+	r := built(t, published(t), Options{Draws: 20})
 	people := r.People
 	if people.Votes != 2997 || people.Pairs != 999 || people.Undecided != 0 {
 		t.Errorf("%d votes on %d pairs, %d undecided; want 2997, 999 and 0", people.Votes, people.Pairs, people.Undecided)
@@ -121,8 +121,8 @@ func TestJudgeAgainstPeople(t *testing.T) {
 	if ties != 105 {
 		t.Fatalf("%d pairs are ties by majority, want 105", ties)
 	}
-	alone := built(t, published(t), Options{Resamples: 20})
-	r := built(t, m, Options{Resamples: 20})
+	alone := built(t, published(t), Options{Draws: 20})
+	r := built(t, m, Options{Draws: 20})
 	if got := r.People.Judges[0]; got != (AgainstPeople{"echo", 999, 1, 1, 1, 1, 1}) {
 		t.Errorf("a judge that says what most people say: %+v", got)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -121,6 +122,19 @@ func rankRange(c Ranked) string {
 		return fmt.Sprintf("%d (%d–%d)", c.Rank, c.RankLow, c.RankHigh)
 	}
 	return fmt.Sprint(c.Rank)
+}
+
+// probability is in percent; one that is not known is "–".
+func probability(p float64) string {
+	if math.IsNaN(p) {
+		return "–"
+	}
+	return outOfHundred(p) + " %"
+}
+
+// eloOf is an ability on Elo's scale with its limits, "1086 (1002–1171)".
+func eloOf(c Ranked) string {
+	return fmt.Sprintf("%.0f (%.0f–%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), rank.Elo(c.High))
 }
 
 // abilities reports whether candidates have them.

@@ -41,6 +41,10 @@ type RankingRow struct {
 	Group                   int     // of candidates that were compared with each other, from 1
 	ModelSE                 float64 // the standard error that takes verdicts as independent
 	BeatsNext               float64 // probability that it is better than the next of its group
+	// RankLow and RankHigh hold for all candidates at once, these for one alone.
+	MarginalLow, MarginalHigh int
+	Best                      float64 // probability that it is the best of its group
+	Elo, EloLow, EloHigh      float64 // ability and its limits on Elo's scale
 }
 
 // ComparisonRow is a line of comparison.csv: one candidate in one evaluation. What is
@@ -279,6 +283,12 @@ var rankingTable = table[RankingRow]{
 	{"group", func(r RankingRow) any { return someRank(r.Group) }},
 	{"model_se", func(r RankingRow) any { return r.ModelSE }},
 	{"beats_next", func(r RankingRow) any { return r.BeatsNext }},
+	{"marginal_rank_low", func(r RankingRow) any { return someRank(r.MarginalLow) }},
+	{"marginal_rank_high", func(r RankingRow) any { return someRank(r.MarginalHigh) }},
+	{"p_best", func(r RankingRow) any { return r.Best }},
+	{"elo", func(r RankingRow) any { return r.Elo }},
+	{"elo_low", func(r RankingRow) any { return r.EloLow }},
+	{"elo_high", func(r RankingRow) any { return r.EloHigh }},
 }
 
 var comparisonTable = table[ComparisonRow]{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +23,7 @@ const (
 	tiesFlag      = "ties"
 	fallbacksFlag = "fallbacks"
 	lengthFlag    = "length"
-	resamplesFlag = "resamples"
+	drawsFlag     = "draws"
 	seedFlag      = "seed"
 )
 
@@ -54,8 +53,8 @@ func reportCommand(p *process) *cli.Command {
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "rank as if all texts were of one length, by estimating what length adds"},
-			&cli.IntFlag{Name: resamplesFlag, Usage: "intervals are drawn from `N` resamples, at most 32767; by default 1000, or 200 of a very large evaluation"},
-			&cli.Uint64Flag{Name: seedFlag, Usage: "`NUMBER` that resamples are drawn by, by default 0: the same one gives the same intervals"},
+			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000; by default 2000, down to 400 in a very large evaluation"},
+			&cli.Uint64Flag{Name: seedFlag, Usage: "seed `NUMBER` of the draws, by default 0; the same seed gives the same result"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {
@@ -111,7 +110,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 
 func reportOptions(c *cli.Context) (report.Options, error) {
 	options := report.Options{
-		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), Resamples: c.Int(resamplesFlag), Seed: c.Uint64(seedFlag),
+		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
 	}
 	switch ties := c.String(tiesFlag); ties {
 	case "davidson":
@@ -120,8 +119,8 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	default:
 		return options, usageError("--%s: %q stands here, want davidson or half", tiesFlag, ties)
 	}
-	if n := options.Resamples; n < 0 || n > math.MaxInt16 {
-		return options, usageError("--%s: %d stands here, want at most %d", resamplesFlag, n, math.MaxInt16)
+	if n := options.Draws; n < 0 || n > rank.MaxDraws {
+		return options, usageError("--%s: invalid number %d: want 0 to %d", drawsFlag, n, rank.MaxDraws)
 	}
 	for _, format := range c.StringSlice(formatFlag) {
 		if !slices.Contains(formats, format) {

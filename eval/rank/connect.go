@@ -59,12 +59,6 @@ func components(n int, rows []row) (parts []Component, of []int) {
 		}
 	}
 
-	forward, backward := defeats(n, rows)
-	for k := range parts {
-		size := len(parts[k].Candidates)
-		start := parts[k].Candidates[0]
-		parts[k].Separable = reach(forward, start) < size || reach(backward, start) < size
-	}
 	return parts, of
 }
 
@@ -87,39 +81,70 @@ func defeats(n int, rows []row) (forward, backward [][]int32) {
 	return forward, backward
 }
 
-// reach counts the candidates that can be reached from start. A component is
-// strongly connected when one of its candidates reaches all and is reached by all.
-func reach(edges [][]int32, start int) int {
-	seen := make([]bool, len(edges))
-	seen[start] = true
-	stack, count := []int32{int32(start)}, 1
-	for len(stack) > 0 {
-		i := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		for _, j := range edges[i] {
-			if !seen[j] {
-				seen[j] = true
-				count++
-				stack = append(stack, j)
-			}
-		}
+// strong names, of each candidate, the set in which every candidate beat or tied with
+// every other, directly or through others (a strongly connected component of the
+// defeats: Kosaraju's algorithm). Between two such sets all verdicts went one way.
+func strong(n int, rows []row) (of []int) {
+	forward, backward := defeats(n, rows)
+	var finished []int
+	seen := make([]bool, n)
+	for start := range n {
+		finished = visit(forward, start, seen, finished)
 	}
-	return count
+	of = make([]int, n)
+	clear(seen)
+	sets := 0
+	for _, start := range slices.Backward(finished) {
+		if seen[start] {
+			continue
+		}
+		for _, i := range visit(backward, start, seen, nil) {
+			of[i] = sets
+		}
+		sets++
+	}
+	return of
 }
 
-// tellsOrder reports whether a judge's rows can tell a preference for the first
-// position from differences between candidates. They cannot when numbers can be
-// given to the candidates such that every one shown first has exactly one more
-// than the one shown second: the preference is then indistinguishable from those
-// numbers.
-func tellsOrder(n int, rows []row) bool {
+// visit appends what can be reached from start and was not seen, each after all that
+// it leads to.
+func visit(edges [][]int32, start int, seen []bool, finished []int) []int {
+	if seen[start] {
+		return finished
+	}
+	seen[start] = true
+	type step struct{ at, next int }
+	stack := []step{{at: start}}
+	for len(stack) > 0 {
+		top := &stack[len(stack)-1]
+		if top.next == len(edges[top.at]) {
+			finished = append(finished, top.at)
+			stack = stack[:len(stack)-1]
+			continue
+		}
+		to := int(edges[top.at][top.next])
+		top.next++
+		if !seen[to] {
+			seen[to] = true
+			stack = append(stack, step{at: to})
+		}
+	}
+	return finished
+}
+
+// heights gives the candidates numbers such that every one shown first has exactly one
+// more than the one shown second. Where there are such numbers, a preference for the
+// first position cannot be told from them, so that candidates of different heights
+// cannot be compared. told: there are none, and the rows can tell the preference.
+func heights(n int, rows []row) (height []int, told bool) {
 	type step struct{ to, up int }
 	steps := make([][]step, n)
 	for _, r := range rows {
 		steps[r.first] = append(steps[r.first], step{r.second, -1})
 		steps[r.second] = append(steps[r.second], step{r.first, +1})
 	}
-	height, seen := make([]int, n), make([]bool, n)
+	height = make([]int, n)
+	seen := make([]bool, n)
 	for start := range n {
 		if seen[start] {
 			continue
@@ -135,10 +160,10 @@ func tellsOrder(n int, rows []row) bool {
 					seen[s.to], height[s.to] = true, want
 					stack = append(stack, s.to)
 				case height[s.to] != want:
-					return true
+					return nil, true
 				}
 			}
 		}
 	}
-	return false
+	return height, false
 }

@@ -1,53 +1,172 @@
 package rank
 
 import (
+	"cmp"
 	"math"
 	"math/rand/v2"
 	"testing"
 )
 
-// simulated are verdicts on candidates whose abilities are known, by judges whose
-// preference for the text shown first is known. Every text has luck beside its
-// candidate's ability, drawn so that the odds are exactly Bradley–Terry's (the
-// difference of two Gumbel variables is logistic: Yellott 1977, "The relationship
-// between Luce's choice axiom, Thurstone's theory of comparative judgment, and the
-// double exponential distribution"). In half of the verdicts the judge sees that luck,
-// which both orders, all judges and all pairs of an item then share; in the others it
-// sees noise of its own.
-func simulated(random *rand.Rand, abilities, orders []float64, items, pairs int) []Observed {
-	n := len(abilities)
+// evaluations are what is simulated: candidates whose abilities are known, judged by
+// judges whose preference for the text shown first is known.
+type evaluations struct {
+	name       string
+	candidates int
+	apart      float64 // between neighbours; 0: all are equal; drawn: normal
+	drawn      bool
+	items      int // 1: every pair of documents is a cluster
+	pairs      int // of each item; 0: all
+	judges     []simulatedJudge
+	luck       float64 // share of verdicts that follow the luck of an item's texts
+	oneOrder   bool    // every pair is shown in one order only, as drawn
+	// sparse is set where candidates have so few verdicts that maximum likelihood
+	// exaggerates all effects: limits of order effects are then too far out.
+	sparse bool
+}
+
+type simulatedJudge struct {
+	scale, order float64
+	varies       float64 // standard deviation of the order effect between items
+	nu           float64
+}
+
+// simulations are what coverage is measured of.
+func simulations() []evaluations {
+	plain := []simulatedJudge{{scale: 1, order: 0.6}, {scale: 1, order: -0.2}}
+	one := []simulatedJudge{{scale: 1, order: 0.4}}
+	return []evaluations{
+		{name: "independent, 6 candidates, 30 items", candidates: 6, drawn: true, items: 30, judges: one},
+		{name: "6 candidates, 3 items", candidates: 6, apart: 0.2, items: 3, judges: plain, luck: 0.5},
+		{name: "6 candidates, 5 items", candidates: 6, apart: 0.2, items: 5, judges: plain, luck: 0.5},
+		{name: "6 candidates, 10 items", candidates: 6, apart: 0.2, items: 10, judges: plain, luck: 0.5},
+		{name: "6 candidates, 20 items", candidates: 6, apart: 0.2, items: 20, judges: plain, luck: 0.5},
+		{name: "6 candidates, 100 items", candidates: 6, apart: 0.2, items: 100, judges: plain, luck: 0.5},
+		{name: "2 equal candidates, 8 items", candidates: 2, items: 8, judges: plain, luck: 0.5},
+		{name: "2 equal candidates, 8 items, verdicts of an item all alike", candidates: 2, items: 8, judges: []simulatedJudge{{scale: 1}, {scale: 1}}, luck: 1},
+		{name: "8 candidates spaced by .05, 30 items", candidates: 8, apart: 0.05, items: 30, judges: plain, luck: 0.5},
+		{name: "8 equal candidates, 30 items", candidates: 8, items: 30, judges: plain, luck: 0.5},
+		{name: "8 equal candidates, 5 items", candidates: 8, items: 5, judges: plain, luck: 0.5},
+		{name: "8 equal candidates, 10 items", candidates: 8, items: 10, judges: plain, luck: 0.5},
+		{name: "20 equal candidates, 20 items", candidates: 20, items: 20, judges: one, luck: 0.5},
+		{name: "12 candidates, 1 item, by pair", candidates: 12, drawn: true, items: 1, judges: plain, luck: 0.5},
+		{name: "30 candidates, 40 items, 20 pairs of each", candidates: 30, drawn: true, items: 40, pairs: 20, judges: one, luck: 0.5},
+		{name: "100 candidates, 1 item, 500 pairs, by pair", candidates: 100, drawn: true, items: 1, pairs: 500, judges: one, luck: 0.5, sparse: true},
+		{name: "judges of scale 1 and .3, 20 items", candidates: 6, apart: 0.3, items: 20, judges: []simulatedJudge{{scale: 1}, {scale: 0.3}}, luck: 0.5},
+		{name: "order effects of ±1.5 that vary by item, 20 items", candidates: 6, apart: 0.3, items: 20, luck: 0.5, judges: []simulatedJudge{{scale: 1, order: 1.5, varies: 0.5}, {scale: 1, order: -1.5, varies: 0.5}}},
+		{name: "pairs in one order, order effect of 1.5, 20 items", candidates: 6, items: 20, oneOrder: true, luck: 0.5, judges: []simulatedJudge{{scale: 1, order: 1.5}}},
+		{name: "ties of 30 %, 20 items", candidates: 6, apart: 0.2, items: 20, luck: 0.5, judges: []simulatedJudge{{scale: 1, order: 0.4, nu: 0.86}}},
+		{name: "near-perfect records, 10 items", candidates: 4, apart: 2.5, items: 10, luck: 0.5, judges: one},
+	}
+}
+
+// chances are those of the judge's verdict, with that much more of an order effect.
+func (j simulatedJudge) chances(difference, more float64) chances {
+	d := j.scale*difference + j.order + more
+	win, loss := math.Exp(d/2), math.Exp(-d/2)
+	sum := win + loss + j.nu
+	return chances{win / sum, loss / sum, j.nu / sum}
+}
+
+// abilities have the mean 0.
+func (e evaluations) abilities(random *rand.Rand) []float64 {
+	out := make([]float64, e.candidates)
+	for i := range out {
+		out[i] = e.apart * float64(i)
+		if e.drawn {
+			out[i] = random.NormFloat64()
+		}
+	}
+	return out
+}
+
+// observed are one evaluation's verdicts. Every text has luck, of which the difference
+// between two is logistic (Yellott 1977, "The relationship between Luce's choice axiom,
+// Thurstone's theory of comparative judgment, and the double exponential
+// distribution"): its distribution function is uniform, so that each verdict alone has
+// exactly the chances of the model, while both orders, all judges and all pairs of an
+// item share what they follow.
+func (e evaluations) observed(random *rand.Rand, abilities []float64) []Observed {
+	n := e.candidates
 	gumbel := func() float64 { return -math.Log(-math.Log(random.Float64())) }
 	var observed []Observed
-	for item := range items {
+	for item := range e.items {
 		luck := make([]float64, n)
 		for i := range luck {
 			luck[i] = gumbel()
 		}
-		chosen := random.Perm(n * (n - 1) / 2)[:pairs]
-		for _, pair := range chosen {
+		more := make([]float64, len(e.judges))
+		for k, j := range e.judges {
+			more[k] = j.varies * random.NormFloat64()
+		}
+		all := n * (n - 1) / 2
+		for _, pair := range random.Perm(all)[:cmp.Or(e.pairs, all)] {
 			i, j := pairAt(n, pair)
 			cluster := item
-			if items == 1 { // then every pair has texts of its own
+			if e.items == 1 { // then every pair has texts of its own
 				cluster, luck[i], luck[j] = pair, gumbel(), gumbel()
 			}
-			for judge, order := range orders {
-				for _, shown := range [2][2]int{{i, j}, {j, i}} {
-					first, second := luck[shown[0]], luck[shown[1]]
-					if random.IntN(2) == 0 {
-						first, second = gumbel(), gumbel()
+			orders := [][2]int{{i, j}, {j, i}}
+			if e.oneOrder {
+				k := random.IntN(2)
+				orders = orders[k : k+1]
+			}
+			for k, judge := range e.judges {
+				for _, shown := range orders {
+					at := random.Float64()
+					if random.Float64() < e.luck {
+						at = 1 / (1 + math.Exp(luck[shown[1]]-luck[shown[0]]))
 					}
-					outcome := SecondWins
-					if abilities[shown[0]]+first+order > abilities[shown[1]]+second {
+					p, outcome := judge.chances(abilities[shown[0]]-abilities[shown[1]], more[k]), Tied
+					switch {
+					case at > 1-p.win:
 						outcome = FirstWins
+					case at < p.loss:
+						outcome = SecondWins
 					}
 					one := game(cluster, shown[0], shown[1], outcome)
-					one.Judge = int32(judge)
+					one.Judge = int32(k)
 					observed = append(observed, one)
 				}
 			}
 		}
 	}
 	return observed
+}
+
+// truth is the fit to what is expected of infinitely many items: what is estimated where
+// the judges differ from the model.
+func (e evaluations) truth(t *testing.T, abilities []float64) *Fit {
+	t.Helper()
+	const many, steps = 1_000_000, 41
+	random := rand.New(rand.NewPCG(1, 1))
+	var expected []Observed
+	for k, judge := range e.judges {
+		for i := range e.candidates {
+			for j := range e.candidates {
+				if i == j {
+					continue
+				}
+				var p chances
+				for range steps {
+					more := 0.0
+					if judge.varies > 0 {
+						more = judge.varies * random.NormFloat64()
+					}
+					one := judge.chances(abilities[i]-abilities[j], more)
+					p.win, p.loss, p.tie = p.win+one.win/steps, p.loss+one.loss/steps, p.tie+one.tie/steps
+				}
+				expected = append(expected, Observed{
+					Judge: int32(k), First: int32(i), Second: int32(j),
+					FirstWins: int32(p.win * many), SecondWins: int32(p.loss * many), Ties: int32(p.tie * many),
+				})
+			}
+		}
+	}
+	fit, err := FromObserved(e.candidates, len(e.judges), expected, Options{OrderEffect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fit
 }
 
 // pairAt is the k-th of all pairs.
@@ -60,86 +179,118 @@ func pairAt(n, k int) (i, j int) {
 }
 
 // covered counts how often what is known lies in what is said.
-type covered struct{ abilities, naive, ranks, orders, of, ofOrders int }
+type covered struct {
+	abilities, differences, orders share
+	together                       share // the ranks of all candidates at once
+	alarms                         share // one difference is called, of the wrong sign or of equals
+	ahead                          share // a candidate is said to be ahead of all others, and is not
+}
 
-func (c *covered) share(n int) float64 { return float64(n) / float64(c.of) }
-func (c *covered) orderShare() float64 { return float64(c.orders) / float64(c.ofOrders) }
-func (c *covered) add(t *testing.T, seed uint64, items, pairs, resamples int) {
-	t.Helper()
-	const candidates = 30
-	random := rand.New(rand.NewPCG(seed, 77))
-	abilities, mean := make([]float64, candidates), 0.0
-	for i := range abilities {
-		abilities[i] = random.NormFloat64()
-		mean += abilities[i] / candidates
-	}
-	orders := []float64{0.6, -0.2}
-	observed := simulated(random, abilities, orders, items, pairs)
-	fit, err := FromObserved(candidates, len(orders), observed, Options{OrderEffect: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := fit.Bootstrap(t.Context(), observed, Resampling{Resamples: resamples, Seed: seed})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, s := range fit.Standings() {
-		i := s.Candidate
-		truth, better := abilities[i]-mean, 0
-		for _, other := range abilities {
-			if other > abilities[i] {
-				better++
-			}
-		}
-		c.of++
-		c.abilities += within(truth, b.Abilities[i].Low, b.Abilities[i].High)
-		c.naive += within(truth, s.Low, s.High)
-		c.ranks += within(float64(1+better), float64(b.RankLow[i]), float64(b.RankHigh[i]))
-	}
-	for k, order := range orders {
-		c.ofOrders++
-		se := b.Orders[k].SE
-		c.orders += within(order, fit.Judges[k].Order-2*se, fit.Judges[k].Order+2*se)
+type share struct{ hits, of int }
+
+func (s *share) add(hit bool) {
+	s.of++
+	if hit {
+		s.hits++
 	}
 }
 
-func within(x, low, high float64) int {
-	if x < low || x > high {
-		return 0
+func (s share) rate() float64 { return float64(s.hits) / float64(max(s.of, 1)) }
+
+func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(seed, 77))
+	abilities := e.abilities(random)
+	truth := e.truth(t, abilities)
+	observed := e.observed(random, abilities)
+	fit, err := FromObserved(e.candidates, len(e.judges), observed, Options{OrderEffect: true})
+	if err != nil {
+		t.Fatal(err)
 	}
-	return 1
+	if len(fit.Components) > 1 {
+		return // not one ranking
+	}
+	u, err := fit.Uncertainty(t.Context(), observed, Drawing{Draws: draws, Seed: seed})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lowest, highest := e.ranks(truth.Abilities)
+	together, ahead := true, false
+	for i, ability := range truth.Abilities {
+		c.abilities.add(u.Abilities[i].Low <= ability && ability <= u.Abilities[i].High)
+		together = together && u.RankLow[i] <= lowest[i] && highest[i] <= u.RankHigh[i]
+		ahead = ahead || u.RankHigh[i] == 1 && highest[i] > 1
+		for j := range i {
+			real := ability - truth.Abilities[j]
+			_, limits, _ := u.Contrast(i, j)
+			c.differences.add(limits.Low <= real && real <= limits.High)
+			claim := u.ahead(i, j, false)
+			c.alarms.add(claim != 0 && float64(claim)*real < 1e-3)
+		}
+	}
+	c.ahead.add(ahead)
+	c.together.add(together)
+	for k, order := range u.Orders {
+		real := truth.Judges[k].Order
+		c.orders.add(order.Low <= real && real <= order.High)
+	}
+}
+
+// ranks are the least and the greatest that a candidate can be said to have; of equals
+// they differ.
+func (e evaluations) ranks(truth []float64) (lowest, highest []int) {
+	for _, x := range truth {
+		low, high := 1, 0
+		for _, y := range truth {
+			if y > x+1e-3 {
+				low++
+			}
+			if y > x-1e-3 {
+				high++
+			}
+		}
+		lowest, highest = append(lowest, low), append(highest, high)
+	}
+	return lowest, highest
 }
 
 // TestCoverage: of many evaluations by simulated judges, 95 % intervals hold the truth
-// about 95 times in 100, by pairs and by items, and so do those of judges' preference
-// for a position; intervals that take verdicts as independent do not. With -full these
-// are 500 evaluations each, and the bounds are tight.
+// about 95 times in 100 or more, and so do bounds for the ranks of all candidates at
+// once; at most 5 in 100 say of a candidate that is not the best that it is ahead of
+// every other. With -full these are 1,000 evaluations of each row, and the bounds are
+// tight.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name         string
-		items, pairs int
-	}{{"by pair", 1, 435}, {"by item", 50, 30}} {
-		t.Run(tt.name, func(t *testing.T) {
+	for _, e := range simulations() {
+		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			evaluations, resamples, low, high, orders := 5, 100, 0.9, 0.99, 0.8
+			evaluations, draws := 4, 50
+			least, joint, falsely := 0.75, 0.5, 0.5 // of so few evaluations: that nothing is wrong by far
 			if *full {
-				evaluations, resamples, low, high, orders = 500, 200, 0.93, 0.97, 0.94
+				evaluations, draws = *evaluationsFlag, 500
+				slack := 3 * math.Sqrt(0.05*0.95/float64(evaluations))
+				least, joint, falsely = 0.94-slack, 0.94-slack, 0.05+slack
 			}
 			var c covered
 			for seed := range uint64(evaluations) {
-				c.add(t, seed, tt.items, tt.pairs, resamples)
+				c.add(t, e, seed, draws)
 			}
-			t.Logf("%d evaluations: %.2f %% of abilities, %.2f %% of positions within 2 errors, %.2f %% of ranks; %.2f %% were verdicts independent",
-				evaluations, 100*c.share(c.abilities), 100*c.orderShare(), 100*c.share(c.ranks), 100*c.share(c.naive))
-			if got := c.share(c.abilities); got < low || got > high {
-				t.Errorf("%.4f of the intervals hold the ability, want %.2f to %.3f", got, low, high)
+			t.Logf("| %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |", e.name,
+				c.abilities.rate(), c.differences.rate(), c.orders.rate(), c.together.rate(), c.alarms.rate(), c.ahead.rate())
+			for what, share := range map[string]share{"abilities": c.abilities, "differences": c.differences, "order effects": c.orders} {
+				want := least
+				if e.sparse && what == "order effects" {
+					want -= 0.08
+				}
+				if share.of == 0 || share.rate() < want {
+					t.Errorf("%.3f of %d limits of %s hold the truth, want %.3f", share.rate(), share.of, what, want)
+				}
 			}
-			if got := c.orderShare(); got < orders {
-				t.Errorf("%.4f of the preferences lie within two errors, want %.2f", got, orders)
+			if c.together.rate() < joint {
+				t.Errorf("bounds hold all ranks at once in %.3f of the evaluations, want %.3f", c.together.rate(), joint)
 			}
-			if naive := c.share(c.naive); *full && naive > low {
-				t.Errorf("%.4f of the intervals of independent verdicts hold the ability: the simulation is too easy", naive)
+			if c.alarms.rate() > falsely || c.ahead.rate() > falsely {
+				t.Errorf("%.3f of the pairs are falsely called different, %.3f of the candidates ahead of every other; want at most %.3f", c.alarms.rate(), c.ahead.rate(), falsely)
 			}
 		})
 	}

@@ -79,6 +79,10 @@ type Fit struct {
 	model      *model
 	at         []float64 // the maximum, over all of the model's parameters
 	halves     bool      // a tie is half a win for each
+	strong     []int     // of each candidate, the set within which its ability is bounded
+	ordered    bool      // Options.OrderEffect
+	heights    []int     // candidates of different ones cannot be told from a position; nil: all can be
+	mixed      bool      // no two candidates can be told from a position
 }
 
 // JudgeEffect is what the model says of one judge.
@@ -87,6 +91,10 @@ type JudgeEffect struct {
 	// only where HasOrder is set.
 	Order, OrderSE float64
 	HasOrder       bool
+	// Confounded is set where an order effect was asked for and the judge's verdicts
+	// cannot tell it from differences between candidates, such as when one candidate is
+	// always shown first.
+	Confounded bool
 	// LogNu is ln ν, Davidson's propensity to tie; only where HasNu is set. A judge
 	// that never tied has ν = 0 and none.
 	LogNu, LogNuSE float64
@@ -109,9 +117,6 @@ const (
 	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors,
 	// at which the next step would change nothing that is printed.
 	converged = 1e-14
-	// convergedResample is the same for resamples, whose spread is what matters: a
-	// hundredth of a standard error is left after the last step but one.
-	convergedResample = 1e-4
 	// uncertain is the standard error of an order effect or ln ν from which it counts
 	// as having no finite estimate: an error of 22,000 times in the odds. Where
 	// there is none, the error grows without end as the steps go on.
@@ -119,6 +124,9 @@ const (
 	// endless is the size from which that need not be waited for: odds of three
 	// million to one.
 	endless = 15
+	// mostConfounded is the share of verdicts by judges whose order effect cannot be
+	// told up to which candidates are compared all the same.
+	mostConfounded = 0.05
 )
 
 // BradleyTerry fits abilities to the comparisons of all judges together, by
@@ -133,7 +141,7 @@ const (
 // components it judged, and the result says so (Regularised).
 //
 // Standard errors take every comparison as independent. Both orders of a pair and
-// several judges of the same texts are not quite, so they are somewhat too small.
+// several judges of the same texts are not: use Fit.Uncertainty.
 //
 // All tallies must be over the same n candidates; n may be 0, and candidates that
 // were never compared make components of their own with ability 0.
@@ -169,8 +177,13 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 		records:    records,
 		model:      m,
 		halves:     options.Ties == HalfWins,
+		ordered:    options.OrderEffect,
+		strong:     strong(m.candidates, m.rows),
 	}
+	fit.confound()
 	for k := range parts {
+		first := parts[k].Candidates[0]
+		parts[k].Separable = slices.ContainsFunc(parts[k].Candidates, func(i int) bool { return fit.strong[i] != fit.strong[first] })
 		if parts[k].Separable {
 			m.regularise(&parts[k], ridge)
 		}
@@ -180,10 +193,10 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 		m.size--
 		m.length, m.ridge = -1, m.ridge[:m.size]
 	}
-	best, infinite, err := m.maximise(m.start(), true)
+	best, infinite, err := m.maximise(m.start())
 	for err == nil && infinite != nil { // at most once a judge: a prior ends it
 		m.regulariseJudges(infinite, fit, ridge)
-		best, infinite, err = m.maximise(m.start(), true)
+		best, infinite, err = m.maximise(m.start())
 	}
 	if err != nil {
 		return nil, err
@@ -222,7 +235,7 @@ func newModel(n, judges int, rows []row, options Options) *model {
 		start, _ := slices.BinarySearchFunc(rows, k, func(r row, k int) int { return cmp.Compare(r.judge, k) })
 		end, _ := slices.BinarySearchFunc(rows, k+1, func(r row, k int) int { return cmp.Compare(r.judge, k) })
 		m.order[k] = -1
-		if options.OrderEffect && tellsOrder(n, rows[start:end]) {
+		if _, told := heights(n, rows[start:end]); told && options.OrderEffect {
 			m.order[k] = m.size
 			m.size++
 		}
@@ -240,6 +253,30 @@ func newModel(n, judges int, rows []row, options Options) *model {
 	}
 	m.ridge = make([]float64, m.size)
 	return m
+}
+
+// confound finds the candidates that cannot be told from a position.
+func (fit *Fit) confound() {
+	if !fit.ordered {
+		return
+	}
+	confounded, all := 0.0, 0.0
+	for _, r := range fit.model.rows {
+		all += r.total()
+		if fit.model.order[r.judge] < 0 {
+			fit.Judges[r.judge].Confounded = true
+			confounded += r.total()
+		}
+	}
+	if confounded > mostConfounded*all {
+		fit.heights, fit.mixed = heights(fit.model.candidates, fit.model.rows)
+	}
+}
+
+// confounded reports whether what seems a difference between two candidates may be a
+// judge's preference for a position.
+func (fit *Fit) confounded(i, j int) bool {
+	return fit.mixed || fit.heights != nil && fit.heights[i] != fit.heights[j]
 }
 
 func (m *model) setComponents(parts []Component, component []int) {

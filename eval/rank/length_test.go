@@ -131,8 +131,8 @@ func TestLongerAlwaysWins(t *testing.T) {
 	if err != nil || !fit.HasLength || !fit.LengthRegularised || !fit.Components[0].Regularised || fit.Length < 5 {
 		t.Fatalf("%+v, %v", fit, err)
 	}
-	b, err := fit.Bootstrap(t.Context(), games, Resampling{Resamples: 20})
-	if err != nil || !(b.Length.Low < b.Length.High) {
-		t.Errorf("limits of length %+v, %v", b.Length, err)
+	u, err := fit.Uncertainty(t.Context(), games, Drawing{Draws: 20})
+	if err != nil || u.Length.SE < fit.LengthSE {
+		t.Errorf("limits of length %+v, %v", u.Length, err)
 	}
 }

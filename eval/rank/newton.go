@@ -18,10 +18,8 @@ func (s solution) se(k int) float64 { return math.Sqrt(max(s.covariance.At(k, k)
 
 // maximise finds the maximum by Newton's method, beginning at from, which it uses.
 // infinite are the judges whose order effect or tie propensity has none, and
-// lengthEffect where that of length has none; the solution then means nothing. It has
-// no covariance, which takes longer than all the rest, unless it is asked for, and is
-// then as exact as resamples need it.
-func (m *model) maximise(from []float64, covariance bool) (s solution, infinite []int, err error) {
+// lengthEffect where that of length has none; the solution then means nothing.
+func (m *model) maximise(from []float64) (s solution, infinite []int, err error) {
 	s.x = from
 	if m.size == 0 {
 		return s, nil, nil
@@ -30,10 +28,6 @@ func (m *model) maximise(from []float64, covariance bool) (s solution, infinite 
 	information := mat.NewSymDense(m.size, nil)
 	step := mat.NewVecDense(m.size, nil)
 	var factor mat.Cholesky
-	enough := converged
-	if !covariance {
-		enough = convergedResample
-	}
 	value := m.objective(s.x)
 	for s.iterations = 1; s.iterations <= maxIterations; s.iterations++ {
 		pin := m.derivatives(s.x, gradient.RawVector().Data, information)
@@ -45,10 +39,10 @@ func (m *model) maximise(from []float64, covariance bool) (s solution, infinite 
 		if infinite := m.unbounded(func(k int) bool { return math.Abs(s.x[k]) > endless }); infinite != nil {
 			return s, infinite, nil
 		}
-		if decrement >= enough {
+		if decrement >= converged {
 			continue
 		}
-		if infinite := m.unbounded(func(k int) bool { return variance(&factor, k) > uncertain*uncertain }); infinite != nil || !covariance {
+		if infinite := m.unbounded(func(k int) bool { return variance(&factor, k) > uncertain*uncertain }); infinite != nil {
 			return s, infinite, nil
 		}
 		s.covariance = mat.NewSymDense(m.size, nil)

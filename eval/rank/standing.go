@@ -4,10 +4,9 @@ import (
 	"cmp"
 	"math"
 	"slices"
-)
 
-// z95 is the 97.5 % quantile of the normal distribution: two-sided 95 %.
-const z95 = 1.959963984540054
+	"gonum.org/v1/gonum/mat"
+)
 
 // Standing is one candidate's place in its component.
 type Standing struct {
@@ -17,20 +16,10 @@ type Standing struct {
 	// Rank is 1 + the number of candidates of the component with a greater ability;
 	// abilities equal to nine decimals share a rank.
 	Rank int
-	// RankLow and RankHigh bound the rank: 1 + the number of candidates that are
-	// better, and size − the number that are worse, each by a difference that is
-	// significant at 95 % (|λi − λj| > 1.96 standard errors of that difference).
-	//
-	// These are the confidence sets for ranks of Mogstad, Romano, Shaikh and Wilhelm
-	// 2024, "Inference for Ranks", from pairwise differences, without their
-	// correction for many comparisons: with dozens of candidates some true ranks lie
-	// outside.
-	RankLow, RankHigh int
-
-	// Ability is the log-odds above the mean of the component, SE its standard
+	// Ability is the log-odds above the mean of the component, ModelSE its standard
 	// error in that parametrisation (not against a reference candidate, for which
-	// see Fit.Contrast), Low and High are Ability ∓ 1.96 SE.
-	Ability, SE, Low, High float64
+	// see Fit.Contrast), which takes every verdict as independent.
+	Ability, ModelSE float64
 	// Regularised says that a prior holds the ability (Component.Regularised).
 	Regularised bool
 
@@ -52,14 +41,10 @@ func (f *Fit) Standings() []Standing {
 			if k > 0 && f.rounded(i) < f.rounded(ordered[k-1]) {
 				rank = k + 1
 			}
-			se := f.se(i)
-			s := Standing{
-				Candidate: i, Component: c, Rank: rank,
-				Ability: f.Abilities[i], SE: se, Low: f.Abilities[i] - z95*se, High: f.Abilities[i] + z95*se,
+			standings = append(standings, Standing{
+				Candidate: i, Component: c, Rank: rank, Ability: f.Abilities[i], ModelSE: f.se(i),
 				Regularised: part.Regularised, Record: f.records[i],
-			}
-			s.RankLow, s.RankHigh = f.rankBounds(i, ordered)
-			standings = append(standings, s)
+			})
 		}
 	}
 	return standings
@@ -75,22 +60,6 @@ func (f *Fit) se(i int) float64 {
 	return math.Sqrt(max(f.covariance.At(i, i), 0))
 }
 
-func (f *Fit) rankBounds(i int, component []int) (low, high int) {
-	low, high = 1, len(component)
-	for _, j := range component {
-		if j == i {
-			continue
-		}
-		switch difference, se, _ := f.Contrast(j, i); {
-		case difference > z95*se:
-			low++
-		case difference < -z95*se:
-			high--
-		}
-	}
-	return low, high
-}
-
 // Contrast is the difference of the abilities of i and j with its standard error,
 // √(Vii + Vjj − 2Vij). Against a reference candidate j it is the ability in that
 // parametrisation. ok is false, and the rest 0, for candidates of different
@@ -99,8 +68,12 @@ func (f *Fit) Contrast(i, j int) (difference, se float64, ok bool) {
 	if f.component[i] != f.component[j] {
 		return 0, 0, false
 	}
-	variance := f.covariance.At(i, i) + f.covariance.At(j, j) - 2*f.covariance.At(i, j)
-	return f.Abilities[i] - f.Abilities[j], math.Sqrt(max(variance, 0)), true
+	return f.Abilities[i] - f.Abilities[j], math.Sqrt(between(f.covariance, i, j)), true
+}
+
+// between is the variance of the difference of parameters i and j.
+func between(covariance *mat.SymDense, i, j int) float64 {
+	return max(covariance.At(i, i)+covariance.At(j, j)-2*covariance.At(i, j), 0)
 }
 
 // Elo is the rating of an ability (Elo 1978, "The Rating of Chessplayers"):

@@ -79,6 +79,18 @@ func (t *Tally) Cells() iter.Seq2[Pair, Counts] {
 	}
 }
 
+// Balanced reports whether every pair was shown equally often in both orders, so that a
+// preference for a position favours neither of the two.
+func (t *Tally) Balanced() bool {
+	for pair, counts := range t.cells {
+		first, second := pair.split()
+		if counts.Total() != t.cells[orderedPair(second)<<32|orderedPair(first)].Total() {
+			return false
+		}
+	}
+	return true
+}
+
 // Records are the candidates' wins, losses and ties over all the tallies, which
 // must be over the same n candidates.
 func Records(n int, tallies []*Tally) []Record {

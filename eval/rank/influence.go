@@ -1,0 +1,260 @@
+package rank
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// influences are, of each cluster of verdicts, what leaving it out would add to the
+// gradient at the fit: few numbers each, because most clusters are about few candidates.
+type influences struct {
+	start []int // where in at and by each begins, and the end of the last
+	at    []int32
+	by    []float64
+
+	members  []int // clusters with a verdict on candidates of each component
+	judged   []int // clusters with a verdict of each judge
+	bridged  []bool
+	victors  map[orderedPair]*victories // winner and loser, where the fit has a prior
+	leverage bool
+}
+
+// victories are the clusters in which a candidate beat another, by its position.
+type victories struct {
+	shownFirst, shownSecond int
+	lastFirst, lastSecond   int32 // clusters counted last
+}
+
+// mostLeverage bounds the multiplications for which clusters are corrected one by one.
+const mostLeverage = 3_000_000_000
+
+// errOtherVerdicts is returned for verdicts that are not those of the fit.
+var errOtherVerdicts = errors.New("these are not the verdicts of the fit")
+
+// influences are of observed, in any order. A cluster's residuals are too small, because the
+// fit has followed them: they are divided by what is left of the identity after the
+// cluster's share of the information (Bell and McCaffrey 2002, "Bias reduction in
+// standard errors for linear regression with multi-stage samples", the jackknife's
+// CR3). Where that takes too long, every cluster is given an equal share.
+func (f *Fit) influences(observed []Observed) (*influences, error) {
+	observed = slices.DeleteFunc(slices.Clone(observed), func(o Observed) bool { return o.counts().Total() == 0 })
+	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })
+	out := &influences{
+		start: []int{0}, members: make([]int, len(f.Components)), judged: make([]int, len(f.Judges)),
+		bridged: make([]bool, len(f.Components)), victors: map[orderedPair]*victories{},
+	}
+	records := make([]Record, len(f.Abilities))
+	for _, o := range observed {
+		if err := o.check(len(f.Abilities), len(f.Judges)); err != nil {
+			return nil, err
+		}
+		records[o.First] = records[o.First].plus(Record{Wins: int(o.FirstWins), Losses: int(o.SecondWins), Ties: int(o.Ties)})
+		records[o.Second] = records[o.Second].plus(Record{Wins: int(o.SecondWins), Losses: int(o.FirstWins), Ties: int(o.Ties)})
+	}
+	if !slices.Equal(records, f.records) {
+		return nil, errOtherVerdicts
+	}
+	var all [][]Observed
+	for len(observed) > 0 {
+		end := slices.IndexFunc(observed, func(o Observed) bool { return o.Cluster != observed[0].Cluster })
+		if end < 0 {
+			end = len(observed)
+		}
+		all = append(all, observed[:end])
+		observed = observed[end:]
+	}
+	c := newClusterScore(f)
+	work := 0.0
+	for _, cluster := range all {
+		work += math.Pow(float64(c.support(cluster)), 3)
+	}
+	out.leverage = work <= mostLeverage
+	for k, cluster := range all {
+		c.support(cluster)
+		c.add(cluster)
+		score := c.score
+		if out.leverage {
+			var ok bool
+			if score, ok = c.corrected(); !ok {
+				out.bridge(f, cluster)
+			}
+		}
+		share := 1.0
+		if !out.leverage && len(all) > 1 {
+			share = float64(len(all)) / float64(len(all)-1)
+		}
+		for i, position := range c.positions {
+			out.at = append(out.at, int32(position))
+			out.by = append(out.by, share*score[i])
+		}
+		out.start = append(out.start, len(out.at))
+		out.count(f, int32(k+1), cluster)
+	}
+	return out, nil
+}
+
+func (in *influences) clusters() int { return len(in.start) - 1 }
+
+// bridge marks the components that would fall apart without a cluster.
+func (in *influences) bridge(f *Fit, cluster []Observed) {
+	for _, o := range cluster {
+		in.bridged[f.component[o.First]] = true
+	}
+}
+
+// count counts the k-th cluster, from 1, for what it is about.
+func (in *influences) count(f *Fit, k int32, cluster []Observed) {
+	components, judges := map[int]bool{}, map[int32]bool{}
+	for _, o := range cluster {
+		if c := f.component[o.First]; !components[c] {
+			components[c] = true
+			in.members[c]++
+		}
+		if !judges[o.Judge] {
+			judges[o.Judge] = true
+			in.judged[o.Judge]++
+		}
+		if f.strong[o.First] == f.strong[o.Second] {
+			continue
+		}
+		if o.FirstWins > 0 {
+			if v := in.victor(o.First, o.Second); v.lastFirst != k {
+				v.lastFirst = k
+				v.shownFirst++
+			}
+		}
+		if o.SecondWins > 0 {
+			if v := in.victor(o.Second, o.First); v.lastSecond != k {
+				v.lastSecond = k
+				v.shownSecond++
+			}
+		}
+	}
+}
+
+func (in *influences) victor(winner, loser int32) *victories {
+	pair := orderedPair(winner)<<32 | orderedPair(loser)
+	if in.victors[pair] == nil {
+		in.victors[pair] = &victories{}
+	}
+	return in.victors[pair]
+}
+
+// clusterScore adds up the scores and the information of one cluster after another.
+type clusterScore struct {
+	fit       *Fit
+	here      point
+	local     []int // of each parameter, its place in positions, or −1
+	positions []int
+	score     []float64
+	info      []float64 // len(positions)² of them
+}
+
+func newClusterScore(f *Fit) *clusterScore {
+	c := &clusterScore{fit: f, here: f.model.at(f.at), local: make([]int, f.model.size)}
+	for k := range c.local {
+		c.local[k] = -1
+	}
+	return c
+}
+
+// support begins a cluster: it finds which parameters its verdicts are about.
+func (c *clusterScore) support(cluster []Observed) int {
+	for _, position := range c.positions {
+		c.local[position] = -1
+	}
+	c.positions = c.positions[:0]
+	m := c.fit.model
+	for _, o := range cluster {
+		for _, position := range [...]int{int(o.First), int(o.Second), m.order[o.Judge], m.tie[o.Judge], m.length} {
+			if position >= 0 && c.local[position] < 0 {
+				c.local[position] = len(c.positions)
+				c.positions = append(c.positions, position)
+			}
+		}
+	}
+	return len(c.positions)
+}
+
+// add fills score and info with the derivatives of the cluster's verdicts, as
+// model.derivatives does of all.
+func (c *clusterScore) add(cluster []Observed) {
+	m, s := c.fit.model, len(c.positions)
+	c.score = append(c.score[:0], make([]float64, s)...)
+	c.info = append(c.info[:0], make([]float64, s*s)...)
+	for _, o := range cluster {
+		r := row{
+			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer / m.scale,
+			wins: float64(o.FirstWins), losses: float64(o.SecondWins), ties: float64(o.Ties),
+		}
+		if c.fit.halves {
+			r.wins, r.losses, r.ties = r.wins+r.ties/2, r.losses+r.ties/2, 0
+		}
+		p, n := c.here.chances(&r), r.total()
+		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
+		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
+		type term struct {
+			at    int
+			times float64
+		}
+		terms := [4]term{{c.local[r.first], 1}, {c.local[r.second], -1}, {-1, 1}, {-1, r.longer}}
+		if k := m.order[r.judge]; k >= 0 {
+			terms[2].at = c.local[k]
+		}
+		if m.length >= 0 {
+			terms[3].at = c.local[m.length]
+		}
+		tie := -1
+		if k := m.tie[r.judge]; k >= 0 {
+			tie = c.local[k]
+			c.score[tie] += r.ties - n*p.tie
+			c.info[tie*s+tie] += n * p.tie * (1 - p.tie)
+		}
+		for _, a := range terms {
+			if a.at < 0 {
+				continue
+			}
+			c.score[a.at] += slope * a.times
+			for _, b := range terms {
+				if b.at >= 0 {
+					c.info[a.at*s+b.at] += curve * a.times * b.times
+				}
+			}
+			if tie >= 0 {
+				cross := -n * p.tie * (p.win - p.loss) / 2 * a.times
+				c.info[a.at*s+tie] += cross
+				c.info[tie*s+a.at] += cross
+			}
+		}
+	}
+}
+
+// corrected is (I − H_g H⁻¹)⁻¹ u_g, of the cluster's information and score. ok is false
+// where the rest of the verdicts does not determine what this cluster is about.
+func (c *clusterScore) corrected() (score []float64, ok bool) {
+	const singular = 1e6
+	s := len(c.positions)
+	covariance := mat.NewDense(s, s, nil)
+	for a, i := range c.positions {
+		for b, j := range c.positions {
+			covariance.Set(a, b, c.fit.covariance.At(i, j))
+		}
+	}
+	var left mat.Dense
+	left.Mul(mat.NewDense(s, s, c.info), covariance)
+	left.Scale(-1, &left)
+	for k := range s {
+		left.Set(k, k, left.At(k, k)+1)
+	}
+	var factor mat.LU
+	factor.Factorize(&left)
+	out := mat.NewVecDense(s, nil)
+	if factor.Cond() > singular || factor.SolveVecTo(out, false, mat.NewVecDense(s, c.score)) != nil {
+		return c.score, false
+	}
+	return out.RawVector().Data, true
+}
