@@ -45,6 +45,7 @@ func commands(p *process) []*cli.Command {
 // process is what a command may touch of the world around it.
 type process struct {
 	env    config.Lookup // the environment over the .env file
+	own    sealer        // knows the folders that runs of this user have made
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
@@ -94,6 +95,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		}
 		return usageError("no command given")
 	}
+	p.own = newSealer(p.env)
 	if p.env, err = config.WithEnvFile(p.env, line.envFile(p.env)); err != nil {
 		return err
 	}

@@ -1,17 +1,13 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -91,27 +87,14 @@ func (t *target) uncollected(ctx context.Context) (int64, error) {
 // mayLose asks before results are lost that nobody has collected.
 func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", count(int(waiting), "result"), t.id)
-	terminal, ok := stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(terminal.Fd())) {
-		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.id, forceFlag)
-	}
-	fmt.Fprintf(t.console, "%s and would be lost. Delete it all the same? [y/N] ", what)
-	answered := make(chan string, 1)
-	go func() { // which a Ctrl-C leaves behind: reading from a terminal cannot be given up
-		line, err := bufio.NewReader(terminal).ReadString('\n')
-		if err != nil {
-			line = ""
-		}
-		answered <- strings.ToLower(strings.TrimSpace(line))
-	}()
-	select {
-	case answer := <-answered:
-		if answer != "y" && answer != "yes" {
-			return usageError("nothing was deleted")
-		}
-		return nil
-	case <-ctx.Done():
-		fmt.Fprintln(t.console)
+	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete it all the same?")
+	switch {
+	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))
+	case !asked:
+		return usageError("%s and would be lost: `evalfleet collect %s` first, or --%s", what, t.id, forceFlag)
+	case !yes:
+		return usageError("nothing was deleted")
 	}
+	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -68,7 +67,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 	p.sayQueues(s)
 	source := "--" + latencyFlag
 	if latency == 0 {
-		if latency, source, err = recordedLatency(c.Context, s, outDir(c, s)); err != nil {
+		if latency, source, err = p.recordedLatency(c, s, outDir(c, s)); err != nil {
 			return err
 		}
 	}
@@ -93,11 +92,12 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 
 // recordedLatency is the median of the calls that an earlier run of the
 // evaluation left in its output folder, or the default, and which of the two.
-func recordedLatency(ctx context.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
+func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
 	id := s.Evaluation.ID()
 	dir = cmp.Or(dir, defaultFolder(s.Evaluation.Name, id))
-	url, _, found := sinkIn(dir)
-	if !found { // nothing is recorded yet
+	ctx := c.Context
+	url, _, err := p.sinkIn(c, dir)
+	if err != nil { // nothing is recorded yet
 		return defaultLatency, "by default; --" + latencyFlag, nil
 	}
 	sink, err := results.OpenReadOnly(ctx, url)

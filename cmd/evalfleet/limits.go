@@ -115,7 +115,7 @@ func (l *limitsLook) look(ctx context.Context, now time.Time) (limitsView, error
 			return view, err
 		}
 	}
-	reader, id, err := readFolder(ctx, l.source.dir)
+	reader, id, err := l.source.readFolder(ctx)
 	if err != nil {
 		return limitsView{}, err
 	}

@@ -18,7 +18,13 @@ import (
 func evalfleet(t testing.TB, env map[string]string, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
-	lookup := func(name string) (string, bool) { value, ok := env[name]; return value, ok }
+	lookup := func(name string) (string, bool) {
+		value, ok := env[name]
+		if name == "XDG_STATE_HOME" && !ok {
+			return stateFolder(), true
+		}
+		return value, ok
+	}
 	code = Main(t.Context(), nil, args, lookup, strings.NewReader(""), &out, &err)
 	return code, out.String(), err.String()
 }

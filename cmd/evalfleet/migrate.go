@@ -22,11 +22,9 @@ func migrateCommand(p *process) *cli.Command {
 				return err
 			}
 			if isFolder(url) {
-				in, _, found := sinkIn(url)
-				if !found {
-					return usageError("%s holds no results: no %s is in it; name the output folder of an evaluation", url, sinkFile)
+				if url, _, err = p.sinkIn(c, url); err != nil {
+					return err
 				}
-				url = in
 			}
 			from, to, err := results.Migrate(c.Context, url)
 			if err != nil {

@@ -49,6 +49,15 @@ var binary = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// stateFolder is the folder of the user's state in all tests.
+var stateFolder = sync.OnceValue(func() string {
+	dir, err := os.MkdirTemp("", "evalfleet-state-")
+	if err != nil {
+		panic(err)
+	}
+	return dir
+})
+
 // TestMain lets four times as many tests run at once as there are processors,
 // because nearly all of them wait for simulated providers and for leases to end.
 // It drops go-redis's own log lines, as the program does.
@@ -66,6 +75,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := m.Run()
+	_ = os.RemoveAll(stateFolder())
 	if path, err := binary(); err == nil {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
@@ -121,7 +131,7 @@ func start(t *testing.T, dir string, cmd *exec.Cmd) *program {
 	p := &program{t: t, cmd: cmd, ended: make(chan struct{})}
 	p.cmd.Dir = dir
 	p.cmd.Stdout, p.cmd.Stderr = &p.stdout, &p.stderr
-	p.cmd.Env = slices.Concat(os.Environ(), []string{"EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off"}, cmd.Env)
+	p.cmd.Env = slices.Concat(os.Environ(), []string{"EVALFLEET_LOG_LEVEL=warn", "EVALFLEET_METRICS_ADDR=off", "XDG_STATE_HOME=" + stateFolder()}, cmd.Env)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -207,7 +207,7 @@ func writeForms(dir string, wanted []string, forms map[string]form) (paths []str
 func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, eval.ID, string, error) {
 	out := c.String(outDirFlag)
 	if isFolder(argument) {
-		reader, id, err := readFolder(c.Context, argument)
+		reader, id, err := p.readFolder(c, argument)
 		if out == "" {
 			out = argument
 		}

@@ -2,15 +2,20 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -64,7 +69,16 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
-	reader, err := results.OpenReadOnly(c.Context, saved.sink(dir))
+	fleet, err := p.fleet(c.String(configFlag))
+	if err != nil {
+		return err
+	}
+	if !p.own.sealed(saved) {
+		if err := p.adopt(c, dir, &saved, fleet, out); err != nil {
+			return err
+		}
+	}
+	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, sinkFile)))
 	if err != nil {
 		return sinkError(err)
 	}
@@ -73,11 +87,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
-	if path := c.String(configFlag); path != "" {
-		fleet, err := p.fleet(path)
-		if err != nil {
-			return err
-		}
+	if c.String(configFlag) != "" {
 		maps.Copy(submission.Providers, fleet.Providers)
 	}
 	var retry func(enqueue.Recorded) bool
@@ -86,11 +96,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 			return err
 		}
 	}
-	place := saved.place(dir)
-	place.Outs = submission.Settings.Outs
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
-		dir: dir, place: place, sinkURL: saved.Sink, how: how, env: p.env, atOnce: p.atOnce,
+		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, own: p.own, atOnce: p.atOnce,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
 	}
 	if !c.IsSet(slotsFlag) {
@@ -103,6 +111,66 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 		}
 	}
 	return j.run(c.Context)
+}
+
+// adopt takes out of the resume.json of a folder what nobody but this user may say,
+// where no run of this user wrote it: files are written into the folder alone, and the
+// addresses of providers and the results store are those configured here. Where they
+// differ it asks.
+func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *config.Fleet, out *console) error {
+	saved.Slots, saved.Grace, saved.Lease = 0, 0, fleet.Lease
+	saved.Out, saved.Outs, saved.Data, saved.Input = "", nil, "", ""
+	if saved.Sink != "" {
+		if _, err := os.Stat(filepath.Join(dir, sinkFile)); err == nil {
+			saved.Sink = ""
+		} else if saved.Sink, err = p.namedSink(c, dir, saved.Sink); err != nil {
+			return err
+		}
+	}
+	differ := ""
+	for _, name := range slices.Sorted(maps.Keys(saved.Providers)) {
+		there, here := saved.Providers[name], fleet.Providers[name]
+		there.Name = name
+		switch saved.Providers[name] = there; {
+		case sameAddress(there, here):
+		case !sameAddress(here, catalog.BuiltIn()[name]): // configured here
+			saved.Providers[name] = here
+		default:
+			differ += fmt.Sprintf("\n  %q: %s; here: %s", name, calledAt(there), calledAt(here))
+		}
+	}
+	if differ == "" {
+		return nil
+	}
+	what := fmt.Sprintf("no run of yours wrote %s, and it names other addresses than your configuration:%s\n", filepath.Join(dir, resumeFile), differ)
+	yes, asked, err := confirm(c.Context, p.stdin, out, what+"Call the addresses that it names?")
+	switch {
+	case err != nil:
+		return withCode(exitInterrupted, errors.New("interrupted: nothing was called"))
+	case yes:
+		return nil
+	case asked:
+		return usageError("nothing was called; name the addresses in a file for --%s", configFlag)
+	}
+	return usageError("%sname them in a file for --%s, or resume on a terminal, which asks", what, configFlag)
+}
+
+// sameAddress reports whether two entries send the same key to the same place.
+func sameAddress(a, b catalog.Entry) bool {
+	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like
+}
+
+// calledAt is where an entry is called and with which key, in words.
+func calledAt(e catalog.Entry) string {
+	switch {
+	case e.Dialect == "":
+		return "not configured"
+	case e.BaseURL == "":
+		return fmt.Sprintf("%q without an address", e.Dialect)
+	case e.KeyEnv == "":
+		return fmt.Sprintf("%q without a key", e.BaseURL)
+	}
+	return fmt.Sprintf("%q with the key in %q", e.BaseURL, e.KeyEnv)
 }
 
 // resumeWith is the command that goes on with a run in a folder.

@@ -40,6 +40,9 @@ type resumption struct {
 	Input string `json:"input,omitempty"`
 	CSV   bool   `json:"csv,omitempty"`
 	Redis bool   `json:"redis"` // one was named
+	// Outs are as in results.Place.
+	Outs map[string]string `json:"outs,omitempty"`
+	Seal string            `json:"seal,omitempty"` // of sealer, over everything else
 }
 
 // resumption is what must be known to go on with the job.
@@ -48,7 +51,7 @@ func (j *job) resumption() (resumption, error) {
 	r := resumption{
 		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
 		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redis.URL != "",
-		Out: j.place.Out, Data: j.place.Data, Input: j.place.Input, CSV: j.place.CSV,
+		Out: j.place.Out, Data: j.place.Data, Input: j.place.Input, CSV: j.place.CSV, Outs: j.place.Outs,
 	}
 	for _, judge := range j.submission.Settings.Everyone(e) {
 		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
@@ -76,6 +79,9 @@ func (j *job) saveResumption() error {
 	r, err := j.resumption()
 	if err != nil {
 		return err
+	}
+	if err := j.own.seal(&r); err != nil {
+		j.log.Debug().Err(err).Msg("resume.json is not sealed: resuming will ask about addresses")
 	}
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -114,15 +120,7 @@ func readResumption(dir string) (resumption, error) {
 
 // place is where the files of the run in dir are written.
 func (r resumption) place(dir string) results.Place {
-	return results.Place{Dir: dir, Out: r.Out, Data: r.Data, Input: r.Input, CSV: r.CSV}
-}
-
-// sink is where the results of the run in dir are.
-func (r resumption) sink(dir string) string {
-	if r.Sink != "" {
-		return r.Sink
-	}
-	return filepath.Join(dir, sinkFile)
+	return results.Place{Dir: dir, Out: r.Out, Outs: r.Outs, Data: r.Data, Input: r.Input, CSV: r.CSV}
 }
 
 // submission rebuilds what was asked from the sink: the evaluation file and its
@@ -134,6 +132,9 @@ func (r resumption) submission(ctx context.Context, sink results.Reader) (*confi
 	}
 	if err != nil {
 		return nil, sinkError(err)
+	}
+	if stored.Plan.ID() != r.Evaluation {
+		return nil, usageError("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that began it", r.Evaluation)
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {

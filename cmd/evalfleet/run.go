@@ -80,7 +80,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: outDir(c, submission), sinkURL: cmp.Or(c.String(sinkFlagName), submission.Sink), how: how,
-		env: p.env, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
+		env: p.env, own: p.own, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
@@ -110,6 +110,7 @@ type job struct {
 	sinkURL    string        // empty: results.db in the folder
 	how        work
 	env        config.Lookup
+	own        sealer
 	atOnce     <-chan struct{} // as in process
 	failOn     failOn
 	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none

@@ -134,7 +134,7 @@ func (s *source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 	}()
 	if s.dir != "" {
 		var newest eval.ID
-		if from.Sink, newest, err = readFolder(ctx, s.dir); err != nil {
+		if from.Sink, newest, err = s.readFolder(ctx); err != nil {
 			return nil, err
 		}
 		id = cmp.Or(id, newest)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -18,22 +20,52 @@ import (
 
 // sinkIn is where the results are of what was begun in an output folder: results.db
 // there, or what `run` was told with --sink. Then others may be there, too, and only
-// is the one of this folder. found is false when neither is known.
-func sinkIn(dir string) (url string, only eval.ID, found bool) {
+// is the one of this folder. A store elsewhere is only opened if a run of this user
+// has named it, or --config does.
+func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
 	path := filepath.Join(dir, sinkFile)
 	if _, err := os.Stat(path); err == nil {
-		return path, "", true
+		return path, "", nil
 	}
 	saved, err := readResumption(dir)
-	return saved.Sink, saved.Evaluation, err == nil && saved.Sink != ""
+	switch {
+	case err != nil || saved.Sink == "":
+		return "", "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", dir, sinkFile, nearestFolder(dir))
+	case p.own.sealed(saved):
+		return saved.Sink, saved.Evaluation, nil
+	}
+	url, err = p.namedSink(c, dir, saved.Sink)
+	return url, saved.Evaluation, err
+}
+
+// namedSink is the results store of --config, which must be the one that the
+// resume.json of a folder names.
+func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
+	fleet, err := p.fleet(c.String(configFlag))
+	if err != nil {
+		return "", err
+	}
+	if fleet.Sink != "" {
+		if own, err := savedSink(fleet.Sink); err == nil && own == saved {
+			return fleet.Sink, nil
+		}
+	}
+	return "", usageError("%s says that its results are in %s, and no run of yours wrote that: to open it, name it as sink in a file for --%s",
+		filepath.Join(dir, resumeFile), publicSink(saved), configFlag)
 }
 
 // readFolder opens the results of an output folder and finds its evaluation.
-func readFolder(ctx context.Context, dir string) (results.Reader, eval.ID, error) {
-	url, only, found := sinkIn(dir)
-	if !found {
-		return nil, "", usageError("%s holds no results: no %s is in it; name the output folder of an evaluation", dir, sinkFile)
+func (p *process) readFolder(c *cli.Context, dir string) (results.Reader, eval.ID, error) {
+	url, only, err := p.sinkIn(c, dir)
+	if err != nil {
+		return nil, "", err
 	}
+	return readSink(c.Context, url, only)
+}
+
+// readSink opens a results store and finds an evaluation in it, the last where only
+// names none.
+func readSink(ctx context.Context, url string, only eval.ID) (results.Reader, eval.ID, error) {
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, "", sinkError(err)
@@ -50,8 +82,7 @@ func readFolder(ctx context.Context, dir string) (results.Reader, eval.ID, error
 }
 
 // inFolder keeps of what a folder's sink lists what belongs to the folder.
-func inFolder(dir string, listed []results.Listed) []results.Listed {
-	_, only, _ := sinkIn(dir)
+func inFolder(only eval.ID, listed []results.Listed) []results.Listed {
 	return slices.DeleteFunc(listed, func(l results.Listed) bool { return only != "" && l.ID != only })
 }
 

@@ -34,6 +34,9 @@ type source struct {
 	redis     *drain // nil: none, or none now
 	address   string // of the embedded Redis that redis is connected to
 	log       zerolog.Logger
+	// sinkIn finds the folder's sink, and the evaluation that is the folder's where the
+	// sink has others, too.
+	sinkIn func() (url string, only eval.ID, err error)
 }
 
 // source finds out what an argument names: a folder, an evaluation, or nothing.
@@ -51,10 +54,9 @@ func (p *process) source(c *cli.Context, argument string) (*source, error) {
 		s.redis, err = p.openDrain(c, 0, false)
 		return s, err
 	}
-	if _, _, found := sinkIn(s.dir); !found {
-		return nil, usageError("%s holds no results: no %s is in it; name the output folder of an evaluation%s", s.dir, sinkFile, nearestFolder(s.dir))
-	}
-	return s, nil
+	s.sinkIn = func() (string, eval.ID, error) { return p.sinkIn(c, s.dir) }
+	_, _, err = s.sinkIn()
+	return s, err
 }
 
 // place is the output folder that the argument of a command that looks in means,
@@ -113,6 +115,15 @@ func nearestFolder(argument string) string {
 	return ""
 }
 
+// readFolder opens the results of the folder and finds its evaluation.
+func (s *source) readFolder(ctx context.Context) (results.Reader, eval.ID, error) {
+	url, only, err := s.sinkIn()
+	if err != nil {
+		return nil, "", err
+	}
+	return readSink(ctx, url, only)
+}
+
 // Close ends the connection.
 func (s *source) Close() {
 	if s.redis != nil {
@@ -166,7 +177,10 @@ func listens(ctx context.Context, address string) error {
 func (s *source) sink(ctx context.Context, id eval.ID, at, name string) results.Reader {
 	switch {
 	case s.dir != "":
-		at, _, _ = sinkIn(s.dir)
+		var err error
+		if at, _, err = s.sinkIn(); err != nil {
+			return nil
+		}
 	case at != "":
 	case s.outDir != "":
 		at = filepath.Join(s.outDir, sinkFile)

@@ -346,7 +346,11 @@ func queuesOf(d *drain, phases []record.Phase) ([]queueStanding, error) {
 
 // inFolder reads what an output folder holds when no Redis can be asked.
 func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error) {
-	reader, _, err := readFolder(ctx, s.source.dir)
+	url, only, err := s.source.sinkIn()
+	if err != nil {
+		return nil, err
+	}
+	reader, _, err := readSink(ctx, url, only)
 	if err != nil {
 		return nil, err
 	}
@@ -355,7 +359,7 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 	if err != nil {
 		return nil, withCode(exitUnreachable, err)
 	}
-	listed = inFolder(s.source.dir, listed)
+	listed = inFolder(only, listed)
 	list := make([]standing, 0, len(listed))
 	for _, of := range listed {
 		counts, err := reader.Counts(ctx, of.ID)

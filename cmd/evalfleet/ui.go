@@ -112,7 +112,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		return nil, err
 	}
 	if dir != "" {
-		of.config.Folder = folderPages(dir)
+		of.config.Folder = p.folderPages(c, dir)
 		of.config.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) {
 			return of.config.Folder.Open(ctx)
 		}
@@ -127,7 +127,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 		}
-		reader, _, err := readFolder(c.Context, dir) // says what is missing
+		reader, _, err := p.readFolder(c, dir) // says what is missing
 		if err != nil {
 			return nil, err
 		}
@@ -183,10 +183,14 @@ func (p *pages) ofFleet(d *drain) {
 	}
 }
 
-func folderPages(dir string) *web.Folder {
+func (p *process) folderPages(c *cli.Context, dir string) *web.Folder {
 	return &web.Folder{
 		Open: func(ctx context.Context) (results.Reader, error) {
-			reader, _, err := readFolder(ctx, dir)
+			url, only, err := p.sinkIn(c, dir)
+			if err != nil {
+				return nil, err
+			}
+			reader, _, err := readSink(ctx, url, only)
 			return reader, err
 		},
 		Status: func(of results.Listed) record.Status { return statusInFolder(dir, of) },

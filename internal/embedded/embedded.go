@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -104,11 +105,17 @@ func writePrivate(path, content string) error {
 }
 
 // Address reads the URL of the Redis of a run that is going on in dir;
-// os.ErrNotExist when none is.
+// os.ErrNotExist when none is. An address that is not on this machine is an error: no
+// run wrote it.
 func Address(dir string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, AddressFile))
 	if err != nil {
 		return "", err
 	}
-	return strings.TrimSpace(string(raw)), nil
+	address := strings.TrimSpace(string(raw))
+	parsed, err := url.Parse(address)
+	if err != nil || parsed.Scheme != "redis" || !net.ParseIP(parsed.Hostname()).IsLoopback() {
+		return "", fmt.Errorf("%s names no Redis on this machine: delete it", filepath.Join(dir, AddressFile))
+	}
+	return address, nil
 }
