@@ -23,6 +23,9 @@ type Request struct {
 	// rates, windows, quotas and cooldowns are known; that for a lease of
 	// another call never is. 0: as long as it takes.
 	MaxWait time.Duration
+	// MaxCooldown takes the place of MaxWait where what the call would wait for is a
+	// cooldown. 0: MaxWait holds for cooldowns too.
+	MaxCooldown time.Duration
 	// Consent, when set, is asked before the call waits for what its limits demand
 	// of it alone: own is how long a rate, a window, a quota or a cooldown would
 	// have it wait if no other call stood before it, and first says that none does.
@@ -57,6 +60,15 @@ func (r Request) counts() time.Duration {
 }
 
 func (r Request) reserves() Used { return Used{r.Input, r.Output, r.Cost} }
+
+// longest is the longest wait for a limit, or for a cooldown, that the caller takes;
+// 0: any.
+func (r Request) longest(cooldown bool) time.Duration {
+	if cooldown && r.MaxCooldown > 0 {
+		return r.MaxCooldown
+	}
+	return r.MaxWait
+}
 
 // Refusal is the error of a call that would have to wait longer than its
 // MaxWait, or that a budget leaves no room for. It is an answer, not a failure.

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 func TestCooldownHoldsBackEveryProcess(t *testing.T) {
@@ -121,6 +123,38 @@ func TestCooldownsGrowAndNeverShrink(t *testing.T) {
 		}
 		if err := l.HoldBack(context.Background(), Scope{Evaluation: "ev-a"}, 0); err == nil {
 			t.Error("HoldBack of an evaluation = nil, want an error")
+		}
+	})
+}
+
+// A caller may wait long for limits and not for a cooldown.
+func TestMaxCooldownIsOfCooldownsAlone(t *testing.T) {
+	t.Parallel()
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 1))
+		l := start(t, connect(), "w")
+		first := mustAcquire(t, l, newID(), openai)
+		admitted := make(chan error, 1)
+		request := Request{ID: newID(), Call: openai, MaxWait: time.Hour, MaxCooldown: time.Millisecond}
+		go func() {
+			lease, err := l.Acquire(t.Context(), request)
+			if err == nil {
+				err = lease.Release(t.Context())
+			}
+			admitted <- err
+		}()
+		testrun.Eventually(t, "it waits for the limit", func() bool { return l.Waiting() == 1 })
+		mustRelease(t, first)
+		if err := <-admitted; err != nil {
+			t.Errorf("Acquire = %v, want a lease after the wait for the limit", err)
+		}
+		if err := l.HoldBack(t.Context(), openai, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		request.ID = newID()
+		if _, err := l.Acquire(t.Context(), request); refusal(err) == nil || !refusal(err).Cooldown {
+			t.Errorf("Acquire in a cooldown = %v, want a refusal", err)
 		}
 	})
 }

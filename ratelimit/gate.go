@@ -20,7 +20,7 @@ type gate struct {
 	alone   time.Time // likewise, if nobody stood before it; not after now: unknown
 	ask     int       // how many calls the next script asks for
 	last    uint64    // when a call was admitted last, counted in admissions
-	limited int       // calls that have a MaxWait
+	limited int       // calls that do not take every wait
 	asking  int       // calls that have a Consent
 
 	refusedBy   *rule  // the limit that refused last
@@ -38,7 +38,7 @@ func newGate(rules []*rule, cooldowns ...string) *gate {
 // add puts a call at the end of the line.
 func (g *gate) add(c *call) {
 	c.gate, c.element = g, g.calls.PushBack(c)
-	if c.MaxWait > 0 {
+	if c.MaxWait > 0 || c.MaxCooldown > 0 {
 		g.limited++
 	}
 	if c.Consent != nil {
@@ -73,7 +73,7 @@ func (g *gate) gather() {
 func (g *gate) remove(c *call) {
 	g.calls.Remove(c.element)
 	c.gate, c.element = nil, nil
-	if c.MaxWait > 0 {
+	if c.MaxWait > 0 || c.MaxCooldown > 0 {
 		g.limited--
 	}
 	if c.Consent != nil {
@@ -131,6 +131,12 @@ func (g *gate) waitOf(n int, now time.Time) time.Duration {
 		return 0
 	}
 	return g.start.Sub(now) + g.bound.wait(n)
+}
+
+// tooLong reports whether a wait for what bounds the line is longer than a call takes.
+func (g *gate) tooLong(c *call, wait time.Duration) bool {
+	longest := c.longest(g.bound != nil && g.bound.way == byCooldown)
+	return longest > 0 && wait > longest
 }
 
 // refusal is the answer to a call that would have to wait too long for what bounds

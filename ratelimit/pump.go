@@ -165,7 +165,7 @@ func (p *pump) place(c *call) {
 		p.gates[set] = g
 	}
 	now := time.Now()
-	if wait := g.waitOf(g.calls.Len(), now); c.MaxWait > 0 && wait > c.MaxWait {
+	if wait := g.waitOf(g.calls.Len(), now); g.tooLong(c, wait) {
 		p.decide(c, answer{err: g.refusal(wait)})
 		return
 	}
@@ -484,7 +484,7 @@ func (p *pump) refuse(g *gate, now time.Time) {
 	stay := 0
 	for _, c := range g.first(g.calls.Len()) {
 		wait := g.waitOf(stay, now)
-		if c.MaxWait == 0 || wait <= c.MaxWait {
+		if !g.tooLong(c, wait) {
 			stay++
 			continue
 		}

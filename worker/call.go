@@ -86,11 +86,22 @@ func (r *run) nextCallID() string {
 // begin waits for the lease of a call, or of a job that goes on at its provider. What
 // follows is to be sent at once.
 func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
-	r.move(ready)
 	r.emitQueueing(s)
-	lease, err := r.admit(ctx, call, s, timeout, isJob)
-	if err != nil {
-		return nil, err
+	var lease *ratelimit.Lease
+	for {
+		r.move(ready)
+		var err error
+		lease, err = r.admit(ctx, call, s, timeout, isJob)
+		var held *cooled
+		if errors.As(err, &held) {
+			err = r.stepAside(ctx, s, held.wait)
+		}
+		if err != nil {
+			return nil, err
+		}
+		if lease != nil {
+			break
+		}
 	}
 	r.move(flying)
 	r.called, r.flight = true, &flight{call, lease}
@@ -138,12 +149,16 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)
 	longest, consent := inPlace, r.consent(s.target)
+	var cooldown time.Duration
+	if !isJob && consent == nil && r.asides.stepsAside(r.queue) {
+		cooldown = time.Millisecond
+	}
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
 			Holder:  string(r.task.Evaluation),
-			MaxWait: longest, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
+			MaxWait: longest, MaxCooldown: cooldown, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
 			Input: input, Output: output, Cost: cost,
 		})
 		if err == nil {
@@ -178,6 +193,9 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		r.freeSlot()
 		if refusal != nil && refusal.Exhausted {
 			return nil, r.outOfBudget(ctx)
+		}
+		if refusal != nil && refusal.Cooldown && cooldown > 0 {
+			return nil, &cooled{refusal.Wait}
 		}
 		if refusal != nil {
 			return nil, r.goBack(refusal.Wait, "limit "+refusal.Limit)
@@ -237,8 +255,12 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *
 			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed)})
 		}
 		if tooMany(failed) {
+			r.asides.told(asker{r.task.Evaluation, s.target.Target()}, true)
 			r.holdBack(ctx, lease, s, failed)
 		}
+	}
+	if err == nil {
+		r.asides.told(asker{r.task.Evaluation, s.target.Target()}, false)
 	}
 	return used
 }

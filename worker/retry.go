@@ -119,6 +119,9 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	if r.failures() > 0 && failed.Class != providers.Ungrounded && failed.Class != providers.Unreasoned {
 		delay = max(delay, retry.Delay(r.failures(), rand.Float64()))
 	}
+	if tooMany(failed) && delay > 0 {
+		delay += r.asides.yields(r.queue, asker{r.task.Evaluation, s.target.Target()})
+	}
 	e := s.event(EventRetry)
 	e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, delay.Seconds()
 	r.emit(e)

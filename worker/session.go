@@ -57,6 +57,7 @@ type session struct {
 	halts       *halts
 	limiter     *ratelimit.Limiter
 	budget      *budget
+	asides      *asides
 	slots       *semaphore.Weighted // calls in flight in this process
 	tokens      *tokens
 	named       atomic.Int64 // calls, by their ids
@@ -90,7 +91,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	log := cfg.Log.With().Str("worker", id).Logger()
 	s := &session{
 		cfg: cfg, life: of, id: id, log: log, store: storeOf(cfg),
-		budget: newBudget(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), tokens: newTokens(),
+		budget: newBudget(cfg.Slots), asides: newAsides(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), tokens: newTokens(),
 		changed: make(chan struct{}, 1), broken: make(chan error, 1),
 		queues: map[string]time.Time{}, longest: record.DefaultTimeout,
 	}
@@ -293,8 +294,8 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wanted := map[string]int{} // by queue, how many of its calls may be in flight
-	all := map[string]bool{}
+	wanted := map[string]int{}         // by queue, how many of its calls may be in flight
+	all := map[string]map[asker]bool{} // by queue, whose runs are in it
 	for _, id := range ids {
 		e, err := s.evaluations.load(ctx, id)
 		switch {
@@ -312,7 +313,10 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		for _, phase := range e.record.Phases {
 			for i, queue := range phase.JudgeQueues {
 				judge := e.asked.Asked(phase.Kind)[i]
-				all[queue] = true
+				if all[queue] == nil {
+					all[queue] = map[asker]bool{}
+				}
+				all[queue][asker{id, judge.Target()}] = true
 				if s.serves(queue, judge.Provider) {
 					wanted[queue] = max(wanted[queue], allowedInFlight(limits, e.record.Call(phase.Kind, i, judge)))
 				}
@@ -322,6 +326,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	for queue, most := range wanted { // all, before the first of them takes its share
 		s.budget.allow(queue, most)
 	}
+	s.asides.share(all)
 	s.mu.Lock()
 	s.all = slices.Sorted(maps.Keys(all))
 	for queue := range wanted {

@@ -1,0 +1,132 @@
+package worker
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+)
+
+// yieldTime is how much longer than a cooldown runs wait whose kind the provider refused
+// last: the one call that starts after it is then of others in the same queue, if there
+// are any.
+const yieldTime = 2 * time.Second
+
+// asides know which runs step aside in a cooldown. A queue that serves one model for one
+// evaluation needs none: all its runs wait for the same. In any other, a run that waits
+// for a cooldown in front would hold up those that the cooldown does not concern.
+//
+// A run that steps aside waits with the worker, without a slot and not before admission.
+// Where too many do, it goes back to its queue. It is safe for concurrent use.
+type asides struct {
+	slots int // of the worker
+
+	mu      sync.Mutex // guards all below
+	shared  map[string]bool
+	resting map[string]map[asker]int // by queue
+	refused map[asker]bool           // its last call was refused as one too many
+}
+
+// asker is whose runs a provider tells apart, as far as is known here.
+type asker struct {
+	evaluation eval.ID
+	model      string // provider:model
+}
+
+func newAsides(slots int) *asides {
+	return &asides{slots: slots, shared: map[string]bool{}, resting: map[string]map[asker]int{}, refused: map[asker]bool{}}
+}
+
+// share says which queues have the runs of several askers, and who asks at all.
+func (a *asides) share(askers map[string]map[asker]bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.shared = map[string]bool{}
+	for queue, of := range askers {
+		a.shared[queue] = len(of) > 1
+	}
+	for who := range a.refused {
+		wanted := false
+		for _, of := range askers {
+			wanted = wanted || of[who]
+		}
+		if !wanted {
+			delete(a.refused, who)
+		}
+	}
+}
+
+// stepsAside reports whether a queue's runs step aside in a cooldown.
+func (a *asides) stepsAside(queue string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.shared[queue]
+}
+
+// told notes what a provider made of a call.
+func (a *asides) told(who asker, refused bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if refused {
+		a.refused[who] = true
+	} else {
+		delete(a.refused, who)
+	}
+}
+
+// yields is how much longer than a cooldown a run waits.
+func (a *asides) yields(queue string, who asker) time.Duration {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.shared[queue] && a.refused[who] {
+		return yieldTime
+	}
+	return 0
+}
+
+// rest lets a run wait with the worker, unless half of the worker's slots, or an eighth
+// with runs of the same asker, would wait in this way.
+func (a *asides) rest(queue string, who asker) (leave func(), ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := 0
+	for _, of := range a.resting {
+		for _, n := range of {
+			all += n
+		}
+	}
+	of := a.resting[queue]
+	if all >= a.slots/2 || of[who] >= max(1, a.slots/8) {
+		return nil, false
+	}
+	if of == nil {
+		of = map[asker]int{}
+		a.resting[queue] = of
+	}
+	of[who]++
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if of[who]--; of[who] == 0 {
+			delete(of, who)
+		}
+	}, true
+}
+
+// cooled says that a call waits for a cooldown that may not concern others of its queue.
+type cooled struct{ wait time.Duration }
+
+func (*cooled) Error() string { return "a cooldown holds the call back" }
+
+// stepAside waits for the end of a cooldown, or sends the run back for so long.
+func (r *run) stepAside(ctx context.Context, s step, wait time.Duration) error {
+	who := asker{r.task.Evaluation, s.target.Target()}
+	wait += r.asides.yields(r.queue, who)
+	const why = "its provider is asked too much"
+	if leave, ok := r.asides.rest(r.queue, who); ok {
+		defer leave()
+		return r.pause(ctx, wait, why)
+	}
+	return r.goBack(wait, why)
+}

@@ -1,0 +1,141 @@
+package worker
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// named gives an evaluation a name and a model.
+func named(name, model string) func(*eval.Evaluation, map[string]string, *record.Settings) {
+	return func(e *eval.Evaluation, _ map[string]string, _ *record.Settings) {
+		e.Name = name
+		e.Judges = []eval.Judge{{Name: "p:" + model, Provider: "p", Model: model}}
+	}
+}
+
+// While a model cools, runs of another model behind its runs in the same queue are made:
+// also where the cooldown is short enough for a run to wait with its worker.
+func TestCooldownOfOneModelHoldsUpNoOtherInItsQueue(t *testing.T) {
+	t.Parallel()
+	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if request.Model == "hot" {
+			t.Error("a model that cools was called")
+		}
+		return firstWins(ctx, n, request)
+	}}
+	b := setup(t, provider)
+	ctx, limiter := t.Context(), ratelimit.New(b.store.Client(), ratelimit.Config{})
+	hold := func() {
+		if err := limiter.HoldBack(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, inPlace-time.Second); err != nil {
+			t.Error(err)
+		}
+	}
+	hold()
+	b.submit(5, named("hot", "hot"))
+	first := b.runs
+	held, stop := make(chan struct{}), make(chan struct{})
+	go func() { // the cooldown never ends, and always looks short
+		defer close(held)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(time.Second):
+				hold()
+			}
+		}
+	}()
+	defer func() { close(stop); <-held }()
+	testrun.Eventually(t, "the runs of the model that cools are in the queue", func() bool {
+		return b.store.Client().LLen(ctx, "asynq:{p}:pending").Val() == int64(first)
+	})
+	b.submit(3, named("cold", "cold"))
+	defer b.start(b.config())()
+	b.wait()
+	b.wantEachOnce()
+}
+
+// Where a provider refuses each call of one evaluation, the one call that starts after a
+// cooldown is of another evaluation in the same queue.
+func TestAfterACooldownOthersAreTriedFirst(t *testing.T) {
+	t.Parallel()
+	refused := make(chan struct{}, 1000)
+	provider := &fakeProvider{}
+	provider.answer = func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if strings.Contains(request.Messages[len(request.Messages)-1].Content, "refuse me") {
+			refused <- struct{}{}
+			return nil, &providers.Error{Class: providers.RateLimited, Status: 429, Message: "too many"}
+		}
+		return firstWins(ctx, n, request)
+	}
+	b := setup(t, provider)
+	b.submit(4, named("refused", "m"), func(e *eval.Evaluation, texts map[string]string, _ *record.Settings) {
+		for i, d := range e.Documents {
+			text := texts[d.Hash] + " refuse me"
+			e.Documents[i].Hash, e.Documents[i].Bytes = eval.TextHash(text), len(text)
+			texts[eval.TextHash(text)] = text
+		}
+	})
+	testrun.Eventually(t, "its runs are in the queue", func() bool {
+		return b.store.Client().LLen(t.Context(), "asynq:{p}:pending").Val() == 12
+	})
+	b.submit(2, named("fine", "m"))
+	defer b.start(b.config())()
+	b.waitFor("a run of the other evaluation has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) > 0 })
+	// Each call after a cooldown that is refused makes the next one twice as long.
+	t.Logf("%d calls were refused before", len(refused))
+	if n := len(refused); n > 4 {
+		t.Errorf("%d calls were refused before, want 4 at most", n)
+	}
+}
+
+func TestWhoWasRefusedYields(t *testing.T) {
+	t.Parallel()
+	a := newAsides(16)
+	hot, cold := asker{"ev-a", "p:hot"}, asker{"ev-b", "p:cold"}
+	a.share(map[string]map[asker]bool{"q": {hot: true, cold: true}, "own": {hot: true}})
+	if !a.stepsAside("q") || a.stepsAside("own") {
+		t.Errorf("steps aside: %t and %t, want it in the queue of two alone", a.stepsAside("q"), a.stepsAside("own"))
+	}
+	a.told(hot, true)
+	for _, tt := range []struct {
+		queue string
+		who   asker
+		want  time.Duration
+	}{{"q", hot, yieldTime}, {"q", cold, 0}, {"own", hot, 0}} {
+		if got := a.yields(tt.queue, tt.who); got != tt.want {
+			t.Errorf("%v in %s yields for %s, want %s", tt.who, tt.queue, got, tt.want)
+		}
+	}
+	a.told(hot, false)
+	if got := a.yields("q", hot); got != 0 {
+		t.Errorf("it yields for %s after an answer, want 0", got)
+	}
+	var leave []func()
+	for range 2 {
+		l, ok := a.rest("q", hot)
+		if !ok {
+			t.Fatal("an eighth of the slots may not wait")
+		}
+		leave = append(leave, l)
+	}
+	if _, ok := a.rest("q", hot); ok {
+		t.Error("more than an eighth of the slots waits")
+	}
+	if _, ok := a.rest("q", cold); !ok {
+		t.Error("others may not wait")
+	}
+	leave[0]()
+	if _, ok := a.rest("q", hot); !ok {
+		t.Error("after one has left, none may wait")
+	}
+}
