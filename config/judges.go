@@ -119,6 +119,17 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 		s.refuse(at, "set grounding: off, ask another, or name its search under providers."+judge.Provider+".models",
 			"no web search of %s is known", judge.Target())
 	}
+	request := providers.Request{Reason: reasoned}
+	request.ReasoningEffort, _ = judge.Overrides["reasoning_effort"].(string)
+	effort, refused := can.Effort(&request)
+	if refused {
+		s.warn(at, "leave it out, or say under providers."+judge.Provider+".models what it takes",
+			"%s does not take reasoning_effort: %s, so it is not sent", judge.Target(), request.ReasoningEffort)
+	}
+	if _, asked := judge.Overrides["temperature"]; asked && !can.TakesTemperatureAt(effort) {
+		s.warn(at, "leave it out, or say under providers."+judge.Provider+".models what it takes",
+			"%s does not take a temperature here, so it is not sent", judge.Target())
+	}
 	if reasoned && can.Reasoning == providers.ReasoningNone {
 		s.refuse(at, "set reasoning: off, or ask another", "%s does not reason", judge.Target())
 	}

@@ -18,7 +18,7 @@ const (
 	callFields = "phase, index_, generation, stage, model, attempt, asked_at, started_at, ended_at, " +
 		"bound_by, status, class, error, may_be_billed, request_id, " +
 		"input_tokens, output_tokens, cached_tokens, reasoning_tokens, cost_usd, most_usd, price, text, finish, " +
-		"grounding, reasoning, worker, key, cached"
+		"grounding, reasoning, worker, key, cached, dropped"
 
 	pairFields = "doc_id_1, doc_id_2, model, trial, winner_doc_id, reason, timestamp, " +
 		"item, order_, judge, answered_by, candidate_1, candidate_2"
@@ -321,11 +321,17 @@ func callArgs(id eval.ID, c *record.Call) ([]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	var dropped any
+	if len(c.Dropped) > 0 {
+		if dropped, err = optionalJSON(&c.Dropped); err != nil {
+			return nil, err
+		}
+	}
 	return []any{
 		string(id), c.ID, c.Phase, c.Index, c.Generation, c.Stage, c.Model,
 		c.Attempt, stamp{c.Asked}, stamp{c.Started}, stamp{c.Ended}, c.BoundBy, c.Status, string(c.Class), c.Error,
 		c.MaybeBill, c.RequestID, input, output, cached, reasoning, c.Usage.CostUSD, c.MostUSD, price, c.Text, c.Finish,
-		grounding, c.Reasoning, c.Worker, c.Key, c.Cached,
+		grounding, c.Reasoning, c.Worker, c.Key, c.Cached, dropped,
 	}, nil
 }
 

@@ -25,6 +25,7 @@ type manifestHead struct {
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
 	Calls      []manifestCalls `json:"calls"`
+	NotSent    []NotSent       `json:"not_sent,omitempty"` // fields that were asked for and that models refuse
 	Statistics Statistics      `json:"statistics"`
 }
 
@@ -192,6 +193,9 @@ func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error)
 	}
 	calls, err := r.CallTotals(ctx, e.ID)
 	if err != nil {
+		return manifestHead{}, err
+	}
+	if head.NotSent, err = r.NotSent(ctx, e.ID); err != nil {
 		return manifestHead{}, err
 	}
 	if head.Statistics, err = r.Statistics(ctx, e.ID); err != nil {

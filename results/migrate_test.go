@@ -278,7 +278,7 @@ func testReadersDoNotMigrate(t *testing.T, url string) {
 	if err == nil {
 		_ = reader.Close()
 	}
-	wantError(t, err, "it has version 7", "reads version 9", "evalfleet migrate ")
+	wantError(t, err, "it has version 8", "reads version 10", "evalfleet migrate ")
 	if !errors.Is(err, ErrUnfit) {
 		t.Errorf("got %v, want ErrUnfit", err)
 	}

@@ -123,6 +123,8 @@ type Reader interface {
 	// Calls yields the calls made for one run, in the order in which they were
 	// asked for, also those whose outcome was discarded.
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
+	// NotSent lists what calls asked for and their models would not take.
+	NotSent(ctx context.Context, id eval.ID) ([]NotSent, error)
 	// CallTotals sums every call, discarded runs' too, by model and stage.
 	CallTotals(ctx context.Context, id eval.ID) ([]CallTotal, error)
 	// Statistics counts the runs that ended, by who answered.

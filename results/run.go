@@ -102,16 +102,19 @@ func (r *reader) Answered(ctx context.Context, key string) (record.Call, bool, e
 func scanCall(row scanner, c *record.Call) error {
 	var asked, started, ended stamp
 	var input, output, cached, reasoning sql.NullInt64
-	var price, grounding sql.NullString
+	var price, grounding, dropped sql.NullString
 	err := row.Scan(&c.ID, &c.Phase, &c.Index, &c.Generation, &c.Stage, &c.Model, &c.Attempt, &asked, &started, &ended,
 		&c.BoundBy, &c.Status, (*string)(&c.Class), &c.Error, &c.MaybeBill, &c.RequestID,
 		&input, &output, &cached, &reasoning, &c.Usage.CostUSD, &c.MostUSD, &price, &c.Text, &c.Finish,
-		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached)
+		&grounding, &c.Reasoning, &c.Worker, &c.Key, &c.Cached, &dropped)
 	if err == nil && price.Valid {
 		err = json.Unmarshal([]byte(price.String), &c.Price)
 	}
 	if err == nil && grounding.Valid {
 		err = json.Unmarshal([]byte(grounding.String), &c.Grounding)
+	}
+	if err == nil && dropped.Valid {
+		err = json.Unmarshal([]byte(dropped.String), &c.Dropped)
 	}
 	c.Asked, c.Started, c.Ended = asked.Time, started.Time, ended.Time
 	c.Usage.Reported = input.Valid

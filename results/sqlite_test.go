@@ -49,9 +49,9 @@ func TestOpenRefuses(t *testing.T) {
 		"a newer version": {
 			make: func(t *testing.T, path string) {
 				openAndClose(t, path)
-				run(t, path, "PRAGMA user_version = 8")
+				run(t, path, "PRAGMA user_version = 9")
 			},
-			want: []string{"version 8", "this program knows 7", "newer evalfleet"},
+			want: []string{"version 9", "this program knows 8", "newer evalfleet"},
 		},
 		"an older version": {
 			make: func(t *testing.T, path string) {
@@ -248,7 +248,7 @@ func TestDurability(t *testing.T) {
 		got[pragma] = value
 	}
 	want := map[string]string{
-		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "7",
+		"journal_mode": "wal", "synchronous": "2", "busy_timeout": "5000", "application_id": "1702259814", "user_version": "8",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pragmas (-want +got):\n%s", diff)

@@ -2,6 +2,7 @@ package results
 
 import (
 	"context"
+	"encoding/json"
 	"math"
 	"time"
 
@@ -120,6 +121,27 @@ func (t *totals) put(a *appender) {
 				n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9])
 		}
 	}
+}
+
+// NotSent says how many calls of a model were sent without fields that were asked for,
+// because the model refuses them.
+type NotSent struct {
+	Model  string   `json:"model"`
+	Fields []string `json:"fields"`
+	Calls  int      `json:"calls"`
+}
+
+// NotSent lists what calls asked for and their models would not take.
+func (r *reader) NotSent(ctx context.Context, id eval.ID) ([]NotSent, error) {
+	return collect(rows(ctx, &r.access, func(row scanner, n *NotSent) error {
+		var fields string
+		if err := row.Scan(&n.Model, &fields, &n.Calls); err != nil {
+			return err
+		}
+		return json.Unmarshal([]byte(fields), &n.Fields)
+	}, `
+SELECT model, dropped, count(*) FROM calls WHERE evaluation = ? AND dropped IS NOT NULL
+GROUP BY model, dropped ORDER BY model, dropped`, string(id)))
 }
 
 // CallTotals sums every call by model and stage.

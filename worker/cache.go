@@ -83,7 +83,7 @@ func (r *run) fromCache(ctx context.Context, s step, key string) *providers.Resu
 	call := r.newCall(s, key)
 	call.Cached, call.Asked, call.Ended = true, asked, time.Now().UTC()
 	call.Status, call.RequestID, call.Text, call.Finish = before.Status, before.RequestID, before.Text, before.Finish
-	call.Grounding, call.Reasoning = before.Grounding, before.Reasoning
+	call.Grounding, call.Reasoning, call.Dropped = before.Grounding, before.Reasoning, before.Dropped
 	call.Usage = providers.Usage{Reported: true, CostUSD: dollars(0)}
 	r.keep(*call)
 	result := &providers.Result{

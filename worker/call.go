@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -311,13 +313,31 @@ func wasCut(err error) bool {
 	return errors.As(err, &failed) && failed.Status == 0 && failed.MayBeBilled
 }
 
+// sayDropped warns, once for each model of an evaluation and what was left out, that
+// results do not describe a judge as it was asked for.
+func (r *run) sayDropped(call *record.Call) {
+	if len(call.Dropped) == 0 {
+		return
+	}
+	type said struct {
+		evaluation    eval.ID
+		model, fields string
+	}
+	fields := strings.Join(call.Dropped, ", ")
+	if _, before := r.dropped.LoadOrStore(said{r.task.Evaluation, call.Model, fields}, true); !before {
+		r.log.Warn().Str("evaluation", string(r.task.Evaluation)).Str("model", call.Model).Str("fields", fields).
+			Msg("the model refuses these fields, so they are not sent")
+	}
+}
+
 // note keeps a call's record and counts it: as an attempt, a refusal, or a call that
 // was cut off.
 func (r *run) note(ctx context.Context, s step, call *record.Call, result *providers.Result, err error, timeout time.Duration) error {
 	if err == nil {
 		r.progress.Attempts++
 		call.Status, call.RequestID, call.Usage, call.Named = 200, result.RequestID, result.Usage, result.Model
-		call.Text, call.Finish = result.Text, string(result.Finish)
+		call.Text, call.Finish, call.Dropped = result.Text, string(result.Finish), result.Dropped
+		r.sayDropped(call)
 		if len(result.Others) > 0 {
 			call.Key = "" // of several answers one is kept here, which is not what such a call is answered
 		}

@@ -54,6 +54,9 @@ func writeCall(out *strings.Builder, n int, c show.Call) {
 	if c.Error != "" {
 		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
 	}
+	if len(c.Dropped) > 0 {
+		fmt.Fprintf(out, "  not sent: %s (refused by the model)\n", oneLine(strings.Join(c.Dropped, ", ")))
+	}
 	writeEvidence(out, c)
 	writeSent(out, c)
 	if c.Text != "" {

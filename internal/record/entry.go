@@ -110,6 +110,9 @@ type Call struct {
 	MostUSD   *float64         `json:"most_usd,omitempty"` // what the call may have cost at most, where its cost is not known
 	Text      string           `json:"text,omitempty"`     // the answer
 	Finish    string           `json:"finish,omitempty"`
+	// Dropped are the fields that were asked for and not sent, because the model
+	// refuses them: "temperature", …
+	Dropped []string `json:"dropped,omitempty"`
 	// Evidence that the provider searched and the model reasoned, as far as the
 	// answer shows it and Evidence keeps it.
 	Grounding  *providers.Grounding `json:"grounding,omitempty"`

@@ -75,7 +75,7 @@ func (f Flavour) addReasoning(body map[string]any, req *providers.Request, caps 
 
 func (f Flavour) addSearch(body map[string]any, name string) {
 	if f.Search == SearchTool {
-		body["tools"] = []any{map[string]any{"type": name}}
+		body["tools"] = providers.WithTool(body["tools"], map[string]any{"type": name}, func(given map[string]any) bool { return given["type"] == name })
 		return
 	}
 	if _, set := body[name]; !set { // Extra may say more of it

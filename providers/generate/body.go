@@ -23,7 +23,10 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	}
 	body["contents"] = contents
 	if req.Search {
-		body["tools"] = []any{object{caps.Search: object{}}}
+		body["tools"] = providers.WithTool(req.Extra["tools"], object{caps.Search: object{}}, func(given object) bool {
+			_, is := given[caps.Search]
+			return is
+		})
 	}
 
 	config := object{}

@@ -34,7 +34,8 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	}
 	body["messages"] = turns
 	if req.Search {
-		body["tools"] = []any{object{"type": caps.Search, "name": searchTool, "max_uses": req.MostSearches()}}
+		search := object{"type": caps.Search, "name": searchTool, "max_uses": req.MostSearches()}
+		body["tools"] = providers.WithTool(req.Extra["tools"], search, func(given object) bool { return given["name"] == searchTool })
 	}
 
 	output := object{}

@@ -91,7 +91,7 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 	if !req.Search {
 		return
 	}
-	body["tools"] = []any{map[string]any{"type": tool}}
+	body["tools"] = providers.WithTool(req.Extra["tools"], map[string]any{"type": tool}, func(given map[string]any) bool { return given["type"] == tool })
 	if !w.bare {
 		body["tool_choice"] = "required"
 		if !w.background { // a job searches as long as it takes

@@ -1,0 +1,25 @@
+package providers
+
+import "maps"
+
+// WithTool returns the tools of a body: those that Request.Extra has, and the search.
+// Where is tells that one of Extra's is the search, that one is kept with what it
+// says, and only gets the fields of the search that it lacks.
+func WithTool(extra any, search map[string]any, is func(tool map[string]any) bool) []any {
+	given, _ := extra.([]any)
+	tools := make([]any, 0, len(given)+1)
+	found := false
+	for _, tool := range given {
+		fields, isObject := tool.(map[string]any)
+		if isObject && is(fields) {
+			merged := maps.Clone(search)
+			maps.Copy(merged, fields)
+			tool, found = merged, true
+		}
+		tools = append(tools, tool)
+	}
+	if !found {
+		tools = append(tools, search)
+	}
+	return tools
+}
