@@ -156,13 +156,19 @@ func (f *fleet) enqueueAndWait() *program {
 // program starts evalfleet on the fleet's Redis.
 func (f *fleet) program(args ...string) *program {
 	f.t.Helper()
-	access := f.access
-	if access == nil {
-		access = []string{"--redis", f.redis.URL()}
-	}
 	path, err := binary()
 	if err != nil {
 		f.t.Fatal(err)
+	}
+	return f.programBy(path, args...)
+}
+
+// programBy starts a build of evalfleet on the fleet's Redis.
+func (f *fleet) programBy(path string, args ...string) *program {
+	f.t.Helper()
+	access := f.access
+	if access == nil {
+		access = []string{"--redis", f.redis.URL()}
 	}
 	cmd := exec.Command(path, slices.Concat(args, access)...)
 	if f.trusts != "" {

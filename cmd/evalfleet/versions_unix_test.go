@@ -1,0 +1,124 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/testrun"
+)
+
+// previousRelease is the commit of the release before this one. Until there is one, it
+// is the commit before Redis's formats changed last.
+const previousRelease = "464475b08f3c3a362bc88b08785e366e1da49f4e"
+
+// previous returns the path of the previous release's program, built once, or skips
+// the test where its commit is not in the clone.
+func previous(t *testing.T) string {
+	t.Helper()
+	if err := exec.Command("git", "cat-file", "-e", previousRelease+"^{commit}").Run(); err != nil {
+		t.Skipf("NOT TESTED beside the previous release: this is no git clone with its commit %s (%v)", previousRelease, err)
+	}
+	path, err := buildPrevious()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildPrevious = sync.OnceValues(func() (string, error) {
+	current, err := binary()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(filepath.Dir(current), "previous")
+	path := filepath.Join(dir, programName)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		return "", err
+	}
+	archive := exec.Command("sh", "-ec", `git -C "$(git rev-parse --show-toplevel)" archive "$0" | tar -x -C "$1"`, previousRelease, dir)
+	if out, err := archive.CombinedOutput(); err != nil {
+		return "", &buildError{err, out}
+	}
+	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/evalfleet")
+	build.Dir = dir
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", &buildError{err, out}
+	}
+	return path, nil
+})
+
+// buildError is a build that failed, with what was printed.
+type buildError struct {
+	err error
+	out []byte
+}
+
+func (e *buildError) Error() string { return e.err.Error() + ": " + string(e.out) }
+
+// TestFleetOfTwoVersions: programs of this release and of the previous one work on one
+// evaluation, at once or one after the other, whoever submitted it. Every run is
+// recorded once, the limit is kept, and no call is made twice unless its worker was
+// killed.
+func TestFleetOfTwoVersions(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	before := previous(t)
+	now, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name          string
+		submitter     string
+		first, second []string // workers; the second replace the first in the middle
+		dies          bool     // the first of them is killed, not stopped
+	}{
+		{"the old submits, both work", before, []string{before, now, before, now}, nil, false},
+		{"the new submits, both work", now, []string{before, now, before, now}, nil, false},
+		{"the old submits, the new work", before, []string{now, now}, nil, false},
+		{"the new submits, the old work", now, []string{before, before}, nil, false},
+		{"the old submits, workers are upgraded", before, []string{before, before}, []string{now, now}, false},
+		{"the new submits, workers are downgraded", now, []string{now, now}, []string{before, before}, false},
+		{"an old worker dies", now, []string{before, before}, []string{now, now}, true},
+		{"a new worker dies", before, []string{now, now}, []string{before, before}, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 8) // 112 runs
+			worker := func(path string) *program { return f.programBy(path, "worker", "--config", "fleet.yaml") }
+			for _, path := range c.first {
+				f.workers = append(f.workers, worker(path))
+			}
+			submitted := f.programBy(c.submitter, "enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+			again := 0
+			for i, path := range c.second {
+				f.until("the next part has been begun", func(s seen) bool { return s.All.Arrived >= f.runs*(i+1)/4 && s.All.InFlight > 0 })
+				worker(path)
+				if c.dies && i == 0 {
+					f.workers[i].signal(syscall.SIGKILL)
+					again = fleetLimit
+					continue
+				}
+				f.workers[i].signal(syscall.SIGTERM)
+				if code := f.workers[i].wait(); code != int(exitInterrupted) {
+					t.Errorf("a worker that was stopped ended with %d, want %d", code, exitInterrupted)
+				}
+			}
+			if code := submitted.wait(); code != int(exitOK) {
+				t.Fatalf("enqueue --wait ended with %d", code)
+			}
+			f.wantRowsOnce()
+			end := f.stats()
+			f.wantNeverOver(end)
+			if end.All.Arrived > f.runs+again {
+				t.Errorf("%d calls for %d runs, want at most %d made again", end.All.Arrived, f.runs, again)
+			}
+		})
+	}
+}
