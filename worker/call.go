@@ -138,6 +138,13 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	if isJob {
 		defer time.AfterFunc(jobWait, cancel).Stop()
 	}
+	// What a call before may have cost is known to the limiter alone until it is saved,
+	// and the wait may be long.
+	if len(r.calls) > 0 && r.evaluation.record.Settings.Budget() > 0 {
+		if err := r.save(); err != nil {
+			return nil, err
+		}
+	}
 	defer context.AfterFunc(r.stopping, cancel)()
 	defer context.AfterFunc(r.halted, cancel)()
 	if err := r.slots.Acquire(waiting, 1); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -39,6 +40,31 @@ func tellSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s rec
 		return err
 	}
 	return limits.TellSpent(ctx, string(id), max(spent, least))
+}
+
+// budgetClosed reports whether Redis does not know what was spent of an evaluation's
+// budget, so that no call begins.
+func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (bool, error) {
+	usage, err := limits.Usage(ctx)
+	if err != nil {
+		return false, withCode(exitUnreachable, err)
+	}
+	return slices.ContainsFunc(usage, func(u ratelimit.Usage) bool {
+		return u.Limit.Kind == ratelimit.Cost && u.Limit.Evaluation == string(id) && u.Closed
+	}), nil
+}
+
+// tellAgain opens the budget of an evaluation of which Redis has lost what was spent.
+// All that waited in Redis is in the sink.
+func (d *drain) tellAgain(ctx context.Context, r record.Evaluation, sink results.Reader) error {
+	if r.Settings.Budget() == 0 {
+		return nil
+	}
+	closed, err := budgetClosed(ctx, d.limiter(), r.ID)
+	if err != nil || !closed {
+		return err
+	}
+	return tellSpent(ctx, d.limiter(), r.ID, r.Settings, sink, 0)
 }
 
 // budgetStanding is how far an evaluation's budget is spent.

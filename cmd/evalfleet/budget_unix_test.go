@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -127,4 +128,65 @@ func TestBudgetOutlivesTheRun(t *testing.T) {
 	f.budgeted(240)
 	wantStopped(t, run())
 	f.wantSpentWithin(240, 16)
+}
+
+// TestBudgetOutlivesTheLimiter: Redis loses the limiter's slot and with it what was
+// spent, while results of many calls wait there and no results store has them. No call
+// begins until somebody has collected them, and then none beyond the budget; one who
+// submits where they cannot be collected opens nothing.
+func TestBudgetOutlivesTheLimiter(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	for _, tell := range []string{"collect", "enqueue"} {
+		t.Run("told by "+tell, func(t *testing.T) {
+			t.Parallel()
+			f := newBudgeted(t, "300ms")
+			const budget = 200
+			f.budgeted(budget)
+			command := func(args ...string) *program {
+				p := f.program(append(args, "--config", "fleet.yaml")...)
+				p.wait()
+				return p
+			}
+			enqueue := []string{"enqueue", "evaluation.yaml", "--limit", "380"}
+			id := strings.TrimSpace(command(append(enqueue, "--out-dir", "out")...).stdout.String())
+			if code := f.program("collect", id, "--out-dir", "out").wait(); code != 0 { // from now on that is its results store
+				t.Fatalf("collect ended with %d", code)
+			}
+			f.startWorkers(2)
+			f.until("calls are answered", func(s seen) bool { return s.All.Answered >= 20 })
+			client := f.redis.Client()
+			if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+				t.Fatal(err)
+			}
+			limiter := ratelimit.New(client, ratelimit.Config{})
+			testrun.EventuallyGot(t, "workers have registered the budget again, and it is closed", func() (string, bool) {
+				usage, err := limiter.Usage(t.Context())
+				grace, _ := limiter.Grace(t.Context())
+				closed := slices.ContainsFunc(usage, func(u ratelimit.Usage) bool { return u.Limit.Kind == ratelimit.Cost && u.Closed })
+				return fmt.Sprint(usage, grace, err), closed && grace <= 0
+			})
+			f.until("no call is in flight", func(s seen) bool { return s.All.InFlight == 0 })
+			before := f.stats().All.Arrived
+			switch tell {
+			case "collect":
+				if code := f.program("collect", id, "--out-dir", "out").wait(); code != 0 {
+					t.Fatalf("collect ended with %d", code)
+				}
+			case "enqueue":
+				if p := command(append(enqueue, "--out-dir", "elsewhere")...); p.cmd.ProcessState.ExitCode() != int(exitUsage) {
+					t.Errorf("a submission without the results ended with %d: %s", p.cmd.ProcessState.ExitCode(), p.stderr.String())
+				}
+				if now := f.stats().All.Arrived; now != before {
+					t.Errorf("%d calls began before anybody told what was spent", now-before)
+				}
+			}
+			p := command(append(enqueue, "--wait", "--out-dir", "out")...)
+			if code := p.cmd.ProcessState.ExitCode(); code != int(exitRunsFailed) {
+				t.Fatalf("the submission ended with %d, want %d: %s", code, exitRunsFailed, p.stderr.String())
+			}
+			// What was in flight when the slot was lost may count twice.
+			f.wantSpentWithin(budget, 2*16)
+		})
+	}
 }

@@ -128,6 +128,9 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 	if err != nil {
 		return sinkError(err)
 	}
+	if err := d.tellAgain(ctx, r, sink); err != nil {
+		return err
+	}
 	if _, due := enqueue.Due(r, standings[id]); due {
 		_, err := choosePhase(ctx, d.enqueuer(), sink, id)
 		return sinkError(err)

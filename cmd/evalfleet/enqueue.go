@@ -168,11 +168,18 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 		submission.Settle = settleTime
 	}
 	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
-	if err == nil && receipt.Created && lost && s.Settings.Budget() > 0 {
-		err = d.once(ctx, r.ID) // what Redis was told again counts for the budget
-	}
 	if err == nil {
-		err = errors.Join(reseed(ctx, limits, r.ID, recorded), tellSpent(ctx, limits, r.ID, s.Settings, recorded, 0))
+		err = reseed(ctx, limits, r.ID, recorded)
+	}
+	switch {
+	case err != nil || s.Settings.Budget() == 0:
+	case receipt.Created && !lost:
+		err = limits.TellSpent(ctx, string(r.ID), 0)
+	default:
+		var closed bool
+		if closed, err = budgetClosed(ctx, limits, r.ID); err == nil && closed {
+			return receipt, d.once(ctx, r.ID) // what waits in Redis was spent as well
+		}
 	}
 	return receipt, withCode(exitUnreachable, err)
 }

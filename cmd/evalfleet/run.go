@@ -257,8 +257,12 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if err != nil {
 			return receipt, err
 		}
-		if settle > 0 { // what Redis was told again counts for the budget
-			if _, err := collector.Drain(ctx); err != nil {
+		if j.submission.Settings.Budget() > 0 && (settle > 0 || !receipt.Created) { // what waits in Redis was spent as well
+			waiting := collector
+			if waiting == nil {
+				waiting = results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.log})
+			}
+			if _, err := waiting.Drain(ctx); err != nil {
 				return receipt, err
 			}
 		}
