@@ -26,7 +26,7 @@ import (
 //   - limits: the provider saw no more calls in flight than it allows, and refused none;
 //   - exit codes: a stopped worker ends with 130, and no process ends by itself;
 //   - cost: no more answers were asked for again than the faults can have lost;
-//   - leftovers: no lease, waiter, pin, task, result or key of an evaluation stays.
+//   - leftovers: no lease, waiter, pin, task, queue, result or key of an evaluation stays.
 func (c *chaos) judge() {
 	c.untilEnded()
 	counts := c.stats()
@@ -160,10 +160,19 @@ func (c *chaos) wantNothingLeft() {
 			c.t.Errorf("leftovers: delete %s ended with %d", e.Evaluation, code)
 		}
 	}
-	// asynq keeps ended tasks for their retention, so its keys are not counted.
 	c.within("leftovers: no key of a deleted evaluation is left", func() (left []string) {
 		for _, id := range c.ids {
 			left = append(left, keys("ef:*"+id+"*")...)
+		}
+		for _, key := range keys("asynq:{*") { // all tasks were of these evaluations, and all queues
+			if !strings.Contains(key, "}:fence:") { // which expires within a minute
+				left = append(left, key)
+			}
+		}
+		for _, key := range []string{"asynq:queues", "ef:queues", "ef:evaluations", "ef:active"} {
+			for _, member := range client.SMembers(ctx, key).Val() {
+				left = append(left, member+" in "+key)
+			}
 		}
 		return left
 	})
