@@ -64,10 +64,11 @@ func agreed(name string, raters []string, a *rank.Agreement) *Agreement {
 }
 
 // agreement compares raters, from first on, by the verdicts on pairs; nil with fewer
-// than two, or where no two said something of one pair.
+// than two, or where no two said something of one pair. A rater that preferred each text
+// as often as the other, such as one that follows the position, has said nothing.
 func (v *verdicts) agreement(first int, raters []string) *Agreement {
 	a := rank.NewAgreement(len(raters))
-	v.units(first, len(raters), a.Add)
+	v.units(first, len(raters), math.NaN(), a.Add)
 	return agreed("", raters, a)
 }
 

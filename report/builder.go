@@ -25,6 +25,8 @@ type builder struct {
 	overall []Score   // by candidate
 	reasons []reasons // by candidate
 
+	documents [][]int // by candidate
+
 	verdicts verdicts // of raters, which are the judges
 	scored   *ratings // by judges on criteria
 	opinions *ratings // by agents on dimensions
@@ -54,8 +56,11 @@ func newBuilder(r *Report) *builder {
 	for i, name := range r.candidates {
 		b.candidate[name] = i
 	}
+	b.documents = make([][]int, len(r.candidates))
 	for d, document := range plan.Documents {
 		b.document[document.ID] = d
+		i := b.candidate[document.Candidate]
+		b.documents[i] = append(b.documents[i], d)
 	}
 	if plan.Single != nil {
 		for c, criterion := range plan.Single.Criteria {

@@ -76,9 +76,10 @@ type (
 		Value string `json:"value"`
 	}
 	optionsJSON struct {
-		Ties      string `json:"ties"`
-		Fallbacks bool   `json:"fallbacks"`
-		Length    bool   `json:"length"`
+		Ties           string `json:"ties"`
+		Fallbacks      bool   `json:"fallbacks"`
+		Length         bool   `json:"length"`
+		PositionEffect bool   `json:"position_effect"`
 	}
 	runsJSON struct {
 		Planned   int `json:"planned"`
@@ -110,6 +111,10 @@ type (
 		Elo          number               `json:"elo"`
 		EloLow       number               `json:"elo_low"`
 		EloHigh      number               `json:"elo_high"`
+		WinLow       number               `json:"win_rate_low"`
+		WinHigh      number               `json:"win_rate_high"`
+		ScoreLow     number               `json:"score_low"`
+		ScoreHigh    number               `json:"score_high"`
 		Wins         int                  `json:"wins"`
 		Losses       int                  `json:"losses"`
 		Ties         int                  `json:"ties"`

@@ -264,7 +264,7 @@ func TestPagePeople(t *testing.T) {
 	// A judge and an annotator at a time: neither two judges nor two annotators.
 	pairs := cells(t, page, "A judge and an annotator at a time")
 	for _, judge := range []string{"j", "k"} {
-		if got := pairs[judge]; got != "ann 2 100.0 % –;&lt;bob&gt; 2 50.0 % 0.00;" {
+		if got := pairs[judge]; got != "ann 2 100.0 % –;&lt;bob&gt; 1 100.0 % –;" {
 			t.Errorf("judge %s with annotators: %q", judge, got)
 		}
 	}

@@ -128,6 +128,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 		}
 		u, i := of.uncertainty, s.Candidate
 		one.Limits, one.Best = u.Abilities[i], u.Best[i]
+		one.WinLimits = of.winRates[i]
 		one.RankLow, one.RankHigh = u.RankLow[i], u.RankHigh[i]
 		one.MarginalLow, one.MarginalHigh = u.MarginalLow[i], u.MarginalHigh[i]
 		groups[s.Component].Ranked = append(groups[s.Component].Ranked, one)
@@ -142,10 +143,32 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 func (b *builder) ranked(s rank.Standing) Ranked {
 	i := s.Candidate
 	return Ranked{
-		Name: b.report.candidates[i], Standing: s,
+		Name: b.report.candidates[i], Standing: s, ScoreLimits: b.scoreLimits(i),
 		Scores: b.scores[i], Overall: b.overall[i],
 		For: b.reasons[i].won, Against: b.reasons[i].lost,
 	}
+}
+
+// scoreLimits are those of a candidate's mean score, by document: each answers another
+// item.
+func (b *builder) scoreLimits(candidate int) rank.Limits {
+	plan := b.report.Evaluation.Plan
+	if plan.Single == nil {
+		return rank.Limits{}
+	}
+	var sums, counts []float64
+	for _, d := range b.documents[candidate] {
+		var all Score
+		for _, one := range b.scored.scores[d] {
+			all.N += one.N
+			all.sum += one.sum
+		}
+		if all.N > 0 {
+			sums, counts = append(sums, all.sum), append(counts, float64(all.N))
+		}
+	}
+	_, limits := rank.MeanOf(sums, counts, float64(plan.Single.Scale.Min), float64(plan.Single.Scale.Max))
+	return limits
 }
 
 // rankByScore ranks by mean score over all criteria.
@@ -223,10 +246,12 @@ func (r *Report) Rankings() results.Rankings {
 				Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: c.WinRate(),
 				Group: g + 1, ModelSE: c.ModelSE, BeatsNext: group.beatsNext(k),
 				MarginalLow: c.MarginalLow, MarginalHigh: c.MarginalHigh, Best: c.Best,
+				WinLow: c.WinLimits.Low, WinHigh: c.WinLimits.High,
 				Elo: rank.Elo(c.Ability), EloLow: rank.Elo(c.Low), EloHigh: rank.Elo(c.High),
 			}
 			if r.unfitted != nil {
 				row.Ability, row.SE, row.Low, row.High, row.ModelSE = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
+				row.WinLow, row.WinHigh = math.NaN(), math.NaN()
 				row.Best, row.Elo, row.EloLow, row.EloHigh = math.NaN(), math.NaN(), math.NaN(), math.NaN()
 			}
 			out.Ranking = append(out.Ranking, row)
@@ -237,7 +262,7 @@ func (r *Report) Rankings() results.Rankings {
 			Candidate: c.Name,
 			Ability:   math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(),
 			ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(),
-			Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(),
+			Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(),
 		})
 	}
 	return out

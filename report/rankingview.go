@@ -61,6 +61,8 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		row := rankingRow{
 			Name: c.Name, Ranks: r.ranks(c), WinRate: percent(c.WinRate()), Record: tally(c), Mean: mean(c.Overall), Why: why[c.Candidate],
 		}
+		row.WinRate = limited(row.WinRate, c.WinLimits, func(x float64) string { return fmt.Sprintf("%.0f", 100*x) })
+		row.Mean = limited(row.Mean, c.ScoreLimits, func(x float64) string { return fmt.Sprintf("%.2f", x) })
 		if r.abilities() {
 			row.Ability = plusMinus(c.Ability, c.SE)
 			row.Interval = between(c.Low, c.High)
@@ -77,9 +79,12 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 
 // fitWords say how well the model fits, and how often it cannot.
 func (r *Report) fitWords() string {
-	words := fmt.Sprintf("The model's deviance is %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
+	words := ""
+	if r.Fit.Dense {
+		words = fmt.Sprintf("The model's deviance is %.1f on %s. ", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom))
+	}
 	if c := r.Cycles; c.Triples > 0 {
-		words += fmt.Sprintf(" %s of %s are circular (a beats b, b beats c, c beats a), which no order explains; of verdicts by chance it would be a quarter.",
+		words += fmt.Sprintf("%s of %s are circular (a beats b, b beats c, c beats a), which no order explains; of verdicts by chance it would be a quarter.",
 			count(c.Circular), counted(c.Triples, "triple")+" of candidates")
 	}
 	return words

@@ -10,18 +10,20 @@ import (
 type rating struct {
 	fit         *rank.Fit
 	uncertainty *rank.Uncertainty
+	winRates    []rank.Limits // of each candidate
 }
 
 // rate ranks by the verdicts of these raters together, which are judges or people.
 func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	how := b.report.Options
 	observed := b.observed(raters)
-	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges)}
+	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition}
 	var out rating
 	var err error
 	if out.fit, err = rank.FromObserved(n, len(raters), observed, options); err != nil {
 		return nil, err
 	}
+	out.winRates = rank.WinRates(n, observed)
 	out.uncertainty, err = out.fit.Uncertainty(ctx, observed, rank.Drawing{Draws: how.Draws, Seed: how.Seed})
 	return &out, err
 }
@@ -95,11 +97,15 @@ func (b *builder) intervals(of *rating) *Intervals {
 	return &Intervals{By: b.clusterBy(), Clusters: of.uncertainty.Clusters, Draws: of.uncertainty.Draws, Seed: b.report.Options.Seed}
 }
 
+// denseCell is the mean number of verdicts of a judge on a pair in one order from which
+// the deviance's distribution is near enough to chi-squared.
+const denseCell = 5
+
 func fitOf(of *rating) *Fit {
 	f := of.fit
 	return &Fit{
 		LogLikelihood: f.LogLikelihood, Deviance: f.Deviance, DegreesOfFreedom: f.DegreesOfFreedom, Iterations: f.Iterations,
 		Length: f.Length, HasLength: f.HasLength, LengthRegularised: f.LengthRegularised,
-		LengthLimits: of.uncertainty.Length,
+		LengthLimits: of.uncertainty.Length, Dense: f.PerCell() >= denseCell,
 	}
 }

@@ -33,6 +33,9 @@ func TestTrialsAreNoEvidence(t *testing.T) {
 			if d.Name != c.Name || math.Abs((d.High-d.Low)/(c.High-c.Low)-1) > 0.02 {
 				t.Errorf("by %s: %s from %.3f to %.3f, with every verdict four times %.3f to %.3f", tt.by, c.Name, c.Low, c.High, d.Low, d.High)
 			}
+			if w := c.WinLimits; !(w.Low < c.WinRate() && c.WinRate() < w.High) || math.Abs(d.WinLimits.Low-w.Low) > 1e-9 {
+				t.Errorf("by %s: %s wins %.3f, limits %+v, with every verdict four times %+v", tt.by, c.Name, c.WinRate(), w, d.WinLimits)
+			}
 			if ratio := d.ModelSE / c.ModelSE; math.Abs(ratio-0.5) > 0.01 {
 				t.Errorf("by %s: the fit's own error is %.3f of that before, want half", tt.by, ratio)
 			}
@@ -214,5 +217,55 @@ func TestEloCorrectsForOrder(t *testing.T) {
 		if math.Abs(one.Elo-1000) > 0.01 {
 			t.Errorf("%s is rated %.2f, want 1000", one.DocID, one.Elo)
 		}
+	}
+}
+
+// TestFlipsAreNoVerdicts: two judges that always prefer the text shown first agree about
+// nothing.
+func TestFlipsAreNoVerdicts(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"a", "b", "c"}, names(4), "one", "other"))
+	for _, item := range names(4) {
+		for _, pair := range [][2]string{{"a", "b"}, {"a", "c"}, {"b", "c"}} {
+			for judge := range 2 {
+				first, second := item+"/"+pair[0], item+"/"+pair[1]
+				if pair[1] == "b" { // the only pair that they read
+					m.verdict(judge, first, second, first, "r")
+					m.verdict(judge, second, first, first, "r")
+					continue
+				}
+				m.verdict(judge, first, second, first, "r")
+				m.verdict(judge, second, first, second, "r")
+			}
+		}
+	}
+	r := built(t, m, Options{})
+	if a := r.Agreement; a == nil || a.Units != 4 || a.Pairs[0].Units != 4 || a.Pairs[0].Raw != 1 {
+		t.Errorf("agreement %+v, want on the 4 pairs that both read", r.Agreement)
+	}
+	if s := r.Judges[0].Swaps; s.Consistent != 4 || s.AlwaysFirst != 8 {
+		t.Errorf("both orders %+v", s)
+	}
+}
+
+// TestWithoutPositionEffect: on request the ranking is plain Bradley–Terry's.
+func TestWithoutPositionEffect(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(4), names(6), []string{"j"}, []float64{1.5}, 1)
+	with, without := built(t, m, Options{}), built(t, m, Options{NoPosition: true})
+	if !with.Judges[0].Effect.HasOrder || without.Judges[0].Effect.HasOrder {
+		t.Errorf("order effects %+v and %+v", with.Judges[0].Effect, without.Judges[0].Effect)
+	}
+	plain, err := rank.BradleyTerry(4, without.tallies, rank.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range without.Groups[0].Ranked {
+		if want := plain.Abilities[c.Candidate]; math.Abs(c.Ability-want) > 1e-9 {
+			t.Errorf("%s: %.9f, want %.9f", c.Name, c.Ability, want)
+		}
+	}
+	if method := strings.Join(without.method(), "\n"); !strings.Contains(method, "not taken out") {
+		t.Errorf("the page does not say so: %s", method)
 	}
 }

@@ -46,6 +46,9 @@ type Options struct {
 	Fallback bool
 	// Length ranks as if all texts were of one length, by estimating what length adds.
 	Length bool
+	// NoPosition leaves judges' preferences for a position in the ranking, as plain
+	// Bradley–Terry does.
+	NoPosition bool
 	// Draws and Seed are those of rank.Drawing.
 	Draws int
 	Seed  uint64
@@ -125,6 +128,9 @@ const (
 type Fit struct {
 	LogLikelihood, Deviance      float64
 	DegreesOfFreedom, Iterations int
+	// Dense is set where cells have enough verdicts to compare Deviance with a
+	// chi-squared distribution on DegreesOfFreedom.
+	Dense bool
 	// Length is what a standard deviation more of length adds, in log-odds, with
 	// limits; only where HasLength is set.
 	Length                       float64
@@ -167,12 +173,14 @@ func (g Group) beatsNext(k int) float64 {
 type Ranked struct {
 	Name string
 	rank.Standing
-	rank.Limits                       // of the ability
-	RankLow, RankHigh         int     // of all candidates at once
-	MarginalLow, MarginalHigh int     // of the rank of this candidate alone
-	Best                      float64 // probability that it is the best; NaN: it cannot be told
-	Scores                    []Score // by criterion
-	Overall                   Score   // over all criteria
+	rank.Limits                           // of the ability
+	RankLow, RankHigh         int         // of all candidates at once
+	MarginalLow, MarginalHigh int         // of the rank of this candidate alone
+	Best                      float64     // probability that it is the best; NaN: it cannot be told
+	WinLimits                 rank.Limits // of Standing.WinRate; NaN: of one cluster only
+	Scores                    []Score     // by criterion
+	Overall                   Score       // over all criteria
+	ScoreLimits               rank.Limits // of Overall; NaN: of one item only
 	For                       []Reason
 	Against                   []Reason
 }

@@ -186,10 +186,14 @@ func (r *Report) method() []string {
 	if r.Options.Ties == rank.HalfWins {
 		ties = "A tie counts as half a win for each candidate."
 	}
+	positions := "Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities."
+	if r.Options.NoPosition {
+		positions = "Judges' preferences for the text shown first or second are not taken out (--position-effect=false)."
+	}
 	return []string{
 		"Abilities are Bradley–Terry log-odds, fitted to all verdicts at once by maximum likelihood; 0 is the average candidate. A difference of 1 means that the better one wins about 73 % of decided verdicts, of 2 about 88 %.",
 		ties,
-		"Where a judge's verdicts can tell it, a preference for the text shown first or second is estimated for that judge and taken out of the abilities.",
+		positions,
 		r.limitsMethod(),
 		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
 		"P(best) is the probability that a candidate is the best of its ranking. Among nearly equal candidates it favours the one that happens to lead.",

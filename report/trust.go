@@ -85,7 +85,7 @@ func (r *Report) trustSection() section {
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
 		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
 	}
-	if r.Fit != nil {
+	if r.Fit != nil && r.Fit.Dense {
 		s.lines = append(s.lines, fmt.Sprintf("Deviance of the fit %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom)))
 	}
 	return s
@@ -173,7 +173,7 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	if pairs.Left > 0 {
 		s.lines = append(s.lines, counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
 	}
-	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance.",
+	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance. Pairs on which a judge preferred each text as often as the other are left out for that judge.",
 		coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete)))
 	return s
 }

@@ -79,15 +79,15 @@ func (v *verdicts) merge() {
 
 // units calls do with every pair of documents of which at least one of the raters
 // from first on said something: the text that each preferred more often, over orders
-// and trials, as 0 for the one, 1 for the other and ½ for neither, and NaN where it
-// was not asked. values is used again.
-func (v *verdicts) units(first, raters int, do func(values []float64)) {
+// and trials, as 0 for the one, 1 for the other and ½ for a tie, NaN where it was not
+// asked, and flip where it preferred each as often as the other. values is used again.
+func (v *verdicts) units(first, raters int, flip float64, do func(values []float64)) {
 	v.merge()
-	values, lead := make([]float64, raters), make([]int32, raters)
+	values, lead, decided := make([]float64, raters), make([]int32, raters), make([]int32, raters)
 	for rest := v.cells; len(rest) > 0; {
 		low, high := rest[0].pair()
 		for k := range values {
-			values[k], lead[k] = math.NaN(), 0
+			values[k], lead[k], decided[k] = math.NaN(), 0, 0
 		}
 		any := false
 		for len(rest) > 0 {
@@ -101,6 +101,7 @@ func (v *verdicts) units(first, raters int, do func(values []float64)) {
 				continue
 			}
 			any = true
+			decided[rater] += c.wins + c.losses
 			if c.first == low {
 				lead[rater] += c.wins - c.losses
 			} else {
@@ -111,6 +112,8 @@ func (v *verdicts) units(first, raters int, do func(values []float64)) {
 				values[rater] = 0
 			case lead[rater] < 0:
 				values[rater] = 1
+			case decided[rater] > 0:
+				values[rater] = flip
 			default:
 				values[rater] = 0.5
 			}

@@ -150,7 +150,7 @@ func (b *builder) compareWithPeople() {
 	}
 	people.Agreement = b.verdicts.agreement(len(judges), names)
 	if len(judges) == 0 {
-		b.verdicts.units(0, len(names), func(values []float64) { people.count(values) })
+		b.verdicts.units(0, len(names), 0.5, func(values []float64) { people.count(values) })
 		return
 	}
 	people.Everyone = b.verdicts.agreement(0, append(judges, names...))
@@ -158,7 +158,7 @@ func (b *builder) compareWithPeople() {
 	for k := range kappas {
 		kappas[k] = rank.NewAgreement(2)
 	}
-	b.verdicts.units(0, len(judges)+len(names), func(values []float64) {
+	b.verdicts.units(0, len(judges)+len(names), 0.5, func(values []float64) {
 		said := people.count(values[len(judges):])
 		if math.IsNaN(said) {
 			return

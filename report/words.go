@@ -147,6 +147,14 @@ func mean(s Score) string {
 	return fmt.Sprintf("%.2f", s.Mean())
 }
 
+// limited is a number with its limits in brackets, where there are any.
+func limited(text string, limits rank.Limits, form func(float64) string) string {
+	if math.IsNaN(limits.Low) || limits.Low == limits.High {
+		return text
+	}
+	return text + " (" + form(limits.Low) + "–" + form(limits.High) + ")"
+}
+
 func tally(c Ranked) string {
 	return fmt.Sprintf("%s–%s–%s", count(c.Wins), count(c.Losses), count(c.Ties))
 }

@@ -45,6 +45,7 @@ type RankingRow struct {
 	MarginalLow, MarginalHigh int
 	Best                      float64 // probability that it is the best of its group
 	Elo, EloLow, EloHigh      float64 // ability and its limits on Elo's scale
+	WinLow, WinHigh           float64 // limits of WinRate
 }
 
 // ComparisonRow is a line of comparison.csv: one candidate in one evaluation. What is
@@ -289,6 +290,8 @@ var rankingTable = table[RankingRow]{
 	{"elo", func(r RankingRow) any { return r.Elo }},
 	{"elo_low", func(r RankingRow) any { return r.EloLow }},
 	{"elo_high", func(r RankingRow) any { return r.EloHigh }},
+	{"win_rate_low", func(r RankingRow) any { return r.WinLow }},
+	{"win_rate_high", func(r RankingRow) any { return r.WinHigh }},
 }
 
 var comparisonTable = table[ComparisonRow]{

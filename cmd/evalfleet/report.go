@@ -24,6 +24,7 @@ const (
 	fallbacksFlag = "fallbacks"
 	lengthFlag    = "length"
 	drawsFlag     = "draws"
+	positionFlag  = "position-effect"
 	seedFlag      = "seed"
 )
 
@@ -53,6 +54,7 @@ func reportCommand(p *process) *cli.Command {
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "rank as if all texts were of one length, by estimating what length adds"},
+			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "estimate each judge's preference for the text shown first, and take it out of the ranking; true by default"},
 			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000; by default 2000, down to 400 in a very large evaluation"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "seed `NUMBER` of the draws, by default 0; the same seed gives the same result"},
 		},
@@ -110,7 +112,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 
 func reportOptions(c *cli.Context) (report.Options, error) {
 	options := report.Options{
-		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
+		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), NoPosition: !c.Bool(positionFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
 	}
 	switch ties := c.String(tiesFlag); ties {
 	case "davidson":

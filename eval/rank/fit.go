@@ -104,6 +104,16 @@ type JudgeEffect struct {
 	Regularised bool
 }
 
+// PerCell is the mean number of comparisons of a cell of the deviance: of one judge, on
+// two candidates in one order.
+func (f *Fit) PerCell() float64 {
+	games := 0.0
+	for _, r := range f.model.rows {
+		games += r.total()
+	}
+	return games / max(float64(len(f.model.rows)), 1)
+}
+
 // Nu is Davidson's ν; 0 for a judge that never tied.
 func (e JudgeEffect) Nu() float64 {
 	if !e.HasNu {
