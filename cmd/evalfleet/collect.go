@@ -55,6 +55,7 @@ type drain struct {
 	dir     string                      // of the output folder; empty: each evaluation's default one
 	place   results.Place               // of files besides the output folder
 	sinkURL string                      // as it was named here, with its password; empty: as the record says
+	allowed allowedSinks                // that records may name
 	answers []string                    // the paths of those that hold answers, once they are written
 	stdout  io.Writer
 	console *console
@@ -99,7 +100,7 @@ func (d *drain) collect(ctx context.Context, id eval.ID, follow bool) error {
 		err := d.once(ctx, id)
 		switch {
 		case err == nil:
-		case errors.Is(err, store.ErrUnreadable): // the others can be collected
+		case errors.Is(err, store.ErrUnreadable), errors.Is(err, errForeignSink): // the others can be collected
 			unreadable = append(unreadable, err)
 		default:
 			return err
@@ -239,6 +240,13 @@ func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, result
 	if err != nil {
 		return r, nil, nil, withCode(exitUnreachable, err)
 	}
+	if e.ID() != id {
+		return r, nil, nil, withCode(exitUnreachable, fmt.Errorf("%q: %w: its plan is that of another evaluation", id, store.ErrUnreadable))
+	}
+	named, err := d.allowed.of(r)
+	if err != nil {
+		return r, nil, nil, withCode(exitUsage, err)
+	}
 	var hashes []string
 	for _, document := range e.Everything() {
 		hashes = append(hashes, document.Hash)
@@ -258,7 +266,7 @@ func (d *drain) open(ctx context.Context, id eval.ID) (record.Evaluation, result
 	if err != nil {
 		return r, nil, nil, err
 	}
-	sink, err := openSink(ctx, cmp.Or(d.sinkURL, r.SinkURL), out, r, e, texts)
+	sink, err := openSink(ctx, cmp.Or(d.sinkURL, named), out, r, e, texts)
 	if err != nil {
 		_ = out.Close()
 		return r, nil, nil, err

@@ -67,6 +67,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	defer d.client.Close()
 	d.dir = outDir(c, submission)
 	d.sinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
+	if err := p.own.noteSink(d.sinkURL); err != nil {
+		d.log.Debug().Err(err).Msg("the results store is not noted: other commands need --" + allowSinkFlag)
+	}
 	if c.Bool(retryFailedFlag) {
 		d.retry = everyFailed
 	}
@@ -255,12 +258,16 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*d
 	if err != nil {
 		return nil, err
 	}
+	allowed, err := p.allowedSinks(c)
+	if err != nil {
+		return nil, err
+	}
 	client, err := connect(c.Context, at, c.String(namespaceFlag), lease, stays, log)
 	if err != nil {
 		return nil, err
 	}
 	return &drain{
 		client: client, store: store.New(client, c.String(namespaceFlag)),
-		dir: c.String(outDirFlag), stdout: p.stdout, console: out, log: log,
+		dir: c.String(outDirFlag), allowed: allowed, stdout: p.stdout, console: out, log: log,
 	}, nil
 }

@@ -36,6 +36,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: namespaceFlag, Value: record.DefaultNamespace, Usage: "`PREFIX` of every key in that Redis, so that several fleets can share one"},
 		&cli.StringFlag{Name: configFlag, Usage: "`FILE` of the fleet's settings: providers, concurrency, retry; by default the built-in providers without limits"},
 		&cli.StringFlag{Name: envFileFlag, Aliases: []string{"e"}, Usage: "`FILE` of variables to add to the environment, which wins; by default .env where that exists"},
+		&cli.StringSliceFlag{Name: allowSinkFlag, Usage: "`URL` of a results store that evaluations in Redis may name; by default only those of --sink, EVALFLEET_SINK, --config and your own submissions; may be repeated"},
 		&cli.StringFlag{Name: outDirFlag, Usage: "`DIR` for results; evalfleet-out/<name>-<id> where nothing is said"},
 		&cli.StringFlag{Name: logLevelFlag, Usage: "`LEVEL` from which the log speaks: debug, info, warn or error; by default info, on a terminal warn"},
 		&cli.StringFlag{Name: logFormatFlag, Usage: "`FORMAT` of the log: json or console; by default console on a terminal, else json"},

@@ -37,7 +37,7 @@ type folder struct {
 
 // defaultFolder is where an evaluation's files go when nobody says.
 func defaultFolder(name string, id eval.ID) string {
-	return filepath.Join(outRoot, fileSafe(name)+"-"+string(id))
+	return filepath.Join(outRoot, fileSafe(name)+"-"+fileSafe(string(id)))
 }
 
 var unsafeInFile = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)

@@ -117,7 +117,7 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	case (f.stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
 		rest = stayTime
-	case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrUnreadable):
+	case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrUnreadable) || errors.Is(err, errForeignSink):
 		f.say(id, err) // it may come back: Redis with its memory, the sink, or its submission
 	default:
 		return err

@@ -189,10 +189,3 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 		t.Errorf("the stranger's server was called %d times", n)
 	}
 }
-
-func must(path string, err error) string {
-	if err != nil {
-		panic(err)
-	}
-	return path
-}

@@ -136,7 +136,7 @@ func (l *limitsLook) inRedis(ctx context.Context, redis *drain, now time.Time) (
 				return limitsView{}, withCode(exitUnreachable, err)
 			}
 			if r.Status == record.StatusDone || r.Status == record.StatusCancelled {
-				if sink := l.source.sink(ctx, r.ID, r.SinkURL, r.Name); sink != nil {
+				if sink := l.source.sink(ctx, r); sink != nil {
 					return endedLimits(ctx, sink, r.ID)
 				}
 			}

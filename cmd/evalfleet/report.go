@@ -236,7 +236,10 @@ func (d *drain) reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID
 	if dir == "" {
 		dir = defaultFolder(r.Name, id)
 	}
-	url := r.SinkURL
+	url, err := d.allowed.of(r)
+	if err != nil {
+		return nil, "", "", withCode(exitUsage, err)
+	}
 	if url == "" {
 		url = filepath.Join(dir, sinkFile)
 	}

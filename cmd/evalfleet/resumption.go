@@ -80,7 +80,7 @@ func (j *job) saveResumption() error {
 	if err != nil {
 		return err
 	}
-	if err := j.own.seal(&r); err != nil {
+	if err := errors.Join(j.own.noteSink(j.sinkURL), j.own.seal(&r)); err != nil {
 		j.log.Debug().Err(err).Msg("resume.json is not sealed: resuming will ask about addresses")
 	}
 	raw, err := json.MarshalIndent(r, "", "  ")

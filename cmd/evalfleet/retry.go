@@ -82,7 +82,14 @@ func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 	if isFolder(t.name) {
 		dir = t.name
 	}
-	url := cmp.Or(sinkURL, r.SinkURL, filepath.Join(dir, sinkFile))
+	named := ""
+	if sinkURL == "" {
+		var err error
+		if named, err = t.allowed.of(r); err != nil {
+			return nil, withCode(exitUsage, err)
+		}
+	}
+	url := cmp.Or(sinkURL, named, filepath.Join(dir, sinkFile))
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
 		return nil, withCode(codeOf(sinkError(err)), fmt.Errorf("classes of failed runs are in the results store: %w; name it with --%s, or retry without --%s", err, sinkFlagName, classFlag))

@@ -146,7 +146,7 @@ func (s *source) find(ctx context.Context, id eval.ID) (_ *show.Evaluation, err 
 		case err == nil:
 			from.Store, from.Limits, from.Record = redis.store, redis.limiter(), r
 			if from.Sink == nil {
-				from.Sink = s.sink(ctx, id, r.SinkURL, r.Name)
+				from.Sink = s.sink(ctx, r)
 			}
 		case !errors.Is(err, store.ErrNoEvaluation):
 			return nil, withCode(exitUnreachable, err)

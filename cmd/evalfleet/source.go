@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -174,14 +175,21 @@ func listens(ctx context.Context, address string) error {
 
 // sink opens the sink of an evaluation as it can be read from here; nil when it
 // cannot.
-func (s *source) sink(ctx context.Context, id eval.ID, at, name string) results.Reader {
+func (s *source) sink(ctx context.Context, r record.Evaluation) results.Reader {
+	id, name := r.ID, r.Name
+	var at string
 	switch {
 	case s.dir != "":
 		var err error
 		if at, _, err = s.sinkIn(); err != nil {
 			return nil
 		}
-	case at != "":
+	case r.SinkURL != "":
+		var err error
+		if at, err = s.redis.allowed.of(r); err != nil {
+			s.log.Warn().Err(err).Msg("results are not read")
+			return nil
+		}
 	case s.outDir != "":
 		at = filepath.Join(s.outDir, sinkFile)
 	default:

@@ -230,7 +230,7 @@ func (s *status) inRedis(ctx context.Context, d *drain, now time.Time) ([]standi
 				return nil, withCode(exitUnreachable, err)
 			}
 		}
-		s.addSink(ctx, &line, r.SinkURL, now)
+		s.addSink(ctx, &line, r, now)
 		if !slices.ContainsFunc(line.Phases, func(p phaseStanding) bool { return p.RatePerS != nil }) {
 			line.addWholeRate(now)
 		}
@@ -378,7 +378,7 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]standing, error
 			line.fallback = e.Settings.Fallback
 			line.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: e.Settings}, nil)
 		}
-		s.addSink(ctx, &line, "", now)
+		s.addSink(ctx, &line, record.Evaluation{ID: of.ID, Name: of.Name}, now)
 		list = append(list, line)
 	}
 	return list, nil

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -63,8 +64,8 @@ func (looks sinkLooks) numbers(
 
 // addSink adds to a standing what only the sink knows, if it can be read from
 // here.
-func (s *status) addSink(ctx context.Context, line *standing, url string, now time.Time) {
-	open := func() results.Reader { return s.source.sink(ctx, line.Evaluation, url, line.Name) }
+func (s *status) addSink(ctx context.Context, line *standing, r record.Evaluation, now time.Time) {
+	open := func() results.Reader { return s.source.sink(ctx, r) }
 	numbers, err := s.sinks.numbers(ctx, line, now, open, readNumbers)
 	if err != nil {
 		s.source.log.Debug().Err(err).Msg("results cannot be read from here")

@@ -75,6 +75,10 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
+	allowed, err := p.allowedSinks(c)
+	if err != nil {
+		return nil, err
+	}
 	client, err := connect(c.Context, at, c.String(namespaceFlag), 0, false, log)
 	if err != nil {
 		return nil, err
@@ -82,7 +86,7 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	return &target{
 		drain: &drain{
 			client: client, store: store.New(client, c.String(namespaceFlag)),
-			dir: c.String(outDirFlag), stdout: p.stdout, console: out, log: log,
+			dir: c.String(outDirFlag), allowed: allowed, stdout: p.stdout, console: out, log: log,
 		},
 		id: id, name: argument,
 	}, nil
