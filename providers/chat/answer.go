@@ -177,6 +177,9 @@ type usage struct {
 	ServerTools struct {
 		Searches transport.Count `json:"web_search_requests"` // OpenRouter
 	} `json:"server_tool_use"`
+	ServerToolDetails struct { // the same, where OpenRouter's search is a server tool
+		Searches transport.Count `json:"web_search_requests"`
+	} `json:"server_tool_use_details"`
 	CompletionDetails struct {
 		Reasoning transport.Count `json:"reasoning_tokens"`
 	} `json:"completion_tokens_details"`
@@ -194,7 +197,7 @@ func (u *usage) searches() int {
 	if u == nil {
 		return 0
 	}
-	return int(u.ServerTools.Searches)
+	return int(max(u.ServerTools.Searches, u.ServerToolDetails.Searches))
 }
 
 func (u *usage) normalised(tier transport.Tier) providers.Usage {

@@ -54,6 +54,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "sonar", Usage: providers.Usage{Reported: true, Input: 14, Output: 70, CostUSD: usd(0.006)}},
 		},
 		{
+			name: "OpenRouter counts the searches of its server tool", // https://openrouter.ai/docs/guides/features/server-tools
+			body: `{"model":"openai/gpt-5.4","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":100,"completion_tokens":50,"total_tokens":150,"cost":0.012,"server_tool_use_details":{"web_search_requests":2,"tool_calls_requested":2,"tool_calls_executed":2}}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "openai/gpt-5.4", Usage: providers.Usage{Reported: true, Input: 100, Output: 50, CostUSD: usd(0.012)}, Grounding: providers.Grounding{Searches: 2}},
+		},
+		{
 			name: "Mistral's cache", // https://docs.mistral.ai/api/endpoint/chat
 			body: `{"model":"mistral-large-latest","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":1016,"completion_tokens":5,"total_tokens":1021,"num_cached_tokens":1008}}`,
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "mistral-large-latest", Usage: providers.Usage{Reported: true, Input: 1016, Output: 5, Cached: 1008}},
