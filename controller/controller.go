@@ -38,6 +38,15 @@ import (
 // sweepEvery is how often it is looked for what killed processes left.
 const sweepEvery = 30 * time.Second
 
+const (
+	// readEvery is how often the queues of active evaluations are read for what is due
+	// in them.
+	readEvery = 2 * time.Second
+	// readTimeEach makes readEvery longer with each active evaluation, so that many do
+	// not keep Redis busy.
+	readTimeEach = 5 * time.Millisecond
+)
+
 // DefaultLatency is how long a call is taken to last while none of its model has
 // ended.
 const DefaultLatency = 10 * time.Second
@@ -105,9 +114,17 @@ func (c *Controller) keep(ctx context.Context) {
 	spell := outage.Spell{Log: c.log, Fails: "cannot look after the queues; trying again", Works: "looking after the queues again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
 	keeper.Note = spell.Note
+	var queues []string
+	var next time.Time
 	keeper.Queues = func(ctx context.Context) ([]string, error) {
-		active, err := c.active(ctx)
-		return queuesOf(active.records), err
+		if now := time.Now(); now.After(next) {
+			active, err := c.active(ctx)
+			if err != nil {
+				return nil, err
+			}
+			queues, next = queuesOf(active.records), now.Add(max(readEvery, time.Duration(len(active.records))*readTimeEach))
+		}
+		return queues, nil
 	}
 	keeper.Run(ctx)
 }
