@@ -106,12 +106,12 @@ type JudgeEffect struct {
 
 // PerCell is the mean number of comparisons of a cell of the deviance: of one judge, on
 // two candidates in one order.
-func (f *Fit) PerCell() float64 {
+func (fit *Fit) PerCell() float64 {
 	games := 0.0
-	for _, r := range f.model.rows {
+	for _, r := range fit.model.rows {
 		games += r.total()
 	}
-	return games / max(float64(len(f.model.rows)), 1)
+	return games / max(float64(len(fit.model.rows)), 1)
 }
 
 // Nu is Davidson's ν; 0 for a judge that never tied.
