@@ -31,6 +31,7 @@ type sending struct {
 	body            *bytes.Reader
 
 	stage   atomic.Int32
+	leaving atomic.Bool // it may be written now, or has been in part
 	written atomic.Bool // the whole request is in the connection's buffer
 	refused atomic.Pointer[error]
 }
@@ -70,14 +71,19 @@ func (s *sending) connect(info httptrace.GotConnInfo) {
 		conn = secure.NetConn()
 	}
 	if own, ok := conn.(*guardedConn); ok {
-		own.guard(s.ask)
+		own.guard(func() error {
+			err := s.ask()
+			s.leaving.CompareAndSwap(false, err == nil)
+			return err
+		})
 	}
 }
 
 // Done returns the context's channel, closed already where ready refuses.
 func (s *sending) Done() <-chan struct{} {
 	if stage := s.stage.Load(); stage == connected || stage == bodyWaits {
-		_ = s.ask()
+		err := s.ask()
+		s.leaving.CompareAndSwap(false, stage == bodyWaits && err == nil)
 	}
 	return s.Context.Done()
 }
@@ -93,6 +99,13 @@ func (s *sending) ask() error {
 		s.end(err) // also when another goroutine is about to, so that no caller sees an open channel
 	}
 	return err
+}
+
+// mayHaveArrived reports whether the provider may have the whole request. Where the
+// caller ended the request, it may have it although net/http has not said yet that it
+// is written.
+func (s *sending) mayHaveArrived(ended bool) bool {
+	return s.refusal() == nil && (s.written.Load() || ended && s.leaving.Load())
 }
 
 // refusal returns what ready refused the request with; nil: it did not.

@@ -249,3 +249,30 @@ func TestNoBodyIsWrittenAfterAStalledWindow(t *testing.T) {
 		t.Errorf("%d requests arrived as a whole, want the large one alone", got)
 	}
 }
+
+// A call that is cancelled at the moment when the provider has it may be billed, also
+// where the connection has not yet said that all of it is written.
+func TestCancelledAsItArrives(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range protocols {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			var cancel atomic.Pointer[context.CancelFunc]
+			client, _ := speak(t, protocol, func(_ http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				(*cancel.Load())()
+				<-r.Context().Done()
+				panic(http.ErrAbortHandler) // no answer
+			}, nil)
+			for i := range 300 {
+				ctx, end := context.WithCancel(t.Context())
+				cancel.Store(&end)
+				_, err := client.Do(ctx, post())
+				var failed *providers.Error
+				if !errors.As(err, &failed) || !failed.MayBeBilled {
+					t.Fatalf("call %d: got %v, want one that may be billed", i, err)
+				}
+			}
+		})
+	}
+}

@@ -46,7 +46,8 @@ type Answer struct {
 
 // Do makes exactly one attempt and blocks until the whole answer is read or ctx
 // ends. Its error is always a *providers.Error. A request that was never wholly
-// written is not billed; what went wrong after that may be. Only a GET, which
+// written is not billed; what went wrong after that may be, and so may a request that
+// ctx ended while it was written. Only a GET, which
 // changes nothing, may be sent again by net/http, when a kept connection turns
 // out to be closed.
 func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
@@ -72,8 +73,7 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		refusal := out.refusal()
-		return nil, interrupted(ctx, cmp.Or(refusal, err), out.written.Load() && refusal == nil, p.Key)
+		return nil, interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), p.Key)
 	}
 	defer resp.Body.Close()
 	answer := &Answer{
