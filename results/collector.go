@@ -103,7 +103,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
-		case err != nil && !passes(err) && !(c.options.WaitForRoom && errors.Is(err, ErrFull)):
+		case err != nil && !passes(err) && (!c.options.WaitForRoom || !errors.Is(err, ErrFull)):
 			return err
 		case err != nil && !waiting:
 			waiting = true
