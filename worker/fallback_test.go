@@ -160,8 +160,9 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 	for name := range scenarios(time.Millisecond) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for slower := time.Duration(1); ; slower *= 3 {
-				wrong := playScenario(t, scenarios(slower * time.Millisecond)[name], slower)
+			for slower := 1; ; slower *= 3 {
+				ms := time.Duration(slower) * time.Millisecond
+				wrong := playScenario(t, scenarios(ms)[name], ms)
 				if len(wrong) == 0 {
 					return
 				}
@@ -175,7 +176,7 @@ func TestWaitFirstFallBackSecond(t *testing.T) {
 }
 
 // playScenario returns what went otherwise than the scenario wants.
-func playScenario(t *testing.T, c scenario, slower time.Duration) (wrong []string) {
+func playScenario(t *testing.T, c scenario, ms time.Duration) (wrong []string) {
 	var mu sync.Mutex // guards wrong
 	fail := func(format string, args ...any) {
 		mu.Lock()
@@ -185,14 +186,14 @@ func playScenario(t *testing.T, c scenario, slower time.Duration) (wrong []strin
 	s := simulate(t, models(map[string]simulator.Behaviour{gpt: c.behaviour}))
 	s.submit(2, fallingBack(func(settings *record.Settings, f *record.Fallback) {
 		if len(c.turns) > 0 {
-			settings.Limits = []ratelimit.Limit{oneEach(slower * time.Second)}
+			settings.Limits = []ratelimit.Limit{oneEach(1000 * ms)}
 		}
 		if c.settings != nil {
 			c.settings(settings, f)
 		}
 	}))
 	if len(c.turns) > 0 {
-		s.takeTurns(slower*time.Second, c.turns...)
+		s.takeTurns(1000*ms, c.turns...)
 	}
 	var waits, reserved atomic.Int64
 	s.cfg.Waits = func(target eval.Judge) {
@@ -213,7 +214,7 @@ func playScenario(t *testing.T, c scenario, slower time.Duration) (wrong []strin
 	got := s.outcome()
 	took := time.Since(began)
 	stop()
-	about := cmp.Options{cmpopts.EquateApprox(0, 0.2*float64(slower)), cmpopts.IgnoreFields(record.Fell{}, "At")}
+	about := cmp.Options{cmpopts.EquateApprox(0, 0.2*float64(ms)/float64(time.Millisecond)), cmpopts.IgnoreFields(record.Fell{}, "At")}
 	if diff := cmp.Diff(c.want, got.Tally, about); diff != "" {
 		fail("waits and fallbacks (-want +got):\n%s", diff)
 	}
@@ -223,7 +224,7 @@ func playScenario(t *testing.T, c scenario, slower time.Duration) (wrong []strin
 	if got.Model != primary || got.AnsweredBy != c.by || got.State != "succeeded" {
 		fail("%s asked of %s was answered by %s, want %s (%s)", got.State, got.Model, got.AnsweredBy, c.by, got.Error)
 	}
-	if took < c.took-100*slower*time.Millisecond {
+	if took < c.took-100*ms {
 		fail("it took %s, want no less than about %s", took, c.took)
 	}
 	counts := s.server.Stats().Models

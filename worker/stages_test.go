@@ -185,7 +185,7 @@ func TestSecondStageIsRepeatedAlone(t *testing.T) {
 	}{
 		"fails once":     {simulator.Behaviour{FailEvery: 1, FailStatus: 503}, eval.StateSucceeded, 2},
 		"fails for good": {simulator.Behaviour{FailRate: 1, FailStatus: 500}, eval.StateFailed, 3},
-		"is cut off":   {simulator.Behaviour{TruncateRate: 1}, eval.StateFailed, 1}, // under the same bound it would be cut off again
+		"is cut off":     {simulator.Behaviour{TruncateRate: 1}, eval.StateFailed, 1}, // under the same bound it would be cut off again
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,14 @@ import (
 // `make fleet` sets it.
 var fullFleet = flag.Bool("full-fleet", false, "run the fleet tests at their whole size")
 
+// sizedFleet is one of two settings: a small one, and that of `make fleet`.
+func sizedFleet[T any](small, whole T) T {
+	if *fullFleet {
+		return whole
+	}
+	return small
+}
+
 // fleet is one test's Redis, simulated provider, workers and evaluation.
 type fleet struct {
 	t         *testing.T

@@ -77,14 +77,6 @@ func TestFleetRollingRestart(t *testing.T) {
 	}
 }
 
-// sizedFleet is one of two settings: a small one, and that of `make fleet`.
-func sizedFleet[T any](small, whole T) T {
-	if *fullFleet {
-		return whole
-	}
-	return small
-}
-
 // restart is a fleet whose processes are replaced.
 type restart struct {
 	*fleet
