@@ -88,22 +88,18 @@ func (r *run) nextCallID() string {
 // begin waits for the lease of a call, or of a job that goes on at its provider. What
 // follows is to be sent at once.
 func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+	r.move(ready)
 	r.emitQueueing(s)
-	var lease *ratelimit.Lease
-	for {
-		r.move(ready)
-		var err error
-		lease, err = r.admit(ctx, call, s, timeout, isJob)
-		var held *cooled
-		if errors.As(err, &held) {
-			err = r.stepAside(ctx, s, held.wait)
-		}
-		if err != nil {
+	lease, err := r.admit(ctx, call, s, timeout, isJob)
+	for held := (*cooled)(nil); errors.As(err, &held); {
+		if err := r.stepAside(ctx, s, held.wait); err != nil {
 			return nil, err
 		}
-		if lease != nil {
-			break
-		}
+		r.move(ready)
+		lease, err = r.admit(ctx, call, s, timeout, isJob)
+	}
+	if err != nil {
+		return nil, err
 	}
 	r.move(flying)
 	r.called, r.flight = true, &flight{call, lease}

@@ -82,8 +82,10 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		req.messages = append(req.messages, message{role, turn.text()})
 	}
 	for _, tool := range asked.Tools {
-		if _, ok := tool["googleSearch"]; ok {
-			req.search = true
+		for _, name := range []string{"googleSearch", "googleSearchRetrieval"} { // the latter of Gemini 1.5
+			if _, ok := tool[name]; ok {
+				req.search = true
+			}
 		}
 	}
 	if thinking := config.ThinkingConfig; thinking != nil {
