@@ -63,14 +63,14 @@ func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
 func TestUIFollowsARun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 20)
+	f := newFleet(t, 200) // 39,800 runs, 20 minutes of calls: it is killed before
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
 	f.until("calls were made", func(s seen) bool { return s.All.Arrived > 20 })
 	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
 	eventuallySays(t, ui, "/", "pairs", "active", "workers alive</a>: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
 	eventuallySays(t, ui, "/queues/api/queues", "simulator", `"active":`)
-	eventuallySays(t, ui, "/api/evaluations", `"cost": "cost unknown"`) // from the folder's results
+	eventuallySays(t, ui, "/api/evaluations", `"cost": "$0`) // from the folder's results
 	_, id, _ := strings.Cut(get(t, ui, "/api/evaluations"), `"evaluation": "`)
 	id, _, _ = strings.Cut(id, `"`)
 	for _, act := range [][2]string{{"pause", "out is paused"}, {"resume", "out goes on"}, {"retry", "out: 0 failed runs to be made again"}} {
