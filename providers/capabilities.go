@@ -114,7 +114,7 @@ func (c Capabilities) TakesNoReasoning() bool {
 // TakesTemperatureAt is TakesTemperature for the effort that is sent; empty: the
 // model's own default.
 func (c Capabilities) TakesTemperatureAt(effort string) bool {
-	return c.TakesTemperature(effort != "none" && !(effort == "" && c.Sampling == SamplingWithoutEffort))
+	return c.TakesTemperature(effort != "none" && (effort != "" || c.Sampling != SamplingWithoutEffort))
 }
 
 // JSON is a way of asking for structured output.

@@ -83,7 +83,7 @@ func (p Price) In(tier string) (Price, bool) {
 func (p Price) times(factor float64) Price {
 	p.Rates, p.Tiers = p.Rates.times(factor), nil
 	if p.Long != nil {
-		p.Long = &LongRates{p.Long.Above, p.Long.Rates.times(factor)}
+		p.Long = &LongRates{p.Long.Above, p.Long.times(factor)}
 	}
 	return p
 }
