@@ -24,8 +24,8 @@ type asides struct {
 
 	mu      sync.Mutex // guards all below
 	shared  map[string]bool
-	resting map[string]map[asker]int // by queue
-	refused map[asker]bool           // its last call was refused as one too many
+	resting map[resters]int
+	refused map[asker]bool // its last call was refused as one too many
 }
 
 // asker is whose runs a provider tells apart, as far as is known here.
@@ -34,8 +34,14 @@ type asker struct {
 	model      string // provider:model
 }
 
+// resters are the runs of one asker in one queue.
+type resters struct {
+	queue string
+	asker
+}
+
 func newAsides(slots int) *asides {
-	return &asides{slots: slots, shared: map[string]bool{}, resting: map[string]map[asker]int{}, refused: map[asker]bool{}}
+	return &asides{slots: slots, shared: map[string]bool{}, resting: map[resters]int{}, refused: map[asker]bool{}}
 }
 
 // share says which queues have the runs of several askers, and who asks at all.
@@ -91,25 +97,19 @@ func (a *asides) rest(queue string, who asker) (leave func(), ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := 0
-	for _, of := range a.resting {
-		for _, n := range of {
-			all += n
-		}
+	for _, n := range a.resting {
+		all += n
 	}
-	of := a.resting[queue]
-	if all >= a.slots/2 || of[who] >= max(1, a.slots/8) {
+	these := resters{queue, who}
+	if all >= a.slots/2 || a.resting[these] >= max(1, a.slots/8) {
 		return nil, false
 	}
-	if of == nil {
-		of = map[asker]int{}
-		a.resting[queue] = of
-	}
-	of[who]++
+	a.resting[these]++
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if of[who]--; of[who] == 0 {
-			delete(of, who)
+		if a.resting[these]--; a.resting[these] == 0 {
+			delete(a.resting, these)
 		}
 	}, true
 }

@@ -83,11 +83,11 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 	}
 }
 
-// What go-redis logs stands in the command's log at level debug, and nowhere else.
+// go-redis's messages go to the command's log at level debug, and nowhere else.
 func TestRedisClientLog(t *testing.T) {
 	t.Parallel()
 	var l redisLog
-	l.Printf(t.Context(), "nobody has a log %s", "yet")
+	l.Printf(t.Context(), "there is no log %s", "yet")
 	var debug, info bytes.Buffer
 	for level, out := range map[string]*bytes.Buffer{"debug": &debug, "info": &info} {
 		log, err := newLogger(out, false, level, "json")
