@@ -24,7 +24,7 @@ import (
 //   - liveness: every evaluation ends, and its submitter with it;
 //   - rows: each run is in its results store once, and failed only if workers died;
 //   - limits: the provider saw no more calls in flight than it allows, and refused none;
-//   - exit codes: a stopped worker ends with 130, and no process ends by itself;
+//   - exit codes: a worker that was stopped ends with 0, and no process ends by itself;
 //   - cost: no more answers were asked for again than the faults can have lost;
 //   - leftovers: no lease, waiter, pin, task, queue, result or key of an evaluation stays.
 func (c *chaos) judge() {
@@ -52,8 +52,8 @@ func (c *chaos) judge() {
 		total += c.runs[folder]
 	}
 	for _, old := range c.replaced {
-		if code := exit(old.wait()); code != exitInterrupted {
-			c.t.Errorf("exit code: a worker that was stopped ended with %d, want %d", code, exitInterrupted)
+		if code := exit(old.wait()); code != exitOK {
+			c.t.Errorf("exit code: a worker that was stopped ended with %d, want %d", code, exitOK)
 		}
 	}
 	total += min(c.runs["c"], counts.Models[chaosModels["c"]].Answered)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 
@@ -84,7 +83,7 @@ func (p *process) control(c *cli.Context) error {
 	if err := parts.Wait(); err != nil && c.Err() == nil {
 		return err
 	}
-	return withCode(exitInterrupted, errors.New("stopped; workers go on, and results wait in Redis for: "+p.again(c)))
+	return p.stopped(c.Context, "stopped; workers continue, and results wait in Redis for: "+p.again(c))
 }
 
 // controllerHandler answers /metrics, the health checks and /scale.

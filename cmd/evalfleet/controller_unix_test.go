@@ -55,8 +55,8 @@ func TestControllersKeepAFleet(t *testing.T) {
 	}
 	eventuallySays(t, controllers[1], "/", "pairs")
 	controllers[1].signal(syscall.SIGTERM)
-	if code := controllers[1].wait(); code != int(exitInterrupted) {
-		t.Errorf("stopped, a controller ends with %d, want %d", code, exitInterrupted)
+	if code := controllers[1].wait(); code != int(exitOK) {
+		t.Errorf("stopped, a controller ends with %d, want %d", code, exitOK)
 	}
 }
 

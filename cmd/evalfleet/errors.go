@@ -40,6 +40,21 @@ func withCode(code exit, err error) error {
 	return &exitError{code, err}
 }
 
+// stopped returns how a command that runs until it is told to stop ends: with
+// exitOK after SIGTERM, which is how a service ends, and with exitInterrupted
+// after Ctrl-C, a closed terminal or a second signal.
+func (p *process) stopped(ctx context.Context, what string) error {
+	select {
+	case <-p.atOnce:
+	default:
+		if errors.Is(context.Cause(ctx), errTerminated) {
+			fmt.Fprintln(p.stderr, "evalfleet: "+what)
+			return nil
+		}
+	}
+	return withCode(exitInterrupted, errors.New(what))
+}
+
 // usageError is something wrong with the command line.
 func usageError(format string, args ...any) error {
 	return withCode(exitUsage, fmt.Errorf(format, args...))

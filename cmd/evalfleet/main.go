@@ -20,7 +20,7 @@ import (
 func main() {
 	ignoreFileSizeSignal()
 	redis.SetLogger(&clientLog)
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancelCause(context.Background())
 	atOnce := make(chan struct{})
 	go stopOnSignals(stopSignals(), cancel, atOnce)
 	os.Exit(Main(ctx, atOnce, os.Args[1:], os.LookupEnv, os.Stdin, os.Stdout, os.Stderr))
@@ -40,13 +40,20 @@ func stopSignals() <-chan os.Signal {
 // lastMoment is how long a second signal leaves to write down what was answered.
 const lastMoment = 3 * time.Second
 
+// errTerminated is the cause of a stop by SIGTERM, by which Kubernetes, systemd
+// and docker end a service. Its cancellation is still context.Canceled.
+var errTerminated = fmt.Errorf("SIGTERM: %w", context.Canceled)
+
 // stopOnSignals winds the command up at the first signal, and has it give up what
 // is in flight at the second; a third, or a command that does not end then, ends
 // the process. A closed terminal is no impatience: it may hang up twice, once for
 // the shell and once for the kernel.
-func stopOnSignals(signals <-chan os.Signal, windUp context.CancelFunc, atOnce chan<- struct{}) {
-	<-signals
-	windUp()
+func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atOnce chan<- struct{}) {
+	if s := <-signals; s == syscall.SIGTERM {
+		windUp(errTerminated)
+	} else {
+		windUp(nil)
+	}
 	for <-signals == syscall.SIGHUP {
 	}
 	close(atOnce)

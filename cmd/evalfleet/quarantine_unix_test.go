@@ -92,8 +92,8 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	}
 	for _, p := range []*program{f.workers[0], controller} {
 		p.signal(syscall.SIGTERM)
-		if code := p.wait(); code != int(exitInterrupted) {
-			t.Errorf("stopped, it ends with %d, want %d", code, exitInterrupted)
+		if code := p.wait(); code != int(exitOK) {
+			t.Errorf("stopped, it ends with %d, want %d", code, exitOK)
 		}
 	}
 }

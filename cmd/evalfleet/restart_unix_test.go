@@ -113,7 +113,7 @@ func (r *restart) replaceController(i int) {
 func (r *restart) stop(p *program) {
 	r.t.Helper()
 	p.signal(syscall.SIGTERM)
-	if code := p.wait(); code != int(exitInterrupted) {
-		r.t.Fatalf("stopped, %v ended with %d, want %d", p.cmd.Args[1], code, exitInterrupted)
+	if code := p.wait(); code != int(exitOK) {
+		r.t.Fatalf("stopped, %v ended with %d, want %d", p.cmd.Args[1], code, exitOK)
 	}
 }

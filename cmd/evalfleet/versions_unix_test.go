@@ -106,8 +106,12 @@ func TestFleetOfTwoVersions(t *testing.T) {
 					continue
 				}
 				f.workers[i].signal(syscall.SIGTERM)
-				if code := f.workers[i].wait(); code != int(exitInterrupted) {
-					t.Errorf("a worker that was stopped ended with %d, want %d", code, exitInterrupted)
+				want := exitOK
+				if c.first[i] == before {
+					want = exitInterrupted
+				}
+				if code := exit(f.workers[i].wait()); code != want {
+					t.Errorf("a worker that was stopped ended with %d, want %d", code, want)
 				}
 			}
 			if code := submitted.wait(); code != int(exitOK) {

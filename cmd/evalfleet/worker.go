@@ -80,5 +80,5 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)
 	}
-	return withCode(exitInterrupted, errors.New("stopped; what is not done waits in Redis for other workers, or for: "+p.again(c)))
+	return p.stopped(c.Context, "stopped; unfinished runs wait in Redis for other workers, or for: "+p.again(c))
 }

@@ -2,7 +2,6 @@ package check
 
 import (
 	"debug/elf"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -109,9 +108,8 @@ func TestImageProgram(t *testing.T) {
 	}
 	select {
 	case err := <-wait:
-		var ended *exec.ExitError
-		if !errors.As(err, &ended) || ended.ExitCode() != 130 {
-			t.Errorf("the worker ended with %v, want exit code 130: %s", err, log.String())
+		if err != nil {
+			t.Errorf("the worker ended with %v, want exit code 0: %s", err, log.String())
 		}
 	case <-time.After(time.Until(lastMoment(t))):
 		t.Error("the worker does not end when told to")
