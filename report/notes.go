@@ -42,6 +42,13 @@ func (r *Report) Notes() []string {
 			note("%s.", advice)
 		}
 	}
+	identical := 0
+	for _, j := range r.Judges {
+		identical += j.Identical
+	}
+	if identical > 0 {
+		note("%s on identical texts. No judge was asked. They count as ties in win rates and change nothing else.", countedAre(identical, "verdict"))
+	}
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)
 	notes = append(notes, r.listedNotes()...)

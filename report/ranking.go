@@ -121,7 +121,7 @@ func (b *builder) groups(of *rating, ranked func(rank.Standing) Ranked) (groups 
 	}
 	for _, s := range of.fit.Standings() {
 		one := ranked(s)
-		if s.Games() == 0 {
+		if len(of.fit.Components[s.Component].Candidates) == 1 { // nothing relates it to another
 			one.Component = -1
 			unranked = append(unranked, one)
 			continue

@@ -50,7 +50,7 @@ func (b *builder) observed(raters []int) []rank.Observed {
 		o := rank.Observed{
 			Cluster: pair, Judge: rater,
 			First: int32(b.candidate[first.Candidate]), Second: int32(b.candidate[second.Candidate]),
-			FirstWins: c.wins, SecondWins: c.losses, Ties: c.ties + c.identical,
+			FirstWins: c.wins, SecondWins: c.losses, Ties: c.ties, Identical: c.identical,
 		}
 		if byItem {
 			o.Cluster = int32(first.Item)
@@ -84,7 +84,7 @@ func tallied(n, judges int, observed []rank.Observed) ([]*rank.Tally, error) {
 		tallies[k] = rank.NewTally(n)
 	}
 	for _, o := range observed {
-		counts := rank.Counts{FirstWins: int(o.FirstWins), SecondWins: int(o.SecondWins), Ties: int(o.Ties)}
+		counts := rank.Counts{FirstWins: int(o.FirstWins), SecondWins: int(o.SecondWins), Ties: int(o.Ties + o.Identical)}
 		if err := tallies[o.Judge].AddCounts(int(o.First), int(o.Second), counts); err != nil {
 			return nil, err
 		}

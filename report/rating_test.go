@@ -7,7 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // TestTrialsAreNoEvidence: the same verdicts four times over leave limits as wide as
@@ -252,6 +254,7 @@ func TestFlipsAreNoVerdicts(t *testing.T) {
 func TestWithoutPositionEffect(t *testing.T) {
 	t.Parallel()
 	m := tournament(names(4), names(6), []string{"j"}, []float64{1.5}, 1)
+	m.pairwise = slices.DeleteFunc(m.pairwise, func(row results.PairwiseRow) bool { return row.AnsweredBy == "" })
 	with, without := built(t, m, Options{}), built(t, m, Options{NoPosition: true})
 	if !with.Judges[0].Effect.HasOrder || without.Judges[0].Effect.HasOrder {
 		t.Errorf("order effects %+v and %+v", with.Judges[0].Effect, without.Judges[0].Effect)
@@ -267,5 +270,39 @@ func TestWithoutPositionEffect(t *testing.T) {
 	}
 	if method := strings.Join(without.method(), "\n"); !strings.Contains(method, "not taken out") {
 		t.Errorf("the page does not say so: %s", method)
+	}
+}
+
+// TestIdenticalTexts: that two identical texts tie is known without asking, so it moves no
+// ability and no judge's parameter. It counts in win rates, and a note says so.
+func TestIdenticalTexts(t *testing.T) {
+	t.Parallel()
+	asked := tournament(names(4), names(8), []string{"j"}, []float64{1}, 1)
+	asked.pairwise = slices.DeleteFunc(asked.pairwise, func(row results.PairwiseRow) bool { return row.Winner == eval.Tie })
+	m := sourceOf(asked.evaluation.Plan)
+	m.pairwise = slices.Clone(asked.pairwise)
+	for _, row := range asked.pairwise[:60] {
+		row.Winner, row.AnsweredBy, row.Trial = eval.Tie, "", 2
+		m.pairwise = append(m.pairwise, row)
+	}
+	without, with := built(t, asked, Options{}), built(t, m, Options{})
+	one, other := without.Judges[0].Effect, with.Judges[0].Effect
+	if math.Abs(one.Order-other.Order) > 1e-9 || one.Order < 0.5 || other.HasNu {
+		t.Errorf("order effect %+.3f, with identical texts %+.3f and a tie parameter: %t", one.Order, other.Order, other.HasNu)
+	}
+	for k, c := range with.Groups[0].Ranked {
+		before := without.Groups[0].Ranked[k]
+		if math.Abs(c.Ability-before.Ability) > 1e-9 || math.Abs(c.SE-before.SE) > 1e-9 || c.Ties == 0 || c.WinLimits == before.WinLimits {
+			t.Errorf("%s: %+v, wins %+v, without identical texts %+v, wins %+v", c.Name, c.Limits, c.WinLimits, before.Limits, before.WinLimits)
+		}
+	}
+	if notes := strings.Join(with.Notes(), "\n"); !strings.Contains(notes, "60 verdicts are on identical texts") {
+		t.Errorf("the notes do not say so: %s", notes)
+	}
+	// Candidates that are identical wherever they met cannot be ranked against each other.
+	same := sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j"))
+	same.verdict(0, "q/a", "q/b", eval.Tie, "identical").AnsweredBy = ""
+	if r := built(t, same, Options{}); len(r.Groups) != 0 || len(r.Unranked) != 2 || r.Unranked[0].Ties != 1 {
+		t.Errorf("%d groups, %d unranked; want none and 2", len(r.Groups), len(r.Unranked))
 	}
 }

@@ -65,6 +65,14 @@ func counted(n int, one string) string {
 	return count(n) + " " + one + "s"
 }
 
+// countedAre is "1 run is", "2,000 runs are".
+func countedAre(n int, one string) string {
+	if n == 1 {
+		return "1 " + one + " is"
+	}
+	return counted(n, one) + " are"
+}
+
 // have is the verb of n things: "1 of 3 runs has no answer".
 func have(n int) string {
 	if n == 1 {

@@ -41,7 +41,7 @@ var errOtherVerdicts = errors.New("these are not the verdicts of the fit")
 // standard errors for linear regression with multi-stage samples", the jackknife's
 // CR3). Where that takes too long, every cluster is given an equal share.
 func (f *Fit) influences(observed []Observed) (*influences, error) {
-	observed = slices.DeleteFunc(slices.Clone(observed), func(o Observed) bool { return o.counts().Total() == 0 })
+	observed = slices.Clone(observed)
 	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })
 	out := &influences{
 		start: []int{0}, members: make([]int, len(f.Components)), judged: make([]int, len(f.Judges)),
@@ -52,12 +52,12 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 		if err := o.check(len(f.Abilities), len(f.Judges)); err != nil {
 			return nil, err
 		}
-		records[o.First] = records[o.First].plus(Record{Wins: int(o.FirstWins), Losses: int(o.SecondWins), Ties: int(o.Ties)})
-		records[o.Second] = records[o.Second].plus(Record{Wins: int(o.SecondWins), Losses: int(o.FirstWins), Ties: int(o.Ties)})
+		o.record(records)
 	}
 	if !slices.Equal(records, f.records) {
 		return nil, errOtherVerdicts
 	}
+	observed = slices.DeleteFunc(observed, func(o Observed) bool { return o.counts().Total() == 0 })
 	var all [][]Observed
 	for len(observed) > 0 {
 		end := slices.IndexFunc(observed, func(o Observed) bool { return o.Cluster != observed[0].Cluster })

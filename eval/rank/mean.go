@@ -61,12 +61,13 @@ func WinRates(n int, observed []Observed) []Limits {
 		counts[i][k] += games
 	}
 	for _, o := range observed {
-		games := float64(o.counts().Total())
+		ties := float64(o.Ties + o.Identical)
+		games := float64(o.FirstWins+o.SecondWins) + ties
 		if games == 0 {
 			continue
 		}
-		add(o.First, o.Cluster, float64(o.FirstWins), float64(o.Ties), games)
-		add(o.Second, o.Cluster, float64(o.SecondWins), float64(o.Ties), games)
+		add(o.First, o.Cluster, float64(o.FirstWins), ties, games)
+		add(o.Second, o.Cluster, float64(o.SecondWins), ties, games)
 	}
 	limits := make([]Limits, n)
 	for i := range limits {

@@ -16,12 +16,17 @@ type Observed struct {
 	First, Second int32
 
 	FirstWins, SecondWins, Ties int32
+	// Identical are ties between identical texts, which are known without asking. They
+	// count in records and win rates, and in nothing that is estimated: their probability
+	// does not depend on any parameter.
+	Identical int32
 
 	// Longer is Relative of the texts' lengths; 0 where length is not asked about.
 	// Verdicts on texts of other lengths are another Observed.
 	Longer float64
 }
 
+// counts are the verdicts that were asked for.
 func (o Observed) counts() Counts {
 	return Counts{int(o.FirstWins), int(o.SecondWins), int(o.Ties)}
 }
@@ -31,7 +36,7 @@ func (o Observed) counts() Counts {
 func (o Observed) compare(p Observed) int {
 	return cmp.Or(cmp.Compare(o.Judge, p.Judge), cmp.Compare(o.First, p.First), cmp.Compare(o.Second, p.Second),
 		cmp.Compare(o.Longer, p.Longer), cmp.Compare(o.Cluster, p.Cluster), cmp.Compare(o.FirstWins, p.FirstWins),
-		cmp.Compare(o.SecondWins, p.SecondWins), cmp.Compare(o.Ties, p.Ties))
+		cmp.Compare(o.SecondWins, p.SecondWins), cmp.Compare(o.Ties, p.Ties), cmp.Compare(o.Identical, p.Identical))
 }
 
 // FromObserved is BradleyTerry of verdicts by cluster, which it sorts in place. Where
@@ -53,11 +58,12 @@ func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, er
 	var rows []row
 	records := make([]Record, n)
 	for _, o := range observed {
-		if o.counts().Total() == 0 {
-			continue
-		}
 		if err := o.check(n, judges); err != nil {
 			return nil, err
+		}
+		o.record(records)
+		if o.counts().Total() == 0 {
+			continue
 		}
 		one := row{
 			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer,
@@ -70,8 +76,6 @@ func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, er
 		} else {
 			rows = append(rows, one)
 		}
-		records[o.First] = records[o.First].plus(Record{Wins: int(o.FirstWins), Losses: int(o.SecondWins), Ties: int(o.Ties)})
-		records[o.Second] = records[o.Second].plus(Record{Wins: int(o.SecondWins), Losses: int(o.FirstWins), Ties: int(o.Ties)})
 	}
 	scale := spread(rows)
 	for i := range rows {
@@ -86,6 +90,13 @@ func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, er
 	return fit, nil
 }
 
+// record adds the verdicts to the records of both candidates.
+func (o Observed) record(records []Record) {
+	wins, losses, ties := int(o.FirstWins), int(o.SecondWins), int(o.Ties+o.Identical)
+	records[o.First] = records[o.First].plus(Record{Wins: wins, Losses: losses, Ties: ties})
+	records[o.Second] = records[o.Second].plus(Record{Wins: losses, Losses: wins, Ties: ties})
+}
+
 func (o Observed) check(n, judges int) error {
 	switch {
 	case o.Judge < 0 || int(o.Judge) >= judges:
@@ -94,8 +105,8 @@ func (o Observed) check(n, judges int) error {
 		return fmt.Errorf("a verdict on candidates %d and %d, want 0 to %d", o.First, o.Second, n-1)
 	case o.First == o.Second:
 		return fmt.Errorf("a verdict on candidate %d and itself", o.First)
-	case min(o.FirstWins, o.SecondWins, o.Ties) < 0:
-		return fmt.Errorf("a verdict with negative counts %+v", o.counts())
+	case min(o.FirstWins, o.SecondWins, o.Ties, o.Identical) < 0:
+		return fmt.Errorf("a verdict with negative counts %+v, %d on identical texts", o.counts(), o.Identical)
 	default:
 		return nil
 	}
