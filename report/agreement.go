@@ -12,7 +12,7 @@ type Agreement struct {
 	// Name is the criterion or dimension of scores; empty of verdicts on pairs.
 	Name   string
 	Raters []string
-	Pairs  []RaterPair // of raters in their order
+	Pairs  []RaterPair // of raters in their order, of which both said something of the same
 	// Units are the things about which at least two raters said something, Complete
 	// those about which every one did.
 	Units, Complete int
@@ -57,6 +57,9 @@ func agreed(name string, raters []string, a *rank.Agreement) *Agreement {
 	for i := range raters {
 		for j := i + 1; j < len(raters); j++ {
 			raw, units := a.Raw(i, j)
+			if units == 0 {
+				continue
+			}
 			out.Pairs = append(out.Pairs, RaterPair{A: i, B: j, Units: units, Raw: raw, Cohen: a.Cohen(i, j)})
 		}
 	}

@@ -31,6 +31,8 @@ type builder struct {
 	scored   *ratings // by judges on criteria
 	opinions *ratings // by agents on dimensions
 
+	own map[int]bool // annotators with a propensity to tie of their own
+
 	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
 	failure map[string]int         // position in report.Failures by class
 	rows    map[asker]int          // of results

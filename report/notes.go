@@ -82,7 +82,16 @@ func (r *Report) groupNotes() []string {
 		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. That one of two candidates is ahead is then said only where it won in enough comparisons (a sign test).")
 	}
 	if assumed > 0 {
-		notes = append(notes, which(assumed)+" the verdicts of a judge leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed. The judge is named in a note of its own.")
+		notes = append(notes, which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")
+	}
+	if people := r.People; people != nil && len(r.Judges) == 0 {
+		for _, name := range people.Assumed {
+			who := "Annotator " + called(name) + " ties"
+			if name == "" {
+				who = "Annotators with few votes tie"
+			}
+			notes = append(notes, who+" so consistently that the propensity to tie has no finite estimate; a weak prior was used.")
+		}
 	}
 	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
 		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))

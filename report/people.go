@@ -10,10 +10,15 @@ func (r *Report) peopleSections(candidates, width int) []section {
 		return nil
 	}
 	t := append(table{{head: "annotator", flexible: true}}, heads("votes", "ties")...)
-	for _, a := range people.Annotators {
+	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
+	for _, a := range shown {
 		t.add(visible(a.Name), count(a.Votes), count(a.Ties))
 	}
-	said := section{title: "People", table: t, lines: []string{people.said()}}
+	said := section{title: "People", table: t}
+	if left := len(people.Annotators) - len(shown); left > 0 {
+		said.lines = append(said.lines, counted(left, "more annotator")+" in report.json.")
+	}
+	said.lines = append(said.lines, people.said())
 	sections := []section{said}
 	if s, ok := r.ranksByPeople(candidates, width); ok {
 		sections = append(sections, s)
@@ -30,10 +35,17 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	return sections
 }
 
+// mostAnnotators bounds the lines of annotators.
+const mostAnnotators = 20
+
 // said is how much people said.
 func (p *People) said() string {
-	return fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
+	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
 		counted(p.Votes, "vote"), counted(p.Pairs, "pair"), count(p.Undecided))
+	if p.Pooled > 0 {
+		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most, share one propensity to tie.", counted(p.Pooled, "annotator"), fewVotes, mostTies)
+	}
+	return said
 }
 
 // judgesSection compares each judge with the majority of people.
@@ -101,6 +113,7 @@ type (
 		Votes      int                      `json:"votes"`
 		Pairs      int                      `json:"pairs"`
 		Undecided  int                      `json:"undecided"`
+		Pooled     int                      `json:"pooled"`
 		Annotators array[annotatorJSON]     `json:"annotators"`
 		Rankings   array[groupJSON]         `json:"rankings"`
 		Agreement  *agreementJSON           `json:"agreement"`
@@ -137,7 +150,7 @@ func (r *Report) peopleJSON() *peopleJSON {
 		return out
 	}
 	out := &peopleJSON{
-		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Rankings: rankings(people.Groups),
+		Votes: people.Votes, Pairs: people.Pairs, Undecided: people.Undecided, Pooled: people.Pooled, Rankings: rankings(people.Groups),
 		Agreement: agreementOf(people.Agreement, false), Everyone: agreementOf(people.Everyone, false),
 	}
 	for _, a := range people.Annotators {

@@ -34,7 +34,8 @@ func (b *builder) finish(ctx context.Context) error {
 	if len(raters) == 0 {
 		raters = b.annotators()
 	}
-	if r.tallies, err = tallied(len(r.candidates), len(raters), b.observed(raters)); err != nil {
+	places, count := b.places(raters)
+	if r.tallies, err = tallied(len(r.candidates), count, b.observed(places)); err != nil {
 		return err
 	}
 	if r.Verdicts == 0 {

@@ -10,17 +10,19 @@ import (
 type rating struct {
 	fit         *rank.Fit
 	uncertainty *rank.Uncertainty
-	winRates    []rank.Limits // of each candidate
+	winRates    []rank.Limits   // of each candidate
+	places      map[int32]int32 // of raters among the fit's judges
 }
 
 // rate ranks by the verdicts of these raters together, which are judges or people.
 func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	how := b.report.Options
-	observed := b.observed(raters)
+	places, count := b.places(raters)
+	observed := b.observed(places)
 	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition}
-	var out rating
+	out := rating{places: places}
 	var err error
-	if out.fit, err = rank.FromObserved(n, len(raters), observed, options); err != nil {
+	if out.fit, err = rank.FromObserved(n, count, observed, options); err != nil {
 		return nil, err
 	}
 	out.winRates = rank.WinRates(n, observed)
@@ -28,12 +30,9 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	return &out, err
 }
 
-// observed are the verdicts of these raters on pairs of candidates, by cluster.
-func (b *builder) observed(raters []int) []rank.Observed {
-	place := map[int32]int32{} // of each rater among these
-	for k, rater := range raters {
-		place[int32(rater)] = int32(k)
-	}
+// observed are the verdicts of raters that have a place, on pairs of candidates, by
+// cluster.
+func (b *builder) observed(places map[int32]int32) []rank.Observed {
 	b.verdicts.merge()
 	documents, byItem := b.report.Evaluation.Plan.Documents, b.clusterBy() == ByItem
 	out := make([]rank.Observed, 0, len(b.verdicts.cells))
@@ -42,7 +41,7 @@ func (b *builder) observed(raters []int) []rank.Observed {
 		if l, h := c.pair(); l != low || h != high {
 			pair, low, high = pair+1, l, h
 		}
-		rater, wanted := place[c.rater]
+		rater, wanted := places[c.rater]
 		first, second := documents[c.first], documents[c.second]
 		if !wanted || first.Candidate == second.Candidate {
 			continue

@@ -1,9 +1,11 @@
 package report
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/results"
@@ -29,7 +31,23 @@ type People struct {
 	// Everyone compares the judges and then the annotators; nil without judges, or
 	// where no two said something of the same pair.
 	Everyone *Agreement
+	// Pooled are annotators who share one propensity to tie: they have fewer than
+	// fewVotes, or are not among the mostTies with the most votes.
+	Pooled int
+	// Assumed are the annotators who tie in such a way that a prior is needed; the name of
+	// those who are pooled is empty.
+	Assumed []string
 }
+
+const (
+	// fewVotes is the number of votes below which a person has neither a propensity to tie
+	// nor a ranking of their own. With a parameter for each of many people, estimates get
+	// worse, not better, the more people there are (Neyman and Scott 1948, "Consistent
+	// estimates based on partially consistent observations").
+	fewVotes = 20
+	mostTies = 100 // people with a propensity to tie of their own
+	mostOwn  = 20  // people with a ranking of their own
+)
 
 // Annotator is what one person said.
 type Annotator struct {
@@ -58,7 +76,9 @@ func (b *builder) readVotes(ctx context.Context, source Source) error {
 	}
 	b.report.People = &People{}
 	annotators := map[string]int{}
-	return each(source.Votes(ctx, b.report.Evaluation.ID), func(row results.VoteRow) error { return b.addVote(row, annotators) })
+	err := each(source.Votes(ctx, b.report.Evaluation.ID), func(row results.VoteRow) error { return b.addVote(row, annotators) })
+	b.own = b.report.People.often(mostTies)
+	return err
 }
 
 func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error {
@@ -95,6 +115,45 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 	return nil
 }
 
+// often are the annotators with at least fewVotes on different candidates, at most so
+// many: those with the most.
+func (p *People) often(most int) map[int]bool {
+	var all []int
+	for k, a := range p.Annotators {
+		if a.Votes-a.Own >= fewVotes {
+			all = append(all, k)
+		}
+	}
+	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(p.Annotators[j].Votes, p.Annotators[i].Votes) })
+	often := map[int]bool{}
+	for _, k := range all[:min(most, len(all))] {
+		often[k] = true
+	}
+	return often
+}
+
+// places gives raters that are ranked together their places among each other: people who
+// are pooled share the last.
+func (b *builder) places(raters []int) (places map[int32]int32, count int) {
+	places = map[int32]int32{}
+	var pooled []int
+	for _, rater := range raters {
+		if k := rater - len(b.report.Judges); k >= 0 && len(raters) > 1 && !b.own[k] {
+			pooled = append(pooled, rater)
+			continue
+		}
+		places[int32(rater)] = int32(count)
+		count++
+	}
+	for _, rater := range pooled {
+		places[int32(rater)] = int32(count)
+	}
+	if len(pooled) > 0 {
+		count++
+	}
+	return places, count
+}
+
 // annotators are people's places among the raters.
 func (b *builder) annotators() []int {
 	var places []int
@@ -121,9 +180,20 @@ func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	if len(places) == 1 {
 		return all, nil
 	}
+	people.Pooled = len(places) - len(b.own)
+	people.Assumed = make([]string, 0)
+	for k, a := range people.Annotators {
+		if b.own[k] && all.fit.Judges[all.places[int32(places[k])]].Regularised {
+			people.Assumed = append(people.Assumed, a.Name)
+		}
+	}
+	if last := len(all.fit.Judges) - 1; people.Pooled > 0 && all.fit.Judges[last].Regularised {
+		people.Assumed = append(people.Assumed, "")
+	}
+	alone := people.often(mostOwn)
 	for k := range people.Annotators {
 		annotator := &people.Annotators[k]
-		if annotator.Votes == annotator.Own {
+		if !alone[k] {
 			continue
 		}
 		own, err := b.rate(ctx, places[k:k+1])

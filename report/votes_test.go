@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/csv"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -217,5 +219,75 @@ func TestPeopleHaveNoOrder(t *testing.T) {
 	ranked := built(t, m, Options{Ties: rank.HalfWins}).People.Groups[0].Ranked
 	if got := ranked[0].Ability - ranked[1].Ability; math.Abs(got-math.Log(2)) > 1e-6 {
 		t.Errorf("a is ahead of b by %v, want log 2", got)
+	}
+}
+
+// crowd are so many people with so many votes each, on five candidates that are a step
+// apart; most are of two minds about ties.
+func crowd(people, votes int, judges ...string) *memory {
+	items := names(40)
+	m := sourceOf(plan(names(5), items, judges...))
+	random := rand.New(rand.NewPCG(8, 9))
+	for person := range people {
+		tie := []float64{0, 0.2, 1}[person%3] // some tie always
+		for range votes {
+			pair := random.Perm(5)[:2]
+			item := items[random.IntN(len(items))]
+			documents := []string{item + "/" + names(5)[pair[0]], item + "/" + names(5)[pair[1]]}
+			winner := documents[0]
+			switch {
+			case random.Float64() < tie:
+				winner = eval.Tie
+			case random.Float64() > 1/(1+math.Exp(0.5*float64(pair[0]-pair[1]))):
+				winner = documents[1]
+			}
+			m.vote(fmt.Sprintf("person-%03d", person), documents[0], documents[1], winner)
+		}
+	}
+	return m
+}
+
+// TestManyPeopleWithFewVotes: people with few votes share a tie parameter, so that those
+// who always tie need no prior, and have no ranking of their own. The work does not grow
+// with the people.
+func TestManyPeopleWithFewVotes(t *testing.T) {
+	t.Parallel()
+	m := crowd(300, 5)
+	r := built(t, m, Options{Draws: 20})
+	if r.People.Pooled != 300 || r.Groups[0].Regularised || len(r.tallies) != 1 {
+		t.Errorf("%d people share a tie parameter, %d parameters, with a prior: %t", r.People.Pooled, len(r.tallies), r.Groups[0].Regularised)
+	}
+	for _, a := range r.People.Annotators {
+		if len(a.Groups) > 0 {
+			t.Fatalf("%s with %d votes has a ranking of their own", a.Name, a.Votes)
+		}
+	}
+	one := crowd(300, 5)
+	for k := range one.votes {
+		one.votes[k].Annotator = fmt.Sprintf("person-%d", k%2)
+	}
+	together := built(t, one, Options{Draws: 20, Ties: rank.HalfWins}).Groups[0].Ranked
+	for k, c := range built(t, m, Options{Draws: 20, Ties: rank.HalfWins}).Groups[0].Ranked {
+		if d := together[k]; c.Name != d.Name || math.Abs(c.Ability-d.Ability) > 1e-9 {
+			t.Errorf("%s %v, by two people %s %v", c.Name, c.Ability, d.Name, d.Ability)
+		}
+	}
+	if text := textOf(t, r, TextOptions{}); !strings.Contains(text, "280 more annotators") || !strings.Contains(text, "300 annotators with fewer than 20") {
+		t.Errorf("the terminal does not say so:\n%s", text)
+	}
+	// Of many who voted often, those who voted most have parameters and rankings of their own.
+	many := built(t, crowd(130, 21), Options{Draws: 20})
+	alone := 0
+	for _, a := range many.People.Annotators {
+		if len(a.Groups) > 0 {
+			alone++
+		}
+	}
+	if many.People.Pooled != 30 || alone != 20 || len(many.tallies) != 101 {
+		t.Errorf("%d of 130 share a tie parameter, %d have rankings, %d parameters; want 30, 20 and 101", many.People.Pooled, alone, len(many.tallies))
+	}
+	// Those who hold a prior are named.
+	if notes := strings.Join(many.Notes(), "\n"); !many.Groups[0].Regularised || !strings.Contains(notes, "“person-002”") || strings.Contains(notes, "named in a note") {
+		t.Errorf("with a prior: %t; notes: %s", many.Groups[0].Regularised, notes)
 	}
 }
