@@ -7,10 +7,11 @@ import (
 func cancelCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "cancel",
-		Usage:     "end an evaluation for good; what is recorded stays",
+		Usage:     "Cancel an evaluation; recorded results are kept",
 		ArgsUsage: "ID|DIR",
-		Description: "Every run that has not ended is cancelled. Calls in flight may end, because they are paid for, " +
-			"but change no result. DIR is the output folder of an `evalfleet run` that is going on: it ends, too, with a report on what there is.",
+		Description: "Cancels all runs that have not ended. Calls in flight may finish, because they are already paid for, but their " +
+			"results are discarded. DIR is the output folder of an `evalfleet run` in progress, which then ends with a " +
+			"report on the recorded results.",
 		Action: func(c *cli.Context) error {
 			t, err := p.target(c)
 			if err != nil {

@@ -26,12 +26,12 @@ const followFlag = "follow"
 func collectCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "collect",
-		Usage:     "take results out of Redis into their sink",
+		Usage:     "Drain results from Redis into the results store",
 		ArgsUsage: "[ID]",
-		Description: "Drains one evaluation, or every one in Redis, into its results store: results.db in the output folder " +
-			"unless the submission named another, whose password is taken from PGPASSWORD or ~/.pgpass. A result leaves Redis only when it is safe there. " +
-			"An evaluation has one sink; another is refused.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: followFlag, Usage: "stay and collect what comes, until the evaluation is complete or Ctrl-C"}},
+		Description: "Drains one evaluation, or all in Redis, into the results store: results.db in the output folder, unless the " +
+			"submission named another. Passwords come from PGPASSWORD or ~/.pgpass. A result is removed from Redis only " +
+			"after it is stored. An evaluation has one results store; collecting into another is an error.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: followFlag, Usage: "keep collecting until the evaluation is complete or Ctrl-C"}},
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
 				return usageError("collect takes one ID or none, got %d", c.Args().Len())

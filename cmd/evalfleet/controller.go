@@ -23,15 +23,15 @@ const drainFlag = "drain"
 func controllerCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "controller",
-		Usage: "keep a fleet's queues alive, drain its results, and say how many workers it could use",
-		Description: "For a fleet of more than one machine; two do no harm. It tops queues up, brings back runs whose time has come " +
-			"and those of dead workers, also where no worker is up, drains every evaluation into its results store, " +
-			"and serves the pages of `evalfleet ui` on --listen. On --metrics-addr it serves /metrics about the whole fleet, /healthz, /readyz and " +
-			"/scale, which autoscalers ask: desired_concurrency, in calls at once. It makes no call and needs no key.",
+		Usage: "Keep queues moving, drain results, and report the desired number of workers",
+		Description: "Runs beside a fleet; a second one is safe. It refills queues, pushes runs whose retry is due and those of dead " +
+			"workers even if no worker is up, drains evaluations into their results stores, and serves the pages of " +
+			"`evalfleet ui` on --listen. --metrics-addr serves /metrics for the whole fleet, /healthz, /readyz, and /scale " +
+			"with desired_concurrency for autoscalers. It makes no calls and needs no keys.",
 		Flags: append(pageFlags("`ADDRESS` of the pages, or off; port 0 takes a free one"),
-			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` of /metrics, /healthz, /readyz and /scale, or off"},
-			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "`TIME` that a call is taken to last of whose model none has ended yet"},
-			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; --drain=false leaves that to others"},
+			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` for /metrics, /healthz, /readyz and /scale, or off"},
+			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "assumed `TIME` per call until a model has completed one"},
+			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; use --drain=false if another process does it"},
 		),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {

@@ -17,12 +17,12 @@ const forceFlag = "force"
 func deleteCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "delete",
-		Usage:     "remove an evaluation from Redis",
+		Usage:     "Delete an evaluation from Redis",
 		ArgsUsage: "ID",
-		Description: "Removes everything that Redis holds of an evaluation; what its results store has stays there. " +
-			"Workers drop its runs. Where results have not been collected it asks first. " +
-			"An `enqueue --wait` for it would submit it again: stop that before.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask, also when results that were not collected are lost"}},
+		Description: "Deletes everything about an evaluation from Redis. The results store is kept. Workers drop its runs. If results " +
+			"have not been collected, the command asks for confirmation. Stop an `enqueue --wait` for the evaluation first, " +
+			"because it would submit it again.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask for confirmation, even if uncollected results are lost"}},
 		Action: func(c *cli.Context) error {
 			argument, err := oneArgument(c, c.Command.ArgsUsage)
 			if err != nil {

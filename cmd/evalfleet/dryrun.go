@@ -24,7 +24,7 @@ const dryRunFlag = "dry-run"
 func dryRunOption() cli.Flag {
 	return optionalInt{&cli.IntFlag{
 		Name:  dryRunFlag,
-		Usage: "print the first prompts of each phase and judge, `N` in all, by default 3, and stop: nothing is sent or stored",
+		Usage: "print the first prompts of each phase and judge, `N` in total (default 3), without sending or storing anything",
 	}, "3"}
 }
 

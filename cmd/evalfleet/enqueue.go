@@ -27,13 +27,13 @@ const waitFlag = "wait"
 func enqueueCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "enqueue",
-		Usage:     "submit an evaluation to a fleet; prints its id",
+		Usage:     "Submit an evaluation to a fleet and print its id",
 		ArgsUsage: "FILE|FOLDER",
-		Description: "Puts plan, documents and the first runs of an evaluation into Redis, where workers take them, " +
-			"and prints the evaluation's id as the last line. The same submission again resumes. " +
-			"With --wait it stays until every result is in the sink and writes the exports here.",
+		Description: "Stores the plan, the documents and the first runs in Redis for the workers, and prints the evaluation's id as " +
+			"the last line. Submitting the same evaluation again resumes it. With --wait, the command stays until all " +
+			"results are in the results store, and then writes the output files.",
 		Flags: append(submitFlags(), sinkFlag(),
-			&cli.BoolFlag{Name: waitFlag, Usage: "stay until every run has ended, collect the results and write the exports"}),
+			&cli.BoolFlag{Name: waitFlag, Usage: "wait until all runs have ended, collect the results and write the output files"}),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, true)

@@ -26,15 +26,15 @@ const defaultLatency = 10 * time.Second
 func estimateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "estimate",
-		Usage:     "before spending: runs, calls, tokens, and the shortest time with the limit that binds",
+		Usage:     "Estimate runs, calls, tokens and duration",
 		ArgsUsage: "FILE|FOLDER",
-		Description: "Says what run would come to, and calls nobody. Calls are the least that are needed; retries and " +
-			"repairs come on top. Input tokens are counted on a sample of the prompts. The shortest duration is that of " +
-			"the slowest limit; it assumes --latency of each call, else the median recorded in the output folder, else 10s.",
+		Description: "Makes no calls. The number of calls is a minimum; retries and repairs are extra. Input tokens are counted on a " +
+			"sample of prompts. The duration is the shortest that the slowest limit permits, with --latency per call, else " +
+			"the median recorded in the output folder, else 10s.",
 		Flags: append(questionFlags(), slotsOption(),
-			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` that one call takes, such as 8s; by default the recorded median, else 10s"},
-			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens in each answer; by default what the answer's form suggests"},
-			&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON object, for programs"}),
+			&cli.DurationFlag{Name: latencyFlag, Usage: "`TIME` per call, such as 8s (default the recorded median, else 10s)"},
+			&cli.IntFlag{Name: tokensOutFlag, Usage: "`N` tokens per answer (default by the form of the answer)"},
+			&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON"}),
 		Action: func(c *cli.Context) error {
 			return p.estimate(c)
 		},

@@ -23,13 +23,13 @@ const healthcheckTime = 5 * time.Second
 func healthcheckCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "healthcheck",
-		Usage: "ask the worker of this container or machine whether it is alive, or ready",
-		Description: "Asks the worker that serves its metrics on --metrics-addr: whether its process answers, which needs no Redis, " +
-			"or with --ready whether it is known to the fleet, reaches Redis and takes runs. Exit code 0 means yes, 3 no. " +
-			"For containers without a shell.",
+		Usage: "Check a worker's health",
+		Description: "Asks the worker that serves metrics on --metrics-addr whether its process responds, without checking Redis. " +
+			"With --ready, asks whether it is registered with the fleet, reaches Redis and accepts runs. Exits with 0 for " +
+			"yes and 3 for no. Useful in containers without a shell.",
 		Flags: []cli.Flag{
-			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` that the worker was given"},
-			&cli.BoolFlag{Name: readyFlag, Usage: "ask whether it takes runs"},
+			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "the worker's metrics `ADDRESS`"},
+			&cli.BoolFlag{Name: readyFlag, Usage: "check whether the worker accepts runs"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {

@@ -11,10 +11,11 @@ import (
 // helpWidth is the longest line of help.
 const helpWidth = 100
 
-const appHelp = `evalfleet ranks documents by what language models say about them.
+const appHelp = `evalfleet ranks documents with LLM judges.
 
-An evaluation file names documents, judges and questions. Each question to a judge is a run; runs
-become calls to providers that keep every limit, are retried, recorded once, and ranked at the end.
+An evaluation file defines documents, judges and questions. Each question to one judge is a run.
+evalfleet executes runs within all provider limits, retries failures, records each run once, and
+ranks the results.
 
 Usage: evalfleet COMMAND [FLAGS] [ARGUMENTS]
 
@@ -23,7 +24,7 @@ Commands:
       {{wrap .Usage 6}}
 {{end}}
 ` + flagHelp + `
-evalfleet COMMAND --help says more about a command.
+Run evalfleet COMMAND --help for details.
 `
 
 const commandHelp = `{{wrap .Description 0}}
@@ -36,7 +37,7 @@ Flags:
 {{end}}
 ` + flagHelp
 
-const flagHelp = `Flags may stand before or after arguments; -- ends them. Each can also be set by an environment
+const flagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment
 variable: --out-dir by EVALFLEET_OUT_DIR.
 `
 

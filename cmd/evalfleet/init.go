@@ -20,11 +20,11 @@ var starter embed.FS
 func initCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "init",
-		Usage:     "write a commented evaluation file, templates and samples to start from",
+		Usage:     "Write a starter evaluation file with templates and samples",
 		ArgsUsage: "[DIR]",
-		Description: "Writes an evaluation file that works at once, with two documents and simulated judges; the templates of " +
-			"its prompts; the fleet's settings; and a sample of .env. Without DIR it writes into the folder where it is started. " +
-			"It never overwrites: where one of the files is there already, nothing is written.",
+		Description: "Writes an evaluation file that runs as is, with two documents and simulated judges; its prompt templates; a " +
+			"fleet file; and a sample .env. The default DIR is the working folder. It never overwrites: if one of the files " +
+			"exists, nothing is written.",
 		Action: func(c *cli.Context) error {
 			switch {
 			case c.Args().Len() > 1:

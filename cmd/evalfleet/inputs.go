@@ -37,22 +37,22 @@ const defaultDataFolder = "data"
 // inputFlags are those that name a file, and those of experiments.
 func inputFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, where it does not stand as an argument; by default none"},
-		&cli.StringFlag{Name: kindFlag, Usage: "what FILE is: `KIND` is evaluation, experiment, batch or runs; by default its content says it"},
+		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument"},
+		&cli.StringFlag{Name: kindFlag, Usage: "`KIND` of FILE: evaluation, experiment, batch or runs (default detected)"},
 	}, experimentFlags()...)
 }
 
 func experimentFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "`DIR` in whose output folder the answers of an experiment are written; without FILE all experiments of its input folder, the oldest first"},
-		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: config.DefaultMaxQueries, Usage: "send `N` prompts of an experiment a minute, through each queue"},
-		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "`FILE` of other rates, by api or group, and by their models; by default none"},
-		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "send the prompts of an experiment through a queue for each group or api, instead of one after another"},
-		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: config.DefaultMaxAttempts, Usage: "make at most `N` calls for one prompt of an experiment"},
-		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "write the answers of an experiment as CSV, too"},
-		&cli.BoolFlag{Name: moveToInputFlag, Usage: "move the file of an experiment into the input folder first"},
-		&cli.StringFlag{Name: judgeFolderFlag, Aliases: []string{"jf"}, Usage: "`DIR` of settings.json and templates: those whom --judge names there are asked about the answers of an experiment; by default nobody is"},
-		&cli.StringFlag{Name: judgeTemplatesFlag, Aliases: []string{"jt"}, Value: defaultTemplate, Usage: "`FILES` of the judge folder that are templates, with commas between"},
+		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first"},
+		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: config.DefaultMaxQueries, Usage: "experiments: send `N` prompts per minute and queue"},
+		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "experiments: `FILE` with rates by api or group, and by model"},
+		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "experiments: use a queue for each group or api in parallel, instead of sending prompts one after another"},
+		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: config.DefaultMaxAttempts, Usage: "experiments: make at most `N` calls per prompt"},
+		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "experiments: also write answers as CSV"},
+		&cli.BoolFlag{Name: moveToInputFlag, Usage: "experiments: first move the file to the input folder"},
+		&cli.StringFlag{Name: judgeFolderFlag, Aliases: []string{"jf"}, Usage: "experiments: `DIR` with settings.json and templates of the judges named by --judge (default no judging)"},
+		&cli.StringFlag{Name: judgeTemplatesFlag, Aliases: []string{"jt"}, Value: defaultTemplate, Usage: "experiments: template `FILES` in the judge folder, comma-separated"},
 	}
 }
 

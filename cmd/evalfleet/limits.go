@@ -20,13 +20,12 @@ import (
 func limitsCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "limits",
-		Usage:     "say how much of each limit is used, who waits, and what binds now",
+		Usage:     "Show limits, their use, and which one binds",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Reads the limits in force from the fleet's Redis: all of them, or those that calls of one evaluation keep, " +
-			"which are its own and those of its providers and models, whoever pinned them. " +
-			"With an output folder it looks into the run that is going on there. " +
-			"After the end it says which limits were in force and how long calls waited for each. " +
-			"With each request rate stands the redis_rate.Limit with which another program can share it through the same Redis.",
+		Description: "Shows the limits in force in the fleet's Redis: all of them, or those that apply to one evaluation. With an " +
+			"output folder, shows the run in progress there; after its end, the limits that applied and how long calls " +
+			"waited for each. Request rates come with the redis_rate.Limit that other programs can use to share them through " +
+			"the same Redis.",
 		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {

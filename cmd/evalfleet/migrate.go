@@ -11,10 +11,10 @@ import (
 func migrateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "migrate",
-		Usage:     "bring a results store to this program's version",
+		Usage:     "Migrate a results store to this version",
 		ArgsUsage: "STORE|DIR",
-		Description: "STORE is a results.db or a postgres:// URL; DIR is an output folder. Commands that write results migrate the store themselves. " +
-			"Commands that only read refuse an older store, and older programs refuse a migrated one. " +
+		Description: "STORE is a results.db or a postgres:// URL; DIR is an output folder. Commands that write results migrate the " +
+			"store automatically. Commands that only read refuse an older store, and older programs refuse a migrated one. " +
 			"An interrupted migration changes nothing: run the command again.",
 		Action: func(c *cli.Context) error {
 			url, err := oneArgument(c, "STORE")

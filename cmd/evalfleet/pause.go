@@ -7,11 +7,11 @@ import (
 func pauseCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "pause",
-		Usage:     "begin no more runs of an evaluation until it is resumed",
+		Usage:     "Pause an evaluation",
 		ArgsUsage: "ID|DIR",
-		Description: "Calls in flight may end and are recorded; no other begins. " +
-			"`evalfleet resume` lets it go on, and so does submitting it again, with other limits where those were changed. " +
-			"DIR is the output folder of an `evalfleet run` that is going on.",
+		Description: "Calls in flight finish and are recorded; no further calls start. `evalfleet resume` continues the evaluation. " +
+			"So does submitting it again, optionally with other limits. DIR is the output folder of an `evalfleet run` in " +
+			"progress.",
 		Action: func(c *cli.Context) error {
 			t, err := p.target(c)
 			if err != nil {

@@ -44,19 +44,20 @@ var comparisonFolder = filepath.Join(outRoot, "comparison")
 func reportCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "report",
-		Usage:     "rank what has been recorded, and write the report",
+		Usage:     "Rank recorded results and write the report",
 		ArgsUsage: "ID|DIR...",
-		Description: "Reads an output folder, or the sink of an evaluation in Redis, prints the ranking and writes report.html, " +
-			"the CSVs and the answers of listed runs into the output folder, and nothing elsewhere. It may be run at any time, also before the evaluation is complete. Several are compared side by side " +
-			"with the first, into " + comparisonFolder + " or --" + outDirFlag + ".",
+		Description: "Reads an output folder, or the results store of an evaluation in Redis. Prints the ranking, and writes " +
+			"report.html, the CSV files and the answers of listed runs to the output folder only. It can run at any time, " +
+			"even before the evaluation is complete. Given several, compares the others with the first, in " +
+			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
-			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, separated by commas: html, csv, json, md"},
-			&cli.BoolFlag{Name: fallbacksFlag, Usage: "count verdicts that a fallback model gave in a judge's place"},
-			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "how ties count: `MODEL` is davidson or half"},
-			&cli.BoolFlag{Name: lengthFlag, Usage: "rank as if all texts were of one length, by estimating what length adds"},
-			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "estimate each judge's preference for the text shown first, and take it out of the ranking; true by default"},
-			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000; by default 2000, down to 400 in a very large evaluation"},
-			&cli.Uint64Flag{Name: seedFlag, Usage: "seed `NUMBER` of the draws, by default 0; the same seed gives the same result"},
+			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
+			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
+			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
+			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
+			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
+			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000, down to 400 in very large evaluations)"},
+			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
 		Action: func(c *cli.Context) error {
 			if c.NArg() == 0 {

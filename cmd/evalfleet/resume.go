@@ -22,11 +22,11 @@ import (
 func resumeCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "resume",
-		Usage:     "let a paused evaluation go on, or an interrupted run",
+		Usage:     "Resume a paused evaluation or an interrupted run",
 		ArgsUsage: "ID|DIR",
-		Description: "Lets an evaluation that was paused go on. With the output folder of an interrupted `evalfleet run` it does the rest of it, " +
-			"with the documents and settings as they were then: what is recorded is never asked again. " +
-			"Keys come from the environment, as they did; providers of --config stand in for those of the same name.",
+		Description: "With ID, continues a paused evaluation. With the output folder of an interrupted `evalfleet run`, executes the " +
+			"remaining runs with the original documents and settings. Recorded runs are not repeated. Keys come from the " +
+			"environment. Providers in --config replace those with the same name.",
 		Flags: append(workFlags(metricsOff), failOnOption()),
 		Action: func(c *cli.Context) error {
 			going, err := p.going(c)

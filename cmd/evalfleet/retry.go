@@ -22,13 +22,13 @@ const classFlag = "class"
 func retryCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "retry",
-		Usage:     "make failed runs again",
+		Usage:     "Retry failed runs",
 		ArgsUsage: "ID|DIR",
-		Description: "Makes the failed runs of an evaluation again, all of them or those of some error classes; `evalfleet status DIR` counts them by class. " +
-			"The classes are read from the results store, so what has not been collected is not known by class. " +
-			"With the output folder of an `evalfleet run` that has ended it does the work itself, as resume does.",
+		Description: "Repeats the failed runs of an evaluation: all, or those of the given error classes. `evalfleet status DIR` " +
+			"counts them by class. Classes come from the results store, so they are unknown for results not yet collected. " +
+			"With the output folder of a finished `evalfleet run`, the command executes the runs itself, like resume.",
 		Flags: append(workFlags(metricsOff), failOnOption(), sinkFlag(),
-			&cli.StringSliceFlag{Name: classFlag, Usage: "only failed runs of this error `CLASS`, such as timeout; by default all; may be repeated"}),
+			&cli.StringSliceFlag{Name: classFlag, Usage: "retry only runs that failed with this error `CLASS`, such as timeout; repeatable (default all)"}),
 		Action: func(c *cli.Context) error {
 			classes, err := classesOf(c)
 			if err != nil {

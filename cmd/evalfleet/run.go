@@ -32,12 +32,13 @@ import (
 func runCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "run",
-		Usage:     "carry an evaluation out on this machine: plan, work, collect, rank",
+		Usage:     "Run an evaluation on this machine",
 		ArgsUsage: "FILE|FOLDER",
-		Description: "Does everything in one process, with a Redis of its own unless --redis names one. " +
-			"Results are in the output folder as they come, so the same command, or `evalfleet resume` with that folder, goes on after an interruption: " +
-			"what is recorded is never asked again. A FOLDER instead of a FILE compares its documents in pairs; name the judges with --judge. " +
-			"Runs that are listed in the file, or by --runs-config, --runs-stdin or --file-a and --file-b without one, have each their answer in a file, whose path is printed.",
+		Description: "Plans, executes, collects and ranks in one process. It starts its own Redis unless --redis is set. Results are " +
+			"written to the output folder as they arrive. To resume after an interruption, repeat the command or run " +
+			"`evalfleet resume` with the output folder; recorded runs are not repeated. A FOLDER instead of a FILE compares " +
+			"its documents in pairs; set the judges with --judge. Listed runs, from the file, --runs-config, --runs-stdin, " +
+			"or --file-a and --file-b, write each answer to a file and print its path.",
 		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag()),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {

@@ -21,12 +21,13 @@ import (
 func showCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "show",
-		Usage:     "tell everything about one run",
+		Usage:     "Show one run in detail",
 		ArgsUsage: "RUN [ID|DIR]",
-		Description: "RUN is <evaluation>.<phase>.<index>, or <phase>.<index> with the evaluation or its output folder behind it, or so a listed run's own id. " +
-			"Prints the verdict or the failure, the prompt as it was sent, each call with its answer, and of a run that has not ended " +
-			"where it waits. The prompt is not stored: it is rebuilt from the plan and the documents, which always gives the same one.",
-		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "as a JSON object, for programs"}},
+		Description: "RUN is <evaluation>.<phase>.<index>. If the evaluation or its output folder is given as well, RUN can also be " +
+			"<phase>.<index> or the id of a listed run. Prints the verdict or error, the prompt, and each call with its " +
+			"answer; for an unfinished run, also where it waits. Prompts are not stored: they are rebuilt from the plan and " +
+			"the documents, which always gives the same text.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON"}},
 		Action: func(c *cli.Context) error {
 			id, own, where, err := runArguments(c)
 			if err != nil {

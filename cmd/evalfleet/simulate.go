@@ -14,46 +14,46 @@ import (
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
 
-// simulateDefault is the default of every flag that names no other.
-const simulateDefault = "Where no flag says otherwise it answers at once, without limits or faults."
+// simulateDefault describes the simulator without flags.
+const simulateDefault = "By default it answers at once, without limits or faults."
 
 func simulateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "simulate",
-		Usage: "serve the simulated provider, to try a fleet without spending",
-		Description: "Speaks the dialects of several providers, with judges of falling reliability named careful, average and careless. " +
-			"It can enforce limits, be slow, fail, hang, cut answers off and answer nonsense, and counts what really arrived: GET /stats, POST /stats/reset. " +
-			simulateDefault + " " +
-			"Its address is the first line of stdout.",
+		Usage: "Serve the simulated provider",
+		Description: "Implements the APIs of several providers, with judges of decreasing reliability named careful, average and " +
+			"careless. It can enforce limits, respond slowly, fail, hang, truncate answers and return malformed ones. It " +
+			"counts requests independently: GET /stats, POST /stats/reset. " + simulateDefault + " It prints its address as the " +
+			"first line of stdout.",
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "listen", Value: "127.0.0.1:8089", Usage: "`ADDRESS` to listen on; port 0 takes a free one"},
 			&cli.StringFlag{Name: "certificate", Usage: "serve HTTPS with HTTP/2 and write the certificate to `FILE`; a client trusts it with SSL_CERT_FILE=FILE"},
-			&cli.StringFlag{Name: "settings", Usage: "`FILE` of all settings as JSON, for models of their own; the flags below stand over it"},
-			&cli.IntFlag{Name: "max-in-flight", Usage: "answer 429 above `N` calls at once"},
-			&cli.StringFlag{Name: "requests", Usage: "answer 429 above a `RATE` or several: 60/1m (any window), \"60/1m bucket:5, 1000/24h fixed\""},
-			&cli.StringFlag{Name: "tokens", Usage: "answer 429 above a `RATE` of input and output tokens together, or several"},
-			&cli.StringFlag{Name: "input-tokens", Usage: "answer 429 above a `RATE` of input tokens, or several"},
-			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above a `RATE` of output tokens, or several"},
-			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens) or settle (those, in the end what was used); by default actual"},
-			&cli.StringFlag{Name: "latency", Usage: "`TIME` until an answer, 500ms or 200ms..2s"},
-			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens that an answer uses, a `RANGE` like 200..800 or a number; by default those of its text"},
-			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` to hint at with each 429 and failure, such as 2s; by default the time until there is room"},
-			&cli.StringFlag{Name: "hints", Usage: "`HOW` to hint: both (Retry-After and Retry-After-Ms), seconds or none; by default both"},
+			&cli.StringFlag{Name: "settings", Usage: "JSON `FILE` with all settings, also per model; the flags below override it"},
+			&cli.IntFlag{Name: "max-in-flight", Usage: "answer 429 above `N` concurrent calls"},
+			&cli.StringFlag{Name: "requests", Usage: "answer 429 above this `RATE`: 60/1m (sliding window), or several such as \"60/1m bucket:5, 1000/24h fixed\""},
+			&cli.StringFlag{Name: "tokens", Usage: "answer 429 above this `RATE` of input plus output tokens, or several"},
+			&cli.StringFlag{Name: "input-tokens", Usage: "answer 429 above this `RATE` of input tokens, or several"},
+			&cli.StringFlag{Name: "output-tokens", Usage: "answer 429 above this `RATE` of output tokens, or several"},
+			&cli.StringFlag{Name: "charge", Usage: "`HOW` output tokens count on arrival: actual, reserve (max_completion_tokens), or settle (reserve, then the actual number at the end) (default actual)"},
+			&cli.StringFlag{Name: "latency", Usage: "`TIME` per answer, 500ms or 200ms..2s"},
+			&cli.StringFlag{Name: "answer-tokens", Usage: "output tokens per answer, a number or a `RANGE` such as 200..800 (default by its text)"},
+			&cli.StringFlag{Name: "retry-after", Usage: "`TIME` hinted in each 429 and failure, such as 2s (default the time until the limit has room)"},
+			&cli.StringFlag{Name: "hints", Usage: "`HOW` to send hints: both (Retry-After and Retry-After-Ms), seconds or none (default both)"},
 			&cli.BoolFlag{Name: "without-limit-headers", Usage: "send no X-RateLimit headers"},
-			&cli.Float64Flag{Name: "throttle-rate", Usage: "`SHARE` of requests answered 429 although no limit is exceeded"},
-			&cli.IntFlag{Name: "throttle-every", Usage: "answer every `N`th request so"},
-			&cli.StringFlag{Name: "throttle-between", Usage: "answer all so between two times after the start, a `RANGE` like 10s..20s"},
-			&cli.StringFlag{Name: "other-requests", Usage: "`RATE` of another client of the account, which takes its part of the limits"},
-			&cli.IntFlag{Name: "other-tokens", Usage: "`N` tokens of each of those requests, half of them output"},
+			&cli.Float64Flag{Name: "throttle-rate", Usage: "`SHARE` of requests answered 429 without exceeding a limit"},
+			&cli.IntFlag{Name: "throttle-every", Usage: "answer every `N`th request with 429"},
+			&cli.StringFlag{Name: "throttle-between", Usage: "answer all requests with 429 in this `RANGE` of times after the start, such as 10s..20s"},
+			&cli.StringFlag{Name: "other-requests", Usage: "`RATE` of another client of the same account, which uses up part of the limits"},
+			&cli.IntFlag{Name: "other-tokens", Usage: "`N` tokens per request of the other client, half of them output"},
 			&cli.Float64Flag{Name: "fail-rate", Usage: "`SHARE` of calls that fail, 0 to 1"},
-			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of those; by default 500"},
-			&cli.IntFlag{Name: "fail-every", Usage: "fail one prompt in `N`, when it is first taken"},
+			&cli.IntFlag{Name: "fail-status", Usage: "HTTP `STATUS` of failed calls (default 500)"},
+			&cli.IntFlag{Name: "fail-every", Usage: "fail one prompt in `N`, the first time it arrives"},
 			&cli.Float64Flag{Name: "hang-rate", Usage: "`SHARE` of calls that are never answered"},
-			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers cut off in the middle"},
-			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of answers that are not what was asked"},
-			&cli.BoolFlag{Name: "without-schemas", Usage: "answer 400 to a request for structured output"},
-			&cli.IntFlag{Name: "keep-arrivals", Usage: "tell the times of the latest `N` requests at GET /stats/arrivals"},
-			&cli.Uint64Flag{Name: "seed", Usage: "`NUMBER` of another luck; by default 0"},
+			&cli.Float64Flag{Name: "cut-rate", Usage: "`SHARE` of answers truncated"},
+			&cli.Float64Flag{Name: "malformed-rate", Usage: "`SHARE` of malformed answers"},
+			&cli.BoolFlag{Name: "without-schemas", Usage: "answer 400 to requests for structured output"},
+			&cli.IntFlag{Name: "keep-arrivals", Usage: "report the times of the latest `N` requests at GET /stats/arrivals"},
+			&cli.Uint64Flag{Name: "seed", Usage: "random seed `NUMBER` (default 0)"},
 		},
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {

@@ -25,11 +25,11 @@ const jsonFlag = "json"
 func statusCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "status",
-		Usage:     "say how far evaluations are",
+		Usage:     "Show progress",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Lists the evaluations in Redis, or one of them: what has ended in each phase, how fast, what limits bind, " +
-			"and the queues. With an output folder it looks into the run that is going on there, and after the end reads what is recorded. " +
-			"Tokens, cost and the classes of failures are known where the results can be read from here.",
+		Description: "Lists the evaluations in Redis, or shows one: progress by phase, pace, binding limits and queues. With an " +
+			"output folder, it shows the run in progress there, or the recorded results. Tokens, cost and error classes are " +
+			"shown if the results store can be read from this machine.",
 		Flags: lookFlags(),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {

@@ -37,44 +37,44 @@ const (
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
 	return append(questionFlags(), dryRunOption(), failOnOption(),
-		&cli.BoolFlag{Name: retryFailedFlag, Usage: "make the runs again that failed before"})
+		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry runs that failed before"})
 }
 
 func failOnOption() cli.Flag {
-	return &cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "which failed runs end with exit code 1: `WHICH` is any, all or never"}
+	return &cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "exit with 1 if `WHICH` runs failed: any, all or never"}
 }
 
 // questionFlags are those that say what is asked, and in which runs.
 func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		judgeOption(),
-		&cli.IntFlag{Name: limitFlag, Usage: "only the first `N` runs of the plan; by default 0, which is all"},
-		&cli.StringFlag{Name: againFlag, Usage: "`NAME` that makes the same question a fresh evaluation; without it a submission resumes"},
-		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight; by default as in its file, else what the fleet or its providers allow, else 5"},
-		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output: `MODE` is false, true or auto; the file's own where nothing is said"},
+		&cli.IntFlag{Name: limitFlag, Usage: "execute only the first `N` runs of the plan (default 0, all)"},
+		&cli.StringFlag{Name: againFlag, Usage: "start a fresh evaluation under this `NAME`, instead of resuming the same questions"},
+		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)"},
+		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output `MODE`: false, true or auto (default from the file)"},
 	}, slices.Concat(inputFlags(), listFlags())...)
 }
 
 func judgeOption() cli.Flag {
-	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "`PROVIDER:MODEL` that judges; needed where a folder stands instead of a file, and may be repeated; of an experiment, names in the --judge-folder"}
+	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "judge, as `PROVIDER:MODEL`; required with a folder, repeatable. For experiments, a name in --judge-folder"}
 }
 
 // listFlags are those of listed runs.
 func listFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` that lists runs: a YAML list, or one under the key runs; FILE of the command line may then be left out, or hold the settings; without it that file lists them"},
-		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input, as a JSON array"},
-		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` of the instructions of one run, needed where --file-b stands"},
-		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` of the input of one run, needed where --file-a stands"},
-		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of whom listed runs ask that name nobody (by default as in their file, else in --config), and of whom a Batch file asks"},
-		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model that listed runs ask that name none (by default as in their file, else in --config), and of the one that a Batch file asks"},
-		&cli.StringFlag{Name: outFlag, Usage: "`PATH`, anywhere, of the answer of --file-a and --file-b; by default in the output folder"},
-		&cli.BoolFlag{Name: batchFlag, Usage: "make runs at once although the file says concurrency: {enabled: false}"},
+		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and holds the settings (default the list in that file)"},
+		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input as a JSON array"},
+		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b"},
+		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` with the input of a single run; requires --file-a"},
+		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of the provider for listed runs that set none (default from their file, else --config), and for a Batch file"},
+		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model for listed runs that set none (default from their file, else --config), and for a Batch file"},
+		&cli.StringFlag{Name: outFlag, Usage: "`PATH` for the answer of --file-a and --file-b, in any folder (default in the output folder)"},
+		&cli.BoolFlag{Name: batchFlag, Usage: "execute runs concurrently even if the file says concurrency: {enabled: false}"},
 	}
 }
 
 func sinkFlag() cli.Flag {
-	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store, sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA]; by default that of --config, or results.db in the output folder. What the URL leaves out, and best the password, comes from PGPASSWORD, ~/.pgpass and libpq's other settings"}
+	return &cli.StringFlag{Name: sinkFlagName, Usage: "`URL` of the results store: sqlite:PATH or postgres://[user@]host/database[?search_path=SCHEMA] (default from --config, else results.db in the output folder). Pass the password in PGPASSWORD or ~/.pgpass; other libpq settings apply too"}
 }
 
 // request is what a command line asks: one evaluation, or each experiment of a folder.

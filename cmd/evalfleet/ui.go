@@ -36,11 +36,12 @@ const closeTime = 3 * time.Second
 func uiCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "ui",
-		Usage:     "serve pages about evaluations, limits and queues",
+		Usage:     "Serve a dashboard for evaluations, limits and queues",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Serves a live dashboard at / and asynqmon, the pages of the queues, at /queues/, until Ctrl-C. " +
-			"With the output folder of a run that is going on it shows that run; with one that has ended, its numbers and its report. " +
-			"Its address is the first line of stdout. Whoever reaches the address sees everything, unless --auth-file names who may, and changes nothing unless you allow it.",
+		Description: "Serves a live dashboard at / and asynqmon for the queues at /queues/ until Ctrl-C. With the output folder of a " +
+			"run in progress, it shows that run; after its end, the numbers and the report. It prints its address as the " +
+			"first line of stdout. Anyone who can reach the address can see everything, unless --auth-file is set. Changes " +
+			"require --allow-actions.",
 		Flags: pageFlags("`ADDRESS` to listen on; port 0 takes a free one"),
 		Action: func(c *cli.Context) error {
 			if c.Args().Len() > 1 {
@@ -64,9 +65,9 @@ func uiCommand(p *process) *cli.Command {
 func pageFlags(listen string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
-		&cli.BoolFlag{Name: allowActionsFlag, Usage: "let people pause, resume, cancel and retry evaluations, and asynqmon change queues and tasks; beyond this machine, only with --" + authFileFlag},
-		&cli.StringFlag{Name: authFileFlag, Usage: "`FILE` of names and passwords that the pages are shown to, as htpasswd -B makes it; without it they are shown to everybody"},
-		&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller; asynqmon then draws charts of the queues; without it there are none"},
+		&cli.BoolFlag{Name: allowActionsFlag, Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; on addresses other than loopback, requires --" + authFileFlag},
+		&cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"},
+		&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller, for asynqmon's charts (default no charts)"},
 	}
 }
 

@@ -15,11 +15,11 @@ import (
 func validateCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
-		Usage:     "check an evaluation file: every problem at once, each with its line and the fix",
+		Usage:     "Check an evaluation file",
 		ArgsUsage: "FILE",
-		Description: "Reads an evaluation file with its documents, templates and pairs as run would, and calls nobody. " +
-			"Every problem is printed with its place and what would be right; the exit code is then 2. " +
-			"A file without problems is summed up in one paragraph: what it asks, of whom, and in how many runs.",
+		Description: "Reads an evaluation file with its documents, templates and pairs as `run` would, without making calls. Prints " +
+			"every problem with its position and the fix, and exits with 2. If there are none, prints a summary: the " +
+			"questions, the judges and the number of runs.",
 		Flags: append(inputFlags(), judgeOption()),
 		Action: func(c *cli.Context) error {
 			asked, err := p.request(c, false)

@@ -10,8 +10,8 @@ import (
 func versionCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:        "version",
-		Usage:       "print the version, the commit it was built from and the Go version",
-		Description: "Prints one line: the version, the commit it was built from, and the Go version that built it.",
+		Usage:       "Print the version, commit and Go version",
+		Description: "Prints one line with the version, the commit and the Go version of the build.",
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err

@@ -23,8 +23,8 @@ const lookEvery = time.Second // on a terminal; elsewhere reportEvery
 // lookFlags are those of the commands that look in.
 func lookFlags() []cli.Flag {
 	return []cli.Flag{
-		&cli.BoolFlag{Name: watchFlag, Usage: "look again every second, on a terminal in place; elsewhere every 10 seconds. Ctrl-C ends it"},
-		&cli.BoolFlag{Name: jsonFlag, Usage: "as JSON, for programs; with --watch one line each time"},
+		&cli.BoolFlag{Name: watchFlag, Usage: "refresh until Ctrl-C: every second in place on a terminal, otherwise every 10 seconds"},
+		&cli.BoolFlag{Name: jsonFlag, Usage: "print JSON; with --watch, one line per refresh"},
 	}
 }
 

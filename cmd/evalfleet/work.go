@@ -27,24 +27,24 @@ const (
 	eventsFlag = "events"
 )
 
-// workFlags are those of `worker`, and of what works in its own process.
-// metricsAt is where metrics are served when nothing is said.
+// workFlags returns the flags of `worker` and of commands that execute runs themselves.
+// metricsAt is the default address for metrics.
 func workFlags(metricsAt string) []cli.Flag {
-	metrics := "`ADDRESS` on which the process serves /metrics for Prometheus, /healthz and /readyz, or off"
+	metrics := "`ADDRESS` for /metrics, /healthz and /readyz, or off"
 	if metricsAt != metricsOff {
-		metrics += ". Where nothing is said and the port is taken, as by another worker of this machine, it works without"
+		metrics += "; if the default port is taken, for example by another worker, the worker runs without"
 	}
 	return []cli.Flag{
 		slotsOption(),
-		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` that calls in flight have after a stop, such as 90s; by default the longest call timeout and 15s"},
-		&cli.StringSliceFlag{Name: queuesFlag, Usage: "only these `QUEUES`, separated by commas; all it can serve where nothing is said"},
+		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)"},
+		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
-		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to which every event of every run is appended, one JSON line each; by default none but events.jsonl of an output folder"},
+		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to append every event of every run to, as JSON lines (default only events.jsonl in the output folder)"},
 	}
 }
 
 func slotsOption() cli.Flag {
-	return &cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "`N` calls in flight in this process at most"}
+	return &cli.IntFlag{Name: slotsFlag, Value: 100, Usage: "at most `N` calls in flight in this process"}
 }
 
 func slotsOf(c *cli.Context) (int, error) {

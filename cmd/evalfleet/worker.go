@@ -20,12 +20,12 @@ const cacheFlag = "cache"
 func workerCommand(p *process) *cli.Command {
 	return &cli.Command{
 		Name:  "worker",
-		Usage: "pull runs from a fleet's queues and carry them out until stopped",
-		Description: "Serves every queue whose provider it has, with the base URLs and keys of its own --config and environment. " +
-			"Any number of workers share the limits. A stop (SIGTERM, Ctrl-C) pulls nothing more, lets calls in flight finish " +
-			"for --grace and gives the rest back; a second one stops at once.",
+		Usage: "Execute runs from a fleet's queues until stopped",
+		Description: "Serves all queues for which it has the provider, using addresses and keys from its own --config and " +
+			"environment. All workers share the limits. On SIGTERM or Ctrl-C it pulls no more runs, lets calls in flight " +
+			"finish for up to --grace, and returns the others to the queue. A second signal stops it at once.",
 		Flags: append(workFlags(metricsDefault), &cli.StringFlag{Name: cacheFlag,
-			Usage: "`URL` of the results store, sqlite:PATH or postgres://…, in which answers are found for evaluations with cache: true; without it their calls are made"}),
+			Usage: "`URL` of the results store with cached answers for evaluations with cache: true, sqlite:PATH or postgres://… (default no cache)"}),
 		Action: func(c *cli.Context) error {
 			if err := noArguments(c); err != nil {
 				return err
