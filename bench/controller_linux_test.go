@@ -32,7 +32,7 @@ func idleController(b *testing.B, program string, active, ended int) {
 			f.submit(fmt.Sprint("active ", i), "nobody", 20, "", 0)
 		}
 		address := free(b)
-		process := f.start("controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", address)
+		process := f.startController(address)
 		var scale controller.Scale
 		testrun.EventuallyGot(b, "all evaluations are followed, and the scale is told", func() (string, bool) {
 			followed, err := f.drained(), ask(address, &scale)

@@ -57,7 +57,7 @@ func drainAtRate(b *testing.B, sink string) {
 			Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: drainRate, Period: time.Second, Burst: drainRate / 10,
 		})
 		f.fill(id)
-		controller := f.start("controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", "off")
+		controller := f.startController("off")
 		provider := &talker{atOnce{latency: 200 * time.Millisecond}}
 		stood := f.standing(id).Total(eval.StateSucceeded)
 		stop := work(b, worker.Config{
@@ -94,7 +94,7 @@ func (f *fleet) measure(id eval.ID, controller, stood int, others []eval.ID) {
 	first, used, busy, began := f.standing(id).Total(eval.StateSucceeded), cpu(b, f.client), processCPU(b, controller), time.Now()
 	for i, other := range others {
 		time.Sleep(time.Duration(i)*over/time.Duration(len(others)) - time.Since(began))
-		f.command("start", "version") // what starting a process costs in the same minute
+		f.command(start, "version") // what starting a process costs in the same minute
 		f.command("status", "status", string(id))
 		f.command("status-all", "status")
 		f.command("pause", "pause", string(other))

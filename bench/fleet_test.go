@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,19 +36,22 @@ func submit(b *testing.B, client *redis.Client, s enqueue.Submission, limits ...
 	return receipt
 }
 
-// work starts a worker in this process; stop ends it.
+// work starts a worker in this process; stop ends it, and so does the benchmark's end,
+// before its Redis goes.
 func work(b *testing.B, cfg worker.Config) (stop func()) {
 	b.Helper()
 	cfg.Lease, cfg.Log = cmp.Or(cfg.Lease, lease), zerolog.Nop()
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- worker.Run(ctx, cfg) }()
-	return func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			b.Error(err)
 		}
-	}
+	})
+	b.Cleanup(stop)
+	return stop
 }
 
 // twoSpeeds is a provider of a fast and a slow model.

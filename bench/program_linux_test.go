@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -36,6 +37,7 @@ type fleet struct {
 	program string
 	dir     string
 	redis   string
+	sinks   []string // that submissions name
 	took    map[string][]time.Duration
 }
 
@@ -68,6 +70,9 @@ func (f *fleet) submit(name, provider string, documents int, sink string, ended 
 	e.Name = name
 	if sink == "" {
 		sink = "sqlite:" + filepath.Join(f.dir, name+".db")
+	}
+	if !slices.Contains(f.sinks, sink) {
+		f.sinks = append(f.sinks, sink)
 	}
 	e.Judges = []eval.Judge{{Name: provider + ":m", Provider: provider, Model: "m"}}
 	e.Normalize()
@@ -176,6 +181,20 @@ func (f *fleet) start(args ...string) *exec.Cmd {
 	return process
 }
 
+// startController starts a controller that may open the results stores of all submissions.
+func (f *fleet) startController(metrics string) *exec.Cmd {
+	f.b.Helper()
+	return f.start(append([]string{"controller", "--redis", f.redis, "--listen", "off", "--metrics-addr", metrics}, f.allowSinks()...)...)
+}
+
+// allowSinks are flags that let a command open the results stores of all submissions.
+func (f *fleet) allowSinks() (flags []string) {
+	for _, sink := range f.sinks {
+		flags = append(flags, "--allow-sink", sink)
+	}
+	return flags
+}
+
 func (f *fleet) standing(id eval.ID) store.Standing {
 	f.b.Helper()
 	standings, err := store.New(f.client, "").Standings(f.b.Context(), []eval.ID{id})
@@ -185,16 +204,25 @@ func (f *fleet) standing(id eval.ID) store.Standing {
 	return standings[id]
 }
 
-// command runs one of the program's commands and notes how long it takes.
+// start names what any command of the program takes to start.
+const start = "start"
+
+// command runs one of the program's commands, notes how long it takes and returns what
+// it prints.
 func (f *fleet) command(name string, args ...string) (out []byte) {
 	f.b.Helper()
+	if name != start {
+		args = append(args, f.allowSinks()...)
+	}
 	process := exec.Command(f.program, args...)
 	process.Env = append(os.Environ(), "REDIS_URL="+f.redis)
 	process.Dir = f.dir
+	var log bytes.Buffer
+	process.Stderr = &log
 	began := time.Now()
-	out, err := process.CombinedOutput()
+	out, err := process.Output()
 	if err != nil {
-		f.b.Fatalf("%v: %v\n%s", args, err, out)
+		f.b.Fatalf("%v: %v\n%s", args, err, log.String())
 	}
 	f.took[name] = append(f.took[name], time.Since(began))
 	return out
