@@ -37,7 +37,7 @@ const defaultDataFolder = "data"
 // inputFlags are those that name a file, and those of experiments.
 func inputFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument"},
+		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument (default none)"},
 		&cli.StringFlag{Name: kindFlag, Usage: "`KIND` of FILE: evaluation, experiment, batch or runs (default detected)"},
 	}, experimentFlags()...)
 }
@@ -46,7 +46,7 @@ func experimentFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: dataFolderFlag, Aliases: []string{"d"}, Value: defaultDataFolder, Usage: "data folder `DIR` of experiments; answers are written to its output folder. Without FILE, runs all experiments in its input folder, oldest first"},
 		&cli.IntFlag{Name: maxQueriesFlag, Aliases: []string{"m", "mq"}, Value: config.DefaultMaxQueries, Usage: "experiments: send `N` prompts per minute and queue"},
-		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "experiments: `FILE` with rates by api or group, and by model"},
+		&cli.StringFlag{Name: maxQueriesJSONFlag, Aliases: []string{"mqj"}, Usage: "experiments: `FILE` with rates by api or group, and by model (default none)"},
 		&cli.BoolFlag{Name: parallelFlag, Aliases: []string{"p"}, Usage: "experiments: use a queue for each group or api in parallel, instead of sending prompts one after another"},
 		&cli.IntFlag{Name: maxAttemptsFlag, Aliases: []string{"ma"}, Value: config.DefaultMaxAttempts, Usage: "experiments: make at most `N` calls per prompt"},
 		&cli.BoolFlag{Name: outputAsCSVFlag, Usage: "experiments: also write answers as CSV"},

@@ -194,31 +194,34 @@ func TestFlagEnvironmentAndEnvFile(t *testing.T) {
 	}
 }
 
-// Every command says in whole sentences what it does, and every flag what its
-// value is, what holds without it, and in which unit a time stands.
+// TestHelpOfFlags checks that every command has a title and a description, and that
+// every flag names its value, its default, and the unit of a time.
 func TestHelpOfFlags(t *testing.T) {
 	t.Parallel()
-	defaulted := regexp.MustCompile(`\(default |\bby default\b|where nothing is said|without it |needed where `)
+	defaulted := regexp.MustCompile(`\(default `)
 	unit := regexp.MustCompile(`\b[0-9]+(ms|s|m|h)\b`)
-	plain := func(text string) bool { // begins in the middle of a line and ends without a full stop
+	plain := func(text string) bool {
+		return text != "" && !strings.HasSuffix(text, ".") && !strings.ContainsAny(text, "\n`")
+	}
+	startsUpper := func(text string) bool {
 		first, _ := utf8.DecodeRuneInString(text)
-		return text != "" && !strings.HasSuffix(text, ".") && !strings.ContainsAny(text, "\n`") && (!unicode.IsUpper(first) || strings.ToUpper(text[:2]) == text[:2])
+		return unicode.IsUpper(first)
 	}
 	for _, command := range commands(&process{}) {
-		if !plain(command.Usage) || !strings.HasSuffix(command.Description, ".") || strings.Contains(command.Description, "  ") {
-			t.Errorf("%s: %q, %q; want half a line, and whole sentences", command.Name, command.Usage, command.Description)
+		if !plain(command.Usage) || !startsUpper(command.Usage) || !strings.HasSuffix(command.Description, ".") || strings.Contains(command.Description, "  ") {
+			t.Errorf("%s: %q, %q; want a phrase that starts with a capital, and whole sentences", command.Name, command.Usage, command.Description)
 		}
 		for _, f := range append(command.Flags, commonFlags()...) {
 			name, usage := command.Name+" --"+f.Names()[0], helpUsage(f)
 			placeholder, _ := splitUsage(f)
 			switch {
-			case !plain(usage):
-				t.Errorf("%s: %q; want half a line", name, usage)
+			case !plain(usage) || startsUpper(usage) && strings.ToUpper(usage[:2]) != usage[:2]:
+				t.Errorf("%s: %q; want a phrase that starts in lower case or with the value's name", name, usage)
 			case !takesValue(f):
 			case placeholder == "VALUE" || placeholder != strings.ToUpper(placeholder):
 				t.Errorf("%s: its value is called %s in %q; want a name in capitals, in back quotes", name, placeholder, usage)
 			case !defaulted.MatchString(usage) && !strings.Contains(command.Description, simulateDefault):
-				t.Errorf("%s: %q does not say what holds without it", name, usage)
+				t.Errorf("%s: %q does not name its default", name, usage)
 			case placeholder == "TIME" && !unit.MatchString(usage):
 				t.Errorf("%s: %q shows no time with its unit", name, usage)
 			}

@@ -49,14 +49,14 @@ func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		judgeOption(),
 		&cli.IntFlag{Name: limitFlag, Usage: "execute only the first `N` runs of the plan (default 0, all)"},
-		&cli.StringFlag{Name: againFlag, Usage: "start a fresh evaluation under this `NAME`, instead of resuming the same questions"},
+		&cli.StringFlag{Name: againFlag, Usage: "start a fresh evaluation under this `NAME` (default resume the same questions)"},
 		&cli.IntFlag{Name: maxConcurrencyFlag, Usage: "at most `N` calls of this evaluation in flight (default from its file, else from the fleet's or providers' limits, else 5)"},
 		&cli.StringFlag{Name: jsonModeFlag, Usage: "structured output `MODE`: false, true or auto (default from the file)"},
 	}, slices.Concat(inputFlags(), listFlags())...)
 }
 
 func judgeOption() cli.Flag {
-	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "judge, as `PROVIDER:MODEL`; required with a folder, repeatable. For experiments, a name in --judge-folder"}
+	return &cli.StringSliceFlag{Name: judgeFlag, Aliases: []string{"j"}, Usage: "judge, as `PROVIDER:MODEL`, or for experiments a name in --judge-folder; required with a folder; repeatable (default none)"}
 }
 
 // listFlags are those of listed runs.
@@ -64,8 +64,8 @@ func listFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: runsConfigFlag, Usage: "`FILE` with a list of runs: a YAML list, or one under the key runs. The FILE argument is then optional and holds the settings (default the list in that file)"},
 		&cli.BoolFlag{Name: runsStdinFlag, Usage: "read the list of runs from standard input as a JSON array"},
-		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b"},
-		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` with the input of a single run; requires --file-a"},
+		&cli.StringFlag{Name: fileAFlag, Usage: "`FILE` with the instructions of a single run; requires --file-b (default none)"},
+		&cli.StringFlag{Name: fileBFlag, Usage: "`FILE` with the input of a single run; requires --file-a (default none)"},
 		&cli.StringFlag{Name: providerFlag, Usage: "`NAME` of the provider for listed runs that set none (default from their file, else --config), and for a Batch file"},
 		&cli.StringFlag{Name: modelFlag, Usage: "`NAME` of the model for listed runs that set none (default from their file, else --config), and for a Batch file"},
 		&cli.StringFlag{Name: outFlag, Usage: "`PATH` for the answer of --file-a and --file-b, in any folder (default in the output folder)"},
