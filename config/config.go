@@ -12,6 +12,7 @@ package config
 
 import (
 	"io"
+	"slices"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -25,7 +26,7 @@ type Lookup func(name string) (value string, ok bool)
 // Options are what stands above an evaluation file: the fleet's settings below
 // it, the environment and flags over it. The zero value has none of them.
 type Options struct {
-	// Env is read for MAX_CONCURRENT_LLM_CALLS, RETRY_INITIAL_DELAY,
+	// Env, of which a .env that was found is part, is read for MAX_CONCURRENT_LLM_CALLS, RETRY_INITIAL_DELAY,
 	// RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS, BATCHING_ENABLED and LLM_CALL_TIMEOUT. nil: empty.
 	Env Lookup
 	// Fleet is the submitter's --config. nil: the built-in providers only.
@@ -49,6 +50,9 @@ type Options struct {
 	Batch bool
 	// Experiment are the flags of experiments.
 	Experiment Experiment
+	// AllowOutside is --allow-outside: the evaluation file may name files that are not
+	// below its folder.
+	AllowOutside bool
 	// ForFleet says that workers elsewhere will make the calls: providers and
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
@@ -85,6 +89,20 @@ type Submission struct {
 	Warnings []Problem
 	// Dir is the folder of the evaluation file.
 	Dir string
+}
+
+// OwnProviders are those that the evaluation file itself names and that it asks,
+// sorted. Their addresses are its author's, so they get no key that nobody here has
+// allowed.
+func (s *Submission) OwnProviders(configured map[string]catalog.Entry) []string {
+	var own []string
+	for _, asked := range s.Settings.Everyone(s.Evaluation) {
+		if _, ok := configured[asked.Provider]; !ok {
+			own = append(own, asked.Provider)
+		}
+	}
+	slices.Sort(own)
+	return slices.Compact(own)
 }
 
 // Listed are runs that are listed outside of an evaluation file, in one of three

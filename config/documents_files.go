@@ -40,13 +40,16 @@ func (set *documentSet) globs(y *yamlFile, patterns []value) []string {
 	return written
 }
 
-// realPath is the same for every way to one file.
+// realPath is the same for every way to one file, also to one that is not there.
 func realPath(path string) string {
-	if resolved, err := filepath.EvalSymlinks(path); err == nil {
-		path = resolved
-	}
 	if absolute, err := filepath.Abs(path); err == nil {
 		path = absolute
+	}
+	if resolved, err := filepath.EvalSymlinks(path); err == nil {
+		return resolved
+	}
+	if above := filepath.Dir(path); above != path {
+		return filepath.Join(realPath(above), filepath.Base(path))
 	}
 	return path
 }
@@ -63,6 +66,9 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 	if !filepath.IsAbs(folder) {
 		folder = filepath.Join(set.draft.dir, folder)
 	}
+	if !set.draft.mayRead(at, set.draft.dir, folder) {
+		return nil, false
+	}
 	names, err := doublestar.Glob(os.DirFS(folder), rest,
 		doublestar.WithNoHidden(), doublestar.WithNoFollow(), doublestar.WithFailOnIOErrors())
 	if err != nil {
@@ -77,6 +83,8 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 		switch {
 		case err != nil:
 			set.draft.refuse(place{file: file.path}, "", "%v", cause(err))
+		case !info.IsDir() && !set.draft.mayRead(at, set.draft.dir, file.path):
+			return nil, false
 		case !info.IsDir():
 			files = append(files, file)
 		case rest == name:

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/joho/godotenv"
@@ -13,38 +15,61 @@ import (
 // DefaultEnvFile is read where it exists when --env-file is not given.
 const DefaultEnvFile = ".env"
 
-// WithEnvFile lays the variables of an .env file under env: what env has, wins.
-// Nothing is exported to this process or its children. An empty path is
-// DefaultEnvFile, which may be absent; a file that was asked for may not. The
-// error is of type Problems and never quotes the file, which holds keys.
+// WithEnvFile adds the variables of an .env file to env, which wins. Nothing is
+// exported to this process or its children. settings are the variables that may
+// change what is called, opened or written; keys are those that may hold a
+// provider's key or a bound on calls.
+//
+// A file that is named sets both. An empty path is DefaultEnvFile, which may be
+// absent: it sets keys only, because the working folder may come from somebody
+// else, and a setting in it is refused. The error is of type Problems and never
+// quotes the file, which holds keys.
 //
 // In the file, "$" expands earlier names of the same file, except within single
 // quotes.
-func WithEnvFile(env Lookup, path string) (Lookup, error) {
-	if path == "" {
+func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
+	found := path == ""
+	if found {
 		path = DefaultEnvFile
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return env, nil
+			return env, env, nil
 		}
 	}
-	var found findings
-	text, ok := found.readText(path, maxSettings)
+	var problems findings
+	text, ok := problems.readText(path, maxSettings)
 	if !ok {
-		return nil, found.problems
+		return nil, nil, problems.problems
 	}
 	values, err := godotenv.UnmarshalBytes(text)
 	if err != nil {
 		at := place{file: path, line: failingLine(text)}
-		found.refuse(at, "want NAME=value, one a line; quote values with spaces", "this line cannot be read")
-		return nil, found.problems
+		problems.refuse(at, "want NAME=value, one a line; quote values with spaces", "this line cannot be read")
+		return nil, nil, problems.problems
 	}
-	return func(name string) (string, bool) {
+	keys = func(name string) (string, bool) {
 		if value, ok := env(name); ok {
 			return value, true
 		}
 		value, ok := values[name]
 		return value, ok
-	}, nil
+	}
+	if !found {
+		return keys, keys, nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, given := env(name); !given && isSetting(name) {
+			problems.refuse(place{file: path, path: name}, "set it in the environment, or name the file with --env-file "+path,
+				"a .env that is not named sets keys only")
+		}
+	}
+	return env, keys, problems.err()
+}
+
+// isSetting reports whether a variable changes where evalfleet connects, or what it
+// reads and writes.
+func isSetting(name string) bool {
+	return name == "REDIS_URL" || strings.HasPrefix(name, "EVALFLEET_") || strings.HasPrefix(name, "OTEL_") ||
+		slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.variable == name })
 }
 
 // failingLine is the line after the longest readable beginning of an .env file;

@@ -199,7 +199,7 @@ func (s *draft) ownProviders(y *yamlFile, v value) {
 			"providers in an evaluation file hold for run only, not for workers elsewhere")
 		return
 	}
-	y.providers(v, s.known, false)
+	y.providers(v, s.known, s.fleet.Providers)
 }
 
 func (y *yamlFile) jsonMode(v value) eval.JSONMode {

@@ -76,7 +76,7 @@ func LoadFleet(path string) (*Fleet, error) {
 	var c concurrency
 	var retry *value
 	known := keys{
-		"providers":   func(v value) { y.providers(v, fleet.Providers, true) },
+		"providers":   func(v value) { y.providers(v, fleet.Providers, nil) },
 		"concurrency": func(v value) { c = y.concurrency(v) },
 		"retry":       func(v value) { retry = &v },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
@@ -124,17 +124,19 @@ func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 	}
 }
 
+type endpoint struct{ variable, provider, path, key string }
+
 // endpoints are addresses in the environment as the tool that experiments come from
 // reads them: the variable, the provider, and what follows the address there.
-var endpoints = []struct{ variable, provider, path, key string }{
+var endpoints = []endpoint{
 	{"OLLAMA_API_ENDPOINT", "ollama", "", ""},
 	{"AZURE_OPENAI_API_ENDPOINT", "azure-openai", "/openai/v1", "AZURE_OPENAI_API_KEY"},
 	{"HUGGINGFACE_TGI_API_ENDPOINT", "huggingface-tgi", "/v1", "HUGGINGFACE_TGI_API_KEY"},
 }
 
 // Endpoints takes addresses from the environment for providers of which the file says
-// none. The error is of type Problems.
-func (f *Fleet) Endpoints(env Lookup) error {
+// none; keys says whether there is a key for them. The error is of type Problems.
+func (f *Fleet) Endpoints(env, keys Lookup) error {
 	var found findings
 	builtIn := catalog.BuiltIn()
 	for _, e := range endpoints {
@@ -149,7 +151,7 @@ func (f *Fleet) Endpoints(env Lookup) error {
 		}
 		if !known {
 			entry = catalog.Entry{Name: e.provider, Dialect: catalog.Chat}
-			if _, ok := (Options{Env: env}).lookup(e.key); ok {
+			if _, ok := (Options{Env: keys}).lookup(e.key); ok {
 				entry.KeyEnv = e.key
 			}
 		}

@@ -102,7 +102,7 @@ func TestWithEnvFile(t *testing.T) {
 		"bad":   "A=1\nsecret key without sign\nB=2\n",
 		"bytes": "A=\xff\n",
 	})
-	lookup, err := WithEnvFile(env("A", "from environment"), filepath.Join(dir, ".env"))
+	_, lookup, err := WithEnvFile(env("A", "from environment"), filepath.Join(dir, ".env"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +112,7 @@ func TestWithEnvFile(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"bad": "bad:2: this line cannot be read", "bytes": "not UTF-8", "none": "none: no such file"} {
-		_, err := WithEnvFile(env(), filepath.Join(dir, name))
+		_, _, err := WithEnvFile(env(), filepath.Join(dir, name))
 		var problems Problems
 		if !errors.As(err, &problems) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", name, err, want)
@@ -129,7 +129,7 @@ func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, "providers: {azure-openai: {base_url: \"http://127.0.0.1:1/v1\"}}\n")
 	err := f.Endpoints(env("OLLAMA_API_ENDPOINT", "http://10.0.0.8:11434/", "AZURE_OPENAI_API_ENDPOINT", "https://x.openai.azure.com",
-		"HUGGINGFACE_TGI_API_ENDPOINT", "http://10.0.0.9", "HUGGINGFACE_TGI_API_KEY", "k"))
+		"HUGGINGFACE_TGI_API_ENDPOINT", "http://10.0.0.9"), env("HUGGINGFACE_TGI_API_KEY", "k"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,10 +142,10 @@ func TestEndpoints(t *testing.T) {
 		}
 	}
 	f = fleet(t, "retry: {max_attempts: 3}\n")
-	if err := f.Endpoints(env("AZURE_OPENAI_API_ENDPOINT", "https://x.openai.azure.com/")); err != nil || f.Providers["azure-openai"].BaseURL != "https://x.openai.azure.com/openai/v1" {
+	if err := f.Endpoints(env("AZURE_OPENAI_API_ENDPOINT", "https://x.openai.azure.com/"), env()); err != nil || f.Providers["azure-openai"].BaseURL != "https://x.openai.azure.com/openai/v1" {
 		t.Errorf("got %+v, %v; want the resource's address", f.Providers["azure-openai"], err)
 	}
-	err = f.Endpoints(env("OLLAMA_API_ENDPOINT", "localhost:11434"))
+	err = f.Endpoints(env("OLLAMA_API_ENDPOINT", "localhost:11434"), env())
 	if want := `OLLAMA_API_ENDPOINT: "localhost:11434" stands here; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

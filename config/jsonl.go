@@ -53,7 +53,10 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	if name == "" {
 		return ""
 	}
-	path := set.draft.beside(name)
+	path, ok := set.draft.beside(at, name)
+	if !ok {
+		return name
+	}
 	file, err := openRegular(path)
 	if err != nil {
 		y.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
@@ -72,8 +75,12 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	return name
 }
 
-// beside is a path of the evaluation file, which is relative to it.
-func (s *draft) beside(path string) string { return inFolder(s.dir, path) }
+// beside is a path of the evaluation file, which is relative to it. ok is false where
+// it may not be read.
+func (s *draft) beside(at place, path string) (beside string, ok bool) {
+	beside = inFolder(s.dir, path)
+	return beside, s.mayRead(at, s.dir, beside)
+}
 
 // jsonLines reads the JSON objects of a file, one a line, with numbers as they are
 // written. Empty lines are skipped.

@@ -188,7 +188,7 @@ func (s *draft) template(y *yamlFile, v value, kind eval.Kind) string {
 	}
 	if err := prompt.CheckTemplate(kind, text); err != nil {
 		for line := range strings.Lines(err.Error()) {
-			y.refuse(v.place, "", "%s: %s", s.beside(y.text(v)), strings.TrimSpace(line))
+			y.refuse(v.place, "", "%s: %s", inFolder(s.dir, y.text(v)), strings.TrimSpace(line))
 		}
 	}
 	return text
@@ -200,6 +200,10 @@ func (s *draft) fileText(y *yamlFile, v value) (text string, ok bool) {
 	if name == "" {
 		return "", false
 	}
-	read, ok := s.textAt(v.place, s.beside(name), maxText)
+	path, ok := s.beside(v.place, name)
+	if !ok {
+		return "", false
+	}
+	read, ok := s.textAt(v.place, path, maxText)
 	return string(read), ok
 }

@@ -89,9 +89,9 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	case flag == pairFlag:
 		s.pair(s.options.Listed)
 	case list != nil:
-		s.listRuns(y.runs(*list), s.dir)
+		s.listRuns(y.runs(*list), s.dir, false)
 	case single != nil:
-		s.listRuns([]writtenRun{y.singleRun(*single)}, s.dir)
+		s.listRuns([]writtenRun{y.singleRun(*single)}, s.dir, false)
 	default:
 		for _, at := range named {
 			s.refuse(at, "leave it out, or list runs", "it is whom listed runs ask, and none are listed")
@@ -120,7 +120,7 @@ func (s *draft) runsConfig(path string) {
 		s.refuse(place{file: path}, "add runs: [{file_a: instructions.md, file_b: input.md}]", "no runs are listed")
 		return
 	}
-	s.listRuns(y.runs(*list), filepath.Dir(path))
+	s.listRuns(y.runs(*list), filepath.Dir(path), false)
 }
 
 // stdin is what standard input is called where it has problems.
@@ -159,7 +159,7 @@ func (s *draft) runsJSON(from io.Reader) {
 		return
 	}
 	if y, root, ok := parseYAML(stdin, text, &s.findings); ok {
-		s.listRuns(y.runs(root), ".")
+		s.listRuns(y.runs(root), ".", true)
 	}
 }
 
@@ -179,5 +179,5 @@ func (s *draft) pair(l Listed) {
 			return
 		}
 	}
-	s.listRuns([]writtenRun{r}, ".")
+	s.listRuns([]writtenRun{r}, ".", true)
 }

@@ -29,7 +29,10 @@ func (s *draft) listedPairs(y *yamlFile, v value, set documentSet, order eval.Or
 	if name == "" {
 		return nil
 	}
-	path := s.beside(name)
+	path, ok := s.beside(v.place, name)
+	if !ok {
+		return nil
+	}
 	text, ok := s.readText(path, maxPairs)
 	if !ok {
 		return nil

@@ -74,11 +74,15 @@ func (s *draft) dimensions(y *yamlFile, v value) []eval.Dimension {
 	if name == "" {
 		return nil
 	}
-	text, ok := s.textAt(v.place, s.beside(name), maxSettings)
+	path, ok := s.beside(v.place, name)
 	if !ok {
 		return nil
 	}
-	file, root, ok := parseYAML(s.beside(name), text, &s.findings)
+	text, ok := s.textAt(v.place, path, maxSettings)
+	if !ok {
+		return nil
+	}
+	file, root, ok := parseYAML(path, text, &s.findings)
 	if !ok {
 		return nil
 	}

@@ -15,22 +15,25 @@ import (
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // providers reads a providers block into known. Only the fleet's own file may
-// speak of built-in names: an evaluation that moved one to another address
-// would have its key sent there.
-func (y *yamlFile) providers(v value, known map[string]catalog.Entry, mayOverride bool) {
+// change providers, built-in ones and its own (configured): an evaluation file that
+// moved one to another address would have its key sent there.
+func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry) {
 	ours := catalog.BuiltIn()
 	first := map[string]place{}
 	y.entries(v, func(name string, v value) {
 		canonical := catalog.Canonical(name)
 		base, isBuiltIn := ours[canonical]
+		_, isConfigured := configured[canonical]
 		before, twice := first[canonical]
 		first[canonical] = v.key
 		switch {
 		case !providerName.MatchString(name):
 			y.refuse(v.key, "use letters, digits, dot, dash and underscore", "not a provider's name")
-		case !mayOverride && isBuiltIn:
+		case isConfigured && isBuiltIn:
 			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
 				"%s is a provider that evalfleet knows", name)
+		case isConfigured:
+			y.refuse(v.key, "leave it out, or give the endpoint a name of its own", "%s is a provider of --config", name)
 		case twice:
 			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
 		case isBuiltIn:

@@ -112,8 +112,11 @@ func (y *yamlFile) singleRun(v value) writtenRun {
 
 // runList gathers listed runs into an evaluation, each model and file once.
 type runList struct {
-	draft  *draft
-	dir    string // to which paths of files are relative
+	draft *draft
+	dir   string // to which paths of files are relative
+	// byCommand says that the command line lists the runs, and so which files are read.
+	byCommand bool
+
 	runs   *eval.Runs
 	item   int
 	ids    map[string]place
@@ -122,10 +125,10 @@ type runList struct {
 }
 
 // listRuns takes written runs into the evaluation. The paths of their files are
-// relative to dir.
-func (s *draft) listRuns(written []writtenRun, dir string) {
+// relative to dir, and below it unless the command line itself lists them.
+func (s *draft) listRuns(written []writtenRun, dir string, byCommand bool) {
 	l := runList{
-		draft: s, dir: dir, runs: &eval.Runs{}, item: s.emptyItem(),
+		draft: s, dir: dir, byCommand: byCommand, runs: &eval.Runs{}, item: s.emptyItem(),
 		ids: map[string]place{}, models: map[string]int{}, files: map[string]int{},
 	}
 	before := len(s.problems)
@@ -230,6 +233,9 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 		return i, i >= 0
 	}
 	l.files[path] = -1 // until it is read: what is wrong with it is said once
+	if !l.byCommand && !s.mayRead(at, l.dir, path) {
+		return 0, false
+	}
 	read, ok := s.textAt(at, path, maxText)
 	if !ok {
 		return 0, false

@@ -44,7 +44,11 @@ func (s *draft) votes(y *yamlFile, v value, set documentSet) {
 	if name == "" || len(s.asked.Documents) == 0 {
 		return
 	}
-	path, before := s.beside(name), len(s.problems)
+	path, ok := s.beside(v.place, name)
+	if !ok {
+		return
+	}
+	before := len(s.problems)
 	list := voteList{draft: s, set: set, candidates: s.candidates(), seen: map[voted]int{}}
 	if filepath.Ext(path) == ".jsonl" {
 		list.readLines(y, v, path)

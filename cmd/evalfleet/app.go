@@ -44,7 +44,8 @@ func commands(p *process) []*cli.Command {
 
 // process is what a command may touch of the world around it.
 type process struct {
-	env    config.Lookup // the environment over the .env file
+	env    config.Lookup // settings: the environment over the file of --env-file
+	keys   config.Lookup // providers' keys and bounds on calls: env over a .env that was found
 	own    sealer        // knows the folders that runs of this user have made
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
@@ -57,7 +58,7 @@ type process struct {
 // asks the command to wind up; closing atOnce after that, not to wait for calls in
 // flight. nil: they have their grace.
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
-	p := &process{env: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
+	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
 		err = withCode(exitInterrupted, errors.New("interrupted: what is recorded is kept, and the same command goes on"))
@@ -96,7 +97,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		return usageError("no command given")
 	}
 	p.own = newSealer(p.env)
-	if p.env, err = config.WithEnvFile(p.env, line.envFile(p.env)); err != nil {
+	if p.env, p.keys, err = config.WithEnvFile(p.env, line.envFile(p.env)); err != nil {
 		return err
 	}
 	if err := line.complete(p.env); err != nil {

@@ -142,7 +142,7 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 		fmt.Fprintf(&answers, `{"question_id": "q%d", "question": "Why?", "model": "m%d", "answer": "Because of %d."}`+"\n", i/3, i%3, i)
 	}
 	d.write("answers.jsonl", answers.String())
-	if err := os.Symlink(filepath.Join(root, "examples"), filepath.Join(d.dir, "examples")); err != nil {
+	if err := os.CopyFS(filepath.Join(d.dir, "examples"), os.DirFS(filepath.Join(root, "examples"))); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -35,7 +35,7 @@ func commonFlags() []cli.Flag {
 		&cli.StringFlag{Name: redisNameFlag, Usage: "server `NAME` in the certificate of Redis (default its host)"},
 		&cli.StringFlag{Name: namespaceFlag, Value: record.DefaultNamespace, Usage: "`PREFIX` of all keys in Redis; separates several fleets in one Redis"},
 		&cli.StringFlag{Name: configFlag, Usage: "fleet `FILE` with providers, limits and retries (default built-in providers, no limits)"},
-		&cli.StringFlag{Name: envFileFlag, Aliases: []string{"e"}, Usage: "`FILE` with environment variables; the environment overrides it (default .env, if it exists)"},
+		&cli.StringFlag{Name: envFileFlag, Aliases: []string{"e"}, Usage: "`FILE` with environment variables; the environment overrides it (default .env, if it exists, for keys only)"},
 		&cli.StringSliceFlag{Name: allowSinkFlag, Usage: "`URL` of a results store that evaluations in Redis may use; repeatable (default only those in --sink, EVALFLEET_SINK, --config and your own submissions)"},
 		&cli.StringFlag{Name: outDirFlag, Usage: "output folder `DIR` (default evalfleet-out/<name>-<id>)"},
 		&cli.StringFlag{Name: logLevelFlag, Usage: "minimum log `LEVEL`: debug, info, warn or error (default info; warn on a terminal)"},

@@ -39,6 +39,7 @@ func inputFlags() []cli.Flag {
 	return append([]cli.Flag{
 		&cli.StringFlag{Name: fileFlag, Aliases: []string{"f"}, Usage: "`FILE`, instead of the argument (default none)"},
 		&cli.StringFlag{Name: kindFlag, Usage: "`KIND` of FILE: evaluation, experiment, batch or runs (default detected)"},
+		allowOutsideOption(),
 	}, experimentFlags()...)
 }
 

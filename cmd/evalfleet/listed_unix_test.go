@@ -92,7 +92,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 		}
 		return p
 	}
-	p := run(1, "run", "runs.yaml", "--out-dir", "o")
+	p := run(1, "run", "runs.yaml", "--out-dir", "o", "--allow-keys", "scribe=SCRIBE_KEY")
 	answers := []string{"answers/a.md", "o/b.short.3_.._x.fpf.response.md", "o/b.good.r4.fpf.response.md"}
 	if want := strings.Join(answers, "\n") + "\n"; p.stdout.String() != want {
 		t.Errorf("stdout is\n%swant\n%s", p.stdout.String(), want)
@@ -164,7 +164,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "answers")); err != nil {
 		t.Fatal(err)
 	}
-	run(0, "run", "runs.yaml", "--out-dir", "o", "--fail-on", "never")
+	run(0, "run", "runs.yaml", "--out-dir", "o", "--fail-on", "never", "--allow-keys", "scribe=SCRIBE_KEY")
 	if text := read(answers[0]); !strings.Contains(text, "about A") {
 		t.Errorf("the answer that was gone is %q", text)
 	}
@@ -197,7 +197,7 @@ func TestRunLeavesTheEnvironmentAlone(t *testing.T) {
 	files["settings.yaml"], _, _ = strings.Cut(files["runs.yaml"], "runs:\n")
 	dir := tree(t, files)
 	before := os.Environ()
-	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "settings.yaml"), "--env-file", filepath.Join(dir, ".env"), "--out-dir", filepath.Join(dir, "o"),
+	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "settings.yaml"), "--allow-keys", "scribe=SCRIBE_KEY", "--env-file", filepath.Join(dir, ".env"), "--out-dir", filepath.Join(dir, "o"),
 		"--file-a", filepath.Join(dir, "do.txt"), "--file-b", filepath.Join(dir, "in/a.txt"), "--out", filepath.Join(dir, "elsewhere", "<run_id>.md"))
 	if want := filepath.Join(dir, "elsewhere", "run1.md") + "\n"; code != 0 || stdout != want {
 		t.Errorf("ended with %d and %q, want %q\n%s", code, stdout, want, stderr)

@@ -84,7 +84,7 @@ pairwise: {ties: true}
 	for _, e := range all {
 		dir := tree(t, map[string]string{"fleet.yaml": fleetFile, "eval.yaml": strings.ReplaceAll(file, "PROVIDER", e.Name)})
 		out := filepath.Join(dir, "out")
-		code, _, stderr := evalfleet(t, keys, "run", filepath.Join(dir, "eval.yaml"), "--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", out)
+		code, _, stderr := evalfleet(t, keys, "run", filepath.Join(dir, "eval.yaml"), "--allow-outside", "--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", out)
 		if code != 0 {
 			t.Errorf("%s: run ended with %d:\n%s", e.Name, code, stderr)
 			continue

@@ -98,7 +98,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
-		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, own: p.own, atOnce: p.atOnce,
+		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce,
 		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
 	}
 	if !c.IsSet(slotsFlag) {

@@ -39,13 +39,16 @@ func runCommand(p *process) *cli.Command {
 			"`evalfleet resume` with the output folder; recorded runs are not repeated. A FOLDER instead of a FILE compares " +
 			"its documents in pairs; set the judges with --judge. Listed runs, from the file, --runs-config, --runs-stdin, " +
 			"or --file-a and --file-b, write each answer to a file and print its path.",
-		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag()),
+		Flags: append(append(submitFlags(), workFlags(metricsOff)...), sinkFlag(), allowKeysOption()),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
 				return p.dryRun(c, false)
 			}
 			asked, err := p.request(c, false)
 			if err != nil {
+				return err
+			}
+			if err := p.grantKeys(c, asked); err != nil {
 				return err
 			}
 			return p.inTurn(c, asked, func(s *config.Submission) (answers []string, err error) {
@@ -81,7 +84,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: outDir(c, submission), sinkURL: cmp.Or(c.String(sinkFlagName), submission.Sink), how: how,
-		env: p.env, own: p.own, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
+		env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
@@ -111,6 +114,7 @@ type job struct {
 	sinkURL    string        // empty: results.db in the folder
 	how        work
 	env        config.Lookup
+	keys       config.Lookup // as in process
 	own        sealer
 	atOnce     <-chan struct{} // as in process
 	failOn     failOn
@@ -135,7 +139,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := j.how.checkQueues(r, j.redis.URL == ""); err != nil {
 		return err
 	}
-	callable, err := openEndpoints(j.submission.Providers, j.env, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
+	callable, err := openEndpoints(j.submission.Providers, j.keys, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		return nil, err
 	}
 	r := &request{options: config.Options{
-		Env: p.env, Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
+		Env: p.keys, AllowOutside: c.Bool(allowOutsideFlag), Fleet: fleet, ForFleet: forFleet, Listed: listed, Experiment: experimentOptions(c),
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
 	}}

@@ -47,7 +47,7 @@ func (p *process) fleet(file string) (*config.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := fleet.Endpoints(p.env); err != nil {
+	if err := fleet.Endpoints(p.env, p.keys); err != nil {
 		return nil, err
 	}
 	p.warn(fleet.Warnings)
