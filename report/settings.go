@@ -196,7 +196,7 @@ func (r *Report) method() []string {
 		positions,
 		r.limitsMethod(),
 		"A rank such as 3 (2–5) means: third, and between ranks 2 and 5. These bounds hold for all candidates at once: in 95 of 100 such evaluations every true rank lies within its bounds. Narrower bounds that hold for one candidate alone are in ranking.csv (marginal_rank_low, marginal_rank_high).",
-		"P(best) is the probability that a candidate is the best of its ranking. Among nearly equal candidates it favours the one that happens to lead.",
+		"P(best) is the probability that a candidate is the best of its ranking. It allows for luck: the closer all candidates are, the less the first one's lead counts.",
 		"Elo is the ability on the scale of chess ratings: 1000 is the average candidate, 400 points are odds of ten to one.",
 		"The win rate counts a tie as half a win. It depends on who was met; the ability does not.",
 		strings.TrimSpace(eloMethod),

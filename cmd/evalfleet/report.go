@@ -56,7 +56,7 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
 			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
-			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000, down to 400 in very large evaluations)"},
+			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
 		Action: func(c *cli.Context) error {

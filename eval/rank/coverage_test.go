@@ -2,6 +2,7 @@ package rank
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -184,9 +185,29 @@ type covered struct {
 	together                       share // the ranks of all candidates at once
 	alarms                         share // one difference is called, of the wrong sign or of equals
 	ahead                          share // a candidate is said to be ahead of all others, and is not
+	first, bold                    calibration
 }
 
 type share struct{ hits, of int }
+
+// calibration sets how often the first was the best beside the probability that was said.
+type calibration struct {
+	share
+	sum float64
+}
+
+func (c *calibration) add(best bool, said float64) {
+	c.share.add(best)
+	c.sum += said
+}
+
+func (c calibration) said() float64 { return c.sum / float64(max(c.of, 1)) }
+
+// tooBold is by how much more was said than was true, beyond what chance explains.
+func (c calibration) tooBold() float64 {
+	said := c.said()
+	return said - c.rate() - 3*math.Sqrt(said*(1-said)/float64(max(c.of, 1)))
+}
 
 func (s *share) add(hit bool) {
 	s.of++
@@ -229,6 +250,12 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		}
 	}
 	c.ahead.add(ahead)
+	if first := fit.Standings()[0].Candidate; e.drawn || e.apart > 0 {
+		c.first.add(highest[first] == 1, u.Best[first])
+		if u.Best[first] >= 0.8 {
+			c.bold.add(highest[first] == 1, u.Best[first])
+		}
+	}
 	c.together.add(together)
 	for k, order := range u.Orders {
 		real := truth.Judges[k].Order
@@ -257,7 +284,8 @@ func (e evaluations) ranks(truth []float64) (lowest, highest []int) {
 // TestCoverage: of many evaluations by simulated judges, 95 % intervals hold the truth
 // about 95 times in 100 or more, and so do bounds for the ranks of all candidates at
 // once; at most 5 in 100 say of a candidate that is not the best that it is ahead of
-// every other. With -full these are 1,000 evaluations of each row, and the bounds are
+// every other; the probability that the first is the best is not said to be greater than it
+// is. With -full these are 1,000 evaluations of each row, and the bounds are
 // tight.
 func TestCoverage(t *testing.T) {
 	t.Parallel()
@@ -275,8 +303,13 @@ func TestCoverage(t *testing.T) {
 			for seed := range uint64(evaluations) {
 				c.add(t, e, seed, draws)
 			}
-			t.Logf("| %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f |", e.name,
-				c.abilities.rate(), c.differences.rate(), c.orders.rate(), c.together.rate(), c.alarms.rate(), c.ahead.rate())
+			calibrated := "– | –"
+			if c.first.of > 0 {
+				calibrated = fmt.Sprintf("%.3f | %.3f", c.first.said(), c.first.rate())
+			}
+			t.Logf("| %s | %.3f | %.3f | %.3f | %.3f | %.3f | %.3f | %s |", e.name,
+				c.abilities.rate(), c.differences.rate(), c.orders.rate(), c.together.rate(), c.alarms.rate(), c.ahead.rate(), calibrated)
+			t.Logf("P(best) of .8 or more: %d of %d, %.3f said, %.3f true", c.bold.of, c.first.of, c.bold.said(), c.bold.rate())
 			for what, share := range map[string]share{"abilities": c.abilities, "differences": c.differences, "order effects": c.orders} {
 				want := least
 				if e.sparse && what == "order effects" {
@@ -291,6 +324,11 @@ func TestCoverage(t *testing.T) {
 			}
 			if c.alarms.rate() > falsely || c.ahead.rate() > falsely {
 				t.Errorf("%.3f of the pairs are falsely called different, %.3f of the candidates ahead of every other; want at most %.3f", c.alarms.rate(), c.ahead.rate(), falsely)
+			}
+			for what, best := range map[string]calibration{"": c.first, " where that is .8 or more": c.bold} {
+				if best.of > 0 && best.tooBold() > 0.02 {
+					t.Errorf("the first is said to be the best with probability %.3f%s, and is in %.3f of %d evaluations", best.said(), what, best.rate(), best.of)
+				}
 			}
 		})
 	}

@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"math/rand/v2"
-	"runtime"
-	"slices"
 
-	"golang.org/x/sync/errgroup"
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
 )
@@ -18,7 +14,7 @@ const level = 0.05
 
 // Drawing says how Uncertainty.Best is drawn.
 type Drawing struct {
-	Draws int    // 0: 2,000, down to 400 of very many candidates or verdicts
+	Draws int    // 0: 2,000
 	Seed  uint64 // the same seed and verdicts give the same digits, on any number of processors
 }
 
@@ -44,7 +40,10 @@ type Uncertainty struct {
 	RankLow, RankHigh []int
 	// MarginalLow and MarginalHigh bound the rank of each candidate taken alone.
 	MarginalLow, MarginalHigh []int
-	// Best is the probability that a candidate is the best of its component. NaN where
+	// Best is the probability that a candidate is the best of its component, were the
+	// abilities of candidates like these normal around their mean: the spread that the
+	// estimates show decides how far a lead may be luck (Gelman, Hill and Yajima 2012, "Why
+	// we (usually) don't have to worry about multiple comparisons"). NaN where
 	// that cannot be told: candidates and positions are confounded, or the component has
 	// verdicts of one cluster only.
 	Best []float64
@@ -80,13 +79,9 @@ type inference struct {
 // won against another is called better by a sign test of clusters alone, because the
 // size of their difference is the prior's.
 //
-// Best comes from draws of the estimates' error: a normal number for each cluster times
-// the cluster's influence, over the root of a chi-squared number over its degrees of
-// freedom.
-//
 // observed, in any order, must be the verdicts of the fit. For n parameters and v
-// verdicts the time grows with n³, with draws·(n² + v), and with the clusters times the
-// third power of the candidates in each, up to a bound; memory with 40·n² + 100·v bytes.
+// verdicts the time grows with n³, and with the clusters times the third power of the
+// candidates in each, up to a bound; memory with 40·n² + 100·v bytes.
 // It uses every processor and ends early with ctx.
 func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing) (*Uncertainty, error) {
 	if how.Draws < 0 || how.Draws > MaxDraws {
@@ -96,11 +91,9 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
-	n := len(f.Abilities)
 	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors}
 	if u.Draws == 0 {
-		const work = 3e9
-		u.Draws = int(min(max(work/float64(n*n+2*len(in.at)+1), 400), 2000))
+		u.Draws = 2000
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))
@@ -115,7 +108,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if f.model.size > 0 {
 		inverse := mat.DenseCopyOf(f.covariance)
 		u.covariance = in.covariance(inverse)
-		if err := u.draw(ctx, in, inverse, how.Seed); err != nil {
+		if err := u.best(ctx, in, how.Seed); err != nil {
 			return nil, err
 		}
 	}
@@ -332,106 +325,4 @@ func (u *Uncertainty) rank() {
 	}
 	u.RankLow, u.RankHigh = bounds(true)
 	u.MarginalLow, u.MarginalHigh = bounds(false)
-}
-
-// draw sets Best.
-func (u *Uncertainty) draw(ctx context.Context, in *influences, inverse *mat.Dense, seed uint64) error {
-	const block = 64
-	size, scale := u.fit.model.size, math.Sqrt(in.shrink())
-	w := u.newWinners()
-	for from := 0; from < u.Draws; from += block {
-		count := min(block, u.Draws-from)
-		pulls, errors := mat.NewDense(count, size, nil), mat.NewDense(count, size, nil)
-		randoms := make([]*rand.Rand, count)
-		if err := parallel(ctx, count, func(k int) {
-			randoms[k] = rand.New(rand.NewPCG(seed, uint64(from+k)))
-			line := pulls.RawRowView(k)
-			for g := range in.clusters() {
-				weight := scale * randoms[k].NormFloat64()
-				for p := in.start[g]; p < in.start[g+1]; p++ {
-					line[in.at[p]] += weight * in.by[p]
-				}
-			}
-		}); err != nil {
-			return err
-		}
-		errors.Mul(pulls, inverse)
-		if err := parallel(ctx, count, func(k int) { w.take(from+k, errors.RawRowView(k), randoms[k]) }); err != nil {
-			return err
-		}
-	}
-	w.summarise()
-	return nil
-}
-
-// parallel does n things on all processors, unless ctx ends.
-func parallel(ctx context.Context, n int, do func(k int)) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
-	for k := range n {
-		group.Go(func() error {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			do(k)
-			return nil
-		})
-	}
-	return group.Wait()
-}
-
-// winners collects who is first in each draw.
-type winners struct {
-	*Uncertainty
-	extra []float64 // error to be added for want of any between clusters
-	first [][]int32 // by component and draw
-}
-
-func (u *Uncertainty) newWinners() *winners {
-	w := &winners{Uncertainty: u, extra: make([]float64, len(u.fit.Abilities))}
-	for c, part := range u.fit.Components {
-		w.first = append(w.first, make([]int32, u.Draws))
-		for _, i := range part.Candidates {
-			if size := float64(len(part.Candidates)); size > 1 {
-				clustered := u.covariance.At(i, i)
-				missing := floor(clustered, u.fit.covariance.At(i, i), u.parts[c].floored) - clustered
-				w.extra[i] = math.Sqrt(missing * size / (size - 1)) // so that it is missing from the mean, too
-			}
-		}
-	}
-	return w
-}
-
-// take evaluates the k-th draw of the abilities' errors.
-func (w *winners) take(k int, errors []float64, random *rand.Rand) {
-	for c, part := range w.fit.Components {
-		freedom := w.parts[c].freedom
-		if freedom == 0 {
-			continue
-		}
-		tail := math.Sqrt(freedom / distuv.ChiSquared{K: freedom, Src: random}.Rand())
-		lead := math.Inf(-1)
-		for _, i := range part.Candidates {
-			at := w.fit.Abilities[i] + tail*(errors[i]+w.extra[i]*random.NormFloat64())
-			if at > lead {
-				w.first[c][k], lead = int32(i), at
-			}
-		}
-	}
-}
-
-// summarise sets Best.
-func (w *winners) summarise() {
-	u := w.Uncertainty
-	u.Best = make([]float64, len(u.fit.Abilities))
-	for c, part := range u.fit.Components {
-		for _, i := range w.first[c] {
-			u.Best[i] += 1 / float64(u.Draws)
-		}
-		for _, i := range part.Candidates {
-			if u.parts[c].freedom == 0 || slices.ContainsFunc(part.Candidates, func(k int) bool { return u.fit.confounded(i, k) }) {
-				u.Best[i] = math.NaN()
-			}
-		}
-	}
 }

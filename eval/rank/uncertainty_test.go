@@ -313,3 +313,35 @@ func TestUncertaintyRefuses(t *testing.T) {
 		t.Errorf("of nothing: %+v", none)
 	}
 }
+
+// TestLeadByLuck: of eight candidates that are nearly equal, the first is rarely said to be
+// the best with a probability of .8 or more, and on average about as often as it is.
+func TestLeadByLuck(t *testing.T) {
+	t.Parallel()
+	e := evaluations{candidates: 8, apart: 0.05, items: 30, judges: []simulatedJudge{{scale: 1, order: 0.6}, {scale: 1, order: -0.2}}, luck: 0.5}
+	const many = 60
+	bold, said, best := 0, 0.0, 0.0
+	for seed := range uint64(many) {
+		random := rand.New(rand.NewPCG(seed, 77))
+		observed := e.observed(random, e.abilities(random))
+		fit, err := FromObserved(e.candidates, len(e.judges), observed, Options{OrderEffect: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := fit.Uncertainty(t.Context(), observed, Drawing{Draws: 300})
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := fit.Standings()[0].Candidate
+		said += u.Best[first] / many
+		if u.Best[first] >= 0.8 {
+			bold++
+		}
+		if first == e.candidates-1 {
+			best += 1. / many
+		}
+	}
+	if bold > 6 || said > best+0.1 {
+		t.Errorf("said %.2f, true %.2f; %d of %d of .8 or more", said, best, bold, many)
+	}
+}
