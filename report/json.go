@@ -37,14 +37,11 @@ func writeJSON(w io.Writer, value any, id eval.ID) error {
 func (r *Report) json() reportJSON {
 	planned, succeeded, failed, cancelled := r.runs()
 	out := reportJSON{
-		Version: jsonVersion, Evaluation: r.evaluationJSON(), Options: optionsJSON{Ties: "davidson", Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition},
+		Version: jsonVersion, Evaluation: r.evaluationJSON(), Options: r.choices(),
 		Headline: r.Headline(), Notes: r.Notes(), Runs: runsJSON{planned, succeeded, failed, cancelled},
 		Verdicts: r.Verdicts, Scores: r.Scored, First: someTime(r.First), Last: someTime(r.Last), RankedBy: r.rankedBy(),
 		Cycles: cyclesOf(r.Cycles), Length: lengthOf(r.Length), Agreement: agreementOf(r.Agreement, false),
 		Statistics: r.Statistics,
-	}
-	if r.Options.Ties == rank.HalfWins {
-		out.Options.Ties = "half"
 	}
 	for _, g := range r.Groups {
 		out.Rankings = append(out.Rankings, r.groupJSON(g, r.abilities()))
@@ -108,13 +105,15 @@ func (r *Report) groupJSON(g Group, abilities bool) groupJSON {
 		one := candidateJSON{
 			Candidate: c.Name, Rank: c.Rank, Wins: c.Wins, Losses: c.Losses, Ties: c.Ties, WinRate: number(c.WinRate()),
 			Ability: none, SE: none, Low: none, High: none, ModelSE: none, BeatsNext: number(g.beatsNext(k)),
-			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none,
+			Best: none, Elo: none, EloLow: none, EloHigh: none, WinLow: none, WinHigh: none, ScoreLow: none, ScoreHigh: none, Lead: none, LeadLow: none, LeadHigh: none,
 			For: reasonsOf(c.For), Against: reasonsOf(c.Against), Scores: scoresOf(r.Criteria, c.Scores),
 		}
 		if abilities {
 			one.RankLow, one.RankHigh, one.MarginalLow, one.MarginalHigh = &c.RankLow, &c.RankHigh, &c.MarginalLow, &c.MarginalHigh
 			one.WinLow, one.WinHigh = number(c.WinLimits.Low), number(c.WinLimits.High)
 			one.Best, one.Elo, one.EloLow, one.EloHigh = number(c.Best), number(rank.Elo(c.Ability)), number(rank.Elo(c.Low)), number(rank.Elo(c.High))
+			lead, leads := g.lead(k)
+			one.Lead, one.LeadLow, one.LeadHigh = number(lead), number(leads.Low), number(leads.High)
 			one.Ability, one.SE, one.Low, one.High, one.ModelSE = number(c.Ability), number(c.SE), number(c.Low), number(c.High), number(c.ModelSE)
 		}
 		if c.Games() == 0 {

@@ -36,7 +36,7 @@ type (
 	reportJSON struct {
 		Version        int                   `json:"version"`
 		Evaluation     evaluationJSON        `json:"evaluation"`
-		Options        optionsJSON           `json:"options"`
+		Options        results.Choices       `json:"options"`
 		Headline       string                `json:"headline"`
 		Notes          array[string]         `json:"notes"`
 		Runs           runsJSON              `json:"runs"`
@@ -75,12 +75,6 @@ type (
 		Name  string `json:"name"`
 		Value string `json:"value"`
 	}
-	optionsJSON struct {
-		Ties           string `json:"ties"`
-		Fallbacks      bool   `json:"fallbacks"`
-		Length         bool   `json:"length"`
-		PositionEffect bool   `json:"position_effect"`
-	}
 	runsJSON struct {
 		Planned   int `json:"planned"`
 		Succeeded int `json:"succeeded"`
@@ -115,6 +109,9 @@ type (
 		WinHigh      number               `json:"win_rate_high"`
 		ScoreLow     number               `json:"score_low"`
 		ScoreHigh    number               `json:"score_high"`
+		Lead         number               `json:"lead"`
+		LeadLow      number               `json:"lead_low"`
+		LeadHigh     number               `json:"lead_high"`
 		Wins         int                  `json:"wins"`
 		Losses       int                  `json:"losses"`
 		Ties         int                  `json:"ties"`

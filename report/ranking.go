@@ -239,8 +239,13 @@ func (r *Report) Rankings() results.Rankings {
 	if r.Verdicts == 0 {
 		return out
 	}
+	if r.abilities() {
+		choices := r.choices()
+		out.Choices = &choices
+	}
 	for g, group := range r.Groups {
 		for k, c := range group.Ranked {
+			lead, leads := group.lead(k)
 			row := results.RankingRow{
 				Candidate: c.Name, Rank: c.Rank, RankLow: c.RankLow, RankHigh: c.RankHigh,
 				Ability: c.Ability, SE: c.SE, Low: c.Low, High: c.High,
@@ -249,6 +254,7 @@ func (r *Report) Rankings() results.Rankings {
 				MarginalLow: c.MarginalLow, MarginalHigh: c.MarginalHigh, Best: c.Best,
 				WinLow: c.WinLimits.Low, WinHigh: c.WinLimits.High,
 				Elo: rank.Elo(c.Ability), EloLow: rank.Elo(c.Low), EloHigh: rank.Elo(c.High),
+				Lead: lead, LeadLow: leads.Low, LeadHigh: leads.High,
 			}
 			if r.unfitted != nil {
 				row.Ability, row.SE, row.Low, row.High, row.ModelSE = math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()
@@ -264,6 +270,7 @@ func (r *Report) Rankings() results.Rankings {
 			Ability:   math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(),
 			ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(),
 			Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(),
+			Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN(),
 		})
 	}
 	return out

@@ -12,12 +12,13 @@ type rankingView struct {
 	Open     []rankingRow
 	Folded   []rankingRow
 	Assumed  bool
+	Choices  string // that the ranking depends on, in words
 	Fit      string // how well the model fits, in words
 }
 
 type rankingRow struct {
-	Name, Ranks, Ability, Interval, Best, Elo, WinRate, Record, Mean string
-	Why                                                              string // id of its reasons; empty: none are shown
+	Name, Ranks, Ability, Interval, Best, Lead, Elo, WinRate, Record, Mean string
+	Why                                                                    string // id of its reasons; empty: none are shown
 }
 
 // rowOfPage lets a row ask which columns the page has.
@@ -55,7 +56,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		}
 	}
 	if g == 0 && r.Fit != nil {
-		view.Fit = r.fitWords()
+		view.Choices, view.Fit = r.choiceSentence(), r.fitWords()
 	}
 	for k, c := range group.Ranked[:min(most, len(group.Ranked))] {
 		row := rankingRow{
@@ -66,7 +67,7 @@ func (r *Report) rankingView(g, most int, why map[int]string) rankingView {
 		if r.abilities() {
 			row.Ability = plusMinus(c.Ability, c.SE)
 			row.Interval = between(c.Low, c.High)
-			row.Best, row.Elo = probability(c.Best), eloOf(c)
+			row.Best, row.Lead, row.Elo = probability(c.Best), group.leadWords(k), eloOf(c)
 		}
 		if k < openRows {
 			view.Open = append(view.Open, row)

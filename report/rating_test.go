@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"html"
 	"math"
 	"slices"
 	"strings"
@@ -304,5 +305,39 @@ func TestIdenticalTexts(t *testing.T) {
 	same.verdict(0, "q/a", "q/b", eval.Tie, "identical").AnsweredBy = ""
 	if r := built(t, same, Options{}); len(r.Groups) != 0 || len(r.Unranked) != 2 || r.Unranked[0].Ties != 1 {
 		t.Errorf("%d groups, %d unranked; want none and 2", len(r.Groups), len(r.Unranked))
+	}
+}
+
+// TestChoicesAndLeads: what a ranking depends on is said in one sentence, and neighbours
+// have the limits of their difference.
+func TestChoicesAndLeads(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(4), names(6), []string{"j"}, []float64{0.5}, 1)
+	for _, tt := range []struct {
+		options Options
+		says    string
+	}{
+		{Options{}, "ties by Davidson's model, position effects taken out, fallback answers left out, length left in, intervals by 6 items, seed 0."},
+		{Options{Ties: rank.HalfWins, NoPosition: true, Fallback: true, Seed: 7}, "ties as half wins, position effects left in, fallback answers counted, length left in, intervals by 6 items, seed 7."},
+	} {
+		r := built(t, m, tt.options)
+		rows := r.Rankings()
+		if !strings.HasSuffix(rows.Choices.Sentence, tt.says) || rows.Choices.PositionEffect == tt.options.NoPosition || rows.Choices.Clusters != 6 || rows.Choices.Draws != 100 {
+			t.Errorf("choices %+v, want a sentence that ends %q", rows.Choices, tt.says)
+		}
+		for what, text := range map[string]string{"terminal": textOf(t, r, TextOptions{Width: 400}), "page": html.UnescapeString(pageOf(t, r))} {
+			if !strings.Contains(text, rows.Choices.Sentence) || !strings.Contains(text, r.Groups[0].leadWords(0)) {
+				t.Errorf("the %s has no sentence of choices, or no lead %s", what, r.Groups[0].leadWords(0))
+			}
+		}
+		for k, row := range rows.Ranking[:3] {
+			lead := row.Ability - rows.Ranking[k+1].Ability
+			if math.Abs(row.Lead-lead) > 1e-9 || !(row.LeadLow < lead && lead < row.LeadHigh) {
+				t.Errorf("%s leads by %v (%v to %v), want %v", row.Candidate, row.Lead, row.LeadLow, row.LeadHigh, lead)
+			}
+		}
+		if !math.IsNaN(rows.Ranking[3].Lead) {
+			t.Errorf("the last leads by %v", rows.Ranking[3].Lead)
+		}
 	}
 }

@@ -159,6 +159,17 @@ func (g Group) Beats(i, j int) float64 {
 	return g.uncertainty.Beats(g.Ranked[i].Candidate, g.Ranked[j].Candidate)
 }
 
+// lead is how far the candidate at position k is ahead of the next, in log-odds, with
+// limits; NaN of the last, without abilities, and where it cannot be told.
+func (g Group) lead(k int) (lead float64, limits rank.Limits) {
+	none := math.NaN()
+	if math.IsNaN(g.beatsNext(k)) {
+		return none, rank.Limits{SE: none, Low: none, High: none}
+	}
+	lead, limits, _ = g.uncertainty.Contrast(g.Ranked[k].Candidate, g.Ranked[k+1].Candidate)
+	return lead, limits
+}
+
 // beatsNext is Beats of the candidate at position k and the next; NaN of the last.
 func (g Group) beatsNext(k int) float64 {
 	if k+1 >= len(g.Ranked) {

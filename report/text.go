@@ -129,8 +129,12 @@ func (r *Report) rankings(most, width int) []section {
 		shown := group.Ranked[:min(left, len(group.Ranked))]
 		left -= len(shown)
 		if len(shown) > 0 {
-			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(shown, width)})
+			sections = append(sections, section{title: r.groupTitle(g), table: r.rankingTable(group, len(shown), width)})
 		}
+	}
+	if words := r.choiceSentence(); words != "" && len(sections) > 0 {
+		last := &sections[len(sections)-1]
+		last.lines = append(last.lines, words)
 	}
 	if hidden := r.ranked() - (most - left); hidden > 0 {
 		last := &sections[len(sections)-1]
@@ -160,7 +164,8 @@ func (r *Report) groupTitle(g int) string {
 }
 
 // rankingTable leaves out the columns that do not fit.
-func (r *Report) rankingTable(ranked []Ranked, width int) table {
+func (r *Report) rankingTable(group Group, most, width int) table {
+	ranked := group.Ranked[:most]
 	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
 	if r.abilities() {
 		t = append(t, heads("ability ± SE", "95 % interval")...)
@@ -186,11 +191,11 @@ func (r *Report) rankingTable(ranked []Ranked, width int) table {
 	}
 	var more []column
 	if r.abilities() {
-		best, elo := column{head: "P(best)", right: true}, column{head: "Elo", right: true}
-		for _, c := range ranked {
-			best.cells, elo.cells = append(best.cells, probability(c.Best)), append(elo.cells, eloOf(c))
+		best, lead, elo := column{head: "P(best)", right: true}, column{head: "lead over next", right: true}, column{head: "Elo", right: true}
+		for k, c := range ranked {
+			best.cells, lead.cells, elo.cells = append(best.cells, probability(c.Best)), append(lead.cells, group.leadWords(k)), append(elo.cells, eloOf(c))
 		}
-		more = append(more, best, elo)
+		more = append(more, best, lead, elo)
 	}
 	if r.Scored == 0 {
 		t, _ = t.widened(more, width)

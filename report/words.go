@@ -145,6 +145,15 @@ func eloOf(c Ranked) string {
 	return fmt.Sprintf("%.0f (%.0f–%.0f)", rank.Elo(c.Ability), rank.Elo(c.Low), rank.Elo(c.High))
 }
 
+// leadWords is how far the candidate at position k is ahead of the next, with limits.
+func (g Group) leadWords(k int) string {
+	lead, limits := g.lead(k)
+	if math.IsNaN(lead) {
+		return "–"
+	}
+	return fmt.Sprintf("%s (%s)", signed(lead), between(limits.Low, limits.High))
+}
+
 // abilities reports whether candidates have them.
 func (r *Report) abilities() bool { return r.Verdicts > 0 && r.unfitted == nil }
 

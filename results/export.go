@@ -46,6 +46,8 @@ type RankingRow struct {
 	Best                      float64 // probability that it is the best of its group
 	Elo, EloLow, EloHigh      float64 // ability and its limits on Elo's scale
 	WinLow, WinHigh           float64 // limits of WinRate
+	// Lead is the difference of the abilities of this candidate and the next of its group.
+	Lead, LeadLow, LeadHigh float64
 }
 
 // ComparisonRow is a line of comparison.csv: one candidate in one evaluation. What is
@@ -70,6 +72,21 @@ type EloRow struct {
 type Rankings struct {
 	Elo     []EloRow
 	Ranking []RankingRow
+	Choices *Choices // nil: candidates have no abilities
+}
+
+// Choices are those that a ranking depends on.
+type Choices struct {
+	// Sentence says all of them in words.
+	Sentence       string `json:"sentence"`
+	Ties           string `json:"ties"` // davidson or half
+	Fallbacks      bool   `json:"fallbacks"`
+	Length         bool   `json:"length"`
+	PositionEffect bool   `json:"position_effect"`
+	By             string `json:"by"` // what verdicts may depend on each other by
+	Clusters       int    `json:"clusters"`
+	Draws          int    `json:"draws"`
+	Seed           uint64 `json:"seed"`
 }
 
 // Place is where files are written.
@@ -150,7 +167,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if rankings.Ranking != nil {
 		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
 	}
-	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, own.paths) }})
+	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, rankings.Choices, own.paths) }})
 	if done.Files, err = writeFiles(place.Dir, files); err != nil {
 		return done, errors.Join(own.failed.orNil(), err)
 	}
@@ -292,6 +309,9 @@ var rankingTable = table[RankingRow]{
 	{"elo_high", func(r RankingRow) any { return r.EloHigh }},
 	{"win_rate_low", func(r RankingRow) any { return r.WinLow }},
 	{"win_rate_high", func(r RankingRow) any { return r.WinHigh }},
+	{"lead", func(r RankingRow) any { return r.Lead }},
+	{"lead_low", func(r RankingRow) any { return r.LeadLow }},
+	{"lead_high", func(r RankingRow) any { return r.LeadHigh }},
 }
 
 var comparisonTable = table[ComparisonRow]{

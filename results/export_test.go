@@ -44,9 +44,9 @@ func exported(t testing.TB) (Sink, eval.ID, Rankings) {
 	return sink, e.ID, Rankings{
 		Elo: []EloRow{{"a.md", 1532.25}, {"b.md", 1467.75}, {"d.md", math.NaN()}},
 		Ranking: []RankingRow{
-			{Candidate: "a", Rank: 1, RankLow: 1, RankHigh: 2, Ability: 0.5, SE: 0.25, Low: 0.01, High: 0.99, Wins: 3, Losses: 0, Ties: 2, WinRate: 0.8, Group: 1, ModelSE: 0.2, BeatsNext: 0.975, MarginalLow: 1, MarginalHigh: 1, Best: 0.975, Elo: 1086.5, EloLow: 1001.75, EloHigh: 1172, WinLow: 0.5, WinHigh: 1},
-			{Candidate: "b", Rank: 2, RankLow: 1, RankHigh: 2, Ability: -0.5, SE: math.Inf(1), Low: math.Inf(-1), High: 0, Losses: 3, Ties: 2, WinRate: 0.2, Group: 1, ModelSE: 0.2, BeatsNext: math.NaN(), MarginalLow: 2, MarginalHigh: 2, Best: 0.025, Elo: 913.5, EloLow: math.Inf(-1), EloHigh: 1000},
-			{Candidate: "d, the last", Ability: math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(), ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(), Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN()},
+			{Candidate: "a", Rank: 1, RankLow: 1, RankHigh: 2, Ability: 0.5, SE: 0.25, Low: 0.01, High: 0.99, Wins: 3, Losses: 0, Ties: 2, WinRate: 0.8, Group: 1, ModelSE: 0.2, BeatsNext: 0.975, MarginalLow: 1, MarginalHigh: 1, Best: 0.975, Elo: 1086.5, EloLow: 1001.75, EloHigh: 1172, WinLow: 0.5, WinHigh: 1, Lead: 1, LeadLow: 0.02, LeadHigh: 1.98},
+			{Candidate: "b", Rank: 2, RankLow: 1, RankHigh: 2, Ability: -0.5, SE: math.Inf(1), Low: math.Inf(-1), High: 0, Losses: 3, Ties: 2, WinRate: 0.2, Group: 1, ModelSE: 0.2, BeatsNext: math.NaN(), MarginalLow: 2, MarginalHigh: 2, Best: 0.025, Elo: 913.5, EloLow: math.Inf(-1), EloHigh: 1000, Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
+			{Candidate: "d, the last", Ability: math.NaN(), SE: math.NaN(), Low: math.NaN(), High: math.NaN(), WinRate: math.NaN(), ModelSE: math.NaN(), BeatsNext: math.NaN(), Best: math.NaN(), Elo: math.NaN(), EloLow: math.NaN(), EloHigh: math.NaN(), WinLow: math.NaN(), WinHigh: math.NaN(), Lead: math.NaN(), LeadLow: math.NaN(), LeadHigh: math.NaN()},
 		},
 	}
 }
@@ -216,11 +216,12 @@ func TestManifestHasTheSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	if err := writeManifest(ctx, &out, sink, e, nil); err != nil {
+	if err := writeManifest(ctx, &out, sink, e, &Choices{Sentence: "Ranked.", Ties: "half", Clusters: 20}, nil); err != nil {
 		t.Fatal(err)
 	}
 	var manifest struct {
 		Settings record.Settings `json:"settings"`
+		Ranking  Choices         `json:"ranking"`
 		Phases   []struct {
 			Kind     eval.Kind `json:"kind"`
 			Template string    `json:"template_hash"`
@@ -231,6 +232,9 @@ func TestManifestHasTheSettings(t *testing.T) {
 	}
 	if diff := cmp.Diff(e.Settings, manifest.Settings); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
+	}
+	if manifest.Ranking != (Choices{Sentence: "Ranked.", Ties: "half", Clusters: 20}) {
+		t.Errorf("choices of the ranking: %+v", manifest.Ranking)
 	}
 	for _, phase := range manifest.Phases {
 		want := map[eval.Kind]string{eval.KindPairwise: eval.TextHash("Compare.\n[[documents]]")}[phase.Kind]

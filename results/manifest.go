@@ -27,6 +27,7 @@ type manifestHead struct {
 	Calls      []manifestCalls `json:"calls"`
 	NotSent    []NotSent       `json:"not_sent,omitempty"` // fields that were asked for and that models refuse
 	Statistics Statistics      `json:"statistics"`
+	Ranking    *Choices        `json:"ranking,omitempty"` // what ranking.csv depends on
 }
 
 type manifestPhase struct {
@@ -114,11 +115,12 @@ func errorOf(r RunRow) manifestError {
 // writeManifest writes the head as one object, opened up so that the runs, of
 // which there may be millions, follow one on a line. paths are those of answers, by
 // RunID.Short.
-func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, paths map[string]string) error {
+func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ranking *Choices, paths map[string]string) error {
 	head, err := manifest(ctx, r, e)
 	if err != nil {
 		return err
 	}
+	head.Ranking = ranking
 	raw, err := json.MarshalIndent(head, "", "  ")
 	if err != nil {
 		return err

@@ -67,10 +67,10 @@ func TestJSONLines(t *testing.T) {
 		t.Errorf("opinions (-want +got):\n%s", diff)
 	}
 	file.Reset()
-	if err := rankingTable.jsonl(&file, all([]RankingRow{{Candidate: "a", Rank: 1, Ability: -0.5, SE: math.Inf(1), Low: math.NaN(), Wins: 3, WinRate: 1, Group: 2, ModelSE: 0.5, BeatsNext: math.NaN(), MarginalLow: 1, MarginalHigh: 2, Best: 0.5, Elo: 913, EloLow: math.NaN(), EloHigh: 1000, WinLow: 0.5, WinHigh: 1}})); err != nil {
+	if err := rankingTable.jsonl(&file, all([]RankingRow{{Candidate: "a", Rank: 1, Ability: -0.5, SE: math.Inf(1), Low: math.NaN(), Wins: 3, WinRate: 1, Group: 2, ModelSE: 0.5, BeatsNext: math.NaN(), MarginalLow: 1, MarginalHigh: 2, Best: 0.5, Elo: 913, EloLow: math.NaN(), EloHigh: 1000, WinLow: 0.5, WinHigh: 1, Lead: 0.25, LeadLow: math.NaN(), LeadHigh: 1}})); err != nil {
 		t.Fatal(err)
 	}
-	want = `{"candidate":"a","rank":1,"rank_low":null,"rank_high":null,"ability":-0.5,"se":null,"low":null,"high":0,"wins":3,"losses":0,"ties":0,"win_rate":1,"group":2,"model_se":0.5,"beats_next":null,"marginal_rank_low":1,"marginal_rank_high":2,"p_best":0.5,"elo":913,"elo_low":null,"elo_high":1000,"win_rate_low":0.5,"win_rate_high":1}` + "\n"
+	want = `{"candidate":"a","rank":1,"rank_low":null,"rank_high":null,"ability":-0.5,"se":null,"low":null,"high":0,"wins":3,"losses":0,"ties":0,"win_rate":1,"group":2,"model_se":0.5,"beats_next":null,"marginal_rank_low":1,"marginal_rank_high":2,"p_best":0.5,"elo":913,"elo_low":null,"elo_high":1000,"win_rate_low":0.5,"win_rate_high":1,"lead":0.25,"lead_low":null,"lead_high":1}` + "\n"
 	if diff := cmp.Diff(want, file.String()); diff != "" {
 		t.Errorf("ranking (-want +got):\n%s", diff)
 	}

@@ -1,0 +1,49 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// choices are those that the ranking depends on; without abilities there is no sentence.
+func (r *Report) choices() results.Choices {
+	out := results.Choices{
+		Sentence: r.choiceSentence(), Ties: "davidson",
+		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition, Seed: r.Options.Seed,
+	}
+	if r.Options.Ties == rank.HalfWins {
+		out.Ties = "half"
+	}
+	if how := r.Intervals; how != nil {
+		out.By, out.Clusters, out.Draws = how.By, how.Clusters, how.Draws
+	}
+	return out
+}
+
+// choiceSentence says all choices in one sentence.
+func (r *Report) choiceSentence() string {
+	if !r.abilities() {
+		return ""
+	}
+	parts := []string{"Ranked by Bradley–Terry abilities", "ties by Davidson's model"}
+	if r.Options.Ties == rank.HalfWins {
+		parts[1] = "ties as half wins"
+	}
+	choose := func(yes bool, one, other string) {
+		if yes {
+			parts = append(parts, one)
+		} else {
+			parts = append(parts, other)
+		}
+	}
+	if len(r.Judges) > 0 {
+		choose(r.Options.NoPosition, "position effects left in", "position effects taken out")
+		choose(r.Options.Fallback, "fallback answers counted", "fallback answers left out")
+	}
+	choose(r.Options.Length, "length taken out", "length left in")
+	choose(r.Intervals.Clusters > 1, "intervals by "+r.Intervals.units(), "intervals of the fit")
+	return strings.Join(parts, ", ") + fmt.Sprintf(", seed %d.", r.Options.Seed)
+}
