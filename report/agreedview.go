@@ -102,7 +102,7 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 			v.Left++
 		default:
 			v.Rows = append(v.Rows, raterRow{
-				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficient(pair.Cohen),
+				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficientLimits(pair.Cohen, pair.CohenLimits),
 			})
 		}
 	}
@@ -113,10 +113,10 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 func agreedRowOf(of string, a *Agreement, scale bool) agreedRow {
 	row := agreedRow{
 		Of: of, Raters: count(len(a.Raters)), Units: count(a.Units), Raw: shareOf(a.raw()),
-		Fleiss: coefficient(a.Fleiss), Alpha: coefficient(a.Alpha), Ordinal: "–", Interval: "–",
+		Fleiss: coefficientLimits(a.Fleiss, a.FleissLimits), Alpha: coefficientLimits(a.Alpha, a.AlphaLimits), Ordinal: "–", Interval: "–",
 	}
 	if scale {
-		row.Ordinal, row.Interval = coefficient(a.Ordinal), coefficient(a.Interval)
+		row.Ordinal, row.Interval = coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits)
 	}
 	return row
 }

@@ -21,6 +21,8 @@ type Agreement struct {
 	// Alpha is Krippendorff's over the units, of names: of scores it is how far they
 	// are equal, and Ordinal and Interval count how far they are apart.
 	Alpha, Ordinal, Interval float64
+	// Limits of each at 95 %; NaN where they are not known.
+	FleissLimits, AlphaLimits, OrdinalLimits, IntervalLimits rank.Limits
 }
 
 // RaterPair compares two raters over the units about which both said something.
@@ -29,6 +31,8 @@ type RaterPair struct {
 	Units int
 	Raw   float64 // share of units about which they said the same
 	Cohen float64 // Cohen's kappa
+	// CohenLimits are those of Cohen at 95 %; NaN where they are not known.
+	CohenLimits rank.Limits
 }
 
 // raw is how often two raters said the same, over all pairs of raters; NaN without
@@ -45,7 +49,7 @@ func (a *Agreement) raw() float64 {
 }
 
 // agreed sums up what raters said; nil where no two said something of one unit.
-func agreed(name string, raters []string, a *rank.Agreement) *Agreement {
+func agreed(name string, raters []string, a *rank.ClusteredAgreement) *Agreement {
 	if a.Units() == 0 {
 		return nil
 	}
@@ -54,24 +58,34 @@ func agreed(name string, raters []string, a *rank.Agreement) *Agreement {
 		Alpha: a.Alpha(rank.Nominal), Ordinal: a.Alpha(rank.Ordinal), Interval: a.Alpha(rank.Interval),
 	}
 	out.Fleiss, out.Complete = a.Fleiss()
+	out.FleissLimits = a.Limits(func(a *rank.Agreement) float64 { kappa, _ := a.Fleiss(); return kappa })
+	alpha := func(level rank.Level) rank.Limits {
+		return a.Limits(func(a *rank.Agreement) float64 { return a.Alpha(level) })
+	}
+	out.AlphaLimits, out.OrdinalLimits, out.IntervalLimits = alpha(rank.Nominal), alpha(rank.Ordinal), alpha(rank.Interval)
 	for i := range raters {
 		for j := i + 1; j < len(raters); j++ {
 			raw, units := a.Raw(i, j)
 			if units == 0 {
 				continue
 			}
-			out.Pairs = append(out.Pairs, RaterPair{A: i, B: j, Units: units, Raw: raw, Cohen: a.Cohen(i, j)})
+			out.Pairs = append(out.Pairs, RaterPair{A: i, B: j, Units: units, Raw: raw, Cohen: a.Cohen(i, j), CohenLimits: cohenLimits(a, i, j)})
 		}
 	}
 	return out
 }
 
+func cohenLimits(a *rank.ClusteredAgreement, i, j int) rank.Limits {
+	return a.Limits(func(a *rank.Agreement) float64 { return a.Cohen(i, j) })
+}
+
 // agreement compares raters, from first on, by the verdicts on pairs; nil with fewer
 // than two, or where no two said something of one pair. A rater that preferred each text
 // as often as the other, such as one that follows the position, has said nothing.
-func (v *verdicts) agreement(first int, raters []string) *Agreement {
-	a := rank.NewAgreement(len(raters))
-	v.units(first, len(raters), math.NaN(), a.Add)
+func (b *builder) agreement(first int, raters []string) *Agreement {
+	a := rank.NewClusteredAgreement(len(raters))
+	cluster := b.clusters()
+	b.verdicts.units(first, len(raters), math.NaN(), func(document int, values []float64) { a.Add(cluster(document), values) })
 	return agreed("", raters, a)
 }
 
@@ -94,12 +108,13 @@ func (r *ratings) add(document, rater, aspect int, score float64) {
 }
 
 // agreement compares raters by their scores on each aspect that two of them scored.
-func (r *ratings) agreement(raters, aspects []string) []*Agreement {
+// cluster is that of a document.
+func (r *ratings) agreement(raters, aspects []string, cluster func(document int) int) []*Agreement {
 	var all []*Agreement
 	values := make([]float64, r.raters)
 	for aspect, name := range aspects {
-		a := rank.NewAgreement(r.raters)
-		for _, scores := range r.scores {
+		a := rank.NewClusteredAgreement(r.raters)
+		for document, scores := range r.scores {
 			if scores == nil {
 				continue
 			}
@@ -109,7 +124,7 @@ func (r *ratings) agreement(raters, aspects []string) []*Agreement {
 					values[k] = s.Mean()
 				}
 			}
-			a.Add(values)
+			a.Add(cluster(document), values)
 		}
 		if one := agreed(name, raters, a); one != nil {
 			all = append(all, one)

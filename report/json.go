@@ -197,15 +197,25 @@ func agreementOf(a *Agreement, scores bool) *agreementJSON {
 	if a == nil {
 		return nil
 	}
-	out := &agreementJSON{Name: a.Name, Raters: a.Raters, Units: a.Units, Complete: a.Complete, Fleiss: number(a.Fleiss), Alpha: number(a.Alpha)}
+	out := &agreementJSON{
+		Name: a.Name, Raters: a.Raters, Units: a.Units, Complete: a.Complete,
+		Fleiss: number(a.Fleiss), FleissLow: number(a.FleissLimits.Low), FleissHigh: number(a.FleissLimits.High),
+		Alpha: number(a.Alpha), AlphaLow: number(a.AlphaLimits.Low), AlphaHigh: number(a.AlphaLimits.High),
+	}
 	if scores {
-		ordinal, interval := number(a.Ordinal), number(a.Interval)
-		out.Ordinal, out.Interval = &ordinal, &interval
+		out.Ordinal, out.OrdinalLow, out.OrdinalHigh = limitedNumber(a.Ordinal, a.OrdinalLimits)
+		out.Interval, out.IntervalLow, out.IntervalHigh = limitedNumber(a.Interval, a.IntervalLimits)
 	}
 	for _, p := range a.Pairs {
-		out.Pairs = append(out.Pairs, raterPairJSON{a.Raters[p.A], a.Raters[p.B], p.Units, number(p.Raw), number(p.Cohen)})
+		out.Pairs = append(out.Pairs, raterPairJSON{a.Raters[p.A], a.Raters[p.B], p.Units, number(p.Raw), number(p.Cohen), number(p.CohenLimits.Low), number(p.CohenLimits.High)})
 	}
 	return out
+}
+
+// limitedNumber is a number with its limits.
+func limitedNumber(x float64, limits rank.Limits) (at, low, high *number) {
+	numbers := [3]number{number(x), number(limits.Low), number(limits.High)}
+	return &numbers[0], &numbers[1], &numbers[2]
 }
 
 func (r *Report) panelJSON() *panelJSON {

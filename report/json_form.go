@@ -191,22 +191,32 @@ type (
 		Consistency  number `json:"consistency"`
 	}
 	agreementJSON struct {
-		Name     string               `json:"name,omitempty"`
-		Raters   []string             `json:"raters"`
-		Units    int                  `json:"units"`
-		Complete int                  `json:"complete"`
-		Fleiss   number               `json:"fleiss"`
-		Alpha    number               `json:"alpha_nominal"`
-		Ordinal  *number              `json:"alpha_ordinal,omitempty"`
-		Interval *number              `json:"alpha_interval,omitempty"`
-		Pairs    array[raterPairJSON] `json:"pairs"`
+		Name         string               `json:"name,omitempty"`
+		Raters       []string             `json:"raters"`
+		Units        int                  `json:"units"`
+		Complete     int                  `json:"complete"`
+		Fleiss       number               `json:"fleiss"`
+		FleissLow    number               `json:"fleiss_low"`
+		FleissHigh   number               `json:"fleiss_high"`
+		Alpha        number               `json:"alpha_nominal"`
+		AlphaLow     number               `json:"alpha_nominal_low"`
+		AlphaHigh    number               `json:"alpha_nominal_high"`
+		Ordinal      *number              `json:"alpha_ordinal,omitempty"`
+		OrdinalLow   *number              `json:"alpha_ordinal_low,omitempty"`
+		OrdinalHigh  *number              `json:"alpha_ordinal_high,omitempty"`
+		Interval     *number              `json:"alpha_interval,omitempty"`
+		IntervalLow  *number              `json:"alpha_interval_low,omitempty"`
+		IntervalHigh *number              `json:"alpha_interval_high,omitempty"`
+		Pairs        array[raterPairJSON] `json:"pairs"`
 	}
 	raterPairJSON struct {
-		A     string `json:"a"`
-		B     string `json:"b"`
-		Units int    `json:"units"`
-		Raw   number `json:"raw"`
-		Cohen number `json:"cohen"`
+		A         string `json:"a"`
+		B         string `json:"b"`
+		Units     int    `json:"units"`
+		Raw       number `json:"raw"`
+		Cohen     number `json:"cohen"`
+		CohenLow  number `json:"cohen_low"`
+		CohenHigh number `json:"cohen_high"`
 	}
 	panelJSON struct {
 		Scored     int                             `json:"scored"`

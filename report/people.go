@@ -52,7 +52,7 @@ func (p *People) said() string {
 func (p *People) judgesSection() section {
 	t := append(table{{head: "judge", flexible: true}}, heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
 	for _, j := range p.Judges {
-		t.add(visible(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficient(j.Cohen))
+		t.add(visible(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
 		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
@@ -135,6 +135,8 @@ type (
 		Recall    number `json:"recall"`
 		F1        number `json:"f1"`
 		Cohen     number `json:"cohen"`
+		CohenLow  number `json:"cohen_low"`
+		CohenHigh number `json:"cohen_high"`
 	}
 )
 
@@ -158,7 +160,7 @@ func (r *Report) peopleJSON() *peopleJSON {
 	}
 	for _, j := range people.Judges {
 		out.Judges = append(out.Judges, againstPeopleJSON{
-			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen),
+			j.Judge, j.Pairs, number(j.Accuracy), number(j.Precision), number(j.Recall), number(j.F1), number(j.Cohen), number(j.CohenLimits.Low), number(j.CohenLimits.High),
 		})
 	}
 	return out

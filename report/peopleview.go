@@ -37,12 +37,12 @@ func (r *Report) peopleView() *peopleView {
 	}
 	for _, j := range people.Judges {
 		v.Judges = append(v.Judges, againstView{
-			j.Judge, count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficient(j.Cohen),
+			j.Judge, count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
 		})
 	}
 	if a := people.Agreement; a != nil {
 		v.Agreed = fmt.Sprintf("Annotators together: Krippendorff’s alpha %s over %s, Fleiss’ kappa %s over the %s that all of them decided.",
-			coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete))
+			coefficientLimits(a.Alpha, a.AlphaLimits), counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), count(a.Complete))
 	}
 	return v
 }

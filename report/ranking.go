@@ -95,14 +95,14 @@ func (b *builder) compareRaters() {
 	for _, j := range r.Judges {
 		judges = append(judges, j.Name)
 	}
-	r.Agreement = b.verdicts.agreement(0, judges)
-	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria)
+	r.Agreement = b.agreement(0, judges)
+	r.ScoreAgreement = b.scored.agreement(judges, r.Criteria, b.itemOf)
 	if r.Panel != nil {
 		var dimensions []string
 		for _, d := range r.Panel.Dimensions {
 			dimensions = append(dimensions, d.ID)
 		}
-		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions)
+		r.PanelAgreement = b.opinions.agreement(r.Panel.Agents, dimensions, b.itemOf)
 	}
 }
 

@@ -62,6 +62,27 @@ func (b *builder) observed(places map[int32]int32) []rank.Observed {
 	return out
 }
 
+// clusters names the cluster of a pair, which one after another are given by one of their
+// documents: their item, or each pair its own.
+func (b *builder) clusters() func(document int) int {
+	if b.clusterBy() == ByItem {
+		return b.itemOf
+	}
+	pairs := 0
+	return func(int) int {
+		pairs++
+		return pairs
+	}
+}
+
+// itemOf is a document's item; of a single item, each document is a cluster of its own.
+func (b *builder) itemOf(document int) int {
+	if plan := b.report.Evaluation.Plan; len(plan.Items) > 1 {
+		return plan.Documents[document].Item
+	}
+	return document
+}
+
 // clusterBy says which verdicts may depend on each other: those on one item, where any
 // candidate was compared on several.
 func (b *builder) clusterBy() string {

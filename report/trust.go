@@ -174,14 +174,14 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 		s.lines = append(s.lines, counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance. Pairs on which a judge preferred each text as often as the other are left out for that judge.",
-		coefficient(a.Alpha), counted(a.Units, "pair"), coefficient(a.Fleiss), count(a.Complete)))
+		coefficientLimits(a.Alpha, a.AlphaLimits), counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), count(a.Complete)))
 	return s
 }
 
 func scoreAgreement(title string, all []*Agreement) section {
 	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
 	for _, a := range all {
-		t.add(visible(a.Name), count(a.Units), shareOf(a.raw()), coefficient(a.Ordinal), coefficient(a.Interval))
+		t.add(visible(a.Name), count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
 }
@@ -192,6 +192,14 @@ func coefficient(x float64) string {
 		return "–"
 	}
 	return signed(x)
+}
+
+// coefficientLimits is one with its limits, where there are any.
+func coefficientLimits(x float64, limits rank.Limits) string {
+	if math.IsNaN(limits.Low) {
+		return coefficient(x)
+	}
+	return coefficient(x) + " (" + between(limits.Low, limits.High) + ")"
 }
 
 func shareOf(x float64) string {

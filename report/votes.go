@@ -67,6 +67,7 @@ type AgainstPeople struct {
 	Pairs                           int
 	Accuracy, Precision, Recall, F1 float64
 	Cohen                           float64 // Cohen's kappa
+	CohenLimits                     rank.Limits
 }
 
 // readVotes takes the votes in: annotators are raters behind the judges.
@@ -218,17 +219,18 @@ func (b *builder) compareWithPeople() {
 	for _, j := range b.report.Judges {
 		judges = append(judges, j.Name)
 	}
-	people.Agreement = b.verdicts.agreement(len(judges), names)
+	people.Agreement = b.agreement(len(judges), names)
 	if len(judges) == 0 {
-		b.verdicts.units(0, len(names), 0.5, func(values []float64) { people.count(values) })
+		b.verdicts.units(0, len(names), 0.5, func(_ int, values []float64) { people.count(values) })
 		return
 	}
-	people.Everyone = b.verdicts.agreement(0, append(judges, names...))
-	tables, kappas := make([]rank.Confusion, len(judges)), make([]*rank.Agreement, len(judges))
+	people.Everyone = b.agreement(0, append(judges, names...))
+	tables, kappas := make([]rank.Confusion, len(judges)), make([]*rank.ClusteredAgreement, len(judges))
+	cluster := b.clusters()
 	for k := range kappas {
-		kappas[k] = rank.NewAgreement(2)
+		kappas[k] = rank.NewClusteredAgreement(2)
 	}
-	b.verdicts.units(0, len(judges)+len(names), 0.5, func(values []float64) {
+	b.verdicts.units(0, len(judges)+len(names), 0.5, func(document int, values []float64) {
 		said := people.count(values[len(judges):])
 		if math.IsNaN(said) {
 			return
@@ -236,12 +238,12 @@ func (b *builder) compareWithPeople() {
 		for k, value := range values[:len(judges)] {
 			if !math.IsNaN(value) {
 				tables[k].Add(outcomeAt(said), outcomeAt(value))
-				kappas[k].Add([]float64{said, value})
+				kappas[k].Add(cluster(document), []float64{said, value})
 			}
 		}
 	})
 	for k, name := range judges {
-		one := AgainstPeople{Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1)}
+		one := AgainstPeople{Judge: name, Pairs: tables[k].Total(), Accuracy: tables[k].Accuracy(), Cohen: kappas[k].Cohen(0, 1), CohenLimits: cohenLimits(kappas[k], 0, 1)}
 		one.Precision, one.Recall, one.F1 = tables[k].Macro()
 		people.Judges = append(people.Judges, one)
 	}

@@ -1,0 +1,100 @@
+package rank
+
+import (
+	"maps"
+	"math"
+)
+
+const (
+	// jackknifeGroups is the number of groups that clusters are divided into.
+	jackknifeGroups = 60
+	// mostJackknifed is the number of raters beyond which coefficients have no limits.
+	mostJackknifed = 30
+)
+
+// ClusteredAgreement is an Agreement whose coefficients have limits. Units of a cluster may
+// depend on each other in any way. Its memory grows with that of an Agreement for each of
+// up to 60 groups of clusters. It is not safe for concurrent use.
+type ClusteredAgreement struct {
+	Agreement
+	groups  map[int]*Agreement // by the cluster's number modulo jackknifeGroups
+	without []*Agreement       // all but each group, once asked for
+}
+
+// NewClusteredAgreement compares raters 0 … raters−1.
+func NewClusteredAgreement(raters int) *ClusteredAgreement {
+	return &ClusteredAgreement{Agreement: *NewAgreement(raters), groups: map[int]*Agreement{}}
+}
+
+// Add is Agreement.Add of a unit in a cluster.
+func (c *ClusteredAgreement) Add(cluster int, values []float64) {
+	c.Agreement.Add(values)
+	if c.raters > mostJackknifed {
+		return
+	}
+	group := cluster % jackknifeGroups
+	if c.groups[group] == nil {
+		c.groups[group] = NewAgreement(c.raters)
+	}
+	c.groups[group].Add(values)
+	c.without = nil
+}
+
+// Limits are those of a coefficient at 95 %, by leaving out one group of clusters after
+// another (Kott 2001, "The delete-a-group jackknife"), with Student's t for their number,
+// and no greater than 1. NaN with fewer than two groups, where the coefficient does not
+// exist without some group, and where it is the same without any: its error is then not
+// known, not 0.
+func (c *ClusteredAgreement) Limits(of func(*Agreement) float64) Limits {
+	none := Limits{math.NaN(), math.NaN(), math.NaN()}
+	if len(c.groups) < 2 {
+		return none
+	}
+	if c.without == nil {
+		for k := range jackknifeGroups {
+			if c.groups[k] != nil {
+				c.without = append(c.without, c.lessGroup(c.groups[k]))
+			}
+		}
+	}
+	groups, mean := float64(len(c.without)), 0.0
+	var values []float64
+	for _, a := range c.without {
+		values = append(values, of(a))
+		mean += values[len(values)-1] / groups
+	}
+	variance := 0.0
+	for _, value := range values {
+		variance += (value - mean) * (value - mean) * (groups - 1) / groups
+	}
+	if !(variance > nothing) {
+		return none
+	}
+	at, se := of(&c.Agreement), math.Sqrt(variance)
+	times := student(groups - 1).Quantile(1 - level/2)
+	return Limits{SE: se, Low: max(at-times*se, -1), High: min(at+times*se, 1)}
+}
+
+// lessGroup is the agreement without what a group has added.
+func (c *ClusteredAgreement) lessGroup(group *Agreement) *Agreement {
+	a := &Agreement{
+		raters: c.raters, pairs: maps.Clone(c.pairs), coincidences: maps.Clone(c.coincidences), given: maps.Clone(c.given),
+		shared: c.shared - group.shared, complete: c.complete - group.complete, same: c.same - group.same,
+	}
+	for raters, table := range group.pairs {
+		a.pairs[raters] = maps.Clone(a.pairs[raters])
+		less(a.pairs[raters], table)
+	}
+	less(a.coincidences, group.coincidences)
+	less(a.given, group.given)
+	return a
+}
+
+// less takes counts from others; what is left of those that rounding keeps from 0 goes.
+func less[K comparable, N int | float64](from, counts map[K]N) {
+	for key, n := range counts {
+		if from[key] -= n; math.Abs(float64(from[key])) < 1e-9 {
+			delete(from, key)
+		}
+	}
+}
