@@ -84,7 +84,7 @@ func tokenBound(b *testing.B, client *redis.Client, baseURL string, limit rateli
 		Submit(b.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
 		b.Fatal(err)
 	}
-	provider, err := chat.New(chat.Config{Config: transport.Config{BaseURL: baseURL, HTTPClient: transport.NewClient(200)}})
+	provider, err := chat.New(chat.Config{Config: transport.Config{BaseURL: baseURL, HTTPClient: transport.NewClient(transport.Connections{Slots: 200})}})
 	if err != nil {
 		b.Fatal(err)
 	}

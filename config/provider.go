@@ -4,9 +4,14 @@ import (
 	"cmp"
 	"maps"
 	"math"
+	"net/http"
 	"net/url"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -37,18 +42,19 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 		case twice:
 			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
 		case isBuiltIn:
-			known[canonical] = y.provider(v, base)
+			known[canonical] = y.provider(v, base, configured == nil)
 		default:
-			known[name] = y.provider(v, catalog.Entry{Name: name})
+			known[name] = y.provider(v, catalog.Entry{Name: name}, configured == nil)
 		}
 	})
 }
 
-// provider reads one endpoint over base, a built-in one or nothing but a name.
-func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
+// provider reads one endpoint over base, a built-in one or nothing but a name. Only the
+// fleet's own file, which its operator wrote, names headers and certificates.
+func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalog.Entry {
 	e := base
 	e.Dialect, e.BaseURL = "", ""
-	y.mapping(v, keys{
+	known := keys{
 		"like":        func(v value) { e.Like = y.like(v, base) },
 		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects) },
 		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
@@ -56,7 +62,23 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}) },
 		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords) },
 		"models":      func(v value) { e.Models = y.models(v) },
-	})
+	}
+	private := keys{
+		"headers":     func(v value) { e.Headers = y.headers(v) },
+		"ca_file":     func(v value) { e.CAFile = y.absolute(v) },
+		"client_cert": func(v value) { e.CertFile = y.absolute(v) },
+		"client_key":  func(v value) { e.KeyFile = y.absolute(v) },
+	}
+	for name := range private {
+		if !ofOperator {
+			private[name] = func(v value) { y.refuse(v.key, "set it in the fleet's --config", "an evaluation file has no %s", name) }
+		}
+	}
+	maps.Copy(known, private)
+	y.mapping(v, known)
+	if (e.CertFile == "") != (e.KeyFile == "") {
+		y.refuse(v.key, "give both", "client_cert and client_key belong together")
+	}
 	if e.Like != "" { // all but the key: that of one account is no other's
 		base = catalog.BuiltIn()[e.Like]
 	}
@@ -68,6 +90,51 @@ func (y *yamlFile) provider(v value, base catalog.Entry) catalog.Entry {
 		y.refuse(v.key, fixAddress(e), "base_url is missing")
 	}
 	return e
+}
+
+// unsettable are headers that belong to the connection or to the dialect's body.
+var unsettable = []string{"Host", "Content-Type", "Content-Length", "Transfer-Encoding", "Connection", "Accept-Encoding", "Upgrade", "Te", "Trailer"}
+
+// headers reads the headers of an endpoint's requests: {NAME: VALUE} or, with the value
+// in an environment variable, {NAME: {env: VARIABLE}}.
+func (y *yamlFile) headers(v value) map[string]catalog.HeaderValue {
+	headers := map[string]catalog.HeaderValue{}
+	y.entries(v, func(name string, v value) {
+		canonical := http.CanonicalHeaderKey(name)
+		_, twice := headers[canonical]
+		var at catalog.HeaderValue
+		if _, plain := scalar(v.node); plain {
+			at.Value = y.text(v)
+		} else {
+			y.mapping(v, keys{"env": func(v value) { at.Env = y.text(v) }})
+			if at.Env == "" {
+				y.refuse(v.key, "write {env: VARIABLE} or the value", "no value")
+			}
+		}
+		switch {
+		case !httpguts.ValidHeaderFieldName(name) || slices.Contains(unsettable, canonical) || strings.HasPrefix(canonical, "Proxy-"):
+			y.refuse(v.key, "", "not a header that can be set")
+		case twice:
+			y.refuse(v.key, "", "a header given twice")
+		case !httpguts.ValidHeaderFieldValue(at.Value):
+			y.refuse(v.key, "", "the value has a line break or another control character")
+		}
+		headers[canonical] = at
+	})
+	return headers
+}
+
+// absolute reads the path of a file, which is relative to this one.
+func (y *yamlFile) absolute(v value) string {
+	path := y.text(v)
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	full, err := filepath.Abs(filepath.Join(filepath.Dir(y.name), path))
+	if err != nil {
+		y.refuse(v.place, "give an absolute path", "%v", err)
+	}
+	return full
 }
 
 // like reads the name of a built-in provider, of which the endpoint is another

@@ -18,7 +18,7 @@ func TestProvidersOfAFleet(t *testing.T) {
 providers:
   azure-openai: {base_url: "https://mine.openai.azure.com/openai/v1"}
   gemini: {api_key_env: MY_GEMINI}
-  openrouter: {json: object}
+  openrouter: {json: object, headers: {x-title: evals, HTTP-Referer: {env: REFERER}}, ca_file: /ca.pem, client_cert: /c.pem, client_key: /k.pem}
   azure-2: {like: azure-openai, dialect: responses, base_url: "https://two.openai.azure.com/openai/v1"}
   second:
     like: openai-chat
@@ -33,7 +33,9 @@ concurrency: {per_provider: {gemini: {max_concurrency: 3}}}
 	for _, want := range []catalog.Entry{
 		{Name: "azure-openai", Dialect: catalog.Chat, BaseURL: "https://mine.openai.azure.com/openai/v1", KeyEnv: "AZURE_OPENAI_API_KEY"},
 		{Name: "google", Dialect: catalog.Generate, BaseURL: "https://generativelanguage.googleapis.com", KeyEnv: "MY_GEMINI"},
-		{Name: "openrouter", Dialect: catalog.Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", JSON: "object"},
+		{Name: "openrouter", Dialect: catalog.Chat, BaseURL: "https://openrouter.ai/api/v1", KeyEnv: "OPENROUTER_API_KEY", JSON: "object",
+			Headers: map[string]catalog.HeaderValue{"X-Title": {Value: "evals"}, "Http-Referer": {Env: "REFERER"}},
+			CAFile:  "/ca.pem", CertFile: "/c.pem", KeyFile: "/k.pem"},
 		{Name: "azure-2", Like: "azure-openai", Dialect: catalog.Responses, BaseURL: "https://two.openai.azure.com/openai/v1"},
 		{
 			Name: "second", Like: "openai-chat", Dialect: catalog.Chat, BaseURL: "https://api.openai.com/v1", KeyEnv: "SECOND_KEY",

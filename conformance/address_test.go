@@ -58,7 +58,7 @@ func TestBuiltInProvidersAreWhereTheSDKsSend(t *testing.T) {
 			if err := send(&http.Client{Transport: &theirs}); !errors.Is(err, errNowhere) {
 				t.Fatal(err)
 			}
-			provider, err := catalog.BuiltIn()[name].Open(&http.Client{Transport: &own})
+			provider, err := catalog.BuiltIn()[name].Open(&http.Client{Transport: &own}, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

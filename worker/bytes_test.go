@@ -31,11 +31,11 @@ func TestTextsArriveByteForByte(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = server.Close() })
 			b := setup(t, nil)
-			client := transport.NewClient(5)
+			client := transport.NewClient(transport.Connections{Slots: 5})
 			t.Cleanup(client.CloseIdleConnections)
 			entry := catalog.BuiltIn()[name]
 			entry.BaseURL = server.URL + path
-			provider, err := entry.Open(client)
+			provider, err := entry.Open(client, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -41,12 +41,12 @@ func simulate(t *testing.T, models map[string]simulator.Model) *simulated {
 	s := &simulated{bench: setup(t, nil), server: server}
 	s.cfg = s.config()
 	s.cfg.Endpoints = map[string]Endpoint{}
-	client := transport.NewClient(20)
+	client := transport.NewClient(transport.Connections{Slots: 20})
 	t.Cleanup(client.CloseIdleConnections)
 	for name, suffix := range map[string]string{"google": "", "openai": "/v1", "openaidp": "/v1", "anthropic": ""} {
 		entry := catalog.BuiltIn()[name]
 		entry.BaseURL = server.URL + suffix
-		provider, err := entry.Open(client)
+		provider, err := entry.Open(client, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ var (
 	boxIn      = regexp.MustCompile(`(?m)^\s*(\w+)\["([\w/]+)`)
 	arrowIn    = regexp.MustCompile(`(?m)^\s*(\w+) --> ([\w &]+)$`)
 	// forTests are packages that only tests import.
-	forTests = []string{"internal/pgtest", "internal/redistest", "internal/testrun", "providers/providertest"}
+	forTests = []string{"internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "providers/providertest"}
 )
 
 // The picture in docs/architecture.md has a box for every package, those of eval and

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/certs"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -19,28 +21,34 @@ import (
 type endpoints struct {
 	byName    map[string]worker.Endpoint
 	entries   map[string]catalog.Entry // those of byName, with their addresses
-	keyless   []string                 // variables of keys that are not here, sorted; of providers that were not picked
+	keyless   []string                 // variables of keys and headers that are not here, sorted; of providers that were not picked
 	simulator *simulator.Server        // in this process, if one was needed
 }
 
-// openEndpoints makes those of known that pick chooses, with their keys; what is
-// amiss with any of them is told at once. A simulator without an address is
-// started in this process.
-func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
+// openEndpoints makes those of known that pick chooses, with their keys; everything
+// wrong with them is reported at once. A simulator without an address is started in
+// this process.
+func openEndpoints(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
+	proxy, err := config.Proxy(env)
+	if err != nil {
+		return nil, err
+	}
 	e := &endpoints{byName: map[string]worker.Endpoint{}, entries: map[string]catalog.Entry{}}
+	headers := map[string]http.Header{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(known)) {
 		p := known[name]
-		key, keyErr := p.Key(env)
-		switch err := pick(p, keyErr); {
+		secret, missing := p.Credentials(keys)
+		switch err := pick(p, missing); {
 		case errors.Is(err, errNotPicked):
-			if keyErr != nil && p.Addressed() {
-				e.keyless = append(e.keyless, p.KeyEnv)
+			if p.Addressed() {
+				e.keyless = append(e.keyless, p.Unset(keys)...)
 			}
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			e.byName[name] = worker.Endpoint{Key: key, Zone: p.Zone()}
+			e.byName[name] = worker.Endpoint{Key: secret.Key, Zone: p.Zone()}
+			headers[name] = secret.Header
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
@@ -48,21 +56,32 @@ func openEndpoints(known map[string]catalog.Entry, env config.Lookup, slots int,
 	}
 	slices.Sort(e.keyless)
 	e.keyless = slices.Compact(e.keyless)
-	client := transport.NewClient(slots)
+	connections := transport.Connections{Slots: slots, Proxy: proxy}
+	shared := transport.NewClient(connections)
 	for name, picked := range e.byName {
 		p := known[name]
-		var err error
+		fail := func(err error) error {
+			return errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+		}
 		if p.BaseURL == "" && p.Dialect == catalog.Simulator {
 			if p.BaseURL, err = e.startSimulator(); err != nil {
 				return nil, err
 			}
 		}
-		if picked.Provider, err = p.Open(client); err != nil {
-			return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+		client := shared
+		if files := (certs.Files{CA: p.CAFile, Cert: p.CertFile, Key: p.KeyFile}); files != (certs.Files{}) {
+			own := connections
+			if own.TLS, err = files.Config(); err != nil {
+				return nil, fail(err)
+			}
+			client = transport.NewClient(own)
+		}
+		if picked.Provider, err = p.Open(client, headers[name]); err != nil {
+			return nil, fail(err)
 		}
 		if chat, ok := p.ForPrompts(); ok {
-			if picked.Prompts, err = chat.Open(client); err != nil {
-				return nil, errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+			if picked.Prompts, err = chat.Open(client, headers[name]); err != nil {
+				return nil, fail(err)
 			}
 		}
 		picked.Capabilities = p.Capabilities

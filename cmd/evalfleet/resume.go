@@ -131,6 +131,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *co
 	for _, name := range slices.Sorted(maps.Keys(saved.Providers)) {
 		there, here := saved.Providers[name], fleet.Providers[name]
 		there.Name = name
+		there.Headers, there.CAFile, there.CertFile, there.KeyFile = nil, "", "", "" // never those of a stranger
 		switch saved.Providers[name] = there; {
 		case sameAddress(there, here):
 		case !sameAddress(here, catalog.BuiltIn()[name]): // configured here
@@ -155,9 +156,10 @@ func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *co
 	return usageError("%sname them in a file for --%s, or resume on a terminal, which asks", what, configFlag)
 }
 
-// sameAddress reports whether two entries send the same key to the same place.
+// sameAddress reports whether two entries send the same secrets to the same place.
 func sameAddress(a, b catalog.Entry) bool {
-	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like
+	return a.Dialect == b.Dialect && a.BaseURL == b.BaseURL && a.KeyEnv == b.KeyEnv && a.Like == b.Like &&
+		maps.Equal(a.Headers, b.Headers) && a.CAFile == b.CAFile && a.CertFile == b.CertFile && a.KeyFile == b.KeyFile
 }
 
 // calledAt is where an entry is called and with which key, in words.

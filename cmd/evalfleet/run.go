@@ -139,7 +139,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := j.how.checkQueues(r, j.redis.URL == ""); err != nil {
 		return err
 	}
-	callable, err := openEndpoints(j.submission.Providers, j.keys, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
+	callable, err := openEndpoints(j.submission.Providers, j.env, j.keys, j.how.slots, ofJudges(j.submission.Settings.Everyone(e)))
 	if err != nil {
 		return err
 	}

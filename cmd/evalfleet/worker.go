@@ -49,7 +49,7 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer d.client.Close()
-	callable, err := openEndpoints(fleet.Providers, p.keys, how.slots, servable)
+	callable, err := openEndpoints(fleet.Providers, p.env, p.keys, how.slots, servable)
 	if err != nil {
 		return err
 	}

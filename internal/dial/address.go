@@ -8,17 +8,17 @@ package dial
 import (
 	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/certs"
 )
 
 // Forms are the addresses that Parse takes, in words.
@@ -199,32 +199,17 @@ func (p *place) ofCluster(s Settings) (*redis.ClusterOptions, error) {
 	return o, nil
 }
 
-// certify sets whom a connection believes, and who it says it is.
+// certify sets the certificates that a connection trusts and presents.
 func (s Settings) certify(c *tls.Config) error {
 	c.MinVersion = tls.VersionTLS12
 	if s.ServerName != "" {
 		c.ServerName = s.ServerName
 	}
-	if s.CA != "" {
-		pem, err := os.ReadFile(s.CA)
-		if err != nil {
-			return fmt.Errorf("read the authority's certificate: %w", err)
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("%s holds no certificate in PEM form", s.CA)
-		}
+	own, err := certs.Files{CA: s.CA, Cert: s.Cert, Key: s.Key}.Config()
+	if err != nil {
+		return err
 	}
-	if (s.Cert == "") != (s.Key == "") {
-		return errors.New("of the client's certificate and its key one is named, and both are needed")
-	}
-	if s.Cert != "" {
-		pair, err := tls.LoadX509KeyPair(s.Cert, s.Key)
-		if err != nil {
-			return fmt.Errorf("the client's certificate %s with key %s: %w", s.Cert, s.Key, err)
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
+	c.RootCAs, c.Certificates = own.RootCAs, own.Certificates
 	return nil
 }
 

@@ -92,11 +92,11 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Settings{
-		"asks for no TLS":            {URL: "redis://host", CA: empty},
-		"holds no certificate":       {URL: "rediss://host", CA: empty},
-		"no such file":               {URL: "rediss+cluster://host", CA: empty + "x"},
-		"one is named, and both are": {URL: "rediss+sentinel://host/m", Cert: empty},
-		"the client's certificate ":  {URL: "rediss://host", Cert: empty, Key: empty},
+		"asks for no TLS":                  {URL: "redis://host", CA: empty},
+		"holds no certificate":             {URL: "rediss://host", CA: empty},
+		"no such file":                     {URL: "rediss+cluster://host", CA: empty + "x"},
+		"a client certificate needs a key": {URL: "rediss+sentinel://host/m", Cert: empty},
+		"client certificate ":              {URL: "rediss://host", Cert: empty, Key: empty},
 	} {
 		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%+v): %v, want %q", s, err, want)

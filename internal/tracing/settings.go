@@ -2,11 +2,9 @@ package tracing
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +12,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/evalfleet/evalfleet/internal/certs"
 )
 
 // The standard's variables that are read here. Those of its batches and bounds
@@ -92,8 +92,11 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	default:
 		note(fmt.Errorf("%sCOMPRESSION: %q stands here, want gzip or none", envOTLP, compression))
 	}
-	s.tls, err = certificates(otlp("CERTIFICATE"), otlp("CLIENT_CERTIFICATE"), otlp("CLIENT_KEY"))
-	note(err)
+	if files := (certs.Files{CA: otlp("CERTIFICATE"), Cert: otlp("CLIENT_CERTIFICATE"), Key: otlp("CLIENT_KEY")}); files != (certs.Files{}) {
+		if s.tls, err = files.Config(); err != nil {
+			note(fmt.Errorf("%sCERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY: %w", envOTLP, err))
+		}
+	}
 	s.sampler, err = sampler(get(envSampler), get(envSamplerArg))
 	note(err)
 	s.resource, err = resourceOf(get(envResource), get(envService))
@@ -176,31 +179,4 @@ func sampler(name, arg string) (sdk.Sampler, error) {
 		known = append(known, "parentbased_"+plain)
 	}
 	return nil, fmt.Errorf("%s: %q stands here, want one of %s", envSampler, name, strings.Join(known, ", "))
-}
-
-// certificates are those of files: of whom the collector's is believed to be signed
-// by, and this side's own. nil: none was named.
-func certificates(authority, own, key string) (*tls.Config, error) {
-	if authority == "" && own == "" && key == "" {
-		return nil, nil
-	}
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if authority != "" {
-		text, err := os.ReadFile(authority)
-		if err != nil {
-			return nil, fmt.Errorf("%sCERTIFICATE: %w", envOTLP, err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("%sCERTIFICATE: no certificate stands in %s", envOTLP, authority)
-		}
-	}
-	if own != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(own, key)
-		if err != nil {
-			return nil, fmt.Errorf("%sCLIENT_CERTIFICATE and _CLIENT_KEY: %w", envOTLP, err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }

@@ -208,12 +208,12 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 		Client: client, Endpoints: map[string]worker.Endpoint{}, Slots: 5, Lease: 20 * time.Second, Grace: time.Minute, // longer than a busy machine stops a process
 		Log: zerolog.New(zerolog.NewTestWriter(t)).Level(zerolog.ErrorLevel),
 	}}
-	calls := transport.NewClient(5)
+	calls := transport.NewClient(transport.Connections{Slots: 5})
 	t.Cleanup(calls.CloseIdleConnections)
 	for name, suffix := range map[string]string{"google": "", "openai": "/v1"} {
 		entry := catalog.BuiltIn()[name]
 		entry.BaseURL = server.URL + suffix
-		provider, err := entry.Open(calls)
+		provider, err := entry.Open(calls, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

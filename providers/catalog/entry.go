@@ -9,11 +9,14 @@ package catalog
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/chat"
@@ -36,6 +39,20 @@ type Entry struct {
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, of models that Models says nothing else of
 	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by its address
 	Models  []Rule `json:"models,omitempty"`      // what the user says of models; stronger than what is known of them
+	// Headers are added to every request, by name.
+	Headers map[string]HeaderValue `json:"headers,omitempty"`
+	// CAFile has the certificates that are trusted there, in place of the system's.
+	// CertFile and KeyFile have the client certificate that is presented. PEM, absolute
+	// paths; empty: none.
+	CAFile   string `json:"ca_file,omitempty"`
+	CertFile string `json:"client_cert,omitempty"`
+	KeyFile  string `json:"client_key,omitempty"`
+}
+
+// HeaderValue is where the value of a header is. It is a secret, and never stored.
+type HeaderValue struct {
+	Env   string `json:"env,omitempty"` // the environment variable that holds it
+	Value string `json:"-"`             // where no Env is set
 }
 
 // What a provider's limits of tokens count of a call.
@@ -91,17 +108,61 @@ func (e Entry) ForPrompts() (chat Entry, ok bool) {
 // Addressed reports whether the entry says where to call, or needs no address.
 func (e Entry) Addressed() bool { return e.BaseURL != "" || !slices.Contains(Dialects, e.Dialect) }
 
-// Key is the provider's key, empty when it needs none. A missing key is a
+// Credentials are what a process adds to an entry's requests. None of it may be shown.
+type Credentials struct {
+	Key    string // empty where the entry needs none
+	Header http.Header
+}
+
+// Unset returns the environment variables that the entry needs and env does not have.
+func (e Entry) Unset(env Lookup) []string {
+	var unset []string
+	need := func(name string) {
+		if value, ok := env(name); name != "" && (!ok || value == "") {
+			unset = append(unset, name)
+		}
+	}
+	need(e.KeyEnv)
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		need(e.Headers[name].Env)
+	}
+	return unset
+}
+
+// Lookup returns the value of an environment variable.
+type Lookup = func(name string) (value string, ok bool)
+
+// Credentials reads the key and the headers from the environment. What is missing is a
 // *providers.Error of class Auth that names the variable.
-func (e Entry) Key(env func(name string) (value string, ok bool)) (string, error) {
-	if e.KeyEnv == "" {
-		return "", nil
+func (e Entry) Credentials(env Lookup) (Credentials, error) {
+	if unset := e.Unset(env); len(unset) > 0 {
+		what := "a value for a header"
+		if unset[0] == e.KeyEnv {
+			what = "a key"
+		}
+		return Credentials{}, &providers.Error{Class: providers.Auth,
+			Message: fmt.Sprintf("provider %s needs %s: set %s in the environment or in .env", e.Name, what, unset[0])}
 	}
-	if key, ok := env(e.KeyEnv); ok && key != "" {
-		return key, nil
+	c := Credentials{Header: http.Header{}}
+	if e.KeyEnv != "" {
+		c.Key, _ = env(e.KeyEnv)
 	}
-	return "", &providers.Error{Class: providers.Auth,
-		Message: fmt.Sprintf("provider %s needs a key: set %s in the environment or in .env", e.Name, e.KeyEnv)}
+	for name, at := range e.Headers {
+		value := at.Value
+		if at.Env != "" {
+			value, _ = env(at.Env)
+		}
+		switch {
+		case value == "":
+			return Credentials{}, &providers.Error{Class: providers.Auth,
+				Message: fmt.Sprintf("the value of header %s of provider %s is not stored: name the file for --config that has it", name, e.Name)}
+		case !httpguts.ValidHeaderFieldValue(value):
+			return Credentials{}, &providers.Error{Class: providers.Auth,
+				Message: fmt.Sprintf("the value of header %s of provider %s has a line break or another control character", name, e.Name)}
+		}
+		c.Header.Set(name, value)
+	}
+	return c, nil
 }
 
 // Open makes the provider; it opens no connection. The entry has an address: that
@@ -109,10 +170,10 @@ func (e Entry) Key(env func(name string) (value string, ok bool)) (string, error
 // all providers.
 //
 // Providers of the dialect Responses implement providers.Background besides.
-func (e Entry) Open(httpClient *http.Client) (providers.Provider, error) {
+func (e Entry) Open(httpClient *http.Client, header http.Header) (providers.Provider, error) {
 	differs := peculiarities[cmp.Or(e.Like, e.Name)]
 	at := transport.Config{
-		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Capabilities: e.Capabilities,
+		BaseURL: e.BaseURL, HTTPClient: httpClient, KeyHeader: differs.keyHeader, Header: header, Capabilities: e.Capabilities,
 	}
 	switch e.Dialect {
 	case Chat, Simulator:

@@ -56,10 +56,10 @@ func TestOpen(t *testing.T) {
 				w.WriteHeader(http.StatusTeapot)
 			}))
 			t.Cleanup(server.Close)
-			client := transport.NewClient(1)
+			client := transport.NewClient(transport.Connections{Slots: 1})
 			t.Cleanup(client.CloseIdleConnections)
 			entry.BaseURL = server.URL
-			provider, err := entry.Open(client)
+			provider, err := entry.Open(client, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +105,7 @@ func read(t *testing.T, r *http.Request) sent {
 // Every built-in provider can be opened, and names the variable of its key.
 func TestBuiltIn(t *testing.T) {
 	t.Parallel()
-	client := transport.NewClient(1)
+	client := transport.NewClient(transport.Connections{Slots: 1})
 	for name, e := range BuiltIn() {
 		if name != e.Name || Canonical(name) != name {
 			t.Errorf("%s is called %s and %s", name, e.Name, Canonical(name))
@@ -114,7 +114,7 @@ func TestBuiltIn(t *testing.T) {
 			t.Errorf("%s: addressed is %v", name, e.Addressed())
 		}
 		e.BaseURL = cmp.Or(e.BaseURL, "http://127.0.0.1:1")
-		provider, err := e.Open(client)
+		provider, err := e.Open(client, nil)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -127,7 +127,7 @@ func TestBuiltIn(t *testing.T) {
 			t.Errorf("%s has peculiarities and is no provider", name)
 		}
 	}
-	if _, err := (Entry{Name: "x", Dialect: "telex", BaseURL: "http://h"}).Open(client); err == nil {
+	if _, err := (Entry{Name: "x", Dialect: "telex", BaseURL: "http://h"}).Open(client, nil); err == nil {
 		t.Error("a dialect that does not exist is spoken")
 	}
 }
@@ -162,8 +162,8 @@ func TestKey(t *testing.T) {
 	}
 	for name, want := range map[string]string{"openrouter": "k", "openai-chat": "", "azure-openai": "", "simulator": ""} {
 		e := BuiltIn()[name]
-		key, err := e.Key(env)
-		if key != want {
+		credentials, err := e.Credentials(env)
+		if key := credentials.Key; key != want {
 			t.Errorf("%s: got %q, want %q", name, key, want)
 		}
 		if missing := want == "" && e.KeyEnv != ""; (err != nil) != missing ||

@@ -25,7 +25,7 @@ func simulated(t *testing.T, config simulator.Config) *Provider {
 			t.Error(err)
 		}
 	})
-	httpClient := transport.NewClient(4)
+	httpClient := transport.NewClient(transport.Connections{Slots: 4})
 	t.Cleanup(httpClient.CloseIdleConnections)
 	provider, err := New(Config{Config: transport.Config{BaseURL: server.URL + "/v1", HTTPClient: httpClient}})
 	if err != nil {

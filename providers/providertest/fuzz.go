@@ -15,7 +15,7 @@ func Serve(t testing.TB, handler http.HandlerFunc) (url string, client *http.Cli
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
-	client = transport.NewClient(8)
+	client = transport.NewClient(transport.Connections{Slots: 8})
 	t.Cleanup(client.CloseIdleConnections)
 	return server.URL, client
 }

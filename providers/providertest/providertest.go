@@ -134,7 +134,7 @@ func (d Dialect) start(t *testing.T, config simulator.Config) *site {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(s.receive))
 	server.Config.ConnState = s.count
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients open connections that they do not need
-	s.client = transport.NewClient(16)
+	s.client = transport.NewClient(transport.Connections{Slots: 16})
 	if server.EnableHTTP2 = d.http2; d.http2 {
 		server.StartTLS()
 		s.client.Transport.(*http.Transport).TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()

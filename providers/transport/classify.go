@@ -66,7 +66,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.Refused
 	case f.noModel(): // also with 400 and 403
 		return providers.ModelUnavailable
-	case status == http.StatusUnauthorized, status == http.StatusForbidden, barred.MatchString(f.message),
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
 	case status == http.StatusNotFound:

@@ -7,23 +7,39 @@
 package transport
 
 import (
+	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/evalfleet/evalfleet/providers"
 )
 
-// NewClient returns an HTTP client whose pool keeps a connection for each of
-// slots concurrent calls. It has no timeout of its own (a call's context ends
-// it) and uses no proxy. Share one among all providers of a process.
-func NewClient(slots int) *http.Client {
+// Connections says how a process connects to its providers.
+type Connections struct {
+	Slots int // concurrent calls; the pool keeps a connection for each
+	// Proxy returns the proxy for a target, nil for none. A nil Proxy uses none.
+	Proxy func(target *url.URL) (*url.URL, error)
+	// TLS has the certificates that are trusted and presented. nil: those of the
+	// system are trusted, and none is presented.
+	TLS *tls.Config
+}
+
+// NewClient returns an HTTP client with one pool of connections. It has no timeout of
+// its own: a call's context ends it. Share one among all providers of a process that
+// have the same Connections.
+func NewClient(c Connections) *http.Client {
 	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
-	return &http.Client{Transport: &http.Transport{
+	pool := &http.Transport{
 		DialContext:            guarded(dialer.DialContext),
+		TLSClientConfig:        c.TLS,
+		OnProxyConnectResponse: proxyAnswer,
 		TLSHandshakeTimeout:    10 * time.Second,
-		MaxIdleConnsPerHost:    max(slots, 1),
+		MaxIdleConnsPerHost:    max(c.Slots, 1),
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: 256 << 10,
 		// What does not fit passes by the buffers in one piece, so that larger ones
@@ -34,19 +50,55 @@ func NewClient(slots int) *http.Client {
 		// A connection that died without a word would otherwise hold every
 		// call multiplexed on it until that call's deadline.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-	}}
+	}
+	if c.Proxy != nil {
+		pool.Proxy = func(r *http.Request) (*url.URL, error) { return c.Proxy(r.URL) }
+	}
+	return &http.Client{Transport: pool}
+}
+
+// A proxyRefusal is the error of a proxy that opens no tunnel.
+type proxyRefusal struct {
+	proxy  string
+	status int
+}
+
+func (r *proxyRefusal) Error() string {
+	hint := ""
+	if r.status == http.StatusProxyAuthRequired {
+		hint = "; set its user and password in HTTPS_PROXY"
+	}
+	return fmt.Sprintf("the proxy %s refuses to connect to the provider: %d %s%s", r.proxy, r.status, http.StatusText(r.status), hint)
+}
+
+// class returns what another attempt through the same proxy can be expected to meet.
+func (r *proxyRefusal) class() providers.Class {
+	switch {
+	case r.status >= 500, r.status == http.StatusTooManyRequests, r.status == http.StatusRequestTimeout:
+		return providers.Transient
+	}
+	return providers.Auth
+}
+
+func proxyAnswer(_ context.Context, proxy *url.URL, _ *http.Request, answer *http.Response) error {
+	if answer.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &proxyRefusal{proxy: proxy.Host, status: answer.StatusCode}
 }
 
 // Client makes requests below one base URL. It is safe for concurrent use.
 type Client struct {
-	http *http.Client
-	base *url.URL
+	http    *http.Client
+	base    *url.URL
+	header  http.Header // of every request, besides its own and stronger
+	secrets secrets     // the header's values
 }
 
 // New returns a Client that sends through httpClient's connections, whatever
 // that client's own timeout, cookies and redirect policy are. A query in baseURL
-// is kept on every request.
-func New(httpClient *http.Client, baseURL string) (*Client, error) {
+// is kept on every request. header is added to every request; its values are secrets.
+func New(httpClient *http.Client, baseURL string, header http.Header) (*Client, error) {
 	base, err := url.Parse(baseURL)
 	switch {
 	case err != nil:
@@ -63,6 +115,8 @@ func New(httpClient *http.Client, baseURL string) (*Client, error) {
 			// A redirected POST would become a GET, and its key another host's.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		base: base,
+		base:    base,
+		header:  header,
+		secrets: secretsOf(header),
 	}, nil
 }

@@ -175,7 +175,7 @@ func FuzzFailure(f *testing.F) {
 			"Retry-After": {value}, "Retry-After-Ms": {value}, "X-Ratelimit-Limit-Requests": {value},
 			"X-Ratelimit-Remaining-Tokens": {value}, "X-Ratelimit-Reset-Tokens": {value}, "Anthropic-Ratelimit-Requests-Reset": {value},
 		}
-		got := (&Answer{Body: body, Header: header, status: status, key: key, sent: noon}).Failure()
+		got := (&Answer{Body: body, Header: header, status: status, struck: secrets{key}, sent: noon}).Failure()
 		if !slices.Contains(providers.Classes, got.Class) {
 			t.Errorf("class: got %q", got.Class)
 		}

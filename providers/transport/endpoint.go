@@ -20,6 +20,9 @@ type Config struct {
 	// KeyHeader is the header of the key; the dialect's own when empty. In
 	// "Authorization" it stands behind "Bearer".
 	KeyHeader string
+	// Header is added to every request, in place of a header of the same name. Its
+	// values are secrets: they are struck out of what the endpoint answers.
+	Header http.Header
 	// Capabilities knows the endpoint's models; nil: nothing is known of any.
 	Capabilities providers.CapabilitiesOf
 }
@@ -36,7 +39,7 @@ type Endpoint struct {
 // Open checks the configuration; it opens no connection. keyHeader is the
 // dialect's own header of the key.
 func Open(config Config, keyHeader string) (*Endpoint, error) {
-	client, err := New(config.HTTPClient, config.BaseURL)
+	client, err := New(config.HTTPClient, config.BaseURL, config.Header)
 	if err != nil {
 		return nil, err
 	}

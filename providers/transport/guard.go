@@ -15,7 +15,7 @@ import (
 // handshake, the wait for a stream, the wait for other requests on the connection.
 //
 // On HTTP/1.1 the request has its connection to itself, and that connection calls
-// ready (guardedConn). On HTTP/2 requests share a connection, and a write that
+// ready (guardedConn); a proxy has opened its tunnel by then. On HTTP/2 requests share a connection, and a write that
 // fails would end all of them. There net/http asks the request's context
 // (Context.Done) after it has taken the connection's write lock, directly before it
 // writes the headers, and again before each part of the body that the server's
@@ -63,10 +63,14 @@ func newSending(ctx context.Context, p Post) *sending {
 // connect prepares the moment at which ready is called.
 func (s *sending) connect(info httptrace.GotConnInfo) {
 	conn := info.Conn
-	if secure, ok := conn.(*tls.Conn); ok {
-		if secure.ConnectionState().NegotiatedProtocol == "h2" {
-			s.stage.Store(connected)
-			return
+	if secure, ok := conn.(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol == "h2" {
+		s.stage.Store(connected)
+		return
+	}
+	for { // the connection to the provider may run inside one to a proxy
+		secure, ok := conn.(*tls.Conn)
+		if !ok {
+			break
 		}
 		conn = secure.NetConn()
 	}

@@ -8,18 +8,25 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/internal/testproxy"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
 var errLost = errors.New("the lease is lost")
 
-// protocols are the ways in which requests travel.
-var protocols = []string{"http/1.1", "https/1.1", "https/2"}
+// protocols are the ways in which requests travel: directly, through a proxy, and
+// through a proxy that is itself called over TLS.
+var protocols = []string{
+	"http/1.1", "https/1.1", "https/2",
+	"http/1.1 by proxy", "https/1.1 by proxy", "https/2 by proxy", "https/1.1 by https proxy", "https/2 by https proxy",
+}
 
 // speak serves handler over one of protocols and returns a client for it, with
 // the network between them.
@@ -28,8 +35,8 @@ func speak(t *testing.T, protocol string, handler http.HandlerFunc, settings *ht
 	server := httptest.NewUnstartedServer(handler)
 	server.Config.HTTP2 = settings
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // clients open connections that they do not need
-	server.EnableHTTP2 = protocol == "https/2"
-	if protocol == "http/1.1" {
+	server.EnableHTTP2 = strings.HasPrefix(protocol, "https/2")
+	if strings.HasPrefix(protocol, "http/") {
 		server.Start()
 	} else {
 		server.StartTLS()
@@ -37,14 +44,18 @@ func speak(t *testing.T, protocol string, handler http.HandlerFunc, settings *ht
 	t.Cleanup(server.Close)
 	n := &network{opened: make(chan struct{}), held: make(chan struct{}, 100)}
 	close(n.opened)
-	httpClient := NewClient(4)
+	httpClient := NewClient(Connections{Slots: 4})
 	t.Cleanup(httpClient.CloseIdleConnections)
 	pool := httpClient.Transport.(*http.Transport)
 	pool.DialContext = guarded(n.dial)
 	if server.TLS != nil {
 		pool.TLSClientConfig = server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
 	}
-	client, err := New(httpClient, server.URL)
+	if _, by, ok := strings.Cut(protocol, " by "); ok {
+		address := testproxy.New(t, testproxy.Config{Secure: by == "https proxy"}).URL
+		pool.Proxy = func(*http.Request) (*url.URL, error) { return url.Parse(address) }
+	}
+	client, err := New(httpClient, server.URL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -144,7 +155,10 @@ func TestNothingIsWrittenThatIsNotReady(t *testing.T) {
 // A handshake can take longer than the grant of a call is good for.
 func TestNothingIsWrittenAfterAStalledHandshake(t *testing.T) {
 	t.Parallel()
-	for _, protocol := range protocols[1:] {
+	for _, protocol := range protocols {
+		if strings.HasPrefix(protocol, "http/") {
+			continue
+		}
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
 			var arrived atomic.Int64

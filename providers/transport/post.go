@@ -1,15 +1,14 @@
 package transport
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -27,20 +26,20 @@ type Post struct {
 	Method string       // "POST" when empty
 	Path   string       // below the base URL; what is no part of the path stands in it escaped
 	Header http.Header  // the dialect's own, with the key in it
-	Key    string       // struck out of whatever the other side says
+	Key    string       // struck out of what the other side writes
 	Body   []byte       // JSON; empty: none is sent
 	Ready  func() error // as in providers.Request
 }
 
-// Answer is a whole response with a 2xx status. The key of its request is struck
-// out of it, should the other side have repeated it.
+// Answer is a whole response with a 2xx status. The secrets of its request are
+// struck out of it, should the other side have repeated them.
 type Answer struct {
 	Body      []byte
 	Header    http.Header // rate limits and request id only
 	RequestID string
 
 	status int
-	key    string
+	struck secrets
 	sent   time.Time // by the provider's clock
 }
 
@@ -70,17 +69,19 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Accept", "application/json")
+	maps.Copy(req.Header, c.header)
+	struck := append(secrets{p.Key}, c.secrets...)
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), p.Key)
+		return nil, interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), struck)
 	}
 	defer resp.Body.Close()
 	answer := &Answer{
 		Header:    keep(resp.Header),
-		RequestID: strike(requestID(resp.Header), p.Key),
+		RequestID: struck.strike(requestID(resp.Header)),
 		status:    resp.StatusCode,
-		key:       p.Key,
+		struck:    struck,
 		sent:      sent(resp.Header),
 	}
 	ok := resp.StatusCode/100 == 2
@@ -91,12 +92,12 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
 	tooLong := len(answer.Body) > limit
 	answer.Body = answer.Body[:min(len(answer.Body), limit)]
-	if p.Key != "" && bytes.Contains(answer.Body, []byte(p.Key)) {
-		answer.Body = []byte(strike(string(answer.Body), p.Key))
+	if struck.in(answer.Body) {
+		answer.Body = []byte(struck.strike(string(answer.Body)))
 	}
 	switch {
 	case err != nil && (ok || ctx.Err() != nil):
-		failed := interrupted(ctx, err, true, p.Key)
+		failed := interrupted(ctx, err, true, struck)
 		failed.RequestID, failed.Limits = answer.RequestID, answer.Limits()
 		return nil, failed
 	case resp.StatusCode/100 == 3:
@@ -130,18 +131,18 @@ func (a *Answer) Empty(used providers.Usage) *providers.Error {
 	return failed
 }
 
-// fail is an error about this answer, with the key struck out of it: what was
-// decoded out of a body may have the key that the body spells otherwise.
+// fail is an error about this answer, with the secrets struck out of it: what was
+// decoded out of a body may have one that the body spells otherwise.
 func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
 	return &providers.Error{
 		Class:       class,
 		Status:      a.status,
-		Code:        excerpt(strike(code, a.key)),
-		Message:     excerpt(strike(message, a.key)),
+		Code:        excerpt(a.struck.strike(code)),
+		Message:     excerpt(a.struck.strike(message)),
 		MayBeBilled: mayBeBilled(class, a.status),
 		RequestID:   a.RequestID,
 		Limits:      a.Limits(),
-		Raw:         []byte(strike(string(a.Body[:min(len(a.Body), MaxErrorBytes)]), a.key)),
+		Raw:         []byte(a.struck.strike(string(a.Body[:min(len(a.Body), MaxErrorBytes)]))),
 	}
 }
 
@@ -153,36 +154,26 @@ func mayBeBilled(class providers.Class, status int) bool {
 }
 
 // interrupted is the error of a request to which no whole answer came.
-func interrupted(ctx context.Context, err error, written bool, key string) *providers.Error {
+func interrupted(ctx context.Context, err error, written bool, struck secrets) *providers.Error {
 	// The URL is not repeated: a base URL may carry a token in its query.
 	var wrapped *url.Error
 	if errors.As(err, &wrapped) {
 		err = wrapped.Err
 	}
-	failed := &providers.Error{Class: providers.Transient, Message: strike(err.Error(), key), MayBeBilled: written, Err: err}
+	failed := &providers.Error{Class: providers.Transient, Message: struck.strike(err.Error()), MayBeBilled: written, Err: err}
 	deadline, timed := ctx.Deadline()
+	var refusal *proxyRefusal
 	switch {
 	case errors.Is(ctx.Err(), context.Canceled):
 		failed.Class, failed.Err = providers.Cancelled, context.Cause(ctx)
-		failed.Message = strike(failed.Err.Error(), key)
+		failed.Message = struck.strike(failed.Err.Error())
 	case ctx.Err() != nil, timed && !time.Now().Before(deadline): // a dialler keeps the deadline by its own clock
 		failed.Class, failed.Err = providers.Timeout, context.DeadlineExceeded
 		failed.Message = "no whole answer within the call's time"
+	case errors.As(err, &refusal):
+		failed.Class, failed.Status = refusal.class(), refusal.status
 	}
 	return failed
-}
-
-// leastSecret is the length of a key from which on it is struck out. Vendors' keys
-// are longer by far; a word that a server of one's own is given as its key ("none",
-// "EMPTY", "lm-studio") may stand in any answer, which must stay as it is.
-const leastSecret = 12
-
-// strike removes a key from text that the other side wrote.
-func strike(text, key string) string {
-	if len(key) < leastSecret {
-		return text
-	}
-	return strings.ReplaceAll(text, key, "[key]")
 }
 
 // target says where a redirect leads, without its query.

@@ -26,9 +26,9 @@ const key = "sk-very-secret-0123456789"
 
 func newClient(t *testing.T, baseURL string) *Client {
 	t.Helper()
-	httpClient := NewClient(4)
+	httpClient := NewClient(Connections{Slots: 4})
 	t.Cleanup(httpClient.CloseIdleConnections)
-	client, err := New(httpClient, baseURL)
+	client, err := New(httpClient, baseURL, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func TestOneAttemptOnADyingConnection(t *testing.T) {
 func TestNewRefusesBadURLs(t *testing.T) {
 	t.Parallel()
 	for _, bad := range []string{"", "localhost:8000/v1", "ftp://host/", "http://", "http://user:" + key + "@host/", "http://h/%zz" + key} {
-		if _, err := New(http.DefaultClient, bad); err == nil || strings.Contains(err.Error(), key) {
+		if _, err := New(http.DefaultClient, bad, nil); err == nil || strings.Contains(err.Error(), key) {
 			t.Errorf("New(%q): got error %v, want one without the key", bad, err)
 		}
 	}

@@ -1,0 +1,51 @@
+package transport
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+)
+
+// secrets are values that requests carry and that nothing read from the other side may
+// repeat.
+type secrets []string
+
+// leastSecret is the length from which on a secret is struck out. Vendors' keys are
+// longer by far; a word that a user's own server is given as its key ("none", "EMPTY",
+// "lm-studio") may be in any answer, which must stay as it is.
+const leastSecret = 12
+
+// secretsOf returns the values of a header, and the credential of each that begins with
+// a scheme ("Bearer …").
+func secretsOf(header http.Header) secrets {
+	var s secrets
+	for _, values := range header {
+		for _, value := range values {
+			s = append(s, value)
+			if _, credential, ok := strings.Cut(value, " "); ok {
+				s = append(s, credential)
+			}
+		}
+	}
+	return s
+}
+
+// strike removes the secrets from text that the other side wrote.
+func (s secrets) strike(text string) string {
+	for _, secret := range s {
+		if len(secret) >= leastSecret {
+			text = strings.ReplaceAll(text, secret, "[key]")
+		}
+	}
+	return text
+}
+
+// in reports whether one of them is in a body.
+func (s secrets) in(body []byte) bool {
+	for _, secret := range s {
+		if len(secret) >= leastSecret && bytes.Contains(body, []byte(secret)) {
+			return true
+		}
+	}
+	return false
+}
