@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,8 @@ import (
 var ErrCancelled = errors.New("the evaluation was cancelled")
 
 var (
+	//go:embed lua/steered.lua
+	steeredSource string // in front of the scripts that pause or take up again
 	//go:embed lua/pause.lua
 	pauseSource string
 	//go:embed lua/pause_provider.lua
@@ -31,9 +34,9 @@ var (
 	//go:embed lua/delete.lua
 	deleteSource string
 
-	pauseScript         = redis.NewScript(pauseSource)
+	pauseScript         = redis.NewScript(steeredSource + pauseSource)
 	pauseProviderScript = redis.NewScript(pauseProviderSource)
-	resumeScript        = redis.NewScript(resumeSource)
+	resumeScript        = redis.NewScript(steeredSource + resumeSource)
 	cancelScript        = redis.NewScript(cancelSource)
 	retryScript         = redis.NewScript(retrySource)
 	deleteScript        = redis.NewScript(deleteSource)
@@ -43,7 +46,7 @@ var (
 // status afterwards, which is another one where there was nothing to pause. why is
 // the record's Stopped.
 func (s *Store) Pause(ctx context.Context, id eval.ID, why string) (record.Status, error) {
-	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)}, why)
+	return s.steer(ctx, "pause", id, pauseScript, []string{s.keys.Record(id)}, why, rand.Text())
 }
 
 // PauseProvider keeps runs of a provider from being begun for an active
@@ -71,7 +74,7 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 // Resume lets a paused evaluation go on once it is activated, and an active one
 // with the providers that were paused. It returns the status afterwards.
 func (s *Store) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
-	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)})
+	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)}, rand.Text())
 }
 
 // Cancel ends every run of an evaluation that has not ended, and returns the

@@ -7,6 +7,7 @@ package store
 
 import (
 	"context"
+	"crypto/rand"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -126,7 +127,7 @@ var (
 	diedScript     = redis.NewScript(diedSource)
 	standingScript = redis.NewScript(revisionSource + standingSource)
 	finishScript   = redis.NewScript(revisionSource + finishSource)
-	reopenScript   = redis.NewScript(reopenSource)
+	reopenScript   = redis.NewScript(steeredSource + reopenSource)
 
 	progressScript = redis.NewScript(outliveSource + progressSource)
 	appendScript   = redis.NewScript(outliveSource + appendSource)
@@ -302,7 +303,7 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 			keys = append(keys, key)
 		}
 	}
-	args := []any{settings, phases}
+	args := []any{settings, phases, rand.Text()}
 	for hash, text := range texts {
 		args = append(args, hash, compress([]byte(text)))
 	}

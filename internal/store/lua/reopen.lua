@@ -2,20 +2,26 @@
 --
 -- KEYS[1] record   KEYS[2] cursors   KEYS[3] documents   KEYS[4…] its other keys
 -- ARGV[1] settings (JSON)   ARGV[2] phases (JSON)
--- ARGV[3…] hash, text (zstd) of what the settings name and may not be there yet
+-- ARGV[3] the command's token
+-- ARGV[4…] hash, text (zstd) of what the settings name and may not be there yet
 -- Returns 1 when the settings are in force and the evaluation is active, 0 when
 -- it was active or cancelled and is left as it is. Cursors start anew: what is
 -- recorded is passed over when runs are pushed. The revision is raised.
--- Twice: the second time finds it active.
+-- Twice: the second time finds its token and returns 1, also where it was paused
+-- between, which it stays.
+if steered(KEYS[1], ARGV[3]) then
+  return 1
+end
 local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "done" and status ~= "paused" then
   return 0
 end
+noted(KEYS[1], ARGV[3])
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "", "settings", ARGV[1], "phases", ARGV[2])
 redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("HDEL", KEYS[1], "paused", "streaks")
 redis.call("DEL", KEYS[2])
-for i = 3, #ARGV, 2 do
+for i = 4, #ARGV, 2 do
   redis.call("HSET", KEYS[3], ARGV[i], ARGV[i + 1])
 end
 for i = 1, #KEYS do

@@ -1,20 +1,23 @@
 -- resume: a paused evaluation goes on, and an active one with its paused providers.
 --
 -- KEYS[1] record   KEYS[2] cursors
+-- ARGV[1] the command's token
 -- Returns the evaluation's status afterwards: "active", or "done" or
 -- "cancelled" where it cannot go on; "" when it is gone. Cursors start anew,
 -- because tasks that were pulled during the pause were dropped: what is recorded
 -- is passed over when runs are pushed, and tasks that are still there conflict.
 -- The revision is raised, so that no push begun before moves them.
--- Twice: the second time finds nothing paused, and the cursors stay.
+-- Twice: the second time finds its token, and leaves also a pause alone that came
+-- between.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
   return ""
 end
 local pauses = redis.call("HEXISTS", KEYS[1], "paused") == 1
-if status ~= "paused" and not (status == "active" and pauses) then
+if steered(KEYS[1], ARGV[1]) or status ~= "paused" and not (status == "active" and pauses) then
   return status
 end
+noted(KEYS[1], ARGV[1])
 redis.call("HSET", KEYS[1], "status", "active", "stopped", "")
 redis.call("HINCRBY", KEYS[1], "revision", 1)
 redis.call("HDEL", KEYS[1], "paused", "streaks")
