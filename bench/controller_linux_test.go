@@ -15,7 +15,7 @@ import (
 // a provider that nobody serves.
 func BenchmarkController(b *testing.B) {
 	program := build(b)
-	for _, active := range []int{10, 100} {
+	for _, active := range sized([]int{10, 100}, []int{10, 100, 1000}) {
 		b.Run(fmt.Sprint(active, "-active"), func(b *testing.B) { idleController(b, program, active, sized(100, 1000)) })
 	}
 }

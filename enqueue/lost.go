@@ -15,7 +15,33 @@ import (
 const (
 	stallTime    = 5 * time.Second
 	longestStall = 2 * time.Minute
+	// Each task that is looked for costs a command. Of many evaluations that stall at
+	// once, tasksPerSecond are looked for, after a first tasksAtOnce.
+	tasksPerSecond = 500
+	tasksAtOnce    = largestWindow
 )
+
+// allowance is how many more tasks may be looked for.
+type allowance struct {
+	tasks float64
+	at    time.Time
+}
+
+// take reports whether n more tasks may be looked for. A share may have more tasks than
+// are ever allowed at once, so the last one taken may exceed the allowance.
+func (a *allowance) take(n int, now time.Time) bool {
+	if a.at.IsZero() {
+		a.tasks = tasksAtOnce
+	} else {
+		a.tasks = min(a.tasks+now.Sub(a.at).Seconds()*tasksPerSecond, tasksAtOnce)
+	}
+	a.at = now
+	if a.tasks <= 0 {
+		return false
+	}
+	a.tasks -= float64(n)
+	return true
+}
 
 // shareKey names one phase's part of a queue.
 type shareKey struct {
@@ -47,7 +73,7 @@ func (t *TopUp) pushLost(ctx context.Context, queue string, s *share) (pushed bo
 	case !known || before.ended != s.ended || before.cursor != s.cursor:
 		t.stalled[key] = stall{ended: s.ended, cursor: s.cursor, since: now, wait: stallTime}
 		return false, nil
-	case now.Sub(before.since) <= before.wait:
+	case now.Sub(before.since) <= before.wait || !t.mayLook.take(s.cursor-s.ended, now):
 		return false, nil
 	}
 	lost, err := t.lost(ctx, queue, s)

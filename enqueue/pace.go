@@ -18,16 +18,16 @@ type pace struct {
 	perSecond float64 // negative: not known yet
 }
 
-// nextTick is when to look again: so that the fastest queue has used up between
-// an eighth and a half of its window by then.
-func (t *TopUp) nextTick() time.Duration {
+// nextTick is when to look again at what is busy, a number of evaluations: so that the
+// fastest queue has used up between an eighth and a half of its window by then.
+func (t *TopUp) nextTick(busy int) time.Duration {
 	switch {
 	case t.used > 0.75: // faster than could be seen
 		t.next = fastTick
 	case t.used > 0.5:
 		t.next = max(t.next/2, fastTick)
 	case t.used < 0.125:
-		t.next = min(2*t.next, slowTick)
+		t.next = min(2*t.next, longest(busy))
 	}
 	return t.next
 }

@@ -193,7 +193,7 @@ func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
 	}
 	topUp := NewTopUp(q.Store, q.Limits, q.Log)
 	topUp.Queued = q.Queued
-	return topUp.Tick(ctx)
+	return topUp.tickOne(ctx, id)
 }
 
 // Retried says what became of failed runs.

@@ -3,7 +3,6 @@ package enqueue
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"time"
 
@@ -26,6 +25,9 @@ const (
 	paceTime = 200 * time.Millisecond // the least over which a pace is measured
 	// lockLife outlives the slowest tick, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
+	// lookTimeEach makes ticks slower with each evaluation that is looked at, so that
+	// many do not keep Redis busy: a look costs five commands.
+	lookTimeEach = 10 * time.Millisecond
 )
 
 // unpinAfter is how long the limits of a deleted or cancelled evaluation stay
@@ -49,12 +51,15 @@ type TopUp struct {
 	known      map[eval.ID]*known
 	pace       map[string]*pace
 	stalled    map[shareKey]stall
+	mayLook    allowance // for tasks of those
 	waits      *undrained
 	full       map[eval.ID]bool      // results wait to be collected, said once
 	short      bool                  // Redis is short of memory, said once
 	failed     map[eval.ID]bool      // in this tick
 	dropped    map[eval.ID]time.Time // deleted or cancelled, and since when that is known
-	next       time.Duration         // between the last two looks
+	looks      map[eval.ID]*look     // the last at each active evaluation
+	beside     int                   // active evaluations that are never looked at
+	next       time.Duration         // between the last two looks at what is busy
 	used       float64               // the most that a queue lacked of its window, as a share of it
 }
 
@@ -70,6 +75,7 @@ func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 	return &TopUp{
 		store: s, limits: limits, log: log, quarantine: quarantine.New(log), lock: s.NewLock(s.Keys().TopUpLock(), lockLife), next: paceTime,
 		known: map[eval.ID]*known{}, pace: map[string]*pace{}, stalled: map[shareKey]stall{}, full: map[eval.ID]bool{}, waits: newUndrained(s), dropped: map[eval.ID]time.Time{},
+		looks: map[eval.ID]*look{},
 	}
 }
 
@@ -88,8 +94,9 @@ func (t *TopUp) Run(ctx context.Context) error {
 		next := idleTick
 		held, err := t.lock.Hold(ctx)
 		if err == nil && held {
-			err = t.Tick(ctx)
-			next = t.nextTick()
+			next, err = t.step(ctx, time.Now())
+		} else {
+			clear(t.looks) // another process tops up
 		}
 		switch {
 		case err != nil && ctx.Err() == nil && !away:
@@ -105,51 +112,6 @@ func (t *TopUp) Run(ctx context.Context) error {
 		}
 		timer.Reset(next)
 	}
-}
-
-// Tick looks at every active evaluation once, ends those that are complete, and
-// pushes what each queue lacks. An evaluation that cannot be read is left alone.
-func (t *TopUp) Tick(ctx context.Context) error {
-	ids, err := t.store.Active(ctx)
-	if err != nil || len(ids) == 0 {
-		return err
-	}
-	standings, err := t.store.Standings(ctx, ids)
-	if err != nil {
-		return err
-	}
-	verdict, err := t.waits.look(ctx, standings)
-	if err != nil {
-		return err
-	}
-	t.quarantine.Keep(ids)
-	t.used, t.failed = 0, map[eval.ID]bool{}
-	shares := map[string][]*share{} // by queue
-	for _, id := range ids {
-		of, err := t.look(ctx, id, standings[id], verdict)
-		if err := t.isolate(id, err); err != nil {
-			return err
-		}
-		for queue, some := range of {
-			shares[queue] = append(shares[queue], some...)
-		}
-	}
-	var errs []error
-	for queue, of := range shares {
-		err := t.fill(ctx, queue, of)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("fill queue %s: %w", queue, err))
-		}
-		if err != nil && !quarantine.Concerns(err) {
-			break // Redis is away: the other queues fail likewise
-		}
-	}
-	for _, id := range ids {
-		if !t.failed[id] {
-			t.quarantine.Release(id)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // isolate keeps the failure of one evaluation from stopping the others. It returns
@@ -168,9 +130,9 @@ func (t *TopUp) isolate(id eval.ID, err error) error {
 	return err
 }
 
-// look ends an evaluation that is complete, or that does not go on, and returns its
+// sharesNow ends an evaluation that is complete, or that does not go on, and returns its
 // shares of queues, by queue.
-func (t *TopUp) look(ctx context.Context, id eval.ID, standing store.Standing, undrained verdict) (map[string][]*share, error) {
+func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standing, undrained verdict) (map[string][]*share, error) {
 	switch {
 	case standing.Unreadable != nil:
 		return nil, standing.Unreadable
@@ -210,7 +172,7 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 			shares[queue] = append(shares[queue], &share{
 				known: k, phase: phase, length: p.Len(queue),
 				cursor: cursor, ended: standing.Ended(phase, queue), parked: parked, paused: standing.Paused,
-				perTask: k.runsPerTask(phase, queue),
+				perTask: k.runsPerTask(phase, queue), fresh: true,
 			})
 		}
 	}
@@ -256,6 +218,7 @@ type share struct {
 	paused map[string]record.Pause
 
 	perTask float64 // runs that one task carries out; 1 but for panels that are asked together
+	fresh   bool    // was read in this tick; others count, and get nothing
 }
 
 // outstanding is about how many of its tasks were pushed and have not ended.
@@ -327,6 +290,7 @@ func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
 // fill pushes what a queue's shares lack.
 func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	window := t.measure(queue, shares)
+	window = max(window/(1+t.beside), min(window, smallWindow))
 	var priorities, ended, missing, outstanding int
 	for _, s := range shares {
 		if s.cursor < s.length {
@@ -345,7 +309,7 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 	}
 	filled := false
 	for _, s := range shares {
-		if s.cursor >= s.length {
+		if s.cursor >= s.length || !s.fresh {
 			continue
 		}
 		want := max(window*max(s.record.Settings.Priority, 1)/priorities, 1)
@@ -365,6 +329,9 @@ func (t *TopUp) fill(ctx context.Context, queue string, shares []*share) error {
 		}
 	}
 	for _, s := range shares {
+		if !s.fresh {
+			continue
+		}
 		pushed, err := t.pushLost(ctx, queue, s)
 		filled = filled || pushed
 		if err := t.isolate(s.record.ID, err); err != nil {

@@ -78,7 +78,7 @@ func TestUsedUpQueueIsFilledAtOnce(t *testing.T) {
 		if err := topUp.Tick(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		return topUp.nextTick()
+		return topUp.nextTick(1)
 	}
 	if full := next(0); full <= fastTick {
 		t.Errorf("a full queue is looked at again in %s", full)

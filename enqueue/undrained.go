@@ -26,6 +26,8 @@ const (
 	// measureEvery is how often memory is measured. Redis walks the whole of a stream,
 	// which takes some milliseconds for 100 MB.
 	measureEvery = time.Second
+	// measureTimeEach makes measureEvery longer with each evaluation whose results wait.
+	measureTimeEach = 5 * time.Millisecond
 	// measuredAtOnce bounds what Redis is asked in one go.
 	measuredAtOnce = 100
 )
@@ -57,7 +59,7 @@ func newUndrained(s *store.Store) *undrained {
 
 // look measures, if that is due, and judges by how many entries wait now.
 func (u *undrained) look(ctx context.Context, standings map[eval.ID]store.Standing) (verdict, error) {
-	if time.Since(u.measured) >= measureEvery {
+	if time.Since(u.measured) >= max(measureEvery, time.Duration(len(u.sizes))*measureTimeEach) {
 		if err := u.measure(ctx, standings); err != nil {
 			return verdict{}, err
 		}

@@ -23,8 +23,12 @@ const (
 	// at the server would hold a connection of the pool for each evaluation, and a
 	// controller follows hundreds.
 	pollEvery = 200 * time.Millisecond
-	// claimEvery is how often Follow sees that the evaluation is still there.
+	// claimEvery is how often Follow sees that the evaluation is still there; where it
+	// looks rarely, that is every fifth time.
 	claimEvery = 2 * time.Second
+	claimLooks = 5
+	// longestPause is how long at most between two looks of a Follow that is woken.
+	longestPause = 30 * time.Second
 	// retryAfter is how long Follow waits for a Redis or a sink that is away.
 	retryAfter = 500 * time.Millisecond
 )
@@ -44,8 +48,9 @@ type Collector struct {
 	id      eval.ID
 	sink    Sink
 	options Options
-	size    int       // of a batch
-	claimed time.Time // when the claim was last confirmed
+	size    int           // of a batch
+	claimed time.Time     // when the claim was last confirmed
+	pause   time.Duration // before Follow looks again
 }
 
 // Options of a Collector; the zero value is useful.
@@ -56,6 +61,9 @@ type Options struct {
 	// WaitForRoom has Follow wait for room in a sink that is full, as for one that is
 	// away. Without it ErrFull ends Follow.
 	WaitForRoom bool
+	// Woken, unless it is nil, says that there may be more to collect: Follow then looks
+	// less and less often where there is nothing.
+	Woken <-chan struct{}
 	// Waiting is called by Follow when Redis or the sink goes away or is full, with
 	// the reason, and with nil when it is back.
 	Waiting func(why error)
@@ -72,7 +80,7 @@ func (o Options) waiting(why error) {
 // NewCollector makes a collector of evaluation id, which sink must hold already
 // (Sink.PutEvaluation).
 func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, sink Sink, o Options) *Collector {
-	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries}
+	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: pollEvery}
 }
 
 // Drain claims the evaluation for the sink and collects what is in Redis now.
@@ -127,7 +135,7 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 
 // step is one turn of Follow.
 func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, error)) (finished bool, err error) {
-	if time.Since(c.claimed) > claimEvery {
+	if time.Since(c.claimed) > max(claimEvery, claimLooks*c.pause) {
 		if err := c.claim(ctx); err != nil {
 			return false, err
 		}
@@ -147,9 +155,27 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 	case finished:
 		return true, nil
 	case n > 0:
+		c.pause = pollEvery
 		return false, sleep(ctx, gather)
 	}
-	return false, sleep(ctx, pollEvery)
+	return false, c.rest(ctx)
+}
+
+// rest waits until it is time to look again where there was nothing.
+func (c *Collector) rest(ctx context.Context) error {
+	timer := time.NewTimer(c.pause)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		if c.options.Woken != nil {
+			c.pause = min(2*c.pause, longestPause)
+		}
+	case <-c.options.Woken:
+		c.pause = pollEvery
+	}
+	return nil
 }
 
 // batch moves one batch of n entries from the stream to the sink, and says
@@ -165,6 +191,11 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	}
 	if err != nil {
 		return 0, false, redisError{"read results of " + string(c.id), err}
+	}
+	if time.Since(c.claimed) > claimEvery { // what is read may be another sink's by now
+		if err := c.claim(ctx); err != nil {
+			return 0, false, err
+		}
 	}
 	messages := read[0].Messages
 	entries := make([]record.Entry, 0, len(messages))

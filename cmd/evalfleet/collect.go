@@ -151,7 +151,7 @@ func (d *drain) follow(ctx context.Context, only eval.ID) error {
 	if only == "" {
 		return d.followAll(ctx)
 	}
-	err := d.untilRoom(ctx, only, func() error { return d.followOne(ctx, only, false) })
+	err := d.untilRoom(ctx, only, func() error { return d.followOne(ctx, only, false, nil) })
 	if errors.Is(err, store.ErrNoEvaluation) {
 		return unknownEvaluation(ctx, d.store, only)
 	}
@@ -177,8 +177,8 @@ func (d *drain) untilRoom(ctx context.Context, id eval.ID, do func() error) erro
 }
 
 // followOne drains one evaluation until it is complete or cancelled, or, when
-// stops, has stopped by itself.
-func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
+// stops, has stopped by itself. What is new of it is brought by n; nil: by nobody.
+func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool, n *news) error {
 	r, sink, out, err := d.open(ctx, id)
 	if err != nil {
 		return err
@@ -195,13 +195,13 @@ func (d *drain) followOne(ctx context.Context, id eval.ID, stops bool) error {
 	showing, stop := context.WithCancel(ctx)
 	var shown errgroup.Group
 	shown.Go(func() error { watch.show(showing); return nil })
-	end := &ending{store: d.store, id: id, watch: watch, phases: r.Phases, stops: stops}
+	end := &ending{store: d.store, id: id, watch: watch, phases: r.Phases, stops: stops, news: n}
 	collector := results.NewCollector(d.client, d.store.Keys(), id, sink, results.Options{Committed: func(entries []record.Entry) {
 		watch.committed(entries)
 		if d.committed != nil {
 			d.committed(entries)
 		}
-	}, WaitForRoom: true, Waiting: watch.waiting, Log: d.log})
+	}, WaitForRoom: true, Waiting: watch.waiting, Woken: n.wakes(), Log: d.log})
 	err = end.follow(ctx, collector, d.enqueuer(), sink)
 	stop()
 	_ = shown.Wait()

@@ -37,7 +37,8 @@ type ending struct {
 	phases    []record.Phase // of its record
 	due       bool           // a phase is to be chosen, once all that ended before is in the sink
 	asked     time.Time
-	stops     bool // also when the fleet has stopped it
+	news      *news // nil: nobody brings any
+	stops     bool  // also when the fleet has stopped it
 	cancelled bool
 	// Once all that ended before is in the sink: record.Evaluation.Stopped, and the
 	// paused providers when nothing but their runs is left.
@@ -49,8 +50,12 @@ type ending struct {
 // reachedEarly reports whether it ended before all its runs had.
 func (e *ending) reachedEarly() bool { return e.stopped != "" || len(e.paused) > 0 }
 
-// askEvery is how often Redis is asked while results are missing.
-const askEvery = time.Second
+// How often Redis is asked while results are missing: of one evaluation, and of each
+// of many, which are watched together.
+const (
+	askEvery     = time.Second
+	askEveryMany = 30 * time.Second
+)
 
 // reached reports whether every run is in the sink and none is being made again,
 // or the evaluation was cancelled; or whether that is so of the phases before one that
@@ -61,7 +66,11 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !complete && time.Since(e.asked) < askEvery {
+	every, moved := askEvery, false
+	if e.news != nil {
+		every, moved = askEveryMany, e.news.moved.Swap(false)
+	}
+	if !complete && !moved && time.Since(e.asked) < every {
 		return false, nil
 	}
 	e.asked = time.Now()

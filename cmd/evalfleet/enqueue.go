@@ -191,7 +191,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
 	return followResubmitting(ctx, d.log, id,
 		func(ctx context.Context) error {
-			return d.untilRoom(ctx, id, func() error { return d.followOne(ctx, id, true) })
+			return d.untilRoom(ctx, id, func() error { return d.followOne(ctx, id, true, nil) })
 		},
 		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
 }

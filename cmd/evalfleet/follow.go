@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,6 +20,9 @@ import (
 
 const (
 	followEvery = time.Second
+	// followTimeEach makes followEvery longer with each evaluation, so that many do not
+	// keep Redis busy: a look at one costs five commands.
+	followTimeEach = 8 * time.Millisecond
 	// sweepEvery is how often those evaluations are looked at, too, of which no run is to
 	// be pushed or to end any more: calls that end late are drained then. A fleet may have
 	// thousands of them.
@@ -32,17 +36,42 @@ const (
 type followers struct {
 	*drain
 	swept time.Time // when all were looked at
+	seen  map[eval.ID]store.Standing
+	pause time.Duration // between looks
 
 	mu    sync.Mutex // guards what follows
-	busy  map[eval.ID]bool
+	busy  map[eval.ID]*news
 	ended map[eval.ID]int  // how many runs had ended when all was drained
 	said  map[eval.ID]bool // is not drained for now, which was said
+}
+
+// news of an evaluation that is watched together with others.
+type news struct {
+	moved atomic.Bool   // since it was asked about last
+	woken chan struct{} // has room for one
+}
+
+// bring says that something is new.
+func (n *news) bring() {
+	n.moved.Store(true)
+	select {
+	case n.woken <- struct{}{}:
+	default:
+	}
+}
+
+// wakes tells of what is new; nil: never.
+func (n *news) wakes() <-chan struct{} {
+	if n == nil {
+		return nil
+	}
+	return n.woken
 }
 
 // followAll drains every evaluation that has something to drain, now or later, until
 // ctx ends.
 func (d *drain) followAll(ctx context.Context) error {
-	f := &followers{drain: d, busy: map[eval.ID]bool{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}
+	f := &followers{drain: d, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}
 	d.opened = f.again
 	group, ctx := errgroup.WithContext(ctx)
 	spell := outage.Spell{Log: d.log, Fails: "cannot look for evaluations; trying again", Works: "looking for evaluations again"}
@@ -53,7 +82,7 @@ func (d *drain) followAll(ctx context.Context) error {
 			group.Go(func() error { return f.one(ctx, id) })
 		}
 		select {
-		case <-time.After(followEvery):
+		case <-time.After(f.pause):
 		case <-ctx.Done():
 			return group.Wait()
 		}
@@ -70,6 +99,11 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.mu.Lock()
+	ids = slices.AppendSeq(ids, maps.Keys(f.busy))
+	f.mu.Unlock()
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	standings, err := f.store.Standings(ctx, ids)
 	if err != nil {
 		return nil, err
@@ -81,19 +115,28 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 		maps.DeleteFunc(f.ended, func(id eval.ID, _ int) bool { return standings[id].Status == "" })
 		maps.DeleteFunc(f.said, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
 	}
+	for id, n := range f.busy {
+		if !standings[id].Same(f.seen[id]) {
+			n.bring()
+		}
+	}
+	f.seen = standings
+	if !all {
+		f.pause = max(followEvery, time.Duration(len(ids))*followTimeEach)
+	}
 	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
 }
 
 // takes reports whether an evaluation is to be drained from now on.
 func (f *followers) takes(id eval.ID, now store.Standing) bool {
-	if f.busy[id] {
+	if f.busy[id] != nil {
 		return false
 	}
 	ended, drained := f.ended[id]
 	if now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
 		return false
 	}
-	f.busy[id] = true
+	f.busy[id] = &news{woken: make(chan struct{}, 1)}
 	return true
 }
 
@@ -108,7 +151,10 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 		err = f.leave(ctx, id)
 	}
 	if err == nil {
-		err = f.followOne(ctx, id, false)
+		f.mu.Lock()
+		n := f.busy[id]
+		f.mu.Unlock()
+		err = f.followOne(ctx, id, false, n)
 	}
 	var rest time.Duration
 	switch {

@@ -23,7 +23,7 @@ func followersOf(t *testing.T) (*followers, *bytes.Buffer) {
 	client := redistest.New(t).Client()
 	var said bytes.Buffer
 	d := &drain{client: client, store: store.New(client, ""), log: zerolog.New(&said)}
-	return &followers{drain: d, busy: map[eval.ID]bool{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}, &said
+	return &followers{drain: d, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}, &said
 }
 
 func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +27,12 @@ type Standing struct {
 	// Unreadable is why nothing else is known of an evaluation that has a record: an
 	// ErrUnreadable. nil: it can be read.
 	Unreadable error
+}
+
+// Same reports whether nothing has happened between two standings.
+func (s Standing) Same(other Standing) bool {
+	return s.Status == other.Status && s.Revision == other.Revision && s.Waiting == other.Waiting &&
+		maps.Equal(s.Counts, other.Counts) && maps.Equal(s.Cursors, other.Cursors) && maps.Equal(s.Paused, other.Paused)
 }
 
 // Pushed is the number of positions of a phase's queue that have been pushed.

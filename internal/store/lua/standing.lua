@@ -6,12 +6,12 @@
 -- of the cursors, field, value, … of the counts}.
 -- Twice: it only reads.
 local cursors = redis.call("HGETALL", KEYS[2])
-local known = redis.call("HMGET", KEYS[1], "status", "paused", "v")
+local known = redis.call("HMGET", KEYS[1], "status", "paused", "v", "created", "revision", "chosen")
 local answer = {
   known[1] or "",
   known[2] or "",
   known[3] or "",
-  revision(KEYS[1]),
+  revisionOf(known[4], known[5], known[6]),
   string.format("%d", redis.call("XLEN", KEYS[4])),
   string.format("%d", #cursors),
 }

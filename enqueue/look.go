@@ -1,0 +1,178 @@
+package enqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// look is what a TopUp found when it last looked at an active evaluation. One that
+// has not changed since the look before is looked at less and less often.
+type look struct {
+	standing store.Standing
+	shares   map[string][]*share // by queue
+	busy     bool                // it had changed since the look before
+	every    time.Duration       // between looks while nothing changes
+	next     time.Time           // while nothing changes
+}
+
+// due reports whether it is time for another look.
+func (l *look) due(now time.Time) bool { return l == nil || l.busy || !now.Before(l.next) }
+
+// after returns the look that follows l, which is nil before the first.
+func (l *look) after(standing store.Standing, now time.Time, longest time.Duration) *look {
+	next := &look{standing: standing, every: max(paceTime, longest/8)}
+	if l != nil && l.standing.Same(standing) {
+		next.every = min(2*l.every, longest)
+	} else {
+		next.busy = l != nil
+	}
+	next.next = now.Add(next.every)
+	return next
+}
+
+// longest is how long at most between two looks at n evaluations.
+func longest(n int) time.Duration { return max(slowTick, time.Duration(n)*lookTimeEach) }
+
+// Tick looks at every active evaluation once, ends those that are complete, and
+// pushes what each queue lacks. An evaluation that cannot be read is left alone.
+func (t *TopUp) Tick(ctx context.Context) error {
+	ids, err := t.store.Active(ctx)
+	if err != nil {
+		return err
+	}
+	return t.tick(ctx, ids, ids, time.Now())
+}
+
+// tickOne is Tick for one active evaluation, which gets no more than an equal part of
+// its queues' windows: the fleet looks after the others.
+func (t *TopUp) tickOne(ctx context.Context, id eval.ID) error {
+	ids, err := t.store.Active(ctx)
+	if err != nil || !slices.Contains(ids, id) {
+		return err
+	}
+	t.beside = len(ids) - 1
+	ids = []eval.ID{id}
+	return t.tick(ctx, ids, ids, time.Now())
+}
+
+// step looks at those active evaluations at which it is time to look, and returns when
+// there is more to do.
+func (t *TopUp) step(ctx context.Context, now time.Time) (next time.Duration, err error) {
+	ids, err := t.store.Active(ctx)
+	if err != nil {
+		return t.next, err
+	}
+	var due []eval.ID
+	for _, id := range ids {
+		if t.looks[id].due(now) {
+			due = append(due, id)
+		}
+	}
+	if len(due) > 0 {
+		if err := t.tick(ctx, ids, due, now); err != nil {
+			clear(t.looks)
+			return slowTick, err
+		}
+	}
+	busy, next := 0, longest(len(ids))
+	for _, l := range t.looks {
+		if l.busy {
+			busy++
+		}
+		next = min(next, l.next.Sub(now))
+	}
+	if due != nil {
+		t.nextTick(busy)
+	}
+	if busy > 0 {
+		next = min(next, t.next)
+	}
+	return min(max(next, fastTick), slowTick), nil
+}
+
+// tick looks at those of the active evaluations that are due.
+func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) error {
+	standings, err := t.store.Standings(ctx, due)
+	if err != nil {
+		return err
+	}
+	active := make(map[eval.ID]bool, len(ids))
+	for _, id := range ids {
+		active[id] = true
+	}
+	maps.DeleteFunc(t.looks, func(id eval.ID, _ *look) bool { return !active[id] })
+	for id, standing := range standings {
+		t.looks[id] = t.looks[id].after(standing, now, longest(len(ids)))
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	verdict, err := t.waits.look(ctx, t.standings())
+	if err != nil {
+		return err
+	}
+	t.quarantine.Keep(ids)
+	t.used, t.failed = 0, map[eval.ID]bool{}
+	for _, id := range due {
+		shares, err := t.sharesNow(ctx, id, standings[id], verdict)
+		if err := t.isolate(id, err); err != nil {
+			return err
+		}
+		t.looks[id].shares = shares
+	}
+	if err := t.fillAll(ctx); err != nil {
+		return err
+	}
+	for _, id := range due {
+		if !t.failed[id] {
+			t.quarantine.Release(id)
+		}
+	}
+	return nil
+}
+
+// standings are what was last seen of each active evaluation.
+func (t *TopUp) standings() map[eval.ID]store.Standing {
+	all := make(map[eval.ID]store.Standing, len(t.looks))
+	for id, l := range t.looks {
+		all[id] = l.standing
+	}
+	return all
+}
+
+// fillAll fills the queues of evaluations that were just looked at.
+func (t *TopUp) fillAll(ctx context.Context) error {
+	queues, fresh := map[string][]*share{}, map[string]bool{}
+	for _, l := range t.looks {
+		for queue, shares := range l.shares {
+			queues[queue] = append(queues[queue], shares...)
+			for _, s := range shares {
+				if s.fresh {
+					fresh[queue] = true
+				}
+			}
+		}
+	}
+	var errs []error
+	for queue := range fresh {
+		err := t.fill(ctx, queue, queues[queue])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("fill queue %s: %w", queue, err))
+		}
+		if err != nil && !quarantine.Concerns(err) {
+			break // Redis is away: the other queues fail likewise
+		}
+		for _, s := range queues[queue] {
+			s.fresh = false
+		}
+	}
+	return errors.Join(errs...)
+}
