@@ -31,7 +31,9 @@ type builder struct {
 	scored   *ratings // by judges on criteria
 	opinions *ratings // by agents on dimensions
 
-	own map[int]bool // annotators with a propensity to tie of their own
+	missing map[int]*MissingOf // by candidate
+	lacking []lacking
+	own     map[int]bool // annotators with a propensity to tie of their own
 
 	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
 	failure map[string]int         // position in report.Failures by class
@@ -48,7 +50,7 @@ func newBuilder(r *Report) *builder {
 	b := &builder{
 		report:    r,
 		candidate: map[string]int{}, document: map[string]int{}, judge: map[string]int{}, criterion: map[string]int{},
-		waiting: map[shown]rank.Outcome{}, failure: map[string]int{}, rows: map[asker]int{},
+		waiting: map[shown]rank.Outcome{}, failure: map[string]int{}, missing: map[int]*MissingOf{}, rows: map[asker]int{},
 	}
 	for _, document := range plan.Documents {
 		r.candidates = append(r.candidates, document.Candidate)
@@ -245,4 +247,5 @@ func (b *builder) addFailure(row results.RunRow) {
 	if judge, ok := b.judge[row.Judge]; ok {
 		b.report.Judges[judge].Failed++
 	}
+	b.addMissing(row)
 }

@@ -60,6 +60,7 @@ type page struct {
 	Sections []pageSection
 	Rankings []rankingView
 	Hidden   int // ranked candidates beyond pageRows
+	Missing  []missingRow
 	Scores   *scoreView
 	Panel    *panelView
 	Judges   *judgeView
@@ -123,6 +124,9 @@ func (r *Report) page() *page {
 		Method:   r.method(),
 	}
 	p.Reasons, p.NoReason = r.reasoned()
+	if r.Missing != nil {
+		p.Missing = r.missingRows(mostMissing)
+	}
 	p.Rankings, p.Hidden = r.rankingViews(p.Reasons)
 	allFailed := 0
 	for _, c := range r.Calls {
@@ -230,6 +234,9 @@ func shortTokens(n int64, more bool) string {
 
 // ShowsAbilities and the following are asked by the template.
 func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
+
+// MissingWords explain the table of missing verdicts.
+func (p *page) MissingWords() string { return missingWords }
 
 // HasPairs reports whether there are verdicts on pairs.
 func (p *page) HasPairs() bool { return p.Report.Verdicts > 0 }

@@ -68,6 +68,7 @@ func (r *Report) json() reportJSON {
 	for _, l := range r.Listed {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
+	out.Missing = r.missingJSON()
 	r.addUse(&out)
 	return out
 }

@@ -47,6 +47,7 @@ type (
 		RankedBy       string                `json:"ranked_by"`
 		Rankings       array[groupJSON]      `json:"rankings"`
 		Unranked       array[string]         `json:"unranked"`
+		Missing        *missingJSON          `json:"missing"`
 		Intervals      *intervalsJSON        `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`
 		Cycles         cyclesJSON            `json:"cycles"`

@@ -51,6 +51,7 @@ func (r *Report) Notes() []string {
 	}
 	notes = append(notes, r.groupNotes()...)
 	notes = append(notes, r.intervalNotes()...)
+	notes = append(notes, r.missingNotes()...)
 	notes = append(notes, r.listedNotes()...)
 	for _, j := range r.Judges {
 		notes = append(notes, j.notes(r.Options)...)

@@ -61,6 +61,9 @@ func (b *builder) finish(ctx context.Context) error {
 		judge.Effect = all.fit.Judges[k]
 		judge.OrderLimits = all.uncertainty.Orders[k]
 	}
+	if err := b.boundMissing(ctx, raters); err != nil {
+		return err
+	}
 	return b.rankByEach(ctx)
 }
 

@@ -19,7 +19,7 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	how := b.report.Options
 	places, count := b.places(raters)
 	observed := b.observed(places)
-	n, options := len(b.report.candidates), rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition}
+	n, options := len(b.report.candidates), b.rankOptions(raters)
 	out := rating{places: places}
 	var err error
 	if out.fit, err = rank.FromObserved(n, count, observed, options); err != nil {
@@ -28,6 +28,25 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 	out.winRates = rank.WinRates(n, observed)
 	out.uncertainty, err = out.fit.Uncertainty(ctx, observed, rank.Drawing{Draws: how.Draws, Seed: how.Seed})
 	return &out, err
+}
+
+func (b *builder) rankOptions(raters []int) rank.Options {
+	how := b.report.Options
+	return rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition}
+}
+
+// pairClusters are the clusters of pairs of documents where each is one, by the lower and
+// the higher.
+func (b *builder) pairClusters() map[[2]int32]int32 {
+	clusters := map[[2]int32]int32{}
+	b.verdicts.merge()
+	for _, c := range b.verdicts.cells {
+		low, high := c.pair()
+		if _, known := clusters[[2]int32{low, high}]; !known {
+			clusters[[2]int32{low, high}] = int32(len(clusters))
+		}
+	}
+	return clusters
 }
 
 // observed are the verdicts of raters that have a place, on pairs of candidates, by

@@ -98,6 +98,7 @@ type Report struct {
 	Listed   []Listed // in the order of the plan
 	Panel    *Panel   // nil: none was asked
 	People   *People  // nil: there are no votes
+	Missing  *Missing // nil: no verdict is missing of those that count in the ranking
 	Failures []Failure
 
 	elo        []results.EloRow

@@ -98,6 +98,9 @@ type section struct {
 	lines []string
 }
 
+// mostMissing bounds the candidates with missing verdicts that are shown.
+const mostMissing = 20
+
 func (s section) write(out *textWriter) {
 	out.heading(s.title)
 	if len(s.table) > 0 {
@@ -112,6 +115,9 @@ func (s section) write(out *textWriter) {
 // and the panel said.
 func (r *Report) sections(candidates, width int) []section {
 	sections := r.rankings(candidates, width)
+	if r.Missing != nil {
+		sections = append(sections, r.missingSection(mostMissing))
+	}
 	sections = append(sections, r.judgeSections(candidates, width)...)
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {

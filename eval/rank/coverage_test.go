@@ -20,6 +20,7 @@ type evaluations struct {
 	judges     []simulatedJudge
 	luck       float64 // share of verdicts that follow the luck of an item's texts
 	oneOrder   bool    // every pair is shown in one order only, as drawn
+	fails      float64 // share of the verdicts lost by the last candidate that are missing
 	// sparse is set where candidates have so few verdicts that maximum likelihood
 	// exaggerates all effects: limits of order effects are then too far out.
 	sparse bool
@@ -132,6 +133,19 @@ func (e evaluations) observed(random *rand.Rand, abilities []float64) []Observed
 		}
 	}
 	return observed
+}
+
+// incomplete takes away verdicts that the last candidate lost.
+func (e evaluations) incomplete(random *rand.Rand, observed []Observed) (left []Observed, missing []Missing) {
+	for _, o := range observed {
+		lost := o.First == 0 && o.SecondWins > 0 || o.Second == 0 && o.FirstWins > 0
+		if lost && random.Float64() < e.fails {
+			missing = append(missing, Missing{Cluster: o.Cluster, Judge: o.Judge, First: o.First, Second: o.Second})
+		} else {
+			left = append(left, o)
+		}
+	}
+	return left, missing
 }
 
 // truth is the fit to what is expected of infinitely many items: what is estimated where
