@@ -55,6 +55,12 @@ check-deploy: ## build what the Dockerfile builds; check it, compose, the chart,
 	@sh scripts/ensure.sh redis prometheus
 	cd deploy/check && go vet . && go test -count 1 -timeout 30m .
 
+.PHONY: schemas
+schemas: ## write the JSON Schemas of evaluation and fleet files, also into the chart, from config/schema.yaml
+	go run ./cmd/evalfleet schema evaluation > docs/evaluation.schema.json
+	go run ./cmd/evalfleet schema fleet > docs/fleet.schema.json
+	cd deploy/check && go test -count 1 -run '^TestChartChecksFleet$$' . -update
+
 .PHONY: manifests
 manifests: ## render deploy/k8s from the Helm chart
 	cd deploy/check && go test -count 1 -run '^TestManifests$$' . -update

@@ -35,6 +35,7 @@ func commands(p *process) []*cli.Command {
 		validateCommand(p),
 		estimateCommand(p),
 		initCommand(p),
+		schemaCommand(p),
 		uiCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),

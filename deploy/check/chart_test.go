@@ -163,6 +163,9 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
+		"fleet: {concurency: {}}":                       "additional properties 'concurency' not allowed",
+		"fleet: {providers: {local: {api_key: sk-1}}}":  "additional properties 'api_key' not allowed",
+		"fleet: {concurrency: {max_concurrency: many}}": "/fleet/concurrency/max_concurrency",
 		"workers: {}":                                                  "additional properties 'workers' not allowed",
 		"worker: {slot: 3}":                                            "additional properties 'slot' not allowed",
 		"pools: {slow: {queue: [a]}}":                                  "additional properties 'queue' not allowed",
@@ -254,8 +257,8 @@ func wantDefaults(t *testing.T, at string, schema, definitions map[string]any, d
 	t.Helper()
 	properties, _ := schema["properties"].(map[string]any)
 	for name, of := range properties {
-		if at == "" && name == "global" {
-			continue // what a chart above gives to all
+		if at == "" && (name == "global" || name == "fleet") {
+			continue // what a chart above gives to all, and a file of its own
 		}
 		of := of.(map[string]any)
 		if ref, ok := of["$ref"].(string); ok {

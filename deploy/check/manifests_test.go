@@ -13,7 +13,7 @@ import (
 	strict "sigs.k8s.io/yaml"
 )
 
-var update = flag.Bool("update", false, "write deploy/k8s from the chart")
+var update = flag.Bool("update", false, "write what is generated: deploy/k8s from the chart, or the chart's schema of fleet")
 
 var trailing = regexp.MustCompile(`(?m)[ \t]+$`)
 
