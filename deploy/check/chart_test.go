@@ -163,9 +163,16 @@ func TestChart(t *testing.T) {
 func TestChartRefuses(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string]string{
-		"fleet: {concurency: {}}":                       "additional properties 'concurency' not allowed",
-		"fleet: {providers: {local: {api_key: sk-1}}}":  "additional properties 'api_key' not allowed",
-		"fleet: {concurrency: {max_concurrency: many}}": "/fleet/concurrency/max_concurrency",
+		"fleet: {concurency: {}}":                                        "additional properties 'concurency' not allowed",
+		"fleet: {providers: {local: {api_key: sk-1}}}":                   "additional properties 'api_key' not allowed",
+		"fleet: {concurrency: {max_concurrency: many}}":                  "/fleet/concurrency/max_concurrency",
+		"worker: {extraArgs: [--grace=5s]}":                              "worker.extraArgs: set longestCallSeconds instead of --grace",
+		"pools: {slow: {extraArgs: [\"--slots\", \"3\"]}}":               "set worker.slots instead of --slots",
+		"controller: {extraArgs: [--config=other.yaml]}":                 "controller.extraArgs: set fleet instead of --config",
+		"worker: {extraEnv: [{name: OPENAI_API_KEY, value: sk-1}]}":      "OPENAI_API_KEY has a value",
+		"controller: {extraEnv: [{name: PGPASSWORD, value: x}]}":         "PGPASSWORD has a value",
+		"controller: {prometheus: \"http://me:secret@prometheus:9090\"}": "controller.prometheus holds a password",
+		"fullnameOverride: a123456789b123456789c123456789d123456789\npools: {e12345678901234f: {}}\nautoscaling: {mode: keda}": "has 64 characters",
 		"workers: {}":                                                  "additional properties 'workers' not allowed",
 		"worker: {slot: 3}":                                            "additional properties 'slot' not allowed",
 		"pools: {slow: {queue: [a]}}":                                  "additional properties 'queue' not allowed",

@@ -99,10 +99,31 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* Flags that the chart derives from other values may not be set again: (list
+     name-of-the-value arguments flags). */}}
+{{- define "evalfleet.extraArgs" -}}
+{{- $name := index . 0 -}}
+{{- $owned := index . 2 -}}
+{{- range index . 1 }}
+{{- $flag := . | trimPrefix "-" | trimPrefix "-" | regexFind "^[^=]*" -}}
+{{- with get $owned $flag -}}
+{{- fail (printf "%s: set %s instead of --%s" $name . $flag) -}}
+{{- end }}
+- {{ . | quote }}
+{{- end }}
+{{- end -}}
+
 {{/* The host:port part of a URL as ports, those that are written. */}}
 {{- define "evalfleet.portsOf" -}}
 {{- $hosts := regexReplaceAll "^[^/]*//([^/@]*@)?([^/?]*).*$" . "${2}" -}}
 {{- range regexFindAll ":[0-9]+" $hosts -1 }}{{ trimPrefix ":" . }} {{ end -}}
+{{- end -}}
+
+{{/* KEDA puts the name of a ScaledObject into a label, which has 63 characters. */}}
+{{- define "evalfleet.checkName" -}}
+{{- if gt (len .) 63 -}}
+{{- fail (printf "%s has %d characters, and KEDA takes at most 63: shorten fullnameOverride or the pool's name" . (len .)) -}}
+{{- end -}}
 {{- end -}}
 
 {{/* What everyone is told, of Redis and the fleet's file to begin with: (list $
@@ -161,6 +182,11 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- end }}
 - {name: GOMEMLIMIT, value: {{ include "evalfleet.memoryLimit" $of.resources.limits.memory }}} # nine tenths of the limit
 {{- with $of.extraEnv }}
+{{- range . }}
+{{- if and (hasKey . "value") (regexMatch "(?i)(key|token|secret|password|credentials)$" .name) }}
+{{- fail (printf "extraEnv: %s has a value that anyone who can read the Deployment sees; put it in a Secret and use valueFrom.secretKeyRef, or name the Secret in providerKeys.existingSecret" .name) }}
+{{- end }}
+{{- end }}
 {{ toYaml . }}
 {{- end }}
 {{- end -}}
