@@ -54,7 +54,7 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 	if err := r.withdraw(); err != nil { // of a model that is asked no more
 		return nil, err
 	}
-	if err := r.awaitSubmission(); err != nil {
+	if err := r.awaitSubmission(s, key); err != nil {
 		return nil, err
 	}
 	if err := r.submit(ctx, s, key); err != nil {
@@ -65,9 +65,10 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 
 // awaitSubmission leaves the run alone while another worker may be submitting its
 // job, so that one that was frozen meanwhile can still say how the provider calls it.
-// After that the submission counts as an attempt: the job may go on, and nothing
-// can find it.
-func (r *run) awaitSubmission() error {
+// After that the submission counts as an attempt and is recorded as a call that was
+// lost: the job may go on, and nothing can find it, because no provider lists jobs by
+// a name that evalfleet gave them. So max_attempts bounds how many a run can lose.
+func (r *run) awaitSubmission(s step, key string) error {
 	begun := r.progress.Submitting
 	if begun.IsZero() {
 		return nil
@@ -75,8 +76,19 @@ func (r *run) awaitSubmission() error {
 	if left := time.Until(begun.Add(askTime + askTime/4)); left > 0 {
 		return &putBack{delay: min(left, jobBack), why: "another worker submits its job"}
 	}
+	lost := &providers.Error{Class: providers.Lost, MayBeBilled: true,
+		Message: "its worker died while it submitted a job, which may go on at the provider and cannot be found"}
+	call := r.newCall(s, key)
+	call.Asked, call.Started, call.Ended = begun.UTC(), begun.UTC(), time.Now().UTC()
+	call.Class, call.Error, call.MaybeBill = lost.Class, lost.Message, true
+	r.price(call, r.mostCost(call.Model, s.request), nil, lost)
 	r.progress.Submitting = time.Time{}
 	r.progress.Attempts++
+	r.keep(*call)
+	if err := r.save(); err != nil {
+		return err
+	}
+	r.logger().Warn().Str("model", call.Model).Time("submitted", begun).Msg("a job was lost with its worker; it may go on at the provider, and be billed")
 	if most := r.evaluation.record.Settings.Retry.MaxAttempts; r.failures() >= most {
 		return &gaveUp{class: providers.Lost, message: "workers vanished while they submitted its job"}
 	}

@@ -135,6 +135,51 @@ func TestJobOfAWorkerThatWasCutOff(t *testing.T) {
 	s.wantFree()
 }
 
+// A worker dies between the provider's answer and the moment at which it would have
+// saved how the provider calls the job. The run waits for it, and then submits another
+// one; the first is recorded as a call that was lost, with what it may have cost.
+func TestJobOfAWorkerThatDied(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	s := research(t, latency(time.Second), 2, func(settings *record.Settings) {
+		settings.Limit, settings.Limits[0].Max = 1, 2
+		settings.Prices = map[string]providers.Price{"openaidp:" + researcher: {Rates: providers.Rates{Input: 10, Output: 40}}}
+	})
+	s.cfg.Lease = 2 * time.Second
+	dying, endpoint := s.cfg, s.cfg.Endpoints["openaidp"]
+	var away atomic.Bool
+	dying.Client = s.server2(&away)
+	held := &heldSubmission{Provider: endpoint.Provider, Background: endpoint.Provider.(providers.Background), submitted: make(chan struct{}), release: make(chan struct{})}
+	dying.Endpoints = map[string]Endpoint{"openai": s.cfg.Endpoints["openai"], "openaidp": {Provider: held, Key: endpoint.Key, Capabilities: endpoint.Capabilities}}
+	defer s.start(dying)()
+	<-held.submitted
+	away.Store(true)
+	defer func() { // it would come back; nothing is judged by then
+		away.Store(false)
+		close(held.release)
+	}()
+	before, progress := time.Now().Add(-askTime-askTime/2), s.store.Keys().ProgressOf(s.id, "0.0")
+	if err := s.store.Client().HSet(t.Context(), progress, record.ProgressSubmitting, before.UnixMilli()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.start(s.cfg)()
+	s.wait()
+	s.wantEachOnce()
+	_, calls := s.outcomes()
+	var lost []record.Call
+	for _, call := range calls {
+		if call.Class == providers.Lost {
+			lost = append(lost, call)
+		}
+	}
+	if len(lost) != 1 || !lost[0].MaybeBill || lost[0].MostUSD == nil || *lost[0].MostUSD <= 0 || lost[0].Started.UnixMilli() != before.UnixMilli() {
+		t.Errorf("lost calls are %+v; want one that began at %s, with what it may have cost", lost, before)
+	}
+	if got := s.server.Stats().Models[researcher]; got.Submitted != 2 {
+		t.Errorf("%d jobs submitted, want one that was lost and one that was fetched", got.Submitted)
+	}
+}
+
 // A worker that comes back when its run has another job cancels its own.
 func TestJobOfARunThatAnotherHas(t *testing.T) {
 	t.Parallel()
