@@ -122,7 +122,11 @@ func (*cooled) Error() string { return "a cooldown holds the call back" }
 // stepAside waits for the end of a cooldown, or sends the run back for so long.
 func (r *run) stepAside(ctx context.Context, s step, wait time.Duration) error {
 	who := asker{r.task.Evaluation, s.target.Target()}
-	wait += r.asides.yields(r.queue, who)
+	yields := r.asides.yields(r.queue, who)
+	if r.inChain() && r.fallback().MaxWait > 0 { // no longer than its evaluation waits
+		yields = min(yields, max(0, r.fallback().MaxWait-wait))
+	}
+	wait += yields
 	const why = "its provider is asked too much"
 	if leave, ok := r.asides.rest(r.queue, who); ok {
 		defer leave()

@@ -23,9 +23,26 @@ func named(name, model string) func(*eval.Evaluation, map[string]string, *record
 }
 
 // While a model cools, runs of another model behind its runs in the same queue are made:
-// also where the cooldown is short enough for a run to wait with its worker.
+// also where the cooldown is short enough for a run to wait with its worker, and where
+// another model may answer in its place once it has waited too long.
 func TestCooldownOfOneModelHoldsUpNoOtherInItsQueue(t *testing.T) {
 	t.Parallel()
+	for name, change := range map[string]func(*eval.Evaluation, map[string]string, *record.Settings){
+		"without a fallback": func(*eval.Evaluation, map[string]string, *record.Settings) {},
+		"with a fallback": func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+			f := record.DefaultFallback
+			f.Models, f.MaxRetries = []string{"p:instead"}, 1000
+			s.Fallback = &f
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cooldownOfOneModel(t, change)
+		})
+	}
+}
+
+func cooldownOfOneModel(t *testing.T, change func(*eval.Evaluation, map[string]string, *record.Settings)) {
 	provider := &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
 		if request.Model == "hot" {
 			t.Error("a model that cools was called")
@@ -40,7 +57,7 @@ func TestCooldownOfOneModelHoldsUpNoOtherInItsQueue(t *testing.T) {
 		}
 	}
 	hold()
-	b.submit(5, named("hot", "hot"))
+	b.submit(5, named("hot", "hot"), change)
 	first := b.runs
 	held, stop := make(chan struct{}), make(chan struct{})
 	go func() { // the cooldown never ends, and always looks short

@@ -153,11 +153,11 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)
-	longest, consent := inPlace, r.consent(s.target)
-	var cooldown time.Duration
-	if !isJob && consent == nil && r.asides.stepsAside(r.queue) {
+	longest, cooldown := inPlace, time.Duration(0)
+	if !isJob && r.asides.stepsAside(r.queue) {
 		cooldown = time.Millisecond
 	}
+	consent := r.consent(s.target, cooldown > 0)
 	for {
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
@@ -193,6 +193,11 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 			}
 			if err = r.save(); err == nil { // a crash must not begin the wait anew
 				continue
+			}
+		}
+		if refusal != nil && refusal.Cooldown && consent != nil {
+			if saved := r.save(); saved != nil {
+				err, refusal = saved, nil
 			}
 		}
 		r.freeSlot()

@@ -22,6 +22,9 @@ const windowMargin = 1.3
 // after half a second where one does not come.
 const aboutTurns = 500 * time.Millisecond
 
+// probeTime is for how long others wait once a call has started after a cooldown.
+const probeTime = time.Second
+
 // fallback is nil where no other model answers in the run's model's place.
 func (r *run) fallback() *record.Fallback { return r.evaluation.record.Settings.Fallback }
 
@@ -122,8 +125,10 @@ func (r *run) inChain() bool {
 }
 
 // consent decides about the waits that its limits demand of a call to target: as long
-// as the evaluation says, and not longer. nil: any.
-func (r *run) consent(target eval.Judge) func(own time.Duration, first bool) bool {
+// as the evaluation says, and not longer. nil: any. aside: the run steps aside in a
+// cooldown; then it may also meet the moment in which one call has started after it and
+// the others wait for what becomes of that.
+func (r *run) consent(target eval.Judge, aside bool) func(own time.Duration, first bool) bool {
 	if !r.inChain() {
 		return nil
 	}
@@ -131,7 +136,7 @@ func (r *run) consent(target eval.Judge) func(own time.Duration, first bool) boo
 	return func(own time.Duration, first bool) bool {
 		until := time.Now().Add(own)
 		switch wait, ok := f.LimitWait(state.Waits, own); {
-		case !first:
+		case !first || aside && own <= probeTime:
 			// What it waits for is the turn of others, as long as the limit alone
 			// would not be too long.
 			_, ok := f.LimitWait(0, own)
