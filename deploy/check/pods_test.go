@@ -10,6 +10,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 )
 
@@ -139,6 +140,9 @@ func wantRedis(t *testing.T, w workload) {
 	if set, ok := w.object.(*appsv1.StatefulSet); !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
 		t.Error("redis wants a volume of its own")
 	}
+	if ready := strings.Join(w.container().ReadinessProbe.Exec.Command, " "); !strings.Contains(ready, "grep -q PONG") {
+		t.Errorf("redis is ready by %q: redis-cli ends with 0 after an error reply, too", ready)
+	}
 	password := environment(w)["REDISCLI_AUTH"]
 	if options := strings.Join(w.container().Args, " "); strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") != (password != "") {
 		t.Errorf("redis is started with %q, and its password is %q", options, password)
@@ -148,6 +152,20 @@ func wantRedis(t *testing.T, w workload) {
 // wantEvaluation: what a job submits is an evaluation that the program accepts.
 func wantEvaluation(t *testing.T, c *cluster, w workload) {
 	t.Helper()
+	if w.pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		t.Errorf("%s: restarts %s, which drops the log of a failure; want Never", w.name, w.pod.Spec.RestartPolicy)
+	}
+	for _, job := range all[*batchv1.Job](c) {
+		policy := job.Spec.PodFailurePolicy
+		if job.Name != w.name || policy == nil || len(policy.Rules) != 1 {
+			t.Errorf("%s: pod failure policy %v, want one rule", job.Name, policy)
+			continue
+		}
+		rule := policy.Rules[0]
+		if rule.Action != batchv1.PodFailurePolicyActionFailJob || rule.OnExitCodes == nil || !slices.Equal(rule.OnExitCodes.Values, []int32{2}) {
+			t.Errorf("%s: %v; want exit code 2, that of wrong files, to fail the job at once", job.Name, rule)
+		}
+	}
 	for _, volume := range w.pod.Spec.Volumes {
 		if volume.Name != "evaluation" || volume.ConfigMap == nil {
 			continue
