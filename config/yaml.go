@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 
 	"github.com/goccy/go-yaml"
@@ -12,6 +13,8 @@ import (
 // maxNesting bounds how deep values are followed, so that an anchor that
 // contains itself ends.
 const maxNesting = 64
+
+var errTooDeep = fmt.Errorf("nested more than %d deep", maxNesting)
 
 // yamlFile is one YAML file being read. Its methods read values of one type and
 // report what is wrong with them; what they return then is a zero value that
@@ -36,7 +39,11 @@ type value struct {
 func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root value, ok bool) {
 	y = &yamlFile{findings: found, name: name, anchors: map[string]ast.Node{}}
 	top := place{file: name, line: 1, column: 1}
-	parsed, err := parser.ParseBytes(text, 0, parser.AllowDuplicateMapKey())
+	var parsed *ast.File
+	tokens, err := tokensOf(text)
+	if err == nil {
+		parsed, err = parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	}
 	if err != nil {
 		var syntax *yaml.SyntaxError
 		if errors.As(err, &syntax) && syntax.Token != nil {
@@ -101,7 +108,7 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 		default:
 			if depth > maxNesting {
 				if !y.tooDeep {
-					y.refuse(at, "", "nested more than %d deep", maxNesting)
+					y.refuse(at, "", "%v", errTooDeep)
 				}
 				y.tooDeep = true
 				return value{}, false

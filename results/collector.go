@@ -15,7 +15,6 @@ import (
 )
 
 const (
-	batchEntries = 500
 	// gather is how long Follow lets entries come together after a commit that
 	// was not a full batch, so that a busy fleet costs few commits.
 	gather = 100 * time.Millisecond
@@ -182,27 +181,20 @@ func (c *Collector) rest(ctx context.Context) error {
 // whether there are more. It always reads from the start: what is there has not
 // been deleted, whether or not it was committed before.
 func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
-	stream := c.keys.Results(c.id)
-	read, err := c.client.XRead(ctx, &redis.XReadArgs{
-		Streams: []string{stream, "0"}, Count: int64(c.size), Block: -1,
-	}).Result()
-	if errors.Is(err, redis.Nil) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, redisError{"read results of " + string(c.id), err}
+	messages, more, err := nextEntries(ctx, c.client, c.keys, c.id, "-", c.size)
+	if err != nil || len(messages) == 0 {
+		return 0, false, err
 	}
 	if time.Since(c.claimed) > claimEvery { // what is read may be another sink's by now
 		if err := c.claim(ctx); err != nil {
 			return 0, false, err
 		}
 	}
-	messages := read[0].Messages
 	entries := make([]record.Entry, 0, len(messages))
 	for _, message := range messages {
 		entry, err := record.DecodeEntry(message.Values)
 		if err != nil && len(entries) == 0 {
-			return 0, false, fmt.Errorf("entry %s of %s: %w", message.ID, stream, err)
+			return 0, false, fmt.Errorf("entry %s of %s: %w", message.ID, c.keys.Results(c.id), err)
 		}
 		if err != nil {
 			break // those before it are good; it is met again, as the first
@@ -216,7 +208,7 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	if c.options.Committed != nil {
 		c.options.Committed(entries)
 	}
-	return n, n == c.size || n < len(messages), c.claim(ctx, messages[:n]...)
+	return n, more || n < len(messages), c.claim(ctx, messages[:n]...)
 }
 
 // claim makes sure that the evaluation is this sink's, and deletes entries that it

@@ -2,7 +2,9 @@ package results
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
+	"github.com/klauspost/compress/zstd"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -408,4 +411,67 @@ func BenchmarkDrain(b *testing.B) {
 	}
 	b.ReportMetric(n*float64(b.N)/b.Elapsed().Seconds(), "entries/s")
 	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N)/n*batchEntries, "ms/batch")
+}
+
+// A batch is bounded in bytes: large entries are committed a few at a time.
+func TestBatchesAreBoundedInBytes(t *testing.T) {
+	t.Parallel()
+	embedded := miniredis.RunT(t)
+	for name, client := range map[string]redis.UniversalClient{
+		"redis":    redistest.New(t).Client(),
+		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
+	} {
+		sink, e := openSink(t, newPath(t))
+		const n, size = 60, 1 << 20
+		entries := verdicts(n)
+		for i := range entries[10:] {
+			entries[10+i].Run.Answer = strings.Repeat("x", size)
+		}
+		publish(t, client, e.ID, entries...)
+		var batches []int
+		c := NewCollector(client, keys, e.ID, sink, Options{Committed: func(entries []record.Entry) { batches = append(batches, len(entries)) }})
+		if got, err := c.Drain(context.Background()); got != n || err != nil {
+			t.Fatalf("%s: got %d entries, %v, want %d", name, got, err, n)
+		}
+		for _, entries := range batches {
+			if entries > 10+1+batchBytes/size {
+				t.Errorf("%s: a batch has %d entries of 1 MiB", name, entries)
+			}
+		}
+		wantWaiting(t, client, e.ID, 0)
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A text that unpacks to more than any document or file of votes may have is refused.
+func TestTextsThatUnpackToGigabytesAreRefused(t *testing.T) {
+	t.Parallel()
+	path := newPath(t)
+	sink, _ := openSink(t, path)
+	var bomb bytes.Buffer
+	encoder, err := zstd.NewWriter(&bomb)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range maxText>>20 + 1 {
+		if _, err := encoder.Write(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := encoder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	if _, err := db.ExecContext(t.Context(), "INSERT INTO documents (hash, text) VALUES ('bomb', ?)", bomb.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := sink.Text(t.Context(), "bomb"); !errors.Is(err, zstd.ErrDecoderSizeExceeded) {
+		t.Errorf("%d bytes unpacked to %d, %v; want a refusal", bomb.Len(), len(text), err)
+	}
 }

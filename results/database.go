@@ -79,6 +79,10 @@ func (a *access) unread(err error) error {
 	return a.explain("read", a.name, err)
 }
 
+// maxText bounds a text that is unpacked: a document, or all votes of people. A few
+// kilobytes that somebody else packed could otherwise become any number of gigabytes.
+const maxText = 512 << 20
+
 // reader reads a sink.
 type reader struct {
 	access
@@ -89,7 +93,7 @@ type reader struct {
 }
 
 func newReader(ctx context.Context, d dialect, name string, db *sql.DB) (*reader, error) {
-	decoder, err := zstd.NewReader(nil)
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxText))
 	if err != nil {
 		return nil, fmt.Errorf("start decompression: %w", err)
 	}

@@ -15,16 +15,15 @@ import (
 // page by page, and takes nothing out.
 func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.Keys, run eval.RunID) (record.Entry, error) {
 	var found record.Entry
-	stream := keys.Results(run.Evaluation)
 	for from := "-"; ; {
-		messages, err := client.XRangeN(ctx, stream, from, "+", batchEntries).Result()
+		messages, more, err := nextEntries(ctx, client, keys, run.Evaluation, from, batchEntries)
 		if err != nil {
-			return record.Entry{}, redisError{"read results of " + string(run.Evaluation), err}
+			return record.Entry{}, err
 		}
 		for _, message := range messages {
 			entry, err := record.DecodeEntry(message.Values)
 			if err != nil {
-				return record.Entry{}, fmt.Errorf("entry %s of %s: %w", message.ID, stream, err)
+				return record.Entry{}, fmt.Errorf("entry %s of %s: %w", message.ID, keys.Results(run.Evaluation), err)
 			}
 			if entry.Run != nil && entry.Run.Phase == run.Phase && entry.Run.Index == run.Index {
 				found.Run = entry.Run
@@ -35,7 +34,7 @@ func Uncollected(ctx context.Context, client redis.UniversalClient, keys record.
 				}
 			}
 		}
-		if len(messages) < batchEntries {
+		if !more {
 			return found, nil
 		}
 		from = "(" + messages[len(messages)-1].ID

@@ -88,6 +88,7 @@ func (r *run) nextCallID() string {
 // begin waits for the lease of a call, or of a job that goes on at its provider. What
 // follows is to be sent at once.
 func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
+	r.leaveRoom() // whoever waits for a lease keeps nobody from reading
 	r.move(ready)
 	r.emitQueueing(s)
 	lease, err := r.admit(ctx, call, s, timeout, isJob)

@@ -65,6 +65,7 @@ type run struct {
 	calls      []record.Call // made and not yet recorded
 	called     bool          // a call was made, or its lease taken, in this pull
 	slot       bool          // of this process, is the run's
+	room       int64         // for a long answer, is the run's
 	flight     *flight       // the call in flight; nil: none is
 	tooLong    time.Duration // the wait at a limit that was declined last
 	hand       *hand         // nil: nobody listens
@@ -100,6 +101,8 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) (err error) {
 	var out func()
 	r.halted, out = s.halts.enter(task.Evaluation, task.Provider()) // before the check: a pause after it is then noticed
 	defer out()
+	defer r.leaveRoom()
+	ctx = providers.WithReading(ctx, providers.Reading{Most: r.cfg.MaxAnswer, Room: r.takeRoom})
 	err = survive(func() error { return r.carryOut(ctx) })
 	if err = r.released(ctx, err); err == nil {
 		return r.leave(t.ResultWriter())

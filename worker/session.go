@@ -59,6 +59,7 @@ type session struct {
 	budget      *budget
 	asides      *asides
 	slots       *semaphore.Weighted // calls in flight in this process
+	rooms       *semaphore.Weighted // bytes of long answers in this process
 	tokens      *tokens
 	named       atomic.Int64 // calls, by their ids
 	newer       sync.Map     // queues with tasks of a newer version, once that was said
@@ -92,7 +93,7 @@ func newSession(cfg Config, id string, of *life) *session {
 	log := cfg.Log.With().Str("worker", id).Logger()
 	s := &session{
 		cfg: cfg, life: of, id: id, log: log, store: storeOf(cfg),
-		budget: newBudget(cfg.Slots), asides: newAsides(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), tokens: newTokens(),
+		budget: newBudget(cfg.Slots), asides: newAsides(cfg.Slots), slots: semaphore.NewWeighted(int64(cfg.Slots)), rooms: semaphore.NewWeighted(longAnswers), tokens: newTokens(),
 		changed: make(chan struct{}, 1), broken: make(chan error, 1),
 		queues: map[string]time.Time{}, longest: record.DefaultTimeout,
 	}

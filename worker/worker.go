@@ -35,6 +35,8 @@ type Config struct {
 	Version string
 	// Slots is how many calls this process has in flight at once. Default 100.
 	Slots int
+	// MaxAnswer is how many bytes one answer may have. Default providers.DefaultAnswer.
+	MaxAnswer int
 	// Queues are the only ones served. Empty: all that Endpoints can serve.
 	Queues []string
 	// Endpoints are the providers that can be called, by name. A queue whose
@@ -116,6 +118,7 @@ func (e Endpoint) called(kind eval.Kind) providers.Provider {
 
 func (c Config) withDefaults() Config {
 	c.Slots = cmp.Or(c.Slots, 100)
+	c.MaxAnswer = cmp.Or(c.MaxAnswer, providers.DefaultAnswer)
 	if c.Calls == nil {
 		c.Calls = func(record.Call) {}
 	}

@@ -21,10 +21,11 @@ import (
 
 // Flags of the commands that work.
 const (
-	slotsFlag  = "slots"
-	graceFlag  = "grace"
-	queuesFlag = "queues"
-	eventsFlag = "events"
+	slotsFlag     = "slots"
+	graceFlag     = "grace"
+	maxAnswerFlag = "max-answer-mib"
+	queuesFlag    = "queues"
+	eventsFlag    = "events"
 )
 
 // workFlags returns the flags of `worker` and of commands that execute runs themselves.
@@ -36,6 +37,7 @@ func workFlags(metricsAt string) []cli.Flag {
 	}
 	return []cli.Flag{
 		slotsOption(),
+		&cli.IntFlag{Name: maxAnswerFlag, Value: 1, Usage: "fail answers of more than `N` MiB"},
 		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)"},
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
@@ -57,6 +59,7 @@ func slotsOf(c *cli.Context) (int, error) {
 // work is how a process works, as the command line says it.
 type work struct {
 	slots        int
+	maxAnswer    int // bytes
 	grace        time.Duration
 	queues       []string // the only ones served; none: all
 	events       string   // path; empty: no such file
@@ -69,8 +72,11 @@ func workOf(c *cli.Context) (work, error) {
 	if c.Duration(graceFlag) < 0 {
 		err = errors.Join(err, usageError("--%s must be 0 or more, got %s", graceFlag, c.Duration(graceFlag)))
 	}
+	if n := c.Int(maxAnswerFlag); n < 1 || n > 64 {
+		err = errors.Join(err, usageError("--%s must be from 1 to 64, got %d", maxAnswerFlag, n))
+	}
 	return work{
-		slots: slots, grace: c.Duration(graceFlag), queues: c.StringSlice(queuesFlag), events: c.String(eventsFlag),
+		slots: slots, maxAnswer: c.Int(maxAnswerFlag) << 20, grace: c.Duration(graceFlag), queues: c.StringSlice(queuesFlag), events: c.String(eventsFlag),
 		metrics: c.String(metricsFlagName), metricsGiven: c.IsSet(metricsFlagName),
 	}, err
 }
@@ -79,7 +85,7 @@ func workOf(c *cli.Context) (work, error) {
 // metrics and traces to. Closing it reports the first event that could not be
 // written.
 func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
-	settings.Slots, settings.Grace, settings.Queues, settings.Version = w.slots, w.grace, w.queues, ownVersion()
+	settings.Slots, settings.MaxAnswer, settings.Grace, settings.Queues, settings.Version = w.slots, w.maxAnswer, w.grace, w.queues, ownVersion()
 	var open closers
 	if w.events != "" {
 		events, err := openEvents(w.events)

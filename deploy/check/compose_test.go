@@ -79,7 +79,7 @@ func TestCompose(t *testing.T) {
 		}
 	}
 
-	wantKept(t, p.Services["redis"].Command)
+	wantKept(t, p.Services["redis"].Command, int64(p.Services["redis"].MemLimit))
 	if p.Services["redis"].HealthCheck == nil || len(p.Services["redis"].Volumes) == 0 {
 		t.Error("redis wants a check and a volume")
 	}

@@ -136,7 +136,8 @@ func wantProbes(t *testing.T, w workload) {
 
 func wantRedis(t *testing.T, w workload) {
 	t.Helper()
-	wantKept(t, w.container().Args)
+	limits := w.container().Resources.Limits
+	wantKept(t, w.container().Args, limits.Memory().Value())
 	if set, ok := w.object.(*appsv1.StatefulSet); !ok || len(set.Spec.VolumeClaimTemplates) == 0 {
 		t.Error("redis wants a volume of its own")
 	}

@@ -184,9 +184,13 @@ func flagOf(args []string, name string) string {
 }
 
 // wantKept: a Redis with these arguments writes down what it is told, and throws
-// nothing away.
-func wantKept(t *testing.T, args []string) {
+// nothing away. When it is full it says so, before the memory of its container ends.
+func wantKept(t *testing.T, args []string, limit int64) {
 	t.Helper()
+	var most int64
+	if _, err := fmt.Sscanf(flagOf(args, "maxmemory"), "%dmb", &most); err != nil || most<<20 < 512<<20 || most<<20 > limit*3/4 {
+		t.Errorf("redis has maxmemory %d MB, %v, want at least 512 and at most three quarters of %d MB", most, err, limit>>20)
+	}
 	redis := strings.Join(args, " ")
 	for _, option := range []string{"--appendonly yes", "--maxmemory-policy noeviction"} {
 		if !strings.Contains(redis, option) {

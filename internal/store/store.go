@@ -438,6 +438,9 @@ func (s *Store) Documents(ctx context.Context, id eval.ID, hashes ...string) (ma
 		if err != nil {
 			return nil, fmt.Errorf("text %s of %s: %w", hashes[i], id, err)
 		}
+		if eval.TextHash(string(text)) != hashes[i] {
+			return nil, fmt.Errorf("text %s of %s: it is another: its hash differs", hashes[i], id)
+		}
 		texts[hashes[i]] = string(text)
 	}
 	return texts, nil
@@ -511,7 +514,7 @@ func (s *Store) announce(ctx context.Context, message string) error {
 // Shared by all stores: both are safe for concurrent use with whole-buffer calls.
 var (
 	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
-	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(1<<30))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(512<<20))
 )
 
 func compress(raw []byte) []byte { return encoder.EncodeAll(raw, nil) }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -439,4 +440,18 @@ func TestTogether(t *testing.T) {
 		}
 		group.Wait()
 	})
+}
+
+// Whoever may write to Redis can replace a document's text. No judge is sent it.
+func TestTextsAreCheckedAgainstTheirHashes(t *testing.T) {
+	t.Parallel()
+	s := New(redistest.New(t).Client(), "")
+	r := create(t, s)
+	hash := eval.TextHash("the text of a.md")
+	if err := s.client.HSet(t.Context(), s.keys.Documents(r.ID), hash, compress([]byte("another text"))).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if texts, err := s.Documents(t.Context(), r.ID, hash); err == nil || !strings.Contains(err.Error(), "its hash differs") {
+		t.Errorf("got %q, %v, want a refusal", texts, err)
+	}
 }

@@ -3,7 +3,6 @@ package messages
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"strings"
 
@@ -59,8 +58,9 @@ func (t *turn) add(answer *transport.Answer) error {
 	if t.parts > 0 {
 		t.raw = append(t.raw, '\n')
 	}
-	if t.raw = append(t.raw, answer.Body...); len(t.raw) > transport.MaxAnswerBytes {
-		return answer.Malformed(fmt.Errorf("longer than %d bytes in %d parts", transport.MaxAnswerBytes, t.parts+1))
+	t.raw = append(t.raw, answer.Body...)
+	if err := answer.Fits(len(t.raw)); err != nil {
+		return err
 	}
 	t.usage = m.Usage.addTo(t.usage, t.parts == 0)
 	t.searches += m.Usage.searches()

@@ -156,7 +156,7 @@ func TestAPartThatIsNotReadyIsNotSent(t *testing.T) {
 
 func TestPartsAreBoundedTogether(t *testing.T) {
 	t.Parallel()
-	half := &transport.Answer{Body: []byte(paused + strings.Repeat(" ", transport.MaxAnswerBytes/2))}
+	half := &transport.Answer{Body: []byte(paused + strings.Repeat(" ", providers.DefaultAnswer/2))}
 	var whole turn
 	for part, tooLong := range []bool{false, true} {
 		if err := whole.add(half); (err != nil) != tooLong {

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -14,12 +15,9 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// The most that is read of a body. A longer answer is a failure, a longer error
-// is cut.
-const (
-	MaxAnswerBytes = 16 << 20
-	MaxErrorBytes  = 64 << 10
-)
+// MaxErrorBytes is the most that is read of an error's body; a longer one is cut. An
+// answer that is longer than providers.Reading allows is a failure.
+const MaxErrorBytes = 64 << 10
 
 // Post is one request.
 type Post struct {
@@ -39,6 +37,7 @@ type Answer struct {
 	RequestID string
 
 	status int
+	most   int // as in providers.Reading
 	struck secrets
 	sent   time.Time // by the provider's clock
 }
@@ -77,19 +76,21 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 		return nil, interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), struck)
 	}
 	defer resp.Body.Close()
+	reading := providers.ReadingOf(ctx)
 	answer := &Answer{
 		Header:    keep(resp.Header),
 		RequestID: struck.strike(requestID(resp.Header)),
 		status:    resp.StatusCode,
+		most:      reading.Most,
 		struck:    struck,
 		sent:      sent(resp.Header),
 	}
 	ok := resp.StatusCode/100 == 2
 	limit := MaxErrorBytes
 	if ok {
-		limit = MaxAnswerBytes
+		limit = reading.Most
 	}
-	answer.Body, err = io.ReadAll(io.LimitReader(resp.Body, int64(limit)+1))
+	answer.Body, err = read(ctx, resp.Body, limit+1, reading.Room)
 	tooLong := len(answer.Body) > limit
 	answer.Body = answer.Body[:min(len(answer.Body), limit)]
 	if struck.in(answer.Body) {
@@ -105,9 +106,32 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	case !ok:
 		return nil, answer.Failure()
 	case tooLong:
-		return nil, answer.Malformed(fmt.Errorf("longer than %d bytes", limit))
+		return nil, answer.Fits(len(answer.Body) + 1)
 	}
 	return answer, nil
+}
+
+// read reads at most limit bytes. It asks for room before it reads more than a small
+// answer.
+func read(ctx context.Context, body io.Reader, limit int, room func(context.Context) error) ([]byte, error) {
+	begun, err := io.ReadAll(io.LimitReader(body, int64(min(limit, providers.SmallAnswer))))
+	if err != nil || len(begun) < providers.SmallAnswer {
+		return begun, err
+	}
+	if err := room(ctx); err != nil {
+		return begun, err
+	}
+	whole := bytes.NewBuffer(begun)
+	_, err = whole.ReadFrom(io.LimitReader(body, int64(limit-len(begun))))
+	return whole.Bytes(), err
+}
+
+// Fits is the error of an answer of n bytes, in all its parts, that is too long.
+func (a *Answer) Fits(n int) error {
+	if most := cmp.Or(a.most, providers.DefaultAnswer); n > most {
+		return a.Malformed(fmt.Errorf("longer than %d bytes, the most that --max-answer-mib allows", most))
+	}
+	return nil
 }
 
 // Malformed is the error of an answer that cannot be read as what it should be.

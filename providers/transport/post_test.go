@@ -135,8 +135,8 @@ func TestDoBoundsBodies(t *testing.T) {
 		status, size int
 		want         providers.Class // empty: no error
 	}{
-		{http.StatusOK, MaxAnswerBytes, ""},
-		{http.StatusOK, MaxAnswerBytes + 1, providers.Transient},
+		{http.StatusOK, providers.DefaultAnswer, ""},
+		{http.StatusOK, providers.DefaultAnswer + 1, providers.Transient},
 		{http.StatusBadRequest, MaxErrorBytes * 4, providers.BadRequest},
 	} {
 		server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
