@@ -238,6 +238,9 @@ func (p *page) ShowsAbilities() bool { return p.Report.abilities() }
 // MissingWords explain the table of missing verdicts.
 func (p *page) MissingWords() string { return missingWords }
 
+// ShowsScale reports whether judges are weighed.
+func (p *page) ShowsScale() bool { return p.Report.Unweighed != nil }
+
 // HasPairs reports whether there are verdicts on pairs.
 func (p *page) HasPairs() bool { return p.Report.Verdicts > 0 }
 

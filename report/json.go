@@ -150,6 +150,9 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 	if j.Swaps.Total() == 0 {
 		out.BothOrders.Consistency = number(math.NaN())
 	}
+	if j.Effect.HasScale {
+		out.Scale = effectOf(j.Effect.Scale, j.ScaleLimits, false)
+	}
 	if j.Effect.HasOrder {
 		out.Order = effectOf(j.Effect.Order, j.OrderLimits, j.Effect.Regularised)
 	}

@@ -175,6 +175,7 @@ type (
 		Own        int                  `json:"own"`
 		Failed     int                  `json:"failed"`
 		Order      *effectJSON          `json:"order_effect"`
+		Scale      *effectJSON          `json:"scale"`
 		Confounded bool                 `json:"confounded"`
 		TieNu      number               `json:"tie_nu"`
 		BothOrders swapsJSON            `json:"both_orders"`

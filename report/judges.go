@@ -29,7 +29,7 @@ type judgeRow struct {
 	Name, Model, Verdicts, FirstWins, SecondWins, Ties, FirstShare string
 	Pairs, Consistent, AlwaysFirst, AlwaysSecond, HalfTied         string
 	OrderEffect, OrderLimits, Identical, Fallback, Failed          string
-	Longer, Correlation, Circular                                  string
+	Longer, Correlation, Circular, Scale                           string
 }
 
 // bars are the answers to pairs asked in both orders, one stacked bar a judge.
@@ -74,7 +74,7 @@ func (r *Report) judgeView() *judgeView {
 			Pairs: count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
 			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
-			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)),
+			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)), Scale: j.scale(),
 		})
 	}
 	v.Bars = r.swapBars()

@@ -118,6 +118,13 @@ func (r *Report) intervalNotes() []string {
 	if r.Options.Length {
 		notes = append(notes, r.lengthNote())
 	}
+	if plain := r.Unweighed; plain != nil {
+		first := "the same would be first"
+		if plain.First != r.Groups[0].Ranked[0].Name {
+			first = called(plain.First) + " would be first"
+		}
+		notes = append(notes, fmt.Sprintf("Judges are weighed by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", counted(plain.Moved, "candidate"), first))
+	}
 	return notes
 }
 
@@ -173,6 +180,9 @@ func (j Judge) notes(options Options) []string {
 	case e.HasOrder && j.OrderLimits.Low*j.OrderLimits.High > 0 && math.Abs(e.Order) >= leastOrder:
 		note("favours the text shown %s: of two equal texts it prefers that one in %s of decided verdicts. The ranking corrects for it.",
 			position(e.Order), percent(1/(1+math.Exp(-math.Abs(e.Order)))))
+	}
+	if e.HasScale && j.ScaleLimits.Low <= 0 {
+		note("does not tell candidates apart as the others do: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
 	}
 	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
 		note("gave the same answer in both orders for only %s of the pairs.", percent(j.Swaps.Consistency()))

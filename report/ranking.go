@@ -59,12 +59,44 @@ func (b *builder) finish(ctx context.Context) error {
 	for k := range r.Judges {
 		judge := &r.Judges[k]
 		judge.Effect = all.fit.Judges[k]
-		judge.OrderLimits = all.uncertainty.Orders[k]
+		judge.OrderLimits, judge.ScaleLimits = all.uncertainty.Orders[k], all.uncertainty.Scales[k]
+	}
+	if err := b.unweigh(raters); err != nil {
+		return err
 	}
 	if err := b.boundMissing(ctx, raters); err != nil {
 		return err
 	}
 	return b.rankByEach(ctx)
+}
+
+// unweigh says what weighing judges changes.
+func (b *builder) unweigh(raters []int) error {
+	r := b.report
+	if !r.Options.Scales || len(r.Judges) < 2 || len(r.Groups) == 0 {
+		return nil
+	}
+	options := b.rankOptions(raters)
+	options.Scales = false
+	places, count := b.places(raters)
+	plain, err := rank.FromObserved(len(r.candidates), count, b.observed(places), options)
+	if err != nil {
+		return err
+	}
+	standings := plain.Standings()
+	r.Unweighed = &Unweighed{First: r.candidates[standings[0].Candidate]}
+	ranks := map[int]int{}
+	for _, s := range standings {
+		ranks[s.Candidate] = s.Rank
+	}
+	for _, group := range r.Groups {
+		for _, c := range group.Ranked {
+			if c.Rank != ranks[c.Candidate] {
+				r.Unweighed.Moved++
+			}
+		}
+	}
+	return nil
 }
 
 // rankByEach gives every judge a ranking of its own, where there are several.

@@ -32,7 +32,7 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 
 func (b *builder) rankOptions(raters []int) rank.Options {
 	how := b.report.Options
-	return rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition}
+	return rank.Options{Ties: how.Ties, OrderEffect: raters[0] < len(b.report.Judges) && !how.NoPosition, Scales: how.Scales && raters[0] < len(b.report.Judges)}
 }
 
 // pairClusters are the clusters of pairs of documents where each is one, by the lower and

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -339,5 +340,39 @@ func TestChoicesAndLeads(t *testing.T) {
 		if !math.IsNaN(rows.Ranking[3].Lead) {
 			t.Errorf("the last leads by %v", rows.Ranking[3].Lead)
 		}
+	}
+}
+
+// TestWeighedJudges: on request, a judge that answers by chance counts for little, and the
+// report says what that changes.
+func TestWeighedJudges(t *testing.T) {
+	t.Parallel()
+	m := tournament(names(4), names(30), []string{"good", "coin"}, []float64{0.2, 0}, 3)
+	random := rand.New(rand.NewPCG(6, 6))
+	for k, row := range m.pairwise {
+		if row.Judge == "coin" {
+			m.pairwise[k].Winner = []string{row.Document1, row.Document2}[random.IntN(2)]
+		}
+	}
+	plain, weighed := built(t, m, Options{}), built(t, m, Options{Scales: true})
+	good, coin := weighed.Judges[0].Effect.Scale, weighed.Judges[1].Effect.Scale
+	if plain.Unweighed != nil || plain.Judges[0].Effect.HasScale || math.Abs(good+coin-2) > 1e-9 || coin > 0.5 || weighed.Unweighed.First != "candidate-0000" {
+		t.Fatalf("scales %.2f and %.2f, %+v", good, coin, weighed.Unweighed)
+	}
+	text := textOf(t, weighed, TextOptions{Width: 200})
+	for _, want := range []string{"judges weighed by their scale", "With equal weights, 0 candidates would have another rank, and the same would be first", weighed.Judges[1].scale(), "may be 0"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the terminal does not say %q:\n%s", want, text)
+		}
+	}
+	if page := pageOf(t, weighed); !strings.Contains(page, "<td>"+weighed.Judges[1].scale()+"</td>") {
+		t.Error("the page has no scales")
+	}
+	lead := func(r *Report) float64 {
+		difference, limits := r.Groups[0].lead(0)
+		return difference / limits.SE
+	}
+	if lead(weighed) < lead(plain) {
+		t.Errorf("the first leads by %.2f errors, with equal weights by %.2f", lead(weighed), lead(plain))
 	}
 }

@@ -49,6 +49,8 @@ type Options struct {
 	// NoPosition leaves judges' preferences for a position in the ranking, as plain
 	// Bradley–Terry does.
 	NoPosition bool
+	// Scales weighs judges by how well they tell candidates apart (rank.Options.Scales).
+	Scales bool
 	// Draws and Seed are those of rank.Drawing.
 	Draws int
 	Seed  uint64
@@ -84,6 +86,8 @@ type Report struct {
 	// Intervals says how the limits in Groups were found; nil where there are none.
 	Intervals *Intervals
 	Fit       *Fit // nil: there are no abilities
+	// Unweighed says what Options.Scales changes; nil without it.
+	Unweighed *Unweighed
 	Cycles    rank.Cycles
 	Length    rank.Lengths // of the verdicts of all judges
 	// Agreement compares the judges' verdicts on pairs, nil where no two of them
@@ -116,6 +120,12 @@ type Intervals struct {
 	// Draws and Seed are those of rank.Drawing.
 	Draws int
 	Seed  uint64
+}
+
+// Unweighed is the ranking without Options.Scales.
+type Unweighed struct {
+	Moved int // candidates that have another rank without them
+	First string
 }
 
 // What Intervals.By can be.
@@ -226,6 +236,7 @@ type Judge struct {
 	Swaps       rank.Swaps       // pairs it was asked about in both orders
 	Effect      rank.JudgeEffect // in the ranking by all judges
 	OrderLimits rank.Limits      // of Effect.Order
+	ScaleLimits rank.Limits      // of Effect.Scale
 	Length      rank.Lengths
 	Cycles      rank.Cycles
 	Scores      []Score // by criterion

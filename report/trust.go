@@ -76,6 +76,13 @@ func (r *Report) trustSection() section {
 		t.add(visible(j.Name), j.orderEffect(), count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
+	if r.Unweighed != nil {
+		scale := column{head: "scale", right: true}
+		for _, j := range r.Judges {
+			scale.cells = append(scale.cells, j.scale())
+		}
+		t = append(t, scale)
+	}
 	s := section{title: "How far each judge can be trusted", table: t}
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
@@ -89,6 +96,14 @@ func (r *Report) trustSection() section {
 		s.lines = append(s.lines, fmt.Sprintf("Deviance of the fit %.1f on %s.", r.Fit.Deviance, degrees(r.Fit.DegreesOfFreedom)))
 	}
 	return s
+}
+
+// scale is how well the judge tells candidates apart, 1 being the mean of all.
+func (j Judge) scale() string {
+	if !j.Effect.HasScale {
+		return "–"
+	}
+	return fmt.Sprintf("%.2f ± %.2f", j.Effect.Scale, j.ScaleLimits.SE)
 }
 
 func degrees(n int) string {

@@ -83,7 +83,8 @@ type Choices struct {
 	Fallbacks      bool   `json:"fallbacks"`
 	Length         bool   `json:"length"`
 	PositionEffect bool   `json:"position_effect"`
-	By             string `json:"by"` // what verdicts may depend on each other by
+	JudgeScale     bool   `json:"judge_scale"` // judges are weighed by how well they tell candidates apart
+	By             string `json:"by"`          // what verdicts may depend on each other by
 	Clusters       int    `json:"clusters"`
 	Draws          int    `json:"draws"`
 	Seed           uint64 `json:"seed"`

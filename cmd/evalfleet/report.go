@@ -25,6 +25,7 @@ const (
 	lengthFlag    = "length"
 	drawsFlag     = "draws"
 	positionFlag  = "position-effect"
+	scaleFlag     = "judge-scale"
 	seedFlag      = "seed"
 )
 
@@ -56,6 +57,7 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
 			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
+			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
 			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
@@ -113,7 +115,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 
 func reportOptions(c *cli.Context) (report.Options, error) {
 	options := report.Options{
-		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), NoPosition: !c.Bool(positionFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
+		Fallback: c.Bool(fallbacksFlag), Length: c.Bool(lengthFlag), NoPosition: !c.Bool(positionFlag), Scales: c.Bool(scaleFlag), Draws: c.Int(drawsFlag), Seed: c.Uint64(seedFlag),
 	}
 	switch ties := c.String(tiesFlag); ties {
 	case "davidson":

@@ -34,6 +34,14 @@ type Options struct {
 	// of Agresti 2002, §10.6). A judge whose comparisons cannot tell it gets none.
 	OrderEffect bool
 
+	// Scales gives every judge a factor s by which it discriminates between candidates:
+	// d = s·(λ_first − λ_second) + δ. Their mean is 1, so that abilities are in the log-odds
+	// of an average judge (the discrimination of Birnbaum 1968, "Some latent trait models";
+	// for judges of pairs, Chen, Bennett, Collins-Thompson and Horvitz 2013, "Pairwise
+	// ranking aggregation in a crowdsourced setting"). A normal prior of standard deviation
+	// 1 holds each around 1. It needs two judges or more.
+	Scales bool
+
 	// Ridge is the precision (1/variance) of the normal prior around 0 that is put
 	// on parameters without a finite maximum-likelihood estimate, and on no others.
 	// 0 means DefaultRidge.
@@ -95,6 +103,9 @@ type JudgeEffect struct {
 	// cannot tell it from differences between candidates, such as when one candidate is
 	// always shown first.
 	Confounded bool
+	// Scale is the judge's factor s of Options.Scales; only where HasScale is set.
+	Scale    float64
+	HasScale bool
 	// LogNu is ln ν, Davidson's propensity to tie; only where HasNu is set. A judge
 	// that never tied has ν = 0 and none.
 	LogNu, LogNuSE float64
@@ -200,8 +211,7 @@ func (m *model) fit(records []Record, options Options) (*Fit, error) {
 	}
 
 	if m.length >= 0 && !m.tellsLength() {
-		m.size--
-		m.length, m.ridge = -1, m.ridge[:m.size]
+		m.dropLength()
 	}
 	best, infinite, err := m.maximise(m.start())
 	for err == nil && infinite != nil { // at most once a judge: a prior ends it
@@ -261,8 +271,31 @@ func newModel(n, judges int, rows []row, options Options) *model {
 		m.length = m.size
 		m.size++
 	}
+	m.scales = slices.Repeat([]int{-1}, judges)
+	if judging := judgesOf(rows); options.Scales && len(judging) > 1 {
+		for _, k := range judging {
+			m.scales[k] = m.size
+			m.size++
+		}
+	}
 	m.ridge = make([]float64, m.size)
+	for _, k := range m.scales {
+		if k >= 0 {
+			m.ridge[k] = 1
+		}
+	}
 	return m
+}
+
+// judgesOf are the judges that gave rows, which are sorted by judge.
+func judgesOf(rows []row) []int {
+	var judges []int
+	for _, r := range rows {
+		if len(judges) == 0 || judges[len(judges)-1] != r.judge {
+			judges = append(judges, r.judge)
+		}
+	}
+	return judges
 }
 
 // confound finds the candidates that cannot be told from a position.
@@ -287,6 +320,18 @@ func (fit *Fit) confound() {
 // judge's preference for a position.
 func (fit *Fit) confounded(i, j int) bool {
 	return fit.mixed || fit.heights != nil && fit.heights[i] != fit.heights[j]
+}
+
+// dropLength takes out the effect of length.
+func (m *model) dropLength() {
+	m.ridge = slices.Delete(m.ridge, m.length, m.length+1)
+	for k, position := range m.scales {
+		if position > m.length {
+			m.scales[k]--
+		}
+	}
+	m.size--
+	m.length = -1
 }
 
 func (m *model) setComponents(parts []Component, component []int) {
@@ -334,6 +379,9 @@ func (fit *Fit) take(m *model, s solution) {
 		if position := m.order[k]; position >= 0 {
 			e.Order, e.OrderSE, e.HasOrder = s.x[position], s.se(position), true
 		}
+		if position := m.scales[k]; position >= 0 {
+			e.Scale, e.HasScale = 1+s.x[position], true
+		}
 		if position := m.tie[k]; position >= 0 {
 			e.LogNu, e.LogNuSE, e.HasNu = s.x[position], s.se(position), true
 		}
@@ -348,4 +396,7 @@ func (fit *Fit) take(m *model, s solution) {
 		}
 	}
 	fit.DegreesOfFreedom -= m.size - len(fit.Components)
+	if m.scaleSum() != nil {
+		fit.DegreesOfFreedom++ // their mean is known
+	}
 }

@@ -170,7 +170,7 @@ func (c *clusterScore) support(cluster []Observed) int {
 	c.positions = c.positions[:0]
 	m := c.fit.model
 	for _, o := range cluster {
-		for _, position := range [...]int{int(o.First), int(o.Second), m.order[o.Judge], m.tie[o.Judge], m.length} {
+		for _, position := range [...]int{int(o.First), int(o.Second), m.order[o.Judge], m.tie[o.Judge], m.length, m.scales[o.Judge]} {
 			if position >= 0 && c.local[position] < 0 {
 				c.local[position] = len(c.positions)
 				c.positions = append(c.positions, position)
@@ -186,6 +186,7 @@ func (c *clusterScore) add(cluster []Observed) {
 	m, s := c.fit.model, len(c.positions)
 	c.score = append(c.score[:0], make([]float64, s)...)
 	c.info = append(c.info[:0], make([]float64, s*s)...)
+	var terms []term
 	for _, o := range cluster {
 		r := row{
 			first: int(o.First), second: int(o.Second), judge: int(o.Judge), longer: o.Longer / m.scale,
@@ -197,37 +198,23 @@ func (c *clusterScore) add(cluster []Observed) {
 		p, n := c.here.chances(&r), r.total()
 		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
 		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
-		type term struct {
-			at    int
-			times float64
-		}
-		terms := [4]term{{c.local[r.first], 1}, {c.local[r.second], -1}, {-1, 1}, {-1, r.longer}}
-		if k := m.order[r.judge]; k >= 0 {
-			terms[2].at = c.local[k]
-		}
-		if m.length >= 0 {
-			terms[3].at = c.local[m.length]
-		}
+		terms = c.here.terms(&r, terms)
 		tie := -1
 		if k := m.tie[r.judge]; k >= 0 {
 			tie = c.local[k]
 			c.score[tie] += r.ties - n*p.tie
 			c.info[tie*s+tie] += n * p.tie * (1 - p.tie)
 		}
-		for _, a := range terms {
-			if a.at < 0 {
-				continue
-			}
-			c.score[a.at] += slope * a.times
-			for _, b := range terms {
-				if b.at >= 0 {
-					c.info[a.at*s+b.at] += curve * a.times * b.times
-				}
+		for _, one := range terms {
+			a := c.local[one.at]
+			c.score[a] += slope * one.slope
+			for _, other := range terms {
+				c.info[a*s+c.local[other.at]] += curve * one.slope * other.slope
 			}
 			if tie >= 0 {
-				cross := -n * p.tie * (p.win - p.loss) / 2 * a.times
-				c.info[a.at*s+tie] += cross
-				c.info[tie*s+a.at] += cross
+				cross := -n * p.tie * (p.win - p.loss) / 2 * one.slope
+				c.info[a*s+tie] += cross
+				c.info[tie*s+a] += cross
 			}
 		}
 	}

@@ -25,13 +25,15 @@ func (r row) compare(s row) int {
 // every candidate, then the judges' order effects, then their logarithms of ν, then
 // the effect γ of length.
 //
-// With d = λ_first − λ_second + δ_judge + γ·longer and θ = ln ν_judge, the three outcomes
-// have weights exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry.
+// With d = s_judge·(λ_first − λ_second) + δ_judge + γ·longer and θ = ln ν_judge, the three
+// outcomes have weights exp(d/2), exp(−d/2) and exp(θ). Without θ this is Bradley–Terry.
+// Without Options.Scales every s is 1.
 type model struct {
 	rows       []row
 	candidates int
 	order, tie []int   // position of a judge's parameter in the vector; −1: none
 	length     int     // position of the effect of length; −1: none
+	scales     []int   // position of a judge's s − 1; −1: s is 1
 	scale      float64 // what differences in length were divided by
 	size       int
 	ridge      []float64 // precision of a normal prior at 0, for each parameter
@@ -62,9 +64,17 @@ type point struct {
 	nu []float64 // of each judge; 0 without ties
 }
 
+// discrimination is a judge's s.
+func (p point) discrimination(judge int) float64 {
+	if k := p.scales[judge]; k >= 0 {
+		return 1 + p.x[k]
+	}
+	return 1
+}
+
 // half is half of d.
 func (p point) half(r *row) float64 {
-	d := p.x[r.first] - p.x[r.second]
+	d := p.discrimination(r.judge) * (p.x[r.first] - p.x[r.second])
 	if k := p.order[r.judge]; k >= 0 {
 		d += p.x[k]
 	}
@@ -113,8 +123,30 @@ func (m *model) objective(x []float64) float64 {
 	return sum
 }
 
+// term is a parameter of d and the derivative of d by it.
+type term struct {
+	at    int
+	slope float64
+}
+
+// terms are those of a row, in place of all; positions below 0 are left out.
+func (p point) terms(r *row, all []term) []term {
+	s := p.discrimination(r.judge)
+	all = append(all[:0], term{r.first, s}, term{r.second, -s})
+	if k := p.order[r.judge]; k >= 0 {
+		all = append(all, term{k, 1})
+	}
+	if p.length >= 0 {
+		all = append(all, term{p.length, r.longer})
+	}
+	if k := p.scales[r.judge]; k >= 0 {
+		all = append(all, term{k, p.x[r.first] - p.x[r.second]})
+	}
+	return all
+}
+
 // derivatives fills the gradient of the objective and the upper triangle of its
-// negative second derivatives. The latter do not determine the level of a
+// expected negative second derivatives. The latter do not determine the level of a
 // component's abilities, so a term is added that pins their mean to 0; pin says
 // how strongly for each component, and centred takes it out again.
 func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (pin []float64) {
@@ -124,43 +156,24 @@ func (m *model) derivatives(x, gradient []float64, information *mat.SymDense) (p
 	at := func(i, j int) *float64 { return &raw.Data[min(i, j)*raw.Stride+max(i, j)] }
 
 	here := m.at(x)
+	var terms []term
 	for i := range m.rows {
 		r := &m.rows[i]
 		p, n := here.chances(r), r.total()
 		slope := ((r.wins - r.losses) - n*(p.win-p.loss)) / 2
 		curve := n * (p.win + p.loss - (p.win-p.loss)*(p.win-p.loss)) / 4
-		gradient[r.first] += slope
-		gradient[r.second] -= slope
-		*at(r.first, r.first) += curve
-		*at(r.second, r.second) += curve
-		*at(r.first, r.second) -= curve
-		k, l := m.order[r.judge], m.tie[r.judge]
-		if k >= 0 {
-			gradient[k] += slope
-			*at(k, k) += curve
-			*at(r.first, k) += curve
-			*at(r.second, k) -= curve
+		terms = here.terms(r, terms)
+		for k, a := range terms {
+			gradient[a.at] += slope * a.slope
+			for _, b := range terms[k:] {
+				*at(a.at, b.at) += curve * a.slope * b.slope
+			}
 		}
-		if l >= 0 {
+		if l := m.tie[r.judge]; l >= 0 {
 			gradient[l] += r.ties - n*p.tie
 			*at(l, l) += n * p.tie * (1 - p.tie)
-			cross := -n * p.tie * (p.win - p.loss) / 2
-			*at(r.first, l) += cross
-			*at(r.second, l) -= cross
-			if k >= 0 {
-				*at(k, l) += cross
-			}
-			if m.length >= 0 {
-				*at(l, m.length) += cross * r.longer
-			}
-		}
-		if m.length >= 0 {
-			gradient[m.length] += slope * r.longer
-			*at(m.length, m.length) += curve * r.longer * r.longer
-			*at(r.first, m.length) += curve * r.longer
-			*at(r.second, m.length) -= curve * r.longer
-			if k >= 0 {
-				*at(k, m.length) += curve * r.longer
+			for _, a := range terms {
+				*at(a.at, l) -= n * p.tie * (p.win - p.loss) / 2 * a.slope
 			}
 		}
 	}

@@ -34,6 +34,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		if !factor.Factorize(information) || factor.SolveVecTo(step, gradient) != nil {
 			break // singular to working precision
 		}
+		m.keepMean(&factor, step)
 		decrement := mat.Dot(gradient, step)
 		value = m.move(s.x, step, value)
 		if infinite := m.unbounded(func(k int) bool { return math.Abs(s.x[k]) > endless }); infinite != nil {
@@ -50,6 +51,7 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 			break
 		}
 		m.centred(s.covariance, pin)
+		m.meanKnown(s.covariance)
 		return s, nil, nil
 	}
 	// The abilities alone would have a maximum: suspect every judge's own parameters.
@@ -57,6 +59,46 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 		return s, suspects, nil
 	}
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
+}
+
+// scaleSum is the vector whose product with the parameters is the sum of the judges'
+// scales less their number; nil without scales.
+func (m *model) scaleSum() *mat.VecDense {
+	var sum *mat.VecDense
+	for _, position := range m.scales {
+		if position >= 0 {
+			if sum == nil {
+				sum = mat.NewVecDense(m.size, nil)
+			}
+			sum.SetVec(position, 1)
+		}
+	}
+	return sum
+}
+
+// keepMean takes out of a step what would change the mean of the judges' scales.
+func (m *model) keepMean(factor *mat.Cholesky, step *mat.VecDense) {
+	sum := m.scaleSum()
+	if sum == nil {
+		return
+	}
+	along := mat.NewVecDense(m.size, nil)
+	if factor.SolveVecTo(along, sum) != nil {
+		return
+	}
+	step.AddScaledVec(step, -mat.Dot(sum, step)/mat.Dot(sum, along), along)
+}
+
+// meanKnown takes out of a covariance what the mean of the judges' scales, which is 1, would
+// add to it.
+func (m *model) meanKnown(covariance *mat.SymDense) {
+	sum := m.scaleSum()
+	if sum == nil {
+		return
+	}
+	along := mat.NewVecDense(m.size, nil)
+	along.MulVec(covariance, sum)
+	covariance.SymRankOne(covariance, -1/mat.Dot(sum, along), along)
 }
 
 // variance is one number of the inverse's diagonal; infinite where it cannot be had.

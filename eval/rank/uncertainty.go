@@ -49,6 +49,8 @@ type Uncertainty struct {
 	Best []float64
 	// Orders are those of JudgeEffect.Order; of a judge without one they are 0.
 	Orders []Limits
+	// Scales are those of JudgeEffect.Scale; of a judge without one they are 0.
+	Scales []Limits
 	// Length are those of Fit.Length; without it they are 0.
 	Length Limits
 
@@ -212,6 +214,13 @@ func (u *Uncertainty) limit(in *influences) {
 		}
 		se := math.Sqrt(max(variance, 0))
 		return Limits{SE: se, Low: x - times*se, High: x + times*se}
+	}
+	for k, position := range f.model.scales {
+		one := limits(position, in.judged[k], false)
+		if position >= 0 {
+			one.Low, one.High = one.Low+1, one.High+1
+		}
+		u.Scales = append(u.Scales, one)
 	}
 	for i, c := range f.component {
 		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored))
