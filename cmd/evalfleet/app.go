@@ -33,6 +33,7 @@ func commands(p *process) []*cli.Command {
 		reportCommand(p),
 		migrateCommand(p),
 		validateCommand(p),
+		doctorCommand(p),
 		estimateCommand(p),
 		initCommand(p),
 		schemaCommand(p),

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/catalog"
+)
+
+// Each model is asked for one word, and cut off after this many tokens.
+const (
+	probePrompt = "Reply with the word ready."
+	probeTokens = 64
+)
+
+func doctorCommand(p *process) *cli.Command {
+	return &cli.Command{
+		Name:      "doctor",
+		Usage:     "Check Redis, keys and models before a run",
+		ArgsUsage: "FILE|DIR",
+		Description: "Checks what `run` needs: the evaluation itself, the Redis of --redis if there is one, the key of each provider, " +
+			"and each model, by one call of a few tokens. Prints one line per check, with the fix if it failed, and exits with 3 if " +
+			"any did. Problems of the file exit with 2, as in validate. For a first verdict, use run --limit 1.",
+		Flags: append(inputFlags(), judgeOption(), allowKeysOption()),
+		Action: func(c *cli.Context) error {
+			asked, err := p.request(c, false)
+			if err != nil {
+				return err
+			}
+			if err := p.grantKeys(c, asked); err != nil {
+				return err
+			}
+			return asked.each(func(s *config.Submission) error { return p.examine(c, s) })
+		},
+	}
+}
+
+// examine makes every check for one evaluation, also after one has failed.
+func (p *process) examine(c *cli.Context, s *config.Submission) error {
+	text, err := summary(s)
+	if err != nil {
+		return withCode(exitUsage, err)
+	}
+	failed := 0
+	say := func(name string, result string, err error) {
+		verdict := "ok  "
+		if err != nil {
+			verdict, result = "FAIL", err.Error()
+			failed++
+		}
+		fmt.Fprintf(p.stdout, "%s  %s: %s\n", verdict, name, oneLine(result))
+	}
+	say("evaluation", text, nil)
+	at, err := p.fleetRedis(c)
+	if err != nil {
+		return err
+	}
+	if at.URL == "" {
+		say("redis", "embedded; to use a fleet's, set --redis", nil)
+	} else {
+		client, err := connect(c.Context, at, c.String(namespaceFlag), s.Lease, false, zerolog.Nop())
+		if err == nil {
+			defer client.Close()
+		}
+		say("redis", dial.Redact(at.URL)+" is reachable and accepts this client", err)
+	}
+	tried := map[string]bool{}
+	for _, judge := range s.Settings.Everyone(s.Evaluation) {
+		if target := judge.Target(); !tried[target] {
+			tried[target] = true
+			result, err := p.probe(c.Context, s, judge)
+			if c.Err() != nil {
+				return c.Err()
+			}
+			say(target, result, err)
+		}
+	}
+	if failed > 0 {
+		return withCode(exitUnreachable, fmt.Errorf("%s of %s failed", count(failed, "check"), s.Evaluation.Name))
+	}
+	return nil
+}
+
+// probe asks a model for one word, and says what came of it or what to do.
+func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
+	callable, err := openEndpoints(s.Providers, p.env, p.keys, 1, ofJudges([]eval.Judge{judge}))
+	if err != nil {
+		return "", err
+	}
+	defer callable.Close()
+	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
+	defer cancel()
+	endpoint, began := callable.byName[judge.Provider], time.Now()
+	result, err := endpoint.Provider.Call(ctx, &providers.Request{
+		Key: endpoint.Key, Model: judge.Model, MaxOutputTokens: probeTokens,
+		Messages: []providers.Message{{Role: providers.User, Content: probePrompt}},
+	})
+	var failure *providers.Error
+	if errors.As(err, &failure) {
+		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.entries[judge.Provider], judge.Model))
+	}
+	if err != nil {
+		return "", err
+	}
+	told := "answered in " + time.Since(began).Round(time.Millisecond).String()
+	if result.Usage.Reported {
+		told += fmt.Sprintf(", %d tokens in and %d out", result.Usage.Input, result.Usage.Output)
+	}
+	return told, nil
+}
+
+// remedy is what to do about a model that does not answer.
+func remedy(failure *providers.Error, e catalog.Entry, model string) string {
+	switch {
+	case failure.Status == 0:
+		return "check that a server listens at " + e.BaseURL + ", and the proxy and firewall on the way"
+	case failure.Class == providers.Auth && e.KeyEnv != "":
+		return "put a valid key for " + e.BaseURL + " into " + e.KeyEnv
+	case failure.Class == providers.Auth:
+		return "name the variable with the key in providers." + e.Name + ".api_key_env"
+	case failure.Class == providers.ModelUnavailable:
+		return "check the name " + model + ", and whether the account may use it at " + e.BaseURL
+	case failure.Class == providers.QuotaBilling:
+		return "add credit to the account, or use another"
+	case failure.Class == providers.QuotaDaily:
+		return "wait until the account's day ends, or use another account"
+	case failure.Class.Retryable():
+		return "try again in a minute; a run waits and retries"
+	}
+	return "see docs/errors.md"
+}
