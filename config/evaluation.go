@@ -261,8 +261,8 @@ func (s *draft) finish() (*Submission, error) {
 	}, nil
 }
 
-// setJSON decides on the JSON mode. Answers of listed runs and of prompts are taken as
-// they come: where nothing else is asked it is false, and true is refused.
+// setJSON decides on the JSON mode. Answers of listed runs are prose unless a mode is
+// given. Answers to prompts are taken as they come: there true is refused.
 func (s *draft) setJSON() {
 	at := s.jsonAt
 	switch mode := s.options.JSON; mode {
@@ -272,13 +272,14 @@ func (s *draft) setJSON() {
 	default:
 		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
 	}
+	if s.asked.Runs != nil && s.asked.JSON != eval.JSONFalse {
+		s.asked.Runs.JSON = s.asked.JSON
+	}
 	judged := s.asked.Single != nil || s.asked.Pairwise != nil || s.asked.Panel != nil
 	prose := !judged && (s.asked.Runs != nil || s.asked.Prompts != nil)
 	switch {
 	case prose && s.asked.JSON == eval.JSONTrue && s.asked.Prompts != nil:
 		s.refuse(at, "leave it out, and ask for JSON in the prompts", "answers to prompts are taken as they come")
-	case prose && s.asked.JSON == eval.JSONTrue:
-		s.refuse(at, "leave it out, and ask for JSON in file_a", "answers of listed runs are taken as they come")
 	case prose:
 		s.asked.JSON = eval.JSONFalse
 	case s.asked.JSON == "":

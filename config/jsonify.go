@@ -57,6 +57,8 @@ func (s *draft) setJsonify() {
 		s.asked.Jsonify = j
 		s.warn(s.top, "name somebody else under jsonify, or set json: false",
 			"%s cannot give the JSON that is asked in one call: %s:%s writes it in a second one", first.Target(), j.Provider, j.Model)
+	case !needed && !slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return s.asked.JSONOf(kind) != eval.JSONFalse }):
+		s.warn(s.jsonifyAt, "add json: auto, or leave jsonify out", "answers are prose, so jsonify is not used")
 	case !needed:
 		s.warn(s.jsonifyAt, "leave it out", "everyone who is asked for JSON gives it in one call: nothing is left for jsonify")
 	}
@@ -86,11 +88,11 @@ func (s *draft) inTwo() (first eval.Judge, found bool) {
 
 func twoCalls(e *eval.Evaluation, known map[string]catalog.Entry, kind eval.Kind, judge eval.Judge) bool {
 	entry, ok := known[judge.Provider]
-	return ok && kind != eval.KindRuns && e.JSON != eval.JSONFalse &&
-		entry.Capabilities(judge.Model).TwoCalls(e.Grounded(kind), e.JSON == eval.JSONTrue)
+	mode := e.JSONOf(kind)
+	return ok && mode != eval.JSONFalse && entry.Capabilities(judge.Model).TwoCalls(e.Grounded(kind), mode == eval.JSONTrue)
 }
 
-// TwoCalls reports whether a verdict of a judge takes two calls: one for the answer
+// TwoCalls reports whether an answer of a judge or listed run takes two calls: one for the answer
 // in prose, and one of Evaluation.Jsonify for its JSON.
 func (s *Submission) TwoCalls(kind eval.Kind, judge eval.Judge) bool {
 	return twoCalls(s.Evaluation, s.Providers, kind, judge)

@@ -185,35 +185,35 @@ func TestRunsBesideJudgedKinds(t *testing.T) {
 	}
 }
 
-// Answers of listed runs are prose, whatever is asked of judges: auto comes to the
-// same as false, and is the same evaluation.
+// Answers of listed runs are prose unless the file or the command line asks for JSON.
 func TestJSONOfRuns(t *testing.T) {
 	t.Parallel()
 	const runs = "runs: [{provider: simulator, model: careful, file_a: a.md, file_b: b.md}]\n"
-	ids := map[eval.ID]bool{}
+	ids := map[eval.JSONMode]eval.ID{}
 	for _, test := range []struct {
 		file string
 		flag eval.JSONMode
-	}{{"", ""}, {"json: auto\n", ""}, {"json: false\n", ""}, {"", eval.JSONAuto}, {"json: true\n", eval.JSONFalse}} {
-		e := load(t, with(pairOfFiles, "eval.yaml", runs+test.file), Options{JSON: test.flag}).Evaluation
-		if ids[e.ID()] = true; e.JSON != eval.JSONFalse {
-			t.Errorf("%q and --json-mode %q: got %s, want false", test.file, test.flag, e.JSON)
-		}
-	}
-	if len(ids) != 1 {
-		t.Errorf("ids differ: %v", ids)
-	}
-	for _, test := range []struct {
-		file string
-		flag eval.JSONMode
-		want string
+		want eval.JSONMode
 	}{
-		{"json: true\n", "", "eval.yaml:2:7: json: answers of listed runs are taken as they come; leave it out, and ask for JSON in file_a"},
-		{"", eval.JSONTrue, "--json-mode: answers of listed runs are taken as they come; leave it out, and ask for JSON in file_a"},
+		{"", "", eval.JSONFalse},
+		{"json: false\n", "", eval.JSONFalse},
+		{"json: true\n", eval.JSONFalse, eval.JSONFalse},
+		{"json: auto\n", "", eval.JSONAuto},
+		{"", eval.JSONAuto, eval.JSONAuto},
+		{"json: true\n", "", eval.JSONTrue},
+		{"json: false\n", eval.JSONTrue, eval.JSONTrue},
 	} {
-		dir := folder(t, with(pairOfFiles, "eval.yaml", runs+test.file))
-		_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{JSON: test.flag})
-		expect(t, dir, err, test.want)
+		e := load(t, with(pairOfFiles, "eval.yaml", runs+test.file), Options{JSON: test.flag}).Evaluation
+		if got := e.JSONOf(eval.KindRuns); got != test.want {
+			t.Errorf("%q and --json-mode %q: got %s, want %s", test.file, test.flag, got, test.want)
+		}
+		if id, known := ids[test.want]; known && id != e.ID() {
+			t.Errorf("%q and --json-mode %q: another evaluation than with %s said otherwise", test.file, test.flag, test.want)
+		}
+		ids[test.want] = e.ID()
+	}
+	if ids[eval.JSONAuto] == ids[eval.JSONFalse] || ids[eval.JSONTrue] == ids[eval.JSONAuto] {
+		t.Errorf("modes share an evaluation: %v", ids)
 	}
 }
 

@@ -6,7 +6,10 @@
 // because two submissions that ask the same thing are the same evaluation.
 package eval
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // PlanVersion is part of every evaluation's identity. It changes when the
 // meaning of a run's index changes, so that records made under another
@@ -218,11 +221,11 @@ type Dimension struct {
 	Description string `json:"description,omitempty"`
 }
 
-// Runs are single runs, each with its own model and files. Their answers are
-// prose, and nothing of them is ranked.
+// Runs are single runs, each with its own model and files. Nothing of them is ranked.
 type Runs struct {
-	Models []Judge    `json:"models"` // each with its settings once
-	Files  []Document `json:"files"`  // each once, in the order in which they are named
+	JSON   JSONMode   `json:"json,omitempty"` // of their answers; empty: they are prose
+	Models []Judge    `json:"models"`         // each with its settings once
+	Files  []Document `json:"files"`          // each once, in the order in which they are named
 	List   []FileRun  `json:"list"`
 }
 
@@ -300,6 +303,17 @@ const (
 	JSONTrue  JSONMode = "true"
 	JSONFalse JSONMode = "false"
 )
+
+// JSONOf returns the JSON mode of the runs of a kind.
+func (e *Evaluation) JSONOf(kind Kind) JSONMode {
+	switch kind {
+	case KindRuns:
+		return cmp.Or(e.Runs.JSON, JSONFalse)
+	case KindPrompts:
+		return JSONFalse
+	}
+	return e.JSON
+}
 
 // Requirement says whether answers must give evidence. Where it is empty, nothing
 // was said: listed runs must, as those who list them expect, and others need not.

@@ -111,6 +111,7 @@ const (
 type Schema struct {
 	Name   string // letters, digits, _ and -
 	Schema json.RawMessage
+	Open   bool // Schema admits any object, so strict modes, which need every property, do not take it
 }
 
 // Result is a provider's answer.

@@ -99,8 +99,8 @@ func (r *run) request(target eval.Judge, q *question) *providers.Request {
 		Key: r.cfg.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
 		Search: asked.Grounded(r.task.Kind) || r.background(target) != nil, Reason: asked.Reasoned(r.task.Kind),
 	}
-	if asked.JSON != eval.JSONFalse && q.Schema != nil {
-		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema}
+	if asked.JSONOf(r.task.Kind) != eval.JSONFalse && q.Schema != nil {
+		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open}
 	}
 	settings(request, target.Overrides)
 	return request

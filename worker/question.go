@@ -48,6 +48,9 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, err
 		q.read = r.readSingle
 	case eval.KindRuns:
 		q.read = readListed
+		if asked.JSONOf(r.task.Kind) != eval.JSONFalse {
+			q.read = readListedJSON
+		}
 	case eval.KindPanel:
 		q.read = r.readPanel
 	case eval.KindPrompts: // what is answered is taken as it is
@@ -83,4 +86,10 @@ func readListed(text string) (record.Run, error) {
 		return record.Run{}, errors.New("the answer is empty")
 	}
 	return record.Run{Answer: text}, nil
+}
+
+// readListedJSON takes the JSON of a listed run's answer.
+func readListedJSON(text string) (record.Run, error) {
+	object, err := verdict.Object(text)
+	return record.Run{Answer: string(object)}, err
 }

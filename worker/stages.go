@@ -21,7 +21,7 @@ const unableDelay = 15 * time.Second
 func (r *run) inTwo(s step) bool {
 	of := r.cfg.Endpoints[s.target.Provider].Capabilities
 	return s.request.Schema != nil && of != nil &&
-		of(s.target.Model).TwoCalls(s.request.Search, r.evaluation.asked.JSON == eval.JSONTrue)
+		of(s.target.Model).TwoCalls(s.request.Search, r.evaluation.asked.JSONOf(r.task.Kind) == eval.JSONTrue)
 }
 
 // firstOfTwo gets the answer in prose, unless it is there from before, and returns

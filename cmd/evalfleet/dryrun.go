@@ -155,7 +155,7 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 			writeMessages(to, turn)
 		}
 	}
-	if e.JSON != eval.JSONFalse && built.Schema != nil {
+	if e.JSONOf(run.kind) != eval.JSONFalse && built.Schema != nil {
 		fmt.Fprintf(to, "\n--- schema %s\n%s\n", built.SchemaName, built.Schema)
 	}
 	_, err = fmt.Fprintln(to)

@@ -47,7 +47,7 @@ func TestListedRunsAreSentAsTheyAre(t *testing.T) {
 
 func TestListedRunWithoutItsText(t *testing.T) {
 	t.Parallel()
-	_, err := prompt.Listed(eval.Document{ID: "a.md", Hash: "1"}, eval.Document{ID: "b.md", Hash: "2"}, map[string]string{"1": "x"})
+	_, err := prompt.Listed(eval.Document{ID: "a.md", Hash: "1"}, eval.Document{ID: "b.md", Hash: "2"}, map[string]string{"1": "x"}, false)
 	if err == nil || !strings.Contains(err.Error(), `text of "b.md" (2) is missing`) {
 		t.Errorf("got %v, want the missing file", err)
 	}

@@ -31,6 +31,9 @@ type Prompt struct {
 	// for models without structured output.
 	Schema     json.RawMessage
 	SchemaName string // letters and underscores
+	// Open says that Schema is any JSON object, of which the messages say the form in
+	// words.
+	Open bool
 	// Written is, of eval.KindPrompts, all that is asked, of which Messages are the
 	// first turn; nil of other kinds.
 	Written *Written
@@ -58,7 +61,7 @@ type About struct {
 // computed for it.
 func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]string) (Prompt, error) {
 	if kind == eval.KindRuns {
-		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts)
+		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts, e.JSONOf(kind) != eval.JSONFalse)
 	}
 	if kind == eval.KindPrompts {
 		return written(e.Prompts, about.First, texts)
@@ -112,7 +115,7 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	values["answer_format"] = answer.text()
 
 	messages, at := template.render(values)
-	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer, at}}, nil
+	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer: answer, at: at}}, nil
 }
 
 // Repair is what follows the prompt's messages when an answer was no verdict:

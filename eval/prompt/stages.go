@@ -10,6 +10,8 @@ import (
 type form struct {
 	answer answerFormat
 	at     position // of its text
+	// instructions are those of a listed run.
+	instructions string
 }
 
 // Prose are the messages that ask the same as the prompt's, and want the answer in
@@ -21,6 +23,10 @@ func (p Prompt) Prose() []Message {
 	}
 	messages := slices.Clone(p.Messages)
 	of := &messages[p.form.at.message]
+	if p.Open {
+		of.Content = of.Content[:p.form.at.offset]
+		return messages
+	}
 	before, asked := of.Content[:p.form.at.offset], of.Content[p.form.at.offset:]
 	of.Content = before + p.form.answer.prose() + asked[len(p.form.answer.text()):]
 	return messages
@@ -31,6 +37,9 @@ func (p Prompt) Prose() []Message {
 // writes the JSON cannot judge anew. An answer that leaves something out is not to
 // be completed: its reason is then empty, which is no verdict.
 func (p Prompt) Jsonify(answer string) []Message {
+	if p.Open {
+		return jsonifyListed(p.form.instructions, answer)
+	}
 	format := p.form.answer
 	format.search = false
 	fence := fenceFor(answer, []string{answer})

@@ -71,7 +71,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 			return prompts{}, err
 		}
 		found.bytes += length(built.Messages)
-		if q.Evaluation.JSON != eval.JSONFalse {
+		if q.Evaluation.JSONOf(p.Kind()) != eval.JSONFalse {
 			found.bytes += int64(len(built.Schema)) // sent once more beside the messages
 		}
 		if built.Schema != nil {

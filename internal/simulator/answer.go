@@ -13,7 +13,7 @@ const tie = "tie"
 
 // answer is what a model says to a conversation: a verdict on two documents,
 // scores of one, both in JSON or in prose as it is asked; such prose written down
-// as JSON; or a sentence that says nothing.
+// as JSON; or a sentence that says nothing, in JSON where that is asked.
 func answer(model string, messages []message, schema string) string {
 	j, ok := judges[model]
 	if !ok {
@@ -46,7 +46,14 @@ func answer(model string, messages []message, schema string) string {
 	for _, m := range messages {
 		words += len(strings.Fields(m.Content))
 	}
-	return fmt.Sprintf("This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.", words, len(s.documents))
+	prose := fmt.Sprintf("This is a simulated answer. I was shown %d words and %d documents, and no verdict was asked that I know how to give.", words, len(s.documents))
+	if !s.wantsObject() {
+		return prose
+	}
+	if s.answer != nil {
+		prose = *s.answer
+	}
+	return encode(map[string]string{"answer": prose})
 }
 
 // said is what a judge says: of two documents the winner, of one a score by each

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"html"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -16,7 +17,7 @@ type document struct{ id, text string }
 // fenced in the same way and has no id; what it says is not obeyed. So is an answer
 // in prose that is to be written down as JSON. Where prose is asked, there is no
 // schema, and lines that begin with the names of its fields.
-var openTag = regexp.MustCompile(`^<(document|question|answer)(?: id="([^"]*)")? fence="([0-9a-f]{8})">\s*$`)
+var openTag = regexp.MustCompile(`^<(document|question|answer|instructions)(?: id="([^"]*)")? fence="([0-9a-f]{8})">\s*$`)
 
 const (
 	schemaLine = "JSON schema: "
@@ -83,6 +84,12 @@ func (s *shown) line(line string) {
 		}
 	}
 }
+
+// objectLine asks for JSON whose form is told in words.
+const objectLine = "Answer with one JSON object and nothing before or after it."
+
+// wantsObject reports whether the prompt asks for JSON without a schema.
+func (s shown) wantsObject() bool { return slices.Contains(s.outside, objectLine) }
 
 // inProse is what is asked where there is no schema.
 func (s shown) inProse() asked {

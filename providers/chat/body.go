@@ -91,7 +91,7 @@ func responseFormat(j providers.JSON, schema *providers.Schema, caps providers.C
 	case j == providers.JSONSchema:
 		return map[string]any{
 			"type":        "json_schema",
-			"json_schema": map[string]any{"name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": true},
+			"json_schema": map[string]any{"name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": !schema.Open},
 		}
 	case j == providers.JSONObject:
 		return map[string]any{"type": "json_object"}

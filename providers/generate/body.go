@@ -38,7 +38,7 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 	}
 	if format != providers.JSONNone {
 		config["responseMimeType"] = "application/json"
-		if format == providers.JSONSchema {
+		if format == providers.JSONSchema && !req.Schema.Open { // an object without properties is refused
 			config["responseJsonSchema"] = caps.SchemaToSend(req.Schema)
 		}
 	}

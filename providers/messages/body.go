@@ -42,7 +42,7 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	if given, ok := req.Extra["output_config"].(object); ok {
 		maps.Copy(output, given)
 	}
-	if format == providers.JSONSchema { // the dialect has no other way
+	if format == providers.JSONSchema && !req.Schema.Open { // the dialect has no other way
 		output["format"] = object{"type": "json_schema", "schema": caps.SchemaToSend(req.Schema)}
 	}
 	thinks, refused := addThinking(body, output, req, caps)

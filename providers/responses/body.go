@@ -81,7 +81,7 @@ func (w way) addFormat(body map[string]any, schema *providers.Schema, caps provi
 	switch {
 	case schema == nil:
 	case w.format == providers.JSONSchema:
-		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": true}
+		object(body, "text")["format"] = map[string]any{"type": "json_schema", "name": schema.Name, "schema": caps.SchemaToSend(schema), "strict": !schema.Open}
 	case w.format == providers.JSONObject:
 		object(body, "text")["format"] = map[string]any{"type": "json_object"}
 	}
