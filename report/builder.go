@@ -163,7 +163,6 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 	}
 	if asked {
 		judge.Positions.Add(outcome)
-		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, outcome)
 		all := b.report.Evaluation.Plan.Documents
 		longer := rank.Relative(all[documents[0]].Bytes, all[documents[1]].Bytes)
 		judge.Length.Add(outcome, longer)
@@ -172,6 +171,9 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 		judge.Identical++
 	}
 	b.verdicts.add(k, documents[0], documents[1], outcome, asked)
+	if asked {
+		b.pairOrders(judge, shown{k, documents[0], documents[1], row.Trial}, outcome)
+	}
 	if candidates[0] == candidates[1] {
 		judge.Own++
 		return nil
@@ -210,6 +212,9 @@ func (b *builder) pairOrders(judge *Judge, key shown, outcome rank.Outcome) {
 	other := shown{key.judge, key.second, key.first, key.trial}
 	if earlier, ok := b.waiting[other]; ok {
 		judge.Swaps.Add(earlier, outcome)
+		if earlier == outcome && outcome != rank.Tied && b.report.Options.FlipsTie {
+			b.verdicts.flip(key.judge, key.first, key.second, outcome)
+		}
 		delete(b.waiting, other)
 		return
 	}

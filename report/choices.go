@@ -12,7 +12,7 @@ import (
 func (r *Report) choices() results.Choices {
 	out := results.Choices{
 		Sentence: r.choiceSentence(), Ties: "davidson",
-		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition, JudgeScale: r.Options.Scales, Seed: r.Options.Seed,
+		Fallbacks: r.Options.Fallback, Length: r.Options.Length, PositionEffect: !r.Options.NoPosition, JudgeScale: r.Options.Scales, FlipsTie: r.Options.FlipsTie, Seed: r.Options.Seed,
 	}
 	if r.Options.Ties == rank.HalfWins {
 		out.Ties = "half"
@@ -42,6 +42,9 @@ func (r *Report) choiceSentence() string {
 	if len(r.Judges) > 0 {
 		choose(r.Options.NoPosition, "position effects left in", "position effects taken out")
 		choose(r.Options.Fallback, "fallback answers counted", "fallback answers left out")
+	}
+	if r.Options.FlipsTie {
+		parts = append(parts, "flips as ties")
 	}
 	if r.Unweighed != nil {
 		parts = append(parts, "judges weighed by their scale")

@@ -145,10 +145,10 @@ func (r *Report) judgeJSON(j Judge) judgeJSON {
 		Name: j.Name, Model: j.Model, Verdicts: p.Total(), FirstWins: p.FirstWins, SecondWins: p.SecondWins, Ties: p.Ties,
 		Identical: j.Identical, Fallbacks: j.Fallback, Own: j.Own, Failed: j.Failed,
 		Confounded: j.Effect.Confounded, TieNu: number(j.Effect.Nu()), Length: lengthOf(j.Length), Cycles: cyclesOf(r.cycles(j)), Scores: scoresOf(r.Criteria, j.Scores),
-		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency())},
+		BothOrders: swapsJSON{j.Swaps.Total(), j.Swaps.Consistent, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond, j.Swaps.HalfTied, number(j.Swaps.Consistency()), number(j.Swaps.Flipped())},
 	}
 	if j.Swaps.Total() == 0 {
-		out.BothOrders.Consistency = number(math.NaN())
+		out.BothOrders.Consistency, out.BothOrders.Flipped = number(math.NaN()), number(math.NaN())
 	}
 	if j.Effect.HasScale {
 		out.Scale = effectOf(j.Effect.Scale, j.ScaleLimits, false)

@@ -191,6 +191,7 @@ type (
 		AlwaysSecond int    `json:"always_second"`
 		HalfTied     int    `json:"half_tied"`
 		Consistency  number `json:"consistency"`
+		Flipped      number `json:"flipped"`
 	}
 	agreementJSON struct {
 		Name         string               `json:"name,omitempty"`

@@ -185,7 +185,7 @@ func (j Judge) notes(options Options) []string {
 		note("does not tell candidates apart as the others do: its scale of %s (%s) may be 0.", signed(e.Scale), between(j.ScaleLimits.Low, j.ScaleLimits.High))
 	}
 	if j.Swaps.Total() > 0 && j.Swaps.Consistency() < notableConsistency {
-		note("gave the same answer in both orders for only %s of the pairs.", percent(j.Swaps.Consistency()))
+		note("gave the same answer in both orders for only %s of the pairs, and flipped to the other text in %s.", percent(j.Swaps.Consistency()), percent(j.Swaps.Flipped()))
 	}
 	if j.Fallback > 0 {
 		verb := "left out"

@@ -376,3 +376,42 @@ func TestWeighedJudges(t *testing.T) {
 		t.Errorf("the first leads by %.2f errors, with equal weights by %.2f", lead(weighed), lead(plain))
 	}
 }
+
+// TestFlipsAsTies: on request, both verdicts of a pair on which a judge changed its mind
+// with the order are ties; how often it did is said anyway.
+func TestFlipsAsTies(t *testing.T) {
+	t.Parallel()
+	m := sourceOf(plan([]string{"a", "b"}, names(10), "j"))
+	for k, item := range names(10) {
+		first, second := item+"/a", item+"/b"
+		one, other := first, first
+		switch {
+		case k < 4: // flips, two to each position
+			one, other = []string{first, second}[k%2], []string{second, first}[k%2]
+		case k == 4:
+			other = eval.Tie
+		case k == 5:
+			one, other = second, second
+		}
+		m.verdict(0, first, second, one, "r")
+		m.verdict(0, second, first, other, "r")
+	}
+	plain, ties := built(t, m, Options{}), built(t, m, Options{FlipsTie: true})
+	for _, tt := range []struct {
+		r    *Report
+		want rank.Record
+	}{{plain, rank.Record{Wins: 13, Losses: 6, Ties: 1}}, {ties, rank.Record{Wins: 9, Losses: 2, Ties: 9}}} {
+		if got := tt.r.Groups[0].Ranked[0]; got.Name != "a" || got.Record != tt.want {
+			t.Errorf("%s has %+v, want %+v", got.Name, got.Record, tt.want)
+		}
+		if s := tt.r.Judges[0].Swaps; s.Flipped() != 0.4 || s.Consistent != 5 || tt.r.Verdicts != 20 {
+			t.Errorf("both orders %+v, %d verdicts", s, tt.r.Verdicts)
+		}
+		if notes := strings.Join(tt.r.Notes(), "\n"); !strings.Contains(notes, "flipped to the other text in 40.0 %") {
+			t.Errorf("the notes do not say how often it flipped: %s", notes)
+		}
+	}
+	if !strings.Contains(ties.choiceSentence(), "flips as ties") || ties.Agreement != nil {
+		t.Errorf("choices: %s", ties.choiceSentence())
+	}
+}

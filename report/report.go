@@ -49,6 +49,9 @@ type Options struct {
 	// NoPosition leaves judges' preferences for a position in the ranking, as plain
 	// Bradley–Terry does.
 	NoPosition bool
+	// FlipsTie counts a pair of which a judge preferred each text once, in the two orders,
+	// as a tie in both.
+	FlipsTie bool
 	// Scales weighs judges by how well they tell candidates apart (rank.Options.Scales).
 	Scales bool
 	// Draws and Seed are those of rank.Drawing.

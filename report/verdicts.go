@@ -57,6 +57,20 @@ func (v *verdicts) add(rater, first, second int, outcome rank.Outcome, asked boo
 	v.cells = append(v.cells, one)
 }
 
+// flip makes ties of two verdicts of a rater that were added: the texts in both orders, and
+// in each the one in that position was preferred.
+func (v *verdicts) flip(rater, one, other int, outcome rank.Outcome) {
+	change := cell{first: int32(one), second: int32(other), rater: int32(rater), ties: 1}
+	if outcome == rank.FirstWins {
+		change.wins = -1
+	} else {
+		change.losses = -1
+	}
+	back := change
+	back.first, back.second = change.second, change.first
+	v.cells = append(v.cells, change, back)
+}
+
 // merge sorts the cells and adds up those that are about the same.
 func (v *verdicts) merge() {
 	if v.merged == len(v.cells) {

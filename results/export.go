@@ -83,6 +83,7 @@ type Choices struct {
 	Fallbacks      bool   `json:"fallbacks"`
 	Length         bool   `json:"length"`
 	PositionEffect bool   `json:"position_effect"`
+	FlipsTie       bool   `json:"flips_tie"`   // verdicts that differ between the orders of a pair are ties
 	JudgeScale     bool   `json:"judge_scale"` // judges are weighed by how well they tell candidates apart
 	By             string `json:"by"`          // what verdicts may depend on each other by
 	Clusters       int    `json:"clusters"`

@@ -26,6 +26,7 @@ const (
 	drawsFlag     = "draws"
 	positionFlag  = "position-effect"
 	scaleFlag     = "judge-scale"
+	flipsFlag     = "flips"
 	seedFlag      = "seed"
 )
 
@@ -57,6 +58,7 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
 			&cli.BoolFlag{Name: positionFlag, Value: true, Usage: "adjust the ranking for each judge's preference for the text shown first (default true)"},
+			&cli.StringFlag{Name: flipsFlag, Value: "verdicts", Usage: "how to count a judge that prefers another text in the other order: `COUNT` is verdicts (as two verdicts) or tie"},
 			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
 			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
@@ -123,6 +125,13 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 		options.Ties = rank.HalfWins
 	default:
 		return options, usageError("--%s: %q stands here, want davidson or half", tiesFlag, ties)
+	}
+	switch flips := c.String(flipsFlag); flips {
+	case "verdicts":
+	case "tie":
+		options.FlipsTie = true
+	default:
+		return options, usageError("--%s: invalid value %q: want verdicts or tie", flipsFlag, flips)
 	}
 	if n := options.Draws; n < 0 || n > rank.MaxDraws {
 		return options, usageError("--%s: invalid number %d: want 0 to %d", drawsFlag, n, rank.MaxDraws)

@@ -28,6 +28,14 @@ func (s Swaps) Total() int {
 	return s.Consistent + s.AlwaysFirst + s.AlwaysSecond + s.HalfTied
 }
 
+// Flipped is the share of pairs of which each text was preferred once; 0 without pairs.
+func (s Swaps) Flipped() float64 {
+	if s.Total() == 0 {
+		return 0
+	}
+	return float64(s.AlwaysFirst+s.AlwaysSecond) / float64(s.Total())
+}
+
 // Consistency is Consistent / Total; 0 without pairs.
 func (s Swaps) Consistency() float64 {
 	if s.Total() == 0 {
