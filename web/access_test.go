@@ -39,9 +39,9 @@ func (a *acts) Retry(_ context.Context, id eval.ID, classes []string) (string, e
 
 func TestOnlyThisMachineAndItsOwnPages(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, func(cfg *Config) { cfg.Actions = &acts{} })
+	s := newSite(t, func(cfg *Config) { cfg.Actions, cfg.Hosts = &acts{}, []string{"evals.example"} })
 	for host, want := range map[string]int{
-		"localhost:1": 200, "127.0.0.1": 200, "[::1]:8080": 200, "evil.example": 403, "127.0.0.1.evil.example": 403, "": 200,
+		"localhost:1": 200, "127.0.0.1": 200, "[::1]:8080": 200, "10.0.0.5:8080": 200, "evals.example:8080": 200, "EVALS.example": 200, "evil.example": 403, "127.0.0.1.evil.example": 403, "": 200,
 	} {
 		if got, _ := s.ask(http.MethodGet, "/", "Host", host); got.code != want {
 			t.Errorf("Host %q answers %d, want %d", host, got.code, want)
@@ -82,10 +82,12 @@ func TestAccounts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	from := 0 // each from another machine, so that none is delayed
 	right := func(name, password string) bool {
 		t.Helper()
 		a.looked = time.Time{} // as a second later
-		ok, err := a.right(t.Context(), name, password)
+		from++
+		_, ok, err := a.right(t.Context(), fmt.Sprintf("10.0.0.%d", from), name, password)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -114,7 +116,7 @@ func TestAccounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.looked = time.Time{}
-	if ok, err := a.right(t.Context(), "carol", "new"); ok || err == nil {
+	if _, ok, err := a.right(t.Context(), "10.0.0.1", "carol", "new"); ok || err == nil {
 		t.Errorf("let in %t, %v, from a file that has gone", ok, err)
 	}
 }
@@ -132,6 +134,7 @@ func TestAccountsRefuse(t *testing.T) {
 		string(whole) + "bob:plain":                 "the password of bob is not hashed",
 		string(whole) + "bob":                       "a line is NAME:HASH",
 		string(whole) + string(whole):               "ann stands there twice",
+		strings.TrimSpace(string(whole)) + ":admin": `the role of ann is "admin"; want viewer or operator`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

@@ -9,8 +9,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +28,8 @@ const (
 	// mostChecks are computed at once, so that guessing takes no more of the
 	// machine.
 	mostChecks = 2
+	// mostWaiting wait for that; more are told to come again.
+	mostWaiting = 20
 	// lookEvery is how often it is seen whether the file has changed.
 	lookEvery = time.Second
 )
@@ -37,21 +41,41 @@ type Accounts struct {
 	path   string
 	secret [32]byte      // of the keys of known
 	checks chan struct{} // holds those that are computed now
+	queue  chan struct{} // holds those, and those that wait
+	tries  *guesses
 
 	mu     sync.Mutex // guards all below
 	looked time.Time
 	seen   os.FileInfo
-	hashes map[string][]byte // by name
-	dear   []byte            // the one that takes longest
-	err    error             // what is wrong with the file
-	told   error             // of that, what was logged
+	people map[string]account // by name
+	dear   []byte             // the hash that takes longest
+	err    error              // what is wrong with the file
+	told   error              // of that, what was logged
 	known  map[[sha256.Size]byte]time.Time
 }
 
-// OpenAccounts reads a file of lines NAME:HASH, the hashes by bcrypt, as
-// `htpasswd -B` makes them. Empty lines and those that begin with # say nothing.
+// account is what the file says of a name.
+type account struct {
+	hash   []byte
+	viewer bool // may only look
+}
+
+// Roles in the file.
+const (
+	viewerRole   = "viewer"
+	operatorRole = "operator"
+)
+
+// errCrowded says that too many wait for their passwords to be compared.
+var errCrowded = errors.New("too many logins at once")
+
+// OpenAccounts reads a file of lines NAME:HASH or NAME:HASH:ROLE, the hashes by
+// bcrypt, as `htpasswd -B` makes them. A viewer may look and change nothing; an
+// operator, as everybody without a role, may do what Config.Actions allow. Empty lines
+// and those that begin with # say nothing.
 func OpenAccounts(path string) (*Accounts, error) {
-	a := &Accounts{path: path, checks: make(chan struct{}, mostChecks), known: map[[sha256.Size]byte]time.Time{}}
+	a := &Accounts{path: path, checks: make(chan struct{}, mostChecks), queue: make(chan struct{}, mostChecks+mostWaiting),
+		tries: &guesses{of: map[guess]failures{}}, known: map[[sha256.Size]byte]time.Time{}}
 	_, _ = rand.Read(a.secret[:]) // never fails
 	a.look(time.Now())
 	return a, a.err
@@ -71,14 +95,14 @@ func (a *Accounts) look(now time.Time) {
 	if err == nil {
 		raw, err = os.ReadFile(a.path)
 	}
-	a.hashes, a.dear, a.seen, a.err = nil, nil, info, err
+	a.people, a.dear, a.seen, a.err = nil, nil, info, err
 	if err == nil {
-		a.hashes, a.dear, a.err = parseAccounts(a.path, raw)
+		a.people, a.dear, a.err = parseAccounts(a.path, raw)
 	}
 }
 
-func parseAccounts(path string, raw []byte) (hashes map[string][]byte, dear []byte, err error) {
-	hashes = map[string][]byte{}
+func parseAccounts(path string, raw []byte) (people map[string]account, dear []byte, err error) {
+	people = map[string]account{}
 	most := 0
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	for n := 1; lines.Scan(); n++ {
@@ -86,17 +110,20 @@ func parseAccounts(path string, raw []byte) (hashes map[string][]byte, dear []by
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
-		name, hash, _ := strings.Cut(line, ":")
+		name, rest, _ := strings.Cut(line, ":")
+		hash, role, hasRole := strings.Cut(rest, ":")
 		cost, err := bcrypt.Cost([]byte(hash))
-		switch _, twice := hashes[name]; {
+		switch _, twice := people[name]; {
 		case name == "" || hash == "":
 			return nil, nil, fmt.Errorf("%s:%d: a line is NAME:HASH, as `htpasswd -B %s NAME` writes it", path, n, path)
 		case err != nil:
 			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed by bcrypt; `htpasswd -B %s %s` does", path, n, visible(name), path, visible(name))
+		case hasRole && role != viewerRole && role != operatorRole:
+			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, visible(name), visible(role), viewerRole, operatorRole)
 		case twice:
 			return nil, nil, fmt.Errorf("%s:%d: %s stands there twice", path, n, visible(name))
 		}
-		hashes[name] = []byte(hash)
+		people[name] = account{[]byte(hash), role == viewerRole}
 		if cost > most {
 			most, dear = cost, []byte(hash)
 		}
@@ -104,49 +131,70 @@ func parseAccounts(path string, raw []byte) (hashes map[string][]byte, dear []by
 	if err := lines.Err(); err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if len(hashes) == 0 {
+	if len(people) == 0 {
 		return nil, nil, fmt.Errorf("%s names nobody: `htpasswd -B %s NAME` adds a line", path, path)
 	}
-	return hashes, dear, nil
+	return people, dear, nil
 }
 
-// hash is what a password is compared with: of a name that there is not, another
+// find is whose password it is compared with: of a name that there is not, another
 // that takes as long, and real is false.
-func (a *Accounts) hash(name string) (hash []byte, real bool, err error) {
+func (a *Accounts) find(name string) (of account, real bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.look(time.Now())
 	if a.err != nil {
-		return nil, false, a.err
+		return account{}, false, a.err
 	}
-	if hash, real = a.hashes[name]; real {
-		return hash, true, nil
+	if of, real = a.people[name]; real {
+		return of, true, nil
 	}
-	return a.dear, false, nil
+	return account{hash: a.dear}, false, nil
 }
 
-// right reports whether a name has the password. An error says that this cannot
-// be told now.
-func (a *Accounts) right(ctx context.Context, name, password string) (bool, error) {
-	hash, real, err := a.hash(name)
+// right reports whether a name has the password, and whose it is. An error says that
+// this cannot be told now: errCrowded, a *delayed, or what is wrong with the file.
+func (a *Accounts) right(ctx context.Context, address, name, password string) (of account, right bool, err error) {
+	of, real, err := a.find(name)
 	if err != nil {
-		return false, err
+		return of, false, err
 	}
-	key := a.key(hash, password)
+	key := a.key(of.hash, password)
 	if real && a.knows(key) {
-		return true, nil
+		return of, true, nil
+	}
+	if wait := a.tries.wait(address, name, time.Now()); wait > 0 {
+		return of, false, &delayed{wait}
+	}
+	select {
+	case a.queue <- struct{}{}:
+		defer func() { <-a.queue }()
+	default:
+		return of, false, errCrowded
 	}
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
 	case <-ctx.Done():
-		return false, ctx.Err()
+		return of, false, ctx.Err()
 	}
-	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !real {
-		return false, nil
+	if wait := a.tries.wait(address, name, time.Now()); wait > 0 { // others failed meanwhile
+		return of, false, &delayed{wait}
 	}
+	if bcrypt.CompareHashAndPassword(of.hash, []byte(password)) != nil || !real {
+		a.tries.failed(address, name, time.Now())
+		return of, false, nil
+	}
+	a.tries.succeeded(address, name)
 	a.remember(key)
-	return true, nil
+	return of, true, nil
+}
+
+// delayed says that logins have failed too often for another now.
+type delayed struct{ wait time.Duration }
+
+func (d *delayed) Error() string {
+	return fmt.Sprintf("too many failed logins: try again in %s", d.wait.Round(time.Second))
 }
 
 // key stands for a password that was compared with a hash; from it, nobody can
@@ -186,8 +234,17 @@ func (a *Accounts) news(err error) bool {
 	return true
 }
 
-// user is the context's name of whoever asks.
-type user struct{}
+// user is the context's name of whoever asks, and viewer whether they may only look.
+type (
+	user   struct{}
+	viewer struct{}
+)
+
+// mayAct reports whether whoever asks may change anything.
+func (s *Server) mayAct(r *http.Request) bool {
+	onlyLooks, _ := r.Context().Value(viewer{}).(bool)
+	return s.cfg.Actions != nil && !onlyLooks
+}
 
 // login lets only those through who have an account.
 func (s *Server) login(next http.Handler) http.Handler {
@@ -197,14 +254,29 @@ func (s *Server) login(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name, password, given := r.BasicAuth()
 		right := false
+		var of account
 		if given {
 			var err error
-			if right, err = s.cfg.Accounts.right(r.Context(), name, password); err != nil {
+			address := addressOf(r.RemoteAddr)
+			of, right, err = s.cfg.Accounts.right(r.Context(), address, name, password)
+			var late *delayed
+			switch {
+			case errors.Is(err, errCrowded), errors.As(err, &late):
+				wait := 1
+				if late != nil {
+					wait = max(int(math.Ceil(late.wait.Seconds())), 1)
+				}
+				w.Header().Set("Retry-After", strconv.Itoa(wait))
+				http.Error(w, err.Error(), http.StatusTooManyRequests)
+				return
+			case err != nil:
 				if s.cfg.Accounts.news(err) {
 					s.cfg.Log.Error().Err(err).Msg("nobody can log in to the pages")
 				}
 				http.Error(w, "logins cannot be checked now", http.StatusServiceUnavailable)
 				return
+			case !right:
+				s.cfg.Log.Warn().Str("user", visible(name)).Str("address", address).Msg("login to the pages failed")
 			}
 		}
 		if !right {
@@ -212,6 +284,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 			http.Error(w, "these pages need a login", http.StatusUnauthorized)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), user{}, name)))
+		ctx := context.WithValue(r.Context(), user{}, name)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(ctx, viewer{}, of.viewer)))
 	})
 }

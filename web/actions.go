@@ -56,6 +56,10 @@ func (e Evaluation) can() []string {
 // says what came of it. That another site's page has sent the form, guard has
 // ruled out.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+	if !s.mayAct(r) {
+		refuseActions(w, r)
+		return
+	}
 	id, action := eval.ID(r.PathValue("id")), r.PathValue("action")
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<16)
 	if err := r.ParseForm(); err != nil {
@@ -94,12 +98,12 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 
 // refuseActions answers where nobody may act.
 func refuseActions(w http.ResponseWriter, _ *http.Request) {
-	http.Error(w, "these pages only show: whoever started them did not say --allow-actions", http.StatusForbidden)
+	http.Error(w, "these pages are read-only: they run without --allow-actions, or your account has the role viewer", http.StatusForbidden)
 }
 
 // askCancel has the one action confirmed that nothing takes back.
 func (s *Server) askCancel(r *http.Request) (*Detail, error) {
-	if s.cfg.Actions == nil {
+	if !s.mayAct(r) {
 		return nil, fmt.Errorf("%w: these pages only show", errNotFound)
 	}
 	return s.evaluation(r)

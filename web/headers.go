@@ -3,6 +3,7 @@ package web
 import (
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -18,7 +19,7 @@ const (
 // guard stands in front of everything: it sets the headers that all answers
 // have, and refuses requests that a foreign page has caused under a name of its
 // own for this machine.
-func guard(local bool, next http.Handler) http.Handler {
+func guard(known bool, hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
 		header.Set("Content-Security-Policy", pagePolicy)
@@ -28,8 +29,8 @@ func guard(local bool, next http.Handler) http.Handler {
 		header.Set("Cross-Origin-Opener-Policy", "same-origin")
 		header.Set("Cross-Origin-Resource-Policy", "same-origin")
 		header.Set("Cache-Control", "no-store")
-		if local && !localName(r.Host) {
-			http.Error(w, "these pages are for this machine only: open them as localhost or 127.0.0.1", http.StatusForbidden)
+		if known && !knownName(r.Host, hosts) {
+			http.Error(w, "these pages are not served under this name: open them as localhost or by an address, or add the name to --allowed-hosts", http.StatusForbidden)
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -42,16 +43,17 @@ func refuseForeign(next http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(next)
 }
 
-// localName reports whether a request's Host names this machine.
-func localName(host string) bool {
+// knownName reports whether a request's Host is a name of ours. An address is: a
+// browser sends a foreign page's name, not what it stands for.
+func knownName(host string, hosts []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
 	host = strings.Trim(host, "[]")
-	if ip := net.ParseIP(host); ip != nil {
-		return ip.IsLoopback()
+	if net.ParseIP(host) != nil || strings.EqualFold(host, "localhost") {
+		return true
 	}
-	return strings.EqualFold(host, "localhost")
+	return slices.ContainsFunc(hosts, func(name string) bool { return strings.EqualFold(name, host) })
 }
 
 func monitorHeaders(next http.Handler) http.Handler {

@@ -58,7 +58,7 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 			s.fail(w, r, err)
 			return
 		}
-		v := s.view(name, data)
+		v := s.view(r, name, data)
 		v.API = "/api" + r.URL.EscapedPath()
 		if name == "evaluations" {
 			v.API = "/api/evaluations"
@@ -76,13 +76,13 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 			s.fail(w, r, err)
 			return
 		}
-		s.write(w, http.StatusOK, name, s.view(name, data))
+		s.write(w, http.StatusOK, name, s.view(r, name, data))
 	}
 }
 
 // view is a page's, whose title is its name where the data have none.
-func (s *Server) view(page string, data any) view {
-	v := view{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.cfg.Actions != nil, Data: data}
+func (s *Server) view(r *http.Request, page string, data any) view {
+	v := view{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
 		v.Title = visible(of.Title())
 	}
@@ -128,7 +128,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status != http.StatusNotFound && r.Context().Err() == nil {
 		s.cfg.Log.Debug().Err(err).Str("path", r.URL.Path).Msg("page not served")
 	}
-	v := s.view("nothing to show", struct{ Status, Message string }{http.StatusText(status), err.Error()})
+	v := s.view(r, "nothing to show", struct{ Status, Message string }{http.StatusText(status), err.Error()})
 	s.write(w, status, "error", v)
 }
 

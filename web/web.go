@@ -55,11 +55,12 @@ type Config struct {
 	Actions Actions
 	// Accounts are those who are let in. nil: everybody.
 	Accounts *Accounts
-	// Loopback says that only programs on this machine can reach the pages. Without
-	// Accounts, requests under any but this machine's names are then refused, so that
-	// no foreign page can read them through a name of its own.
-	Loopback bool
-	Log      zerolog.Logger
+	// Hosts are names under which the pages may be asked for. Without Accounts, others
+	// than these, this machine's and addresses are refused, so that no foreign page can
+	// read ours through a name of its own. With Accounts all names are taken where
+	// Hosts is empty.
+	Hosts []string
+	Log   zerolog.Logger
 }
 
 // Folder is an output folder.
@@ -85,11 +86,7 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
 	routes.HandleFunc("GET /evaluations/{id}/report", s.report)
 	routes.HandleFunc("GET /evaluations/{id}/cancel", still(s, "cancel", s.askCancel))
-	if cfg.Actions == nil {
-		routes.HandleFunc("POST /evaluations/{id}/{action}", refuseActions)
-	} else {
-		routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
-	}
+	routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	s.explorer(routes)
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
 	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
@@ -102,15 +99,24 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
 	if cfg.Store != nil {
 		s.fleet = newFleet(cfg.Store, cfg.Limits)
-		monitor := asynqmon.New(asynqmon.Options{
-			RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: cfg.Actions == nil,
-			PrometheusAddress: cfg.Prometheus,
-			PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
-			ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
-		})
-		routes.Handle(QueuesPath+"/", monitorHeaders(monitor))
+		monitor := func(readOnly bool) http.Handler {
+			return asynqmon.New(asynqmon.Options{
+				RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
+				PrometheusAddress: cfg.Prometheus,
+				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
+				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
+			})
+		}
+		looks, acts := monitor(true), monitor(false)
+		routes.Handle(QueuesPath+"/", monitorHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if s.mayAct(r) {
+				acts.ServeHTTP(w, r)
+			} else {
+				looks.ServeHTTP(w, r)
+			}
+		})))
 	}
-	s.handler = guard(cfg.Loopback && cfg.Accounts == nil, s.login(refuseForeign(routes)))
+	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
 	return s
 }
 
@@ -174,7 +180,7 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	}
 	s.addNumbers(r.Context(), &detail.Evaluation)
 	detail.Actions = []string{}
-	if s.cfg.Actions != nil {
+	if s.mayAct(r) {
 		detail.Actions = append(detail.Actions, detail.can()...)
 	}
 	if reader, err := s.results(r.Context(), id); err == nil {

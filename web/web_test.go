@@ -104,7 +104,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 		t.Fatal(err)
 	}
 	s.idle = s.submit(limits, "waits")
-	cfg := Config{Store: s.store, Limits: limits, Loopback: true, Log: zerolog.New(zerolog.NewTestWriter(t))}
+	cfg := Config{Store: s.store, Limits: limits, Log: zerolog.New(zerolog.NewTestWriter(t))}
 	if change != nil {
 		change(&cfg)
 	}
@@ -376,7 +376,7 @@ func TestQueuesOfAnotherFleetAreNotShown(t *testing.T) {
 	client.AddHook(gate.Prefixed(others.Keys().Asynq()))
 	other := &site{t: t, store: others}
 	limits := ratelimit.New(client, ratelimit.Config{Namespace: "others"})
-	other.server = httptest.NewServer(New(Config{Store: others, Limits: limits, Loopback: true, Log: zerolog.Nop()}))
+	other.server = httptest.NewServer(New(Config{Store: others, Limits: limits, Log: zerolog.Nop()}))
 	defer other.server.Close()
 	if _, text := other.ask(http.MethodGet, "/queues/api/queues"); strings.Contains(text, `"queue":"p"`) {
 		t.Errorf("a fleet without an evaluation has a queue: %s", text)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,6 +29,9 @@ const (
 	allowActionsFlag = "allow-actions"
 	prometheusFlag   = "prometheus"
 	authFileFlag     = "auth-file"
+	allowedHostsFlag = "allowed-hosts"
+	tlsCertFlag      = "tls-cert"
+	tlsKeyFlag       = "tls-key"
 )
 
 // closeTime is how long answers under way have after a stop.
@@ -67,6 +71,9 @@ func pageFlags(listen string) []cli.Flag {
 		&cli.StringFlag{Name: listenFlag, Value: "127.0.0.1:8080", Usage: listen},
 		&cli.BoolFlag{Name: allowActionsFlag, Usage: "allow pausing, resuming, cancelling and retrying evaluations, and changing queues and tasks in asynqmon; on addresses other than loopback, requires --" + authFileFlag},
 		&cli.StringFlag{Name: authFileFlag, Usage: "htpasswd `FILE` (htpasswd -B) of users who may see the pages (default no login)"},
+		&cli.StringSliceFlag{Name: allowedHostsFlag, Usage: "host `NAMES` under which browsers may open the pages, comma-separated (default localhost and IP addresses; with --" + authFileFlag + ", all)"},
+		&cli.StringFlag{Name: tlsCertFlag, Usage: "`FILE` with the certificate of the pages, PEM; serves https, requires --" + tlsKeyFlag + " (default http)"},
+		&cli.StringFlag{Name: tlsKeyFlag, Usage: "`FILE` with the private key of --" + tlsCertFlag + ", PEM (default none)"},
 		&cli.StringFlag{Name: prometheusFlag, Usage: "`URL` of a Prometheus that scrapes the controller, for asynqmon's charts (default no charts)"},
 	}
 }
@@ -74,8 +81,9 @@ func pageFlags(listen string) []cli.Flag {
 // pages are what `ui` serves.
 type pages struct {
 	config  web.Config
-	start   string // path of the page to begin with
-	allowed bool   // to act
+	start   string      // path of the page to begin with
+	allowed bool        // to act
+	tls     *tls.Config // nil: http
 	client  redis.UniversalClient
 }
 
@@ -156,7 +164,14 @@ func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
 	if err != nil {
 		return nil, err
 	}
-	of := &pages{start: "/", allowed: c.Bool(allowActionsFlag), config: web.Config{Prometheus: prometheus, Log: log}}
+	of := &pages{start: "/", allowed: c.Bool(allowActionsFlag), config: web.Config{Prometheus: prometheus, Hosts: c.StringSlice(allowedHostsFlag), Log: log}}
+	if cert, key := c.String(tlsCertFlag), c.String(tlsKeyFlag); cert != "" || key != "" {
+		pair, err := tls.LoadX509KeyPair(cert, key)
+		if err != nil {
+			return nil, usageError("--%s and --%s: %w", tlsCertFlag, tlsKeyFlag, err)
+		}
+		of.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	}
 	if path := c.String(authFileFlag); path != "" {
 		if of.config.Accounts, err = web.OpenAccounts(path); err != nil {
 			return nil, usageError("--%s: %w", authFileFlag, err)
@@ -204,9 +219,9 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 	if err != nil {
 		return usageError("--%s %s: %w; another address is named as --%s 127.0.0.1:0, which takes a free port", listenFlag, address, err, listenFlag)
 	}
-	of.config.Loopback = listener.Addr().(*net.TCPAddr).IP.IsLoopback()
+	loopback := listener.Addr().(*net.TCPAddr).IP.IsLoopback()
 	switch {
-	case of.config.Loopback || of.config.Accounts != nil:
+	case loopback || of.config.Accounts != nil:
 	case of.allowed:
 		_ = listener.Close()
 		return usageError("--%s lets whoever reaches %s cancel evaluations: name those who may with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
@@ -220,8 +235,12 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.End)
 	ended := make(chan error, 1)
-	go func() { ended <- server.Serve(listener) }()
-	fmt.Fprintf(p.stdout, "http://%s%s\n", listener.Addr(), of.start)
+	scheme, accepts := "http", listener
+	if of.tls != nil {
+		scheme, accepts = "https", tls.NewListener(listener, of.tls)
+	}
+	go func() { ended <- server.Serve(accepts) }()
+	fmt.Fprintf(p.stdout, "%s://%s%s\n", scheme, listener.Addr(), of.start)
 	select {
 	case err := <-ended:
 		return err
