@@ -22,7 +22,8 @@ import (
 // up, windows of tokens full, and quotas closed until somebody says what was
 // used (Seed). An epoch that began with the server's own start, or with its last
 // flush, counts from there: a Redis that has been up for long, and was never a
-// replica, keeps nobody waiting.
+// replica, keeps nobody waiting. It is not believed by a process that knows of an epoch
+// in which it remembered no less: then somebody has deleted the limiter's keys.
 
 // forgotten is what calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: "redis/memory", way: byMemory}
@@ -78,11 +79,22 @@ func (l *Limiter) recognise(ctx context.Context, c askable) error {
 	if err != nil || run == "" || run == known[1] {
 		return err
 	}
-	return l.beginWith(ctx, c, run, 0, l.cfg.Lease)
+	return l.beginWith(ctx, c, run, 0, l.cfg.Lease, "")
 }
 
-// begin begins the first epoch of an empty registry.
-func (l *Limiter) begin(ctx context.Context) error {
+// deletedWithin allows for a server's uptime, which is told in seconds.
+const deletedWithin = 2 * time.Second
+
+// deleted reports whether the limiter's keys have been deleted between two epochs, nil
+// for none: Redis remembers no less in the second than it did in the first.
+func deleted(before, now *registry) bool {
+	return before != nil && before.epoch != "" && now.epoch != before.epoch && !strings.HasPrefix(now.epoch, clockEpoch) &&
+		now.since <= before.since+deletedWithin.Microseconds()
+}
+
+// begin begins an epoch in place of the one of a registry, which is empty or not to be
+// believed. known: this process has seen an epoch before.
+func (l *Limiter) begin(ctx context.Context, in *registry, known bool) error {
 	var asked infoer = l.client
 	if cluster, ok := l.client.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, l.keys.registry())
@@ -106,17 +118,18 @@ func (l *Limiter) begin(ctx context.Context) error {
 	}
 	// What was never a replica's has the zero id there.
 	wasReplica := strings.Contains(replication, "master_replid2:") && !strings.Contains(replication, "master_replid2:"+strings.Repeat("0", 40))
-	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica {
+	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica || known {
 		up = 0
 	}
-	return l.beginWith(ctx, l.client, run, up, l.cfg.Lease)
+	return l.beginWith(ctx, l.client, run, up, l.cfg.Lease, in.epoch)
 }
 
 // beginWith is the begin script; memory is how far back Redis remembers, unknown
-// for how long from there it may not know every lease.
-func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration) error {
+// for how long from there it may not know every lease. instead is an epoch of the same
+// server that gives way; "": none does.
+func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string) error {
 	err := beginScript.Run(ctx, c, []string{l.keys.registry()},
-		rand.Text(), run, memory.Microseconds(), unknown.Microseconds()).Err()
+		rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead).Err()
 	if err != nil {
 		return fmt.Errorf("begin epoch: %w", err)
 	}
@@ -173,7 +186,7 @@ func (l *Limiter) Since(ctx context.Context) (since time.Time, ok bool, err erro
 // folder tells when the last call was made. It does nothing when an epoch is in
 // force.
 func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
-	if err := l.beginWith(ctx, l.client, "", memory, 0); err != nil {
+	if err := l.beginWith(ctx, l.client, "", memory, 0, ""); err != nil {
 		return fmt.Errorf("begin limits: %w", err)
 	}
 	return nil

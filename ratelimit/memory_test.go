@@ -400,3 +400,42 @@ func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
 		})
 	})
 }
+
+// Somebody deletes the limiter's keys while a call is in flight, of a Redis that says
+// that it has been up for long. Nobody is admitted beside the call before it is known
+// again, whoever notices first.
+func TestLeasesSurviveDeletedKeys(t *testing.T) {
+	testrun.Slow(t)
+	for name, first := range map[string]int{"a process that knew of before is first": 0, "another is first": 1} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+				client := connect()
+				limit := inFlight(Scope{}, 1)
+				register(t, client, "fleet", limit)
+				if err := client.HSet(t.Context(), "{ef}:limits", "epoch", "before", "since", time.Now().UnixMicro(), "blind", 0).Err(); err != nil {
+					t.Fatal(err)
+				}
+				a := start(t, connect(), "a", short)
+				lease := mustAcquire(t, a, newID(), openai)
+				if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+					t.Fatal(err)
+				}
+				deleted := time.Now()
+				register(t, client, "fleet", limit)
+				processes := []*process{a, start(t, connect(), "b", short)}
+				if first == 1 { // it believes the server
+					if err := processes[1].beginWith(t.Context(), client, client.HGet(t.Context(), "{ef}:limits", "run").Val(), longAgo, shortLease, ""); err != nil {
+						t.Fatal(err)
+					}
+				}
+				mustRelease(t, lease)
+				for _, p := range processes {
+					mustRelease(t, mustAcquire(t, p, newID(), openai))
+					if since := time.Since(deleted); since < shortLease-100*time.Millisecond {
+						t.Errorf("a call was admitted %s after the keys were deleted, want none within a lease", since)
+					}
+				}
+			})
+		})
+	}
+}

@@ -220,8 +220,9 @@ func (p *pump) undo(c *call) {
 // load reads the registry and puts every waiting call into its line anew.
 func (p *pump) load(ctx context.Context) error {
 	registry, err := p.Limiter.load(ctx)
-	if err == nil && registry.epoch == "" {
-		if err = p.begin(ctx); err == nil {
+	if err == nil && (registry.epoch == "" || deleted(p.registry, registry)) {
+		known := p.registry != nil && p.registry.epoch != ""
+		if err = p.begin(ctx, registry, known); err == nil {
 			registry, err = p.Limiter.load(ctx)
 		}
 	}
