@@ -43,6 +43,9 @@ type followers struct {
 	busy  map[eval.ID]*news
 	ended map[eval.ID]int  // how many runs had ended when all was drained
 	said  map[eval.ID]bool // is not drained for now, which was said
+	// failed ones are followed again, also where all is drained and only the end of the
+	// evaluation is not stored yet.
+	failed map[eval.ID]bool
 }
 
 // news of an evaluation that is watched together with others.
@@ -71,7 +74,7 @@ func (n *news) wakes() <-chan struct{} {
 // followAll drains every evaluation that has something to drain, now or later, until
 // ctx ends.
 func (d *drain) followAll(ctx context.Context) error {
-	f := &followers{drain: d, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}
+	f := &followers{drain: d, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
 	d.opened = f.again
 	group, ctx := errgroup.WithContext(ctx)
 	spell := outage.Spell{Log: d.log, Fails: "cannot look for evaluations; trying again", Works: "looking for evaluations again"}
@@ -100,7 +103,7 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 		return nil, err
 	}
 	f.mu.Lock()
-	ids = slices.AppendSeq(ids, maps.Keys(f.busy))
+	ids = slices.AppendSeq(slices.AppendSeq(ids, maps.Keys(f.busy)), maps.Keys(f.failed))
 	f.mu.Unlock()
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
@@ -133,7 +136,9 @@ func (f *followers) takes(id eval.ID, now store.Standing) bool {
 		return false
 	}
 	ended, drained := f.ended[id]
-	if now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
+	failed := f.failed[id] && now.Status != "" // else it is gone
+	delete(f.failed, id)
+	if !failed && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
 		return false
 	}
 	f.busy[id] = &news{woken: make(chan struct{}, 1)}
@@ -175,6 +180,9 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.busy, id)
+	if rest > 0 {
+		f.failed[id] = true
+	}
 	return nil
 }
 

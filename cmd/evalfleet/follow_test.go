@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
 // followersOf is of an empty Redis. What they say is in the buffer.
@@ -23,7 +25,7 @@ func followersOf(t *testing.T) (*followers, *bytes.Buffer) {
 	client := redistest.New(t).Client()
 	var said bytes.Buffer
 	d := &drain{client: client, store: store.New(client, ""), log: zerolog.New(&said)}
-	return &followers{drain: d, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}}, &said
+	return &followers{drain: d, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}, &said
 }
 
 func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
@@ -114,4 +116,40 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	wants("when a call has ended late, before all are looked at")
 	f.swept = time.Now().Add(-sweepEvery - time.Second)
 	wants("when a call has ended late", "ev-drained")
+}
+
+// An evaluation that could not be followed to its end is followed again, although nothing
+// of it waits any more: its end may not be stored yet.
+func TestFollowersComeBackToWhatFailed(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	f, _ := followersOf(t)
+	f.stays = true
+	ctx, keys := t.Context(), f.store.Keys()
+	const id = eval.ID("ev-unfinished")
+	f.client.SAdd(ctx, keys.Evaluations(), string(id))
+	f.client.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(record.StatusDone), "sink", "known")
+	f.client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
+	takes := func() bool {
+		t.Helper()
+		ids, err := f.look(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return slices.Contains(ids, id)
+	}
+	f.swept = time.Time{}
+	if !takes() {
+		t.Fatal("it is not followed, though results wait")
+	}
+	if err := f.one(ctx, id); err != nil { // it has no plan
+		t.Fatal(err)
+	}
+	f.client.Del(ctx, keys.Results(id))
+	if !takes() {
+		t.Error("it failed and is not followed again")
+	}
+	if takes() {
+		t.Error("it is followed twice at once")
+	}
 }
