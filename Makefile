@@ -72,7 +72,8 @@ conformance: ## have the providers' official SDKs judge the simulator and what t
 	cd conformance && go test -timeout 30m .
 
 .PHONY: vet
-vet: ## vet for Linux, macOS and Windows
+vet: ## vet for Linux, macOS and Windows, and check the modules against go.sum
+	go mod verify
 	go vet ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
