@@ -65,12 +65,12 @@ func (b *batch) line(at place, line []byte) {
 	before, values := len(b.problems), j.values(members, "")
 	id := b.text(at, values, "custom_id")
 	if method := b.text(at, values, "method"); method != "" && method != "POST" {
-		b.refuse(values["method"].at, "want POST", "%q stands here", printable(method))
+		b.refuse(values["method"].at, "want POST", "got %q", printable(method))
 	}
 	url := b.endpoint(at, values)
 	body := b.body(at, values)
 	if first, twice := b.ids[id]; twice && id != "" {
-		b.refuse(values["custom_id"].at, "give each request a custom_id of its own", "the custom_id %q stands in line %d, too", printable(id), first.line)
+		b.refuse(values["custom_id"].at, "give each request a custom_id of its own", "the custom_id %q is already used in line %d", printable(id), first.line)
 	}
 	if len(b.problems) > before {
 		return
@@ -97,7 +97,7 @@ func (b *batch) text(at place, values map[string]placedValue, key string) string
 	}
 	text, ok := textOf(v.raw)
 	if !ok || text == "" || !nameable(text) {
-		b.refuse(v.at, fmt.Sprintf("want text of at most %d printable characters", maxID), "%s stands here", printable(string(v.raw)))
+		b.refuse(v.at, fmt.Sprintf("want text of at most %d printable characters", maxID), "got %s", printable(string(v.raw)))
 		return ""
 	}
 	return text
@@ -134,7 +134,7 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	model, _ := body["model"].(string)
 	switch {
 	case body["stream"] == true:
-		b.refuse(v.at, "leave it out", "stream is true, and an answer in a file is whole")
+		b.refuse(v.at, "remove it", "stream is true, and an answer in a file is whole")
 	case cmp.Or(b.options.Model, model) == "":
 		b.refuse(v.at, "add model, or name one with --model", "the body names no model")
 	case !nameable(model):

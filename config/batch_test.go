@@ -78,15 +78,15 @@ func TestBatchProblems(t *testing.T) {
 		o    Options
 		want string
 	}{
-		"duplicate id":   {request("a", "") + request("b", "") + request("a", ""), Options{}, `requests.jsonl:3:14: custom_id: the custom_id "a" stands in line 1, too; give each request a custom_id of its own`},
+		"duplicate id":   {request("a", "") + request("b", "") + request("a", ""), Options{}, `requests.jsonl:3:14: custom_id: the custom_id "a" is already used in line 1; give each request a custom_id of its own`},
 		"unknown url":    {strings.Replace(request("a", ""), "/v1/chat/completions", "/v1/embeddings", 1), Options{}, `requests.jsonl:1:40: url: "/v1/embeddings" is no endpoint that is served here; want /v1/chat/completions or /v1/responses`},
 		"mixed urls":     {request("a", "") + responses, Options{}, `requests.jsonl:2:40: url: the url is /v1/responses here, and /v1/chat/completions in line 1; put requests of each endpoint into a file of their own`},
-		"stream":         {request("a", `,"stream":true`), Options{}, "requests.jsonl:1:70: body: stream is true, and an answer in a file is whole; leave it out"},
-		"another method": {strings.Replace(request("a", ""), "POST", "GET", 1), Options{}, `requests.jsonl:1:27: method: "GET" stands here; want POST`},
+		"stream":         {request("a", `,"stream":true`), Options{}, "requests.jsonl:1:70: body: stream is true, and an answer in a file is whole; remove it"},
+		"another method": {strings.Replace(request("a", ""), "POST", "GET", 1), Options{}, `requests.jsonl:1:27: method: got "GET"; want POST`},
 		"several": {`{"custom_id":7,"url":"/v1/responses"}` + "\n{}\nx\n", Options{}, strings.Join([]string{
 			"requests.jsonl:1: body: the line has no body; each line has custom_id, method, url and body",
 			"requests.jsonl:1: method: the line has no method; each line has custom_id, method, url and body",
-			"requests.jsonl:1:14: custom_id: 7 stands here; want text of at most 512 printable characters",
+			"requests.jsonl:1:14: custom_id: got 7; want text of at most 512 printable characters",
 			"requests.jsonl:2: custom_id: the line has no custom_id; each line has custom_id, method, url and body",
 			"requests.jsonl:2: method: the line has no method; each line has custom_id, method, url and body",
 			"requests.jsonl:2: url: the line has no url; each line has custom_id, method, url and body",

@@ -86,12 +86,12 @@ func TestEnvironment(t *testing.T) {
 		{"MAX_CONCURRENT_LLM_CALLS", "0", "MAX_CONCURRENT_LLM_CALLS must be >= 1, got 0"},
 		{"MAX_CONCURRENT_LLM_CALLS", "-3", "MAX_CONCURRENT_LLM_CALLS must be >= 1, got -3"},
 		{"MAX_CONCURRENT_LLM_CALLS", "51", "MAX_CONCURRENT_LLM_CALLS must be <= 50, got 51; for more, use max_concurrency in the evaluation file or --max-concurrency"},
-		{"MAX_CONCURRENT_LLM_CALLS", "five", `MAX_CONCURRENT_LLM_CALLS: "five" stands here; want a whole number from 1 to 50`},
-		{"RETRY_MAX_ATTEMPTS", "0", `RETRY_MAX_ATTEMPTS: "0" stands here; want a whole number, at least 1`},
-		{"RETRY_INITIAL_DELAY", "1s", `RETRY_INITIAL_DELAY: "1s" stands here; want a number of seconds, for example 1.5`},
-		{"RETRY_MAX_DELAY", "-1", `RETRY_MAX_DELAY: "-1" stands here; want a number of seconds, for example 1.5`},
-		{"LLM_CALL_TIMEOUT", "0", `LLM_CALL_TIMEOUT: "0" stands here; want a number of seconds above 0`},
-		{"LLM_CALL_TIMEOUT", "NaN", `LLM_CALL_TIMEOUT: "NaN" stands here; want a number of seconds above 0`},
+		{"MAX_CONCURRENT_LLM_CALLS", "five", `MAX_CONCURRENT_LLM_CALLS: got "five"; want a whole number from 1 to 50`},
+		{"RETRY_MAX_ATTEMPTS", "0", `RETRY_MAX_ATTEMPTS: got "0"; want a whole number, at least 1`},
+		{"RETRY_INITIAL_DELAY", "1s", `RETRY_INITIAL_DELAY: got "1s"; want a number of seconds, for example 1.5`},
+		{"RETRY_MAX_DELAY", "-1", `RETRY_MAX_DELAY: got "-1"; want a number of seconds, for example 1.5`},
+		{"LLM_CALL_TIMEOUT", "0", `LLM_CALL_TIMEOUT: got "0"; want a number of seconds above 0`},
+		{"LLM_CALL_TIMEOUT", "NaN", `LLM_CALL_TIMEOUT: got "NaN"; want a number of seconds above 0`},
 	} {
 		t.Run(c.name+"="+c.value, func(t *testing.T) {
 			t.Parallel()
@@ -103,7 +103,7 @@ func TestEnvironment(t *testing.T) {
 		})
 	}
 	_, got := problemsOf(t, with(two, "eval.yaml", minimal), Options{JSON: "maybe"})
-	if want := `--json-mode: "maybe" stands here; want auto, true or false`; got != want {
+	if want := `--json-mode: got "maybe"; want auto, true or false`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	none := 0
@@ -129,23 +129,23 @@ func TestLimitsAreCombined(t *testing.T) {
 		{"looser in the file", "{per_provider: {simulator: {max_concurrency: 12, requests_per_minute: 700}}, max_concurrency: 20}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 20},
 			[]string{
-				"eval.yaml:4:59: concurrency.per_provider.simulator.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always holds first; leave it out, or make it tighter",
-				"eval.yaml:4:84: concurrency.per_provider.simulator.requests_per_minute: never reached: provider simulator: 600 requests per 1m0s (fleet.yaml:4) always holds first; leave it out, or make it tighter",
-				"eval.yaml:4:108: concurrency.max_concurrency: never reached: fleet: 16 in flight (fleet.yaml:2) always holds first; leave it out, or make it tighter",
+				"eval.yaml:4:59: concurrency.per_provider.simulator.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always binds first; remove it, or make it tighter",
+				"eval.yaml:4:84: concurrency.per_provider.simulator.requests_per_minute: never reached: provider simulator: 600 requests per 1m0s (fleet.yaml:4) always binds first; remove it, or make it tighter",
+				"eval.yaml:4:108: concurrency.max_concurrency: never reached: fleet: 16 in flight (fleet.yaml:2) always binds first; remove it, or make it tighter",
 			}},
 		{"the same in both", "{per_provider: {simulator: {max_concurrency: 9}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 2}, nil},
 		{"model above its provider", "{per_provider: {simulator: {models: {careful: {max_concurrency: 10}}}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
 				"provider/simulator/model/careful/concurrency": 10, "own": 2},
-			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always holds first; leave it out, or make it tighter"}},
+			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always binds first; remove it, or make it tighter"}},
 		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
 				"provider/openrouter/concurrency": 1, "provider/simulator/model/crareful/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
 			[]string{
-				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; leave it out",
+				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; remove it",
 				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no call is made to model simulator:crareful; did you mean careful?",
-				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; leave it out",
+				"eval.yaml:4:129: concurrency.groups.g: no run of this evaluation belongs to group g; remove it",
 			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -344,7 +344,7 @@ func TestAbandonedCalls(t *testing.T) {
 		{"the file", "", "{abandoned_calls: hold}", true, ""},
 		{"the fleet", hold, "{}", true, ""},
 		{"the fleet against the file", hold, "{abandoned_calls: free}", true,
-			"concurrency.abandoned_calls: the fleet's settings say hold, which holds for every evaluation; leave it out"},
+			"concurrency.abandoned_calls: the fleet's settings say hold, which holds for every evaluation; remove it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -375,9 +375,9 @@ func TestWhereADayEnds(t *testing.T) {
 		{"the fleet", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8", "Asia/Tokyo", ""},
 		{"both the same", "requests_per_day: 9, day_resets: UTC", "requests_per_day: 8, day_resets: UTC", "UTC", ""},
 		{"the fleet against the file", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8, day_resets: UTC", "Asia/Tokyo",
-			"concurrency.per_provider.simulator.day_resets: no effect: Asia/Tokyo (FLEET:1) holds; say the same, or leave it out"},
+			"concurrency.per_provider.simulator.day_resets: no effect: Asia/Tokyo (FLEET:1) holds; use the same value, or remove it"},
 		{"without a quota", "requests_per_day: 9", "day_resets: Asia/Tokyo", "UTC",
-			"concurrency.per_provider.simulator.day_resets: day_resets has no effect here; set requests_per_day beside it, or leave it out"},
+			"concurrency.per_provider.simulator.day_resets: day_resets has no effect here; set requests_per_day beside it, or remove it"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -401,7 +401,7 @@ func TestShapesOfNothing(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, "concurrency: {groups: {g: {window: bucket, jitter: 1s, rate_limit: {qps: 2}}}}\n")
 	for i, key := range []string{"window", "jitter"} {
-		want := key + " has no effect here; set a limit a minute beside it, or leave it out"
+		want := key + " has no effect here; set a limit a minute beside it, or remove it"
 		if len(f.Warnings) != 2 || !strings.HasSuffix(f.Warnings[i].String(), want) {
 			t.Errorf("warnings: got %v, want %q", f.Warnings, want)
 		}

@@ -129,7 +129,7 @@ func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 		literal(pattern[end:m[0]])
 		name := pattern[m[2]:m[3]]
 		if seen[name] || name != "item" && name != "candidate" {
-			y.refuse(at, "use <item> and <candidate>, each once", "<%s> cannot stand here", name)
+			y.refuse(at, "use <item> and <candidate>, each once", "<%s> is not allowed here", name)
 			return pattern
 		}
 		seen[name] = true

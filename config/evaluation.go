@@ -242,7 +242,7 @@ func (s *draft) finish() (*Submission, error) {
 	}
 	s.settings.Hold = s.fleet.Hold || s.own.hold
 	if s.fleet.Hold && s.own.free != (place{}) {
-		s.warn(s.own.free, "leave it out", "the fleet's settings say hold, which holds for every evaluation")
+		s.warn(s.own.free, "remove it", "the fleet's settings say hold, which holds for every evaluation")
 	}
 	lease := s.fleet.Lease
 	if s.own.lease > 0 {
@@ -270,7 +270,7 @@ func (s *draft) setJSON() {
 	case eval.JSONAuto, eval.JSONTrue, eval.JSONFalse:
 		s.asked.JSON, at = mode, place{path: "--json-mode"}
 	default:
-		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "%q stands here", mode)
+		s.refuse(place{path: "--json-mode"}, "want auto, true or false", "got %q", mode)
 	}
 	if s.asked.Runs != nil && s.asked.JSON != eval.JSONFalse {
 		s.asked.Runs.JSON = s.asked.JSON
@@ -279,7 +279,7 @@ func (s *draft) setJSON() {
 	prose := !judged && (s.asked.Runs != nil || s.asked.Prompts != nil)
 	switch {
 	case prose && s.asked.JSON == eval.JSONTrue && s.asked.Prompts != nil:
-		s.refuse(at, "leave it out, and ask for JSON in the prompts", "answers to prompts are taken as they come")
+		s.refuse(at, "remove it, and ask for JSON in the prompts", "answers to prompts are plain text")
 	case prose:
 		s.asked.JSON = eval.JSONFalse
 	case s.asked.JSON == "":
@@ -296,7 +296,7 @@ func (s *draft) timeoutFromEnv() {
 	}
 	timeout, ok := parseSeconds(raw)
 	if !ok || timeout <= 0 {
-		s.refuse(place{path: "LLM_CALL_TIMEOUT"}, "want a number of seconds above 0", "%q stands here", raw)
+		s.refuse(place{path: "LLM_CALL_TIMEOUT"}, "want a number of seconds above 0", "got %q", raw)
 	}
 	s.settings.Timeouts[""] = timeout
 }
@@ -323,7 +323,7 @@ func (s *draft) ownBound() bound {
 		n, err := strconv.Atoi(raw)
 		switch {
 		case err != nil:
-			s.refuse(place{path: variable}, "want a whole number from 1 to 50", "%q stands here", raw)
+			s.refuse(place{path: variable}, "want a whole number from 1 to 50", "got %q", raw)
 		case n < 1:
 			s.refuse(place{}, "", "%s must be >= 1, got %d", variable, n)
 		case n > maxFromEnv:
@@ -380,9 +380,9 @@ func (s *draft) unusedScopes() {
 		used := models[scope.Provider]
 		switch {
 		case scope.Group != "":
-			s.warn(scope.at, "leave it out", "no run of this evaluation belongs to group %s", scope.Group)
+			s.warn(scope.at, "remove it", "no run of this evaluation belongs to group %s", scope.Group)
 		case len(used) == 0 && scope.Model == "":
-			s.warn(scope.at, "leave it out", "no call is made to provider %s", scope.Provider)
+			s.warn(scope.at, "remove it", "no call is made to provider %s", scope.Provider)
 		case len(used) > 0 && scope.Model != "" && !slices.Contains(used, scope.Model):
 			s.warn(scope.at, didYouMean(scope.Model, used), "no call is made to model %s:%s", scope.Provider, scope.Model)
 		}

@@ -25,7 +25,7 @@ func (x *experiment) needed(l experimentLine, key, example string) string {
 	text, ok := textOf(v.raw)
 	switch {
 	case !ok || text == "":
-		x.refuse(v.at, "want text, for example "+example, "%s stands here", printable(string(v.raw)))
+		x.refuse(v.at, "want text, for example "+example, "got %s", printable(string(v.raw)))
 	case !nameable(text):
 		x.unnameable(v.at, text, "names nothing")
 	}
@@ -56,7 +56,7 @@ func (x *experiment) checkPrompt(l experimentLine) {
 	case v.raw[0] == '"':
 		return
 	case json.Unmarshal(v.raw, &parts) != nil:
-		x.refuse(v.at, fix, "%s stands here", printable(string(v.raw)))
+		x.refuse(v.at, fix, "got %s", printable(string(v.raw)))
 	case len(parts) == 0:
 		x.refuse(v.at, fix, "the list is empty")
 	}
@@ -77,7 +77,7 @@ func (x *experiment) group(l experimentLine) string {
 	group, ok := textOf(v.raw)
 	if !ok {
 		if strings.ContainsAny(string(v.raw[:1]), `[{`) {
-			x.refuse(v.at, "want text", "%s stands here", printable(string(v.raw)))
+			x.refuse(v.at, "want text", "got %s", printable(string(v.raw)))
 			return ""
 		}
 		group = string(v.raw)
@@ -106,7 +106,7 @@ func (f *findings) settingsOf(v placedValue, fix string) (all map[string]any, ok
 	decoder := json.NewDecoder(bytes.NewReader(v.raw))
 	decoder.UseNumber()
 	if err := decoder.Decode(&all); err != nil || all == nil {
-		f.refuse(v.at, fix, "%s stands here", printable(string(v.raw)))
+		f.refuse(v.at, fix, "got %s", printable(string(v.raw)))
 		return nil, false
 	}
 	if lost := inexact(all); lost != "" {

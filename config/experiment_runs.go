@@ -133,7 +133,7 @@ func (x *experiment) checkSenders() {
 		}
 		told[m.Provider] = true
 		if _, known := x.known[m.Provider]; !known && unaddressed[m.Provider] != "" {
-			x.refuse(who.at, "write in --config: "+unaddressed[m.Provider], "nothing says where %s is", m.Provider)
+			x.refuse(who.at, "write in --config: "+unaddressed[m.Provider], "no address for %s", m.Provider)
 			continue
 		}
 		x.reachable(who.at, m)
@@ -154,7 +154,7 @@ func (x *experiment) queues() ([]Queue, []limit) {
 	o, most := x.options.Experiment, DefaultMaxQueries
 	if o.MaxQueries != nil {
 		if most = *o.MaxQueries; most < 1 || most > math.MaxInt32 {
-			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts a minute, at least 1", "%d stands here", most)
+			x.refuse(place{path: maxQueriesFlag}, "want a whole number of prompts a minute, at least 1", "got %d", most)
 		}
 	}
 	only := x.asked.Name

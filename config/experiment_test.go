@@ -39,20 +39,20 @@ func TestExperimentProblems(t *testing.T) {
 		"not JSON":                 {"\n{\"api\": test}", "x.jsonl:2:10: not JSON: invalid character 'e' in literal true (expecting 'r'); one JSON object a line"},
 		"cut off":                  {`{"api": "te`, "x.jsonl:1:1: not a JSON object: the line ends within it; one JSON object a line"},
 		"two in a line":            {`{"api": "test", ` + good + `} {}`, "x.jsonl:1:51: more follows the object; one JSON object a line"},
-		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: array stands here; one JSON object a line"},
+		"no object":                {`["a"]`, "x.jsonl:1:1: not a JSON object: got array; one JSON object a line"},
 		"not UTF-8":                {"{\"api\": \"test\xff\"}", "x.jsonl:1:14: not UTF-8: a byte that is no part of a character; save the file as UTF-8"},
-		"a key twice":              {`{"api": "test", "api": "test", ` + good + `}`, "x.jsonl:1:17: api: key given twice; leave one of them out"},
-		"a key twice, within":      {`{"api": "test", ` + good + `, "parameters": {"a": [{"b": 1, "b": 2}]}}`, "x.jsonl:1:81: b: key given twice; leave one of them out"},
+		"a key twice":              {`{"api": "test", "api": "test", ` + good + `}`, "x.jsonl:1:17: api: key given twice; remove one of them"},
+		"a key twice, within":      {`{"api": "test", ` + good + `, "parameters": {"a": [{"b": 1, "b": 2}]}}`, "x.jsonl:1:81: b: key given twice; remove one of them"},
 		"an unknown api":           {`{"api": "opnai", ` + good + `}` + "\n" + `{"api": "opnai", ` + good + `}`, "x.jsonl:1:9: api: no provider is called opnai; did you mean openai?"},
-		"an api without address":   {`{"api": "azure-openai", ` + good + `}`, `x.jsonl:1:9: api: nothing says where azure-openai is; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`},
-		"another":                  {`{"api": "vertexai", ` + good + `}`, `x.jsonl:1:9: api: nothing says where vertexai is; write in --config: providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`},
-		"an api of no text":        {`{"api": 5, "model_name": "", "prompt": "?"}`, "x.jsonl:1:9: api: 5 stands here; want text, for example \"openai\"\nx.jsonl:1:26: model_name: \"\" stands here; want text, for example \"gpt-4o\""},
-		"a prompt that is none":    {`{"api": "test", "model_name": "m", "prompt": {"role": "user"}}`, `x.jsonl:1:46: prompt: {"role": "user"} stands here; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
+		"an api without address":   {`{"api": "azure-openai", ` + good + `}`, `x.jsonl:1:9: api: no address for azure-openai; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`},
+		"another":                  {`{"api": "vertexai", ` + good + `}`, `x.jsonl:1:9: api: no address for vertexai; write in --config: providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`},
+		"an api of no text":        {`{"api": 5, "model_name": "", "prompt": "?"}`, "x.jsonl:1:9: api: got 5; want text, for example \"openai\"\nx.jsonl:1:26: model_name: got \"\"; want text, for example \"gpt-4o\""},
+		"a prompt that is none":    {`{"api": "test", "model_name": "m", "prompt": {"role": "user"}}`, `x.jsonl:1:46: prompt: got {"role": "user"}; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
 		"no turns":                 {`{"api": "test", "model_name": "m", "prompt": []}`, `x.jsonl:1:46: prompt: the list is empty; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
 		"turns and messages":       {`{"api": "test", "model_name": "m", "prompt": ["a", {"role": "user"}]}`, `x.jsonl:1:46: prompt: {"role": "user"} is among them; want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`},
-		"parameters that are none": {`{"api": "test", ` + good + `, "parameters": "hot"}`, `x.jsonl:1:65: parameters: "hot" stands here; want an object, for example {"temperature": 0}`},
+		"parameters that are none": {`{"api": "test", ` + good + `, "parameters": "hot"}`, `x.jsonl:1:65: parameters: got "hot"; want an object, for example {"temperature": 0}`},
 		"a number too large":       {`{"api": "test", ` + good + `, "parameters": {"a": [{"seed": 12345678901234567890}]}}`, `x.jsonl:1:65: parameters: 12345678901234567890 is a number that JSON cannot hold exactly; write it in quotes if it is text`},
-		"a group that is none":     {`{"api": "test", ` + good + `, "group": ["a"]}`, `x.jsonl:1:60: group: ["a"] stands here; want text`},
+		"a group that is none":     {`{"api": "test", ` + good + `, "group": ["a"]}`, `x.jsonl:1:60: group: got ["a"]; want text`},
 		"a safety filter":          {`{"api": "gemini", ` + good + `, "safety_filter": "mots"}`, `x.jsonl:1:70: safety_filter: "mots" is no safety filter; did you mean most?`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestExperimentProblems(t *testing.T) {
 func TestExperimentProblemsEnd(t *testing.T) {
 	t.Parallel()
 	_, got := experimentOf(t, "x.jsonl", strings.Repeat("{}\n", 1000), Options{})
-	if lines := strings.Count(got, "\n"); lines > maxLineProblems+3 || !strings.Contains(got, "mend these first") {
+	if lines := strings.Count(got, "\n"); lines > maxLineProblems+3 || !strings.Contains(got, "fix these first") {
 		t.Errorf("got %d lines, want at most %d and a word that reading stopped:\n%s", lines, maxLineProblems+3, got)
 	}
 }
@@ -241,8 +241,8 @@ func TestExperimentAttempts(t *testing.T) {
 		}
 	}
 	for want, o := range map[string]Experiment{
-		"--max-attempts: 0 stands here; want a whole number, at least 1":                    {MaxAttempts: &none},
-		"--max-queries: 0 stands here; want a whole number of prompts a minute, at least 1": {MaxQueries: &none},
+		"--max-attempts: got 0; want a whole number, at least 1":                    {MaxAttempts: &none},
+		"--max-queries: got 0; want a whole number of prompts a minute, at least 1": {MaxQueries: &none},
 	} {
 		if s, got := experimentOf(t, "x.jsonl", line(`, "id": 0`), Options{Experiment: o}); s != nil || got != want {
 			t.Errorf("got %s\nwant %s", got, want)

@@ -69,9 +69,9 @@ func TestFleetProblems(t *testing.T) {
 		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",
 		"providers: {mine: {}}\n":             "fleet.yaml:1:13: providers.mine: base_url is missing",
 		"providers: {\"a:b\": {}}\n":          "fleet.yaml:1:13: providers.a:b: not a provider's name; use letters",
-		"providers: {a: {base_url: 1}}\n":     `fleet.yaml:1:27: providers.a.base_url: "1" stands here; want an address`,
-		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: "0" stands here; want a whole number, at least 1`,
-		"concurrency: {lease: 10ms}\n":        `fleet.yaml:1:22: concurrency.lease: "10ms" stands here; want a time with its unit, for example 1.5s, at least 1s`,
+		"providers: {a: {base_url: 1}}\n":     `fleet.yaml:1:27: providers.a.base_url: got "1"; want an address`,
+		"concurrency: {max_concurrency: 0}\n": `fleet.yaml:1:32: concurrency.max_concurrency: got "0"; want a whole number, at least 1`,
+		"concurrency: {lease: 10ms}\n":        `fleet.yaml:1:22: concurrency.lease: got "10ms"; want a time with its unit, for example 1.5s, at least 1s`,
 	} {
 		dir := folder(t, map[string]string{"fleet.yaml": text})
 		_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
@@ -146,7 +146,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("got %+v, %v; want the resource's address", f.Providers["azure-openai"], err)
 	}
 	err = f.Endpoints(env("OLLAMA_API_ENDPOINT", "localhost:11434"), env())
-	if want := `OLLAMA_API_ENDPOINT: "localhost:11434" stands here; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
+	if want := `OLLAMA_API_ENDPOINT: got "localhost:11434"; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -58,7 +58,7 @@ func (j jsonText) object(fix string) (members []member, ok bool) {
 		j.refuse(j.place(int(syntax.Offset)-1, ""), fix, "not JSON: %v", err)
 		return nil, false
 	case errors.Is(err, io.EOF):
-		j.refuse(j.place(0, ""), fix, "nothing stands here")
+		j.refuse(j.place(0, ""), fix, "got nothing")
 		return nil, false
 	case err != nil || all == nil:
 		j.refuse(j.place(len(j.text)-len(bytes.TrimLeft(j.text, " \t\r\n")), ""), fix, "not a JSON object: %s", reason(err))
@@ -91,7 +91,7 @@ func (j jsonText) repeated() (found bool) {
 		if key, ok := token.(string); ok && top.key {
 			if top.key = false; top.seen[key] {
 				at := before + bytes.IndexByte(j.text[before:], '"')
-				j.refuse(j.place(at, key), "leave one of them out", "key given twice")
+				j.refuse(j.place(at, key), "remove one of them", "key given twice")
 				found = true
 			}
 			top.seen[key] = true

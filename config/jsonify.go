@@ -43,7 +43,7 @@ func (s *draft) setJsonify() {
 		case !s.takesTwo(judge):
 		case j == nil && !needed: // what answers in place of others is no part of what is asked
 			s.refuse(s.fallbackAt[i], "add jsonify: {provider: openai, model: gpt-4.1-mini}",
-				"%s cannot give the JSON that is asked in one call", judge.Target())
+				"%s cannot produce the requested JSON in one call", judge.Target())
 		default:
 			needed = true
 		}
@@ -55,12 +55,12 @@ func (s *draft) setJsonify() {
 		byDefault := defaultJSONify
 		j, s.jsonifyAt = &byDefault, s.top
 		s.asked.Jsonify = j
-		s.warn(s.top, "name somebody else under jsonify, or set json: false",
-			"%s cannot give the JSON that is asked in one call: %s:%s writes it in a second one", first.Target(), j.Provider, j.Model)
+		s.warn(s.top, "set another model under jsonify, or set json: false",
+			"%s cannot produce the requested JSON in one call: %s:%s writes it in a second one", first.Target(), j.Provider, j.Model)
 	case !needed && !slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return s.asked.JSONOf(kind) != eval.JSONFalse }):
-		s.warn(s.jsonifyAt, "add json: auto, or leave jsonify out", "answers are prose, so jsonify is not used")
+		s.warn(s.jsonifyAt, "add json: auto, or remove jsonify", "answers are prose, so jsonify is not used")
 	case !needed:
-		s.warn(s.jsonifyAt, "leave it out", "everyone who is asked for JSON gives it in one call: nothing is left for jsonify")
+		s.warn(s.jsonifyAt, "remove it", "all models give JSON in one call, so jsonify has no effect")
 	}
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
 	if can, ok := s.reachable(s.jsonifyAt, writer); ok && can.JSON == providers.JSONNone {

@@ -22,7 +22,7 @@ func TestJsonify(t *testing.T) {
 		{"one call", "openai:gpt-5-mini", "json: true\n", nil, ""},
 		{"no JSON", old, "json: false\n", nil, ""},
 		{"JSON where the model has it", old, "json: auto\n", nil, ""},
-		{"JSON always", old, "json: true\n", byDefault, old + " cannot give the JSON that is asked in one call: openai:gpt-4.1-mini writes it"},
+		{"JSON always", old, "json: true\n", byDefault, old + " cannot produce the requested JSON in one call: openai:gpt-4.1-mini writes it"},
 		{"the second judge's", "openai:gpt-5-mini, " + old, "json: true\n", byDefault, old + " cannot"},
 		{"grounded", "google:gemini-2.5-flash", "grounding: required\n", byDefault, "google:gemini-2.5-flash cannot"},
 		{"grounded, in one call", "openai:gpt-5-mini", "grounding: required\njson: true\n", nil, ""},
@@ -32,7 +32,7 @@ func TestJsonify(t *testing.T) {
 		{"own", old, "json: true\njsonify: {provider: gemini, model: gemini-2.5-flash, temperature: 0, max_output_tokens: 2000}\n",
 			&eval.Jsonify{Provider: "google", Model: "gemini-2.5-flash", Temperature: &zero, MaxOutputTokens: 2000}, ""},
 		{"bounds alone", old, "json: true\njsonify: {max_output_tokens: 2000}\n", &eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini", MaxOutputTokens: 2000}, ""},
-		{"for nobody", "openai:gpt-5-mini", "jsonify: {}\n", byDefault, "nothing is left for jsonify"},
+		{"for nobody", "openai:gpt-5-mini", "jsonify: {}\n", byDefault, "jsonify has no effect"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()

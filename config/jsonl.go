@@ -111,7 +111,7 @@ func (s *draft) textLines(path string, from io.Reader, take func(at place, line 
 			take(at, line)
 		}
 		if len(s.problems)-before >= maxLineProblems {
-			s.refuse(at, "mend these first", "reading stops here after %d problems", maxLineProblems)
+			s.refuse(at, "fix these first", "reading stops here after %d problems", maxLineProblems)
 			return
 		}
 	}
@@ -249,13 +249,13 @@ func (a *answers) take(at place, values map[string]any, f *field, into *string) 
 func reason(err error) string {
 	switch {
 	case err == nil:
-		return "null stands here"
+		return "got null"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return "the line ends within it"
 	}
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return kind.Value + " stands here"
+		return "got " + kind.Value
 	}
 	return err.Error()
 }

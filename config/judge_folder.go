@@ -86,7 +86,7 @@ func (f *JudgeFolder) judge(x *experiment, j jsonText, name string, members []me
 	}
 	at := j.place(members[i].at, name)
 	if members[i].value[0] != '{' {
-		x.refuse(at, "want an object with api, model_name and parameters", "%s stands here", printable(string(members[i].value)))
+		x.refuse(at, "want an object with api, model_name and parameters", "got %s", printable(string(members[i].value)))
 		return
 	}
 	settings := membersOf(members[i].value, members[i].from)

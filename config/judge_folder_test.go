@@ -83,12 +83,12 @@ func TestJudgeFolderProblems(t *testing.T) {
 		"another judge":   {good, "x", "aa", "settings.json: no judge is called aa; known: a"},
 		"what is missing": {`{"a": {"model_name": "m"}}`, "x", "a", "settings.json:1:2: parameters: the line has no parameters; add \"parameters\": {}\nsettings.json:1:2: api: the line has no api; add \"api\": \"openai\""},
 		"an unknown api":  {"{\"a\":\n {\"api\": \"tset\", \"model_name\": \"m\", \"parameters\": {}}}", "x", "a", "settings.json:2:10: a.api: no provider is called tset; did you mean test?"},
-		"no object":       {`{"a": 1}`, "x", "a", "settings.json:1:2: a: 1 stands here; want an object with api, model_name and parameters"},
-		"an unknown name": {good, "x\n {ANSWER}", "a", "template.txt:2:2: nothing stands for {ANSWER}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
-		"a conversion":    {good, "{INPUT_PROMPT!r}", "a", "template.txt:1:1: nothing stands for {INPUT_PROMPT!r}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
+		"no object":       {`{"a": 1}`, "x", "a", "settings.json:1:2: a: got 1; want an object with api, model_name and parameters"},
+		"an unknown name": {good, "x\n {ANSWER}", "a", "template.txt:2:2: no placeholder {ANSWER}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
+		"a conversion":    {good, "{INPUT_PROMPT!r}", "a", "template.txt:1:1: no placeholder {INPUT_PROMPT!r}; want {INPUT_PROMPT} or {OUTPUT_RESPONSE}; braces that mean themselves are doubled"},
 		"an open brace":   {good, "a {b", "a", "template.txt:1:3: a single {; write {{ for one that means itself"},
 		"a closing brace": {good, "a }", "a", "template.txt:1:3: a single }; write }} for one that means itself"},
-		"both files":      {`[]`, "}", "a", "template.txt:1:1: a single }; write }} for one that means itself\nsettings.json:1:1: not a JSON object: array stands here; for example {\"gpt-4o\": {\"api\": \"openai\", \"model_name\": \"gpt-4o\", \"parameters\": {\"temperature\": 0}}}"},
+		"both files":      {`[]`, "}", "a", "template.txt:1:1: a single }; write }} for one that means itself\nsettings.json:1:1: not a JSON object: got array; for example {\"gpt-4o\": {\"api\": \"openai\", \"model_name\": \"gpt-4o\", \"parameters\": {\"temperature\": 0}}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

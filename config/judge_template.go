@@ -41,7 +41,7 @@ func (f *findings) templateParts(file, template string) []templatePart {
 			return nil
 		case name != inputPrompt && name != outputResponse:
 			f.refuse(j.place(i, ""), fmt.Sprintf("want %s or %s; braces that mean themselves are doubled", inputPrompt, outputResponse),
-				"nothing stands for %s", printable(name))
+				"no placeholder %s", printable(name))
 		}
 		parts = append(parts, templatePart{text: text.String()}, templatePart{field: name})
 		text.Reset()

@@ -98,7 +98,7 @@ func (s *draft) reachable(at place, judge eval.Judge) (can providers.Capabilitie
 		s.unknownProvider(at, judge.Provider, s.known)
 		return can, false
 	case !e.Addressed() && !s.options.ForFleet:
-		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "nothing says where %s is", e.Name)
+		s.refuse(at, fixAddress(e)+" under providers."+e.Name+" of --config", "no address for %s", e.Name)
 		return can, false
 	}
 	return e.Capabilities(judge.Model), true
@@ -123,11 +123,11 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 	request.ReasoningEffort, _ = judge.Overrides["reasoning_effort"].(string)
 	effort, refused := can.Effort(&request)
 	if refused {
-		s.warn(at, "leave it out, or say under providers."+judge.Provider+".models what it takes",
+		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take reasoning_effort: %s, so it is not sent", judge.Target(), request.ReasoningEffort)
 	}
 	if _, asked := judge.Overrides["temperature"]; asked && !can.TakesTemperatureAt(effort) {
-		s.warn(at, "leave it out, or say under providers."+judge.Provider+".models what it takes",
+		s.warn(at, "remove it, or say under providers."+judge.Provider+".models what it takes",
 			"%s does not take a temperature here, so it is not sent", judge.Target())
 	}
 	if reasoned && can.Reasoning == providers.ReasoningNone {
@@ -155,7 +155,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 		case ok:
 			all[key] = read(v)
 		case reserved[key]:
-			y.refuse(v.key, "leave it out", "evalfleet sets %s itself", key)
+			y.refuse(v.key, "remove it", "evalfleet sets %s itself", key)
 		default:
 			all[key] = y.free(v, &budget)
 		}

@@ -119,7 +119,7 @@ func (s *draft) topN(y *yamlFile, v value) int {
 		y.refuse(v.place, "want 2 or more, or 0 for all", "one document is compared with none")
 		return 0
 	case n > 1 && s.asked.Single == nil:
-		y.refuse(v.key, "add single, or leave top_n out", "the best documents are those with the highest single scores, and nobody is asked for scores")
+		y.refuse(v.key, "add single, or leave top_n out", "the best documents are those with the highest single scores, but no scores are requested")
 	}
 	return n
 }

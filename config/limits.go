@@ -20,7 +20,7 @@ func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 		for j, b := range limits {
 			equal := beats(a.Limit, b.Limit) && beats(b.Limit, a.Limit)
 			if i != j && beats(b.Limit, a.Limit) && !equal {
-				f.warn(a.at, "leave it out, or make it tighter", "never reached: %s (%s) always holds first", b.Limit, b.at.origin())
+				f.warn(a.at, "remove it, or make it tighter", "never reached: %s (%s) always binds first", b.Limit, b.at.origin())
 				break
 			}
 		}
@@ -54,7 +54,7 @@ func (f *findings) oneZone(limits []limit, file string) {
 			continue
 		}
 		if l.zoneAt != (place{}) && l.at.file == file {
-			f.warn(l.zoneAt, "say the same, or leave it out", "no effect: %s (%s) holds", holds.Resets, holds.zoneAt.origin())
+			f.warn(l.zoneAt, "use the same value, or remove it", "no effect: %s (%s) holds", holds.Resets, holds.zoneAt.origin())
 		}
 		limits[i].Resets = holds.Resets
 	}

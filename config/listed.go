@@ -72,12 +72,12 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	}
 	flag := strings.Join(used, "")
 	if list != nil && single != nil {
-		s.refuse(single.key, "leave one of them out", "a list of runs stands in line %d, and a single one here", list.key.line)
+		s.refuse(single.key, "remove one of them", "line %d already has a list of runs", list.key.line)
 		return true
 	}
 	for _, other := range []*value{list, single} {
 		if other != nil && flag != "" && (flag != pairFlag || other != single) {
-			s.refuse(other.key, "leave one of them out", "%s lists runs too", flag)
+			s.refuse(other.key, "remove one of them", "%s lists runs too", flag)
 			return true
 		}
 	}
@@ -94,7 +94,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 		s.listRuns([]writtenRun{y.singleRun(*single)}, s.dir, false)
 	default:
 		for _, at := range named {
-			s.refuse(at, "leave it out, or list runs", "it is whom listed runs ask, and none are listed")
+			s.refuse(at, "remove it, or list runs", "it applies to listed runs, and none are listed")
 		}
 		return false
 	}
@@ -155,7 +155,7 @@ func (s *draft) runsJSON(from io.Reader) {
 		s.refuse(at, fix, "not JSON: %v", err)
 		return
 	case err != nil:
-		s.refuse(at, fix, "something else stands here")
+		s.refuse(at, fix, "got something else")
 		return
 	}
 	if y, root, ok := parseYAML(stdin, text, &s.findings); ok {

@@ -78,7 +78,7 @@ func (s *draft) ownRates(path string) []ownRate {
 func (j jsonText) rate(m member, path string) (most int, ok bool) {
 	n, err := strconv.Atoi(string(m.value))
 	if err != nil || n < 1 || n > math.MaxInt32 {
-		j.refuse(j.place(m.from, path), "want a whole number of prompts a minute, at least 1", "%s stands here", printable(string(m.value)))
+		j.refuse(j.place(m.from, path), "want a whole number of prompts a minute, at least 1", "got %s", printable(string(m.value)))
 		return 0, false
 	}
 	return n, true

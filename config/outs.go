@@ -96,7 +96,7 @@ func foldersOf(path string) iter.Seq[string] {
 func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	s := o.draft
 	for _, unknown := range eval.UnknownPlaceholders(r.out) {
-		s.refuse(r.outAt, didYouMean(unknown, eval.Placeholders()), "nothing stands for %s", unknown)
+		s.refuse(r.outAt, didYouMean(unknown, eval.Placeholders()), "no placeholder %s", unknown)
 		return "", false
 	}
 	name = filepath.Clean(filepath.FromSlash(s.asked.Runs.Output(r.out, i)))
@@ -115,7 +115,7 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 			"%s leads out of the working folder", r.out)
 	case !r.anywhere && hidden(name):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
-			"a name in %s begins with a dot, and no answer is written there", filepath.ToSlash(name))
+			"a name in %s starts with a dot, which is not allowed for answers", filepath.ToSlash(name))
 	default:
 		return name, true
 	}

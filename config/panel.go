@@ -134,7 +134,7 @@ func (s *draft) batchingFromEnv() {
 	}
 	on, err := strconv.ParseBool(raw)
 	if err != nil {
-		s.refuse(place{path: "BATCHING_ENABLED"}, "want true or false", "%q stands here", raw)
+		s.refuse(place{path: "BATCHING_ENABLED"}, "want true or false", "got %q", raw)
 	}
 	s.batching = on
 }

@@ -105,7 +105,7 @@ func TestProblemsOfPanels(t *testing.T) {
 		"id twice":        {"{" + one + ", dimensions: twice.yaml}", "", "twice.yaml:2:7: [1].id: a second dimension with the id depth|twice.yaml:3:3: [2]: the dimension has no id"},
 		"judges besides":  {"{" + one + ", dimensions: [d]}\njudges: [simulator:careful]", "", "judges are asked nothing: a panel has agents"},
 		"batching":        {"{" + one + ", dimensions: [d], batching: perhaps}", "", "want true or false"},
-		"batching by env": {"{" + one + ", dimensions: [d]}", "perhaps", `BATCHING_ENABLED: "perhaps" stands here; want true or false`},
+		"batching by env": {"{" + one + ", dimensions: [d]}", "perhaps", `BATCHING_ENABLED: got "perhaps"; want true or false`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

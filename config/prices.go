@@ -173,6 +173,6 @@ func (s *draft) priceEveryone() {
 	}
 	if s.budget.nano > 0 && s.demands(s.asked.Grounded) {
 		s.warn(s.budget.at, "leave room, or set grounding: off",
-			"the budget can be passed by what searches find, which nobody bounds before the call")
+			"the budget can be passed by what searches find, which cannot be bounded before the call")
 	}
 }

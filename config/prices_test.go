@@ -73,7 +73,7 @@ budget: {usd: 0.37}
 // What searches bring in is charged, and nobody knows it before.
 func TestBudgetOverSearches(t *testing.T) {
 	t.Parallel()
-	const passed = "the budget can be passed by what searches find, which nobody bounds before the call"
+	const passed = "the budget can be passed by what searches find, which cannot be bounded before the call"
 	for grounding, want := range map[string]bool{"required": true, "off": false} {
 		dir := folder(t, map[string]string{
 			"a.md": "a", "b.md": "b",

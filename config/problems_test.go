@@ -28,9 +28,9 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: pairwise: key given twice, first in line 3"},
 		{"several at once", "documents: [docs/*.md]\njudges: [simulatr:a]\npairwise: {order: bth, trials: 0}\njson: maybe\n", nil,
 			"eval.yaml:2:10: judges[0]: no provider is called simulatr; did you mean simulator?\n" +
-				"eval.yaml:3:19: pairwise.order: \"bth\" stands here; want both, random, as_listed\n" +
-				"eval.yaml:3:32: pairwise.trials: \"0\" stands here; want a whole number, at least 1\n" +
-				"eval.yaml:4:7: json: \"maybe\" stands here; want auto, true, false"},
+				"eval.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed\n" +
+				"eval.yaml:3:32: pairwise.trials: got \"0\"; want a whole number, at least 1\n" +
+				"eval.yaml:4:7: json: got \"maybe\"; want auto, true, false"},
 		{"nothing given", "name: x\n", nil,
 			"eval.yaml: no judges are given; add judges: [provider:model]\n" +
 				"eval.yaml: no documents are given; add documents: [\"docs/*.md\"]\n" +
@@ -38,9 +38,9 @@ func TestProblems(t *testing.T) {
 		{"empty file", "# nothing\n", nil, "eval.yaml:1:1: the file is empty"},
 		{"two documents", minimal + "---\nname: x\n", nil,
 			"eval.yaml:5:1: a second YAML document begins here; put it into a file of its own"},
-		{"no mapping", "a\n", nil, "eval.yaml:1:1: \"a\" stands here; want keys with values"},
+		{"no mapping", "a\n", nil, "eval.yaml:1:1: got \"a\"; want keys with values"},
 		{"mapping as documents", judge + "pairwise: {}\ndocuments: {path: x}\n", nil,
-			"eval.yaml:3:12: documents: a mapping stands here; want a list"},
+			"eval.yaml:3:12: documents: got a mapping; want a list"},
 		{"syntax", "documents: [docs/*.md\n", nil, ""},
 		{"no UTF-8", "name: \xff\n", nil, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
 
@@ -53,13 +53,13 @@ func TestProblems(t *testing.T) {
 		{"no judges in list", docs + "judges: []\npairwise: {}\n", nil,
 			"eval.yaml:2:9: judges: no judges are given; add judges: [provider:model]"},
 		{"override set by evalfleet", docs + "judges: [{model: simulator:careful, overrides: {messages: []}}]\npairwise: {}\n", nil,
-			"eval.yaml:2:49: judges[0].overrides.messages: evalfleet sets messages itself; leave it out"},
+			"eval.yaml:2:49: judges[0].overrides.messages: evalfleet sets messages itself; remove it"},
 		{"override out of range", docs + "judges: [{model: simulator:careful, overrides: {temperature: -1, seed: 12345678901234567890}}]\npairwise: {}\n", nil,
-			"eval.yaml:2:62: judges[0].overrides.temperature: \"-1\" stands here; want a number, at least 0\n" +
+			"eval.yaml:2:62: judges[0].overrides.temperature: got \"-1\"; want a number, at least 0\n" +
 				"eval.yaml:2:72: judges[0].overrides.seed: \"12345678901234567890\" is a number that JSON cannot hold exactly; write it in quotes if it is text"},
 
 		{"a cache of nothing", minimal + "cache: sometimes\n", nil,
-			`eval.yaml:4:8: cache: "sometimes" stands here; want true or false`},
+			`eval.yaml:4:8: cache: got "sometimes"; want true or false`},
 		{"a budget without prices", strings.Replace(minimal, "simulator:careful", "openrouter:any", 1) + "budget: {usd: 1}\n", nil,
 			`eval.yaml:2:10: judges[0]: the budget needs the price of openrouter:any; add prices: {"openrouter:any": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 		{"long without a length", minimal + "prices: {\"simulator:*\": {input: 1, output: 1, long: {input: 2}}}\n", nil,
@@ -68,7 +68,7 @@ func TestProblems(t *testing.T) {
 		{"a budget of nothing", minimal + "budget: {usd: 0}\nprices: {\"simulator:*\": {input: 1, output: 1}}\n", nil,
 			"eval.yaml:4:15: budget.usd: a budget of 0; want US dollars above 0, at most 1000000"},
 		{"the best without scores", docs + judge + "pairwise: {pairs: swiss, top_n: 4}\n", nil,
-			"eval.yaml:3:26: pairwise.top_n: the best documents are those with the highest single scores, and nobody is asked for scores; add single, or leave top_n out"},
+			"eval.yaml:3:26: pairwise.top_n: the best documents are those with the highest single scores, but no scores are requested; add single, or leave top_n out"},
 		{"the best one", docs + judge + "single: {criteria: [style]}\npairwise: {top_n: 1}\n", nil,
 			"eval.yaml:4:19: pairwise.top_n: one document is compared with none; want 2 or more, or 0 for all"},
 		{"no share", docs + judge + "pairwise: {pairs: swiss:1.5}\n", nil,
@@ -82,12 +82,12 @@ func TestProblems(t *testing.T) {
 		{"a provider without a model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: gemini}\n", nil,
 			"eval.yaml:4:1: jsonify: jsonify has a provider and no model; add model"},
 		{"a fallback in two calls", docs + "judges: [openai:gpt-5-mini]\npairwise: {}\ngrounding: required\nfallback: {models: [\"google:gemini-2.5-pro\"]}\n", nil,
-			"eval.yaml:5:21: fallback.models[0]: google:gemini-2.5-pro cannot give the JSON that is asked in one call; add jsonify: {provider: openai, model: gpt-4.1-mini}"},
+			"eval.yaml:5:21: fallback.models[0]: google:gemini-2.5-pro cannot produce the requested JSON in one call; add jsonify: {provider: openai, model: gpt-4.1-mini}"},
 		{"nobody by that name to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: opena, model: x, temprature: 0}\n", nil,
 			"eval.yaml:4:1: jsonify: no provider is called opena; did you mean openai?\n" +
 				"eval.yaml:4:38: jsonify.temprature: unknown key; did you mean temperature?"},
 		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
-			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: \"hihg\" stands here; want none, minimal, low, medium, high, xhigh, max"},
+			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: got \"hihg\"; want none, minimal, low, medium, high, xhigh, max"},
 		{"a baseline that is nobody", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,
 			"eval.yaml:3:30: pairwise.pairs.baseline: no document is of candidate c.md; did you mean a.md?"},
 		{"a baseline without others", "documents: {files: \"<item>/<candidate>.md\"}\n" + judge + "pairwise: {pairs: {baseline: y}}\n",
@@ -99,8 +99,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:3:19: pairwise.pairs: no pairs are named; want all, sample:0.2, swiss, {baseline: CANDIDATE} or {file: pairs.csv}"},
 		{"limits of tokens and days", minimal + "concurrency:\n  abandoned_calls: keep\n  per_provider:\n    simulator:\n" +
 			"      tokens_per_minute: 0\n      input_tokens_per_minute: 30\n      window: sliding:1s\n      requests_per_day: 2000000000\n      day_resets: Mars/Phobos\n", nil,
-			"eval.yaml:5:20: concurrency.abandoned_calls: \"keep\" stands here; want free, hold\n" +
-				"eval.yaml:8:26: concurrency.per_provider.simulator.tokens_per_minute: \"0\" stands here; want a whole number, at least 1\n" +
+			"eval.yaml:5:20: concurrency.abandoned_calls: got \"keep\"; want free, hold\n" +
+				"eval.yaml:8:26: concurrency.per_provider.simulator.tokens_per_minute: got \"0\"; want a whole number, at least 1\n" +
 				"eval.yaml:9:32: concurrency.per_provider.simulator.input_tokens_per_minute: 30 a minute leave no whole input token in a window of 1s; use a longer window or more input tokens a minute\n" +
 				"eval.yaml:11:25: concurrency.per_provider.simulator.requests_per_day: limit provider/simulator/requests/day: max 2000000000 is not between 1 and 1000000000\n" +
 				"eval.yaml:12:19: concurrency.per_provider.simulator.day_resets: \"Mars/Phobos\" is no time zone; want an IANA name, for example \"UTC\" or \"America/Los_Angeles\""},
@@ -110,23 +110,23 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: limit provider/simulator/requests/1m0s: jitter 48h0m0s is not between 0 and 1h"},
 		{"fallback", minimal + "fallback: {preset: bold, max_wait_seconds: 0,\n  max_retries: -1, backoff_base: 0.5, on_error: never}\n", nil,
 			"eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]\n" +
-				"eval.yaml:4:20: fallback.preset: \"bold\" stands here; want balanced, conservative, aggressive\n" +
-				"eval.yaml:4:44: fallback.max_wait_seconds: \"0\" stands here; want a number of seconds above 0\n" +
-				"eval.yaml:5:16: fallback.max_retries: \"-1\" stands here; want a whole number from 0 to 1000\n" +
-				"eval.yaml:5:34: fallback.backoff_base: \"0.5\" stands here; want a number from 1 to 100\n" +
-				"eval.yaml:5:49: fallback.on_error: \"never\" stands here; want immediate, after_retries"},
+				"eval.yaml:4:20: fallback.preset: got \"bold\"; want balanced, conservative, aggressive\n" +
+				"eval.yaml:4:44: fallback.max_wait_seconds: got \"0\"; want a number of seconds above 0\n" +
+				"eval.yaml:5:16: fallback.max_retries: got \"-1\"; want a whole number from 0 to 1000\n" +
+				"eval.yaml:5:34: fallback.backoff_base: got \"0.5\"; want a number from 1 to 100\n" +
+				"eval.yaml:5:49: fallback.on_error: got \"never\"; want immediate, after_retries"},
 		{"fallback to nobody", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
 			"eval.yaml:4:21: fallback.models[0]: \"gpt\" names no model; write provider:model, for example simulator:careful\n" +
 				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once\n" +
 				"eval.yaml:4:66: fallback.models[3]: no provider is called opnai; did you mean openai?"},
 		{"retry in two languages", minimal + "retry: {max_retries: 5,\n  max_attempts: 5, max_delay_ms: 1s, jitter: half}\n", nil,
-			"eval.yaml:5:3: retry.max_attempts: the same is set in line 4; leave one of them out\n" +
-				"eval.yaml:5:34: retry.max_delay_ms: \"1s\" stands here; want a whole number, at least 0\n" +
-				"eval.yaml:5:46: retry.jitter: \"half\" stands here; want a time with its unit, for example 1.5s"},
+			"eval.yaml:5:3: retry.max_attempts: the same is set in line 4; remove one of them\n" +
+				"eval.yaml:5:34: retry.max_delay_ms: got \"1s\"; want a whole number, at least 0\n" +
+				"eval.yaml:5:46: retry.jitter: got \"half\"; want a time with its unit, for example 1.5s"},
 		{"retry under concurrency", minimal + "concurrency: {retry: {max_retries: 0}}\n", nil,
-			"eval.yaml:4:36: concurrency.retry.max_retries: \"0\" stands here; want a whole number, at least 1"},
+			"eval.yaml:4:36: concurrency.retry.max_retries: got \"0\"; want a whole number, at least 1"},
 		{"unknown dialect", minimal + "providers: {x: {dialect: mesages, base_url: \"http://x/v1\"}}\n", nil,
-			"eval.yaml:4:26: providers.x.dialect: \"mesages\" stands here; want chat, responses, messages, generate, ollama"},
+			"eval.yaml:4:26: providers.x.dialect: got \"mesages\"; want chat, responses, messages, generate, ollama"},
 
 		{"no criteria", docs + judge + "single: {}\n", nil,
 			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
@@ -146,20 +146,20 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:3:1: pairwise: no item has two documents to compare; give items at least two documents each"},
 
 		{"duration without unit", minimal + "retry: {initial_delay: 2}\n", nil,
-			"eval.yaml:4:24: retry.initial_delay: \"2\" stands here; want a time with its unit: 2s for seconds, 2ms for milliseconds"},
+			"eval.yaml:4:24: retry.initial_delay: got \"2\"; want a time with its unit: 2s for seconds, 2ms for milliseconds"},
 		{"unknown provider limited", minimal + "concurrency: {per_provider: {simulater: {max_concurrency: 1}}}\n", nil,
 			"eval.yaml:4:30: concurrency.per_provider.simulater: no provider is called simulater; did you mean simulator?"},
 		{"window too short", minimal + "concurrency: {per_provider: {simulator: {requests_per_minute: 30, window: sliding:1s}}}\n", nil,
 			"eval.yaml:4:63: concurrency.per_provider.simulator.requests_per_minute: 30 a minute leave no whole request in a window of 1s; " +
 				"use a longer window or more requests a minute"},
 		{"no window", minimal + "concurrency: {per_provider: {simulator: {window: rolling}}}\n", nil,
-			"eval.yaml:4:50: concurrency.per_provider.simulator.window: \"rolling\" stands here; want sliding:60s, fixed:60s or bucket"},
+			"eval.yaml:4:50: concurrency.per_provider.simulator.window: got \"rolling\"; want sliding:60s, fixed:60s or bucket"},
 		{"adaptive without a cap", minimal + "concurrency: {per_provider: {simulator: {adaptive: true, models: {careful: {max_concurrency: 4, adaptive: true}}}}}\n", nil,
-			"eval.yaml:4:42: concurrency.per_provider.simulator.adaptive: max_concurrency is missing; set max_concurrency beside it, under which the limit adapts"},
+			"eval.yaml:4:42: concurrency.per_provider.simulator.adaptive: max_concurrency is missing; add max_concurrency, the maximum of the limit"},
 		{"a group that adapts", minimal + "concurrency: {groups: {g: {max_concurrency: 4, adaptive: true}}}\n", nil,
-			"eval.yaml:4:48: concurrency.groups.g.adaptive: a group says nothing of what its providers can take; set it for the provider"},
+			"eval.yaml:4:48: concurrency.groups.g.adaptive: not allowed in a group; set it for the provider"},
 		{"adaptive by a number", minimal + "concurrency: {per_provider: {simulator: {max_concurrency: 4, adaptive: 2}}}\n", nil,
-			`eval.yaml:4:72: concurrency.per_provider.simulator.adaptive: "2" stands here; want true or false`},
+			`eval.yaml:4:72: concurrency.per_provider.simulator.adaptive: got "2"; want true or false`},
 		{"rate without qps", minimal + "concurrency: {per_provider: {simulator: {rate_limit: {burst: 2}}}}\n", nil,
 			"eval.yaml:4:42: concurrency.per_provider.simulator.rate_limit: qps is missing; add qps, for example {qps: 8, burst: 16}"},
 		{"built-in provider moved", minimal + "providers: {openai-chat: {base_url: \"http://x/v1\"}}\n", nil,
@@ -173,7 +173,7 @@ func TestProblems(t *testing.T) {
 		{"merged with itself twice", minimal + "retry: &r {<<: *r, <<: *r}\n", nil, ""},
 		{"overrides within themselves", docs + "judges: [{model: simulator:careful, overrides: &o {a: *o, b: *o}}]\npairwise: {}\n", nil, ""},
 		{"alias of itself", minimal + "retry: &r {max_attempts: *r}\n", nil,
-			"eval.yaml:4:26: retry.max_attempts: a mapping stands here; want a whole number, at least 1"},
+			"eval.yaml:4:26: retry.max_attempts: got a mapping; want a whole number, at least 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -38,7 +38,7 @@ func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry
 			y.refuse(v.key, "give the endpoint a name of its own, or set it in the fleet's --config",
 				"%s is a provider that evalfleet knows", name)
 		case isConfigured:
-			y.refuse(v.key, "leave it out, or give the endpoint a name of its own", "%s is a provider of --config", name)
+			y.refuse(v.key, "remove it, or give the endpoint a name of its own", "%s is a provider of --config", name)
 		case twice:
 			y.refuse(v.key, "put both into one", "%s is %s, which line %d speaks of", name, canonical, before.line)
 		case isBuiltIn:
@@ -149,9 +149,9 @@ func (y *yamlFile) like(v value, base catalog.Entry) string {
 	}
 	switch {
 	case base.Dialect != "":
-		y.refuse(v.key, "leave it out", "%s is a provider that evalfleet knows", base.Name)
+		y.refuse(v.key, "remove it", "%s is a provider that evalfleet knows", base.Name)
 	case !slices.Contains(hosted, name):
-		y.refuse(v.place, didYouMean(name, hosted), "%s is no built-in provider of which there are several accounts", name)
+		y.refuse(v.place, didYouMean(name, hosted), "%s is not a built-in provider that supports several accounts", name)
 		return ""
 	}
 	return name

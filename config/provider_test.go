@@ -69,21 +69,21 @@ func TestProvidersThatCannotBe(t *testing.T) {
 	for text, want := range map[string]string{
 		"azure-openai: {api_key_env: A}":                  `azure-openai: base_url is missing; add base_url: "https://RESOURCE.openai.azure.com/openai/v1"`,
 		"google: {dialect: chat}":                         `google: base_url is missing; add base_url: "http://…/v1"`,
-		"x: {base_url: \"http://h\", dialect: telex}":     `x.dialect: "telex" stands here; want chat, `,
-		"x: {base_url: \"http://h\", like: openai-chatt}": `x.like: openai-chatt is no built-in provider of which there are several accounts; did you mean openai-chat?`,
-		"x: {base_url: \"http://h\", like: simulator}":    `x.like: simulator is no built-in provider of which there are several accounts; known: `,
-		"openrouter: {like: google}":                      `openrouter.like: openrouter is a provider that evalfleet knows; leave it out`,
+		"x: {base_url: \"http://h\", dialect: telex}":     `x.dialect: got "telex"; want chat, `,
+		"x: {base_url: \"http://h\", like: openai-chatt}": `x.like: openai-chatt is not a built-in provider that supports several accounts; did you mean openai-chat?`,
+		"x: {base_url: \"http://h\", like: simulator}":    `x.like: simulator is not a built-in provider that supports several accounts; known: `,
+		"openrouter: {like: google}":                      `openrouter.like: openrouter is a provider that evalfleet knows; remove it`,
 		"{google: {}, gemini: {}}":                        `gemini: gemini is google, which line 1 speaks of; put both into one`,
 
 		"x: {base_url: \"http://h\", models: {m: {jsn: schema}}}":         `x.models.m.jsn: unknown key; did you mean json?`,
-		"x: {base_url: \"http://h\", models: {m: {json: maybe}}}":         `x.models.m.json: "maybe" stands here; want auto, schema, object, none`,
-		"x: {base_url: \"http://h\", models: {m: {reasoning: yes}}}":      `x.models.m.reasoning: "yes" stands here; want none, silent, effort, budget, adaptive, level`,
-		"x: {base_url: \"http://h\", models: {m: {efforts: [hgh]}}}":      `x.models.m.efforts[0]: "hgh" stands here; want none, minimal, low`,
-		"x: {base_url: \"http://h\", models: {m: {efforts: low}}}":        `x.models.m.efforts: "low" stands here; want a list`,
-		"x: {base_url: \"http://h\", models: {m: {sampling: 1}}}":         `x.models.m.sampling: "1" stands here; want always, never, without_reasoning`,
-		"x: {base_url: \"http://h\", models: {m: {context_window: 0}}}":   `x.models.m.context_window: "0" stands here; want a whole number, at least 1`,
-		"x: {base_url: \"http://h\", models: {m: {json_with_search: 1}}}": `x.models.m.json_with_search: "1" stands here; want true or false`,
-		"x: {base_url: \"http://h\", models: [m]}":                        `x.models: a list stands here; want keys with values`,
+		"x: {base_url: \"http://h\", models: {m: {json: maybe}}}":         `x.models.m.json: got "maybe"; want auto, schema, object, none`,
+		"x: {base_url: \"http://h\", models: {m: {reasoning: yes}}}":      `x.models.m.reasoning: got "yes"; want none, silent, effort, budget, adaptive, level`,
+		"x: {base_url: \"http://h\", models: {m: {efforts: [hgh]}}}":      `x.models.m.efforts[0]: got "hgh"; want none, minimal, low`,
+		"x: {base_url: \"http://h\", models: {m: {efforts: low}}}":        `x.models.m.efforts: got "low"; want a list`,
+		"x: {base_url: \"http://h\", models: {m: {sampling: 1}}}":         `x.models.m.sampling: got "1"; want always, never, without_reasoning`,
+		"x: {base_url: \"http://h\", models: {m: {context_window: 0}}}":   `x.models.m.context_window: got "0"; want a whole number, at least 1`,
+		"x: {base_url: \"http://h\", models: {m: {json_with_search: 1}}}": `x.models.m.json_with_search: got "1"; want true or false`,
+		"x: {base_url: \"http://h\", models: [m]}":                        `x.models: got a list; want keys with values`,
 	} {
 		if !strings.HasPrefix(text, "{") {
 			text = "{" + text + "}"
@@ -119,7 +119,7 @@ func TestProviderWithoutAddress(t *testing.T) {
 	t.Parallel()
 	files := with(two, "eval.yaml", "documents: [docs/*.md]\njudges: [azure-openai:gpt-4.1]\npairwise: {}\n")
 	_, got := problemsOf(t, files, Options{})
-	want := `eval.yaml:2:10: judges[0]: nothing says where azure-openai is; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`
+	want := `eval.yaml:2:10: judges[0]: no address for azure-openai; add base_url: "https://RESOURCE.openai.azure.com/openai/v1" under providers.azure-openai of --config`
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

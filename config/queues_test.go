@@ -125,15 +125,15 @@ func TestQueuesAreNoPartOfTheIdentity(t *testing.T) {
 func TestMaxQueriesProblems(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ rates, want string }{
-		"zero":           {`{"openai": 0}`, "rates.json:1:12: openai: 0 stands here; want a whole number of prompts a minute, at least 1"},
-		"negative":       {`{"openai": {"default": -1}}`, "rates.json:1:24: openai.default: -1 stands here; want a whole number of prompts a minute, at least 1"},
-		"a fraction":     {"{\"ollama\": 1,\n \"openai\": 1.5}", "rates.json:2:12: openai: 1.5 stands here; want a whole number of prompts a minute, at least 1"},
-		"text":           {`{"openai": "5"}`, `rates.json:1:12: openai: "5" stands here; want a whole number of prompts a minute, at least 1`},
-		"true":           {`{"openai": {"a": true}}`, "rates.json:1:18: openai.a: true stands here; want a whole number of prompts a minute, at least 1"},
-		"both":           {`{"openai": 0, "ollama": null}`, "rates.json:1:12: openai: 0 stands here; want a whole number of prompts a minute, at least 1\nrates.json:1:25: ollama: null stands here; want a whole number of prompts a minute, at least 1"},
-		"a list":         {`[1]`, `rates.json:1:1: not a JSON object: array stands here; for example {"openai": 20, "gemini": {"default": 30, "gemini-1.5-pro": 10}}`},
+		"zero":           {`{"openai": 0}`, "rates.json:1:12: openai: got 0; want a whole number of prompts a minute, at least 1"},
+		"negative":       {`{"openai": {"default": -1}}`, "rates.json:1:24: openai.default: got -1; want a whole number of prompts a minute, at least 1"},
+		"a fraction":     {"{\"ollama\": 1,\n \"openai\": 1.5}", "rates.json:2:12: openai: got 1.5; want a whole number of prompts a minute, at least 1"},
+		"text":           {`{"openai": "5"}`, `rates.json:1:12: openai: got "5"; want a whole number of prompts a minute, at least 1`},
+		"true":           {`{"openai": {"a": true}}`, "rates.json:1:18: openai.a: got true; want a whole number of prompts a minute, at least 1"},
+		"both":           {`{"openai": 0, "ollama": null}`, "rates.json:1:12: openai: got 0; want a whole number of prompts a minute, at least 1\nrates.json:1:25: ollama: got null; want a whole number of prompts a minute, at least 1"},
+		"a list":         {`[1]`, `rates.json:1:1: not a JSON object: got array; for example {"openai": 20, "gemini": {"default": 30, "gemini-1.5-pro": 10}}`},
 		"no JSON":        {"{\n\"openai\": 5,}", "rates.json:2:13: not JSON: invalid character '}' looking for beginning of object key string; for example {\"openai\": 20, \"gemini\": {\"default\": 30, \"gemini-1.5-pro\": 10}}"},
-		"a key twice":    {"{\"openai\": 1,\n \"openai\": 2}", "rates.json:2:2: openai: key given twice; leave one of them out"},
+		"a key twice":    {"{\"openai\": 1,\n \"openai\": 2}", "rates.json:2:2: openai: key given twice; remove one of them"},
 		"two of a queue": {`{"openai": {"gpt4": 1}, "openai-gpt4": 2}`, "rates.json:1:25: openai-gpt4: queue openai-gpt4 has another rate in line 1; say it once"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -16,7 +16,7 @@ func (y *yamlFile) retry(v value, r *record.Retry) {
 	once := func(what any, read func(value)) func(value) {
 		return func(v value) {
 			if before, ok := first[what]; ok {
-				y.refuse(v.key, "leave one of them out", "the same is set in line %d", before.key.line)
+				y.refuse(v.key, "remove one of them", "the same is set in line %d", before.key.line)
 				return
 			}
 			first[what] = v
@@ -58,7 +58,7 @@ func (f *findings) retryFromEnv(o Options, r *record.Retry) {
 	if raw, ok := o.lookup("RETRY_MAX_ATTEMPTS"); ok {
 		n, err := strconv.Atoi(raw)
 		if err != nil || n < 1 {
-			f.refuse(place{path: "RETRY_MAX_ATTEMPTS"}, "want a whole number, at least 1", "%q stands here", raw)
+			f.refuse(place{path: "RETRY_MAX_ATTEMPTS"}, "want a whole number, at least 1", "got %q", raw)
 		}
 		r.MaxAttempts = n
 	}
@@ -73,7 +73,7 @@ func (s *draft) attemptsFlag() {
 		return
 	}
 	if *n < 1 {
-		s.refuse(place{path: maxAttemptsFlag}, "want a whole number, at least 1", "%d stands here", *n)
+		s.refuse(place{path: maxAttemptsFlag}, "want a whole number, at least 1", "got %d", *n)
 	}
 	s.settings.Retry.MaxAttempts = *n
 }
@@ -85,7 +85,7 @@ func (f *findings) secondsFromEnv(o Options, name string, into *time.Duration) {
 	}
 	length, ok := parseSeconds(raw)
 	if !ok {
-		f.refuse(place{path: name}, "want a number of seconds, for example 1.5", "%q stands here", raw)
+		f.refuse(place{path: name}, "want a number of seconds, for example 1.5", "got %q", raw)
 	}
 	*into = length
 }

@@ -14,11 +14,11 @@ func TestProblemsOfRuns(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"none", asks + "runs: []\n",
 			"eval.yaml:3:7: runs: no runs are listed; for example [{provider: openai, model: gpt-5-mini, file_a: instructions.md, file_b: input.md}]"},
-		{"no list", asks + "runs: all\n", `eval.yaml:3:7: runs: "all" stands here; want a list`},
+		{"no list", asks + "runs: all\n", `eval.yaml:3:7: runs: got "all"; want a list`},
 		{"no run", asks + "runs: [a.md]\n",
-			`eval.yaml:3:8: runs[0]: "a.md" stands here; want a run, for example {model: gpt-5-mini, file_a: instructions.md, file_b: input.md}`},
+			`eval.yaml:3:8: runs[0]: got "a.md"; want a run, for example {model: gpt-5-mini, file_a: instructions.md, file_b: input.md}`},
 		{"both forms", asks + "runs: [{" + files + "}]\ntest: {" + files + "}\n",
-			"eval.yaml:4:1: test: a list of runs stands in line 3, and a single one here; leave one of them out"},
+			"eval.yaml:4:1: test: line 3 already has a list of runs; remove one of them"},
 		{"unknown key", asks + "runs: [{" + files + ", overides: {}}]\n", "eval.yaml:3:37: runs[0].overides: unknown key; did you mean overrides?"},
 		{"unknown key of a single run", asks + "test: {" + files + ", fileb: x}\n", "eval.yaml:3:36: test.fileb: unknown key; did you mean file_b?"},
 		{"unknown key of all", asks + "runs: [{" + files + "}]\nprovder: x\n", "eval.yaml:4:1: provder: unknown key; did you mean provider?"},
@@ -42,17 +42,17 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"nothing to ask", asks + "runs: [{file_a: empty.md, file_b: empty.md}]\n",
 			"eval.yaml:3:8: runs[0]: both files are empty: there is nothing to ask; put instructions into file_a, and what they are about into file_b"},
 		{"override set by evalfleet", asks + "runs: [{" + files + ", overrides: {stream: true}}]\n",
-			"eval.yaml:3:49: runs[0].overrides.stream: evalfleet sets stream itself; leave it out"},
+			"eval.yaml:3:49: runs[0].overrides.stream: evalfleet sets stream itself; remove it"},
 		{"runs and documents, nothing asked", asks + "runs: [{" + files + "}]\ndocuments: [a.md]\njudges: [simulator:careful]\n",
 			"eval.yaml: nothing is asked about the documents; add single, pairwise or panel"},
 		{"an older name beside its successor", asks + "runs: [{" + files + "}]\nenforce_web_search: true\ngrounding: off\nretries: {attempts: 2}\nretry: {max_attempts: 3}\n" +
 			"llm_api: {max_concurrent_llm_calls: 2, timeout_seconds: 5}\nconcurrency: {max_concurrency: 3, timeout_seconds: 6}\n",
-			"eval.yaml:4:1: enforce_web_search: grounding says the same in line 5; leave one of them out\n" +
-				"eval.yaml:6:1: retries: retry says the same in line 7; leave one of them out\n" +
-				"eval.yaml:8:11: llm_api.max_concurrent_llm_calls: concurrency.max_concurrency says the same in line 9; leave one of them out\n" +
-				"eval.yaml:8:40: llm_api.timeout_seconds: concurrency.timeout_seconds says the same in line 9; leave one of them out"},
+			"eval.yaml:4:1: enforce_web_search: grounding says the same in line 5; remove one of them\n" +
+				"eval.yaml:6:1: retries: retry says the same in line 7; remove one of them\n" +
+				"eval.yaml:8:11: llm_api.max_concurrent_llm_calls: concurrency.max_concurrency says the same in line 9; remove one of them\n" +
+				"eval.yaml:8:40: llm_api.timeout_seconds: concurrency.timeout_seconds says the same in line 9; remove one of them"},
 		{"older names, misspelt", asks + "runs: [{" + files + "}]\nenforce_web_search: 1\nretries: {attempt: 2}\nllm_api: {timeout: 5}\n",
-			"eval.yaml:4:21: enforce_web_search: \"1\" stands here; want true or false\n" +
+			"eval.yaml:4:21: enforce_web_search: got \"1\"; want true or false\n" +
 				"eval.yaml:5:11: retries.attempt: unknown key; did you mean attempts?\n" +
 				"eval.yaml:6:11: llm_api.timeout: unknown key; known: max_concurrent_llm_calls, timeout_seconds"},
 		{"a price is missing", "provider: openrouter\nmodel: any\n" + "runs: [{" + files + "}]\nbudget: {usd: 1}\n",
@@ -61,14 +61,14 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"out of the folder", asks + "runs: [{" + files + ", out: ../x.md}]\n",
 			"eval.yaml:3:42: runs[0].out: ../x.md leads out of the working folder; want a path below it; --out of a single pair may be anywhere"},
 		{"out of the folder and back", asks + "runs: [{" + files + ", out: x/../../y/x.md}]\n", "eval.yaml:3:42: runs[0].out: x/../../y/x.md leads out of the working folder; "},
-		{"out in a hidden folder", asks + "runs: [{" + files + ", out: .git/config}]\n", "eval.yaml:3:42: runs[0].out: a name in .git/config begins with a dot, and no answer is written there; "},
+		{"out in a hidden folder", asks + "runs: [{" + files + ", out: .git/config}]\n", "eval.yaml:3:42: runs[0].out: a name in .git/config starts with a dot, which is not allowed for answers; "},
 		{"out at an absolute path", asks + "runs: [{" + files + ", out: /tmp/x.md}]\n", "eval.yaml:3:42: runs[0].out: /tmp/x.md leads out of the working folder; "},
 		{"out is a folder", asks + "runs: [{" + files + ", out: x/}, {" + files + ", out: .}]\n",
 			"eval.yaml:3:42: runs[0].out: x/ is a folder; name a file in it: x/<run_id>.md\neval.yaml:3:81: runs[1].out: . is a folder; "},
 		{"out of a folder that there is", asks + "runs: [{" + files + ", out: testdata}]\n", "eval.yaml:3:42: runs[0].out: testdata is a folder; name a file in it"},
 		{"out below a file", asks + "runs: [{" + files + ", out: outs.go/x}]\n", "eval.yaml:3:42: runs[0].out: outs.go is no folder; choose another path"},
 		{"unknown placeholder", asks + "runs: [{" + files + ", out: \"<file_b_stm>.md\"}]\n",
-			"eval.yaml:3:42: runs[0].out: nothing stands for <file_b_stm>; did you mean <file_b_stem>?"},
+			"eval.yaml:3:42: runs[0].out: no placeholder <file_b_stm>; did you mean <file_b_stem>?"},
 		{"one file of two runs", asks + "runs:\n- {" + files + ", out: \"x/<file_b_stem>.md\"}\n- {" + files + ", out: x/B.MD}\n",
 			"eval.yaml:5:37: runs[1].out: the run would write x/B.MD, as run run1 does; end it with <run_id>, and give runs ids that differ in more than case and signs that no file name holds"},
 		{"ids with one file name", asks + "runs:\n- {id: a/b, " + files + "}\n- {id: A_b, " + files + "}\n", "eval.yaml:5:8: runs[1].id: the run would write b.careful.A_b.fpf.response.md, as run a/b does; "},
@@ -125,8 +125,8 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		want       string
 	}{
 		{"two ways", "", pairOfFiles, Options{Listed: Listed{File: "runs.yaml", FileA: "a.md"}}, "--file-a: --runs-config lists runs too; use one of them"},
-		{"a list in the file too", "runs: []\n", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "eval.yaml:1:1: runs: --file-a lists runs too; leave one of them out"},
-		{"a single run in the file too", "test: {}\n", pairOfFiles, Options{Listed: json("[]")}, "eval.yaml:1:1: test: --runs-stdin lists runs too; leave one of them out"},
+		{"a list in the file too", "runs: []\n", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "eval.yaml:1:1: runs: --file-a lists runs too; remove one of them"},
+		{"a single run in the file too", "test: {}\n", pairOfFiles, Options{Listed: json("[]")}, "eval.yaml:1:1: test: --runs-stdin lists runs too; remove one of them"},
 		{"no instructions", "", pairOfFiles, Options{Listed: Listed{FileB: "b.md"}}, "--file-a: it is missing; add --file-a, the file of the instructions"},
 		{"no input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md"}}, "--file-b: it is missing; add --file-b, the file of the input"},
 		{"an answer and no files", "", pairOfFiles, Options{Listed: Listed{Out: "x.md"}}, "--file-a: it is missing; "},
@@ -135,8 +135,8 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		{"unknown provider", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}, Provider: "opanai", Model: "x"}, "--model: no provider is called opanai; did you mean openai?"},
 		{"an answer over its input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "b.md"}, Provider: "simulator", Model: "careful"},
 			"--out: the answer would be written over DIR/b.md; choose another path"},
-		{"a model in the file and no runs", minimal + "model: x\n", two, Options{}, "eval.yaml:4:8: model: it is whom listed runs ask, and none are listed; leave it out, or list runs"},
-		{"a model and no runs", minimal, two, Options{Model: "x"}, "--model: it is whom listed runs ask, and none are listed; leave it out, or list runs"},
+		{"a model in the file and no runs", minimal + "model: x\n", two, Options{}, "eval.yaml:4:8: model: it applies to listed runs, and none are listed; remove it, or list runs"},
+		{"a model and no runs", minimal, two, Options{Model: "x"}, "--model: it applies to listed runs, and none are listed; remove it, or list runs"},
 		{"no such file", "", pairOfFiles, Options{Listed: Listed{File: "runs.yaml"}}, "runs.yaml: no such file"},
 		{"no list in the file", "name: x\n", with(pairOfFiles, "runs.yaml", "model: x\n"), Options{Listed: Listed{File: "runs.yaml"}},
 			"runs.yaml: no runs are listed; add runs: [{file_a: instructions.md, file_b: input.md}]"},
@@ -145,10 +145,10 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		{"nothing on standard input", "", nil, Options{Listed: json(" \n")}, "stdin: nothing was written to it; " + example},
 		{"no JSON", "", nil, Options{Listed: json("[\n {\"id\": }]")}, "stdin:2:9: not JSON: invalid character '}' looking for beginning of value; " + example},
 		{"cut JSON", "", nil, Options{Listed: json("[{\"id\": \"a\"}")}, "stdin:1:12: not JSON: unexpected end of JSON input; "},
-		{"an object", "", nil, Options{Listed: json("{\"runs\": []}")}, "stdin: something else stands here; " + example},
+		{"an object", "", nil, Options{Listed: json("{\"runs\": []}")}, "stdin: got something else; " + example},
 		{"not UTF-8", "", nil, Options{Listed: json("[{\"id\": \"\xff\"}]")}, "stdin: not UTF-8: byte 9 is no part of a character; write it as UTF-8"},
 		{"an empty list", "", nil, Options{Listed: json("[]")}, "stdin:1:1: no runs are listed; "},
-		{"no run", "", nil, Options{Listed: json("[1]")}, `stdin:1:2: [0]: "1" stands here; want a run, `},
+		{"no run", "", nil, Options{Listed: json("[1]")}, `stdin:1:2: [0]: got "1"; want a run, `},
 		{"unknown key", "", nil, Options{Listed: json("[{\"id\": \"a\",\n\"file_c\": 1}]")}, "stdin:1:2: [0]: the run has no provider; \nstdin:1:2: [0]: the run has no file_a; \nstdin:1:2: [0]: the run has no file_b; \nstdin:2:1: [0].file_c: unknown key; did you mean file_a?"},
 		{"key twice", "", nil, Options{Listed: json("[{\"id\": \"a\", \"id\": \"b\"}]"), Provider: "simulator", Model: "careful"}, "stdin:1:2: [0]: the run has no file_a; \nstdin:1:2: [0]: the run has no file_b; \nstdin:1:14: [0].id: key given twice, first in line 1"},
 	} {

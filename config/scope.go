@@ -69,9 +69,9 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 	switch {
 	case adapts == (place{}):
 	case scope.Provider == "":
-		y.refuse(adapts, "set it for the provider", "a group says nothing of what its providers can take")
+		y.refuse(adapts, "set it for the provider", "not allowed in a group")
 	case !y.has(v, "max_concurrency"):
-		y.refuse(adapts, "set max_concurrency beside it, under which the limit adapts", "max_concurrency is missing")
+		y.refuse(adapts, "add max_concurrency, the maximum of the limit", "max_concurrency is missing")
 	}
 	for i, l := range all {
 		all[i].Adaptive = l.Kind == ratelimit.Concurrency && adapts != (place{})
@@ -110,7 +110,7 @@ func (y *yamlFile) amount(v value) (n int64, ok bool) {
 // shapesNothing warns of a key beside which nothing stands that it applies to.
 func (y *yamlFile) shapesNothing(shape map[string]place, key, what string) {
 	if at, ok := shape[key]; ok {
-		y.warn(at, "set "+what+" beside it, or leave it out", "%s has no effect here", key)
+		y.warn(at, "set "+what+" beside it, or remove it", "%s has no effect here", key)
 	}
 }
 

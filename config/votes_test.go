@@ -106,7 +106,7 @@ func TestVotesProblems(t *testing.T) {
 		"lines": {"v.jsonl", "{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":true}\n{\"item\":\"q1\",\"candidat_a\":\"x\",\"candidate_b\":\"y\",\"winner\":1}\n[]\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"z\"}\n{\"item\":\"q1\",\"candidate_a\":\"x\",\"candidate_b\":\"y\",\"winner\":\"w\"}", strings.Join([]string{
 			`v.jsonl:1: winner: the value is neither; want text or a number`,
 			`v.jsonl:2: candidate_a: the field is missing; did you mean candidat_a?`,
-			`v.jsonl:3: not a JSON object: array stands here; one JSON object a line`,
+			`v.jsonl:3: not a JSON object: got array; one JSON object a line`,
 			`v.jsonl:5: winner: "w" is neither of the pair; want 0 or tie, 1 or a, 2 or b, or the winner's name or id`,
 		}, "\n")},
 	} {

@@ -103,7 +103,7 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 			}
 			n = target
 		case nil:
-			y.refuse(at, "", "nothing stands here")
+			y.refuse(at, "", "got nothing")
 			return value{}, false
 		default:
 			if depth > maxNesting {
@@ -238,7 +238,7 @@ func (y *yamlFile) list(v value, read func(value)) {
 
 // mismatch reports a value of the wrong type.
 func (y *yamlFile) mismatch(v value, want string) {
-	y.refuse(v.place, "want "+want, "%s stands here", describe(v.node))
+	y.refuse(v.place, "want "+want, "got %s", describe(v.node))
 }
 
 func describe(n ast.Node) string {

@@ -111,7 +111,7 @@ func (c *Controller) Committed(entries []record.Entry) {
 
 // keep looks for what is due and for what dead workers left, unless a worker does.
 func (c *Controller) keep(ctx context.Context) {
-	spell := outage.Spell{Log: c.log, Fails: "cannot look after the queues; trying again", Works: "looking after the queues again"}
+	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "looking after the queues again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
 	keeper.Note = spell.Note
 	var queues []string
@@ -140,7 +140,7 @@ func (c *Controller) filled(ctx context.Context, queue string) {
 func (c *Controller) sweep(ctx context.Context) {
 	rescuer := rescue.New(c.store, c.limiter, c.log)
 	sweeper := enqueue.NewSweeper(c.store, c.limiter, c.log)
-	spell := outage.Spell{Log: c.log, Fails: "cannot look for what is left of evaluations; trying again", Works: "looking for what is left of evaluations again"}
+	spell := outage.Spell{Log: c.log, Fails: "cannot list leftovers of evaluations; retrying", Works: "looking for what is left of evaluations again"}
 	for {
 		queues, err := c.store.Queues(ctx)
 		if err == nil {

@@ -35,7 +35,7 @@ var (
 	limitHeldBack   = gauge("evalfleet_limit_blocked_seconds", "How long a provider, model or group still holds calls back after it said that it is asked too much.", "scope")
 	limiterEpoch    = gauge("evalfleet_limiter_epoch_timestamp_seconds", "From when on Redis remembers what limits admitted. It changes when Redis may have forgotten: flushed, restarted, failed over.")
 
-	budgetTotal = gauge("evalfleet_budget_usd", "Budgets of the evaluations that go on, in US dollars, together.")
+	budgetTotal = gauge("evalfleet_budget_usd", "Sum of the budgets of active evaluations, in US dollars.")
 	budgetUsed  = gauge("evalfleet_budget_used_usd", "What of them is spent or reserved for calls in flight, together.")
 	budgetShare = gauge("evalfleet_budget_used_ratio", "The largest share of its budget that one of them has spent or reserved.")
 )

@@ -63,7 +63,7 @@ func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx conte
 			}
 			continue
 		}
-		q.Log.Info().Str("evaluation", string(id)).Int("phase", phase).Int("runs", chosen.Runs).Msg("it is chosen what the phase compares")
+		q.Log.Info().Str("evaluation", string(id)).Int("phase", phase).Int("runs", chosen.Runs).Msg("chose the pairs of the phase")
 		return true, q.start(ctx, id)
 	}
 }

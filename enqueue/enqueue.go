@@ -213,7 +213,7 @@ func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evalua
 		return old, true, nil
 	}
 	r.Status = record.StatusActive
-	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation goes on with the settings submitted")
+	q.Log.Info().Str("evaluation", string(r.ID)).Msg("evaluation continues with the submitted settings")
 	return r, false, nil
 }
 

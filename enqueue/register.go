@@ -51,7 +51,7 @@ func registerAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 	// It may have ended meanwhile, and its limits were taken out of force before.
 	if _, active, err = ifActive(ctx, s, id); err != nil || active {
 		if err == nil {
-			log.Warn().Str("evaluation", string(id)).Msg("redis had lost the limits of an evaluation; they are pinned again")
+			log.Warn().Str("evaluation", string(id)).Msg("redis lost the limits of an evaluation; registered them again")
 		}
 		return err
 	}

@@ -162,7 +162,7 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 		return s.useless(ctx, queue, state, tasks, useless)
 	})
 	if removed > 0 {
-		s.log.Info().Str("queue", queue).Int("tasks", removed).Msg("removed tasks of evaluations that do not go on")
+		s.log.Info().Str("queue", queue).Int("tasks", removed).Msg("removed tasks of inactive evaluations")
 	}
 	for id := range useless {
 		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may go on by now

@@ -104,7 +104,7 @@ func (t *TopUp) Run(ctx context.Context) error {
 			if outage.Is(err) { // the worker says so itself
 				level = zerolog.DebugLevel
 			}
-			t.log.WithLevel(level).Err(err).Msg("cannot top up queues; trying again")
+			t.log.WithLevel(level).Err(err).Msg("cannot top up queues; retrying")
 			away = true
 		case err == nil && away:
 			t.log.Debug().Msg("topping up queues again")
@@ -276,7 +276,7 @@ func (t *TopUp) holds(id eval.ID, v verdict, waiting int64) bool {
 		if v.memory {
 			t.log.Warn().Msg("Redis is short of memory; no more runs are pushed until results are collected or it gets more")
 		} else {
-			t.log.Info().Msg("Redis has memory again; runs are pushed")
+			t.log.Info().Msg("Redis has memory again; pushing runs")
 		}
 	}
 	if v.held[id] && !t.full[id] {

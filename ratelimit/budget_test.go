@@ -20,7 +20,7 @@ func acquireCosting(t testing.TB, p *process, cost int64) (*Lease, error) {
 	return p.Acquire(t.Context(), Request{ID: newID(), Call: evaluated, Cost: cost})
 }
 
-// spends has callers call until the budget leaves no room, and returns what the
+// spends has callers call until the budget cannot cover the call, and returns what the
 // provider charged. Most calls cost less than they might.
 func spends(t testing.TB, callers int, processes ...*process) (charged int64) {
 	t.Helper()

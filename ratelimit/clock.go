@@ -97,7 +97,7 @@ func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown i
 		return err
 	}
 	if outcome < 0 {
-		l.cfg.Log.Warn().Dur("for", most).Msg("this process stood still: other workers saw redis's clock go on")
+		l.cfg.Log.Warn().Dur("for", most).Msg("this process was suspended: other workers saw redis's clock advance")
 		l.mu.Lock()
 		l.until = time.Now()
 		l.mu.Unlock()

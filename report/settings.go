@@ -90,7 +90,7 @@ func (r *Report) settings() []setting {
 		add("budget", "%s", budget)
 	}
 	if table := r.priceTable(); table != "" {
-		add("prices", "what nobody wrote down: %s", table)
+		add("prices", "defaults: %s", table)
 	}
 	if how.Hold {
 		add("abandoned calls", "held until they must have ended")

@@ -140,8 +140,8 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 			}
 		}, "escapes"},
 		"another's":       {"<model_name>.md", nil, "answer of run z1"},
-		"a hidden folder": {".git/config", nil, "begins with a dot"},
-		"a hidden file":   {"a/.env", nil, "begins with a dot"},
+		"a hidden folder": {".git/config", nil, "a dot"},
+		"a hidden file":   {"a/.env", nil, "a dot"},
 		"somebody's file": {"notes.md", func(t *testing.T, working string) {
 			if err := os.WriteFile(filepath.Join(working, "notes.md"), []byte("mine"), 0o600); err != nil {
 				t.Fatal(err)

@@ -47,7 +47,7 @@ func explainSaid(where, name string, said *pgconn.PgError, err error) error {
 	case "42501":
 		return unfit{fmt.Errorf("%s: the role may not do that: docs/postgres.md says what it needs: %w", where, err)}
 	case "25006":
-		return unfit{fmt.Errorf("%s: the server takes no writes, as a standby does: name the primary: %w", where, err)}
+		return unfit{fmt.Errorf("%s: the server is read-only, like a standby: use the primary: %w", where, err)}
 	case "3F000":
 		return unfit{fmt.Errorf("%s: no schema of its search path is there: make it with CREATE SCHEMA, or name another with search_path: %w", where, err)}
 	case "42P07": // duplicate_table, while the tables were made

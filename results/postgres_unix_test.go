@@ -105,7 +105,7 @@ func TestPostgresRefuses(t *testing.T) {
 			make: func(t *testing.T, database string) string {
 				return with(t, database, "default_transaction_read_only", "on")
 			},
-			want: []string{"takes no writes", "primary"}, unfit: true,
+			want: []string{"read-only", "primary"}, unfit: true,
 		},
 		"nobody there": {
 			make: func(t *testing.T, database string) string { return with(t, database, "host", t.TempDir()) },

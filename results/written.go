@@ -68,7 +68,7 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 	path := filepath.ToSlash(filepath.Clean(name))
 	for part := range strings.SplitSeq(path, "/") {
 		if strings.HasPrefix(part, ".") && part != "." && part != ".." { // those are the root's to refuse
-			return fmt.Errorf("%s begins with a dot, and no answer is written there: choose another out", part)
+			return fmt.Errorf("%s starts with a dot, which is not allowed for answers: choose another out", part)
 		}
 	}
 	now, there, err := hashOf(root, name)

@@ -129,11 +129,11 @@ func TestAccountsRefuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, says := range map[string]string{
-		"": "names nobody",
+		"": "contains no users",
 		"ann:$apr1$3mYQ4dQj$AkAEc9bQ4Km0Dl6iB0EFT/": ":1: the password of ann is not hashed by bcrypt; `htpasswd -B ",
 		string(whole) + "bob:plain":                 "the password of bob is not hashed",
 		string(whole) + "bob":                       "a line is NAME:HASH",
-		string(whole) + string(whole):               "ann stands there twice",
+		string(whole) + string(whole):               "ann appears twice",
 		strings.TrimSpace(string(whole)) + ":admin": `the role of ann is "admin"; want viewer or operator`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {

@@ -121,7 +121,7 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		case hasRole && role != viewerRole && role != operatorRole:
 			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, visible(name), visible(role), viewerRole, operatorRole)
 		case twice:
-			return nil, nil, fmt.Errorf("%s:%d: %s stands there twice", path, n, visible(name))
+			return nil, nil, fmt.Errorf("%s:%d: %s appears twice", path, n, visible(name))
 		}
 		people[name] = account{[]byte(hash), role == viewerRole}
 		if cost > most {
@@ -132,7 +132,7 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		return nil, nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if len(people) == 0 {
-		return nil, nil, fmt.Errorf("%s names nobody: `htpasswd -B %s NAME` adds a line", path, path)
+		return nil, nil, fmt.Errorf("%s contains no users: `htpasswd -B %s NAME` adds a line", path, path)
 	}
 	return people, dear, nil
 }
@@ -271,7 +271,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 				return
 			case err != nil:
 				if s.cfg.Accounts.news(err) {
-					s.cfg.Log.Error().Err(err).Msg("nobody can log in to the pages")
+					s.cfg.Log.Error().Err(err).Msg("cannot read the login file: all logins are refused")
 				}
 				http.Error(w, "logins cannot be checked now", http.StatusServiceUnavailable)
 				return

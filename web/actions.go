@@ -88,7 +88,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	who, _ := r.Context().Value(user{}).(string)
-	s.cfg.Log.Info().Str("evaluation", string(id)).Str("action", action).Str("user", who).AnErr("err", err).Msg("asked for on the pages")
+	s.cfg.Log.Info().Str("evaluation", string(id)).Str("action", action).Str("user", who).AnErr("err", err).Msg("requested on the pages")
 	result := note{Text: said}
 	if err != nil {
 		result = note{Text: err.Error(), Bad: true}

@@ -46,7 +46,7 @@ func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results
 	sink, err := s.results(ctx, id)
 	switch {
 	case errors.Is(err, store.ErrNoEvaluation):
-		return nil, results.Evaluation{}, fmt.Errorf("%w: there is no evaluation of this id", errNotFound)
+		return nil, results.Evaluation{}, fmt.Errorf("%w: no evaluation has this id", errNotFound)
 	case err != nil:
 		return nil, results.Evaluation{}, fmt.Errorf("the results cannot be read from here: %w", err)
 	}
@@ -137,7 +137,7 @@ func (s *Server) found(r *http.Request) (*Results, error) {
 	defer sink.Close()
 	of := &Results{Part: partOf(id, e.Plan.Name, r), Runs: []Result{}, Query: q, Lists: listsOf(e)}
 	if q.Judge != "" && !slices.Contains(of.Lists.Judges, q.Judge) {
-		return nil, badRequest("judge: nobody of the name %q is asked; there are %s", q.Judge, strings.Join(of.Lists.Judges, ", "))
+		return nil, badRequest("judge: unknown judge %q; want one of %s", q.Judge, strings.Join(of.Lists.Judges, ", "))
 	}
 	asks := narrowed(e.Plan, q.Search)
 	page, err := search(ctx, sink, id, asks)

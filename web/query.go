@@ -15,7 +15,7 @@ import (
 )
 
 // errBadRequest means that an address asks for something that there cannot be.
-var errBadRequest = errors.New("this page was not understood")
+var errBadRequest = errors.New("invalid request")
 
 func badRequest(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", errBadRequest, fmt.Sprintf(format, args...))
@@ -136,7 +136,7 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 		case name == "after":
 			continue
 		case set == nil:
-			return q, badRequest("there is nothing of the name %q to ask for", name)
+			return q, badRequest("unknown parameter %q", name)
 		}
 		for i, value := range values {
 			if value == "" {
@@ -146,10 +146,10 @@ func parse(r *http.Request, by map[string]setting) (Query, error) {
 				return q, badRequest("%s: it is there more than once", name)
 			}
 			if len(value) > mostText {
-				return q, badRequest("%s: %d bytes stand there, want at most %d", name, len(value), mostText)
+				return q, badRequest("%s: got %d bytes, want at most %d", name, len(value), mostText)
 			}
 			if err := set(&q.Search, value); err != nil {
-				return q, badRequest("%s: %q stands there, %v", name, value, err)
+				return q, badRequest("%s: got %q, %v", name, value, err)
 			}
 			q.values.Add(name, value)
 		}
@@ -171,7 +171,7 @@ func (q *Query) begin(after []string) error {
 	}
 	mark, ok := markOf(after[0], q.Newest)
 	if !ok || len(after) > 1 {
-		return badRequest("after: %q stands there, want what the page before named as next", after[0])
+		return badRequest("after: got %q, want what the page before named as next", after[0])
 	}
 	q.After = mark
 	return nil

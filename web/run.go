@@ -71,7 +71,7 @@ func (s *Server) run(r *http.Request) (*Run, error) {
 	}
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
-		return nil, fmt.Errorf("%w: there is no evaluation of this id", errNotFound)
+		return nil, fmt.Errorf("%w: no evaluation has this id", errNotFound)
 	case err != nil:
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (s *Server) source(r *http.Request, id eval.ID) (from show.Source, err erro
 		case known == nil:
 			from.Store, from.Limits = s.cfg.Store, s.cfg.Limits
 		case s.cfg.Folder == nil && errors.Is(known, store.ErrNoEvaluation):
-			return from, fmt.Errorf("%w: there is no evaluation of this id", errNotFound)
+			return from, fmt.Errorf("%w: no evaluation has this id", errNotFound)
 		case s.cfg.Folder == nil:
 			return from, known
 		}

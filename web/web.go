@@ -149,7 +149,7 @@ func payload(taskType string, raw []byte) string {
 	return visible(text) + "\n" + visible(task.Model) + "\n" + visible(strings.Join(task.Documents, " – "))
 }
 
-var errNotFound = errors.New("there is no such page")
+var errNotFound = errors.New("page not found")
 
 func (s *Server) overview(r *http.Request) (o *Overview, err error) {
 	if s.fleet != nil {

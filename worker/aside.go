@@ -117,7 +117,7 @@ func (a *asides) rest(queue string, who asker) (leave func(), ok bool) {
 // cooled says that a call waits for a cooldown that may not concern others of its queue.
 type cooled struct{ wait time.Duration }
 
-func (*cooled) Error() string { return "a cooldown holds the call back" }
+func (*cooled) Error() string { return "a cooldown delays the call" }
 
 // stepAside waits for the end of a cooldown, or sends the run back for so long.
 func (r *run) stepAside(ctx context.Context, s step, wait time.Duration) error {
@@ -127,7 +127,7 @@ func (r *run) stepAside(ctx context.Context, s step, wait time.Duration) error {
 		yields = min(yields, max(0, r.fallback().MaxWait-wait))
 	}
 	wait += yields
-	const why = "its provider is asked too much"
+	const why = "its provider is overloaded"
 	if leave, ok := r.asides.rest(r.queue, who); ok {
 		defer leave()
 		return r.pause(ctx, wait, why)

@@ -60,7 +60,7 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 	if err := r.submit(ctx, s, key); err != nil {
 		return nil, err
 	}
-	return nil, r.goBack(firstPoll, "its job goes on at the provider")
+	return nil, r.goBack(firstPoll, "its job is running at the provider")
 }
 
 // awaitSubmission leaves the run alone while another worker may be submitting its
@@ -197,10 +197,10 @@ func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Resu
 	result, done, err := jobs.Poll(asking, key, job.ID)
 	if !done {
 		if err != nil && ctx.Err() == nil {
-			r.logger().Info().Err(err).Str("job", job.ID).Msg("a job does not say how it is; it is asked again")
+			r.logger().Info().Err(err).Str("job", job.ID).Msg("cannot poll a job; retrying")
 		}
 		next := min(max(age/10, firstPoll), lastPoll, max(time.Until(job.Ends), 0))
-		return nil, &putBack{delay: next, why: "its job goes on at the provider"}
+		return nil, &putBack{delay: next, why: "its job is running at the provider"}
 	}
 	return r.endJob(ctx, s, job, result, err)
 }
@@ -253,7 +253,7 @@ func (r *run) withdraw() error {
 		return err
 	}
 	call := job.Call
-	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its run does not go on", true
+	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Cancelled, "its run is no longer active", true
 	r.progress.Job = nil
 	r.life.kept.jobs.drop(job.ID)
 	r.keep(call)

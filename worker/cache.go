@@ -108,13 +108,13 @@ func (c *cacheSays) has(r *run) bool {
 	}
 	c.none.Do(func() {
 		r.log.Warn().Str("evaluation", string(r.task.Evaluation)).
-			Msg("the evaluation asks for answers that were given before, and this worker has no results store to find them in (--cache): it calls")
+			Msg("the evaluation uses cached answers, but this worker has no results store for them (--cache): making the calls")
 	})
 	return false
 }
 
 func (c *cacheSays) failed(r *run, err error) {
 	c.cannot.Do(func() {
-		r.log.Warn().Err(err).Msg("the results store cannot be asked for answers that were given before: calling instead")
+		r.log.Warn().Err(err).Msg("cannot read cached answers from the results store: making the call")
 	})
 }

@@ -165,7 +165,7 @@ func TestRunsMadeAgainAskAgain(t *testing.T) {
 // TestCacheThatCannotAnswer: an evaluation goes on, and it is said once.
 func TestCacheThatCannotAnswer(t *testing.T) {
 	t.Parallel()
-	for what, cache := range map[string]Cache{"--cache": nil, "cannot be asked": &fakeCache{err: errors.New("locked")}} {
+	for what, cache := range map[string]Cache{"--cache": nil, "cannot read cached answers": &fakeCache{err: errors.New("locked")}} {
 		b := setup(t, &fakeProvider{answer: firstWins})
 		b.submit(3, cached)
 		cfg := b.config()

@@ -224,9 +224,9 @@ func (r *run) interrupted(ctx context.Context, isJob bool, err error) error {
 	case r.stopping.Err() != nil:
 		return r.goBack(0, "the worker stops")
 	case r.halted.Err() != nil: // where it was dropped, the next check says so
-		return r.goBack(0, "its evaluation does not go on")
+		return r.goBack(0, "its evaluation is not active")
 	case isJob && errors.Is(err, context.Canceled):
-		return r.goBack(jobBack, "as many jobs go on as may")
+		return r.goBack(jobBack, "the limit of jobs is reached")
 	}
 	return err
 }
@@ -335,7 +335,7 @@ func (r *run) sayDropped(call *record.Call) {
 	fields := strings.Join(call.Dropped, ", ")
 	if _, before := r.dropped.LoadOrStore(said{r.task.Evaluation, call.Model, fields}, true); !before {
 		r.log.Warn().Str("evaluation", string(r.task.Evaluation)).Str("model", call.Model).Str("fields", fields).
-			Msg("the model refuses these fields, so they are not sent")
+			Msg("the model does not support these fields; not sending them")
 	}
 }
 
@@ -362,7 +362,7 @@ func (r *run) note(ctx context.Context, s step, call *record.Call, result *provi
 		return nil
 	}
 	if errors.Is(err, providers.ErrAgain) {
-		r.logger().Info().Err(err).Msg("provider answered that it must be asked differently")
+		r.logger().Info().Err(err).Msg("the provider requires a different form of structured output")
 		return err
 	}
 	call.Class, call.Error = providers.ClassOf(err), err.Error()

@@ -86,6 +86,6 @@ func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, s step, fail
 		err = lease.HoldBack(ctx, ratelimit.Kind(failed.Exceeded), r.hint(s, failed))
 	}
 	if err != nil {
-		r.log.Warn().Err(err).Msg("other workers are not told that the provider is asked too much")
+		r.log.Warn().Err(err).Msg("cannot share a cooldown with other workers")
 	}
 }

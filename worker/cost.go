@@ -66,22 +66,22 @@ func dollars(nano int64) *float64 {
 }
 
 // outOfBudget stops the run's evaluation, whose budget leaves no room for another
-// call, and gives the run back. Where another budget holds by now, because the
+// call, and gives the run back. Where the budget has changed, because the
 // evaluation was submitted with it meanwhile, that is asked first.
 func (r *run) outOfBudget(ctx context.Context) error {
 	id := r.task.Evaluation
 	if now, err := r.store.Evaluation(ctx, id); err == nil && now.Settings.Budget() != r.evaluation.record.Settings.Budget() {
 		r.evaluations.forget(id)
-		return r.goBack(0, "another budget holds by now")
+		return r.goBack(0, "the budget has changed")
 	}
 	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
 	if _, err := stop.Stop(ctx, id, record.StoppedByBudget); err != nil {
-		r.logger().Debug().Err(err).Msg("evaluation is not stopped; trying again")
-		return r.goBack(time.Second, "the budget leaves no room")
+		r.logger().Debug().Err(err).Msg("cannot stop evaluation; retrying")
+		return r.goBack(time.Second, "the budget cannot cover the call")
 	}
 	if r.halts.end(id) {
 		r.log.Warn().Str("evaluation", string(id)).Str("budget", ratelimit.Dollars(r.evaluation.record.Settings.Budget())).
-			Msg("the budget leaves no room for another call: the evaluation stops")
+			Msg("the budget cannot cover another call: stopping the evaluation")
 	}
-	return r.goBack(0, "the budget leaves no room")
+	return r.goBack(0, "the budget cannot cover the call")
 }

@@ -34,7 +34,7 @@ func TestWhatIsDroppedIsRecordedAndSaidOnce(t *testing.T) {
 			t.Errorf("call %s: dropped %q, want temperature", call.ID, call.Dropped)
 		}
 	}
-	if n := strings.Count(log.String(), "the model refuses these fields"); n != 1 || len(calls) < 2 {
+	if n := strings.Count(log.String(), "does not support these fields"); n != 1 || len(calls) < 2 {
 		t.Errorf("%d calls led to %d warnings, want 1", len(calls), n)
 	}
 }

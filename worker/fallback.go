@@ -80,7 +80,7 @@ func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 	for next := at + 1; next < len(targets); next++ {
 		target := targets[next]
 		if _, able := r.cfg.Endpoints[target.Provider]; !able {
-			r.sayUnserved(target, "runs that fall back go on to the next model")
+			r.sayUnserved(target, "fallbacks use the next model")
 			continue
 		}
 		if over.class != providers.ContextLength || r.window(target) > r.window(targets[at]) {

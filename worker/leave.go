@@ -74,7 +74,7 @@ func (r *run) leave(result *asynq.ResultWriter) error {
 		_, err = result.Write(raw)
 	}
 	if err != nil {
-		r.logger().Debug().Err(err).Msg("asynq does not show this run's result")
+		r.logger().Debug().Err(err).Msg("cannot store the run's result for asynq")
 	}
 	return nil
 }

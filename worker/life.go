@@ -167,7 +167,7 @@ func (l *life) look(ctx context.Context) {
 	l.away = outage.Is(err) || outage.Passes(err)
 	switch {
 	case l.away && !before:
-		l.log.Warn().Err(err).Msg("Redis does not answer, or takes nothing; no call starts, and what was answered is kept until it does")
+		l.log.Warn().Err(err).Msg("Redis is unreachable or refuses writes; no call starts, and answers are kept until it recovers")
 	case before && !l.away:
 		l.log.Info().Msg("Redis answers again")
 	}

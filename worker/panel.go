@@ -118,7 +118,7 @@ func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (*record
 	q.read = func(text string) (record.Run, error) { // what cannot be used is asked for singly, not mended
 		scores, corrupt := verdict.Batch(text, dimensions, r.evaluation.asked.Panel.Scale)
 		if len(corrupt) > 0 {
-			r.logger().Warn().Strs("raw", corrupt).Msg("part of the answer to several dimensions cannot be used; they are asked for singly")
+			r.logger().Warn().Strs("raw", corrupt).Msg("part of an answer to several dimensions is invalid; asking for these dimensions separately")
 		}
 		return record.Run{Scores: scoresOf(scores)}, nil
 	}

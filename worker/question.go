@@ -56,7 +56,7 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, err
 	case eval.KindPrompts: // what is answered is taken as it is
 		q.Messages = q.Written.At(r.progress.Said)
 	default:
-		return nil, fmt.Errorf("run %s is of a kind that this program does not know: %q", r.task.RunID(), r.task.Kind)
+		return nil, fmt.Errorf("run %s has an unknown kind: %q", r.task.RunID(), r.task.Kind)
 	}
 	return q, nil
 }

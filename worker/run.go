@@ -245,7 +245,7 @@ func (r *run) pause(ctx context.Context, delay time.Duration, why string) error 
 	case <-r.stopping.Done():
 		return r.goBack(delay, "the worker stops")
 	case <-r.halted.Done():
-		return r.goBack(delay, "its evaluation does not go on")
+		return r.goBack(delay, "its evaluation is not active")
 	case <-ctx.Done():
 		return ctx.Err()
 	}

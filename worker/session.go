@@ -242,7 +242,7 @@ func (s *session) end(abort context.CancelFunc) {
 }
 
 func (s *session) notGivenBack(err error) {
-	s.log.WithLevel(levelOf(err)).Err(err).Msg("pulled tasks not given back; they are returned when this worker's heartbeat lapses")
+	s.log.WithLevel(levelOf(err)).Err(err).Msg("cannot return pulled tasks; they return when this worker's heartbeat expires")
 }
 
 // grace is how long calls in flight may go on after a stop.
@@ -265,7 +265,7 @@ func (s *session) discover(ctx context.Context) {
 			s.broken <- err
 			return
 		case err != nil && ctx.Err() == nil && !away:
-			s.log.WithLevel(levelOf(err)).Err(err).Msg("cannot look for queues; trying again")
+			s.log.WithLevel(levelOf(err)).Err(err).Msg("cannot list queues; retrying")
 			away = true
 		case err == nil:
 			away = false
@@ -419,7 +419,7 @@ func (s *session) offer(ctx context.Context) {
 	names := slices.Sorted(maps.Keys(s.cfg.Endpoints))
 	for {
 		if err := s.store.Offer(ctx, names, time.Now().Add(3*offerEvery)); err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("nobody knows which providers can be called here; trying again")
+			s.log.Debug().Err(err).Msg("cannot announce this worker's providers; retrying")
 		}
 		select {
 		case <-time.After(offerEvery):
@@ -451,7 +451,7 @@ func (s *session) keepHouse(ctx context.Context) {
 	}
 	keeper.Note = func(ctx context.Context, err error) {
 		if err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("cannot look after the queues; trying again")
+			s.log.Debug().Err(err).Msg("cannot do housekeeping for the queues; retrying")
 		}
 	}
 	keeper.Run(ctx)
@@ -488,7 +488,7 @@ func (s *session) listen(ctx context.Context) {
 				s.gate.Filled(name)
 			case "evaluation":
 				if err := s.refresh(ctx, eval.ID(name)); err != nil && ctx.Err() == nil {
-					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot read what has changed; trying again")
+					s.log.Debug().Err(err).Str("evaluation", name).Msg("cannot read changes; retrying")
 				}
 				select {
 				case s.changed <- struct{}{}:

@@ -31,7 +31,7 @@ func (r *run) firstOfTwo(ctx context.Context, s step, q *question) (step, error)
 	jsonify := r.evaluation.asked.Jsonify
 	if jsonify == nil {
 		return step{}, &gaveUp{class: providers.BadRequest, message: s.target.Target() +
-			" cannot give the JSON that is asked in one call, and the evaluation has no jsonify"}
+			" cannot produce the requested JSON in one call, and the evaluation has no jsonify"}
 	}
 	writer := eval.Judge{Name: "jsonify", Provider: jsonify.Provider, Model: jsonify.Model}
 	endpoint, able := r.cfg.Endpoints[writer.Provider]

@@ -43,10 +43,10 @@ func (r *run) pauseProvider(why record.Pause) {
 	first, err := stop.PauseProvider(ctx, id, provider, why)
 	if first {
 		r.log.Warn().Str("evaluation", string(id)).Str("provider", provider).Str("class", string(why.Class)).
-			Msgf("provider %s is paused for this evaluation, %s; %s, then `evalfleet resume` goes on", provider, why, why.Remedy())
+			Msgf("provider %s is paused for this evaluation, %s; %s, then run `evalfleet resume`", provider, why, why.Remedy())
 	}
 	if err != nil && !errors.Is(err, store.ErrNoEvaluation) {
-		r.logger().Debug().Err(err).Msg("provider is not paused; the next failure does it")
+		r.logger().Debug().Err(err).Msg("cannot pause provider; the next failure retries")
 	}
 	r.halts.endThose(func(key haltKey) bool { return key == haltKey{id, provider} })
 }

@@ -34,7 +34,7 @@ func (s *session) tell(ctx context.Context) {
 			s.mu.Unlock()
 		}
 		if err := s.store.Tell(ctx, s.id, of, toldHolds); err != nil && ctx.Err() == nil {
-			s.log.Debug().Err(err).Msg("nobody knows more of this worker than its heartbeat; trying again")
+			s.log.Debug().Err(err).Msg("cannot publish this worker's state; retrying")
 		}
 		select {
 		case <-time.After(tellEvery):

@@ -181,7 +181,7 @@ func Run(ctx context.Context, cfg Config) error {
 		grace = s.grace()
 		switch {
 		case errors.Is(err, ratelimit.ErrFenced):
-			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew in time; calls were ended, going on as a new worker")
+			cfg.Log.Warn().Str("worker", s.id).Msg("could not renew leases in time; aborted calls, continuing as a new worker")
 		case err != nil:
 			return err
 		}

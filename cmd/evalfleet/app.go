@@ -63,7 +63,7 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
-		err = withCode(exitInterrupted, errors.New("interrupted: what is recorded is kept, and the same command goes on"))
+		err = withCode(exitInterrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
 		err = withCode(exitUsage, fmt.Errorf("%w; a key of another program has this name: choose another --namespace", err))

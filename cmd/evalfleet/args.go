@@ -179,7 +179,7 @@ func (s setting) check() error {
 		return fmt.Errorf("%s: %w", s.from, err)
 	}
 	if err := set.Set(s.flag.Names()[0], s.value); err != nil {
-		return fmt.Errorf("%s: %q stands here, want %s", s.from, s.value, wanted(s.flag))
+		return fmt.Errorf("%s: got %q, want %s", s.from, s.value, wanted(s.flag))
 	}
 	return nil
 }
@@ -282,7 +282,7 @@ func unknownFlag(arg string, known []string) error {
 	if near := config.Nearest("--"+strings.TrimLeft(name, "-"), known); near != "" {
 		return usageError("no flag %s; did you mean %s?", name, near)
 	}
-	return usageError("no flag %s; arguments that begin with a dash stand after --", name)
+	return usageError("no flag %s; put arguments that start with a dash after --", name)
 }
 
 func unknownCommand(name string, commands []*cli.Command) error {

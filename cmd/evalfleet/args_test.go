@@ -64,15 +64,15 @@ func TestParse(t *testing.T) {
 		{"--dry-run run f.yaml", "run --dry-run=3 -- f.yaml"},
 		{"--dry-run 5 run f.yaml", "run --dry-run=5 -- f.yaml"},
 
-		{"worker --limit 5", "no flag --limit; arguments that begin with a dash stand after --"},
+		{"worker --limit 5", "no flag --limit; put arguments that start with a dash after --"},
 		{"worker --slot 5", "no flag --slot; did you mean --slots?"},
-		{"run f.yaml -5", "no flag -5; arguments that begin with a dash stand after --"},
+		{"run f.yaml -5", "no flag -5; put arguments that start with a dash after --"},
 		{"run --limit", "flag --limit needs a value: --limit=…"},
 		{"run -mq --wait", "flag -mq needs a value: -mq=…"},
 		{"ru f.yaml", "no command ru; evalfleet --help lists them"},
 		{"rum f.yaml", "no command rum; did you mean run?"},
 		{"worke", "no command worke; did you mean worker?"},
-		{"--slots 5", "no flag --slots; arguments that begin with a dash stand after --"},
+		{"--slots 5", "no flag --slots; put arguments that start with a dash after --"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
@@ -141,11 +141,11 @@ func TestCompleteReportsWhereAValueCameFrom(t *testing.T) {
 	}
 	err = line.complete(func(name string) (string, bool) { value, ok := env[name]; return value, ok })
 	want := strings.Join([]string{
-		`-mq: "x" stands here, want a whole number`,
-		`EVALFLEET_WAIT: "perhaps" stands here, want true or false`,
-		`EVALFLEET_LIMIT: "many" stands here, want a whole number`,
-		`EVALFLEET_GRACE: "5" stands here, want a time with its unit, for example 30s`,
-		`EVALFLEET_SHARE: "half" stands here, want a number`,
+		`-mq: got "x", want a whole number`,
+		`EVALFLEET_WAIT: got "perhaps", want true or false`,
+		`EVALFLEET_LIMIT: got "many", want a whole number`,
+		`EVALFLEET_GRACE: got "5", want a time with its unit, for example 30s`,
+		`EVALFLEET_SHARE: got "half", want a number`,
 	}, "\n")
 	if err == nil || err.Error() != want || codeOf(err) != exitUsage {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

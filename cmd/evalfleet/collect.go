@@ -300,7 +300,7 @@ func goOnWith(err error, command string) error {
 		return err
 	}
 	if code := codeOf(err); code == exitInterrupted || code == exitUnreachable {
-		return withCode(code, fmt.Errorf("%w; go on with: %s", err, command))
+		return withCode(code, fmt.Errorf("%w; resume with: %s", err, command))
 	}
 	return err
 }

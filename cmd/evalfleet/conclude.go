@@ -92,7 +92,7 @@ func exportError(err error, again string) error {
 	if errors.As(err, &unwritten) {
 		code = folderCode(err)
 	}
-	return withCode(code, fmt.Errorf("%w\nthe results are safe; once this is mended, write the files with: %s", err, again))
+	return withCode(code, fmt.Errorf("%w\nthe results are safe; fix this, then write the files with: %s", err, again))
 }
 
 // failedRuns is the error that failed runs amount to, if any.

@@ -29,7 +29,7 @@ func deleteCommand(p *process) *cli.Command {
 				return err
 			}
 			if isFolder(argument) {
-				return usageError("delete takes the ID of an evaluation in a fleet's Redis; `evalfleet cancel %s` ends a run that is going on there", argument)
+				return usageError("delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel %s`", argument)
 			}
 			t, err := p.target(c)
 			if err != nil {
@@ -87,7 +87,7 @@ func (t *target) uncollected(ctx context.Context) (int64, error) {
 // mayLose asks before results are lost that nobody has collected.
 func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", count(int(waiting), "result"), t.id)
-	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete it all the same?")
+	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete anyway?")
 	switch {
 	case err != nil:
 		return withCode(exitInterrupted, errors.New("interrupted: nothing was deleted"))

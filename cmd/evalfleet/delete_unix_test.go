@@ -51,7 +51,7 @@ func TestDeleteAsks(t *testing.T) {
 		{"yes", "Yes\n", exitOK, id + " is deleted"},
 	} {
 		asked, said, code := f.onTerminal(c.typed, "delete", id)
-		if want := "24 results of " + id + " have not been collected and would be lost. Delete it all the same? [y/N] "; asked != want {
+		if want := "24 results of " + id + " have not been collected and would be lost. Delete anyway? [y/N] "; asked != want {
 			t.Errorf("%s: asked %q, want %q", c.name, asked, want)
 		}
 		if code != c.code || lastLine(said) != c.last || kept() != (c.code != exitOK) {

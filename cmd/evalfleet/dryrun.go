@@ -140,7 +140,7 @@ func writePrompt(to io.Writer, s *config.Submission, run plannedRun) error {
 	}
 	fmt.Fprintf(to, "documents: %s\n", documents)
 	if err != nil {
-		_, err = fmt.Fprintf(to, "\nnobody is asked, and the run fails: %v\n\n", err)
+		_, err = fmt.Fprintf(to, "\nno call is made, and the run fails: %v\n\n", err)
 		return err
 	}
 	if s.TwoCalls(run.kind, judge) {

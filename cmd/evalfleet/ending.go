@@ -205,7 +205,7 @@ func (e *ending) stop(ctx context.Context, s record.Settings, sink results.Reade
 		p := e.paused[provider]
 		why = append(why, fmt.Sprintf("provider %s is paused, %s; %s", provider, p, p.Remedy()))
 	}
-	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs are recorded; go on with: %s",
+	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs are recorded; resume with: %s",
 		errStopped, strings.Join(why, "; "), e.watch.ended(), e.watch.planned(), goOn))
 }
 
@@ -216,7 +216,7 @@ func (e *ending) outOfBudget(ctx context.Context, s record.Settings, sink result
 	if err != nil {
 		return err
 	}
-	return withCode(exitRunsFailed, fmt.Errorf("%w: its budget of %s leaves no room for another call: %s is spent, %d of %d runs are recorded; raise budget in the evaluation file and go on with: %s",
+	return withCode(exitRunsFailed, fmt.Errorf("%w: its budget of %s leaves no room for another call: %s is spent, %d of %d runs are recorded; raise budget in the evaluation file and resume with: %s",
 		errStopped, ratelimit.Dollars(s.Budget()), ratelimit.Dollars(spent), e.watch.ended(), e.watch.planned(), goOn))
 }
 

@@ -51,7 +51,7 @@ func enqueueCommand(p *process) *cli.Command {
 			}
 			return p.inTurn(c, asked, func(s *config.Submission) ([]string, error) {
 				if len(plan.Phases(s.Evaluation)) == 0 {
-					return nil, usageError("nobody is asked anything, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
+					return nil, usageError("no judges, so there is nothing to enqueue; `evalfleet run` ranks votes alone")
 				}
 				return p.enqueue(c, s, on)
 			})
@@ -111,7 +111,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
 	offered, err := d.store.Offered(ctx)
 	if err != nil {
-		d.log.Warn().Err(err).Msg("it is not known whether a worker can call the judges")
+		d.log.Warn().Err(err).Msg("cannot determine whether a worker can call the judges")
 		return
 	}
 	var unserved []string
@@ -121,7 +121,7 @@ func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
 		}
 	}
 	if len(unserved) > 0 {
-		fmt.Fprintf(d.console, "no worker is up that can call %s: runs wait for one that has the key, and the address where it is not built in\n",
+		fmt.Fprintf(d.console, "no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in\n",
 			strings.Join(unserved, " or "))
 	}
 }

@@ -119,7 +119,7 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 // came from, tokensOut what was said of answers.
 func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut int) error {
 	text := &estimateText{}
-	text.line("%s (%s): %s, at least %s; retries and repairs come on top", clip(e.Name, 30), e.Evaluation,
+	text.line("%s (%s): %s, at least %s, plus retries and repairs", clip(e.Name, 30), e.Evaluation,
 		count(e.Total.Runs, "run"), count(e.Total.Calls, "call"))
 	text.line("")
 	text.table(e)

@@ -113,7 +113,7 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	})
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
-	want := `: 12006 runs, at least 8006 calls; retries and repairs come on top
+	want := `: 12006 runs, at least 8006 calls, plus retries and repairs
 
 phase     judge                               runs  identical      calls     tokens in    tokens out
 single    simulator:careful                      3          0          3         2,118           210
@@ -131,8 +131,8 @@ bound by  provider simulator: 6 requests per 1m0s
           set by concurrency.per_provider.simulator.requests_per_minute
           then 4h27m0s by this evaluation: 5 in flight
           then 13m30s by one process: 100 in flight
-fewer     order: random would ask 4,000 calls less (order: both doubles them)
-          pairs: sample:0.2 would ask 6,400 calls less
+fewer     order: random saves 4,000 calls (order: both doubles them)
+          pairs: sample:0.2 saves 6,400 calls
 `
 	if code != int(exitOK) || after != want {
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant\n%s", code, stderr, after, want)

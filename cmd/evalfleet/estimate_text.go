@@ -61,7 +61,7 @@ func (t *estimateText) savings(e estimate.Estimate) {
 		if saving.Setting == estimate.OneOrder {
 			words = " (order: both doubles them)"
 		}
-		t.line("%-9s %s would ask %s calls less%s", name, saving.Setting, thousands(int64(e.Total.Calls-saving.Calls)), words)
+		t.line("%-9s %s saves %s calls%s", name, saving.Setting, thousands(int64(e.Total.Calls-saving.Calls)), words)
 		name = ""
 	}
 }

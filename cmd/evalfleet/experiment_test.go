@@ -292,8 +292,8 @@ func TestExperimentExample(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "capitals.jsonl")); err == nil {
 		t.Error("the file is where it was, want it moved into the input folder")
 	}
-	if stderr := run(filepath.Join(data, "input", "capitals.jsonl")); strings.Count(stderr, "13 runs are recorded already") != 2 {
-		t.Errorf("the same again told\n%s\nwant all 13 runs of both recorded already", stderr)
+	if stderr := run(filepath.Join(data, "input", "capitals.jsonl")); strings.Count(stderr, "skipping 13 finished runs") != 2 {
+		t.Errorf("the same again told\n%s\nwant all 13 runs of both skipped", stderr)
 	}
 	completed(t, data, "capitals") // one file still
 }

@@ -77,7 +77,7 @@ func (d *drain) followAll(ctx context.Context) error {
 	f := &followers{drain: d, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
 	d.opened = f.again
 	group, ctx := errgroup.WithContext(ctx)
-	spell := outage.Spell{Log: d.log, Fails: "cannot look for evaluations; trying again", Works: "looking for evaluations again"}
+	spell := outage.Spell{Log: d.log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
 	for {
 		ids, err := f.look(ctx)
 		spell.Note(ctx, err)
@@ -204,7 +204,7 @@ func (f *followers) say(id eval.ID, why error) {
 	defer f.mu.Unlock()
 	if !f.said[id] {
 		f.said[id] = true
-		f.log.Warn().Str("evaluation", string(id)).Err(why).Msg("results are not drained here for now; trying again")
+		f.log.Warn().Str("evaluation", string(id)).Err(why).Msg("cannot drain results; retrying")
 	}
 }
 
@@ -214,7 +214,7 @@ func (f *followers) again(id eval.ID) {
 	defer f.mu.Unlock()
 	if f.said[id] {
 		delete(f.said, id)
-		f.log.Info().Str("evaluation", string(id)).Msg("results are drained again")
+		f.log.Info().Str("evaluation", string(id)).Msg("draining results again")
 	}
 }
 

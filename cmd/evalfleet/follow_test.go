@@ -43,7 +43,7 @@ func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
 	for line := range strings.Lines(said.String()) {
 		got = append(got, strings.TrimSpace(line))
 	}
-	const not, again = "results are not drained here for now; trying again", "results are drained again"
+	const not, again = "cannot drain results; retrying", "draining results again"
 	want := []string{
 		`{"level":"warn","evaluation":"ev-a","error":"the sink is away","message":"` + not + `"}`,
 		`{"level":"warn","evaluation":"ev-b","error":"the sink is full","message":"` + not + `"}`,

@@ -32,7 +32,7 @@ func (p *process) grantKeys(c *cli.Context, asked *request) error {
 	for _, pair := range c.StringSlice(allowKeysFlag) {
 		name, variable, ok := strings.Cut(pair, "=")
 		if !ok || name == "" || variable == "" {
-			return usageError("--%s: %q stands here, want NAME=VARIABLE, for example local=LOCAL_KEY", allowKeysFlag, pair)
+			return usageError("--%s: got %q, want NAME=VARIABLE, for example local=LOCAL_KEY", allowKeysFlag, pair)
 		}
 		allowed[name] = variable
 	}
@@ -66,7 +66,7 @@ func (p *process) grantKeysOf(c *cli.Context, s *config.Submission, fleet *confi
 	yes, asked, err := confirm(c.Context, p.stdin, p.stderr, "the evaluation file says where keys go:"+wanted+"\nSend them there?")
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: nothing was called"))
+		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
 	case yes:
 		return nil
 	case asked:

@@ -70,7 +70,7 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	}
 	controller := in("controller", "--listen", "off")
 	testrun.Eventually(t, "the controller leaves the hostile evaluation alone", func() bool {
-		return strings.Contains(controller.stderr.String(), "results are not drained here") && strings.Contains(controller.stderr.String(), evil)
+		return strings.Contains(controller.stderr.String(), "cannot drain results") && strings.Contains(controller.stderr.String(), evil)
 	})
 	if found, err := os.ReadDir(top); err != nil || len(found) != 1 {
 		t.Errorf("beside the working folder lies %v, %v", found, err)

@@ -171,7 +171,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 			cmd := exec.Command(must(binary()), args...)
 			cmd.Env = []string{"PGPASSWORD=planted-password"}
 			p := start(t, dir, cmd)
-			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "no run of yours wrote that") {
+			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), "it was not written by one of your runs") {
 				t.Errorf("%s with results in %s ended with %d:\n%s", command, sink, code, p.stderr.String())
 			}
 		}

@@ -73,7 +73,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
 	path := c.String(fileFlag)
 	switch {
 	case path != "" && c.Args().Present():
-		return nil, usageError("--%s names a file, and %s is another: leave one of them out", fileFlag, c.Args().First())
+		return nil, usageError("--%s names a file, and %s is another: remove one of them", fileFlag, c.Args().First())
 	case path != "":
 	case ofDataFolder(c):
 		return inputFolder(c)
@@ -90,7 +90,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
 	if c.IsSet(kindFlag) {
 		in.kind = config.FileKind(c.String(kindFlag))
 		if !slices.Contains(config.FileKinds, in.kind) {
-			return nil, usageError("--%s: %q stands here, want evaluation, experiment, batch or runs", kindFlag, in.kind)
+			return nil, usageError("--%s: got %q, want evaluation, experiment, batch or runs", kindFlag, in.kind)
 		}
 		if in.folder {
 			return nil, usageError("--%s says what a file is; %s is a folder", kindFlag, path)
@@ -147,7 +147,7 @@ func (in input) refuse(c *cli.Context) error {
 	}
 	no(listFlags(), fmt.Sprintf("is for listed runs, and %s is an experiment", in.path))
 	if c.IsSet(judgeFlag) != c.IsSet(judgeFolderFlag) {
-		problems = append(problems, usageError("--%s and --%s go together: settings.json in the folder says whom a name means", judgeFlag, judgeFolderFlag))
+		problems = append(problems, usageError("--%s and --%s go together: settings.json in the folder defines the names", judgeFlag, judgeFolderFlag))
 	}
 	if c.IsSet(judgeTemplatesFlag) && !c.IsSet(judgeFolderFlag) {
 		problems = append(problems, usageError("--%s needs --%s, the folder that holds them", judgeTemplatesFlag, judgeFolderFlag))
@@ -173,7 +173,7 @@ func experimentOptions(c *cli.Context) config.Experiment {
 func (in input) load(judges []string, options config.Options) (*config.Submission, error) {
 	switch {
 	case in.folder && options.Listed != config.Listed{}:
-		return nil, usageError("%s is a folder; beside listed runs stands a file of settings, or nothing", in.path)
+		return nil, usageError("%s is a folder; with listed runs, pass a file with settings, or no file", in.path)
 	case in.folder:
 		return config.FolderSubmission(in.path, judges, options)
 	case in.kind == config.ExperimentFile:
@@ -183,7 +183,7 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 	case len(judges) > 0 && in.path == "":
 		return nil, usageError("--%s goes with a folder; listed runs ask models of their own", judgeFlag)
 	case len(judges) > 0:
-		return nil, usageError("--%s goes with a folder; %s is a file, whose judges stand in it", judgeFlag, in.path)
+		return nil, usageError("--%s goes with a folder; %s is a file, which names its own judges", judgeFlag, in.path)
 	case in.path == "":
 		return config.LoadRuns(options)
 	}
@@ -254,7 +254,7 @@ func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submiss
 		}
 		p.warn(judged.Warnings)
 		if failed > 0 {
-			fmt.Fprintf(p.stderr, "%s without an answer: nobody is asked about them\n", count(failed, "prompt"))
+			fmt.Fprintf(p.stderr, "%s without an answer: not judged\n", count(failed, "prompt"))
 		}
 		p.sayQueues(judged)
 		_, judgeErr = do(judged)
@@ -273,7 +273,7 @@ func moveToInput(c *cli.Context, s *config.Submission) error {
 		return err
 	}
 	if _, err := os.Lstat(to); err == nil {
-		return usageError("--%s: %s is there already; take it away, or leave the flag out", moveToInputFlag, to)
+		return usageError("--%s: %s exists already; remove it, or omit the flag", moveToInputFlag, to)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return withCode(folderCode(err), err)

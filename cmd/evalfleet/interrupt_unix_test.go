@@ -152,10 +152,10 @@ func (c interruption) test(t *testing.T) {
 }
 
 // wantWayOn checks that the last line says how to go on: with its words, or
-// simply with the same command after a stop at once.
+// with the same command after a stop at once.
 func wantWayOn(t *testing.T, last string, args []string) {
 	t.Helper()
-	if strings.Contains(last, "the same command goes on") {
+	if strings.Contains(last, "run the same command again") {
 		return
 	}
 	_, again, _ := strings.Cut(last, ": evalfleet ")

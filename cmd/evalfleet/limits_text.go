@@ -16,13 +16,13 @@ func limitsText(view limitsView, now time.Time) string {
 		return endedLimitsText(view)
 	}
 	if len(view.Limits)+len(view.Cooldowns) == 0 && view.Evaluation == "" {
-		return "no limit is in force\n"
+		return "no limits are in force\n"
 	}
 	var out strings.Builder
 	if view.Evaluation != "" {
-		what := "its calls keep these limits"
+		what := "limits of its calls"
 		if len(view.Limits) == 0 {
-			what = "no limit is in force for its calls"
+			what = "no limits apply to its calls"
 		}
 		behind := fmt.Sprintf("  %s  %s\n", view.Evaluation, what)
 		out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
@@ -104,7 +104,7 @@ func endedLimitsText(view limitsView) string {
 	for _, l := range view.Limits {
 		calls += l.Waited.Calls
 	}
-	behind := fmt.Sprintf("  %s  %d calls; no run is going on, these limits were in force\n", view.Evaluation, calls)
+	behind := fmt.Sprintf("  %s  %d calls; not running, these limits applied\n", view.Evaluation, calls)
 	out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))

@@ -23,7 +23,7 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 	}
 	level, ok := levels[levelName]
 	if !ok {
-		return zerolog.Nop(), usageError("--%s: %q stands here, want debug, info, warn or error", logLevelFlag, levelName)
+		return zerolog.Nop(), usageError("--%s: got %q, want debug, info, warn or error", logLevelFlag, levelName)
 	}
 	switch format {
 	case "console":
@@ -34,7 +34,7 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 			to = forPerson(to, true)
 		}
 	default:
-		return zerolog.Nop(), usageError("--%s: %q stands here, want json or console", logFormatFlag, format)
+		return zerolog.Nop(), usageError("--%s: got %q, want json or console", logFormatFlag, format)
 	}
 	return zerolog.New(to).Level(level).With().Timestamp().Logger(), nil
 }

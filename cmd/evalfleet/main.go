@@ -66,6 +66,6 @@ func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atO
 			patient = false
 		}
 	}
-	fmt.Fprintln(os.Stderr, "evalfleet: stopped at once: what is recorded is kept, and the same command goes on")
+	fmt.Fprintln(os.Stderr, "evalfleet: stopped: recorded results are kept; run the same command again to resume")
 	os.Exit(int(exitInterrupted))
 }

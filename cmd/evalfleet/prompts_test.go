@@ -22,7 +22,7 @@ func TestExperimentOfTheTestAPI(t *testing.T) {
 `})
 	file, data, out := filepath.Join(dir, "demo.jsonl"), filepath.Join(dir, "data"), filepath.Join(dir, "out")
 	_, dry, stderr := evalfleet(t, nil, "run", file, "--dry-run", "9")
-	for _, want := range []string{"=== run 0.1: b\n", "\ntwo\n", "nobody is asked, and the run fails: prompt[0]"} {
+	for _, want := range []string{"=== run 0.1: b\n", "\ntwo\n", "no call is made, and the run fails: prompt[0]"} {
 		if !strings.Contains(dry, want) {
 			t.Errorf("--dry-run does not show %q:\n%s%s", want, dry, stderr)
 		}

@@ -125,7 +125,7 @@ func TestEnqueueWarnsOfJudgesThatNobodyCanCall(t *testing.T) {
 		"docs/a.md": "A.", "docs/b.md": "B.",
 		"eval.yaml": "documents: [docs/*.md]\njudges: [openai:m, simulator:careful, {name: again, model: \"openai:m\"}]\npairwise: {}\n",
 	})
-	const warning = "no worker is up that can call "
+	const warning = "no live worker can call "
 	for _, step := range []struct {
 		offered []string
 		until   time.Duration

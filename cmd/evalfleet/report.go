@@ -124,7 +124,7 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	case "half":
 		options.Ties = rank.HalfWins
 	default:
-		return options, usageError("--%s: %q stands here, want davidson or half", tiesFlag, ties)
+		return options, usageError("--%s: got %q, want davidson or half", tiesFlag, ties)
 	}
 	switch flips := c.String(flipsFlag); flips {
 	case "verdicts":
@@ -138,7 +138,7 @@ func reportOptions(c *cli.Context) (report.Options, error) {
 	}
 	for _, format := range c.StringSlice(formatFlag) {
 		if !slices.Contains(formats, format) {
-			return options, usageError("--%s: %q stands here, want one of %s", formatFlag, format, strings.Join(formats, ", "))
+			return options, usageError("--%s: got %q, want one of %s", formatFlag, format, strings.Join(formats, ", "))
 		}
 	}
 	return options, nil

@@ -143,17 +143,17 @@ func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *co
 	if differ == "" {
 		return nil
 	}
-	what := fmt.Sprintf("no run of yours wrote %s, and it names other addresses than your configuration:%s\n", filepath.Join(dir, resumeFile), differ)
-	yes, asked, err := confirm(c.Context, p.stdin, out, what+"Call the addresses that it names?")
+	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, resumeFile), differ)
+	yes, asked, err := confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:
-		return withCode(exitInterrupted, errors.New("interrupted: nothing was called"))
+		return withCode(exitInterrupted, errors.New("interrupted: no calls were made"))
 	case yes:
 		return nil
 	case asked:
-		return usageError("nothing was called; name the addresses in a file for --%s", configFlag)
+		return usageError("no calls were made; set the addresses in a file for --%s", configFlag)
 	}
-	return usageError("%sname them in a file for --%s, or resume on a terminal, which asks", what, configFlag)
+	return usageError("%sset them in a file for --%s, or resume on a terminal, which asks for confirmation", what, configFlag)
 }
 
 // sameAddress reports whether two entries send the same secrets to the same place.

@@ -104,7 +104,7 @@ func readResumption(dir string) (resumption, error) {
 	path := filepath.Join(dir, resumeFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, usageError("no `evalfleet run` has begun in %s: it has no %s; `evalfleet run FILE --out-dir %s` begins one", dir, resumeFile, dir)
+		return r, usageError("no `evalfleet run` has started in %s: it has no %s; start one with `evalfleet run FILE --out-dir %s`", dir, resumeFile, dir)
 	}
 	if err != nil {
 		return r, usageError("read %s: %w", path, err)

@@ -67,9 +67,9 @@ func (t *target) retry(ctx context.Context, classes []string, sinkURL string) (s
 	if err != nil {
 		return "", t.failure(ctx, err)
 	}
-	said := fmt.Sprintf("%s: %s to be made again", t.name, count(retried.Runs, "failed run"))
+	said := fmt.Sprintf("%s: retrying %s", t.name, count(retried.Runs, "failed run"))
 	if retried.Exhausted > 0 {
-		said = fmt.Sprintf("%s failed in every one of the %d generations that there are, and stay so\n%s",
+		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
 			count(retried.Exhausted, "run"), record.MaxGeneration+1, said)
 	}
 	return said, nil

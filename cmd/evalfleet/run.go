@@ -294,7 +294,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	}
 	fmt.Fprintf(j.console, "evaluation %s: %d runs, results in %s\n", receipt.ID, receipt.Runs, j.dir)
 	if done := watch.ended(); done > 0 {
-		fmt.Fprintf(j.console, "%d runs are recorded already and are not made again\n", done)
+		fmt.Fprintf(j.console, "skipping %d finished runs\n", done)
 	}
 
 	working, stop := context.WithCancel(ctx)
@@ -320,7 +320,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 			return nil
 		}
 		if errors.Is(err, results.ErrFull) {
-			fmt.Fprintln(j.console, "no space left: no call is begun any more, those in flight may end")
+			fmt.Fprintln(j.console, "no space left: waiting for calls in flight, starting no others")
 		}
 		return err
 	})
@@ -330,7 +330,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
 		err = cmp.Or(err, drainErr)
 	}
-	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; go on with: %s", watch.ended(), watch.planned(), j.dir, held, j.resumeWith)
+	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; resume with: %s", watch.ended(), watch.planned(), j.dir, held, j.resumeWith)
 	switch {
 	case ctx.Err() != nil:
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %s", standing))
@@ -347,7 +347,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
 			return sinkError(err)
 		}
-		return end.cancellation("the rest can be done with: " + j.resumeWith)
+		return end.cancellation("continue with: " + j.resumeWith)
 	}
 	return sink.Finish(ctx, receipt.ID, time.Now())
 }
@@ -358,7 +358,7 @@ func (j *job) openRest(ctx context.Context, out *folder, sink results.Sink) (*re
 	rest, err := results.OpenRest(ctx, out.path(restFile), int64(64<<10+4<<10*j.how.slots), sink)
 	switch {
 	case errors.Is(err, results.ErrNoEvaluation):
-		return nil, usageError("%w; they are of another run in this folder: go on with it first, or choose another folder with --%s", err, outDirFlag)
+		return nil, usageError("%w; they belong to another run in this folder: resume it first, or choose another folder with --%s", err, outDirFlag)
 	case err != nil:
 		return nil, withCode(exitUnreachable, err)
 	}
@@ -373,10 +373,10 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 	}
 	kept, left, err := rest.Keep(ctx, client, keys, id)
 	if err != nil {
-		j.log.Error().Err(err).Int("results", left).Msg("results are lost; their runs are made again")
+		j.log.Error().Err(err).Int("results", left).Msg("results are lost; their runs will be repeated")
 	}
 	if left > 0 {
-		return fmt.Sprintf(" and %d in its %s, and %d are made again for want of room", kept, restFile, left)
+		return fmt.Sprintf(" and %d in its %s, and %d will be repeated because the disk is full", kept, restFile, left)
 	}
 	return fmt.Sprintf(" and %d in its %s", kept, restFile)
 }
@@ -385,7 +385,7 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 // wait.
 func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
 	if inFlight > 0 {
-		fmt.Fprintf(to, "stopping: %s in flight may end, for at most %s; Ctrl-C again stops at once and gives them up\n",
+		fmt.Fprintf(to, "stopping: %s in flight have up to %s to finish; press Ctrl-C again to abort them\n",
 			count(inFlight, "call"), grace)
 	}
 }
@@ -445,7 +445,7 @@ func (j *job) embedded(ctx context.Context) (redis.UniversalClient, func(), erro
 func (j *job) alone() *flock.Flock {
 	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("evalfleet-embedded-%d.lock", os.Getuid())))
 	if held, err := lock.TryLock(); err == nil && !held {
-		fmt.Fprintln(j.console, "another `evalfleet run` is going on here, and limits are not shared with it; to share them give both the same --redis")
+		fmt.Fprintln(j.console, "another `evalfleet run` is active on this machine; to share limits with it, give both the same --redis")
 	}
 	return lock
 }

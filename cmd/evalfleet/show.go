@@ -74,7 +74,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	id, ok := eval.ParseShort(argument)
 	if !ok {
 		if isFolder(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
-			return id, "", "", usageError("the run stands first: evalfleet show %s %s", c.Args().Get(1), argument)
+			return id, "", "", usageError("put the run first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
 		own = argument
 	}

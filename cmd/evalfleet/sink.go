@@ -50,7 +50,7 @@ func (p *process) namedSink(c *cli.Context, dir, saved string) (string, error) {
 			return fleet.Sink, nil
 		}
 	}
-	return "", usageError("%s says that its results are in %s, and no run of yours wrote that: to open it, name it as sink in a file for --%s",
+	return "", usageError("%s says that its results are in %s, but it was not written by one of your runs: to open it, set it as sink in a file for --%s",
 		filepath.Join(dir, resumeFile), publicSink(saved), configFlag)
 }
 

@@ -51,7 +51,7 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
 		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
-		out.WriteString(detail(p.Remedy() + "; then `evalfleet resume` goes on"))
+		out.WriteString(detail(p.Remedy() + "; then run `evalfleet resume`"))
 	}
 	if s.fallback != nil && s.Statistics != nil {
 		out.WriteString(detail(s.Statistics.String()))

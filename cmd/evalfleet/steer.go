@@ -59,13 +59,13 @@ func (p *process) target(c *cli.Context) (*target, error) {
 		id = saved.Evaluation
 		switch {
 		case !inUse(argument):
-			return nil, usageError("no run is going on in %s; `evalfleet resume %s` goes on with it", argument, argument)
+			return nil, usageError("no run is active in %s; resume it with `evalfleet resume %s`", argument, argument)
 		case saved.Redis && at.URL == "":
 			return nil, usageError("the run in %s works with a Redis that --%s named: name it here too", argument, redisFlag)
 		case !saved.Redis:
 			at = dial.Settings{}
 			if at.URL, err = embedded.Address(argument); err != nil {
-				return nil, usageError("the run in %s is only beginning, or ending: %w", argument, err)
+				return nil, usageError("the run in %s is starting or ending: %w", argument, err)
 			}
 		}
 	} else if err := unplaced(c, argument); err != nil {
@@ -95,7 +95,7 @@ func (p *process) target(c *cli.Context) (*target, error) {
 // pause begins no more runs of the evaluation; as resume and cancel, it says so.
 func (t *target) pause(ctx context.Context) (string, error) {
 	status, err := t.enqueuer().Pause(ctx, t.id)
-	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; `evalfleet resume %s` lets it go on", t.name))
+	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; resume it with `evalfleet resume %s`", t.name))
 }
 
 // resume lets the evaluation go on.

@@ -69,7 +69,7 @@ func (f *fleet) wantPaused(p *program, goOn string) {
 		f.t.Fatalf("it ended with %d, want %d", code, exitRunsFailed)
 	}
 	const want = "provider locked is paused, auth: "
-	if n := strings.Count(p.stderr.String(), want); n != 1 || !strings.Contains(p.stderr.String(), fmt.Sprintf("%d of %d runs are recorded; go on with: %s", keyedRuns, 2*keyedRuns, goOn)) {
+	if n := strings.Count(p.stderr.String(), want); n != 1 || !strings.Contains(p.stderr.String(), fmt.Sprintf("%d of %d runs are recorded; resume with: %s", keyedRuns, 2*keyedRuns, goOn)) {
 		f.t.Errorf("it was said %d times in the end that the provider is paused, want once, with how to go on", n)
 	}
 	if keys := f.counts().Keys; keys.Wrong == 0 || keys.Wrong > keyedInFlight || keys.Right != keyedRuns {

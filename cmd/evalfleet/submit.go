@@ -178,7 +178,7 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	case failOnAny, failOnAll, failOnNever:
 		return on, nil
 	default:
-		return "", usageError("--%s: %q stands here, want any, all or never", failOnFlag, on)
+		return "", usageError("--%s: got %q, want any, all or never", failOnFlag, on)
 	}
 }
 

@@ -98,7 +98,7 @@ func prometheusURL(text string) (string, error) {
 		return "", usageError("--%s wants a URL such as http://127.0.0.1:9090", prometheusFlag)
 	}
 	if u.User != nil {
-		return "", usageError("--%s must hold no user or password: whoever looks at the pages can read it", prometheusFlag)
+		return "", usageError("--%s must not contain a user or password, because users of the pages can read it", prometheusFlag)
 	}
 	return u.String(), nil
 }
@@ -132,7 +132,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 				of.steered(&drain{client: client, store: store.New(client, c.String(namespaceFlag)), dir: dir, log: log}, dir)
 				return of, nil
 			}
-			log.Debug().Msg("the folder's run has ended without a word; its results are shown")
+			log.Debug().Msg("the run in this folder ended unexpectedly; showing its recorded results")
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 		}
@@ -224,9 +224,9 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 	case loopback || of.config.Accounts != nil:
 	case of.allowed:
 		_ = listener.Close()
-		return usageError("--%s lets whoever reaches %s cancel evaluations: name those who may with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
+		return usageError("--%s lets anyone who reaches %s cancel evaluations: add a login with --%s FILE, or listen on 127.0.0.1", allowActionsFlag, listener.Addr(), authFileFlag)
 	default:
-		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login, and whoever reaches %s sees every prompt's documents by name and every verdict; --%s names those who may\n", listener.Addr(), authFileFlag)
+		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login: anyone who reaches %s sees document names and verdicts; add a login with --%s\n", listener.Addr(), authFileFlag)
 	}
 	if of.config.Results != nil {
 		of.config.Numbers = (&pageNumbers{open: of.config.Results, log: of.config.Log, looks: sinkLooks{}}).read

@@ -21,7 +21,7 @@ func TestPrometheusURL(t *testing.T) {
 	for text, want := range map[string]string{
 		"prometheus:9090":          "wants a URL",
 		"ftp://prometheus":         "wants a URL",
-		"http://me:secret@prom":    "no user or password",
+		"http://me:secret@prom":    "must not contain a user or password",
 		"http://me:secret@prom:no": "wants a URL",
 	} {
 		if got, err := prometheusURL(text); codeOf(err) != exitUsage || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -110,7 +110,7 @@ func summary(s *config.Submission) (string, error) {
 		phases = append(phases, fmt.Sprintf("%s of %s", record.Phases[i].Kind, count(p.Runs(), "run")))
 	}
 	if len(plans) == 0 {
-		return fmt.Sprintf("%s (%s): %s. Nobody is asked anything.", e.Name, e.ID(), strings.Join(asked, "; ")), nil
+		return fmt.Sprintf("%s (%s): %s. No calls are made.", e.Name, e.ID(), strings.Join(asked, "; ")), nil
 	}
 	return fmt.Sprintf("%s (%s): %s. %s: %s, %s in all.%s",
 		e.Name, e.ID(), strings.Join(asked, "; "),

@@ -123,7 +123,7 @@ func logEvent(log zerolog.Logger, e worker.Event) {
 		err = json.Unmarshal(raw, &fields)
 	}
 	if err != nil {
-		log.Warn().Err(err).Msg("an event is not said")
+		log.Warn().Err(err).Msg("event not logged")
 		return
 	}
 	delete(fields, "time") // the line has its own
@@ -165,7 +165,7 @@ func (w work) checkQueues(r record.Evaluation, alone bool) error {
 	}
 	for _, name := range names {
 		if alone && !worker.Serves(w.queues, served[name]) {
-			return usageError("--%s: nobody would serve %s, because the Redis is this run's own: add that queue, or name the fleet's Redis with --%s",
+			return usageError("--%s: no worker would serve %s, because this run uses its own Redis: add that queue, or set the fleet's Redis with --%s",
 				queuesFlag, name, redisFlag)
 		}
 	}

@@ -73,9 +73,9 @@ func (p *process) work(c *cli.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
 	names := slices.Sorted(maps.Keys(callable.byName))
-	fmt.Fprintf(d.console, "working for %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
+	fmt.Fprintf(d.console, "serving %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
 	if len(callable.keyless) > 0 {
-		fmt.Fprintf(d.console, "providers whose keys are not set are not served: %s\n", strings.Join(callable.keyless, ", "))
+		fmt.Fprintf(d.console, "not serving providers without keys: %s\n", strings.Join(callable.keyless, ", "))
 	}
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)

@@ -85,7 +85,7 @@ func Parse(s Settings) (*Address, error) {
 		return nil, withoutURL(err)
 	}
 	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
-		return nil, errors.New("a certificate is named, but the URL asks for no TLS: it begins with rediss then")
+		return nil, errors.New("a certificate is set, but the URL does not use TLS: start it with rediss")
 	}
 	if *secure != nil {
 		if where.form != "" && s.ServerName == "" {

@@ -92,7 +92,7 @@ func TestParseRefuses(t *testing.T) {
 		}
 	}
 	for want, s := range map[string]Settings{
-		"asks for no TLS":                  {URL: "redis://host", CA: empty},
+		"does not use TLS":                 {URL: "redis://host", CA: empty},
 		"holds no certificate":             {URL: "rediss://host", CA: empty},
 		"no such file":                     {URL: "rediss+cluster://host", CA: empty + "x"},
 		"a client certificate needs a key": {URL: "rediss+sentinel://host/m", Cert: empty},
@@ -201,10 +201,10 @@ func TestExamineOneServer(t *testing.T) {
 		{"no socket", Settings{URL: "unix:///none"}, "cannot be reached: "},
 		{"TLS", Settings{URL: secure.URL(), CA: ours.CA}, ""},
 		{"TLS with a certificate", Settings{URL: wary.URL(), CA: ours.CA, Cert: ours.Cert, Key: ours.Key}, ""},
-		{"TLS without a certificate", Settings{URL: wary.URL(), CA: ours.CA}, "name it with --redis-cert and --redis-key"},
+		{"TLS without a certificate", Settings{URL: wary.URL(), CA: ours.CA}, "set --redis-cert and --redis-key"},
 		{"an unknown authority", Settings{URL: secure.URL()}, "name the authority's with --redis-ca"},
 		{"another authority", Settings{URL: secure.URL(), CA: others.CA}, "name the authority's with --redis-ca"},
-		{"another name", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "other.example"}, "say with --redis-server-name which is wanted"},
+		{"another name", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "other.example"}, "--redis-server-name"},
 		{"the name of the certificate", Settings{URL: secure.URL(), CA: ours.CA, ServerName: "redis.example"}, ""},
 		{"TLS where there is none", Settings{URL: "rediss://" + plain.Address()}, "answers no TLS handshake: "},
 		{"no TLS where there is", Settings{URL: "redis://" + secure.Address()}, "as a port does that speaks TLS: "},

@@ -28,17 +28,17 @@ func explain(err error) error {
 	case errors.As(err, &authority):
 		return fmt.Errorf("shows a certificate of an authority that is not known here: %w; name the authority's with --redis-ca", err)
 	case errors.As(err, &name):
-		return fmt.Errorf("shows a certificate for another name: %w; name it by that, or say with --redis-server-name which is wanted", err)
+		return fmt.Errorf("shows a certificate for another name: %w; name it by that, or set the expected name with --redis-server-name", err)
 	case errors.As(err, &invalid):
 		return fmt.Errorf("shows a certificate that does not hold: %w", err)
 	case errors.As(err, &alert), strings.Contains(text, "remote error: tls"):
-		return fmt.Errorf("refuses TLS as it is spoken: %w; where it wants a client's certificate, name it with --redis-cert and --redis-key", err)
+		return fmt.Errorf("refuses the TLS connection: %w; if it requires a client certificate, set --redis-cert and --redis-key", err)
 	case errors.Is(err, redis.Nil) && strings.Contains(text, "sentinels"):
 		return fmt.Errorf("the Sentinels know no master of this name: %w; `redis-cli -p 26379 sentinel masters` lists those that they watch", err)
 	case strings.Contains(text, "sentinels") && strings.Contains(text, "unknown command"):
 		return fmt.Errorf("this is no Sentinel: %w; name a server as redis://host:port", err)
 	case redis.HasErrorPrefix(err, "NOAUTH"), redis.HasErrorPrefix(err, "WRONGPASS"):
-		return fmt.Errorf("refuses the password: %w; give it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD", err)
+		return fmt.Errorf("refuses the password: %w; set it as redis://:password@host:port or redis://user:password@host:port, with --redis-password-file, or as EVALFLEET_REDIS_PASSWORD", err)
 	case strings.Contains(text, "cluster support disabled"):
 		return fmt.Errorf("this is no Cluster: %w; name it as redis://host:port", err)
 	case redis.HasErrorPrefix(err, "MOVED"):

@@ -197,6 +197,6 @@ func (g *Gate) failed(q *queue, err error) {
 		if outage.Is(err) {
 			level = zerolog.DebugLevel
 		}
-		g.config.Log.WithLevel(level).Str("queue", q.name).AnErr("err", err).Msg("cannot pull tasks, trying again")
+		g.config.Log.WithLevel(level).Str("queue", q.name).AnErr("err", err).Msg("cannot pull tasks; retrying")
 	}
 }

@@ -137,7 +137,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 		f.add("so far", "%s; %s died with it", plural(w.Attempts, "call"), plural(w.Deaths, "worker"))
 	}
 	if w.Job != nil {
-		f.add("job", "%s goes on at %s since %s, and is given up in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))
+		f.add("job", "%s running at %s since %s, times out in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))
 	}
 	if w.NotBefore != nil && w.NotBefore.After(now) {
 		f.add("not before", "%s, in %s", clock(*w.NotBefore), ShortDuration(w.NotBefore.Sub(now)))

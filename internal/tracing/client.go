@@ -70,7 +70,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpan
 			}
 		}
 		if c.failed.CompareAndSwap(false, true) {
-			c.log.Warn().Err(err).Msg("traces cannot be sent and are dropped until they can; runs go on, and this is said once")
+			c.log.Warn().Err(err).Msg("cannot send traces; dropping them until the collector answers. Runs continue")
 		}
 	}
 	return nil

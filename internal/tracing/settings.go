@@ -66,10 +66,10 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 		}
 	}
 	if exporter != "" && exporter != "otlp" {
-		note(fmt.Errorf("%s: %q stands here, want otlp or none", envExporter, exporter))
+		note(fmt.Errorf("%s: got %q, want otlp or none", envExporter, exporter))
 	}
 	if protocol := otlp("PROTOCOL"); protocol != "" && protocol != "http/protobuf" {
-		note(fmt.Errorf("%sPROTOCOL: %q stands here, want http/protobuf, which collectors take on port 4318", envOTLP, protocol))
+		note(fmt.Errorf("%sPROTOCOL: got %q, want http/protobuf, which collectors take on port 4318", envOTLP, protocol))
 	}
 	s.endpoint, err = endpoint(get)
 	note(err)
@@ -81,7 +81,7 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	if text := otlp("TIMEOUT"); text != "" {
 		ms, err := strconv.Atoi(text)
 		if err != nil || ms <= 0 {
-			note(fmt.Errorf("%sTIMEOUT: %q stands here, want milliseconds", envOTLP, text))
+			note(fmt.Errorf("%sTIMEOUT: got %q, want milliseconds", envOTLP, text))
 		}
 		s.timeout = time.Duration(ms) * time.Millisecond
 	}
@@ -90,7 +90,7 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	case "gzip":
 		s.gzip = true
 	default:
-		note(fmt.Errorf("%sCOMPRESSION: %q stands here, want gzip or none", envOTLP, compression))
+		note(fmt.Errorf("%sCOMPRESSION: got %q, want gzip or none", envOTLP, compression))
 	}
 	if files := (certs.Files{CA: otlp("CERTIFICATE"), Cert: otlp("CLIENT_CERTIFICATE"), Key: otlp("CLIENT_KEY")}); files != (certs.Files{}) {
 		if s.tls, err = files.Config(); err != nil {
@@ -169,7 +169,7 @@ func sampler(name, arg string) (sdk.Sampler, error) {
 		if arg != "" {
 			var err error
 			if ratio, err = strconv.ParseFloat(arg, 64); err != nil || !(ratio >= 0 && ratio <= 1) {
-				return nil, fmt.Errorf("%s: %q stands here, want a share from 0 to 1", envSamplerArg, arg)
+				return nil, fmt.Errorf("%s: got %q, want a share from 0 to 1", envSamplerArg, arg)
 			}
 		}
 		return sdk.ParentBased(sdk.TraceIDRatioBased(ratio)), nil
@@ -178,5 +178,5 @@ func sampler(name, arg string) (sdk.Sampler, error) {
 	for _, plain := range slices.Clone(known) {
 		known = append(known, "parentbased_"+plain)
 	}
-	return nil, fmt.Errorf("%s: %q stands here, want one of %s", envSampler, name, strings.Join(known, ", "))
+	return nil, fmt.Errorf("%s: got %q, want one of %s", envSampler, name, strings.Join(known, ", "))
 }

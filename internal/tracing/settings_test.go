@@ -61,16 +61,16 @@ func TestReadSwitches(t *testing.T) {
 func TestReadRefuses(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ env, want string }{
-		{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", `OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" stands here, want http/protobuf, which collectors take on port 4318`},
+		{"OTEL_EXPORTER_OTLP_PROTOCOL=grpc", `OTEL_EXPORTER_OTLP_PROTOCOL: got "grpc", want http/protobuf, which collectors take on port 4318`},
 		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=collector:4317", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: want an address such as http://collector:4318"},
-		{"OTEL_TRACES_EXPORTER=zipkin", `OTEL_TRACES_EXPORTER: "zipkin" stands here, want otlp or none`},
+		{"OTEL_TRACES_EXPORTER=zipkin", `OTEL_TRACES_EXPORTER: got "zipkin", want otlp or none`},
 		{"OTEL_EXPORTER_OTLP_HEADERS=sk-secret", "OTEL_EXPORTER_OTLP_HEADERS: want name=value"},
-		{"OTEL_EXPORTER_OTLP_TIMEOUT=10s", `OTEL_EXPORTER_OTLP_TIMEOUT: "10s" stands here, want milliseconds`},
-		{"OTEL_EXPORTER_OTLP_COMPRESSION=zstd", `OTEL_EXPORTER_OTLP_COMPRESSION: "zstd" stands here, want gzip or none`},
+		{"OTEL_EXPORTER_OTLP_TIMEOUT=10s", `OTEL_EXPORTER_OTLP_TIMEOUT: got "10s", want milliseconds`},
+		{"OTEL_EXPORTER_OTLP_COMPRESSION=zstd", `OTEL_EXPORTER_OTLP_COMPRESSION: got "zstd", want gzip or none`},
 		{"OTEL_EXPORTER_OTLP_CERTIFICATE=/nowhere.pem", "OTEL_EXPORTER_OTLP_CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY: read the CA certificate: open /nowhere.pem"},
 		{"OTEL_EXPORTER_OTLP_CLIENT_KEY=/nowhere.pem", "OTEL_EXPORTER_OTLP_CERTIFICATE, _CLIENT_CERTIFICATE and _CLIENT_KEY: a client certificate needs a key, and a key a certificate: name both files"},
-		{"OTEL_TRACES_SAMPLER=jaeger_remote", `OTEL_TRACES_SAMPLER: "jaeger_remote" stands here, want one of always_on, `},
-		{"OTEL_TRACES_SAMPLER=traceidratio\nOTEL_TRACES_SAMPLER_ARG=NaN", `OTEL_TRACES_SAMPLER_ARG: "NaN" stands here, want a share from 0 to 1`},
+		{"OTEL_TRACES_SAMPLER=jaeger_remote", `OTEL_TRACES_SAMPLER: got "jaeger_remote", want one of always_on, `},
+		{"OTEL_TRACES_SAMPLER=traceidratio\nOTEL_TRACES_SAMPLER_ARG=NaN", `OTEL_TRACES_SAMPLER_ARG: got "NaN", want a share from 0 to 1`},
 		{"OTEL_RESOURCE_ATTRIBUTES=a=%zz", "OTEL_RESOURCE_ATTRIBUTES: want name=value"},
 	} {
 		_, _, err := read("OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318\n" + test.env)
