@@ -24,7 +24,7 @@ func (s *Store) Backlog(ctx context.Context, id eval.ID) (Backlog, error) {
 	key := s.keys.Results(id)
 	pipe := s.client.Pipeline()
 	first, memory := pipe.XRangeN(ctx, key, "-", "+", 1), pipe.MemoryUsage(ctx, key, 0)
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	ask(ctx, pipe)
 	var answered redis.Error
 	var b Backlog
 	switch err := memory.Err(); {

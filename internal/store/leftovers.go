@@ -75,7 +75,7 @@ func (s *Store) Uses(ctx context.Context, ids []eval.ID) (map[eval.ID]Use, error
 		for i, id := range some {
 			asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldVersion, fieldStatus, fieldPhases)
 		}
-		_, _ = pipe.Exec(ctx) // each command has its own error
+		ask(ctx, pipe)
 		for i, id := range some {
 			values, err := asked[i].Result()
 			if err != nil && !ofOneKey(err) {

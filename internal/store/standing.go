@@ -100,7 +100,7 @@ func (s *Store) askStandings(ctx context.Context, ids []eval.ID, send func(conte
 	for i, id := range ids {
 		asked[i] = send(ctx, pipe, []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)})
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	ask(ctx, pipe)
 	for i, cmd := range asked {
 		if err := cmd.Err(); err != nil && !ofOneKey(err) {
 			return nil, fmt.Errorf("read standing of %s: %w", ids[i], err)
@@ -181,7 +181,7 @@ func (s *Store) Revisions(ctx context.Context, ids []eval.ID) (map[eval.ID]recor
 	for i, id := range ids {
 		asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldCreated, fieldRevision, fieldChosen)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	ask(ctx, pipe)
 	revisions := make(map[eval.ID]record.Revision, len(ids))
 	for i, id := range ids {
 		if err := asked[i].Err(); err != nil && !ofOneKey(err) {

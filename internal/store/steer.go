@@ -196,6 +196,19 @@ func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 // progressAtOnce is how many runs in progress are read in one go.
 const progressAtOnce = 1000
 
+// ask sends the commands of a pipeline, each of which has its own error then. Where
+// nothing was sent, because a hook refused it or ctx has ended, all have that error:
+// go-redis leaves those of a hook's refusal without one.
+func ask(ctx context.Context, pipe redis.Pipeliner) {
+	commands, err := pipe.Exec(ctx)
+	if err == nil || slices.ContainsFunc(commands, func(c redis.Cmder) bool { return c.Err() != nil }) {
+		return
+	}
+	for _, c := range commands {
+		c.SetErr(err)
+	}
+}
+
 // Going says what of an evaluation goes on.
 type Going struct {
 	Status record.Status           // empty: it has no record, or none that can be read
@@ -215,7 +228,7 @@ func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, er
 	for i, id := range ids {
 		asked[i] = pipe.HMGet(ctx, s.keys.Record(id), fieldStatus, fieldPaused)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its own error
+	ask(ctx, pipe)
 	going := make(map[eval.ID]Going, len(ids))
 	for i, id := range ids {
 		values, err := asked[i].Result()
