@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 	embedded := miniredis.RunT(t)
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
+		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink, e := openSink(t, newPath(t))
@@ -419,13 +419,14 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 	embedded := miniredis.RunT(t)
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
+		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute}),
 	} {
 		sink, e := openSink(t, newPath(t))
-		const n, size = 60, 1 << 20
+		const short, size = 10, 1 << 20
+		n := short + 2*batchBytes/size + 1
 		entries := verdicts(n)
-		for i := range entries[10:] {
-			entries[10+i].Run.Answer = strings.Repeat("x", size)
+		for i := range entries[short:] {
+			entries[short+i].Run.Answer = strings.Repeat("x", size)
 		}
 		publish(t, client, e.ID, entries...)
 		var batches []int
@@ -434,7 +435,7 @@ func TestBatchesAreBoundedInBytes(t *testing.T) {
 			t.Fatalf("%s: got %d entries, %v, want %d", name, got, err, n)
 		}
 		for _, entries := range batches {
-			if entries > 10+1+batchBytes/size {
+			if entries > short+1+batchBytes/size {
 				t.Errorf("%s: a batch has %d entries of 1 MiB", name, entries)
 			}
 		}

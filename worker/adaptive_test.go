@@ -111,10 +111,14 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	t.Logf("found by %d refusals; then %d until %d calls were answered, %d to %d allowed, at most %d in flight, %.1f on average",
 		found.All.Rejected, last.All.Rejected-found.All.Rejected, last.All.Answered, least, most, inFlight,
 		(last.All.InFlightSeconds-found.All.InFlightSeconds)/last.At.Sub(found.At).Seconds())
-	if least < takes/2 || most > takes+1 {
+	above := 2 * int64(takes) // on a busy machine, on which refusals are heard of late
+	if *full {
+		above = takes + 1
+	}
+	if least < takes/2 || most > above {
 		t.Errorf("%d to %d calls allowed, want them near the %d that are taken", least, most, takes)
 	}
-	if inFlight > takes+1 || *full && inFlight < takes-1 {
+	if inFlight > int(above) || *full && inFlight < takes-1 {
 		t.Errorf("at most %d calls in flight, want about the %d that are taken", inFlight, takes)
 	}
 

@@ -38,7 +38,7 @@ concurrency: {max_concurrency: 50}
 	if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	run := launch(t, dir, "run", file, "--out-dir", "out")
+	run := launch(t, dir, "run", file, "--allow-outside", "--out-dir", "out")
 	if code := run.wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}

@@ -101,7 +101,7 @@ func (t *target) pause(ctx context.Context) (string, error) {
 // resume lets the evaluation go on.
 func (t *target) resume(ctx context.Context) (string, error) {
 	status, err := t.enqueuer().Resume(ctx, t.id)
-	return t.came(ctx, status, err, record.StatusActive, "goes on")
+	return t.came(ctx, status, err, record.StatusActive, "is resumed")
 }
 
 // cancel ends the evaluation for good.

@@ -23,7 +23,7 @@ var rights = []string{
 	"hsetnx K f v", "hvals K",
 	"llen K", "lpush K v", "lrange K 0 0", "lrem K 0 v", "rpop K", "rpush K v",
 	"sadd K m", "sismember K m", "smembers K", "srem K m", "sscan K 0",
-	"xadd K * f v", "xdel K 1-1", "xlen K", "xrange K - +", "xread streams K 0",
+	"xadd K * f v", "xdel K 1-1", "xlen K", "xrange K - +",
 	"zadd K 1 m", "zcard K", "zcount K 0 1", "zmscore K m", "zrange K 0 0", "zrangebyscore K 0 1", "zrank K m", "zrem K m",
 	"zremrangebyrank K 0 0", "zremrangebyscore K 0 1", "zscore K m",
 	"publish C m", "subscribe C",
