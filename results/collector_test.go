@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/klauspost/compress/zstd"
@@ -52,7 +53,7 @@ func TestDrain(t *testing.T) {
 	embedded := miniredis.RunT(t)
 	for name, client := range map[string]redis.UniversalClient{
 		"redis":    redistest.New(t).Client(),
-		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr(), ReadTimeout: time.Minute}),
+		"embedded": redis.NewClient(&redis.Options{Addr: embedded.Addr()}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			sink, e := openSink(t, newPath(t))

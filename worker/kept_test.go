@@ -308,11 +308,11 @@ func TestOutageIsSaidOnce(t *testing.T) {
 	begun, over, others := 0, 0, []string(nil)
 	for line := range strings.Lines(log.String()) {
 		switch {
-		case strings.Contains(line, "Redis does not answer"):
+		case strings.Contains(line, "Redis is unreachable"):
 			begun++
 		case strings.Contains(line, "Redis answers again"):
 			over++
-		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew in time"), strings.Contains(line, "returned the tasks"):
+		case strings.Contains(line, `"level":"info"`), strings.Contains(line, "could not renew leases in time"), strings.Contains(line, "returned the tasks"):
 		default:
 			others = append(others, line)
 		}
