@@ -55,13 +55,14 @@ func TestFleetKeepsTheLimitOverHTTP2(t *testing.T) {
 
 // TestRateLimitAfterAStalledHandshake: the network holds the handshakes of the first
 // calls back for longer than their grants are good for, then delivers all at once.
-// The calls are granted anew instead of being sent together. The jitter leaves a busy
-// machine 3 s for the way from a worker to the simulator's count.
+// The calls are granted anew instead of being sent together. The jitter of 3 s is for
+// the way from the grant to the write, and the 2 s between what is kept and what the
+// simulator wants, for that from the write to its count.
 func TestRateLimitAfterAStalledHandshake(t *testing.T) {
 	t.Parallel()
 	testrun.Slow(t)
 	const stalled, runs = 7, 16
-	f := newFleetOverHTTP2(t, "--requests", "10/10s", "--keep-arrivals", "100")
+	f := newFleetOverHTTP2(t, "--requests", "10/8s", "--keep-arrivals", "100")
 	network := newWire(t, f.provider)
 	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: "https://%s/v1"}}
 concurrency: {per_provider: {simulator: {requests_per_minute: 60, window: sliding:10s, jitter: 3s}}}
