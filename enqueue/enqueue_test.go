@@ -358,12 +358,12 @@ func TestJudgeQueues(t *testing.T) {
 		want   string
 	}{
 		{"no limits", nil, nil, "p p q"},
-		{"a model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, nil, "p p-slow~v1 q"},
+		{"a model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, nil, "p p:slow~2fv1 q"},
 		{"tighter than every provider", []ratelimit.Limit{provider("p", "", 8), own(2)}, nil, "p~ev-x p~ev-x q~ev-x"},
 		{"not tighter than p", []ratelimit.Limit{provider("p", "", 8), own(8)}, nil, "p p q~ev-x"},
-		{"a group of two providers", []ratelimit.Limit{group("a", ratelimit.Requests, 5)}, []string{"", "a", "a"}, "p a a"},
-		{"a group's model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, []string{"", "a/b", ""}, "p a~b q"},
-		{"tighter than one group of two", []ratelimit.Limit{group("a", ratelimit.Concurrency, 2), group("b", ratelimit.Concurrency, 9), own(3)}, []string{"a", "b", ""}, "a b~ev-x q~ev-x"},
+		{"a group of two providers", []ratelimit.Limit{group("a", ratelimit.Requests, 5)}, []string{"", "a", "a"}, "p group=a group=a"},
+		{"a group's model of its own", []ratelimit.Limit{provider("p", "slow/v1", 2)}, []string{"", "a/b", ""}, "p group=a~2fb q"},
+		{"tighter than one group of two", []ratelimit.Limit{group("a", ratelimit.Concurrency, 2), group("b", ratelimit.Concurrency, 9), own(3)}, []string{"a", "b", ""}, "group=a group=b~ev-x q~ev-x"},
 	} {
 		settings := record.Settings{Limits: tt.limits, Groups: tt.groups}
 		if got := strings.Join(JudgeQueues("ev-x", e, eval.KindPrompts, settings), " "); got != tt.want {

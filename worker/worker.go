@@ -189,11 +189,13 @@ func Run(ctx context.Context, cfg Config) error {
 	return nil
 }
 
-// Serves reports whether a worker whose Config has these Queues may serve a
-// queue.
+// Serves reports whether a worker whose Config has these Queues may serve a queue. A
+// name also selects the parts of the queue that evaluations have for themselves, and
+// the queues that older versions called so.
 func Serves(queues []string, queue string) bool {
+	shared := record.SharedQueue(queue)
 	return len(queues) == 0 || slices.ContainsFunc(queues, func(only string) bool {
-		return queue == only || strings.HasPrefix(queue, only+"~") // an evaluation's own part of it
+		return only == queue || only == shared || only == record.EarlierQueueName(shared)
 	})
 }
 

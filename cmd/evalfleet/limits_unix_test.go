@@ -368,7 +368,7 @@ concurrency:
 	f.documents(40)
 	w := newWire(t, f.redis.URL())
 	worker := func(queue, redis string) *program {
-		return launch(t, f.dir, "worker", "--queues", "simulator-"+queue, "--redis", redis, "--config", "fleet.yaml")
+		return launch(t, f.dir, "worker", "--queues", "simulator:"+queue, "--redis", redis, "--config", "fleet.yaml")
 	}
 	for range 2 {
 		worker("careful", f.redis.URL())

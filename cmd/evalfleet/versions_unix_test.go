@@ -3,9 +3,11 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -78,19 +80,25 @@ func TestFleetOfTwoVersions(t *testing.T) {
 		submitter     string
 		first, second []string // workers; the second replace the first in the middle
 		dies          bool     // the first of them is killed, not stopped
+		queue         string   // of a model with a limit of its own, as its submitter calls it; empty: it has none
 	}{
-		{"the old submits, both work", before, []string{before, now, before, now}, nil, false},
-		{"the new submits, both work", now, []string{before, now, before, now}, nil, false},
-		{"the old submits, the new work", before, []string{now, now}, nil, false},
-		{"the new submits, the old work", now, []string{before, before}, nil, false},
-		{"the old submits, workers are upgraded", before, []string{before, before}, []string{now, now}, false},
-		{"the new submits, workers are downgraded", now, []string{now, now}, []string{before, before}, false},
-		{"an old worker dies", now, []string{before, before}, []string{now, now}, true},
-		{"a new worker dies", before, []string{now, now}, []string{before, before}, true},
+		{"the old submits, both work", before, []string{before, now, before, now}, nil, false, ""},
+		{"the new submits, both work", now, []string{before, now, before, now}, nil, false, ""},
+		{"the old submits, the new work", before, []string{now, now}, nil, false, ""},
+		{"the new submits, the old work", now, []string{before, before}, nil, false, ""},
+		{"the old submits, workers are upgraded", before, []string{before, before}, []string{now, now}, false, ""},
+		{"the new submits, workers are downgraded", now, []string{now, now}, []string{before, before}, false, ""},
+		{"an old worker dies", now, []string{before, before}, []string{now, now}, true, ""},
+		{"a new worker dies", before, []string{now, now}, []string{before, before}, true, ""},
+		{"the old names the queues, workers are upgraded", before, []string{before, now}, []string{now, now}, false, "simulator-careful"},
+		{"the new names the queues, workers are downgraded", now, []string{now, before}, []string{before, before}, false, "simulator:careful"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 8) // 112 runs
+			if c.queue != "" {
+				f.file = f.limitModel("careful", fleetLimit/2)
+			}
 			worker := func(path string) *program { return f.programBy(path, "worker", "--config", "fleet.yaml") }
 			for _, path := range c.first {
 				f.workers = append(f.workers, worker(path))
@@ -114,6 +122,9 @@ func TestFleetOfTwoVersions(t *testing.T) {
 					t.Errorf("a worker that was stopped ended with %d, want %d", code, want)
 				}
 			}
+			if queues := f.redis.Client().SMembers(t.Context(), "asynq:queues").Val(); c.queue != "" && !slices.Contains(queues, c.queue) {
+				t.Errorf("queues %v, want %s", queues, c.queue)
+			}
 			if code := submitted.wait(); code != int(exitOK) {
 				t.Fatalf("enqueue --wait ended with %d", code)
 			}
@@ -125,4 +136,14 @@ func TestFleetOfTwoVersions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// limitModel writes the evaluation of compare anew, with a limit for one of its models.
+func (f *fleet) limitModel(model string, most int) (path string) {
+	return f.write("limited.yaml", fmt.Sprintf(`name: limited
+documents: ["docs/*.md"]
+judges: [simulator:careful, simulator:average]
+pairwise: {pairs: all, order: both}
+concurrency: {max_concurrency: 1000, per_provider: {simulator: {max_concurrency: %d, models: {%s: {max_concurrency: %d}}}}}
+`, fleetLimit, model, most))
 }

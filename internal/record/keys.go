@@ -7,7 +7,6 @@ package record
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 )
@@ -108,41 +107,3 @@ func CursorField(phase int, queue string) string {
 func CountField(phase int, state eval.State, queue string) string {
 	return strconv.Itoa(phase) + "|" + state.String() + "|" + queue
 }
-
-// QueueName is the asynq queue of the runs that share a limit set: the
-// provider, the provider and the model where that model has limits of its own,
-// or the group. Characters that Redis Cluster or asynqmon cannot take become
-// "~"; an evaluation with tighter limits of its own gets
-// "<queue>~<evaluation>".
-func QueueName(provider, model, group string, own eval.ID) string {
-	name := group
-	if name == "" {
-		name = provider
-		if model != "" {
-			name += "-" + model
-		}
-	}
-	name = queueUnsafe.Replace(name)
-	if own != "" {
-		name += "~" + string(own)
-	}
-	return name
-}
-
-// SharedQueue is the queue of which an evaluation's own queue is a part. Any other is
-// its own.
-func SharedQueue(queue string) string {
-	name, _, _ := strings.Cut(queue, "~ev-") // as an evaluation's id begins
-	return name
-}
-
-// OwnerOfQueue is the evaluation that a queue is the own part of; empty: several may use it.
-func OwnerOfQueue(queue string) eval.ID {
-	_, id, ok := strings.Cut(queue, "~ev-")
-	if !ok {
-		return ""
-	}
-	return eval.ID("ev-" + id)
-}
-
-var queueUnsafe = strings.NewReplacer("/", "~", "{", "~", "}", "~", " ", "~", "\t", "~", "\n", "~")
