@@ -23,8 +23,12 @@ func (prefixed) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 func (p prefixed) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		p.rename(cmd.Args())
-		return next(ctx, cmd)
+		renamed := p.rename(cmd.Args())
+		err := next(ctx, cmd)
+		if renamed {
+			p.restore(cmd)
+		}
+		return err
 	}
 }
 
@@ -40,20 +44,36 @@ func (p prefixed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 // rename puts the prefix in front of every key among the words of a command
 // whose first key is one of asynq's; asynq hands its scripts the beginnings of keys
 // besides, and lists keys in others. Words of other commands may be anybody's.
-func (p prefixed) rename(words []any) {
+func (p prefixed) rename(words []any) (renamed bool) {
 	first := 1
 	if name, _ := words[0].(string); strings.HasPrefix(name, "eval") {
 		first = 3 // after the script and the number of its keys
 	}
 	if len(words) <= first {
-		return
+		return false
 	}
 	if key, ok := words[first].(string); !ok || !strings.HasPrefix(key, asynqKeys) {
-		return
+		return false
 	}
 	for i := first; i < len(words); i++ {
 		if word, ok := words[i].(string); ok && (i == first || isAsynqKey(word)) {
 			words[i] = string(p) + word
+		}
+	}
+	return true
+}
+
+// restore takes the prefix from the keys among a script's answers: asynq's counts of a
+// queue come with the keys that they are of.
+func (p prefixed) restore(cmd redis.Cmder) {
+	script, ok := cmd.(*redis.Cmd)
+	if !ok {
+		return
+	}
+	answers, _ := script.Val().([]any)
+	for i, answer := range answers {
+		if word, ok := answer.(string); ok && strings.HasPrefix(word, string(p)) && isAsynqKey(word[len(p):]) {
+			answers[i] = word[len(p):]
 		}
 	}
 }

@@ -2,8 +2,10 @@ package gate
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hibiken/asynq"
 
@@ -104,5 +106,37 @@ func TestPrefixedLeavesTextsAlone(t *testing.T) {
 	}
 	if a, k := plain.Get(ctx, "b:asynq:{q}:a").Val(), plain.Get(ctx, "k").Val(); a != "1" || k != "asynq:{q}:a" {
 		t.Errorf("in a pipeline: %q and %q", a, k)
+	}
+}
+
+// asynq counts the tasks of a queue alike in every namespace: its answers name the keys
+// that it counted.
+func TestPrefixedQueuesAreCounted(t *testing.T) {
+	t.Parallel()
+	server := redistest.New(t)
+	for _, prefix := range []string{"", "b:"} {
+		client := server.Client()
+		if prefix != "" {
+			client.AddHook(Prefixed(prefix))
+		}
+		f := newFleet(t, client)
+		f.push(4)
+		if _, err := f.tasks.Enqueue(asynq.NewTask("run", nil, asynq.Queue(queueName), asynq.ProcessIn(time.Hour))); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.inspector.ArchiveTask(queueName, "t4"); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.inspector.PauseQueue(queueName); err != nil {
+			t.Fatal(err)
+		}
+		info, known, err := QueueInfo(f.inspector, queueName)
+		if err != nil || !known {
+			t.Fatalf("prefix %q: %t, %v", prefix, known, err)
+		}
+		got := []any{info.Pending, info.Scheduled, info.Archived, info.Size, info.Paused, info.Latency > 0, info.MemoryUsage > 0}
+		if want := []any{3, 1, 1, 5, true, true, true}; !slices.Equal(got, want) {
+			t.Errorf("prefix %q: pending, scheduled, archived, all, paused, waiting, memory %v, want %v", prefix, got, want)
+		}
 	}
 }
