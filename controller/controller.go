@@ -1,14 +1,13 @@
 // Package controller keeps a fleet going while no worker is up, and says how many
 // calls at once the fleet could use.
 //
-// It tops queues up, moves delayed tasks whose time has come into their queues and
-// takes over what dead workers left, as workers do for each other; so the fleet may be
-// scaled to no worker at all, and work that is due shows. It also removes what killed
-// processes left in Redis of evaluations that do not go on. Any number of controllers
-// may run beside any number of workers: each thing is done once.
+// It tops queues up, moves delayed tasks whose time has come into their queues, returns
+// the tasks of dead workers, and drains results, as workers and collecting processes do.
+// So a fleet can be scaled to no worker at all, and work that is due shows. It also
+// removes what killed processes left in Redis of evaluations that have ended. Several
+// controllers may run beside any number of workers: each thing is done once.
 //
-// It makes no call, and drains no results: whoever runs it does that with package
-// results.
+// It makes no call.
 package controller
 
 import (
@@ -25,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
@@ -59,17 +59,20 @@ type Config struct {
 	// Latency is how long a call is taken to last of whose model none has ended yet.
 	// Default: DefaultLatency.
 	Latency time.Duration
+	// Collect drains the fleet's evaluations and stores their end. nil: other processes
+	// do.
+	Collect *collect.Fleet
 	Log     zerolog.Logger
 }
 
-// Controller is one fleet's housekeeper. Scale and Committed are safe for concurrent
-// use beside Run.
+// Controller keeps one fleet. Scale is safe for concurrent use beside Run.
 type Controller struct {
 	store   *store.Store
 	limiter *ratelimit.Limiter // reads; it admits nothing and has no heartbeat
 	log     zerolog.Logger
 	pace    *pace
 	drained drained
+	collect *collect.Fleet // nil: drains nothing
 	queues  *asynq.Inspector
 
 	quarantine *quarantine.Quarantine
@@ -81,28 +84,37 @@ type Controller struct {
 // New makes a Controller, which does nothing until Run.
 func New(cfg Config) *Controller {
 	s := store.New(cfg.Client, cfg.Namespace)
-	return &Controller{
+	c := &Controller{
 		store:   s,
 		limiter: ratelimit.New(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
 		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
 	}
+	if cfg.Collect != nil {
+		drains := *cfg.Collect
+		drains.Committed, drains.Stays = c.committed, true
+		c.collect = &drains
+	}
+	return c
 }
 
-// Run keeps house until ctx ends, and returns nil then. Redis going away is waited
+// Run keeps the fleet until ctx ends. Outages of Redis and of results stores are waited
 // out.
 func (c *Controller) Run(ctx context.Context) error {
-	var parts errgroup.Group
+	parts, ctx := errgroup.WithContext(ctx)
 	topUp := enqueue.NewTopUp(c.store, c.limiter, c.log)
 	parts.Go(func() error { return topUp.Run(ctx) })
 	parts.Go(func() error { c.keep(ctx); return nil })
 	parts.Go(func() error { c.sweep(ctx); return nil })
+	if c.collect != nil {
+		parts.Go(func() error { return c.collect.FollowAll(ctx) })
+	}
 	return parts.Wait()
 }
 
-// Committed counts results that were drained, and learns from them how long calls take
-// and how many tokens they use. It is meant for results.Options.
-func (c *Controller) Committed(entries []record.Entry) {
+// committed counts results that were drained, and learns from them how long calls take
+// and how many tokens they use.
+func (c *Controller) committed(entries []record.Entry) {
 	c.drained.add(len(entries))
 	for _, e := range entries {
 		c.pace.add(e.Calls)

@@ -265,7 +265,7 @@ func TestScale(t *testing.T) {
 		if got := b.scale(); got.Desired != 120 { // 10/s × 10 s × 1.2
 			t.Errorf("without any call: %+v, want 120", got)
 		}
-		b.Committed([]record.Entry{{Calls: []record.Call{{
+		b.committed([]record.Entry{{Calls: []record.Call{{
 			Model: "p:m", Started: time.Unix(100, 0), Ended: time.Unix(103, 0), Usage: providers.Usage{Reported: true, Input: 900, Output: 100},
 		}}}})
 		if got := b.scale(); got.Desired != 36 || !got.Queues[0].Measured || got.Queues[0].LatencySeconds != 3 {

@@ -68,7 +68,7 @@ func TestMetrics(t *testing.T) {
 	if err := b.client.XAdd(ctx, &redis.XAddArgs{Stream: b.store.Keys().Results(r.ID), Values: record.Entry{}.Values(), ID: "1-1"}).Err(); err != nil {
 		t.Fatal(err)
 	}
-	b.Committed(make([]record.Entry, 7))
+	b.committed(make([]record.Entry, 7))
 
 	text := b.metrics()
 	age := time.Since(time.UnixMilli(int64(1000 * b.metric(text, "evalfleet_limiter_epoch_timestamp_seconds"))))

@@ -56,11 +56,11 @@ func (p *process) control(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	d.stays = true
-	keeper := controller.New(controller.Config{
-		Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log,
-	})
-	d.committed = keeper.Committed
+	config := controller.Config{Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log}
+	if c.Bool(drainFlag) {
+		config.Collect = d.fleet()
+	}
+	keeper := controller.New(config)
 	told := "no metrics"
 	if address := c.String(metricsFlagName); address != metricsOff {
 		served, err := metrics.Listen(c.Context, address, controllerHandler(d, keeper))
@@ -73,9 +73,6 @@ func (p *process) control(c *cli.Context) error {
 	fmt.Fprintf(d.console, "keeping the fleet of %s; %s\n", dial.Redact(c.String(redisFlag)), told)
 	parts, ctx := errgroup.WithContext(c.Context)
 	parts.Go(func() error { return keeper.Run(ctx) })
-	if c.Bool(drainFlag) {
-		parts.Go(func() error { return d.follow(ctx, "") })
-	}
 	if address := c.String(listenFlag); address != metricsOff {
 		pages.ofFleet(d)
 		parts.Go(func() error { return p.serve(ctx, address, pages) })

@@ -10,14 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -126,121 +125,57 @@ func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
 	}
 }
 
-// settleTime is how long workers have, after Redis lost an evaluation, to record
-// what they have answered again: they look every second.
-const settleTime = 3 * time.Second
-
-// submit stores the evaluation, with what its sink may have recorded before. lost:
-// Redis knew it.
+// submit stores the evaluation, with what its results store may have recorded before.
+// lost: Redis knew it.
 func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
-	limits := d.limiter()
 	public, err := results.Public(d.sinkURL)
 	if err != nil {
 		return enqueue.Receipt{}, sinkError(err)
 	}
-	submission := enqueue.Submission{Evaluation: s.Evaluation, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost}
-	r, _, err := enqueue.Plan(s.Evaluation.ID(), s.Evaluation, s.Settings)
-	if err != nil {
+	e := s.Evaluation
+	id := e.ID()
+	if _, _, err := enqueue.Plan(id, e, s.Settings); err != nil {
 		return enqueue.Receipt{}, withCode(exitUsage, err)
 	}
 	var recorded results.Reader
-	url := cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, defaultFolder(r.Name, r.ID)), sinkFile))
-	stored, err := results.OpenReadOnly(ctx, url)
-	if err != nil && !errors.Is(err, results.ErrNoSink) {
-		return enqueue.Receipt{}, sinkError(err)
-	}
-	if err == nil {
+	stored, err := results.OpenReadOnly(ctx, cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, defaultFolder(e.Name, id)), sinkFile)))
+	switch {
+	case err == nil:
 		recorded = stored
 		defer stored.Close()
-		counts, err := recorded.Counts(ctx, r.ID)
-		if err != nil {
-			return enqueue.Receipt{}, sinkError(err)
-		}
-		if _, err := spentBefore(ctx, r.ID, s.Settings, recorded); err != nil {
-			return enqueue.Receipt{}, err
-		}
-		for _, phase := range counts {
-			lost = lost || phase.Succeeded+phase.Failed > 0
-		}
-		submission.Recorded = recordedIn(ctx, recorded, r)
-		if submission.Choices, err = choicesIn(ctx, recorded, r.ID); err != nil {
-			return enqueue.Receipt{}, sinkError(err)
-		}
+	case !errors.Is(err, results.ErrNoSink):
+		return enqueue.Receipt{}, sinkError(err)
 	}
-	if lost {
-		submission.Settle = settleTime
+	receipt, closed, err := d.fleet().Submit(ctx, enqueue.Submission{
+		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost,
+	}, recorded)
+	if err == nil && closed {
+		return receipt, d.once(ctx, id) // what waits in Redis was spent as well
 	}
-	receipt, err := (&enqueue.Enqueuer{Store: d.store, Limits: limits, Log: d.log}).Submit(ctx, submission)
-	if err == nil {
-		err = reseed(ctx, limits, r.ID, recorded)
-	}
-	switch {
-	case err != nil || s.Settings.Budget() == 0:
-	case receipt.Created && !lost:
-		err = limits.TellSpent(ctx, string(r.ID), 0)
-	default:
-		var closed bool
-		if closed, err = budgetClosed(ctx, limits, r.ID); err == nil && closed {
-			return receipt, d.once(ctx, r.ID) // what waits in Redis was spent as well
-		}
-	}
-	return receipt, withCode(exitUnreachable, err)
+	return receipt, collectError(err)
 }
 
-// stay collects until the evaluation is complete.
+// stay collects until the evaluation is complete, and submits it again when Redis has
+// lost it.
 func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
-	return followResubmitting(ctx, d.log, id,
-		func(ctx context.Context) error {
-			return d.untilRoom(ctx, id, func() error { return d.followOne(ctx, id, true, nil) })
-		},
+	fleet := d.fleet()
+	fleet.Stops = true
+	var outcome collect.Outcome
+	err := collect.Resubmitting(ctx, d.log, id,
+		func(ctx context.Context) (err error) { outcome, err = fleet.Follow(ctx, id); return err },
 		func(ctx context.Context) error { _, err := d.submit(ctx, s, true); return err })
+	return cmp.Or(d.failure(err), d.ended(outcome))
 }
 
-// followResubmitting follows an evaluation to its end. When Redis has lost it,
-// it is submitted again; what is in the sink is not asked again. While Redis is
-// away it waits.
-func followResubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
-	lost := false
-	for {
-		step := follow
-		if lost {
-			step = submit
-		}
-		err := step(ctx)
-		switch {
-		case err == nil && !lost:
-			return nil
-		case err == nil:
-			lost = false
-			continue
-		case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
-			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
-			lost = true
-			continue
-		case !outage.Is(err):
-			return err
-		}
-		select {
-		case <-time.After(awayFor):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// awayFor is how long a Redis that is away is left alone.
-const awayFor = 500 * time.Millisecond
-
-// conclude writes the exports of a complete evaluation from its sink.
+// conclude writes the exports of a complete evaluation from its results store.
 func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
-	_, sink, out, err := d.open(ctx, id)
+	r, sink, err := d.fleet().OpenEvaluation(ctx, id)
 	if err != nil {
-		return err
+		return d.failure(err)
 	}
-	defer out.Close()
 	defer sink.Close()
 	place := d.place
-	place.Dir = out.dir
+	place.Dir = d.folderOf(r)
 	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, stdout: d.stdout, console: d.console})
 }
 

@@ -9,8 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/evalfleet/evalfleet/enqueue"
-	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -25,22 +24,19 @@ const (
 	boundOver = 200
 )
 
-// progress counts an evaluation's runs as they are committed to the sink and
-// shows how far it is.
+// progress shows how far an evaluation is. It is a collect.Observer.
 type progress struct {
 	name    string
 	bounds  map[string]string // words for the ids of limits
 	console *console
-	count   func(context.Context) ([]results.PhaseCounts, error) // of the sink
 
 	mu     sync.Mutex // guards all below
-	total  int        // planned
-	done   int        // ended, in whatever way
-	failed int
+	counts collect.Counts
+	begun  bool // counts are known
 	tokens int64
 	marks  []mark   // of the last rateOver
 	bound  []string // limit that each of the last calls waited for, "" for none
-	waits  string   // why nothing can be known of the pace; empty: it is known
+	waits  string   // why the pace is unknown; empty: it is known
 	parked string   // providers that wait for the next day, in words
 }
 
@@ -50,57 +46,22 @@ type mark struct {
 	done int
 }
 
-// watchProgress starts with what the sink has already.
-func watchProgress(ctx context.Context, c *console, sink results.Reader, r record.Evaluation, total int) (*progress, error) {
-	p := &progress{
-		name: r.Name, total: total, console: c, bounds: r.Settings.BoundWords(),
-		count: func(ctx context.Context) ([]results.PhaseCounts, error) { return sink.Counts(ctx, r.ID) },
-	}
-	if err := p.recount(ctx); err != nil {
-		return nil, err
-	}
-	p.marks = []mark{{time.Now(), p.done}}
-	return p, nil
+func newProgress(c *console, r record.Evaluation) *progress {
+	return &progress{name: r.Name, console: c, bounds: r.Settings.BoundWords()}
 }
 
-// recount takes the numbers from the sink: an entry may be committed twice, and
-// success may replace failure.
-func (p *progress) recount(ctx context.Context) error {
-	counts, err := p.count(ctx)
-	if err != nil {
-		return withCode(exitUnreachable, err)
-	}
+// Counted is collect.Observer. The pace begins anew when there are fewer than before.
+func (p *progress) Counted(now collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.done, p.failed = 0, 0
-	for _, phase := range counts {
-		p.done += phase.Succeeded + phase.Failed + phase.Cancelled
-		p.failed += phase.Failed
+	if !p.begun || now.Ended < p.counts.Ended {
+		p.marks = []mark{{time.Now(), now.Ended}}
 	}
-	return nil
+	p.counts, p.begun = now, true
 }
 
-// again takes back the runs that failed before and are made again.
-func (p *progress) again(ctx context.Context, sink results.Reader, id eval.ID, retry func(enqueue.Recorded) bool) error {
-	again := 0
-	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
-		if err != nil {
-			return sinkError(err)
-		}
-		if retry(enqueue.Recorded{Phase: run.Phase, Index: run.Index, State: eval.StateFailed, Generation: run.Generation}) {
-			again++
-		}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.done -= again
-	p.failed -= again
-	p.marks = []mark{{time.Now(), p.done}}
-	return nil
-}
-
-// committed counts the entries of a commit.
-func (p *progress) committed(entries []record.Entry) {
+// Committed is collect.Observer.
+func (p *progress) Committed(entries []record.Entry, counts collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range entries {
@@ -108,33 +69,26 @@ func (p *progress) committed(entries []record.Entry) {
 			p.tokens += call.Usage.Input + call.Usage.Output
 			p.bound = append(p.bound, call.BoundBy)
 		}
-		if e.Run == nil {
-			continue
-		}
-		p.done++
-		if e.Run.State == eval.StateFailed.String() {
-			p.failed++
-		}
 	}
 	if extra := len(p.bound) - boundOver; extra > 0 {
 		p.bound = p.bound[extra:]
 	}
+	p.counts = counts
 	now := time.Now()
-	p.marks = append(p.marks, mark{now, p.done})
+	p.marks = append(p.marks, mark{now, counts.Ended})
 	for len(p.marks) > 2 && now.Sub(p.marks[1].at) > rateOver {
 		p.marks = p.marks[1:]
 	}
 }
 
-// waiting notes why nothing comes, and nil when it comes again. What was seen of
-// the pace before says nothing then.
-func (p *progress) waiting(why error) {
+// Waiting is collect.Observer. The pace before it says nothing afterwards.
+func (p *progress) Waiting(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case why == nil:
 		p.waits = ""
-		p.marks = []mark{{time.Now(), p.done}}
+		p.marks = []mark{{time.Now(), p.counts.Ended}}
 	case errors.Is(why, results.ErrBusy):
 		p.waits = "the results database is locked"
 	default:
@@ -142,35 +96,15 @@ func (p *progress) waiting(why error) {
 	}
 }
 
-// parkedBy notes which providers wait for the next day, in words; empty: none.
-func (p *progress) parkedBy(words string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.parked = words
-}
-
-// complete reports whether so many runs are in the sink.
-func (p *progress) complete(ctx context.Context, runs int) (bool, error) {
-	if p.ended() < runs {
-		return false, nil
+// Parked is collect.Observer.
+func (p *progress) Parked(cooldowns []ratelimit.Cooldown) {
+	var words []string
+	for _, c := range cooldownViews(cooldowns, func(ratelimit.Limit) bool { return true }) {
+		words = append(words, c.text(time.Now()))
 	}
-	err := p.recount(ctx)
-	return p.ended() >= runs, err
-}
-
-// planned is how many runs there are, at most.
-func (p *progress) planned() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.total
-}
-
-// replan notes how many runs there are, which is fewer than planned where a phase that
-// follows from results compares less than it might have.
-func (p *progress) replan(total int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.total = total
+	p.parked = strings.Join(words, "; ")
 }
 
 // show draws progress until ctx ends: over one line on a terminal, a line every
@@ -189,22 +123,27 @@ func (p *progress) show(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		if p.console.terminal {
-			p.console.setFoot(clip(p.line(), p.console.width()-len("^C")-1)) // which the terminal may add
-		} else {
-			fmt.Fprintln(p.console, p.line())
+		switch line := p.line(); {
+		case line == "":
+		case p.console.terminal:
+			p.console.setFoot(clip(line, p.console.width()-len("^C")-1)) // which the terminal may add
+		default:
+			fmt.Fprintln(p.console, line)
 		}
 	}
 }
 
-// line says how far it is: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
+// line says how far the evaluation is, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
 // bound by max_concurrency 5 · 0.8M tokens".
 func (p *progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	parts := []string{fmt.Sprintf("%s %d/%d", p.name, p.done, p.total)}
-	if p.failed > 0 {
-		parts = append(parts, fmt.Sprintf("%d failed", p.failed))
+	if !p.begun {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%s %d/%d", p.name, p.counts.Ended, p.counts.Planned)}
+	if p.counts.Failed > 0 {
+		parts = append(parts, fmt.Sprintf("%d failed", p.counts.Failed))
 	}
 	if p.waits != "" {
 		return strings.Join(append(parts, p.waits), " · ")
@@ -216,7 +155,7 @@ func (p *progress) line() string {
 	if elapsed := time.Since(first.at).Seconds(); last.done > first.done && elapsed > 0 {
 		rate := float64(last.done-first.done) / elapsed
 		parts = append(parts, formatRate(rate))
-		if left := p.total - p.done; left > 0 {
+		if left := p.counts.Planned - p.counts.Ended; left > 0 {
 			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")
 		}
 	}
@@ -282,11 +221,4 @@ func clip(line string, columns int) string {
 		return line
 	}
 	return string([]rune(line)[:columns-1]) + "…"
-}
-
-// ended is how many runs have been committed.
-func (p *progress) ended() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.done
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -14,7 +15,7 @@ import (
 // what was seen before does not count afterwards.
 func TestProgressSaysWhyNothingComes(t *testing.T) {
 	t.Parallel()
-	p := &progress{name: "essays", total: 100, done: 40, marks: []mark{{time.Now().Add(-10 * time.Second), 0}, {time.Now(), 40}}}
+	p := &progress{name: "essays", begun: true, counts: collect.Counts{Planned: 100, Ended: 40}, marks: []mark{{time.Now().Add(-10 * time.Second), 0}, {time.Now(), 40}}}
 	if line := p.line(); !strings.Contains(line, "/s") || !strings.Contains(line, " left") {
 		t.Errorf("line %q, want a pace and a time left", line)
 	}
@@ -22,12 +23,12 @@ func TestProgressSaysWhyNothingComes(t *testing.T) {
 		fmt.Errorf("read results: %w", io.EOF):           "Redis does not answer",
 		fmt.Errorf("store results: %w", results.ErrBusy): "the results database is locked",
 	} {
-		p.waiting(why)
+		p.Waiting(why)
 		if line, want := p.line(), "essays 40/100 · "+words; line != want {
 			t.Errorf("line %q, want %q", line, want)
 		}
 	}
-	p.waiting(nil)
+	p.Waiting(nil)
 	if line, want := p.line(), "essays 40/100"; line != want {
 		t.Errorf("line %q afterwards, want %q: nothing has ended since", line, want)
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -17,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
@@ -169,11 +169,14 @@ func (j *job) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer out.Close()
-	sink, err := openSink(ctx, j.sinkURL, out, r, e, j.submission.Texts)
+	sink, err := openSink(ctx, j.sinkURL, out)
 	if err != nil {
 		return err
 	}
 	defer sink.Close()
+	if err := collect.Put(ctx, sink, r, e, j.submission.Texts); err != nil {
+		return sinkError(err)
+	}
 	if len(r.Phases) == 0 { // votes alone: nobody is asked
 		if err := sink.Finish(ctx, id, time.Now()); err != nil {
 			return sinkError(err)
@@ -206,9 +209,9 @@ func (j *job) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(withCode(exitUnreachable, events.Close()), err) }()
 	settings.Client, settings.Events = client, both(settings.Events, events.write)
-	before, err := spentBefore(ctx, id, j.submission.Settings, sink)
+	before, err := collect.Spent(ctx, id, j.submission.Settings, sink)
 	if err != nil {
-		return err
+		return collectError(err)
 	}
 	if rest != nil && j.submission.Settings.Budget() > 0 {
 		spending, openErr := openSpent(out.path(spentFile), id, before)
@@ -245,33 +248,32 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return sinkError(err)
 	}
 	enqueuer := &enqueue.Enqueuer{Store: s, Limits: limits, Log: j.log, Queued: func(t record.Task, at time.Time) { settings.Events(worker.Queued(t, at)) }}
-	var collector *results.Collector
+	var evaluation *collect.Evaluation
 	submit := func(ctx context.Context, settle time.Duration) (enqueue.Receipt, error) {
-		choices, err := choicesIn(ctx, sink, r.ID)
-		if err != nil {
-			return enqueue.Receipt{}, sinkError(err)
-		}
 		jobs, err := sink.Jobs(ctx, r.ID)
 		if err != nil {
 			return enqueue.Receipt{}, sinkError(err)
 		}
-		receipt, err := enqueuer.Submit(ctx, enqueue.Submission{
+		receipt, err := collect.Submit(ctx, enqueuer, enqueue.Submission{
 			Evaluation: j.submission.Evaluation, Texts: j.submission.Texts, Settings: j.submission.Settings,
-			SinkURL: sinkURL, Recorded: recordedIn(ctx, sink, r), Choices: choices, Jobs: jobs, Retry: j.retry, Settle: settle, Lost: settle > 0,
-		})
+			SinkURL: sinkURL, Jobs: jobs, Retry: j.retry, Settle: settle, Lost: settle > 0,
+		}, sink)
 		if err != nil {
 			return receipt, err
 		}
 		if j.submission.Settings.Budget() > 0 && (settle > 0 || !receipt.Created) { // what waits in Redis was spent as well
-			waiting := collector
-			if waiting == nil {
-				waiting = results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.log})
+			drain := func(ctx context.Context) error {
+				_, err := results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.log}).Drain(ctx)
+				return err
 			}
-			if _, err := waiting.Drain(ctx); err != nil {
+			if evaluation != nil {
+				drain = evaluation.Drain // which counts
+			}
+			if err := drain(ctx); err != nil {
 				return receipt, err
 			}
 		}
-		return receipt, errors.Join(reseed(ctx, limits, r.ID, sink), tellSpent(ctx, limits, r.ID, j.submission.Settings, sink, before))
+		return receipt, errors.Join(collect.Reseed(ctx, limits, r.ID, sink), collect.RestoreSpent(ctx, limits, r.ID, j.submission.Settings, sink, before))
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
@@ -281,19 +283,17 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return usageError("%w in this Redis; `evalfleet delete %s` lets it be submitted again", err, r.ID)
 	}
 	if err != nil {
-		return err
+		return collectError(err)
 	}
-	watch, err := watchProgress(ctx, j.console, sink, r, receipt.Runs)
+	watch := newProgress(j.console, r)
+	evaluation, err = collect.Begin(ctx, collect.Settings{
+		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Retried: j.retry, Observer: watch, Stops: true, Log: j.log,
+	})
 	if err != nil {
-		return err
-	}
-	if j.retry != nil {
-		if err := watch.again(ctx, sink, r.ID, j.retry); err != nil {
-			return err
-		}
+		return sinkError(err)
 	}
 	fmt.Fprintf(j.console, "evaluation %s: %d runs, results in %s\n", receipt.ID, receipt.Runs, j.dir)
-	if done := watch.ended(); done > 0 {
+	if done := evaluation.Counts().Ended; done > 0 {
 		fmt.Fprintf(j.console, "skipping %d finished runs\n", done)
 	}
 
@@ -309,13 +309,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return worker.Run(working, settings)
 	})
 	parts.Go(func() error { watch.show(collecting); return nil })
-	end := &ending{store: s, id: receipt.ID, watch: watch, phases: r.Phases, stops: true}
-	collector = results.NewCollector(client, s.Keys(), receipt.ID, sink, results.Options{Committed: watch.committed, Waiting: watch.waiting, Log: j.log})
 	parts.Go(func() error {
 		defer stop()
-		err := followResubmitting(collecting, j.log, receipt.ID,
-			func(ctx context.Context) error { return end.follow(ctx, collector, enqueuer, sink) },
-			func(ctx context.Context) error { _, err := submit(ctx, settleTime); return err })
+		err := collect.Resubmitting(collecting, j.log, receipt.ID, evaluation.Follow,
+			func(ctx context.Context) error { _, err := submit(ctx, collect.SettleTime); return err })
 		if collecting.Err() != nil {
 			return nil
 		}
@@ -326,30 +323,35 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	})
 	err = parts.Wait()
 	held := ""
-	if _, drainErr := collector.Drain(context.WithoutCancel(ctx)); drainErr != nil {
+	if drainErr := evaluation.Drain(context.WithoutCancel(ctx)); drainErr != nil {
 		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
 		err = cmp.Or(err, drainErr)
 	}
-	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; resume with: %s", watch.ended(), watch.planned(), j.dir, held, j.resumeWith)
+	counts := evaluation.Counts()
+	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; resume with: %s", counts.Ended, counts.Planned, j.dir, held, j.resumeWith)
 	switch {
 	case ctx.Err() != nil:
 		return withCode(exitInterrupted, fmt.Errorf("interrupted: %s", standing))
 	case err != nil:
 		return withCode(exitUnreachable, fmt.Errorf("%w\n%s", err, standing))
 	}
-	if end.reachedEarly() {
-		return end.stop(ctx, j.submission.Settings, sink, j.again, j.resumeWith)
+	outcome, err := evaluation.Outcome(ctx)
+	if err != nil {
+		return collectError(err)
+	}
+	if outcome.Early() {
+		return stoppedError(outcome, j.again, j.resumeWith)
 	}
 	if err := s.Expire(ctx, r.ID); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
 	}
-	if end.cancelled {
-		if err := sink.Cancel(ctx, r.ID, time.Now()); err != nil {
-			return sinkError(err)
-		}
-		return end.cancellation("continue with: " + j.resumeWith)
+	if err := evaluation.End(ctx); err != nil {
+		return sinkError(err)
 	}
-	return sink.Finish(ctx, receipt.ID, time.Now())
+	if outcome.Cancelled {
+		return cancelledError(outcome, "continue with: "+j.resumeWith)
+	}
+	return nil
 }
 
 // openRest opens the file for what the sink may come to have no room for, when the
@@ -399,25 +401,6 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 	}
 	// A sink has times in whole milliseconds.
 	return ratelimit.New(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
-}
-
-// reseed tells the daily quotas that Redis does not remember which calls a sink
-// has of today; none where an evaluation has no sink yet (nil). A quota of a
-// group is told all of them.
-func reseed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, sink results.Reader) error {
-	if sink == nil {
-		return limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time) (int64, error) { return 0, nil })
-	}
-	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time) (n int64, err error) {
-		begun, err := sink.CallsBegun(ctx, from, to)
-		for target, calls := range begun {
-			provider, model, _ := strings.Cut(target, ":")
-			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
-				n += calls
-			}
-		}
-		return n, err
-	})
 }
 
 // embedded brings a Redis for this run alone, and says how to end it.

@@ -4,17 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -104,42 +100,21 @@ func sinkError(err error) error {
 	return withCode(exitUnreachable, err)
 }
 
-// openSink opens an evaluation's results store and makes sure that the
-// evaluation is in it.
-func openSink(ctx context.Context, url string, out *folder, r record.Evaluation, e *eval.Evaluation, texts map[string]string) (results.Sink, error) {
-	if url == "" {
-		url = out.path(sinkFile)
-	}
-	sink, err := results.Open(ctx, url)
+// openSink opens the results store of an evaluation, results.db in its folder where url
+// is empty. What it has begun in a new folder, it takes away after a failure.
+func openSink(ctx context.Context, url string, out *folder) (results.Sink, error) {
+	sink, err := results.Open(ctx, cmp.Or(url, out.path(sinkFile)))
 	if err != nil {
 		out.undo()
-		return nil, sinkError(err)
-	}
-	if r, err = withChoicesOf(ctx, sink, e, r); err != nil {
-		_ = sink.Close()
-		return nil, sinkError(err)
-	}
-	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
-	if r.Status == record.StatusCancelled {
-		asked.Cancelled = time.Now()
-	}
-	err = sink.PutEvaluation(ctx, asked, maps.All(texts))
-	if err != nil {
-		_ = sink.Close()
 		return nil, sinkError(err)
 	}
 	return sink, nil
 }
 
-// recordedIn yields the runs that a sink has the outcome of.
-func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) func(yield func(enqueue.Recorded, error) bool) {
-	return func(yield func(enqueue.Recorded, error) bool) {
-		for phase := range r.Phases {
-			for run, err := range sink.States(ctx, r.ID, phase) {
-				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
-					return
-				}
-			}
-		}
-	}
+// folderSink is a results store and the output folder that is held with it.
+type folderSink struct {
+	results.Sink
+	out *folder
 }
+
+func (s folderSink) Close() error { return errors.Join(s.Sink.Close(), s.out.Close()) }

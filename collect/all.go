@@ -1,4 +1,4 @@
-package main
+package collect
 
 import (
 	"context"
@@ -23,38 +23,41 @@ const (
 	// followTimeEach makes followEvery longer with each evaluation, so that many do not
 	// keep Redis busy: a look at one costs five commands.
 	followTimeEach = 8 * time.Millisecond
-	// sweepEvery is how often those evaluations are looked at, too, of which no run is to
-	// be pushed or to end any more: calls that end late are drained then. A fleet may have
-	// thousands of them.
+	// sweepEvery is how often evaluations are looked at, too, that have no run left to
+	// push or to end: calls that end late are drained then. A fleet may have thousands
+	// of them.
 	sweepEvery = 30 * time.Second
-	// stayTime is how long whoever submitted an evaluation has to drain it first, and what
-	// a drain that stays waits after a failure, and any for room in a results store.
+	// stayTime is how long the process that submitted an evaluation has to drain it first,
+	// how long FollowAll waits after a failure, and Follow for room in a results store.
 	stayTime = 10 * time.Second
 )
 
 // followers drain all evaluations, each in a goroutine of its own.
 type followers struct {
-	*drain
+	*Fleet
 	swept time.Time // when all were looked at
 	seen  map[eval.ID]store.Standing
 	pause time.Duration // between looks
 
 	mu    sync.Mutex // guards what follows
 	busy  map[eval.ID]*news
-	ended map[eval.ID]int  // how many runs had ended when all was drained
-	said  map[eval.ID]bool // is not drained for now, which was said
-	// failed ones are followed again, also where all is drained and only the end of the
-	// evaluation is not stored yet.
+	ended map[eval.ID]int  // runs that had ended when all was drained
+	said  map[eval.ID]bool // it was logged that these cannot be drained
+	// failed evaluations are followed again, even if all is drained and only the end of
+	// the evaluation is not stored yet.
 	failed map[eval.ID]bool
 }
 
-// news of an evaluation that is watched together with others.
+func newFollowers(f *Fleet) *followers {
+	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
+}
+
+// news wakes the collector of an evaluation that is followed together with others.
 type news struct {
-	moved atomic.Bool   // since it was asked about last
+	moved atomic.Bool   // since Redis was asked about it last
 	woken chan struct{} // has room for one
 }
 
-// bring says that something is new.
 func (n *news) bring() {
 	n.moved.Store(true)
 	select {
@@ -63,7 +66,7 @@ func (n *news) bring() {
 	}
 }
 
-// wakes tells of what is new; nil: never.
+// wakes returns a channel that receives when something is new; nil: never.
 func (n *news) wakes() <-chan struct{} {
 	if n == nil {
 		return nil
@@ -71,13 +74,13 @@ func (n *news) wakes() <-chan struct{} {
 	return n.woken
 }
 
-// followAll drains every evaluation that has something to drain, now or later, until
-// ctx ends.
-func (d *drain) followAll(ctx context.Context) error {
-	f := &followers{drain: d, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
-	d.opened = f.again
+// FollowAll drains every evaluation that has something to drain, now or later, until
+// ctx ends. An outage, and a failure that may pass, is logged and waited out. The error
+// is an *InterruptedError if an evaluation was being followed when ctx ended.
+func (fleet *Fleet) FollowAll(ctx context.Context) error {
+	f := newFollowers(fleet)
 	group, ctx := errgroup.WithContext(ctx)
-	spell := outage.Spell{Log: d.log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
+	spell := outage.Spell{Log: f.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
 	for {
 		ids, err := f.look(ctx)
 		spell.Note(ctx, err)
@@ -92,11 +95,11 @@ func (d *drain) followAll(ctx context.Context) error {
 	}
 }
 
-// look finds the evaluations that are to be drained and that nobody here drains yet.
+// look finds the evaluations that are to be drained and that are not being drained here.
 func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
-	list, all := f.store.Active, time.Since(f.swept) > sweepEvery
+	list, all := f.Store.Active, time.Since(f.swept) > sweepEvery
 	if all {
-		list = f.store.Evaluations
+		list = f.Store.Evaluations
 	}
 	ids, err := list(ctx)
 	if err != nil {
@@ -107,7 +110,7 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	f.mu.Unlock()
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	standings, err := f.store.Standings(ctx, ids)
+	standings, err := f.Store.Standings(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -149,34 +152,31 @@ func endedRuns(s store.Standing) int {
 	return s.Total(eval.StateSucceeded) + s.Total(eval.StateFailed) + s.Total(eval.StateCancelled)
 }
 
-// one drains an evaluation to its end. An error is what ends all others, too.
+// one drains an evaluation to its end. An error ends all others, too.
 func (f *followers) one(ctx context.Context, id eval.ID) error {
 	var err error
-	if f.stays {
+	if f.Stays {
 		err = f.leave(ctx, id)
 	}
 	if err == nil {
 		f.mu.Lock()
 		n := f.busy[id]
 		f.mu.Unlock()
-		err = f.followOne(ctx, id, false, n)
+		_, err = f.follow(ctx, id, following{news: n, opened: f.again})
 	}
 	var rest time.Duration
 	switch {
-	case err == nil, errors.Is(err, errCancelled):
+	case err == nil:
 		f.end(ctx, id)
-	case (f.stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
+	case (f.Stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
 		rest = stayTime
-	case outage.Is(err) || errors.Is(err, results.ErrAway) || errors.Is(err, results.ErrNoEvaluation) || errors.Is(err, store.ErrNoEvaluation) || errors.Is(err, store.ErrUnreadable) || errors.Is(err, errForeignSink):
-		f.say(id, err) // it may come back: Redis with its memory, the sink, or its submission
+	case f.passes(err):
+		f.say(id, err)
 	default:
 		return err
 	}
-	select {
-	case <-time.After(rest):
-	case <-ctx.Done():
-	}
+	_ = pause(ctx, rest)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.busy, id)
@@ -186,10 +186,24 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// end notes that all is drained of an evaluation. It is drained once more where failed
-// runs are made again: then the number of those that have ended is another.
+// passes reports whether an error may pass, or concerns one evaluation alone: Redis may
+// come back with its memory, the results store may, and the evaluation may be submitted
+// again.
+func (f *followers) passes(err error) bool {
+	for _, passing := range []error{results.ErrAway, results.ErrNoEvaluation, store.ErrNoEvaluation, store.ErrUnreadable} {
+		if errors.Is(err, passing) {
+			return true
+		}
+	}
+	return outage.Is(err) || f.refused(err)
+}
+
+func (f *Fleet) refused(err error) bool { return f.Refused != nil && f.Refused(err) }
+
+// end notes that all of an evaluation is drained. It is drained once more when failed
+// runs are retried, because the number of ended runs differs then.
 func (f *followers) end(ctx context.Context, id eval.ID) {
-	standings, err := f.store.Standings(ctx, []eval.ID{id})
+	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.ended, id)
@@ -198,36 +212,32 @@ func (f *followers) end(ctx context.Context, id eval.ID) {
 	}
 }
 
-// say says, once until it is over, that an evaluation is not drained.
+// say logs once, until it is over, that an evaluation cannot be drained.
 func (f *followers) say(id eval.ID, why error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.said[id] {
 		f.said[id] = true
-		f.log.Warn().Str("evaluation", string(id)).Err(why).Msg("cannot drain results; retrying")
+		f.Log.Warn().Str("evaluation", string(id)).Err(why).Msg("cannot drain results; retrying")
 	}
 }
 
-// again says that an evaluation of which the contrary was said is drained.
+// again logs that an evaluation that could not be drained is drained again.
 func (f *followers) again(id eval.ID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.said[id] {
 		delete(f.said, id)
-		f.log.Info().Str("evaluation", string(id)).Msg("draining results again")
+		f.Log.Info().Str("evaluation", string(id)).Msg("draining results again")
 	}
 }
 
-// leave leaves a new evaluation that names no results store for a moment to whoever
-// submitted it.
-func (d *drain) leave(ctx context.Context, id eval.ID) error {
-	r, err := d.store.Evaluation(ctx, id)
+// leave gives the process that submitted a new evaluation a moment to open its results
+// store first, unless the evaluation names one.
+func (f *followers) leave(ctx context.Context, id eval.ID) error {
+	r, err := f.Store.Evaluation(ctx, id)
 	if err != nil || r.SinkURL != "" || r.Sink != "" {
 		return err
 	}
-	select {
-	case <-time.After(time.Until(r.Created.Add(stayTime))):
-	case <-ctx.Done():
-	}
-	return ctx.Err()
+	return pause(ctx, time.Until(r.Created.Add(stayTime)))
 }

@@ -1,4 +1,4 @@
-package main
+package collect
 
 import (
 	"bytes"
@@ -22,10 +22,8 @@ import (
 // followersOf is of an empty Redis. What they say is in the buffer.
 func followersOf(t *testing.T) (*followers, *bytes.Buffer) {
 	t.Helper()
-	client := redistest.New(t).Client()
 	var said bytes.Buffer
-	d := &drain{client: client, store: store.New(client, ""), log: zerolog.New(&said)}
-	return &followers{drain: d, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}, &said
+	return newFollowers(&Fleet{Store: store.New(redistest.New(t).Client(), ""), Log: zerolog.New(&said)}), &said
 }
 
 func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
@@ -55,16 +53,16 @@ func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
 	}
 }
 
-// What is to be drained is taken once, also when it ended before anybody looked, and
-// once more when failed runs of it are made again.
+// What is to be drained is taken once, even if it ended before the first look, and
+// once more when failed runs of it are retried.
 func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	t.Parallel()
 	f, _ := followersOf(t)
-	ctx, keys := t.Context(), f.store.Keys()
+	ctx, keys := t.Context(), f.Store.Keys()
 	const queue = "p"
 	put := func(id eval.ID, status record.Status, active bool, ended string, waiting bool) {
 		t.Helper()
-		pipe := f.client.TxPipeline()
+		pipe := f.Store.Client().TxPipeline()
 		pipe.SAdd(ctx, keys.Evaluations(), string(id))
 		pipe.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(status))
 		pipe.HSet(ctx, keys.Counts(id), record.CountField(0, eval.StateFailed, queue), ended)
@@ -124,12 +122,12 @@ func TestFollowersComeBackToWhatFailed(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	f, _ := followersOf(t)
-	f.stays = true
-	ctx, keys := t.Context(), f.store.Keys()
+	f.Stays = true
+	ctx, keys := t.Context(), f.Store.Keys()
 	const id = eval.ID("ev-unfinished")
-	f.client.SAdd(ctx, keys.Evaluations(), string(id))
-	f.client.HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(record.StatusDone), "sink", "known")
-	f.client.XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
+	f.Store.Client().SAdd(ctx, keys.Evaluations(), string(id))
+	f.Store.Client().HSet(ctx, keys.Record(id), "v", record.EvaluationVersion, "status", string(record.StatusDone), "sink", "known")
+	f.Store.Client().XAdd(ctx, &redis.XAddArgs{Stream: keys.Results(id), Values: []string{"v", "1"}})
 	takes := func() bool {
 		t.Helper()
 		ids, err := f.look(ctx)
@@ -145,7 +143,7 @@ func TestFollowersComeBackToWhatFailed(t *testing.T) {
 	if err := f.one(ctx, id); err != nil { // it has no plan
 		t.Fatal(err)
 	}
-	f.client.Del(ctx, keys.Results(id))
+	f.Store.Client().Del(ctx, keys.Results(id))
 	if !takes() {
 		t.Error("it failed and is not followed again")
 	}

@@ -1,0 +1,101 @@
+package collect
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// UnpricedError is returned for an evaluation with a budget when the cost of recorded
+// calls is unknown: no budget can be kept over them.
+type UnpricedError struct {
+	Evaluation eval.ID
+	Calls      int
+}
+
+func (e *UnpricedError) Error() string {
+	return fmt.Sprintf("the cost of %d recorded calls of %s is unknown", e.Calls, e.Evaluation)
+}
+
+// Spent returns what an evaluation with a budget has spent by its results store, in
+// nano-USD; 0 without a budget, or without a results store yet (nil). The error is an
+// *UnpricedError when that is unknown.
+func Spent(ctx context.Context, id eval.ID, s record.Settings, sink results.Reader) (int64, error) {
+	if s.Budget() == 0 || sink == nil {
+		return 0, nil
+	}
+	return spent(ctx, id, sink)
+}
+
+func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) {
+	nano, unknown, err := sink.Spent(ctx, id)
+	if err == nil && unknown > 0 {
+		err = &UnpricedError{id, unknown}
+	}
+	return nano, err
+}
+
+// RestoreSpent opens the budget of an evaluation, if it has one: Redis counts on from what
+// the results store has, and from least, in nano-USD, if that is more.
+func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64) error {
+	if s.Budget() == 0 {
+		return nil
+	}
+	nano, err := spent(ctx, id, sink)
+	if err != nil {
+		return err
+	}
+	return limits.TellSpent(ctx, string(id), max(nano, least))
+}
+
+// restoreSpent does so where Redis has lost what was spent. All that waited in Redis is in
+// the results store.
+func (f *Fleet) restoreSpent(ctx context.Context, r record.Evaluation, sink results.Reader) error {
+	if r.Settings.Budget() == 0 {
+		return nil
+	}
+	limits := f.Limits()
+	closed, err := budgetClosed(ctx, limits, r.ID)
+	if err != nil || !closed {
+		return err
+	}
+	return RestoreSpent(ctx, limits, r.ID, r.Settings, sink, 0)
+}
+
+// budgetClosed reports whether Redis does not know what was spent of an evaluation's
+// budget, so that no call begins.
+func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (bool, error) {
+	usage, err := limits.Usage(ctx)
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(usage, func(u ratelimit.Usage) bool {
+		return u.Limit.Kind == ratelimit.Cost && u.Limit.Evaluation == string(id) && u.Closed
+	}), nil
+}
+
+// Reseed tells the daily quotas that Redis does not remember which calls of today a
+// results store has: none where an evaluation has no results store yet (nil). The quota
+// of a group is told all of them.
+func Reseed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, sink results.Reader) error {
+	if sink == nil {
+		return limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time) (int64, error) { return 0, nil })
+	}
+	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time) (n int64, err error) {
+		begun, err := sink.CallsBegun(ctx, from, to)
+		for target, calls := range begun {
+			provider, model, _ := strings.Cut(target, ":")
+			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {
+				n += calls
+			}
+		}
+		return n, err
+	})
+}

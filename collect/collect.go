@@ -1,0 +1,246 @@
+// Package collect brings the results of evaluations from Redis into their results
+// stores and carries evaluations to their end: it drains, chooses the phases that
+// follow from results, restores budgets and quotas that Redis has lost, and stores the
+// end.
+//
+// A Fleet collects any evaluation of one Redis; its caller opens the results stores. An
+// Evaluation is one whose results store is open already. Neither prints: an Observer is
+// told of progress, and an Outcome says how an evaluation ended.
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Fleet collects the evaluations of one Redis. Store and Open are required. Its methods
+// are safe for concurrent use.
+type Fleet struct {
+	Store *store.Store
+	// Open opens the results store of an evaluation, where only this process writes.
+	// Several evaluations may be open at once.
+	Open func(ctx context.Context, r record.Evaluation) (results.Sink, error)
+	// Allow is asked before anything of an evaluation is opened. An error keeps it from
+	// being collected. nil: all may be.
+	Allow func(record.Evaluation) error
+	// Refused reports whether an error of Allow or Open concerns one evaluation alone,
+	// so that the others are collected nevertheless. nil: none does.
+	Refused func(error) bool
+	// Watch returns the Observer of an evaluation that is being followed, and a function
+	// that is called when following ends. nil: no observer.
+	Watch func(record.Evaluation) (Observer, func())
+	// Committed is called with all entries that a results store has committed. nil: not.
+	Committed func([]record.Entry)
+	// Stops has Follow return, too, when the fleet has stopped an evaluation: when its
+	// budget leaves no room for a call, or only runs of paused providers are left.
+	Stops bool
+	// Stays has FollowAll log a failure that concerns one evaluation and try again,
+	// instead of returning it. An evaluation that names no results store is left to the
+	// process that submitted it for 10 s.
+	Stays bool
+	Log   zerolog.Logger
+}
+
+// Limits returns a limiter that reads and registers limits. It admits no call.
+func (f *Fleet) Limits() *ratelimit.Limiter {
+	return ratelimit.New(f.Store.Client(), ratelimit.Config{Namespace: f.Store.Keys().Namespace, Log: f.Log})
+}
+
+// Enqueuer returns an enqueuer of the fleet.
+func (f *Fleet) Enqueuer() *enqueue.Enqueuer {
+	return &enqueue.Enqueuer{Store: f.Store, Limits: f.Limits(), Log: f.Log}
+}
+
+// Drained says what Once has moved.
+type Drained struct {
+	Record  record.Evaluation // empty when its results store could not be opened
+	Entries int
+}
+
+// Once drains what is in Redis now, lets a phase begin that is due, and stores the end
+// of an evaluation that has ended. Drained is valid beside an error.
+func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
+	var d Drained
+	r, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		return d, err
+	}
+	defer sink.Close()
+	d.Record = r
+	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // what had ended by now is then collected
+	if err != nil {
+		return d, err
+	}
+	d.Entries, err = results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log}).Drain(ctx)
+	if err != nil {
+		return d, err
+	}
+	if err := f.restoreSpent(ctx, r, sink); err != nil {
+		return d, err
+	}
+	if _, due := enqueue.Due(r, standings[id]); due {
+		_, err := choosePhase(ctx, f.Enqueuer(), sink, id)
+		return d, err
+	}
+	switch r.Status {
+	case record.StatusDone:
+		return d, f.finish(ctx, id, sink)
+	case record.StatusCancelled:
+		return d, f.Store.Expire(ctx, id)
+	}
+	return d, nil
+}
+
+// Follow drains an evaluation until it has ended, or has stopped if f.Stops is set, and
+// stores its end. While its results store is full it waits. The error is an
+// *InterruptedError when ctx ends first.
+func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
+	for said := false; ; said = true {
+		outcome, err := f.follow(ctx, id, following{stops: f.Stops})
+		if !errors.Is(err, results.ErrFull) {
+			return outcome, err
+		}
+		if !said {
+			f.Log.Warn().Str("evaluation", string(id)).Err(err).Msg("waiting for room in the results store")
+		}
+		if pause(ctx, stayTime) != nil {
+			return outcome, &InterruptedError{Outcome: outcome, Cause: err}
+		}
+	}
+}
+
+// following says how an evaluation is followed.
+type following struct {
+	stops  bool
+	news   *news         // wakes it; nil: none
+	opened func(eval.ID) // is called once its results store is open; nil: not
+}
+
+// follow is Follow without waiting for room.
+func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome, error) {
+	r, sink, err := f.OpenEvaluation(ctx, id)
+	if err != nil {
+		return Outcome{}, err
+	}
+	defer sink.Close()
+	s := Settings{
+		Enqueuer: f.Enqueuer(), Sink: sink, Record: r, Committed: f.Committed,
+		Stops: how.stops, WaitForRoom: true, Log: f.Log, news: how.news,
+	}
+	stop := func() {}
+	if f.Watch != nil {
+		s.Observer, stop = f.Watch(r)
+	}
+	defer func() { stop() }()
+	e, err := Begin(ctx, s)
+	if err != nil {
+		return Outcome{Record: r}, err
+	}
+	if how.opened != nil {
+		how.opened(id)
+	}
+	err = e.Follow(ctx)
+	stop()
+	stop = func() {}
+	outcome := e.counted()
+	switch {
+	case ctx.Err() != nil:
+		return outcome, &InterruptedError{Outcome: outcome}
+	case errors.Is(err, results.ErrNoEvaluation):
+		return outcome, fmt.Errorf("redis has lost %w: %d of %d runs are recorded", err, outcome.Ended, outcome.Planned)
+	case err != nil:
+		return outcome, err
+	}
+	if outcome, err = e.Outcome(ctx); err != nil || outcome.Early() {
+		return outcome, err
+	}
+	if err := e.End(ctx); err != nil {
+		return outcome, err
+	}
+	return outcome, f.Store.Expire(ctx, id)
+}
+
+// OpenEvaluation reads an evaluation from Redis and opens its results store, which has it
+// then.
+func (f *Fleet) OpenEvaluation(ctx context.Context, id eval.ID) (record.Evaluation, results.Sink, error) {
+	r, err := f.Store.WithChoices(ctx, id)
+	if err != nil {
+		return r, nil, err
+	}
+	e, err := f.Store.Plan(ctx, id)
+	if err != nil {
+		return r, nil, err
+	}
+	if e.ID() != id {
+		return r, nil, fmt.Errorf("%q: %w: its plan is that of another evaluation", id, store.ErrUnreadable)
+	}
+	if f.Allow != nil {
+		if err := f.Allow(r); err != nil {
+			return r, nil, err
+		}
+	}
+	var hashes []string
+	for _, document := range e.Everything() {
+		hashes = append(hashes, document.Hash)
+	}
+	if r.Settings.Votes != "" {
+		hashes = append(hashes, r.Settings.Votes)
+	}
+	texts, err := f.Store.Documents(ctx, id, hashes...)
+	if err != nil {
+		return r, nil, err
+	}
+	sink, err := f.Open(ctx, r)
+	if err != nil {
+		return r, nil, err
+	}
+	if err := Put(ctx, sink, r, e, texts); err != nil {
+		_ = sink.Close()
+		return r, nil, err
+	}
+	return r, sink, nil
+}
+
+// finish stores the end of an evaluation and lets Redis forget it in a week.
+func (f *Fleet) finish(ctx context.Context, id eval.ID, sink results.Sink) error {
+	if err := sink.Finish(ctx, id, time.Now()); err != nil {
+		return err
+	}
+	return f.Store.Expire(ctx, id)
+}
+
+// Put makes sure that a results store has an evaluation. texts are its documents and
+// votes, by hash.
+func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Evaluation, texts map[string]string) error {
+	r, err := withChoicesOf(ctx, sink, e, r)
+	if err != nil {
+		return err
+	}
+	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
+	if r.Status == record.StatusCancelled {
+		asked.Cancelled = time.Now()
+	}
+	return sink.PutEvaluation(ctx, asked, maps.All(texts))
+}
+
+// pause waits, and returns ctx's error if that ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,193 @@
+package collect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// ending decides when an evaluation has ended.
+type ending struct {
+	store  *store.Store
+	id     eval.ID
+	tally  *tally
+	phases []record.Phase // of its record
+	news   *news          // nil: none
+	stops  bool           // when the fleet has stopped it, too
+	plan   *eval.Evaluation
+	asked  time.Time // when Redis was asked last
+
+	due       bool // a phase is to be chosen, now that all before it is in the results store
+	cancelled bool
+	// stopped is record.Evaluation.Stopped and budget the one in force then. paused are
+	// providers when only their runs are left. Both are set once all that ended before is
+	// in the results store.
+	stopped string
+	budget  int64
+	paused  map[string]record.Pause
+}
+
+// How often Redis is asked while results are missing: about one evaluation, and about
+// each of many that are followed together.
+const (
+	askEvery     = time.Second
+	askEveryMany = 30 * time.Second
+)
+
+// reached reports whether the evaluation was cancelled, has stopped, or has all its runs
+// in the results store with none being retried. It is reached, too, when that is true of
+// the phases before an open one: then e.due is set.
+func (e *ending) reached(ctx context.Context) (bool, error) {
+	goal, open := e.goal()
+	complete, err := e.tally.complete(ctx, goal)
+	if err != nil {
+		return false, err
+	}
+	every, moved := askEvery, false
+	if e.news != nil {
+		every, moved = askEveryMany, e.news.moved.Swap(false)
+	}
+	if !complete && !moved && time.Since(e.asked) < every {
+		return false, nil
+	}
+	e.asked = time.Now()
+	ended, err := e.look(ctx)
+	if outage.Is(err) {
+		return false, nil // the collector meets it as well, and waits
+	}
+	if err != nil || e.cancelled || e.stopped != "" || len(e.paused) > 0 {
+		return err == nil, err
+	}
+	e.due = open && complete && ended >= goal
+	return complete && ended >= goal, nil
+}
+
+// goal returns how many runs must end before anything else can happen: those of the
+// phases before the open one, or all.
+func (e *ending) goal() (runs int, open bool) {
+	for _, phase := range e.phases {
+		if phase.Open {
+			return runs, true
+		}
+		runs += phase.Runs
+	}
+	return e.tally.now().Planned, false
+}
+
+// look asks Redis about the evaluation, and returns how many of its runs have ended.
+func (e *ending) look(ctx context.Context) (ended int, err error) {
+	standings, err := e.store.Standings(ctx, []eval.ID{e.id})
+	if err != nil {
+		return 0, err
+	}
+	standing := standings[e.id]
+	if standing.Unreadable != nil {
+		return 0, standing.Unreadable
+	}
+	e.cancelled = standing.Status == record.StatusCancelled
+	if e.stops && standing.Waiting == 0 {
+		if err := e.lookStopped(ctx, standing); err != nil {
+			return 0, err
+		}
+	}
+	// A run that is retried has a row of its failure in the results store, and is not
+	// among Redis's counts.
+	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookParked(ctx)
+}
+
+// lookStopped notes why an evaluation makes no progress although it is not complete.
+func (e *ending) lookStopped(ctx context.Context, standing store.Standing) error {
+	switch {
+	case standing.Status == record.StatusPaused:
+		r, err := e.store.Evaluation(ctx, e.id)
+		if err != nil {
+			return err
+		}
+		e.stopped, e.budget = r.Stopped, r.Settings.Budget()
+	case standing.Status == record.StatusActive && len(standing.Paused) > 0:
+		only, err := e.onlyPaused(ctx, standing)
+		if err != nil || !only {
+			return err
+		}
+		e.paused = standing.Paused
+	}
+	return nil
+}
+
+// onlyPaused reports whether every run that has not ended belongs to a paused provider,
+// no worker holds one of those any more, and the outcomes of the last ones are in the
+// results store.
+func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool, error) {
+	asks, err := e.readPlan(ctx)
+	if err != nil {
+		return false, err
+	}
+	r, err := e.store.WithChoices(ctx, e.id)
+	if err != nil {
+		return false, err
+	}
+	left := false
+	for i, phase := range r.Phases {
+		for queue, runs := range phase.Queues {
+			if phase.Open || standing.Ended(i, queue) >= runs {
+				continue
+			}
+			left = true
+			only, err := enqueue.OnlyPaused(ctx, e.store, r, asks, i, queue, standing.Ended(i, queue), standing.Paused)
+			if err != nil || !only {
+				return false, err
+			}
+			if n, err := gate.ActiveOf(ctx, e.store.Client(), queue, string(e.id)+"."); err != nil || n > 0 {
+				return false, err
+			}
+		}
+	}
+	if !left {
+		return false, nil
+	}
+	standings, err := e.store.Standings(ctx, []eval.ID{e.id}) // they may have ended since
+	return err == nil && standings[e.id].Waiting == 0, err
+}
+
+// readPlan reads what the evaluation asks, once: it never changes.
+func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
+	var err error
+	if e.plan == nil {
+		e.plan, err = e.store.Plan(ctx, e.id)
+	}
+	return e.plan, err
+}
+
+// lookParked tells the observer which of the evaluation's providers have used up the
+// quota of a day.
+func (e *ending) lookParked(ctx context.Context) error {
+	limits := ratelimit.New(e.store.Client(), ratelimit.Config{Namespace: e.store.Keys().Namespace})
+	parked, err := limits.Cooldowns(ctx)
+	if err != nil {
+		return err
+	}
+	parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool { return !c.Parked })
+	if len(parked) > 0 {
+		asks, err := e.readPlan(ctx)
+		if err != nil {
+			return err
+		}
+		judges := asks.Everyone()
+		parked = slices.DeleteFunc(parked, func(c ratelimit.Cooldown) bool {
+			scope, ok := ratelimit.CooldownScope(c.ID)
+			return !ok || !slices.ContainsFunc(judges, func(j eval.Judge) bool {
+				return scope.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(e.id)})
+			})
+		})
+	}
+	e.tally.observer.Parked(parked)
+	return nil
+}

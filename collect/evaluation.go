@@ -1,0 +1,150 @@
+package collect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Settings of an Evaluation. Enqueuer, Sink and Record are required.
+type Settings struct {
+	Enqueuer *enqueue.Enqueuer // of the fleet: lets phases begin
+	Sink     results.Sink      // has the evaluation, as after Put
+	Record   record.Evaluation
+	Planned  int // runs, if Record's phases may be others by now; 0: Record's
+	// Retried are the failed runs that are made again; nil: none.
+	Retried func(enqueue.Recorded) bool
+	// Observer is told of progress; nil: none is.
+	Observer Observer
+	// Committed, Stops and Log are as in Fleet.
+	Committed func([]record.Entry)
+	Stops     bool
+	Log       zerolog.Logger
+	// WaitForRoom has Follow wait while the results store is full. Without it Follow
+	// returns results.ErrFull.
+	WaitForRoom bool
+
+	news *news // nil: none
+}
+
+// Evaluation collects one evaluation whose results store is open. Drain and Follow must
+// not run at the same time.
+type Evaluation struct {
+	ending
+	settings  Settings
+	collector *results.Collector
+}
+
+// Begin counts what the results store has already, and tells the observer.
+func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
+	if s.Observer == nil {
+		s.Observer = unobserved{}
+	}
+	store, id := s.Enqueuer.Store, s.Record.ID
+	t := &tally{id: id, sink: s.Sink, observer: s.Observer, counts: Counts{Planned: cmp.Or(s.Planned, planned(s.Record))}}
+	if err := t.recount(ctx); err != nil {
+		return nil, err
+	}
+	if s.Retried != nil {
+		if err := t.without(ctx, s.Retried); err != nil {
+			return nil, err
+		}
+	}
+	e := &Evaluation{
+		ending:   ending{store: store, id: id, tally: t, phases: s.Record.Phases, news: s.news, stops: s.Stops},
+		settings: s,
+	}
+	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Sink, results.Options{
+		Committed: e.committed, WaitForRoom: s.WaitForRoom, Waiting: s.Observer.Waiting, Woken: s.news.wakes(), Log: s.Log,
+	})
+	return e, nil
+}
+
+func (e *Evaluation) committed(entries []record.Entry) {
+	e.tally.committed(entries)
+	if e.settings.Committed != nil {
+		e.settings.Committed(entries)
+	}
+}
+
+// Counts returns how far the evaluation is now.
+func (e *Evaluation) Counts() Counts { return e.tally.now() }
+
+// Drain collects what is in Redis now.
+func (e *Evaluation) Drain(ctx context.Context) error {
+	_, err := e.collector.Drain(ctx)
+	return err
+}
+
+// Follow collects until the evaluation has ended or stopped, and lets its phases begin
+// as those before them end. Outcome says how it ended. An outage of Redis or of the
+// results store is waited out.
+func (e *Evaluation) Follow(ctx context.Context) error {
+	for {
+		e.due = false
+		if err := e.collector.Follow(ctx, e.reached); err != nil || !e.due {
+			return err
+		}
+		_, err := choosePhase(ctx, e.settings.Enqueuer, e.settings.Sink, e.id)
+		if err == nil {
+			err = e.reread(ctx)
+		}
+		if err == nil {
+			continue
+		}
+		if !outage.Is(err) && !errors.Is(err, results.ErrBusy) {
+			return err
+		}
+		if err := pause(ctx, awayFor); err != nil { // the collector meets the outage as well, and logs it
+			return err
+		}
+	}
+}
+
+// reread takes the phases from the record.
+func (e *Evaluation) reread(ctx context.Context) error {
+	r, err := e.store.Evaluation(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	e.phases = r.Phases
+	e.tally.change(func(c *Counts) { c.Planned = planned(r) })
+	return nil
+}
+
+// counted is the outcome without what was spent.
+func (e *Evaluation) counted() Outcome {
+	now := e.Counts()
+	return Outcome{
+		Record: e.settings.Record, Planned: now.Planned, Ended: now.Ended,
+		Cancelled: e.cancelled, Stopped: e.stopped, Budget: e.budget, Paused: e.paused,
+	}
+}
+
+// Outcome says how Follow ended, and how far the evaluation is now. Of one that its
+// budget has stopped, the results store is asked what was spent.
+func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
+	o := e.counted()
+	if o.Stopped == "" || o.Budget == 0 {
+		return o, nil
+	}
+	var err error
+	o.Spent, err = spent(ctx, e.id, e.settings.Sink)
+	return o, err
+}
+
+// End stores in the results store that the evaluation was cancelled or has ended.
+func (e *Evaluation) End(ctx context.Context) error {
+	if e.cancelled {
+		return e.settings.Sink.Cancel(ctx, e.id, time.Now())
+	}
+	return e.settings.Sink.Finish(ctx, e.id, time.Now())
+}

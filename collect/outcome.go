@@ -1,0 +1,39 @@
+package collect
+
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Outcome says how far an evaluation is, and how following it ended.
+type Outcome struct {
+	Record  record.Evaluation
+	Planned int // runs
+	Ended   int // runs that are in the results store
+	// Cancelled: the evaluation was cancelled before all its runs had ended.
+	Cancelled bool
+	// Stopped is record.StoppedByBudget if its budget leaves no room for another call.
+	// Budget and Spent are in nano-USD then.
+	Stopped       string
+	Budget, Spent int64
+	// Paused are providers that the fleet has paused, when only their runs are left.
+	Paused map[string]record.Pause
+}
+
+// Early reports whether the fleet stopped the evaluation before all its runs had ended.
+func (o Outcome) Early() bool { return o.Stopped != "" || len(o.Paused) > 0 }
+
+// InterruptedError is returned when the context ends before the evaluation. What is in
+// the results store remains there, and the rest is in Redis.
+type InterruptedError struct {
+	Outcome
+	Cause error // why it had not gone on before; nil: it had
+}
+
+func (e *InterruptedError) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("interrupted: %v", e.Cause)
+	}
+	return fmt.Sprintf("interrupted: %d of %d runs of %s are in its results store, the rest is in Redis", e.Ended, e.Planned, e.Record.ID)
+}

@@ -1,0 +1,121 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// SettleTime is how long workers have, after Redis lost an evaluation, to record again
+// what they have answered: they look every second.
+const SettleTime = 3 * time.Second
+
+// awayFor is how long an unreachable Redis is left alone.
+const awayFor = 500 * time.Millisecond
+
+// Submit submits an evaluation with what its results store (nil: none yet) has recorded
+// of it, which is not asked again. Reseed and RestoreSpent should follow.
+func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
+	id := s.Evaluation.ID()
+	if recorded != nil {
+		var err error
+		if s.Choices, err = Choices(ctx, recorded, id); err != nil {
+			return enqueue.Receipt{}, err
+		}
+		r, _, err := enqueue.Plan(id, s.Evaluation, s.Settings)
+		if err != nil {
+			return enqueue.Receipt{}, err
+		}
+		s.Recorded = recordedIn(ctx, recorded, r)
+	}
+	return q.Submit(ctx, s)
+}
+
+// Submit submits an evaluation to the fleet, and tells the daily quotas which calls were
+// made today. recorded is as in the function Submit.
+// s.Lost says that Redis has had it before, as recorded runs do. closed: its budget is
+// closed until Once has drained what waits in Redis, because that was spent as well.
+func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
+	id, known := s.Evaluation.ID(), s.Lost
+	if recorded != nil {
+		if _, err := Spent(ctx, id, s.Settings, recorded); err != nil {
+			return receipt, false, err
+		}
+		counts, err := recorded.Counts(ctx, id)
+		if err != nil {
+			return receipt, false, err
+		}
+		for _, phase := range counts {
+			known = known || phase.Succeeded+phase.Failed > 0
+		}
+	}
+	if known {
+		s.Settle = SettleTime
+	}
+	limits := f.Limits()
+	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
+	if err == nil {
+		err = Reseed(ctx, limits, id, recorded)
+	}
+	switch {
+	case err != nil || s.Settings.Budget() == 0:
+		return receipt, false, err
+	case receipt.Created && !known:
+		return receipt, false, limits.TellSpent(ctx, string(id), 0)
+	}
+	closed, err = budgetClosed(ctx, limits, id)
+	return receipt, closed, err
+}
+
+// recordedIn yields the runs that a results store has the outcome of.
+func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) iter.Seq2[enqueue.Recorded, error] {
+	return func(yield func(enqueue.Recorded, error) bool) {
+		for phase := range r.Phases {
+			for run, err := range sink.States(ctx, r.ID, phase) {
+				if !yield(enqueue.Recorded{Phase: phase, Index: run.Index, State: run.State, Generation: run.Generation}, err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Resubmitting follows an evaluation to its end. When Redis has lost it, it is submitted
+// again; what is in the results store is not asked again. While Redis is unreachable it
+// waits. follow and submit return the errors of this package.
+func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
+	lost := false
+	for {
+		step := follow
+		if lost {
+			step = submit
+		}
+		err := step(ctx)
+		switch {
+		case err == nil && !lost:
+			return nil
+		case err == nil:
+			lost = false
+			continue
+		case errors.Is(err, results.ErrNoEvaluation), errors.Is(err, store.ErrNoEvaluation):
+			log.Warn().Str("evaluation", string(id)).Msg("Redis has lost the evaluation; submitting it again")
+			lost = true
+			continue
+		case !outage.Is(err):
+			return err
+		}
+		if err := pause(ctx, awayFor); err != nil {
+			return err
+		}
+	}
+}
