@@ -67,6 +67,17 @@ manifests: ## render deploy/k8s from the Helm chart
 	cd deploy/check && go test -count 1 -run '^TestManifests$$' . -update
 
 # Without the race detector, with which the SDKs take minutes to build.
+HELM_DOCS_VERSION := v1.14.2
+HELM_DOCS := $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
+
+.PHONY: chart-readme
+chart-readme: $(HELM_DOCS) ## write the chart's README from the comments in values.yaml
+	cd deploy/helm && $< --sort-values-order file --chart-to-generate evalfleet
+
+$(HELM_DOCS):
+	GOBIN=$(TOOLS) go install github.com/norwoodj/helm-docs/cmd/helm-docs@$(HELM_DOCS_VERSION)
+	mv $(TOOLS)/helm-docs $@
+
 .PHONY: conformance
 conformance: ## have the providers' official SDKs judge the simulator and what the dialects send
 	cd conformance && go test -timeout 30m .

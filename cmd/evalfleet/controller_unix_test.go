@@ -3,13 +3,17 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
@@ -68,4 +72,52 @@ func (f *fleet) scale(address string) (said controller.Scale) {
 		return fmt.Sprint(err), err == nil
 	})
 	return said
+}
+
+// With results in PostgreSQL, one of two controllers is killed while an evaluation ends:
+// after the last answers and before the evaluation is done. The other one completes it,
+// whichever was killed, and every result is stored once.
+func TestControllerDiesAsAnEvaluationEnds(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	for victim, name := range []string{"the first", "the second"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f, gate := newGated(t, 4)
+			database := pgtest.New(t)
+			f.write("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\nsink: %q\n", gate.URL+"/v1", database))
+			var controllers []*program
+			for range 2 {
+				controllers = append(controllers, launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0"))
+			}
+			f.startWorkers(1)
+			id := strings.TrimSpace(f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml").stdout.String())
+			f.untilHeld(gate, fleetLimit)
+			gate.open()
+			f.until("every call is answered", func(s seen) bool { return s.All.Answered >= f.runs })
+			controllers[victim].signal(syscall.SIGKILL)
+			f.until("the evaluation is done", func(seen) bool { return f.standing().Status == record.StatusDone })
+			conn, err := pgx.Connect(t.Context(), database)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.Background())
+			var runs, verdicts, finished int
+			testrun.EventuallyGot(t, "the end of the evaluation to be stored", func() (string, bool) {
+				err = conn.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM runs WHERE state = 'succeeded'), (SELECT count(*) FROM pairwise_results),
+					(SELECT count(*) FROM evaluations WHERE finished_at > created_at)`).Scan(&runs, &verdicts, &finished)
+				return fmt.Sprintf("%d runs, %d verdicts, %d finished evaluations, %v", runs, verdicts, finished, err), finished == 1
+			})
+			if err != nil || runs != f.runs || verdicts != f.runs {
+				t.Errorf("%d runs and %d verdicts in the database, %v; want %d of each", runs, verdicts, err, f.runs)
+			}
+			if now := f.standing(); now.Uncollected != 0 {
+				t.Errorf("%d results are not collected at the end, want none", now.Uncollected)
+			}
+			if got := f.stats().All.Arrived; got != f.runs {
+				t.Errorf("%d calls arrived, want %d", got, f.runs)
+			}
+			eventuallySays(t, controllers[1-victim], "/evaluations/"+id, "done")
+		})
+	}
 }

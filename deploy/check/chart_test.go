@@ -1,10 +1,12 @@
 package check
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -89,6 +91,7 @@ fleet:
 `,
 	"everything else": `
 nameOverride: judges
+commonLabels: {cost-center: research}
 image: {repository: registry.example.com/evalfleet, digest: "sha256:` + strings.Repeat("0a", 32) + `"}
 imagePullSecrets: [{name: registry}]
 providerKeys: {existingSecret: keys, optional: false}
@@ -104,6 +107,8 @@ worker: &pod
   extraEnvFrom: [{configMapRef: {name: proxies, optional: true}}]
   extraVolumes: [{name: ca, secret: {secretName: ca}}]
   extraVolumeMounts: [{name: ca, mountPath: /etc/ca, readOnly: true}]
+  initContainers: [{name: wait, image: "registry.example.com/wait:1"}]
+  sidecars: [{name: proxy, image: "registry.example.com/proxy:1"}]
 controller:
   <<: *pod
   auth: {existingSecret: people, key: users}
@@ -166,7 +171,7 @@ func TestChartRefuses(t *testing.T) {
 		"fleet: {concurency: {}}":                                        "additional properties 'concurency' not allowed",
 		"fleet: {providers: {local: {api_key: sk-1}}}":                   "additional properties 'api_key' not allowed",
 		"fleet: {concurrency: {max_concurrency: many}}":                  "/fleet/concurrency/max_concurrency",
-		"worker: {extraArgs: [--grace=5s]}":                              "worker.extraArgs: set longestCallSeconds instead of --grace",
+		"worker: {extraArgs: [--grace=5s]}":                              "worker.extraArgs: set longestCallSeconds or worker.graceSeconds instead of --grace",
 		"pools: {slow: {extraArgs: [\"--slots\", \"3\"]}}":               "set worker.slots instead of --slots",
 		"controller: {extraArgs: [--config=other.yaml]}":                 "controller.extraArgs: set fleet instead of --config",
 		"worker: {extraEnv: [{name: OPENAI_API_KEY, value: sk-1}]}":      "OPENAI_API_KEY has a value",
@@ -230,13 +235,120 @@ enqueue: {enabled: true, files: {evaluation.yaml: "name: x"}}
 		for _, w := range decoded(t, files).workloads {
 			given[w.part] = environment(w)["PGPASSWORD"]
 		}
-		want := map[string]string{"controller": "secret postgres", "enqueue": "secret postgres", "redis": "", "worker": ""}
+		want := map[string]string{"controller": "secret postgres", "enqueue": "secret postgres", "redis": "", "test": "", "worker": ""}
 		if cache {
 			want["worker"] = "secret postgres"
 		}
 		if diff := cmp.Diff(want, given); diff != "" {
 			t.Errorf("cache: %t: PGPASSWORD (-want +got):\n%s", cache, diff)
 		}
+	}
+}
+
+// On spot nodes, a pool stops within the provider's notice, and the other pools take as
+// long as their calls.
+func TestChartSpotPool(t *testing.T) {
+	t.Parallel()
+	files, err := rendered(t, "pools: {spot: {graceSeconds: 20}, rest: {}}", "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "NOTES.txt")
+	workers := decoded(t, files).workloads
+	for name, want := range map[string][2]string{"evalfleet-worker-spot": {"20s", "1m5s"}, "evalfleet-worker-rest": {"615s", "11m0s"}} {
+		w := workers[name]
+		got := [2]string{w.flag("grace"), seconds(w.pod.Spec.TerminationGracePeriodSeconds).String()}
+		if got != want {
+			t.Errorf("%s: --grace and time until the kill are %v, want %v", name, got, want)
+		}
+	}
+}
+
+// OpenShift assigns user and group ids, and rejects pods that name others.
+func TestChartOnOpenShift(t *testing.T) {
+	t.Parallel()
+	files, err := rendered(t, `
+podSecurityContext: &assigned {runAsUser: null, runAsGroup: null, fsGroup: null}
+redis: {podSecurityContext: *assigned}
+enqueue: {enabled: true, files: {evaluation.yaml: "name: x"}}
+`, "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "NOTES.txt")
+	for name, w := range decoded(t, files).workloads {
+		s := w.pod.Spec.SecurityContext
+		if s == nil || s.RunAsUser != nil || s.RunAsGroup != nil || s.FSGroup != nil || s.RunAsNonRoot == nil || !*s.RunAsNonRoot {
+			t.Errorf("%s: security context %+v, want runAsNonRoot and no ids", name, s)
+		}
+	}
+}
+
+// Objects name the chart and its version. Pods do not: Redis would restart at every
+// upgrade of the chart.
+func TestChartLabels(t *testing.T) {
+	t.Parallel()
+	files, err := rendered(t, options["everything else"], "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(files, "NOTES.txt")
+	all := decoded(t, files)
+	for _, o := range all.objects {
+		of := o.GetLabels()
+		if !strings.HasPrefix(of["helm.sh/chart"], "evalfleet-") || of["app.kubernetes.io/version"] == "" || of["cost-center"] != "research" {
+			t.Errorf("%s has the labels %v; want helm.sh/chart, app.kubernetes.io/version and those of commonLabels", o.GetName(), of)
+		}
+	}
+	for name, w := range all.workloads {
+		of := w.pod.Labels
+		if of["cost-center"] != "research" {
+			t.Errorf("pods of %s lack the label of commonLabels: %v", name, of)
+		}
+		if w.part != "test" && (of["helm.sh/chart"] != "" || of["app.kubernetes.io/version"] != "") {
+			t.Errorf("pods of %s have the labels %v; want none that changes with the version", name, of)
+		}
+	}
+}
+
+// The chart's README has every value with its default.
+func TestChartReadme(t *testing.T) {
+	t.Parallel()
+	defaults, err := loader.LoadValues(strings.NewReader(read(t, chartDir+"/values.yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	documented := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| ([\\w.]+) \\| \\w+ \\| `(.*?)` \\| \\S").FindAllStringSubmatch(read(t, chartDir+"/README.md"), -1) {
+		documented[row[1]] = row[2]
+	}
+	var visit func(at string, value any)
+	visit = func(at string, value any) {
+		if got, ok := documented[at]; ok {
+			want, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if value == nil {
+				want = []byte("nil")
+			}
+			if got != string(want) {
+				t.Errorf("README.md: %s has the default %s, want %s: run make chart-readme", at, got, want)
+			}
+			delete(documented, at)
+			return
+		}
+		inner, ok := value.(map[string]any)
+		if !ok {
+			t.Errorf("README.md has no row for %s: give it a description in values.yaml and run make chart-readme", at)
+		}
+		for name, of := range inner {
+			visit(strings.TrimPrefix(at+"."+name, "."), of)
+		}
+	}
+	visit("", map[string]any(defaults))
+	for name := range documented {
+		t.Errorf("README.md has a row for %s, which is no value: run make chart-readme", name)
 	}
 }
 

@@ -41,7 +41,7 @@ type workload struct {
 	object   metav1.Object
 }
 
-// container is the pod's only one.
+// container is the pod's own; sidecars come after it.
 func (w workload) container() corev1.Container { return w.pod.Spec.Containers[0] }
 
 // flag is the value of one of its arguments.
@@ -137,6 +137,8 @@ func (c *cluster) add(t *testing.T, file string, document []byte, decoder runtim
 		w.selector, w.pod = o.Spec.Selector, o.Spec.Template
 	case *batchv1.Job:
 		w.pod = o.Spec.Template
+	case *corev1.Pod:
+		w.pod = corev1.PodTemplateSpec{ObjectMeta: o.ObjectMeta, Spec: o.Spec}
 	case *corev1.ConfigMap:
 		c.maps[o.Name] = o
 		return
@@ -181,6 +183,8 @@ func wantFleet(t *testing.T, c *cluster) {
 		case "worker", "controller":
 			wantCommand(t, w.container().Args, environment(w))
 			wantProbes(t, w)
+		case "test":
+			wantCommand(t, w.container().Args, environment(w))
 		case "enqueue":
 			wantCommand(t, w.container().Args, environment(w))
 			wantEvaluation(t, c, w)
@@ -237,6 +241,16 @@ func wantController(t *testing.T, c *cluster) {
 	}
 	w := found[0]
 	d := w.object.(*appsv1.Deployment)
+	if *d.Spec.Replicas > 1 {
+		if len(w.pod.Spec.TopologySpreadConstraints) == 0 {
+			t.Error("controller: nothing spreads its pods over nodes")
+		}
+		if !slices.ContainsFunc(all[*policyv1.PodDisruptionBudget](c), func(b *policyv1.PodDisruptionBudget) bool {
+			return selects(t, b.Spec.Selector, w.pod.Labels)
+		}) {
+			t.Error("controller: no disruption budget, so that a drain may evict all its pods at once")
+		}
+	}
 	kept := slices.ContainsFunc(w.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 	if kept && (*d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType) {
 		t.Error("controller: want one, and never two that want its volume")

@@ -40,9 +40,6 @@ func wantRestricted(t *testing.T, w workload) {
 	if pod.EnableServiceLinks == nil || *pod.EnableServiceLinks {
 		t.Errorf("%s: services put variables into its environment", w.name)
 	}
-	if len(pod.Containers) != 1 {
-		t.Fatalf("%s: %d containers in a pod, want 1", w.name, len(pod.Containers))
-	}
 	c := w.container()
 	if s := c.SecurityContext; s == nil || s.AllowPrivilegeEscalation == nil || *s.AllowPrivilegeEscalation || s.ReadOnlyRootFilesystem == nil || !*s.ReadOnlyRootFilesystem ||
 		s.Capabilities == nil || !slices.Contains(s.Capabilities.Drop, "ALL") {

@@ -18,10 +18,24 @@ app.kubernetes.io/instance: {{ $root.Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
+{{/* Labels of an object: (list $ part). */}}
 {{- define "evalfleet.labels" -}}
+{{- $root := index . 0 -}}
+{{ include "evalfleet.podLabels" . }}
+helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" }}
+app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
+{{- end -}}
+
+{{/* Labels of pods: (list $ part). They contain no version, because a change of them
+     would restart every pod, also that of Redis. */}}
+{{- define "evalfleet.podLabels" -}}
+{{- $root := index . 0 -}}
 {{ include "evalfleet.selector" . }}
 app.kubernetes.io/part-of: evalfleet
-app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
+app.kubernetes.io/managed-by: {{ $root.Release.Service }}
+{{- with $root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
 
 {{- define "evalfleet.image" -}}
@@ -206,15 +220,6 @@ app.kubernetes.io/managed-by: {{ (index . 0).Release.Service }}
 {{- end }}
 {{- end -}}
 
-{{- define "evalfleet.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: {{ . }}
-runAsGroup: {{ . }}
-fsGroup: {{ . }}
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
-{{- end -}}
-
 {{- define "evalfleet.containerSecurity" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -233,8 +238,12 @@ imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 securityContext:
-  {{- include "evalfleet.podSecurity" 65532 | nindent 2 }}
+  {{- toYaml $root.Values.podSecurityContext | nindent 2 }}
 {{- include "evalfleet.placement" $of }}
+{{- with $of.initContainers }}
+initContainers:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end -}}
 
 {{- define "evalfleet.placement" -}}
@@ -305,4 +314,35 @@ evalfleet/pool: {{ . }}
 {{- with (index . 1).pool }}
 evalfleet/pool: {{ . }}
 {{- end }}
+{{- end -}}
+
+{{/* Spread over zones and nodes, if possible: the labels that select the pods. */}}
+{{- define "evalfleet.spread" -}}
+{{- $labels := . -}}
+{{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+- maxSkew: 1
+  topologyKey: {{ . }}
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- $labels | nindent 6 }}
+  matchLabelKeys: [pod-template-hash]
+{{- end }}
+{{- end -}}
+
+{{/* Evictions at the same time: (dict "name" "labels" "selector" "maxUnavailable"). */}}
+{{- define "evalfleet.disruptionBudget" -}}
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- .labels | nindent 4 }}
+spec:
+  # With minAvailable, a node could not be drained while no pod is up.
+  maxUnavailable: {{ .maxUnavailable }}
+  unhealthyPodEvictionPolicy: AlwaysAllow
+  selector:
+    matchLabels:
+      {{- .selector | nindent 6 }}
 {{- end -}}
