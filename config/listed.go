@@ -71,6 +71,9 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 		return true
 	}
 	flag := strings.Join(used, "")
+	if list != nil && isEmptyList(list.node) && (single != nil || flag != "") {
+		list = nil // an empty list asks for the single run, as no list does
+	}
 	if list != nil && single != nil {
 		s.refuse(single.key, "remove one of them", "line %d already has a list of runs", list.key.line)
 		return true

@@ -10,12 +10,15 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// outputs checks where the answers of listed runs are written, in the order of
-// asked.Runs.List, and keeps it: no two runs write one file, and none writes over
-// what is read here. Paths that differ in upper and lower case are one, as some file
-// systems have it.
-func (s *draft) outputs(runs []writtenRun, dir string) {
-	o := outputs{draft: s, read: map[string]string{}, writers: map[written]string{}, folders: map[string]string{}}
+// outputs checks where the answers of listed runs are written, and keeps it: no two runs
+// write one file, and none writes over what is read here. Paths that differ in upper and
+// lower case are one, as some file systems have it. Of a run that is not whole, because
+// something else is wrong with it, only the pattern is checked.
+func (s *draft) outputs(runs []writtenRun, whole []bool, dir string) {
+	o := outputs{
+		draft: s, named: s.namedRuns(runs), working: realPath("."),
+		read: map[string]string{}, writers: map[written]string{}, folders: map[string]string{},
+	}
 	for _, file := range s.asked.Runs.Files {
 		o.read[realPath(inFolder(dir, file.ID))] = file.ID
 	}
@@ -24,11 +27,13 @@ func (s *draft) outputs(runs []writtenRun, dir string) {
 	}
 	for i, r := range runs {
 		if r.out == "" {
-			o.claim(r, r.idAt, ofOutDir, s.asked.Runs.Output("", i))
+			if whole[i] {
+				o.claim(r, r.idAt, ofOutDir, o.named.Output("", i))
+			}
 			continue
 		}
 		name, ok := o.name(r, i)
-		if !ok || !o.free(r, name) || !o.claim(r, r.outAt, here, name) {
+		if !ok || !whole[i] || !o.free(r, name) || !o.claim(r, r.outAt, here, name) {
 			continue
 		}
 		if r.anywhere {
@@ -42,9 +47,24 @@ func (s *draft) outputs(runs []writtenRun, dir string) {
 	}
 }
 
+// namedRuns returns runs with the names that patterns of outputs refer to, at the
+// positions of the written ones.
+func (s *draft) namedRuns(written []writtenRun) *eval.Runs {
+	runs := &eval.Runs{}
+	for i, r := range written {
+		asked := r.over(s.asks)
+		runs.Models = append(runs.Models, eval.Judge{Provider: asked.provider, Model: asked.model})
+		runs.Files = append(runs.Files, eval.Document{ID: fileID(r.fileA)}, eval.Document{ID: fileID(r.fileB)})
+		runs.List = append(runs.List, eval.FileRun{ID: r.id, Model: i, FileA: 2 * i, FileB: 2*i + 1})
+	}
+	return runs
+}
+
 // outputs are the files that runs write.
 type outputs struct {
 	draft   *draft
+	named   *eval.Runs
+	working string            // the real path of the working folder
 	read    map[string]string  // files that are read, by their real paths, as they are written
 	writers map[written]string // ids of runs by what they write
 	folders map[string]string  // ids of runs by the folders in which they write, in lower case
@@ -99,7 +119,7 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		s.refuse(r.outAt, didYouMean(unknown, eval.Placeholders()), "no placeholder %s", unknown)
 		return "", false
 	}
-	name = filepath.Clean(filepath.FromSlash(s.asked.Runs.Output(r.out, i)))
+	name = filepath.Clean(filepath.FromSlash(o.named.Output(r.out, i)))
 	if r.anywhere {
 		if absolute, err := filepath.Abs(name); err == nil {
 			name = absolute
@@ -116,6 +136,9 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 	case !r.anywhere && hidden(name):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
 			"a name in %s starts with a dot, which is not allowed for answers", filepath.ToSlash(name))
+	case !r.anywhere && !isBelow(o.working, realPath(filepath.Dir(name))):
+		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
+			"%s leads out of the working folder through a symbolic link", filepath.ToSlash(name))
 	default:
 		return name, true
 	}

@@ -131,14 +131,14 @@ func (s *draft) listRuns(written []writtenRun, dir string, byCommand bool) {
 		draft: s, dir: dir, byCommand: byCommand, runs: &eval.Runs{}, item: s.emptyItem(),
 		ids: map[string]place{}, models: map[string]int{}, files: map[string]int{},
 	}
-	before := len(s.problems)
-	for _, r := range written {
+	whole := make([]bool, len(written))
+	for i, r := range written {
+		before := len(s.problems)
 		l.add(r)
+		whole[i] = len(s.problems) == before
 	}
 	s.asked.Runs = l.runs
-	if len(s.problems) == before {
-		s.outputs(written, dir)
-	}
+	s.outputs(written, whole, dir)
 }
 
 // emptyItem is the position of the item without a name, to which files belong.
@@ -223,7 +223,7 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 		s.refuse(r.at, "add "+key+", the file of "+what, "the run has no %s", key)
 		return 0, false
 	}
-	id := filepath.ToSlash(filepath.Clean(filepath.FromSlash(name)))
+	id := fileID(name)
 	if !nameable(id) {
 		s.unnameable(at, name, "cannot be a file's name here")
 		return 0, false
@@ -247,3 +247,6 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 	l.runs.Files = append(l.runs.Files, eval.Document{ID: id, Item: l.item, Candidate: id, Hash: hash, Bytes: len(text)})
 	return len(l.runs.Files) - 1, true
 }
+
+// fileID is what a run's file is called: its path as it is written, in one spelling.
+func fileID(name string) string { return filepath.ToSlash(filepath.Clean(filepath.FromSlash(name))) }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,6 +75,12 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"ids with one file name", asks + "runs:\n- {id: a/b, " + files + "}\n- {id: A_b, " + files + "}\n", "eval.yaml:5:8: runs[1].id: the run would write b.careful.A_b.fpf.response.md, as run a/b does; "},
 		{"a file below another", asks + "runs:\n- {" + files + ", out: x/y}\n- {" + files + ", out: x/y/z}\n- {" + files + ", out: x}\n",
 			"eval.yaml:5:37: runs[1].out: x/y is no folder: run run1 writes it; choose another path\neval.yaml:6:37: runs[2].out: x is a folder: run run1 writes in it; choose another path"},
+		{"everything at once", asks + "runs:\n- {file_a: a.md, file_b: x.md, out: ../x.md}\n- {" + files + ", out: y/}\n- {" + files + ", out: z.md}\n- {" + files + ", out: z.md}\ngroundig: off\n",
+			"eval.yaml:4:26: runs[0].file_b: DIR/x.md: no such file\n" +
+				"eval.yaml:4:37: runs[0].out: ../x.md leads out of the working folder; want a path below it; --out of a single pair may be anywhere\n" +
+				"eval.yaml:5:37: runs[1].out: y/ is a folder; name a file in it: y/<run_id>.md\n" +
+				"eval.yaml:7:37: runs[3].out: the run would write z.md, as run run3 does; end it with <run_id>, and give runs ids that differ in more than case and signs that no file name holds\n" +
+				"eval.yaml:8:1: groundig: unknown key; did you mean grounding?"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -114,6 +121,31 @@ func TestOutOverInput(t *testing.T) {
 		"eval.yaml:3:97: runs[1].out: the answer would be written over eval.yaml; choose another path")
 }
 
+// An answer never leaves the working folder through a symbolic link, and the file is
+// refused before anything is sent.
+func TestOutThroughALink(t *testing.T) {
+	outside := t.TempDir()
+	t.Chdir(folder(t, with(pairOfFiles, "eval.yaml", `provider: simulator
+model: careful
+runs:
+- {file_a: a.md, file_b: b.md, out: away/x.md}
+- {file_a: a.md, file_b: b.md, out: away/deep/er/x.md}
+- {file_a: a.md, file_b: b.md, out: near/x.md}
+`, "kept/y.md", "")))
+	for link, to := range map[string]string{"away": outside, "near": "kept"} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Skip("no symbolic links here: ", err)
+		}
+	}
+	_, err := LoadEvaluation("eval.yaml", Options{})
+	expect(t, ".", err, "eval.yaml:4:37: runs[0].out: away/x.md leads out of the working folder through a symbolic link; choose another path; --out of a single pair may be anywhere\n"+
+		"eval.yaml:5:37: runs[1].out: away/deep/er/x.md leads out of the working folder through a symbolic link; ")
+	_, err = LoadRuns(Options{Listed: Listed{FileA: "a.md", FileB: "b.md", Out: "away/x.md"}, Provider: "simulator", Model: "careful"})
+	if err != nil {
+		t.Errorf("--out into a linked folder: %v", err)
+	}
+}
+
 func TestProblemsOfRunsListedByFlags(t *testing.T) {
 	t.Parallel()
 	json := func(text string) Listed { return Listed{JSON: strings.NewReader(text)} }
@@ -125,7 +157,7 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		want       string
 	}{
 		{"two ways", "", pairOfFiles, Options{Listed: Listed{File: "runs.yaml", FileA: "a.md"}}, "--file-a: --runs-config lists runs too; use one of them"},
-		{"a list in the file too", "runs: []\n", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "eval.yaml:1:1: runs: --file-a lists runs too; remove one of them"},
+		{"a list in the file too", "runs: [{}]\n", pairOfFiles, Options{Listed: Listed{FileA: "a.md", FileB: "b.md"}}, "eval.yaml:1:1: runs: --file-a lists runs too; remove one of them"},
 		{"a single run in the file too", "test: {}\n", pairOfFiles, Options{Listed: json("[]")}, "eval.yaml:1:1: test: --runs-stdin lists runs too; remove one of them"},
 		{"no instructions", "", pairOfFiles, Options{Listed: Listed{FileB: "b.md"}}, "--file-a: it is missing; add --file-a, the file of the instructions"},
 		{"no input", "", pairOfFiles, Options{Listed: Listed{FileA: "a.md"}}, "--file-b: it is missing; add --file-b, the file of the input"},
