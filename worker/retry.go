@@ -116,7 +116,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		return &gaveUp{class: failed.Class, message: failed.Message, status: failed.Status}
 	}
 	delay := r.hint(s, failed)
-	if r.failures() > 0 && failed.Class != providers.Ungrounded && failed.Class != providers.Unreasoned {
+	if r.failures() > 0 {
 		delay = max(delay, retry.Delay(r.failures(), rand.Float64()))
 	}
 	if tooMany(failed) && delay > 0 {

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -285,7 +286,9 @@ func TestAnswersWithoutEvidenceAreNoResults(t *testing.T) {
 			if test.class == providers.Unreasoned {
 				reasoning = eval.Required
 			}
-			s.submit(2, asks(test.judge, test.mode, eval.Required, reasoning))
+			s.submit(2, asks(test.judge, test.mode, eval.Required, reasoning), func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+				s.Retry = record.Retry{MaxAttempts: 3, InitialDelay: 300 * time.Millisecond, MaxDelay: 300 * time.Millisecond}
+			})
 			stop := s.start(s.cfg)
 			s.wait()
 			stop()
@@ -310,6 +313,20 @@ func TestAnswersWithoutEvidenceAreNoResults(t *testing.T) {
 			}
 			if len(calls) != 3*s.runs {
 				t.Errorf("%d calls are recorded, want %d", len(calls), 3*s.runs)
+			}
+			slices.SortFunc(calls, func(a, b record.Call) int {
+				if a.Index != b.Index {
+					return a.Index - b.Index
+				}
+				return a.Started.Compare(b.Started)
+			})
+			for i, c := range calls {
+				if i == 0 || calls[i-1].Index != c.Index {
+					continue
+				}
+				if waited := c.Started.Sub(calls[i-1].Ended); waited < 290*time.Millisecond {
+					t.Errorf("run %d is asked again after %s, want the delay between attempts", c.Index, waited)
+				}
 			}
 		})
 	}
