@@ -70,10 +70,11 @@ func (r *run) callOnce(ctx context.Context, s step, key string) (*providers.Resu
 
 // newCall is the record of a call that is about to be asked for.
 func (r *run) newCall(s step, key string) *record.Call {
+	r.attempt = r.progress.Attempts + 1
 	return &record.Call{
 		ID:    r.nextCallID(),
 		Phase: r.task.Phase, Index: r.task.Index, Generation: r.task.Generation,
-		Stage: s.stage, Model: s.target.Target(), Attempt: r.progress.Attempts + 1,
+		Stage: s.stage, Model: s.target.Target(), Attempt: r.attempt,
 		Asked: time.Now().UTC(), Worker: r.id, Key: key,
 	}
 }

@@ -181,7 +181,7 @@ func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error)
 		state.Refused++
 		r.waits(s.target, wait)
 		e := s.event(EventRetry)
-		e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, wait.Seconds()
+		e.Attempt, e.StatusCode, e.DelayS = r.attempt, &failed.Status, wait.Seconds()
 		r.emit(e)
 		return true, r.pause(ctx, wait, string(failed.Class))
 	case providers.QuotaDaily:

@@ -2,6 +2,7 @@ package worker
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -84,6 +85,38 @@ func TestHandledGivenBack(t *testing.T) {
 	})
 	if h.Run != nil || h.Why != string(providers.RateLimited) || h.Delay < 55*time.Second || len(h.Calls) != 1 {
 		t.Errorf("got %+v, %q, %s and %d calls; want one call, and the run back for a minute as rate_limited", h.Run, h.Why, h.Delay, len(h.Calls))
+	}
+}
+
+// Every event of a retry says which attempt failed, also of one that the run is not
+// charged for.
+func TestRetriesSayTheirAttempt(t *testing.T) {
+	t.Parallel()
+	refusals := []*providers.Error{
+		{Class: providers.RateLimited, Status: 429, RetryAfter: time.Millisecond}, {Class: providers.Transient, Status: 503},
+		{Class: providers.RateLimited, Status: 429, RetryAfter: time.Millisecond},
+	}
+	for name, tweak := range map[string]func(*eval.Evaluation, map[string]string, *record.Settings){
+		"retries": func(*eval.Evaluation, map[string]string, *record.Settings) {},
+		"retries before a fallback": func(_ *eval.Evaluation, _ map[string]string, s *record.Settings) {
+			s.Fallback = &record.Fallback{Models: []string{"p:other"}, AutoWait: true, MaxRetries: 3, Base: 2, After429: time.Millisecond}
+		},
+	} {
+		h := handled(t, func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+			if n <= len(refusals) && request.Model == "m" {
+				return nil, refusals[n-1]
+			}
+			return firstWins(ctx, n, request)
+		}, tweak)
+		var attempts []int
+		for _, e := range h.Events {
+			if e.Event == EventRetry {
+				attempts = append(attempts, e.Attempt)
+			}
+		}
+		if len(attempts) == 0 || attempts[0] != 1 || slices.Contains(attempts, 0) || !slices.IsSorted(attempts) {
+			t.Errorf("%s: attempts %v, want the number of each attempt that failed", name, attempts)
+		}
 	}
 }
 

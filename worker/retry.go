@@ -123,7 +123,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		delay += r.asides.yields(r.queue, asker{r.task.Evaluation, s.target.Target()})
 	}
 	e := s.event(EventRetry)
-	e.Attempt, e.StatusCode, e.DelayS = r.progress.Attempts, &failed.Status, delay.Seconds()
+	e.Attempt, e.StatusCode, e.DelayS = r.attempt, &failed.Status, delay.Seconds()
 	r.emit(e)
 	return r.pause(ctx, delay, string(failed.Class))
 }

@@ -63,6 +63,7 @@ type run struct {
 	ended      record.Run    // as it was recorded, here or by another worker
 	cancelled  bool          // with its evaluation, before it could be recorded
 	calls      []record.Call // made and not yet recorded
+	attempt    int           // number of the call made last; one that the run is not charged for has that of the next
 	called     bool          // a call was made, or its lease taken, in this pull
 	slot       bool          // of this process, is the run's
 	room       int64         // for a long answer, is the run's
