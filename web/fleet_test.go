@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -25,6 +27,28 @@ func TestUsed(t *testing.T) {
 	} {
 		if words, share := used(c.usage); words != c.words || share != c.share {
 			t.Errorf("%s: got %q and %d %%, want %q and %d %%", c.usage.Limit, words, share, c.words, c.share)
+		}
+	}
+}
+
+func TestShownPace(t *testing.T) {
+	t.Parallel()
+	pairs := func(ended int, rate, left float64) view.Phase {
+		return view.Phase{Kind: eval.KindPairwise, Runs: 1000, Succeeded: ended, RatePerS: &rate, LeftS: &left}
+	}
+	for _, test := range []struct {
+		phases     []view.Phase
+		pace, left string
+	}{
+		{nil, "", ""},
+		{[]view.Phase{{Kind: eval.KindSingle, Runs: 10}}, "", ""},
+		{[]view.Phase{pairs(100, 10, 90)}, "10.0/s", "1:30"},
+		{[]view.Phase{pairs(100, 0.25, 3600)}, "15.0/min", "1:00:00"},
+		{[]view.Phase{{Kind: eval.KindSingle, Runs: 1000}, pairs(200, 10, 80)}, "10.0/s", "3:00"},
+	} {
+		got := shown(view.Evaluation{Phases: test.phases}).Shown
+		if got.Pace != test.pace || got.Left != test.left {
+			t.Errorf("%+v: %q, %q left; want %q, %q", test.phases, got.Pace, got.Left, test.pace, test.left)
 		}
 	}
 }

@@ -3,98 +3,37 @@ package web
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// inForce are the limits and cooldowns of a fleet at one moment.
-type inForce struct {
-	usage     []ratelimit.Usage
-	cooldowns []ratelimit.Cooldown
-	at        time.Time
-}
-
-func (f *fleet) readLimits(ctx context.Context) (*inForce, error) {
-	usage, err := f.limits.Usage(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cooldowns, err := f.limits.Cooldowns(ctx)
-	return &inForce{usage, cooldowns, time.Now()}, err
-}
-
 func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {
-	limits, err := f.readLimits(ctx)
+	now := time.Now()
+	limits, err := f.LimitsInForce(ctx, view.AllLimits, now)
 	if err != nil {
 		return nil, err
 	}
 	l := &Limits{Live: true}
-	l.Limits, l.Cooldowns = limits.view(func(ratelimit.Scope) bool { return true })
-	l.Workers, err = f.workersAlive(ctx)
+	l.Limits, l.Cooldowns = shownLimits(limits, now)
+	l.Workers, err = f.WorkersAlive(ctx)
 	return l, err
 }
 
-// keptBy says which scopes' limits an evaluation's calls keep. Whom they go to
-// never changes, and is read once.
-func (f *fleet) keptBy(ctx context.Context, r record.Evaluation) (func(ratelimit.Scope) bool, error) {
-	f.mu.Lock()
-	judges, known := f.judges[r.ID]
-	f.mu.Unlock()
-	if !known {
-		e, err := f.store.Plan(ctx, r.ID)
-		if err != nil {
-			return nil, err
-		}
-		judges = r.Settings.Everyone(e)
-		f.mu.Lock()
-		f.judges[r.ID] = judges
-		f.mu.Unlock()
+// shownLimits adds words to limits and cooldowns.
+func shownLimits(of view.Limits, now time.Time) ([]Limit, []Cooldown) {
+	limits, cooldowns := []Limit{}, []Cooldown{}
+	for _, l := range of.Limits {
+		shown := Limit{Limit: l}
+		shown.Shown.InUse, shown.Shown.Share = used(l.Usage)
+		shown.Shown.State, shown.Shown.Pinned = state(l.Usage, now), rescue.Pinners(l.PinnedBy)
+		limits = append(limits, shown)
 	}
-	return func(of ratelimit.Scope) bool {
-		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
-			return of.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID)})
-		})
-	}, nil
-}
-
-// boundBy says what an active evaluation's calls wait for, whoever's calls do.
-func boundBy(limits []Limit, cooldowns []Cooldown) string {
-	var words []string
-	for _, c := range cooldowns {
-		words = append(words, c.Words)
-	}
-	for _, l := range limits {
-		if l.Binds {
-			words = append(words, l.Words)
-		}
-	}
-	return strings.Join(words, "; ")
-}
-
-// view are the limits and cooldowns of the scopes that are kept.
-func (now *inForce) view(kept func(ratelimit.Scope) bool) (limits []Limit, cooldowns []Cooldown) {
-	limits, cooldowns = []Limit{}, []Cooldown{}
-	for _, u := range now.usage {
-		if !kept(u.Limit.Scope) {
-			continue
-		}
-		l := Limit{
-			ID: u.Limit.ID(), Words: u.Limit.String(), Waiting: u.Waiting, Binds: u.Binds(),
-			State: state(u, now.at), PinnedBy: u.Holders, Pinned: rescue.Pinners(u.Holders),
-		}
-		l.InUse, l.Share = used(u)
-		limits = append(limits, l)
-	}
-	for _, c := range now.cooldowns {
-		if scope, ok := ratelimit.CooldownScope(c.ID); ok && kept(scope) {
-			cooldowns = append(cooldowns, Cooldown{ID: c.ID, Words: c.String(), Why: c.Why(), Left: clock(c.Wait), LeftS: c.Wait.Seconds()})
-		}
+	for _, c := range of.Cooldowns {
+		cooldowns = append(cooldowns, Cooldown{Cooldown: c, Left: clock(view.Seconds(c.NextS))})
 	}
 	return limits, cooldowns
 }

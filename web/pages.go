@@ -38,8 +38,8 @@ type barOf struct {
 	Path  string
 }
 
-// view is what a template gets.
-type view struct {
+// pageData is what a template gets.
+type pageData struct {
 	Title string
 	Page  string // its name, by which the navigation knows it
 	API   string // the page's twin; empty: the page does not change
@@ -81,8 +81,8 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 }
 
 // view is a page's, whose title is its name where the data have none.
-func (s *Server) view(r *http.Request, page string, data any) view {
-	v := view{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
+func (s *Server) view(r *http.Request, page string, data any) pageData {
+	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
 		v.Title = visible(of.Title())
 	}
@@ -90,7 +90,7 @@ func (s *Server) view(r *http.Request, page string, data any) view {
 }
 
 // write sends a page, whole or not at all.
-func (s *Server) write(w http.ResponseWriter, status int, name string, v view) {
+func (s *Server) write(w http.ResponseWriter, status int, name string, v pageData) {
 	var out bytes.Buffer
 	if err := templates().ExecuteTemplate(&out, name+".html", v); err != nil {
 		s.cfg.Log.Error().Err(err).Str("page", name).Msg("page cannot be written")
@@ -154,8 +154,8 @@ func visible(s string) string {
 	}, s)
 }
 
-// count writes a number with its thousands apart, as assets/live.js does.
-func count(n int) string {
+// count writes a whole number with its thousands apart, as assets/live.js does.
+func count(n any) string {
 	digits := fmt.Sprint(n)
 	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
 		digits = digits[:i] + "," + digits[i:]

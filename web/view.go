@@ -1,6 +1,8 @@
 package web
 
 import (
+	"fmt"
+	"maps"
 	"math"
 	"net/url"
 	"slices"
@@ -8,55 +10,41 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
-// Overview is the list of evaluations, newest first. It, and what follows, is
-// what a page shows and, as JSON, what the page's twin under /api says.
+// Overview is the list of evaluations, newest first. It, and what follows, is what a page
+// shows and, as JSON, what the page's twin under /api has: that of `status --json` and
+// `limits --json`, with words.
 type Overview struct {
 	Evaluations []Evaluation `json:"evaluations"`
 	Workers     int          `json:"workers"` // alive
 	Live        bool         `json:"live"`    // read from a Redis
 }
 
-// Evaluation is how one evaluation stands.
+// Evaluation says how far an evaluation is.
 type Evaluation struct {
-	ID          eval.ID       `json:"evaluation"`
-	Name        string        `json:"name"`
-	Status      record.Status `json:"status"`
-	Created     time.Time     `json:"created"`
-	Phases      []Phase       `json:"phases"`
-	All         Phase         `json:"all"` // of all phases together
-	Uncollected int           `json:"uncollected"`
-	Paused      []string      `json:"paused_providers,omitempty"` // that the fleet does not call for it
-	// BoundBy are the limits and cooldowns that its calls wait for now, in words.
-	BoundBy string  `json:"bound_by"`
-	Numbers Numbers `json:"numbers"`
-	Pace    string  `json:"pace"` // in words: "56/s", "" when nothing ends
-	Left    string  `json:"left"` // in words: "0:12"
+	view.Evaluation
+	Phases []Phase `json:"phases"`
+	All    Phase   `json:"all"` // all phases together
+	Shown  Shown   `json:"shown"`
 }
 
-// Numbers are what only an evaluation's results store knows; the words are empty
-// where it cannot be read from here.
-type Numbers struct {
-	Calls    int            `json:"calls"`
-	Cost     string         `json:"cost"`     // in words, also that it is unknown
-	CostUSD  *float64       `json:"cost_usd"` // of the calls that have a price; null: unknown
-	Unpriced int            `json:"calls_without_price"`
-	Failed   string         `json:"failed"` // runs by error class, in words
-	ByClass  map[string]int `json:"failed_by_class"`
-	Classes  []string       `json:"classes"` // of ByClass, by name
+// Shown are an evaluation's numbers in words; empty where they are unknown.
+type Shown struct {
+	BoundBy string   `json:"bound_by"`
+	Pace    string   `json:"pace"`    // "56/s"
+	Left    string   `json:"left"`    // "0:12"
+	Cost    string   `json:"cost"`    // also that it is unknown
+	Failed  string   `json:"failed"`  // runs by error class
+	Classes []string `json:"classes"` // of failed runs, by name
 }
 
-// Phase says how far a phase has come.
+// Phase says how far a phase is.
 type Phase struct {
-	Kind      eval.Kind `json:"kind"`
-	Runs      int       `json:"runs"`
-	Succeeded int       `json:"succeeded"`
-	Failed    int       `json:"failed"`
-	Cancelled int       `json:"cancelled"`
-	Done      int       `json:"done"`
-	Bar       Bar       `json:"bar"`
+	view.Phase
+	Done int `json:"done"`
+	Bar  Bar `json:"bar"`
 }
 
 // Bar is a phase's progress, in percent of its runs.
@@ -85,40 +73,30 @@ type Detail struct {
 // Title is the page's.
 func (d *Detail) Title() string { return d.Name }
 
-// Queue is what asynq holds of a queue, which evaluations may share.
+// Queue counts the tasks of a queue, which evaluations may share.
 type Queue struct {
-	Name      string `json:"name"`
-	Pending   int    `json:"pending"`
-	Active    int    `json:"active"`
-	Retry     int    `json:"retry"` // held back, and scheduled
-	Completed int    `json:"completed"`
-	Archived  int    `json:"archived"`
-	Paused    bool   `json:"paused"`
+	view.Queue
+	Held int `json:"held"` // to be retried, and scheduled
 }
 
-// Limit is how much of a limit is used.
+// Limit is a limit and how much of it is used.
 type Limit struct {
-	ID      string `json:"id"`
-	Words   string `json:"words"`
-	InUse   string `json:"in_use"` // of the bound, or when a rate admits the next call
-	Share   int    `json:"share"`  // in use, in percent
-	Waiting int    `json:"waiting"`
-	// Binds: calls wait for it now. State says so, and what else is to be known.
-	Binds bool   `json:"binds"`
-	State string `json:"state"`
-	// PinnedBy are evaluations, and workers as worker/<id>; Pinned is the same in
-	// words.
-	PinnedBy []string `json:"pinned_by"`
-	Pinned   string   `json:"pinned"`
+	view.Limit
+	Shown ShownLimit `json:"shown"`
+}
+
+// ShownLimit are a limit's numbers in words.
+type ShownLimit struct {
+	InUse  string `json:"in_use"` // of the bound, or when a rate admits the next call
+	Share  int    `json:"share"`  // in use, in percent
+	State  string `json:"state"`  // that it binds, is cut, and when it resets
+	Pinned string `json:"pinned"` // by which evaluations and workers
 }
 
 // Cooldown is a scope whose calls are held back, as its provider asked for.
 type Cooldown struct {
-	ID    string  `json:"id"`
-	Words string  `json:"words"`
-	Why   string  `json:"why"`
-	Left  string  `json:"left"` // in words
-	LeftS float64 `json:"left_s"`
+	view.Cooldown
+	Left string `json:"left"` // in words
 }
 
 // Limits is the page of all limits in force.
@@ -148,22 +126,52 @@ func (e *Evaluation) Pairwise() bool {
 	return slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.Kind == eval.KindPairwise })
 }
 
-// sum completes an evaluation's phases and adds them up.
-func (e *Evaluation) sum() {
-	e.All = Phase{}
-	for i := range e.Phases {
-		p := &e.Phases[i]
-		p.complete()
-		e.All.Runs += p.Runs
-		e.All.Succeeded += p.Succeeded
-		e.All.Failed += p.Failed
-		e.All.Cancelled += p.Cancelled
+// shown adds sums, bars and words to an evaluation.
+func shown(e view.Evaluation) Evaluation {
+	of := Evaluation{Evaluation: e, Phases: []Phase{}}
+	rate := 0.0
+	for _, p := range e.Phases {
+		phase := Phase{Phase: p}
+		phase.complete()
+		of.Phases = append(of.Phases, phase)
+		of.All.Runs += p.Runs
+		of.All.Succeeded += p.Succeeded
+		of.All.Failed += p.Failed
+		of.All.Cancelled += p.Cancelled
+		if p.RatePerS != nil && p.LeftS != nil {
+			rate += *p.RatePerS
+		}
 	}
-	e.All.complete()
+	of.All.complete()
+	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
+	if rate > 0 {
+		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))
+	}
+	if u := e.Used; u != nil && u.Calls+u.FromCache > 0 {
+		of.Shown.Cost = u.Cost()
+	}
+	return of
+}
+
+// pace writes runs per second.
+func pace(perSecond float64) string {
+	if perSecond >= 0.5 {
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.1f/min", 60*perSecond)
+}
+
+// clock writes a duration as m:ss, or h:mm:ss.
+func clock(d time.Duration) string {
+	seconds := int(d.Round(time.Second).Seconds())
+	if seconds < 3600 {
+		return fmt.Sprintf("%d:%02d", seconds/60, seconds%60)
+	}
+	return fmt.Sprintf("%d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
 }
 
 func (p *Phase) complete() {
-	p.Done = p.Succeeded + p.Failed + p.Cancelled
+	p.Done = p.Ended()
 	if p.Runs == 0 {
 		return
 	}
@@ -188,7 +196,7 @@ func (f Failure) Link() string {
 
 // taskLink is asynqmon's page of a task.
 func taskLink(queue, id string) string {
-	return Queue{Name: queue}.Link() + "/tasks/" + url.PathEscape(id)
+	return Queue{Queue: view.Queue{Name: queue}}.Link() + "/tasks/" + url.PathEscape(id)
 }
 
 // Between is the failed run's documents in words.
@@ -201,4 +209,4 @@ func now() string { return time.Now().UTC().Format("15:04:05 UTC") }
 func (d *Detail) Doable() string { return strings.Join(d.Actions, ",") }
 
 // Kinds are the error classes likewise.
-func (n Numbers) Kinds() string { return strings.Join(n.Classes, ",") }
+func (s Shown) Kinds() string { return strings.Join(s.Classes, ",") }

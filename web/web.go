@@ -12,9 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/hibiken/asynqmon"
@@ -24,6 +22,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
@@ -41,15 +40,12 @@ type Config struct {
 	Limits *ratelimit.Limiter
 	// Folder is the output folder, or nil.
 	Folder *Folder
-	// Results opens an evaluation's sink for its report. nil, or an error: the
-	// report is not to be had here.
+	// Results opens an evaluation's results store for its numbers and its report. nil, or
+	// an error: they are not shown.
 	Results func(context.Context, eval.ID) (results.Reader, error)
 	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts; it
 	// stands in asynqmon's page. Empty: there are no charts.
 	Prometheus string
-	// Numbers reads what the results store knows of an evaluation, and nothing where
-	// that is not to be had. It is asked again and again. nil: never to be had.
-	Numbers func(context.Context, Evaluation) Numbers
 	// Actions are what people may do to evaluations; nil: nothing, and queues and
 	// tasks can only be looked at in asynqmon, too.
 	Actions Actions
@@ -73,6 +69,7 @@ type Folder struct {
 type Server struct {
 	cfg     Config
 	fleet   *fleet // nil without Redis
+	looks   *view.Looks
 	streams *streams
 	notes   *notes
 	handler http.Handler
@@ -80,7 +77,8 @@ type Server struct {
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}}
+	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, looks: view.NewLooks(cfg.Log)}
+	s.looks.Brief, s.looks.Open = true, s.open
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
@@ -98,7 +96,7 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	routes.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.fail(w, r, errNotFound) })
 	if cfg.Store != nil {
-		s.fleet = newFleet(cfg.Store, cfg.Limits)
+		s.fleet = newFleet(view.Fleet{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
 		monitor := func(readOnly bool) http.Handler {
 			return asynqmon.New(asynqmon.Options{
 				RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
@@ -156,15 +154,9 @@ func (s *Server) overview(r *http.Request) (o *Overview, err error) {
 		o, err = s.fleet.overview(r.Context())
 	}
 	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
-		o, err = s.cfg.Folder.overview(r.Context())
+		o, err = s.cfg.Folder.overview(r.Context(), s.looks)
 	}
-	if err != nil {
-		return nil, err
-	}
-	for i := range o.Evaluations {
-		s.addNumbers(r.Context(), &o.Evaluations[i])
-	}
-	return o, nil
+	return o, err
 }
 
 func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
@@ -173,12 +165,11 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 		detail, err = s.fleet.evaluation(r.Context(), id)
 	}
 	if s.cfg.Folder != nil && (s.fleet == nil || err != nil) {
-		detail, err = s.cfg.Folder.evaluation(r.Context(), id)
+		detail, err = s.cfg.Folder.evaluation(r.Context(), s.looks, id)
 	}
 	if err != nil {
 		return nil, err
 	}
-	s.addNumbers(r.Context(), &detail.Evaluation)
 	detail.Actions = []string{}
 	if s.mayAct(r) {
 		detail.Actions = append(detail.Actions, detail.can()...)
@@ -190,12 +181,14 @@ func (s *Server) evaluation(r *http.Request) (detail *Detail, err error) {
 	return detail, nil
 }
 
-// addNumbers completes an evaluation with what its results store knows.
-func (s *Server) addNumbers(ctx context.Context, e *Evaluation) {
-	if s.cfg.Numbers != nil {
-		e.Numbers = s.cfg.Numbers(ctx, *e)
+// open opens the results store of an evaluation for its numbers; nil: it cannot be read.
+func (s *Server) open(ctx context.Context, r record.Evaluation) results.Reader {
+	reader, err := s.results(ctx, r.ID)
+	if err != nil {
+		s.cfg.Log.Debug().Err(err).Str("evaluation", string(r.ID)).Msg("results cannot be read from here")
+		return nil
 	}
-	e.Numbers.Classes = append([]string{}, slices.Sorted(maps.Keys(e.Numbers.ByClass))...)
+	return reader
 }
 
 func (s *Server) limits(r *http.Request) (*Limits, error) {

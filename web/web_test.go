@@ -458,33 +458,6 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-func TestPace(t *testing.T) {
-	t.Parallel()
-	p := paces{of: map[eval.ID][]mark{}}
-	start := time.Now()
-	note := func(after time.Duration, done int) Evaluation {
-		e := Evaluation{ID: "ev-1", All: Phase{Runs: 1000, Done: done}}
-		p.note(&e, start.Add(after))
-		return e
-	}
-	note(0, 0)
-	for _, test := range []struct {
-		after      time.Duration
-		done       int
-		pace, left string
-	}{
-		{400 * time.Millisecond, 5, "", ""}, // too soon to tell
-		{10 * time.Second, 100, "10.0/s", "1:30"},
-		{20 * time.Second, 200, "10.0/s", "1:20"},
-		{100 * time.Second, 200, "", ""}, // nothing has ended for long
-	} {
-		e := note(test.after, test.done)
-		if e.Pace != test.pace || e.Left != test.left {
-			t.Errorf("after %s: %q, %q left; want %q, %q", test.after, e.Pace, e.Left, test.pace, test.left)
-		}
-	}
-}
-
 func TestCount(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {

@@ -47,7 +47,7 @@ func (s *Server) workers(r *http.Request) (*Workers, error) {
 
 // allWorkers lists those whose heartbeat holds, by host.
 func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
-	beats, err := f.limits.Beats(ctx)
+	beats, err := f.Limits.Beats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (f *fleet) allWorkers(ctx context.Context) (*Workers, error) {
 			ids = append(ids, id)
 		}
 	}
-	told, err := f.store.Told(ctx, ids)
+	told, err := f.Store.Told(ctx, ids)
 	if err != nil {
 		return nil, err
 	}

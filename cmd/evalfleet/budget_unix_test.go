@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -29,7 +30,7 @@ judges: [{model: "simulator:careful", overrides: {max_completion_tokens: 150}}]
 pairwise: {pairs: all, order: both}
 concurrency: {max_concurrency: 16}
 budget: {usd: %v}
-`, usd(int64(calls)*callCosts)))
+`, view.USD(int64(calls)*callCosts)))
 }
 
 // wantSpent wants that the provider has charged no more than a budget of so many

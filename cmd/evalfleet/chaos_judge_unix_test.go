@@ -77,7 +77,7 @@ func (c *chaos) untilEnded() {
 		var left []string
 		for _, e := range c.evaluations() {
 			left = append(left, fmt.Sprintf("%s %s, %d to collect", e.Name, e.Status, e.Uncollected))
-			if string(e.Evaluation) == c.ids["c"] {
+			if string(e.ID) == c.ids["c"] {
 				ended = ended && e.Status != "active" && e.Status != "paused" && e.Uncollected == 0
 			}
 		}
@@ -156,8 +156,8 @@ func (c *chaos) wantNothingLeft() {
 		return left
 	})
 	for _, e := range c.evaluations() {
-		if code := c.command("delete", string(e.Evaluation), "--force"); code != exitOK {
-			c.t.Errorf("leftovers: delete %s ended with %d", e.Evaluation, code)
+		if code := c.command("delete", string(e.ID), "--force"); code != exitOK {
+			c.t.Errorf("leftovers: delete %s ended with %d", e.ID, code)
 		}
 	}
 	c.within("leftovers: no key of a deleted evaluation is left", func() (left []string) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // Flags of TestChaos; `make chaos` sets the number of seeds.
@@ -167,7 +168,7 @@ concurrency: {max_concurrency: 100}
 		return s.Models["careful"].Answered > 0 && s.Models["average"].Answered > 0 && s.Models["careless"].Answered > 0
 	})
 	for _, e := range c.evaluations() {
-		c.ids[e.Name[len("chaos-"):]] = string(e.Evaluation)
+		c.ids[e.Name[len("chaos-"):]] = string(e.ID)
 	}
 	return c
 }
@@ -287,7 +288,7 @@ func (c *chaos) kill(m *member) {
 }
 
 // evaluations returns what `status --json` prints.
-func (c *chaos) evaluations() (all []standing) {
+func (c *chaos) evaluations() (all []view.Evaluation) {
 	c.t.Helper()
 	p := c.onFleet(exitOK, "status", "--json")
 	if err := json.Unmarshal([]byte(p.stdout.String()), &all); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // TestDeleteAsks: results that nobody has collected are not deleted unless
@@ -23,9 +24,9 @@ func TestDeleteAsks(t *testing.T) {
 	f := newFleet(t, 4) // 24 runs
 	f.startWorkers(1)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
-	id := string(f.standing().Evaluation)
+	id := string(f.standing().ID)
 	f.until("there are results", func(s seen) bool { return s.All.Arrived == f.runs && s.All.InFlight == 0 })
-	f.untilStanding("every result waits to be collected", func(s standing) bool { return s.Uncollected == int64(f.runs) })
+	f.untilStanding("every result waits to be collected", func(s view.Evaluation) bool { return s.Uncollected == int64(f.runs) })
 	kept := func() bool {
 		t.Helper()
 		ids, err := store.New(f.redis.Client(), "").Evaluations(t.Context())
@@ -60,7 +61,7 @@ func TestDeleteAsks(t *testing.T) {
 	}
 
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
-	f.untilStanding("there are results again", func(s standing) bool { return s.Uncollected > 0 })
+	f.untilStanding("there are results again", func(s view.Evaluation) bool { return s.Uncollected > 0 })
 	f.onFleet(exitOK, "delete", id, "--force")
 	if kept() {
 		t.Error("--force has not deleted it")

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -129,9 +130,9 @@ func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut i
 	case e.CostUSD == nil:
 		text.line("cost      unknown: not every judge has a price")
 	case e.PricesAsOf != "":
-		text.line("cost      %s, by list prices of %s where none were written", dollars(*e.CostUSD), e.PricesAsOf)
+		text.line("cost      %s, by list prices of %s where none were written", view.Dollars(*e.CostUSD), e.PricesAsOf)
 	default:
-		text.line("cost      %s", dollars(*e.CostUSD))
+		text.line("cost      %s", view.Dollars(*e.CostUSD))
 	}
 	text.duration(e, source)
 	text.savings(e)

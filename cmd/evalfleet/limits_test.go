@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -50,11 +51,11 @@ func TestLimitsOfTokensAndDays(t *testing.T) {
 		}
 	}
 	code, stdout, stderr := evalfleet(t, nil, "limits", "--json", "--redis", redis.URL())
-	var view limitsView
-	if err := json.Unmarshal([]byte(stdout), &view); code != 0 || err != nil || len(view.Limits) != 3 {
+	var got view.Limits
+	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || len(got.Limits) != 3 {
 		t.Fatalf("limits ended with %d, %v: %s%s", code, err, stdout, stderr)
 	}
-	input, output, quota := view.Limits[0], view.Limits[1], view.Limits[2]
+	input, output, quota := got.Limits[0], got.Limits[1], got.Limits[2]
 	if *input.InUse != 300 || input.Allowed != 6000 || input.PeriodS != 3600 || input.Debt != 0 || input.NextS == nil {
 		t.Errorf("input: %+v with %d in use; want 300 of 6000 an hour, and room", input, *input.InUse)
 	}

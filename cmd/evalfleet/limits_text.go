@@ -7,34 +7,35 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// limitsText is a view as a table of at most lookWidth columns.
-func limitsText(view limitsView, now time.Time) string {
-	if view.Ended {
-		return endedLimitsText(view)
+// limitsText draws limits as a table of at most lookWidth columns.
+func limitsText(v view.Limits, now time.Time) string {
+	if v.Ended {
+		return endedLimitsText(v)
 	}
-	if len(view.Limits)+len(view.Cooldowns) == 0 && view.Evaluation == "" {
+	if len(v.Limits)+len(v.Cooldowns) == 0 && v.Evaluation == "" {
 		return "no limits are in force\n"
 	}
 	var out strings.Builder
-	if view.Evaluation != "" {
+	if v.Evaluation != "" {
 		what := "limits of its calls"
-		if len(view.Limits) == 0 {
+		if len(v.Limits) == 0 {
 			what = "no limits apply to its calls"
 		}
-		behind := fmt.Sprintf("  %s  %s\n", view.Evaluation, what)
-		out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
+		behind := fmt.Sprintf("  %s  %s\n", v.Evaluation, what)
+		out.WriteString(clipMiddle(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	}
-	if len(view.Limits)+len(view.Cooldowns) == 0 {
+	if len(v.Limits)+len(v.Cooldowns) == 0 {
 		return out.String()
 	}
 	line := func(words, inUse, allowed, waiting, next, state string) {
 		out.WriteString(row(left(words, 42), right(inUse, 10), right(allowed, 17), right(waiting, 7), right(next, 9), state))
 	}
 	line("LIMIT", "IN USE", "ALLOWED", "WAITING", "NEXT", "")
-	for _, l := range view.Limits {
+	for _, l := range v.Limits {
 		var next string
 		inUse, allowed, state := "-", fmt.Sprint(l.Allowed), ""
 		if l.InUse != nil {
@@ -44,16 +45,16 @@ func limitsText(view limitsView, now time.Time) string {
 		case l.Kind == ratelimit.Cost:
 			inUse, allowed = "unknown", ratelimit.Dollars(l.Allowed)
 			if l.SpentUSD != nil {
-				inUse = dollars(*l.SpentUSD)
+				inUse = view.Dollars(*l.SpentUSD)
 			}
 		case l.PeriodS > 0:
-			allowed += "/" + show.ShortDuration(seconds(l.PeriodS))
+			allowed += "/" + show.ShortDuration(view.Seconds(l.PeriodS))
 		case l.Resets != "":
 			allowed += "/day"
 		}
 		switch {
 		case l.NextS != nil:
-			next = nextText(seconds(*l.NextS))
+			next = nextText(view.Seconds(*l.NextS))
 		case l.Kind == ratelimit.Concurrency:
 			next = "as 1 ends"
 		default: // as many tokens as a call needs must leave the window
@@ -63,7 +64,7 @@ func limitsText(view limitsView, now time.Time) string {
 			state = "binds"
 		}
 		words := l.Words
-		if l.Resets != "" { // the zone stands below
+		if l.Resets != "" { // the zone is below
 			words = strings.TrimSuffix(words, " ("+l.Resets+")")
 		}
 		line(oneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
@@ -87,56 +88,40 @@ func limitsText(view limitsView, now time.Time) string {
 				l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds())))
 		}
 	}
-	for _, c := range view.Cooldowns {
-		line(oneLine(c.Words), "-", "-", "-", nextText(seconds(c.NextS)), "binds")
+	for _, c := range v.Cooldowns {
+		line(oneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "binds")
 		after := c.Why
 		if c.Parked {
-			after += ": parked " + untilText(now, seconds(c.NextS))
+			after += ": parked " + view.Until(now, view.Seconds(c.NextS))
 		}
 		out.WriteString(detail(after))
 	}
 	return out.String()
 }
 
-func endedLimitsText(view limitsView) string {
+func endedLimitsText(v view.Limits) string {
 	var out strings.Builder
-	calls := view.Free.Calls
-	for _, l := range view.Limits {
+	calls := v.Free.Calls
+	for _, l := range v.Limits {
 		calls += l.Waited.Calls
 	}
-	behind := fmt.Sprintf("  %s  %d calls; not running, these limits applied\n", view.Evaluation, calls)
-	out.WriteString(clipMiddle(oneLine(view.Name), lookWidth+1-len(behind)) + behind)
+	behind := fmt.Sprintf("  %s  %d calls; not running, these limits applied\n", v.Evaluation, calls)
+	out.WriteString(clipMiddle(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))
 	}
 	line("LIMIT", "CALLS HELD BACK", "", "WAITED", "EACH")
-	for _, l := range view.Limits {
+	for _, l := range v.Limits {
 		total, mean := "-", "-"
 		if l.Waited.Calls > 0 {
-			total = show.ShortDuration(seconds(l.Waited.TotalS))
-			mean = show.ShortDuration(seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
+			total = show.ShortDuration(view.Seconds(l.Waited.TotalS))
+			mean = show.ShortDuration(view.Seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
 		}
-		line(oneLine(l.Words), fmt.Sprint(l.Waited.Calls), percent(l.Waited.Calls, calls), total, mean)
+		line(oneLine(l.Words), fmt.Sprint(l.Waited.Calls), view.Percent(l.Waited.Calls, calls), total, mean)
 	}
-	line("not held back", fmt.Sprint(view.Free.Calls), percent(view.Free.Calls, calls), "", "")
+	line("not held back", fmt.Sprint(v.Free.Calls), view.Percent(v.Free.Calls, calls), "", "")
 	return out.String()
 }
-
-// percent is a share that is 100 % only when it is all, and 0 % only when it is
-// none.
-func percent(part, whole int) string {
-	switch {
-	case whole == 0:
-		return "-"
-	case part == whole:
-		return "100 %"
-	case part > 0 && 100*part < whole:
-		return "<1 %"
-	}
-	return fmt.Sprintf("%d %%", int(100*int64(part)/int64(whole)))
-}
-
-func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 func nextText(wait time.Duration) string {
 	if wait <= 0 {

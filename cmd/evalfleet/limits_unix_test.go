@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // faultSeed repeats the order of faults that a test has printed; their moments
@@ -132,12 +133,12 @@ func (f *fleet) wantAllFree() {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, "no lease and no waiter is left", func() (string, bool) {
 		code, out, stderr := evalfleet(f.t, nil, "limits", "--json", "--redis", f.redis.URL())
-		var view limitsView
-		if err := json.Unmarshal([]byte(out), &view); code != 0 || err != nil || len(view.Limits) == 0 {
+		var got view.Limits
+		if err := json.Unmarshal([]byte(out), &got); code != 0 || err != nil || len(got.Limits) == 0 {
 			f.t.Fatalf("limits --json: %d, %q, %q, %v", code, out, stderr, err)
 		}
 		var kept []string
-		for _, limit := range view.Limits {
+		for _, limit := range got.Limits {
 			if limit.Waiting > 0 || limit.Kind == "concurrency" && *limit.InUse > 0 {
 				kept = append(kept, fmt.Sprintf("%s: %d waiting", limit.ID, limit.Waiting))
 			}

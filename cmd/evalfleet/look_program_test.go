@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -84,14 +85,14 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		t.Errorf("last run before there are workers: %+v", last)
 	}
 	f.startWorkers(2)
-	status := func() standing {
-		list := looked[[]standing](t, f.dir, append([]string{"status", id}, redis...)...)
+	status := func() view.Evaluation {
+		list := looked[[]view.Evaluation](t, f.dir, append([]string{"status", id}, redis...)...)
 		if len(list) != 1 {
 			t.Fatalf("status of %s: %+v", id, list)
 		}
 		return list[0]
 	}
-	now := lookUntil(t, "two runs have ended, and the provider's limit binds", status, func(s standing) bool {
+	now := lookUntil(t, "two runs have ended, and the provider's limit binds", status, func(s view.Evaluation) bool {
 		return s.Uncollected >= 2 && len(s.BoundBy) > 0 && s.Phases[0].RatePerS != nil
 	})
 	if now.Name != "slow" || now.Phases[0].Runs != 56 || now.Phases[0].LeftS == nil || *now.Workers != 2 || now.Used != nil ||
@@ -99,8 +100,8 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		t.Errorf("status: %+v of %d workers", now, *now.Workers)
 	}
 	limits := lookUntil(t, "the limit binds",
-		func() limitsView { return looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...) },
-		func(v limitsView) bool { return len(v.Limits) == 3 && v.Limits[1].Binds })
+		func() view.Limits { return looked[view.Limits](t, f.dir, append([]string{"limits"}, redis...)...) },
+		func(v view.Limits) bool { return len(v.Limits) == 3 && v.Limits[1].Binds })
 	slots, rate := limits.Limits[1], limits.Limits[2]
 	if limits.Ended || *slots.InUse != 2 || slots.Allowed != 2 || slots.Waiting < 1 || slots.NextS != nil || !cmp.Equal(slots.PinnedBy, []string{id}) {
 		t.Errorf("limit of calls in flight: %+v", slots)
@@ -126,7 +127,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	if err := ratelimit.New(f.redis.Client(), ratelimit.Config{}).Register(t.Context(), "ev-other", others); err != nil {
 		t.Fatal(err)
 	}
-	kept := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...)
+	kept := looked[view.Limits](t, f.dir, append([]string{"limits", id}, redis...)...)
 	var words []string
 	for _, l := range kept.Limits {
 		words = append(words, l.Words)
@@ -143,7 +144,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		if bucket.InUse != nil || bucket.Shared != nil || bucket.NextS == nil {
 			t.Errorf("a bucket of tokens: %+v; want when the next call may start", bucket)
 		}
-		for _, l := range []limitView{quota, window} {
+		for _, l := range []view.Limit{quota, window} {
 			if l.InUse == nil || l.Shared != nil || l.NextS == nil || *l.NextS != 0 {
 				t.Errorf("%s: %+v; want what is used, and that there is room", l.Words, l)
 			}
@@ -192,10 +193,10 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 			t.Fatal(err)
 		}
 	}
-	if all := looked[limitsView](t, f.dir, append([]string{"limits"}, redis...)...).Cooldowns; len(all) != 2 || all[0].Words != "provider openai: cooldown" {
+	if all := looked[view.Limits](t, f.dir, append([]string{"limits"}, redis...)...).Cooldowns; len(all) != 2 || all[0].Words != "provider openai: cooldown" {
 		t.Errorf("cooldowns of the fleet: %+v", all)
 	}
-	cooled := looked[limitsView](t, f.dir, append([]string{"limits", id}, redis...)...).Cooldowns
+	cooled := looked[view.Limits](t, f.dir, append([]string{"limits", id}, redis...)...).Cooldowns
 	if len(cooled) != 1 || cooled[0].Words != "model simulator:careful: cooldown" || cooled[0].NextS <= 0 || cooled[0].NextS > 3600 || cooled[0].Probe {
 		t.Errorf("cooldowns of %s: %+v", id, cooled)
 	}
@@ -220,31 +221,31 @@ func TestLookIntoFolder(t *testing.T) {
 	f.evaluation("killed", "simulator:careful", 4, 4)
 	run := launch(t, f.dir, "run", "killed.yaml", "--config", "fleet.yaml", "--out-dir", "out")
 	f.until("some runs have been answered", func(s seen) bool { return s.All.Arrived >= 12 })
-	going := lookUntil(t, "the sink has results", func() standing { return looked[[]standing](t, f.dir, "status", "out")[0] },
-		func(s standing) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
+	going := lookUntil(t, "the sink has results", func() view.Evaluation { return looked[[]view.Evaluation](t, f.dir, "status", "out")[0] },
+		func(s view.Evaluation) bool { return s.Used != nil && s.Used.Calls > 0 && s.Phases[0].LeftS != nil })
 	if going.Status != "active" || *going.Workers != 1 || going.Used.CostUSD == nil || *going.Used.CostUSD != 0 || going.Used.Input == 0 || len(going.Queues) != 1 {
 		t.Errorf("while it runs: %+v, used %+v", going, going.Used)
 	}
-	if v := looked[limitsView](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 || v.Evaluation != going.Evaluation {
+	if v := looked[view.Limits](t, f.dir, "limits", "out"); v.Ended || len(v.Limits) != 2 || v.Evaluation != going.ID {
 		t.Errorf("limits while it runs: %+v", v)
 	}
 	if err := run.cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	<-run.ended
-	dead := looked[[]standing](t, f.dir, "status", "out", "--watch")[0] // nothing to watch: it ends
-	if dead.Status != statusInterrupted || dead.Workers != nil || dead.Phases[0].Succeeded == 0 || dead.Phases[0].RatePerS == nil || dead.Phases[0].LeftS != nil {
+	dead := looked[[]view.Evaluation](t, f.dir, "status", "out", "--watch")[0] // nothing to watch: it ends
+	if dead.Status != view.StatusInterrupted || dead.Workers != nil || dead.Phases[0].Succeeded == 0 || dead.Phases[0].RatePerS == nil || dead.Phases[0].LeftS != nil {
 		t.Errorf("after it was killed: %+v", dead)
 	}
-	v := looked[limitsView](t, f.dir, "limits", "out")
+	v := looked[view.Limits](t, f.dir, "limits", "out")
 	waited := v.Free.Calls
 	for _, l := range v.Limits {
 		waited += l.Waited.Calls
 	}
-	if !v.Ended || v.Evaluation != dead.Evaluation || waited != dead.Used.Calls {
+	if !v.Ended || v.Evaluation != dead.ID || waited != dead.Used.Calls {
 		t.Errorf("limits after it was killed: %d calls in %+v, want %d", waited, v, dead.Used.Calls)
 	}
-	if r := looked[show.Run](t, f.dir, "show", "0.0", "--out-dir", "out"); r.Evaluation != dead.Evaluation || len(r.Prompt) != 2 {
+	if r := looked[show.Run](t, f.dir, "show", "0.0", "--out-dir", "out"); r.Evaluation != dead.ID || len(r.Prompt) != 2 {
 		t.Errorf("run in the folder: %+v", r)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -48,57 +49,57 @@ func ptr[T any](v T) *T { return &v }
 
 func TestStatusText(t *testing.T) {
 	t.Parallel()
-	essays := standing{
-		Evaluation: "ev-abcdefgh2345", Name: "essays", Status: record.StatusActive, Created: lookedAt.Add(-3 * time.Minute),
-		Phases: []phaseStanding{
+	essays := view.Evaluation{
+		ID: "ev-abcdefgh2345", Name: "essays", Status: record.StatusActive, Created: lookedAt.Add(-3 * time.Minute),
+		Phases: []view.Phase{
 			{Kind: eval.KindSingle, Runs: 96, Succeeded: 95, Failed: 1, RatePerS: ptr(12.5)},
 			{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 409, Failed: 3, RatePerS: ptr(56.0), LeftS: ptr(12.36)},
 		},
 		Uncollected: 12, Classes: map[string]int{"timeout": 1, "malformed": 2, "refused": 1},
-		Used:    &usedStanding{Calls: 530, Input: 812_345, Output: 61_234, Unpriced: 530},
+		Used:    &view.Used{Calls: 530, Input: 812_345, Output: 61_234, Unpriced: 530},
 		BoundBy: []string{"provider openai: 16 in flight"},
-		Queues:  []queueStanding{{Name: "openai", Pending: 200, Active: 17, Retry: 3, Scheduled: 1}},
+		Queues:  []view.Queue{{Name: "openai", Pending: 200, Active: 17, Retry: 3, Scheduled: 1}},
 		Workers: ptr(4),
 	}
 	millions := essays
-	millions.Evaluation, millions.Name, millions.Status = "ev-zzzzzzzz2345", longName+" \x1b[31m字字字字字字", record.StatusPaused
+	millions.ID, millions.Name, millions.Status = "ev-zzzzzzzz2345", longName+" \x1b[31m字字字字字字", record.StatusPaused
 	millions.Created = lookedAt.Add(-90 * 24 * time.Hour)
-	millions.Phases = []phaseStanding{
+	millions.Phases = []view.Phase{
 		{Kind: eval.KindPairwise, Runs: 100_000_000, Succeeded: 9_999_999, Failed: 1_234_567, Cancelled: 7_654_321, RatePerS: ptr(0.001), LeftS: ptr(1e12)},
 	}
-	millions.Used = &usedStanding{Calls: 123_456_789, Input: 98_765_432_109, Output: 12_345_678_901, Unreported: 1_234_567, CostUSD: ptr(1_234_567.891), Unpriced: 7_654_321}
+	millions.Used = &view.Used{Calls: 123_456_789, Input: 98_765_432_109, Output: 12_345_678_901, Unreported: 1_234_567, CostUSD: ptr(1_234_567.891), Unpriced: 7_654_321}
 	millions.Classes = map[string]int{}
 	for _, class := range []string{"rate_limited", "overloaded", "transient", "timeout", "quota_daily", "quota_billing", "context_length", "refused", "auth", "malformed"} {
 		millions.Classes[class] = 123_456
 	}
 	millions.BoundBy = []string{"model " + longName + ":" + longName + ": 16 in flight", "fleet: 99 in flight"}
-	millions.Queues = []queueStanding{{Name: longName + "~ev-zzzzzzzz2345", Pending: 12_345_678, Active: 1_000_000, Retry: 99_999_999, Paused: true}, essays.Queues[0]}
+	millions.Queues = []view.Queue{{Name: longName + "~ev-zzzzzzzz2345", Pending: 12_345_678, Active: 1_000_000, Retry: 99_999_999, Paused: true}, essays.Queues[0]}
 
 	ended := essays
 	ended.Status, ended.Uncollected, ended.Workers, ended.Queues = record.StatusDone, 0, nil, nil
 	ended.BoundBy = []string{"provider openai: 16 in flight, 83 % of calls"}
-	ended.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 1104, RatePerS: ptr(0.04)}}
-	verdicts := usedStanding{Calls: 1004, Input: 8, Output: 7, CostUSD: ptr(1.25)}
-	repairs := usedStanding{Calls: 100, Input: 1, Output: 1, Unpriced: 100}
-	ended.Used = &usedStanding{Calls: 1104, Input: 9, Output: 8, CostUSD: ptr(1.25), Unpriced: 100, Stages: []stageStanding{
-		{"openai:gpt-5-mini", "verdict", verdicts}, {"p:" + longName, "repair", repairs},
+	ended.Phases = []view.Phase{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 1104, RatePerS: ptr(0.04)}}
+	verdicts := view.Used{Calls: 1004, Input: 8, Output: 7, CostUSD: ptr(1.25)}
+	repairs := view.Used{Calls: 100, Input: 1, Output: 1, Unpriced: 100}
+	ended.Used = &view.Used{Calls: 1104, Input: 9, Output: 8, CostUSD: ptr(1.25), Unpriced: 100, Stages: []view.Stage{
+		{Model: "openai:gpt-5-mini", Stage: "verdict", Used: verdicts}, {Model: "p:" + longName, Stage: "repair", Used: repairs},
 	}}
 	ended.Classes = nil
 	cancelled := ended
 	cancelled.Status, cancelled.Used, cancelled.BoundBy = record.StatusCancelled, nil, nil
-	cancelled.Phases = []phaseStanding{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 4, Cancelled: 1100}}
-	paused := standing{
-		Evaluation: "ev-333333333333", Name: "paused", Status: record.StatusActive, Created: lookedAt.Add(-time.Hour), Workers: ptr(2),
-		Phases: []phaseStanding{{Kind: eval.KindPairwise, Runs: 264, Succeeded: 112, Failed: 20}},
+	cancelled.Phases = []view.Phase{{Kind: eval.KindPairwise, Runs: 1104, Succeeded: 4, Cancelled: 1100}}
+	paused := view.Evaluation{
+		ID: "ev-333333333333", Name: "paused", Status: record.StatusActive, Created: lookedAt.Add(-time.Hour), Workers: ptr(2),
+		Phases: []view.Phase{{Kind: eval.KindPairwise, Runs: 264, Succeeded: 112, Failed: 20}},
 		Paused: map[string]record.Pause{
 			"openai": {Class: providers.Auth, Message: "Incorrect API key provided."},
 			"google": {Class: providers.ModelUnavailable, Message: "no such model", Runs: 20},
 		},
-		BoundBy: []string{cooldownView{Words: "provider anthropic: parked", NextS: 18_000, Parked: true}.text(lookedAt)},
+		BoundBy: []string{view.Cooldown{Words: "provider anthropic: parked", NextS: 18_000, Parked: true}.Text(lookedAt)},
 	}
-	empty := standing{Evaluation: "ev-222222222222", Status: record.StatusActive, Created: lookedAt.Add(time.Second), Phases: []phaseStanding{{Kind: eval.KindSingle}}, Workers: ptr(0)}
+	empty := view.Evaluation{ID: "ev-222222222222", Status: record.StatusActive, Created: lookedAt.Add(time.Second), Phases: []view.Phase{{Kind: eval.KindSingle}}, Workers: ptr(0)}
 
-	for name, list := range map[string][]standing{
+	for name, list := range map[string][]view.Evaluation{
 		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty}, "status-paused": {paused},
 	} {
 		golden(t, name, statusText(list, lookedAt), lookWidth)
@@ -113,57 +114,57 @@ func TestLimitsText(t *testing.T) {
 	cut.Max = 7
 	minute := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "openai"}, Kind: ratelimit.Requests, Max: 600, Period: time.Minute}
 	wide := ratelimit.Limit{Scope: ratelimit.Scope{Provider: longName, Model: "字" + longName}, Kind: ratelimit.Requests, Max: 1_000_000_000, Period: 31 * 24 * time.Hour}
-	view := func(l ratelimit.Limit, change func(*limitView)) limitView {
-		v := newLimitView(l)
+	used := func(l ratelimit.Limit, change func(*view.Limit)) view.Limit {
+		v := view.NewLimit(l)
 		change(&v)
 		return v
 	}
 	key := ratelimit.New(nil, ratelimit.Config{})
-	shared := func(l ratelimit.Limit) *sharedRate {
+	shared := func(l ratelimit.Limit) *view.SharedRate {
 		k, r, _ := key.RedisRate(l)
-		return &sharedRate{k, r.Rate, r.Burst, r.Period}
+		return &view.SharedRate{Key: k, Rate: r.Rate, Burst: r.Burst, Period: r.Period}
 	}
-	running := limitsView{Limits: []limitView{
-		view(slots, func(v *limitView) {
+	running := view.Limits{Limits: []view.Limit{
+		used(slots, func(v *view.Limit) {
 			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(16), 4, true, []string{"ev-abcdefgh2345", "worker/w7k2p9qa"}
 		}),
-		view(adaptive, func(v *limitView) {
+		used(adaptive, func(v *view.Limit) {
 			v.InUse, v.NextS, v.PinnedBy = ptr(9), ptr(0.0), []string{"ev-abcdefgh2345"}
 		}),
-		view(cut, func(v *limitView) {
+		used(cut, func(v *view.Limit) {
 			v.InUse, v.Cap, v.CutAt, v.PinnedBy = ptr(7), adaptive.Max, ptr(lookedAt.Add(-90*time.Second)), []string{"ev-abcdefgh2345"}
 		}),
-		view(minute, func(v *limitView) {
+		used(minute, func(v *view.Limit) {
 			v.Ready, v.NextS, v.Waiting, v.Shared = ptr(0), ptr(0.0834), 2, shared(minute)
 			v.PinnedBy = []string{"ev-222222222222", "ev-333333333333", "ev-444444444444", "ev-555555555555", "ev-666666666666", "worker/w7k2p9qa", "worker/w7k2p9qb"}
 		}),
-		view(wide, func(v *limitView) {
+		used(wide, func(v *view.Limit) {
 			v.Ready, v.NextS, v.Waiting, v.Shared, v.Binds, v.PinnedBy = ptr(1), ptr(2_600_000.0), 1_000_000, shared(wide), true, []string{longName}
 		}),
-		view(ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 1_000_000_000}, func(v *limitView) {
+		used(ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 1_000_000_000}, func(v *view.Limit) {
 			v.InUse, v.NextS, v.PinnedBy = ptr(999_999_999), ptr(0.0), []string{"worker/w7k2p9qa"}
 		}),
-		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.Requests, Max: 10_000, Resets: "America/Los_Angeles"}, func(v *limitView) {
+		used(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.Requests, Max: 10_000, Resets: "America/Los_Angeles"}, func(v *view.Limit) {
 			v.InUse, v.NextS, v.Waiting, v.Binds, v.PinnedBy = ptr(10_000), ptr(30_000.0), 1, true, []string{"worker/w7k2p9qa"}
 			v.ResetsAt = ptr(lookedAt.Add(30_000 * time.Second))
 		}),
-		view(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.InputTokens, Max: 200_000, Period: time.Minute}, func(v *limitView) {
+		used(ratelimit.Limit{Scope: slots.Scope, Kind: ratelimit.InputTokens, Max: 200_000, Period: time.Minute}, func(v *view.Limit) {
 			v.InUse, v.Waiting, v.Binds, v.PinnedBy = ptr(199_000), 2, true, []string{"worker/w7k2p9qa"}
 		}),
-		view(ratelimit.Limit{
+		used(ratelimit.Limit{
 			Scope: slots.Scope, Kind: ratelimit.Tokens, Max: 600_000, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: 10 * time.Second},
-		}, func(v *limitView) {
+		}, func(v *view.Limit) {
 			v.InUse, v.Debt, v.PinnedBy = ptr(101_234), 1_234, []string{"worker/w7k2p9qa"}
 		}),
-	}, Cooldowns: cooldownViews([]ratelimit.Cooldown{
+	}, Cooldowns: view.Cooldowns([]ratelimit.Cooldown{
 		{ID: "provider/openai/cooldown", Wait: 12_300 * time.Millisecond},
 		{ID: "provider/google/cooldown", Wait: 5 * time.Hour, Parked: true},
 		{ID: "provider/openai/model/gpt-5/cooldown", Wait: 900 * time.Millisecond, Probe: true},
 	}, func(ratelimit.Limit) bool { return true })}
 	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
-	golden(t, "limits-none", limitsText(limitsView{}, lookedAt), lookWidth)
-	of := limitsView{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
+	golden(t, "limits-none", limitsText(view.Limits{}, lookedAt), lookWidth)
+	of := view.Limits{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
 	golden(t, "limits-evaluation", limitsText(of, lookedAt), lookWidth)
 	of.Name, of.Limits = "essays", nil
 	golden(t, "limits-evaluation-none", limitsText(of, lookedAt), lookWidth)
@@ -172,8 +173,8 @@ func TestLimitsText(t *testing.T) {
 		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},
 		Settings: record.Settings{Limits: []ratelimit.Limit{minute, wide, slots}},
 	}
-	golden(t, "limits-no-calls", limitsText(limitsOf(e, nil), lookedAt), lookWidth)
-	golden(t, "limits-ended", limitsText(limitsOf(e, []results.Wait{
+	golden(t, "limits-no-calls", limitsText(view.LimitsOf(e, nil), lookedAt), lookWidth)
+	golden(t, "limits-ended", limitsText(view.LimitsOf(e, []results.Wait{
 		{Limit: slots.ID(), Calls: 12_000_912, Total: 1_000_000 * time.Hour}, {Limit: "", Calls: 190, Total: time.Second},
 		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
 		{Limit: "provider/openai/model/gpt-5/cooldown", Calls: 3, Total: time.Minute}, {Limit: "redis/memory", Calls: 1, Total: 10 * time.Second},

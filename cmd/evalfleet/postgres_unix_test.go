@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // TestPostgresSink: one database holds a run that is killed and goes on, and what
@@ -45,7 +46,7 @@ func TestPostgresSink(t *testing.T) {
 	run.signal(syscall.SIGKILL)
 	<-run.ended
 	said := []*program{run, f.do(exitOK, "resume", "out"), f.do(exitOK, "report", "out")}
-	if list := looked[[]standing](t, f.dir, "status", "out"); len(list) != 1 || list[0].Status != record.StatusDone || list[0].Phases[0].Succeeded != f.runs {
+	if list := looked[[]view.Evaluation](t, f.dir, "status", "out"); len(list) != 1 || list[0].Status != record.StatusDone || list[0].Phases[0].Succeeded != f.runs {
 		t.Errorf("status: %+v, want one evaluation with %d runs", list, f.runs)
 	}
 
@@ -61,7 +62,7 @@ func TestPostgresSink(t *testing.T) {
 	if shown.Where != "sink" || len(shown.Calls) != 1 || len(shown.Prompt) != 2 {
 		t.Errorf("show: %+v, want a run that is in the sink", shown)
 	}
-	if list := looked[[]standing](t, f.dir, append([]string{"status", id}, redis...)...); len(list) != 1 || list[0].Used == nil || list[0].Used.Calls != f.runs {
+	if list := looked[[]view.Evaluation](t, f.dir, append([]string{"status", id}, redis...)...); len(list) != 1 || list[0].Used == nil || list[0].Used.Calls != f.runs {
 		t.Errorf("status: %+v, want %d calls, as the sink has them", list, f.runs)
 	}
 

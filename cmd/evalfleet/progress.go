@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -18,8 +19,6 @@ import (
 const (
 	redrawEvery = 200 * time.Millisecond // on a terminal
 	reportEvery = 10 * time.Second       // elsewhere
-	// rateOver is how far back the pace is taken from.
-	rateOver = 15 * time.Second
 	// boundOver is how many of the last calls say what limit binds.
 	boundOver = 200
 )
@@ -34,16 +33,10 @@ type progress struct {
 	counts collect.Counts
 	begun  bool // counts are known
 	tokens int64
-	marks  []mark   // of the last rateOver
+	pace   view.Pace
 	bound  []string // limit that each of the last calls waited for, "" for none
 	waits  string   // why the pace is unknown; empty: it is known
 	parked string   // providers that wait for the next day, in words
-}
-
-// mark is how many runs had ended at a time.
-type mark struct {
-	at   time.Time
-	done int
 }
 
 func newProgress(c *console, r record.Evaluation) *progress {
@@ -55,7 +48,7 @@ func (p *progress) Counted(now collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun || now.Ended < p.counts.Ended {
-		p.marks = []mark{{time.Now(), now.Ended}}
+		p.pace.Restart(time.Now(), now.Ended)
 	}
 	p.counts, p.begun = now, true
 }
@@ -74,11 +67,7 @@ func (p *progress) Committed(entries []record.Entry, counts collect.Counts) {
 		p.bound = p.bound[extra:]
 	}
 	p.counts = counts
-	now := time.Now()
-	p.marks = append(p.marks, mark{now, counts.Ended})
-	for len(p.marks) > 2 && now.Sub(p.marks[1].at) > rateOver {
-		p.marks = p.marks[1:]
-	}
+	p.pace.Note(time.Now(), counts.Ended)
 }
 
 // Waiting is collect.Observer. The pace before it says nothing afterwards.
@@ -88,7 +77,7 @@ func (p *progress) Waiting(why error) {
 	switch {
 	case why == nil:
 		p.waits = ""
-		p.marks = []mark{{time.Now(), p.counts.Ended}}
+		p.pace.Restart(time.Now(), p.counts.Ended)
 	case errors.Is(why, results.ErrBusy):
 		p.waits = "the results database is locked"
 	default:
@@ -99,8 +88,8 @@ func (p *progress) Waiting(why error) {
 // Parked is collect.Observer.
 func (p *progress) Parked(cooldowns []ratelimit.Cooldown) {
 	var words []string
-	for _, c := range cooldownViews(cooldowns, func(ratelimit.Limit) bool { return true }) {
-		words = append(words, c.text(time.Now()))
+	for _, c := range view.Cooldowns(cooldowns, view.AllLimits) {
+		words = append(words, c.Text(time.Now()))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,9 +140,8 @@ func (p *progress) line() string {
 	if p.parked != "" {
 		parts = append(parts, p.parked)
 	}
-	first, last := p.marks[0], p.marks[len(p.marks)-1]
-	if elapsed := time.Since(first.at).Seconds(); last.done > first.done && elapsed > 0 {
-		rate := float64(last.done-first.done) / elapsed
+	p.pace.Note(time.Now(), p.counts.Ended)
+	if rate, known := p.pace.PerSecond(); known && rate > 0 {
 		parts = append(parts, formatRate(rate))
 		if left := p.counts.Planned - p.counts.Ended; left > 0 {
 			parts = append(parts, formatLeft(time.Duration(float64(left)/rate*float64(time.Second)))+" left")

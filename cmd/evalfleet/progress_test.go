@@ -15,7 +15,8 @@ import (
 // what was seen before does not count afterwards.
 func TestProgressSaysWhyNothingComes(t *testing.T) {
 	t.Parallel()
-	p := &progress{name: "essays", begun: true, counts: collect.Counts{Planned: 100, Ended: 40}, marks: []mark{{time.Now().Add(-10 * time.Second), 0}, {time.Now(), 40}}}
+	p := &progress{name: "essays", begun: true, counts: collect.Counts{Planned: 100, Ended: 40}}
+	p.pace.Note(time.Now().Add(-10*time.Second), 0)
 	if line := p.line(); !strings.Contains(line, "/s") || !strings.Contains(line, " left") {
 		t.Errorf("line %q, want a pace and a time left", line)
 	}

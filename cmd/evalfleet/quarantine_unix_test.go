@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // A worker and a controller meet one record of a newer version, one that lists a panel
@@ -54,15 +55,15 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 	controller := launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--listen", "127.0.0.1:0", "--metrics-addr", metrics)
 	f.startWorkers(1)
 	other := enqueue("other")
-	status := func() map[eval.ID]standing {
+	status := func() map[eval.ID]view.Evaluation {
 		t.Helper()
-		var list []standing
+		var list []view.Evaluation
 		if err := json.Unmarshal([]byte(f.onFleet(exitOK, "status", "--json").stdout.String()), &list); err != nil {
 			t.Fatal(err)
 		}
-		of := map[eval.ID]standing{}
+		of := map[eval.ID]view.Evaluation{}
 		for _, line := range list {
-			of[line.Evaluation] = line
+			of[line.ID] = line
 		}
 		return of
 	}
@@ -71,7 +72,7 @@ func TestFleetLeavesUnreadableEvaluationsAlone(t *testing.T) {
 		return now.Status == record.StatusDone && now.Uncollected == 0
 	})
 	for _, id := range []eval.ID{newer, panel} {
-		if line := status()[id]; line.Status != statusUnreadable || line.Unreadable == "" {
+		if line := status()[id]; line.Status != view.StatusUnreadable || line.Unreadable == "" {
 			t.Errorf("status says of %s: %s %q, want that it is unreadable and why", id, line.Status, line.Unreadable)
 		}
 		for name, p := range map[string]*program{"worker": f.workers[0], "controller": controller} {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/urfave/cli/v2"
 
@@ -75,11 +74,6 @@ func readSink(ctx context.Context, url string, only eval.ID) (results.Reader, ev
 		return nil, "", err
 	}
 	return reader, cmp.Or(only, listed[len(listed)-1].ID), nil
-}
-
-// inFolder keeps of what a folder's sink lists what belongs to the folder.
-func inFolder(only eval.ID, listed []results.Listed) []results.Listed {
-	return slices.DeleteFunc(listed, func(l results.Listed) bool { return only != "" && l.ID != only })
 }
 
 // publicSink is a sink's URL as it may be shown.

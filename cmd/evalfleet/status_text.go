@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // statusText is a list as lines of at most lookWidth columns.
-func statusText(list []standing, now time.Time) string {
+func statusText(list []view.Evaluation, now time.Time) string {
 	if len(list) == 0 {
 		return "no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one\n"
 	}
@@ -18,14 +20,14 @@ func statusText(list []standing, now time.Time) string {
 		if i > 0 {
 			out.WriteByte('\n')
 		}
-		line.write(&out, now)
+		writeEvaluation(&out, line, now)
 	}
 	writeFleet(&out, list)
 	return out.String()
 }
 
-func (s standing) write(out *strings.Builder, now time.Time) {
-	behind := fmt.Sprintf("  %s  %s", s.Evaluation, s.Status)
+func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
+	behind := fmt.Sprintf("  %s  %s", s.ID, s.Status)
 	if !s.Created.IsZero() {
 		behind += fmt.Sprintf(", submitted %s ago", ago(now.Sub(s.Created)))
 	}
@@ -35,25 +37,25 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 		out.WriteString(detail("workers and controllers of this version leave it alone; see that all are of the version that wrote it"))
 	}
 	for _, phase := range s.Phases {
-		out.WriteString(phase.text())
+		out.WriteString(phaseText(phase))
 	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
-		out.WriteString(detail(u.text()))
+		out.WriteString(detail(usedText(*u)))
 		if len(u.Stages) > 1 {
 			for _, stage := range u.Stages {
-				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", clipMiddle(oneLine(stage.Model), 40), stage.Stage, stage.text())))
+				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", clipMiddle(oneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
 			}
 		}
 	}
 	if s.Budget != nil {
-		out.WriteString(detail(s.Budget.text()))
+		out.WriteString(detail(s.Budget.String()))
 	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
 		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
 		out.WriteString(detail(p.Remedy() + "; then run `evalfleet resume`"))
 	}
-	if s.fallback != nil && s.Statistics != nil {
+	if s.Fallback != nil && s.Statistics != nil {
 		out.WriteString(detail(s.Statistics.String()))
 	}
 	for _, advice := range s.Advice {
@@ -61,10 +63,10 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 		out.WriteString(detail(why+":") + detail("  "+change))
 	}
 	if len(s.Classes) > 0 {
-		out.WriteString(detail("failed: " + classes(s.Classes)))
+		out.WriteString(detail("failed: " + view.ClassesText(s.Classes)))
 	}
 	switch {
-	case len(s.BoundBy) > 0 && s.pacing():
+	case len(s.BoundBy) > 0 && s.Active():
 		out.WriteString(detail("bound by " + oneLine(strings.Join(s.BoundBy, "; "))))
 	case len(s.BoundBy) > 0:
 		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
@@ -74,8 +76,8 @@ func (s standing) write(out *strings.Builder, now time.Time) {
 	}
 }
 
-// text is a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left".
-func (p phaseStanding) text() string {
+// phaseText is a phase's line: "pairwise  412/1104  37 %  3 failed  56/s  0:12 left".
+func phaseText(p view.Phase) string {
 	failed, rate, rest := "", "", ""
 	if p.Failed > 0 {
 		failed = fmt.Sprintf("%d failed", p.Failed)
@@ -86,10 +88,10 @@ func (p phaseStanding) text() string {
 	if p.LeftS != nil {
 		rest = leftText(*p.LeftS)
 	}
-	if p.Runs > 0 && p.ended() == p.Runs && p.Cancelled == 0 {
+	if p.Runs > 0 && p.Ended() == p.Runs && p.Cancelled == 0 {
 		rest = "complete"
 	}
-	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.ended(), p.Runs), 21), right(percent(p.ended(), p.Runs), 5),
+	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.Ended(), p.Runs), 21), right(view.Percent(p.Ended(), p.Runs), 5),
 		right(failed, 15), right(rate, 9), rest)
 	if p.Cancelled > 0 {
 		text += detail(fmt.Sprintf("%d of these were cancelled", p.Cancelled))
@@ -106,7 +108,7 @@ func leftText(seconds float64) string {
 	return formatLeft(time.Duration(seconds*float64(time.Second))) + " left"
 }
 
-func (u usedStanding) text() string {
+func usedText(u view.Used) string {
 	parts := []string{fmt.Sprintf("%d calls", u.Calls)}
 	if u.FromCache > 0 {
 		parts = append(parts, fmt.Sprintf("%d answered before", u.FromCache))
@@ -117,27 +119,17 @@ func (u usedStanding) text() string {
 	if u.Unreported > 0 {
 		parts = append(parts, fmt.Sprintf("tokens of %d unknown", u.Unreported))
 	}
-	return strings.Join(append(parts, u.costText()), ", ")
-}
-
-func (u usedStanding) costText() string {
-	switch {
-	case u.CostUSD == nil:
-		return "cost unknown"
-	case u.Unpriced > 0:
-		return fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced)
-	}
-	return fmt.Sprintf("$%.2f", *u.CostUSD)
+	return strings.Join(append(parts, u.Cost()), ", ")
 }
 
 // writeFleet lists what the evaluations share: workers and queues.
-func writeFleet(out *strings.Builder, list []standing) {
-	var queues []queueStanding
+func writeFleet(out *strings.Builder, list []view.Evaluation) {
+	var queues []view.Queue
 	for _, line := range list {
 		queues = append(queues, line.Queues...)
 	}
-	slices.SortFunc(queues, func(a, b queueStanding) int { return strings.Compare(a.Name, b.Name) })
-	queues = slices.CompactFunc(queues, func(a, b queueStanding) bool { return a.Name == b.Name })
+	slices.SortFunc(queues, func(a, b view.Queue) int { return strings.Compare(a.Name, b.Name) })
+	queues = slices.CompactFunc(queues, func(a, b view.Queue) bool { return a.Name == b.Name })
 	if list[0].Workers == nil {
 		return
 	}
@@ -154,24 +146,6 @@ func writeFleet(out *strings.Builder, list []standing) {
 		out.WriteString(row(left(oneLine(q.Name), 56), right(fmt.Sprint(q.Pending), 8), right(fmt.Sprint(q.Active), 8),
 			right(fmt.Sprint(q.Retry+q.Scheduled), 8), state))
 	}
-}
-
-// classes lists failures, the most frequent first.
-func classes(counts map[string]int) string {
-	names := make([]string, 0, len(counts))
-	for class := range counts {
-		names = append(names, class)
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		if counts[a] != counts[b] {
-			return counts[b] - counts[a]
-		}
-		return strings.Compare(a, b)
-	})
-	for i, class := range names {
-		names[i] = fmt.Sprintf("%d %s", counts[class], class)
-	}
-	return strings.Join(names, ", ")
 }
 
 // ago is a past time to one digit or two: "12s", "3m", "5h", "9 days".

@@ -15,6 +15,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
 )
 
 // do runs a command to its end and wants its exit code.
@@ -46,10 +47,10 @@ func (f *fleet) untilQuiet(s *turnstile) {
 	})
 }
 
-// standing is what `status --json` says of the only evaluation.
-func (f *fleet) standing() standing {
+// standing returns what `status --json` says of the only evaluation.
+func (f *fleet) standing() view.Evaluation {
 	f.t.Helper()
-	var list []standing
+	var list []view.Evaluation
 	if err := json.Unmarshal([]byte(f.onFleet(exitOK, "status", "--json").stdout.String()), &list); err != nil || len(list) != 1 {
 		f.t.Fatalf("status --json: %d evaluations, %v; want 1", len(list), err)
 	}
@@ -158,10 +159,10 @@ func TestFailedRunsAreRetriedByClass(t *testing.T) {
 
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml", "--again", "fleet")
 	worker := launch(t, f.dir, "worker", "--redis", f.redis.URL(), "--config", "broken.yaml")
-	f.untilStanding("every run fails", func(s standing) bool { return s.Status == record.StatusDone })
+	f.untilStanding("every run fails", func(s view.Evaluation) bool { return s.Status == record.StatusDone })
 	worker.signal(syscall.SIGTERM)
 	worker.wait()
-	id := string(f.standing().Evaluation)
+	id := string(f.standing().ID)
 	f.onFleet(exitUsage, "retry", id, "--class", "bad_request", "--out-dir", "fleet-out") // nothing is collected there
 	f.onFleet(exitOK, "collect", id, "--out-dir", "fleet-out")
 	f.onFleet(exitOK, "retry", id, "--class", "bad_request", "--out-dir", "fleet-out")
@@ -174,9 +175,9 @@ func TestFailedRunsAreRetriedByClass(t *testing.T) {
 }
 
 // inFolder is what status says of an output folder's evaluation.
-func (f *fleet) inFolder(dir string) standing {
+func (f *fleet) inFolder(dir string) view.Evaluation {
 	f.t.Helper()
-	var list []standing
+	var list []view.Evaluation
 	if err := json.Unmarshal([]byte(f.do(exitOK, "status", "--json", dir).stdout.String()), &list); err != nil || len(list) != 1 {
 		f.t.Fatalf("status --json %s: %d evaluations, %v; want 1", dir, len(list), err)
 	}
@@ -184,7 +185,7 @@ func (f *fleet) inFolder(dir string) standing {
 }
 
 // untilStanding polls `status --json` until a condition holds.
-func (f *fleet) untilStanding(what string, holds func(standing) bool) {
+func (f *fleet) untilStanding(what string, holds func(view.Evaluation) bool) {
 	f.t.Helper()
 	testrun.EventuallyGot(f.t, what, func() (string, bool) {
 		now := f.standing()
@@ -200,7 +201,7 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 	f, calls := newGated(t, 9) // 144 runs
 	f.startWorkers(2)
 	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
-	id := string(f.standing().Evaluation)
+	id := string(f.standing().ID)
 	calls.allow(20)
 	f.untilHeld(calls, fleetLimit)
 	f.onFleet(exitOK, "pause", id)
@@ -235,7 +236,7 @@ func TestFleetsEvaluationIsSteered(t *testing.T) {
 	if s := f.inFolder("out"); s.Status != record.StatusCancelled {
 		t.Errorf("status of the folder into which it was collected: %s, want cancelled", s.Status)
 	}
-	var limits limitsView
+	var limits view.Limits
 	if err := json.Unmarshal([]byte(f.onFleet(exitOK, "limits", id, "--json", "--out-dir", "out").stdout.String()), &limits); err != nil ||
 		!limits.Ended || string(limits.Evaluation) != id || len(limits.Limits) == 0 {
 		t.Errorf("limits of what was cancelled: %+v, %v; want those that were in force", limits, err)

@@ -61,7 +61,7 @@ func TestLockOfTheTopUpReturnsToAnOlderPlan(t *testing.T) {
 	time.AfterFunc(2*time.Second, func() { f.workers[1].signal(syscall.SIGCONT) })
 	testrun.Eventually(t, "it is done", func() bool { return f.standing().Status == record.StatusDone })
 	now := f.standing().Phases[0]
-	t.Logf("done with %d of %d runs, %d in flight at most", now.ended(), runs, f.stats().All.MaxInFlight)
+	t.Logf("done with %d of %d runs, %d in flight at most", now.Ended(), runs, f.stats().All.MaxInFlight)
 	if now.Runs != runs || now.Succeeded != runs {
 		t.Errorf("done with %d of %d runs, want %d", now.Succeeded, now.Runs, runs)
 	}

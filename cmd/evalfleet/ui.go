@@ -228,9 +228,6 @@ func (p *process) serve(ctx context.Context, address string, of *pages) error {
 	default:
 		fmt.Fprintf(p.stderr, "evalfleet: the pages have no login: anyone who reaches %s sees document names and verdicts; add a login with --%s\n", listener.Addr(), authFileFlag)
 	}
-	if of.config.Results != nil {
-		of.config.Numbers = (&pageNumbers{open: of.config.Results, log: of.config.Log, looks: sinkLooks{}}).read
-	}
 	pages := web.New(of.config)
 	server := &http.Server{Handler: pages, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	server.RegisterOnShutdown(pages.End)

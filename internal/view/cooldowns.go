@@ -1,0 +1,39 @@
+package view
+
+import (
+	"time"
+
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Cooldown is a scope whose calls are held back, because its provider answered that it
+// gets too many.
+type Cooldown struct {
+	ID    string  `json:"limit"`
+	Words string  `json:"words"`
+	Why   string  `json:"why"`
+	NextS float64 `json:"next_s"` // until calls may start
+	Probe bool    `json:"probe"`  // one call was let through, and the others wait for its outcome
+	// Parked: a day's quota is used up, and the calls wait until it is reset.
+	Parked bool `json:"parked,omitempty"`
+}
+
+// Text is the cooldown on a line of its own.
+func (v Cooldown) Text(now time.Time) string {
+	if !v.Parked {
+		return v.Words
+	}
+	return v.Words + " " + Until(now, Seconds(v.NextS))
+}
+
+// Cooldowns returns those cooldowns that hold for calls which keep a limit of the same
+// scope.
+func Cooldowns(all []ratelimit.Cooldown, kept func(ratelimit.Limit) bool) []Cooldown {
+	var views []Cooldown
+	for _, c := range all {
+		if scope, ok := ratelimit.CooldownScope(c.ID); ok && kept(ratelimit.Limit{Scope: scope}) {
+			views = append(views, Cooldown{c.ID, c.String(), c.Why(), c.Wait.Seconds(), c.Probe, c.Parked})
+		}
+	}
+	return views
+}

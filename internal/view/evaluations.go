@@ -1,0 +1,270 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hibiken/asynq"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Looks looks at evaluations again and again. It remembers how far they were, so as to
+// tell their pace, and what is costly to read. It is safe for concurrent use; Open and
+// Brief are set before.
+type Looks struct {
+	// Open opens the results store of an evaluation for reading. It returns nil if that
+	// is not possible from here, which it logs. A nil Open never is.
+	Open func(context.Context, record.Evaluation) results.Reader
+	// Brief leaves out the queues in lists, and everything in results stores but failures
+	// and use.
+	Brief bool
+
+	log zerolog.Logger
+
+	mu     sync.Mutex // guards judges and paces
+	judges map[eval.ID][]eval.Judge
+	paces  map[phaseKey]*Pace
+
+	reading sync.Mutex // guards sinks, and is held while one is read: one at a time
+	sinks   map[eval.ID]*sinkNumbers
+}
+
+type phaseKey struct {
+	evaluation eval.ID
+	phase      int
+}
+
+// NewLooks makes Looks that have seen nothing.
+func NewLooks(log zerolog.Logger) *Looks {
+	return &Looks{log: log, judges: map[eval.ID][]eval.Judge{}, paces: map[phaseKey]*Pace{}, sinks: map[eval.ID]*sinkNumbers{}}
+}
+
+// InRedis reads evaluations from Redis. Those that have expired or were deleted are left
+// out.
+func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Time) ([]Evaluation, error) {
+	all, err := f.Store.Standings(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	in, err := f.inForce(ctx)
+	if err != nil {
+		return nil, err
+	}
+	alive, err := f.WorkersAlive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := []Evaluation{}
+	for _, id := range ids {
+		e, r, err := l.read(ctx, f, id, all[id], in, now)
+		switch {
+		case errors.Is(err, store.ErrNoEvaluation):
+			continue
+		case err != nil && quarantine.Concerns(err):
+			e = Evaluation{ID: id, Name: r.Name, Status: StatusUnreadable, Created: r.Created, Phases: []Phase{}, Unreadable: err.Error()}
+		case err != nil:
+			return nil, err
+		case !l.Brief && e.UnderWay():
+			if e.Queues, err = f.queues(r); err != nil {
+				return nil, err
+			}
+		}
+		e.Workers = &alive
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// One reads an evaluation from Redis with its queues and the limits that its calls keep.
+func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Evaluation, Limits, error) {
+	standings, err := f.Store.Standings(ctx, []eval.ID{id})
+	if err != nil {
+		return Evaluation{}, Limits{}, err
+	}
+	in, err := f.inForce(ctx)
+	if err != nil {
+		return Evaluation{}, Limits{}, err
+	}
+	e, r, err := l.read(ctx, f, id, standings[id], in, now)
+	if err != nil {
+		return e, Limits{}, err
+	}
+	alive, err := f.WorkersAlive(ctx)
+	if err != nil {
+		return e, Limits{}, err
+	}
+	e.Workers = &alive
+	if e.Queues, err = f.queues(r); err != nil {
+		return e, Limits{}, err
+	}
+	kept, err := l.Kept(ctx, f, r)
+	if err != nil {
+		return e, Limits{}, err
+	}
+	limits, err := f.limits(ctx, in, kept, now)
+	return e, limits, err
+}
+
+// read reads an evaluation and its record.
+func (l *Looks) read(ctx context.Context, f Fleet, id eval.ID, at store.Standing, in inForce, now time.Time) (Evaluation, record.Evaluation, error) {
+	r, err := f.Store.Evaluation(ctx, id)
+	if err == nil {
+		err = at.Unreadable
+	}
+	if err != nil {
+		return Evaluation{}, r, err
+	}
+	e := inRecord(r, at)
+	e.Budget = budgetOf(r, in.usage)
+	if e.Status == record.StatusActive {
+		kept, err := l.Kept(ctx, f, r)
+		if err != nil {
+			return e, r, err
+		}
+		e.BoundBy = in.binding(kept, now)
+	}
+	l.addSink(ctx, &e, r, now)
+	if !slices.ContainsFunc(e.Phases, func(p Phase) bool { return p.RatePerS != nil }) {
+		e.addWholeRate(now)
+	}
+	l.notePace(&e, now)
+	return e, r, nil
+}
+
+// InFolder reads what a results store holds. status returns that of an evaluation.
+func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.ID, status func(results.Listed) record.Status, now time.Time) ([]Evaluation, error) {
+	listed, err := reader.Evaluations(ctx)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Evaluation, 0, len(listed))
+	for _, of := range listed {
+		if only != "" && of.ID != only {
+			continue
+		}
+		counts, err := reader.Counts(ctx, of.ID)
+		if err != nil {
+			return nil, err
+		}
+		e := Evaluation{ID: of.ID, Name: of.Name, Created: of.Created, Status: status(of)}
+		for _, phase := range counts {
+			of := Phase{Kind: phase.Kind, Runs: phase.Runs, Succeeded: phase.Succeeded, Failed: phase.Failed}
+			if e.Status == record.StatusCancelled { // a results store has no rows of cancelled runs
+				of.Cancelled = phase.Runs - phase.Succeeded - phase.Failed
+			}
+			e.Phases = append(e.Phases, of)
+		}
+		if stored, err := reader.Evaluation(ctx, of.ID); err == nil {
+			e.Fallback = stored.Settings.Fallback
+			e.Budget = budgetOf(record.Evaluation{ID: of.ID, Settings: stored.Settings}, nil)
+		}
+		l.addSink(ctx, &e, record.Evaluation{ID: of.ID, Name: of.Name}, now)
+		l.notePace(&e, now)
+		list = append(list, e)
+	}
+	return list, nil
+}
+
+// inRecord says how far an evaluation is by its record in Redis.
+func inRecord(r record.Evaluation, at store.Standing) Evaluation {
+	e := Evaluation{ID: r.ID, Name: r.Name, Status: at.Status, Created: r.Created, Fallback: r.Settings.Fallback, Uncollected: at.Waiting, Paused: at.Paused}
+	for i, phase := range r.Phases {
+		of := Phase{Kind: phase.Kind, Runs: phase.Runs}
+		for queue := range phase.Queues {
+			of.Succeeded += at.Counts[record.CountField(i, eval.StateSucceeded, queue)]
+			of.Failed += at.Counts[record.CountField(i, eval.StateFailed, queue)]
+			of.Cancelled += at.Counts[record.CountField(i, eval.StateCancelled, queue)]
+		}
+		e.Phases = append(e.Phases, of)
+	}
+	return e
+}
+
+// Kept returns which limits calls of an evaluation keep. It reads the plan, which is large
+// and never changes, once, and fails if a program of this version cannot work on it.
+func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ratelimit.Limit) bool, error) {
+	l.mu.Lock()
+	judges, known := l.judges[r.ID]
+	l.mu.Unlock()
+	if !known {
+		e, err := f.Store.Plan(ctx, r.ID)
+		if err == nil {
+			err = enqueue.Fits(e, r)
+		}
+		if err != nil {
+			return nil, err
+		}
+		judges = r.Settings.Everyone(e)
+		l.mu.Lock()
+		l.judges[r.ID] = judges
+		l.mu.Unlock()
+	}
+	return func(limit ratelimit.Limit) bool {
+		return slices.ContainsFunc(judges, func(j eval.Judge) bool {
+			return limit.Matches(ratelimit.Scope{Provider: j.Provider, Model: j.Model, Evaluation: string(r.ID)})
+		})
+	}, nil
+}
+
+// notePace notes how far each phase is. From the second look on, the pace is taken from
+// the looks.
+func (l *Looks) notePace(e *Evaluation, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for i := range e.Phases {
+		phase, key := &e.Phases[i], phaseKey{e.ID, i}
+		if !e.Active() {
+			delete(l.paces, key)
+			continue
+		}
+		pace := l.paces[key]
+		if pace == nil {
+			pace = &Pace{}
+			l.paces[key] = pace
+		}
+		pace.Note(now, phase.Ended())
+		if rate, known := pace.PerSecond(); known && phase.Ended() < phase.Runs {
+			phase.setPerSecond(rate, true)
+		}
+	}
+}
+
+// queues counts the tasks of an evaluation's queues; zero for a queue that asynq does not
+// know.
+func (f Fleet) queues(r record.Evaluation) ([]Queue, error) {
+	inspector := asynq.NewInspectorFromRedisClient(f.client())
+	var names []string
+	for _, phase := range r.Phases {
+		for name := range phase.Queues {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	var queues []Queue
+	for _, name := range slices.Compact(names) {
+		info, known, err := gate.QueueInfo(inspector, name)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			info = &asynq.QueueInfo{}
+		}
+		queues = append(queues, Queue{
+			Name: name, Pending: info.Pending, Active: info.Active, Scheduled: info.Scheduled, Retry: info.Retry,
+			Completed: info.Completed, Archived: info.Archived, Paused: info.Paused, Known: known,
+		})
+	}
+	return queues, nil
+}

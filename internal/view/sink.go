@@ -1,0 +1,219 @@
+package view
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// sinkNumbers is what a results store knows of an evaluation besides its counts.
+type sinkNumbers struct {
+	until    time.Time
+	underWay bool // when they were read
+	classes  map[string]int
+	used     Used
+	paces    []results.Pace
+	bound    string // the limit that most calls waited for
+
+	statistics *results.Statistics
+}
+
+// A results store that is looked at all the time is read again only after sinkRest times
+// as long as reading took; that of an evaluation that has ended not before endedRest.
+const (
+	sinkRest  = 20
+	endedRest = 30 * time.Second
+)
+
+// addSink adds to an evaluation what only its results store knows, as far as that can be
+// read.
+func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) {
+	numbers, err := l.numbers(ctx, e, r, now)
+	if err != nil {
+		l.log.Debug().Err(err).Str("evaluation", string(e.ID)).Msg("results cannot be read from here")
+	}
+	if numbers == nil {
+		return
+	}
+	e.Classes, e.Used, e.Statistics = numbers.classes, &numbers.used, numbers.statistics
+	if e.Statistics != nil {
+		e.Advice = e.Statistics.Advice(e.Fallback)
+	}
+	if e.Budget != nil && e.Budget.SpentUSD == nil && numbers.used.Unpriced == 0 {
+		e.Budget.SpentUSD = numbers.used.CostUSD
+	}
+	if !e.Active() && numbers.bound != "" {
+		e.BoundBy = []string{numbers.bound}
+	}
+	for _, pace := range numbers.paces {
+		if pace.Phase < len(e.Phases) {
+			phase := &e.Phases[pace.Phase]
+			until := pace.Last
+			if e.Active() && phase.Ended() < phase.Runs {
+				until = now
+			}
+			phase.setRate(pace.Runs, until.Sub(pace.First), e.Active())
+		}
+	}
+}
+
+// numbers reads the results store of an evaluation, unless it was read lately; nil: it
+// cannot be read.
+func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) (*sinkNumbers, error) {
+	l.reading.Lock()
+	defer l.reading.Unlock()
+	last := l.sinks[e.ID]
+	if last != nil && now.Before(last.until) && last.underWay == e.UnderWay() {
+		return last, nil
+	}
+	if l.Open == nil {
+		return nil, nil
+	}
+	reader := l.Open(ctx, r)
+	if reader == nil {
+		return nil, nil
+	}
+	defer reader.Close()
+	read := readNumbers
+	if l.Brief {
+		read = readUse
+	}
+	begun := time.Now()
+	numbers, err := read(ctx, reader, e)
+	if err != nil {
+		return nil, err
+	}
+	rest := sinkRest * time.Since(begun)
+	if numbers.underWay = e.UnderWay(); !numbers.underWay {
+		rest = max(rest, endedRest)
+	}
+	numbers.until = now.Add(rest)
+	l.sinks[e.ID] = numbers
+	return numbers, nil
+}
+
+// readUse reads what failed and what was used.
+func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
+	numbers := &sinkNumbers{classes: map[string]int{}}
+	counts, err := reader.Counts(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	for _, phase := range counts {
+		for class, n := range phase.Classes {
+			numbers.classes[class] += n
+		}
+	}
+	totals, err := reader.CallTotals(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	numbers.used = usedBy(totals)
+	return numbers, nil
+}
+
+// readNumbers reads all of a sink's numbers.
+func readNumbers(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
+	numbers, err := readUse(ctx, reader, e)
+	if err != nil {
+		return nil, err
+	}
+	statistics, err := reader.Statistics(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	numbers.statistics = &statistics
+	var since time.Time // after the end, and if it is unknown when it went on
+	if e.Active() {
+		since = e.Created
+	}
+	if numbers.paces, err = reader.Pace(ctx, e.ID, since); err != nil || e.Active() {
+		return numbers, err
+	}
+	numbers.bound, err = mostWaited(ctx, reader, e.ID)
+	return numbers, err
+}
+
+// usedBy sums the calls of all models and stages.
+func usedBy(totals []results.CallTotal) Used {
+	var all results.Usage
+	var stages []Stage
+	for _, t := range totals {
+		all = all.Plus(t.Usage)
+		stages = append(stages, Stage{t.Model, t.Stage, used(t.Usage)})
+	}
+	sum := used(all)
+	sum.Stages = stages
+	return sum
+}
+
+func used(u results.Usage) Used {
+	s := Used{Calls: u.Calls, FromCache: u.FromCache, Input: u.Input, Output: u.Output, Unreported: u.Unreported, Unpriced: u.Unpriced}
+	if u.Calls+u.FromCache > 0 && (u.Unpriced == 0 || u.CostUSD > 0) {
+		s.CostUSD = &u.CostUSD
+	}
+	return s
+}
+
+// mostWaited names the limit that held most calls back, if most were.
+func mostWaited(ctx context.Context, reader results.Reader, id eval.ID) (string, error) {
+	stored, err := reader.Evaluation(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	waits, err := reader.Waits(ctx, id)
+	if err != nil {
+		return "", err
+	}
+	calls := 0
+	for _, w := range waits {
+		calls += w.Calls
+	}
+	if len(waits) == 0 || waits[0].Limit == "" {
+		return "", nil
+	}
+	words := ratelimit.WaitedFor(waits[0].Limit)
+	for _, limit := range stored.Settings.Limits {
+		if limit.ID() == waits[0].Limit {
+			words = limit.String()
+		}
+	}
+	return fmt.Sprintf("%s, %s of calls", words, Percent(waits[0].Calls, calls)), nil
+}
+
+// setRate notes how fast so many runs ended, and the time left at that rate.
+func (p *Phase) setRate(runs int, over time.Duration, goesOn bool) {
+	if over <= 0 {
+		runs, over = 0, time.Second
+	}
+	p.setPerSecond(float64(runs)/over.Seconds(), goesOn)
+}
+
+// setPerSecond is setRate by runs per second; none: the rate is unknown.
+func (p *Phase) setPerSecond(rate float64, goesOn bool) {
+	p.RatePerS, p.LeftS = nil, nil
+	if rate <= 0 {
+		return
+	}
+	p.RatePerS = &rate
+	if left := p.Runs - p.Ended(); goesOn && left > 0 {
+		seconds := float64(left) / rate
+		p.LeftS = &seconds
+	}
+}
+
+// addWholeRate takes the pace from the whole time since the submission: all that is known
+// where the results store cannot be read.
+func (e *Evaluation) addWholeRate(now time.Time) {
+	if !e.Active() {
+		return
+	}
+	for i := range e.Phases {
+		e.Phases[i].setRate(e.Phases[i].Ended(), now.Sub(e.Created), true)
+	}
+}

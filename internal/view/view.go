@@ -1,0 +1,193 @@
+// Package view reads what people are shown of a fleet or of a folder's results: how far
+// evaluations are, what they used, which limits are in force and which of them bind. Its
+// types are the JSON of `status` and `limits`, and of the pages, which add words to them.
+//
+// It reads and never changes anything. How things look is decided by those who show them.
+package view
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Status of evaluations that only their folder knows, and of one in Redis whose record
+// this program cannot read.
+const (
+	StatusInterrupted record.Status = "interrupted"
+	StatusRunning     record.Status = "running"
+	StatusUnreadable  record.Status = "unreadable"
+)
+
+// Evaluation says how far an evaluation is.
+type Evaluation struct {
+	ID      eval.ID       `json:"evaluation"`
+	Name    string        `json:"name"`
+	Status  record.Status `json:"status"`
+	Created time.Time     `json:"created"`
+	Phases  []Phase       `json:"phases"`
+	// Unreadable is why the evaluation cannot be worked on by a program of this version.
+	Unreadable string `json:"unreadable,omitempty"`
+	// Uncollected is how many results wait in Redis for a collector.
+	Uncollected int64          `json:"uncollected"`
+	Classes     map[string]int `json:"failed_by_class,omitempty"` // known where the results are
+	Used        *Used          `json:"used,omitempty"`            // likewise
+	// Statistics count runs by the model that answered, and Advice says what to change;
+	// known where the results are.
+	Statistics *results.Statistics `json:"statistics,omitempty"`
+	Advice     []string            `json:"advice,omitempty"`
+	// Fallback is the one in its settings; nil: none.
+	Fallback *record.Fallback `json:"-"`
+	// Budget is how far it is spent; absent without one.
+	Budget *Budget `json:"budget,omitempty"`
+	// Paused are the providers that the fleet paused for it, until it is resumed.
+	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
+	// BoundBy are the limits that calls wait for now; after the end, the one that most
+	// calls waited for.
+	BoundBy []string `json:"bound_by,omitempty"`
+	Queues  []Queue  `json:"queues,omitempty"`
+	Workers *int     `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
+}
+
+// Phase says how far a phase is, in runs.
+type Phase struct {
+	Kind      eval.Kind `json:"kind"`
+	Runs      int       `json:"runs"`
+	Succeeded int       `json:"succeeded"`
+	Failed    int       `json:"failed"`
+	Cancelled int       `json:"cancelled"`
+	RatePerS  *float64  `json:"rate_per_s,omitempty"` // runs; absent: unknown
+	LeftS     *float64  `json:"left_s,omitempty"`     // at that rate; absent: unknown, or no runs end
+}
+
+// Used is what all calls together have used. Without a price from the provider the cost
+// is unknown, which is not 0.
+type Used struct {
+	Calls      int      `json:"calls"`
+	FromCache  int      `json:"answered_before"` // and not made
+	Input      int64    `json:"input_tokens"`
+	Output     int64    `json:"output_tokens"`
+	Unreported int      `json:"calls_without_tokens"` // possibly charged, for an unknown number
+	CostUSD    *float64 `json:"cost_usd"`             // null: unknown; else of the calls that have a price
+	Unpriced   int      `json:"calls_without_price"`
+	// Stages are the same by model and stage.
+	Stages []Stage `json:"by_stage,omitempty"`
+}
+
+// Stage is what the calls of one model in one stage have used.
+type Stage struct {
+	Model string `json:"model"`
+	Stage string `json:"stage"`
+	Used
+}
+
+// Queue counts the tasks in one of an evaluation's queues, which other evaluations may
+// share.
+type Queue struct {
+	Name      string `json:"queue"`
+	Pending   int    `json:"pending"`
+	Active    int    `json:"active"`
+	Scheduled int    `json:"scheduled"`
+	Retry     int    `json:"retry"`
+	Completed int    `json:"completed"`
+	Archived  int    `json:"archived"`
+	Paused    bool   `json:"paused"`
+	Known     bool   `json:"-"` // asynq knows the queue: a task was pushed
+}
+
+// Ended returns how many runs of the phase have ended.
+func (p Phase) Ended() int { return p.Succeeded + p.Failed + p.Cancelled }
+
+// UnderWay reports whether an evaluation's numbers may still change.
+func (e Evaluation) UnderWay() bool {
+	return e.Status == record.StatusActive || e.Status == record.StatusPaused || e.Status == StatusRunning || e.Uncollected > 0
+}
+
+// Active reports whether runs are being executed.
+func (e Evaluation) Active() bool {
+	return e.Status == record.StatusActive || e.Status == StatusRunning
+}
+
+// Fleet is the Redis that is looked at.
+type Fleet struct {
+	Store  *store.Store
+	Limits *ratelimit.Limiter
+}
+
+func (f Fleet) client() redis.UniversalClient { return f.Store.Client() }
+
+// WorkersAlive counts the workers whose heartbeat holds.
+func (f Fleet) WorkersAlive(ctx context.Context) (int, error) {
+	workers, err := f.Limits.Alive(ctx)
+	n := 0
+	for _, alive := range workers {
+		if alive {
+			n++
+		}
+	}
+	return n, err
+}
+
+// USD converts nano-USD.
+func USD(nano int64) float64 { return float64(nano) / ratelimit.Dollar }
+
+// Cost says in words what calls have cost.
+func (u Used) Cost() string {
+	switch {
+	case u.CostUSD == nil:
+		return "cost unknown"
+	case u.Unpriced > 0:
+		return fmt.Sprintf("$%.2f and %d calls of unknown cost", *u.CostUSD, u.Unpriced)
+	}
+	return fmt.Sprintf("$%.2f", *u.CostUSD)
+}
+
+// ClassesText lists failures by class, the most frequent first.
+func ClassesText(counts map[string]int) string {
+	names := make([]string, 0, len(counts))
+	for class := range counts {
+		names = append(names, class)
+	}
+	slices.Sort(names)
+	slices.SortStableFunc(names, func(a, b string) int { return counts[b] - counts[a] })
+	text := ""
+	for i, class := range names {
+		if i > 0 {
+			text += ", "
+		}
+		text += fmt.Sprintf("%d %s", counts[class], class)
+	}
+	return text
+}
+
+// Seconds converts the seconds of a JSON field.
+func Seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// Until says when a wait is over: "until 08:00 (in 5h0m)".
+func Until(now time.Time, wait time.Duration) string {
+	return fmt.Sprintf("until %s (in %s)", now.Add(wait).Format("15:04"), show.ShortDuration(wait))
+}
+
+// Percent is a share in words. It is 100 % only when it is all, and 0 % only when it is
+// none.
+func Percent(part, whole int) string {
+	switch {
+	case whole == 0:
+		return "-"
+	case part == whole:
+		return "100 %"
+	case part > 0 && 100*part < whole:
+		return "<1 %"
+	}
+	return fmt.Sprintf("%d %%", int(100*int64(part)/int64(whole)))
+}
