@@ -80,7 +80,7 @@ func (r *Report) groupNotes() []string {
 		return "In " + counted(n, "group")
 	}
 	if separable > 0 {
-		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. That one of two candidates is ahead is then said only where it won in enough comparisons (a sign test).")
+		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they follow from how many verdicts, also on candidates in between, would have to be luck.")
 	}
 	if assumed > 0 {
 		notes = append(notes, which(assumed)+" the verdicts of a judge or annotator leave the abilities undetermined, so a weak prior was used: distances and intervals are partly assumed.")

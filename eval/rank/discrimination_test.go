@@ -76,7 +76,7 @@ func TestCoinFlippingJudge(t *testing.T) {
 				u    *Uncertainty
 				told *int
 			}{{u, &weighed}, {without, &added}, {one, &alone}} {
-				if c.u.ahead(i+1, i, false) == 1 {
+				if c.u.ahead(i+1, i, ofPair) == 1 {
 					*c.told++
 				}
 			}

@@ -16,8 +16,9 @@ type influences struct {
 	at    []int32
 	by    []float64
 
-	members  []int // clusters with a verdict on candidates of each component
-	judged   []int // clusters with a verdict of each judge
+	verdicts [][]Observed // of each cluster
+	members  []int        // clusters with a verdict on candidates of each component
+	judged   []int        // clusters with a verdict of each judge
 	bridged  []bool
 	victors  map[orderedPair]*victories // winner and loser, where the fit has a prior
 	leverage bool
@@ -58,15 +59,15 @@ func (f *Fit) influences(observed []Observed) (*influences, error) {
 		return nil, errOtherVerdicts
 	}
 	observed = slices.DeleteFunc(observed, func(o Observed) bool { return o.counts().Total() == 0 })
-	var all [][]Observed
 	for len(observed) > 0 {
 		end := slices.IndexFunc(observed, func(o Observed) bool { return o.Cluster != observed[0].Cluster })
 		if end < 0 {
 			end = len(observed)
 		}
-		all = append(all, observed[:end])
+		out.verdicts = append(out.verdicts, observed[:end])
 		observed = observed[end:]
 	}
+	all := out.verdicts
 	c := newClusterScore(f)
 	work := 0.0
 	for _, cluster := range all {
@@ -137,7 +138,7 @@ func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 }
 
 func (in *influences) victor(winner, loser int32) *victories {
-	pair := orderedPair(winner)<<32 | orderedPair(loser)
+	pair := pairOf(int(winner), int(loser))
 	if in.victors[pair] == nil {
 		in.victors[pair] = &victories{}
 	}

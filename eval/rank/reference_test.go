@@ -96,6 +96,7 @@ func TestReferenceValues(t *testing.T) {
 		{"baseball_order", "bt_baseball_1987.csv", rank.Options{OrderEffect: true}},
 		{"springall_davidson", "bt_springall_1973.csv", rank.Options{}},
 		{"springall_halfwin_bt", "bt_springall_1973.csv", rank.Options{Ties: rank.HalfWins}},
+		{"heaviness", "bt_heaviness_1977.csv", rank.Options{OrderEffect: true}},
 		{"pandalm_davidson", "pandalm_majority.csv", rank.Options{}},
 		{"pandalm_halfwin_bt", "pandalm_majority.csv", rank.Options{Ties: rank.HalfWins}},
 	} {
@@ -163,6 +164,33 @@ func TestAgresti(t *testing.T) {
 		near(t, "worth", worths[k]/total, want, .0005)
 	}
 	near(t, "home", fit.Judges[0].Order, .302, .0005)
+}
+
+// TestPuddings compares with the six brands of chocolate pudding of Davidson 1970: worths
+// that sum to 1 and ν, which agree with the paper, and log-worths above the first brand
+// with errors, as the PlackettLuce package prints them (Turner, van Etten, Firth and
+// Kosmidis 2020, section 2.1.1, seven steps of an iteration that has not quite ended).
+func TestPuddings(t *testing.T) {
+	t.Parallel()
+	_, tally := table(t, "bt_pudding_1970.csv")
+	fit, err := rank.BradleyTerry(6, []*rank.Tally{tally}, rank.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := 0.0
+	for _, ability := range fit.Abilities {
+		total += math.Exp(ability)
+	}
+	for k, want := range []float64{.1388, .1730, .1617, .1654, .1587, .2024} {
+		near(t, "worth", math.Exp(fit.Abilities[k])/total, want, .00006)
+	}
+	near(t, "nu", fit.Judges[0].Nu(), .7468, .00006)
+	near(t, "ln nu error", fit.Judges[0].LogNuSE, .0825, .00006)
+	for k, want := range [][2]float64{{.2202, .1872}, {.1530, .1935}, {.1753, .1882}, {.1339, .1927}, {.3771, .1924}} {
+		ability, se, _ := fit.Contrast(k+1, 0)
+		near(t, "log-worth", ability, want[0], .0002)
+		near(t, "its error", se, want[1], .00006)
+	}
 }
 
 // TestChoix uses the small exact cases of the choix project (MIT), maximum

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -38,7 +39,8 @@ type Uncertainty struct {
 	// "Inference for Ranks with Applications to Mobility across Neighbourhoods and
 	// Academic Achievement across Countries").
 	RankLow, RankHigh []int
-	// MarginalLow and MarginalHigh bound the rank of each candidate taken alone.
+	// MarginalLow and MarginalHigh bound the rank of each candidate taken alone: they
+	// follow from simultaneous tests of its differences to all others.
 	MarginalLow, MarginalHigh []int
 	// Best is the probability that a candidate is the best of its component, were the
 	// abilities of candidates like these normal around their mean: the spread that the
@@ -57,16 +59,17 @@ type Uncertainty struct {
 	fit        *Fit
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
+	pulled     []float64   // by priors, each parameter
 	parts      []inference // of each component
 }
 
 // inference is what tests in one component need.
 type inference struct {
-	freedom  float64 // clusters − 1; 0: the fit's own errors are all there is
-	critical float64 // of one difference, in standard errors
-	joint    float64 // of all differences at once
-	pairs    float64
-	floored  bool // no error is smaller than the fit's own
+	freedom   float64           // clusters − 1; 0: the fit's own errors are all there is
+	critical  [families]float64 // of a difference, in standard errors
+	pairs     float64
+	floored   bool // no error is smaller than the fit's own
+	separated separated
 }
 
 // Uncertainty estimates the covariance of all parameters from how the clusters of
@@ -77,9 +80,12 @@ type inference struct {
 // McCaffrey 2002).
 //
 // No error is smaller than the fit's own where a prior holds abilities, or where a
-// cluster is all that relates some candidates to the others. A candidate that always
-// won against another is called better by a sign test of clusters alone, because the
-// size of their difference is the prior's.
+// cluster is all that relates some candidates to the others. Limits of what a prior holds
+// reach further by as much as it is expected to pull. Where all verdicts between
+// two candidates, and all chains of them, went one way, the size of their difference is
+// the prior's, and which one is better is told by flipping signs instead. That takes a fit
+// for each such pair; beyond some 150 candidates or 2,000 pairs it is told by a sign test of
+// the verdicts on the two alone.
 //
 // observed, in any order, must be the verdicts of the fit. For n parameters and v
 // verdicts the time grows with n³, and with the clusters times the third power of the
@@ -93,17 +99,17 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors}
+	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, pulled: f.pulled()}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))
-		one := inference{critical: distuv.UnitNormal.Quantile(1 - level/2), pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c]}
+		one := inference{pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c]}
+		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - level/2)
 		if in.members[c] > 1 {
 			one.freedom = float64(in.members[c] - 1)
-			one.critical = student(one.freedom).Quantile(1 - level/2)
-			one.joint = student(one.freedom).Quantile(1 - together(len(part.Candidates)))
+			one.critical[ofPair] = student(one.freedom).Quantile(1 - level/2)
 		}
 		u.parts = append(u.parts, one)
 	}
@@ -115,43 +121,14 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		}
 	}
 	u.limit(in)
+	if err := u.compare(ctx, in, how.Seed); err != nil {
+		return nil, err
+	}
 	u.rank()
 	return u, nil
 }
 
 func student(freedom float64) distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: freedom} }
-
-// together is the level of a one-sided test with which all pairs of n estimates are
-// tested at 95 %: the tail beyond the quantile of the range of n normal numbers, by √2
-// (Tukey 1953, "The problem of multiple comparisons"; Hayter 1984, "A proof of the
-// conjecture that the Tukey–Kramer multiple comparisons procedure is conservative").
-// The tail is then taken of each test's own Student's t, because errors of differences
-// that come from few clusters are not one common error. Correlations that are drawn from
-// as few clusters would be too large: such critical values covered 77 % of the ranks of
-// eight candidates with five items.
-func together(n int) float64 {
-	if n < 2 {
-		return level / 2
-	}
-	const steps, wide = 400, 8.0
-	within := func(width float64) float64 { // chance that the range is at most width, by the smallest number
-		sum := 0.0
-		for k := range steps {
-			z := -wide + 2*wide*(float64(k)+0.5)/steps
-			sum += distuv.UnitNormal.Prob(z) * math.Pow(distuv.UnitNormal.CDF(z+width)-distuv.UnitNormal.CDF(z), float64(n-1))
-		}
-		return float64(n) * sum * 2 * wide / steps
-	}
-	low, high := 0.0, 2*wide
-	for range 60 {
-		if middle := (low + high) / 2; within(middle) < 1-level {
-			low = middle
-		} else {
-			high = middle
-		}
-	}
-	return distuv.UnitNormal.Survival(high / math.Sqrt2)
-}
 
 // shrink is the jackknife's (G−1)/G; 1 of a single cluster, whose spread is not used.
 func (in *influences) shrink() float64 {
@@ -222,13 +199,74 @@ func (u *Uncertainty) limit(in *influences) {
 		}
 		u.Scales = append(u.Scales, one)
 	}
+	exaggerated := u.exaggerated()
 	for i, c := range f.component {
-		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored))
+		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored).reach(u.pulled[i]))
 	}
 	for k, position := range f.model.order {
-		u.Orders = append(u.Orders, limits(position, in.judged[k], f.Judges[k].Regularised))
+		one := limits(position, in.judged[k], f.Judges[k].Regularised)
+		if position >= 0 {
+			one = one.reach(exaggerated[position]).reach(u.pulled[position])
+		}
+		u.Orders = append(u.Orders, one)
 	}
 	u.Length = limits(f.model.length, u.Clusters, f.LengthRegularised)
+}
+
+// reach are limits that also hold what an estimate would be without a bias.
+func (l Limits) reach(bias float64) Limits {
+	l.Low, l.High = l.Low-max(bias, 0), l.High-min(bias, 0)
+	return l
+}
+
+// pulled is by how much the priors of parameters without a finite estimate are expected to
+// change each parameter, to first order.
+func (f *Fit) pulled() []float64 {
+	pull := make([]float64, f.model.size)
+	for k, precision := range f.model.ridge {
+		if !slices.Contains(f.model.scales, k) { // they have a prior always
+			pull[k] = -precision * f.at[k]
+		}
+	}
+	return f.followed(pull)
+}
+
+// followed is how far the parameters go with a pull on each.
+func (f *Fit) followed(pull []float64) []float64 {
+	if len(pull) == 0 {
+		return nil
+	}
+	var out mat.VecDense
+	out.MulVec(f.covariance, mat.NewVecDense(len(pull), pull))
+	return out.RawVector().Data
+}
+
+// exaggerated is by how much each parameter is expected to be too large, to first order
+// (Cox and Snell 1968, "A general definition of residuals"): with few verdicts a candidate,
+// maximum likelihood takes all effects for greater than they are. Limits of order effects
+// reach that much further towards what they may be. Abilities need no such correction,
+// because their errors grow with the same lack of verdicts.
+func (u *Uncertainty) exaggerated() []float64 {
+	m := u.fit.model
+	here, pull := m.at(u.fit.at), make([]float64, m.size)
+	var terms []term
+	for k := range m.rows {
+		r := &m.rows[k]
+		p := here.chances(r)
+		mean, square := (p.win-p.loss)/2, (p.win+p.loss)/4
+		skew := r.total() * (mean/4 - 3*mean*square + 2*mean*mean*mean)
+		terms = here.terms(r, terms)
+		variance := 0.0
+		for _, a := range terms {
+			for _, b := range terms {
+				variance += a.slope * b.slope * u.covariance.At(a.at, b.at)
+			}
+		}
+		for _, a := range terms {
+			pull[a.at] -= a.slope * skew * variance / 2
+		}
+	}
+	return u.fit.followed(pull)
 }
 
 // Contrast is the difference of the abilities of i and j with its limits. ok is false,
@@ -242,7 +280,8 @@ func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok 
 	if part.freedom > 0 {
 		se = math.Sqrt(floor(between(u.covariance, i, j), se*se, part.floored))
 	}
-	return difference, Limits{SE: se, Low: difference - part.critical*se, High: difference + part.critical*se}, true
+	limits = Limits{SE: se, Low: difference - part.critical[ofPair]*se, High: difference + part.critical[ofPair]*se}
+	return difference, limits.reach(u.pulled[i] - u.pulled[j]), true
 }
 
 // Beats is the probability that i is better than j, by Student's t of their difference.
@@ -260,78 +299,4 @@ func (u *Uncertainty) Beats(i, j int) float64 {
 	default:
 		return student(part.freedom).CDF(difference / limits.SE)
 	}
-}
-
-// ahead says whether i is better than j (1), worse (−1), or neither can be claimed (0):
-// alone, or together with all other differences of the component.
-func (u *Uncertainty) ahead(i, j int, together bool) int {
-	f, part := u.fit, u.parts[u.fit.component[i]]
-	if f.component[i] != f.component[j] || part.freedom == 0 || f.confounded(i, j) {
-		return 0
-	}
-	critical, chance := part.critical, level
-	if together {
-		critical, chance = part.joint, level/part.pairs
-	}
-	if f.strong[i] != f.strong[j] {
-		switch {
-		case u.alwaysWon(i, j) <= chance:
-			return 1
-		case u.alwaysWon(j, i) <= chance:
-			return -1
-		}
-		return 0
-	}
-	difference, limits, _ := u.Contrast(i, j)
-	switch {
-	case difference > critical*limits.SE:
-		return 1
-	case difference < -critical*limits.SE:
-		return -1
-	}
-	return 0
-}
-
-// alwaysWon is how likely candidates of one ability have a record such as that of i, who
-// never lost against j, or the opposite one: a cluster's verdicts go either way with
-// equal chances. Of judges who may prefer a position, as many clusters count as those in
-// which i won from the position in which it won less often.
-func (u *Uncertainty) alwaysWon(i, j int) float64 {
-	v := u.victors[orderedPair(i)<<32|orderedPair(j)]
-	if v == nil {
-		return 1
-	}
-	clusters := v.shownFirst + v.shownSecond
-	if u.fit.ordered {
-		clusters = min(v.shownFirst, v.shownSecond)
-	}
-	return math.Exp2(float64(1 - clusters))
-}
-
-// rank sets the bounds of ranks.
-func (u *Uncertainty) rank() {
-	n := len(u.fit.Abilities)
-	bounds := func(together bool) (low, high []int) {
-		low, high = make([]int, n), make([]int, n)
-		for _, part := range u.fit.Components {
-			for _, i := range part.Candidates {
-				low[i], high[i] = 1, len(part.Candidates)
-			}
-			for a, i := range part.Candidates {
-				for _, j := range part.Candidates[a+1:] {
-					switch u.ahead(i, j, together) {
-					case 1:
-						low[j]++
-						high[i]--
-					case -1:
-						low[i]++
-						high[j]--
-					}
-				}
-			}
-		}
-		return low, high
-	}
-	u.RankLow, u.RankHigh = bounds(true)
-	u.MarginalLow, u.MarginalHigh = bounds(false)
 }

@@ -230,7 +230,7 @@ func TestBaselineAsListed(t *testing.T) {
 	if !fit.Judges[0].Confounded || u.RankHigh[0] != 3 || !math.IsNaN(u.Beats(0, 2)) || !math.IsNaN(u.Best[0]) {
 		t.Errorf("the baseline: %+v, rank up to %d", fit.Judges[0], u.RankHigh[0])
 	}
-	if u.ahead(1, 2, true) != 1 || !(u.Beats(1, 2) > 0.99) {
+	if u.ahead(1, 2, ofAll) != 1 || !(u.Beats(1, 2) > 0.99) {
 		t.Errorf("two that were shown alike: better with probability %v", u.Beats(1, 2))
 	}
 }
@@ -270,17 +270,6 @@ func TestUncertainComponents(t *testing.T) {
 	}
 	if u.RankHigh[2] > 3 || u.RankHigh[6] != 1 || math.Abs(u.Best[3]+u.Best[4]+u.Best[5]-1) > 1e-9 {
 		t.Errorf("ranks up to %d of 3 and %d of 1, the best with %v", u.RankHigh[2], u.RankHigh[6], u.Best)
-	}
-}
-
-// TestTogether: the range of n normal numbers, by tables of the studentised range with
-// infinite degrees of freedom: 2.772, 3.314, 4.286, 5.012 for 2, 3, 8 and 20.
-func TestTogether(t *testing.T) {
-	t.Parallel()
-	for n, q := range map[int]float64{2: 2.772, 3: 3.314, 8: 4.286, 20: 5.012} {
-		if got, want := together(n), math.Erfc(q/2)/2; !near(got, want, 0.002*want) {
-			t.Errorf("%d candidates: %.6f, want %.6f", n, got, want)
-		}
 	}
 }
 

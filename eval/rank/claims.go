@@ -1,0 +1,213 @@
+package rank
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+)
+
+// family are the differences about which a statement is made: at most 5 of 100
+// evaluations claim any of them falsely.
+type family int
+
+const (
+	ofPair      family = iota // one difference
+	ofCandidate               // those of one candidate to all others
+	ofAll                     // all of a component
+	families
+)
+
+// separated are the pairs, winner before loser, of which one is claimed to be better
+// although all verdicts went one way.
+type separated map[orderedPair]*claims
+
+type claims struct {
+	alone, ofWinner, ofLoser, ofAll bool
+}
+
+func pairOf(i, j int) orderedPair { return orderedPair(i)<<32 | orderedPair(j) }
+
+// compare prepares the tests of all differences.
+func (u *Uncertainty) compare(ctx context.Context, in *influences, seed uint64) error {
+	for c, part := range u.fit.Components {
+		if u.parts[c].freedom == 0 || len(part.Candidates) < 2 {
+			continue
+		}
+		if part.Separable {
+			if err := u.separate(ctx, c, in, seed); err != nil {
+				return err
+			}
+		}
+		u.stepDown(c)
+	}
+	return nil
+}
+
+// separate tests pairs of candidates between which all verdicts went one way.
+func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, seed uint64) error {
+	f, part := u.fit, &u.parts[c]
+	var pairs []orderedPair
+	of := map[int][]int{}
+	candidates := slices.Clone(f.Components[c].Candidates)
+	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.Abilities[j], f.Abilities[i]) })
+	for a, i := range candidates {
+		for _, j := range candidates[a+1:] {
+			if f.strong[i] != f.strong[j] && !f.confounded(i, j) {
+				of[i], of[j] = append(of[i], len(pairs)), append(of[j], len(pairs))
+				pairs = append(pairs, pairOf(i, j))
+			}
+		}
+	}
+	var clusters [][]Observed
+	for _, cluster := range in.verdicts {
+		if slices.ContainsFunc(cluster, func(o Observed) bool { return f.component[o.First] == c }) {
+			clusters = append(clusters, cluster)
+		}
+	}
+	t, err := f.flipsOf(ctx, pairs, clusters, seed)
+	if err != nil || t == nil {
+		return err
+	}
+	part.separated = separated{}
+	all := make([]int, len(pairs))
+	for k, pair := range pairs {
+		all[k] = k
+		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, level)) > 0}
+	}
+	for _, k := range t.claimed(all, level*float64(len(pairs))/part.pairs) {
+		part.separated[pairs[k]].ofAll = true
+	}
+	for i, own := range of {
+		for _, k := range t.claimed(own, level*float64(len(own))/float64(len(candidates)-1)) {
+			if winner, _ := pairs[k].split(); winner == i {
+				part.separated[pairs[k]].ofWinner = true
+			} else {
+				part.separated[pairs[k]].ofLoser = true
+			}
+		}
+	}
+	return nil
+}
+
+// stepDown finds from how many standard errors on a difference is claimed: as many
+// differences as are not yet claimed share the chance of a false claim (Holm 1979, "A
+// simple sequentially rejective multiple test procedure"). The errors of differences come
+// from few clusters and are not one common error; critical values of the studentised
+// range, or ones drawn with such correlations, are too small for them.
+func (u *Uncertainty) stepDown(c int) {
+	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
+	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
+	part.critical[ofCandidate] = quantile(level / float64(len(candidates)-1))
+	tests := 0.0
+	for a, i := range candidates {
+		for _, j := range candidates[a+1:] {
+			if u.fit.strong[i] == u.fit.strong[j] {
+				tests++
+			}
+		}
+	}
+	claimed := 0.0
+	for {
+		part.critical[ofAll] = quantile(level * tests / part.pairs / max(tests-claimed, 1))
+		now := 0.0
+		for a, i := range candidates {
+			for _, j := range candidates[a+1:] {
+				if u.fit.strong[i] == u.fit.strong[j] && u.ahead(i, j, ofAll) != 0 {
+					now++
+				}
+			}
+		}
+		if now <= claimed {
+			return
+		}
+		claimed = now
+	}
+}
+
+// ahead says whether i is better than j (1), worse (−1), or neither can be claimed (0). Of
+// ofCandidate, the differences are those of i.
+func (u *Uncertainty) ahead(i, j int, of family) int {
+	f, part := u.fit, &u.parts[u.fit.component[i]]
+	if f.component[i] != f.component[j] || part.freedom == 0 || f.confounded(i, j) {
+		return 0
+	}
+	if f.strong[i] != f.strong[j] {
+		switch {
+		case part.won(u, i, j, of, true):
+			return 1
+		case part.won(u, j, i, of, false):
+			return -1
+		}
+		return 0
+	}
+	difference, limits, _ := u.Contrast(i, j)
+	switch critical := part.critical[of]; {
+	case difference > critical*limits.SE:
+		return 1
+	case difference < -critical*limits.SE:
+		return -1
+	}
+	return 0
+}
+
+// won reports whether a candidate that all verdicts put before another is claimed to be
+// better; ofWinner: the differences of ofCandidate are the winner's.
+func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinner bool) bool {
+	if part.separated == nil {
+		chance := [families]float64{level, level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), level / part.pairs}
+		return u.alwaysWon(winner, loser) <= chance[of]
+	}
+	claim := part.separated[pairOf(winner, loser)]
+	switch {
+	case claim == nil:
+		return false
+	case of == ofPair:
+		return claim.alone
+	case of == ofAll:
+		return claim.ofAll
+	case ofWinner:
+		return claim.ofWinner
+	default:
+		return claim.ofLoser
+	}
+}
+
+// alwaysWon is how likely candidates of one ability have a record such as that of i, who
+// never lost against j, or the opposite one: a cluster's verdicts go either way with
+// equal chances. Of judges who may prefer a position, as many clusters count as those in
+// which i won from the position in which it won less often.
+func (u *Uncertainty) alwaysWon(i, j int) float64 {
+	v := u.victors[pairOf(i, j)]
+	if v == nil {
+		return 1
+	}
+	clusters := v.shownFirst + v.shownSecond
+	if u.fit.ordered {
+		clusters = min(v.shownFirst, v.shownSecond)
+	}
+	return math.Exp2(float64(1 - clusters))
+}
+
+// rank sets the bounds of ranks.
+func (u *Uncertainty) rank() {
+	bounds := func(of family) (low, high []int) {
+		low, high = make([]int, len(u.fit.Abilities)), make([]int, len(u.fit.Abilities))
+		for _, part := range u.fit.Components {
+			for _, i := range part.Candidates {
+				low[i], high[i] = 1, len(part.Candidates)
+				for _, j := range part.Candidates {
+					switch u.ahead(i, j, of) {
+					case 1:
+						high[i]--
+					case -1:
+						low[i]++
+					}
+				}
+			}
+		}
+		return low, high
+	}
+	u.RankLow, u.RankHigh = bounds(ofAll)
+	u.MarginalLow, u.MarginalHigh = bounds(ofCandidate)
+}

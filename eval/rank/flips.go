@@ -1,0 +1,259 @@
+package rank
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// flips tests differences between candidates of which one never lost to the other, not
+// even through a chain of others. Their fitted difference is the prior's, so it says
+// nothing. Instead, each test fits the model with both abilities equal, and takes what
+// each cluster of verdicts adds to the slope of the likelihood there. If the abilities are
+// equal, each of these has either sign with equal chances. Flipping the signs at random
+// therefore shows how large their sum may be by chance (Hemerik, Goeman and Finos 2020,
+// "Robust testing in generalized linear models by sign flipping score contributions").
+// Of two candidates compared only with each other, it is the sign test of clusters.
+//
+// All differences flip together, so that what is claimed of several holds for all at
+// once (Westfall and Young 1993, "Resampling-Based Multiple Testing"; Romano and Wolf
+// 2005, "Exact and approximate stepdown methods for multiple hypothesis testing").
+type flips struct {
+	pairs  []orderedPair
+	sums   []float64   // of each pair, positive where its first candidate is the better one
+	random [][]float32 // of each draw and pair, the size of the sum with flipped signs
+	exact  bool        // random has every combination of signs once
+}
+
+const (
+	// mostFlipWork bounds the multiplications of all tests of a component.
+	mostFlipWork = 4_000_000_000
+	// newtonSteps is how many a fit with two equal abilities usually takes.
+	newtonSteps = 8
+	// flipDraws is the number of draws where there are too many combinations of signs.
+	flipDraws = 1000
+	// mostSigns is the number of clusters up to which every combination is tried.
+	mostSigns = 10
+	// chunk is how many pairs are fitted one after another.
+	chunk = 16
+	// slight is the share of the sum of squares that small contributions may have to be
+	// left out.
+	slight = 1e-4
+	// weaker is what the precision of the prior of abilities is multiplied by in these
+	// fits, so that it adds next to nothing to the sum.
+	weaker = 0.1
+)
+
+// flipsOf tests the given pairs of candidates. It is nil where that takes too long, and
+// where a judge's own preference is held by a prior, which would seem to be evidence.
+func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Observed, seed uint64) (*flips, error) {
+	verdicts := 0.0
+	for _, cluster := range clusters {
+		verdicts += float64(len(cluster))
+	}
+	size, tests := float64(f.model.size), float64(len(pairs))
+	work := tests * (newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + flipDraws*min(4*size, verdicts))
+	if len(pairs) == 0 || work > mostFlipWork || slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
+		return nil, nil
+	}
+	t := &flips{pairs: pairs, sums: make([]float64, len(pairs))}
+	weights := make([][]weight, len(pairs))
+	m := *f.model
+	m.ridge = slices.Clone(m.ridge)
+	for i := range m.candidates {
+		m.ridge[i] *= weaker
+	}
+	chunks := (len(pairs) + chunk - 1) / chunk
+	err := parallel(ctx, chunks, func(c int) {
+		near := f.at // the fit of a pair is near that of the one before
+		for k := c * chunk; k < min((c+1)*chunk, len(pairs)); k++ {
+			t.sums[k], weights[k], near = f.contributions(&m, pairs[k], clusters, near)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	draws := flipDraws
+	if t.exact = len(clusters) <= mostSigns; t.exact {
+		draws = 1 << len(clusters)
+	}
+	t.random = make([][]float32, draws)
+	return t, parallel(ctx, draws, func(k int) { t.random[k] = flipped(weights, t.signs(k, len(clusters), seed)) })
+}
+
+// signs are those of the k-th draw.
+func (t *flips) signs(k, clusters int, seed uint64) []float32 {
+	random := rand.New(rand.NewPCG(seed, uint64(k)))
+	out := make([]float32, clusters)
+	for g := range out {
+		if t.exact {
+			out[g] = float32(1 - 2*(k>>g&1))
+		} else {
+			out[g] = float32(1 - 2*random.IntN(2))
+		}
+	}
+	return out
+}
+
+// weight is what a cluster contributes.
+type weight struct {
+	cluster int32
+	size    float32
+}
+
+func flipped(weights [][]weight, signs []float32) []float32 {
+	out := make([]float32, len(weights))
+	for k, each := range weights {
+		sum := float32(0)
+		for _, w := range each {
+			sum += signs[w.cluster] * w.size
+		}
+		out[k] = max(sum, -sum)
+	}
+	return out
+}
+
+// contributions are what each cluster adds to the slope of the likelihood in the direction
+// of a difference between two candidates, where it is none, with a sum of squares of 1,
+// and their sum. A contribution is too small, because the fit has followed the cluster:
+// it is divided by the root of what is left of its variance (as in Bell and McCaffrey
+// 2002). The sum is that of the contributions as they are.
+//
+// x is where the likelihood is greatest. The sum is 0 where there is no maximum, or where all verdicts add less than one
+// alone may: nothing is claimed then.
+func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, near []float64) (sum float64, weights []weight, x []float64) {
+	i, j := pair.split()
+	x, along, covariance, ok := m.maximiseEqual(i, j, near)
+	if !ok {
+		return 0, nil, f.at
+	}
+	c := newClusterScore(f)
+	c.here = m.at(x)
+	each, squares := make([]float64, len(clusters)), 0.0
+	for g, cluster := range clusters {
+		c.support(cluster)
+		c.add(cluster)
+		slope, left := c.along(along, covariance)
+		sum += slope
+		each[g] = slope / math.Sqrt(left)
+		squares += each[g] * each[g]
+	}
+	if sum < along.AtVec(i)-along.AtVec(j) {
+		return 0, nil, x
+	}
+	small := math.Sqrt(slight * squares / float64(len(each)))
+	for g, size := range each {
+		if math.Abs(size) >= small {
+			weights = append(weights, weight{int32(g), float32(size / math.Sqrt(squares))})
+		}
+	}
+	return sum / math.Sqrt(squares), weights, x
+}
+
+// along is the slope of the cluster's likelihood in a direction, and the share of its
+// variance that is left after the fit with the given covariance has followed it.
+func (c *clusterScore) along(direction *mat.VecDense, covariance *mat.SymDense) (slope, left float64) {
+	const least = 0.01
+	s := len(c.positions)
+	informed, variance, followed := make([]float64, s), 0.0, 0.0
+	for a, i := range c.positions {
+		slope += c.score[a] * direction.AtVec(i)
+		for b, j := range c.positions {
+			informed[a] += c.info[a*s+b] * direction.AtVec(j)
+		}
+		variance += informed[a] * direction.AtVec(i)
+	}
+	for a, i := range c.positions {
+		for b, j := range c.positions {
+			followed += informed[a] * covariance.At(i, j) * informed[b]
+		}
+	}
+	if !(variance > 0) {
+		return slope, 1
+	}
+	return slope, max(1-followed/variance, least)
+}
+
+// maximiseEqual maximises with equal abilities of i and j, beginning near from. along is
+// the direction in which their difference grows as all other parameters follow;
+// covariance is that of the other parameters. ok is false where there is no maximum.
+func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat.VecDense, covariance *mat.SymDense, ok bool) {
+	const near = 0.01 // of a squared standard error; the step after it is far less
+	x = slices.Clone(from)
+	x[i], x[j] = (x[i]+x[j])/2, (x[i]+x[j])/2
+	gradient, step := mat.NewVecDense(m.size, nil), mat.NewVecDense(m.size, nil)
+	along = mat.NewVecDense(m.size, nil)
+	difference := mat.NewVecDense(m.size, nil)
+	difference.SetVec(i, 1)
+	difference.SetVec(j, -1)
+	information := mat.NewSymDense(m.size, nil)
+	var factor mat.Cholesky
+	value := m.objective(x)
+	for range maxIterations {
+		m.derivatives(x, gradient.RawVector().Data, information)
+		if !factor.Factorize(information) || factor.SolveVecTo(step, gradient) != nil || factor.SolveVecTo(along, difference) != nil {
+			return nil, nil, nil, false
+		}
+		m.keepMean(&factor, step)
+		m.keepMean(&factor, along)
+		variance := mat.Dot(difference, along)
+		step.AddScaledVec(step, -mat.Dot(difference, step)/variance, along)
+		decrement := mat.Dot(gradient, step)
+		value = m.move(x, step, value)
+		if decrement >= near {
+			continue
+		}
+		covariance = mat.NewSymDense(m.size, nil)
+		if factor.InverseTo(covariance) != nil {
+			return nil, nil, nil, false
+		}
+		if m.unbounded(func(k int) bool { return math.Abs(x[k]) > endless || covariance.At(k, k) > uncertain*uncertain }) != nil {
+			return nil, nil, nil, false
+		}
+		m.meanKnown(covariance)
+		covariance.SymRankOne(covariance, -1/variance, along)
+		return x, along, covariance, true
+	}
+	return nil, nil, nil, false
+}
+
+// claimed are the pairs, of those given by their places in t.pairs, whose first candidate
+// is better: at most a share of chance of all evaluations claims any of them falsely.
+func (t *flips) claimed(of []int, chance float64) []int {
+	var claims []int
+	for {
+		greatest := make([]float64, len(t.random))
+		for d, sizes := range t.random {
+			for _, k := range of {
+				greatest[d] = max(greatest[d], float64(sizes[k]))
+			}
+		}
+		slices.Sort(greatest)
+		var rest []int
+		for _, k := range of {
+			if t.chance(greatest, t.sums[k]) <= chance {
+				claims = append(claims, k)
+			} else {
+				rest = append(rest, k)
+			}
+		}
+		if len(rest) == len(of) {
+			return claims
+		}
+		of = rest
+	}
+}
+
+// chance is the share of the draws, whose sizes are ascending, that reach sum.
+func (t *flips) chance(sizes []float64, sum float64) float64 {
+	const rounding = 1e-5
+	first, _ := slices.BinarySearch(sizes, sum-rounding)
+	reached, draws := float64(len(sizes)-first), float64(len(sizes))
+	if t.exact {
+		return reached / draws
+	}
+	return (reached + 1) / (draws + 1) // the verdicts as they are count as a draw
+}

@@ -1,0 +1,117 @@
+package rank
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// inLine are verdicts of candidates in a perfect order: each pair is a cluster, asked in
+// both orders.
+func inLine(n int) []Observed {
+	var games []Observed
+	for i := range n {
+		for j := i + 1; j < n; j++ {
+			games = append(games, game(i*n+j, i, j, FirstWins), game(i*n+j, j, i, SecondWins))
+		}
+	}
+	return games
+}
+
+// TestRanksInLine: 16 candidates of whom each beat all after it, in one comparison a pair,
+// are told apart where enough others lie between them. With a sign test of the two alone
+// all ranks were 1 to 16.
+func TestRanksInLine(t *testing.T) {
+	t.Parallel()
+	_, u := estimated(t, 16, inLine(16), Options{OrderEffect: true}, Drawing{})
+	for i := range 16 {
+		if width := u.RankHigh[i] - u.RankLow[i]; u.RankLow[i] > i+1 || u.RankHigh[i] < i+1 || width > 13 {
+			t.Errorf("%d: rank %d to %d", i+1, u.RankLow[i], u.RankHigh[i])
+		}
+		if u.MarginalLow[i] < u.RankLow[i] || u.MarginalHigh[i] > u.RankHigh[i] {
+			t.Errorf("%d: alone %d to %d, together %d to %d", i+1, u.MarginalLow[i], u.MarginalHigh[i], u.RankLow[i], u.RankHigh[i])
+		}
+	}
+	if u.RankHigh[0] > 8 || u.RankLow[15] < 9 || u.ahead(0, 1, ofPair) != 0 || u.ahead(0, 15, ofAll) != 1 {
+		t.Errorf("the first has rank up to %d, the last from %d", u.RankHigh[0], u.RankLow[15])
+	}
+}
+
+// TestFlipsAreASignTest: of two candidates that were compared only with each other, flips
+// have the chance of a sign test: 2 of 2^G for G clusters that went one way.
+func TestFlipsAreASignTest(t *testing.T) {
+	t.Parallel()
+	for _, clusters := range []int{3, 6, 10} {
+		fit, err := FromObserved(2, 1, perfect(clusters), Options{OrderEffect: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := fit.influences(perfect(clusters))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := fit.flipsOf(t.Context(), []orderedPair{pairOf(0, 1)}, in.verdicts, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := math.Exp2(float64(1 - clusters))
+		if got := f.claimed([]int{0}, want); len(got) != 1 {
+			t.Errorf("%d clusters: nothing claimed at %v", clusters, want)
+		}
+		if got := f.claimed([]int{0}, want*0.99); len(got) != 0 {
+			t.Errorf("%d clusters: claimed at less than %v", clusters, want)
+		}
+	}
+}
+
+// TestJointFlips: candidates of the same luck in every item have the same signs, so that
+// what is claimed of many such pairs costs no more than of one.
+func TestJointFlips(t *testing.T) {
+	t.Parallel()
+	var games []Observed
+	for item := range 7 {
+		for i := range 3 {
+			for j := 3; j < 6; j++ {
+				games = append(games, game(item, i, j, FirstWins), game(item, j, i, SecondWins))
+			}
+		}
+		for _, pair := range [][2]int{{0, 1}, {1, 2}, {2, 0}, {3, 4}, {4, 5}, {5, 3}} { // circular: equals
+			games = append(games, game(item, pair[0], pair[1], FirstWins), game(item, pair[1], pair[0], SecondWins))
+		}
+	}
+	_, u := estimated(t, 6, games, Options{OrderEffect: true}, Drawing{})
+	for i := range 6 {
+		low, high := 1+i/3*3, 3+i/3*3
+		if u.RankLow[i] != low || u.RankHigh[i] != high {
+			t.Errorf("%d: rank %d to %d, want %d to %d", i, u.RankLow[i], u.RankHigh[i], low, high)
+		}
+	}
+}
+
+// TestMarginalRanks: the bounds of one candidate's rank hold for it among eight equals. Tests
+// that do not count how many they are hold in two of three evaluations.
+func TestMarginalRanks(t *testing.T) {
+	t.Parallel()
+	e := evaluations{candidates: 8, items: 20, judges: []simulatedJudge{{scale: 1}}, luck: 0.5}
+	const many = 200
+	held := 0
+	for seed := range uint64(many) {
+		random := rand.New(rand.NewPCG(seed, 78))
+		observed := e.observed(random, e.abilities(random))
+		fit, err := FromObserved(8, 1, slices.Clone(observed), Options{OrderEffect: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := fit.Uncertainty(t.Context(), observed, Drawing{Draws: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.MarginalLow[0] == 1 && u.MarginalHigh[0] == 8 {
+			held++
+		}
+	}
+	if held < many*9/10 {
+		t.Errorf("the bounds hold in %d of %d evaluations", held, many)
+	}
+}
