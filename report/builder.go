@@ -85,7 +85,7 @@ func newBuilder(r *Report) *builder {
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
 	}
-	r.Listed = newListed(plan)
+	r.Listed, r.ListedRuns = newListed(plan), newListedRuns(r.Evaluation, r.Phases)
 	b.reasons = make([]reasons, len(r.candidates))
 	return b
 }

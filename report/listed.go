@@ -61,6 +61,7 @@ func listedBy(listed *[]Listed, model string) int {
 func (b *builder) addListed(row results.RunRow) {
 	l := &b.report.Listed[listedBy(&b.report.Listed, row.Model)]
 	l.Used = l.Used.Plus(row.Used)
+	b.report.addListedRun(row)
 	switch row.State {
 	case eval.StateSucceeded.String():
 		l.Succeeded++

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,7 +35,7 @@ func listedSource() *memory {
 	row := func(index int, name, model, state, finish string, cost float64) results.RunRow {
 		at := m.evaluation.Created.Add(time.Duration(index) * time.Minute)
 		return results.RunRow{
-			Run:  record.Run{Index: index, Kind: eval.KindRuns, Name: name, State: state, Judge: model, Model: model, Finish: finish, Documents: []string{"instructions.md", "input.md"}, Ended: at},
+			Run:  record.Run{Index: index, Kind: eval.KindRuns, Name: name, State: state, Judge: model, Model: model, Finish: finish, Documents: []string{"instructions.md", "input.md"}, Attempts: 1, Started: at.Add(-1500 * time.Millisecond), Ended: at},
 			Used: results.Usage{Calls: 1, Input: 1000, Output: 50, CostUSD: cost},
 		}
 	}
@@ -96,6 +97,47 @@ func TestReportOfListedRuns(t *testing.T) {
 		if !strings.Contains(page.String(), words) {
 			t.Errorf("the page lacks %q", words)
 		}
+	}
+}
+
+// The text says of each listed run what came of it, also of one without a result.
+func TestReportOfEachListedRun(t *testing.T) {
+	t.Parallel()
+	lines := func(m *memory) string {
+		var text strings.Builder
+		if err := built(t, m, Options{}).WriteText(&text, TextOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		_, after, _ := strings.Cut(text.String(), "Each run\n")
+		section, _, _ := strings.Cut(after, "\n\n")
+		var words []string
+		for line := range strings.Lines(section) {
+			words = append(words, strings.Join(strings.Fields(line), " "))
+		}
+		return strings.Join(words[1:], "\n")
+	}
+	m := listedSource()
+	want := "r1 openai:gpt-5-mini succeeded 1 1.5 s $0.50\nr2 google:gemini failed: ungrounded 1 1.5 s $0.25\n" +
+		"r3 openai:gpt-5-mini succeeded 1 1.5 s $0.50\nr4 google:gemini no result"
+	if got := lines(m); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	m.evaluation.Cancelled = m.evaluation.Created
+	if got, want := lines(m), strings.Replace(want, "no result", "cancelled", 1); got != want {
+		t.Errorf("of a cancelled evaluation: got\n%s\nwant\n%s", got, want)
+	}
+	m = listedSource()
+	m.counts[0].Runs = 2 // --limit
+	if got := lines(m); strings.Contains(got, "r3") || !strings.Contains(got, "r2") {
+		t.Errorf("with a limit of 2: got\n%s", got)
+	}
+	m = listedSource()
+	for i := range 100 {
+		m.evaluation.Plan.Runs.List = append(m.evaluation.Plan.Runs.List, eval.FileRun{ID: fmt.Sprint("more", i)})
+	}
+	m.counts[0].Runs = 104
+	if got := lines(m); strings.Count(got, "\n") != shownListed || !strings.HasSuffix(got, "54 more runs in manifest.json.") {
+		t.Errorf("of 104 runs: got\n%s", got)
 	}
 }
 

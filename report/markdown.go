@@ -36,6 +36,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	if len(r.Listed) > 0 {
 		sections = append(sections, r.listedSection())
 	}
+	if len(r.ListedRuns) > 0 {
+		sections = append(sections, r.listedRunsSection())
+	}
 	sections = append(sections, r.progressSection())
 	for _, s := range sections {
 		out.section(s)

@@ -103,10 +103,12 @@ type Report struct {
 	Unranked []Ranked
 	Judges   []Judge  // in the order of the plan
 	Listed   []Listed // in the order of the plan
-	Panel    *Panel   // nil: none was asked
-	People   *People  // nil: there are no votes
-	Missing  *Missing // nil: no verdict is missing of those that count in the ranking
-	Failures []Failure
+	// ListedRuns are the listed runs within the evaluation's limit, in the order of the list.
+	ListedRuns []ListedRun
+	Panel      *Panel   // nil: none was asked
+	People     *People  // nil: there are no votes
+	Missing    *Missing // nil: no verdict is missing of those that count in the ranking
+	Failures   []Failure
 
 	elo        []results.EloRow
 	candidates []string

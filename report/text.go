@@ -37,6 +37,9 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	if len(r.Listed) > 0 {
 		sections = append(sections, r.listedSection())
 	}
+	if len(r.ListedRuns) > 0 {
+		sections = append(sections, r.listedRunsSection())
+	}
 	for _, s := range sections {
 		out.blank()
 		s.write(out)

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // AnswerError are the answers that could not be written each into its file. They
@@ -42,20 +43,29 @@ func (e *AnswerError) orNil() error {
 // shownProblems is how many answers that could not be written are told of.
 const shownProblems = 5
 
-// answers writes each listed run's answer into a file of its own.
-type answers struct {
+// AnswerFiles writes the answers of an evaluation's listed runs, each into the file that
+// a Place names for it. Its methods are for one goroutine.
+type AnswerFiles struct {
 	place Place
 	runs  *eval.Runs
-	ours  *writtenAnswers // below place.Working
-
-	paths   map[string]string // of those written, by RunID.Short
-	written []string          // in the order of the list
-	of      map[string]string // the run whose answer is at a path
-	failed  AnswerError
+	ours  *writtenAnswers   // below place.Working; nil: nothing is written there
+	of    map[string]string // the run whose answer is at a path
+	names []string          // in place.Dir, by position in runs.List
 }
 
-func newAnswers(place Place, e Evaluation) (*answers, error) {
-	a := &answers{place: place, runs: e.Plan.Runs, paths: map[string]string{}, of: map[string]string{}}
+// NewAnswerFiles returns the files of listed runs. Its error is that the record of answers
+// that were written before cannot be read.
+func NewAnswerFiles(place Place, runs *eval.Runs) (*AnswerFiles, error) {
+	a := &AnswerFiles{place: place, runs: runs, of: map[string]string{}}
+	taken := map[string]bool{}
+	for i := range runs.List {
+		name := runs.Output("", i)
+		if taken[name] { // ids that differ in unsafe characters only
+			name = runs.Output(fmt.Sprintf("<file_b_stem>.<model_name>.<run_id>.%d.fpf.response.md", i), i)
+		}
+		taken[name] = true
+		a.names = append(a.names, name)
+	}
 	if len(place.Outs) == 0 {
 		return a, nil
 	}
@@ -64,9 +74,30 @@ func newAnswers(place Place, e Evaluation) (*answers, error) {
 	return a, err
 }
 
+// answers are those of an evaluation's listed runs, when all files are written.
+type answers struct {
+	files *AnswerFiles // nil: no runs are listed
+
+	paths   map[string]string // of those written, by RunID.Short
+	written []string          // in the order of the list
+	failed  AnswerError
+}
+
+func newAnswers(place Place, e Evaluation) (*answers, error) {
+	a := &answers{paths: map[string]string{}}
+	var err error
+	if e.Plan.Runs != nil {
+		a.files, err = NewAnswerFiles(place, e.Plan.Runs)
+	}
+	return a, err
+}
+
 // writeAll writes every answer that it can. Its error is that of the reader; those
 // of the files are in failed.
 func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
+	if a.files == nil {
+		return nil
+	}
 	for row, err := range r.Responses(ctx, id) {
 		if err != nil {
 			return err
@@ -74,7 +105,7 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 		if row.Kind != eval.KindRuns || row.State != eval.StateSucceeded.String() {
 			continue
 		}
-		path, err := a.write(row)
+		path, err := a.files.Write(row.Run)
 		if err != nil {
 			a.failed.Runs = append(a.failed.Runs, row.Name)
 			if len(a.failed.Runs) <= shownProblems {
@@ -88,11 +119,15 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 	return nil
 }
 
-// write puts one answer into its file and returns the file's path.
-func (a *answers) write(row RunRow) (path string, err error) {
-	folder, name, below := a.at(row)
+// Write puts the answer of a run into its file, complete or not at all, and returns the
+// file's path. An earlier answer of the run is replaced.
+func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
+	if run.Index < 0 || run.Index >= len(a.runs.List) {
+		return "", fmt.Errorf("there is no listed run %d", run.Index)
+	}
+	folder, name, below := a.at(run)
 	path = filepath.Join(folder, name)
-	if other, taken := a.of[path]; taken {
+	if other, taken := a.of[path]; taken && other != run.Name {
 		return "", fmt.Errorf("%s has the answer of run %s: give each its own out", path, other)
 	}
 	folder = cmp.Or(folder, ".")
@@ -105,36 +140,32 @@ func (a *answers) write(row RunRow) (path string, err error) {
 	}
 	defer root.Close()
 	if below {
-		if err := a.ours.claim(root, name, row.Answer); err != nil {
+		if err := a.ours.claim(root, name, run.Answer); err != nil {
 			return "", fmt.Errorf("write %s: %w", path, err)
 		}
 	}
 	err = WriteFile(root, name, func(w io.Writer) error {
-		_, err := io.WriteString(w, row.Answer)
+		_, err := io.WriteString(w, run.Answer)
 		return err
 	})
 	if err != nil {
 		return "", err
 	}
-	a.of[path] = row.Name
+	a.of[path] = run.Name
 	return path, nil
 }
 
-// at is where a run's answer goes: below which folder, which it does not leave,
-// and under which name there. below reports whether the folder is the working one.
-func (a *answers) at(row RunRow) (folder, name string, below bool) {
+// at is where a run's answer goes: below which folder, which it does not leave, and
+// under which name there. below reports whether the folder is the working one.
+func (a *AnswerFiles) at(run record.Run) (folder, name string, below bool) {
 	if a.place.Out != "" {
-		folder, name = filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), row.Index)))
+		folder, name = filepath.Split(filepath.FromSlash(a.runs.Output(filepath.ToSlash(a.place.Out), run.Index)))
 		return folder, name, false
 	}
-	if pattern := a.place.Outs[row.Name]; pattern != "" {
-		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, row.Index)), true
+	if pattern := a.place.Outs[run.Name]; pattern != "" {
+		return a.place.Working, filepath.FromSlash(a.runs.Output(pattern, run.Index)), true
 	}
-	name = a.runs.Output("", row.Index)
-	if _, taken := a.of[filepath.Join(a.place.Dir, name)]; taken { // ids that differ in unsafe characters only
-		name = a.runs.Output(fmt.Sprintf("<file_b_stem>.<model_name>.<run_id>.%d.fpf.response.md", row.Index), row.Index)
-	}
-	return a.place.Dir, name, false
+	return a.place.Dir, a.names[run.Index], false
 }
 
 // response is a line of responses.jsonl.

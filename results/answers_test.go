@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // exportLetters writes the files of letters with answers of all but the second
@@ -253,5 +254,85 @@ func TestNoResponsesOfOtherKinds(t *testing.T) {
 	}
 	if run, found, err := sink.Run(t.Context(), eval.RunID{Evaluation: id, Phase: 1}); err != nil || !found || run.Answer != "" {
 		t.Errorf("a verdict has the answer %q, %t, %v", run.Answer, found, err)
+	}
+}
+
+// The manifest lists every listed run with its status, also those that were never begun.
+func TestManifestListsEveryRun(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name      string
+		recorded  []record.Entry
+		planned   int // 0: all
+		cancelled bool
+		want      string
+	}{
+		{"none has ended", nil, 0, false, "z1 none, a2 none, m3 none, b4 none"},
+		{"some have", []record.Entry{answered(2, "Three"), unanswered(1, 0)}, 0, false, "z1 none, a2 failed, m3 succeeded, b4 none"},
+		{"all have", []record.Entry{answered(0, ""), answered(1, ""), answered(2, ""), answered(3, "")}, 0, false, "z1 succeeded, a2 succeeded, m3 succeeded, b4 succeeded"},
+		{"cancelled", []record.Entry{answered(3, "")}, 0, true, "z1 cancelled, a2 cancelled, m3 cancelled, b4 succeeded"},
+		{"limited", []record.Entry{answered(1, ""), answered(3, "")}, 2, false, "z1 none, a2 succeeded, b4 succeeded"},
+	} {
+		sink, e := putLetters(t, newPath(t))
+		mustAppend(t, sink, e.ID, c.recorded...)
+		if c.planned > 0 {
+			e.Phases[0].Runs = c.planned
+		}
+		if c.cancelled {
+			e.Cancelled = epoch
+		}
+		var out bytes.Buffer
+		if err := writeManifest(t.Context(), &out, sink, e, nil, nil); err != nil {
+			t.Fatal(err)
+		}
+		var manifest struct{ Runs []manifestRun }
+		if err := json.Unmarshal(out.Bytes(), &manifest); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, run := range manifest.Runs {
+			got = append(got, run.RunID+" "+run.Status)
+			if len(run.Documents) != 2 || run.Model == "" || run.Judge == "" {
+				t.Errorf("%s: %+v has no files or model", c.name, run)
+			}
+		}
+		if strings.Join(got, ", ") != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, strings.Join(got, ", "), c.want)
+		}
+	}
+}
+
+// Answers that are written one by one, in any order, are where all of them together are
+// written later.
+func TestAnswersAreWrittenOneByOne(t *testing.T) {
+	t.Parallel()
+	place := Place{Dir: t.TempDir(), Working: t.TempDir(), Outs: map[string]string{"z1": "out/<run_id>.md"}}
+	_, e := putLetters(t, newPath(t))
+	files, err := NewAnswerFiles(place, e.Plan.Runs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var paths []string
+	for _, run := range []*record.Run{answered(3, "Four").Run, answered(0, "draft").Run, answered(0, "One").Run} {
+		path, err := files.Write(*run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mustRead(t, path); got != run.Answer {
+			t.Errorf("%s has %q, want %q", path, got, run.Answer)
+		}
+		paths = append(paths, path)
+	}
+	done, err := exportLetters(t, place, place.Outs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if !slices.Contains(done.Answers, path) {
+			t.Errorf("%s is none of the files %v that are written at the end", path, done.Answers)
+		}
+	}
+	if path, err := files.Write(record.Run{Index: 4, Name: "z9"}); err == nil {
+		t.Errorf("wrote a run that is not listed to %s", path)
 	}
 }

@@ -132,7 +132,7 @@ func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ran
 	if err != nil {
 		return err
 	}
-	err = writeList(w, "runs", r.Runs(ctx, e.ID), func(row RunRow) any {
+	err = writeList(w, "runs", withListed(e, r.Runs(ctx, e.ID)), func(row RunRow) any {
 		run := runOf(row)
 		run.Path = paths[run.ID]
 		return run

@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -160,6 +161,14 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
 	fleet := d.fleet()
 	fleet.Stops = true
+	var files *earlyFiles
+	fleet.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
+		sink, err := d.open(ctx, r)
+		files = &earlyFiles{reader: sink, id: id, place: d.place, log: d.log}
+		files.place.Dir = d.folderOf(r)
+		return sink, err
+	}
+	fleet.Committed = func(entries []record.Entry) { files.committed(context.WithoutCancel(ctx), entries) }
 	var outcome collect.Outcome
 	err := collect.Resubmitting(ctx, d.log, id,
 		func(ctx context.Context) (err error) { outcome, err = fleet.Follow(ctx, id); return err },

@@ -286,8 +286,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		return collectError(err)
 	}
 	watch := newProgress(j.console, r)
+	files := &earlyFiles{reader: sink, id: r.ID, place: j.place, log: j.log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
 		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Retried: j.retry, Observer: watch, Stops: true, Log: j.log,
+		Committed: func(entries []record.Entry) { files.committed(context.WithoutCancel(ctx), entries) },
 	})
 	if err != nil {
 		return sinkError(err)

@@ -7,7 +7,10 @@ import (
 	"os"
 	"strings"
 
+	"github.com/rs/zerolog"
+
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -15,50 +18,123 @@ import (
 // logsFolder, in an output folder, has a file for each listed run.
 const logsFolder = "logs"
 
-// writeLogs writes of each listed run that has ended what `show --json` says of it,
-// into a file called by its own id. No key is in it: none is recorded, and what a
-// provider repeats of one was struck out of its answer.
-func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
+// runLogs writes of each listed run what `show --json` says of it, into a file called by
+// its own id. No key is in it: none is recorded, and what a provider repeats of one was
+// struck out of its answer.
+type runLogs struct {
+	evaluation *show.Evaluation
+	dir        string
+	names      []string // by the run's place in the list; none: no runs are listed
+}
+
+func newRunLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) (*runLogs, error) {
 	e, err := show.Open(ctx, id, show.Source{Sink: sink})
 	if err != nil {
-		return err
+		return nil, err
 	}
+	l := &runLogs{evaluation: e, dir: dir}
 	if e.Asked.Runs == nil {
-		return nil
+		return l, nil
 	}
-	root, err := os.OpenRoot(dir)
+	taken := map[string]bool{}
+	for i := range e.Asked.Runs.List {
+		name := e.Asked.Runs.Output(logsFolder+"/<run_id>.json", i)
+		if taken[strings.ToLower(name)] { // some file systems take both cases for one
+			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", logsFolder, i), i)
+		}
+		taken[strings.ToLower(name)] = true
+		l.names = append(l.names, name)
+	}
+	return l, nil
+}
+
+// write writes the log of one run that has ended.
+func (l *runLogs) write(ctx context.Context, phase, index int) error {
+	if index < 0 || index >= len(l.names) {
+		return fmt.Errorf("there is no listed run %d", index)
+	}
+	root, err := os.OpenRoot(l.dir)
 	if err != nil {
 		return fmt.Errorf("output folder: %w", err)
 	}
 	defer root.Close()
-	taken := map[string]bool{}
+	run, err := l.evaluation.Run(ctx, phase, index)
+	if err != nil {
+		return err
+	}
+	text, err := asJSON(run, false)
+	if err != nil {
+		return fmt.Errorf("encode log %s: %w", l.names[index], err)
+	}
+	return results.WriteFile(root, l.names[index], func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// writeLogs writes the logs of all listed runs that have ended.
+func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
+	logs, err := newRunLogs(ctx, dir, sink, id)
+	if err != nil || len(logs.names) == 0 {
+		return err
+	}
 	for row, err := range sink.Responses(ctx, id) {
-		if err != nil {
-			return err
+		if err == nil && row.Kind == eval.KindRuns {
+			err = logs.write(ctx, row.Phase, row.Index)
 		}
-		if row.Kind != eval.KindRuns {
-			continue
-		}
-		run, err := e.Run(ctx, row.Phase, row.Index)
-		if err != nil {
-			return err
-		}
-		text, err := asJSON(run, false)
-		if err != nil {
-			return fmt.Errorf("encode log of run %s: %w", row.Name, err)
-		}
-		name := e.Asked.Runs.Output(logsFolder+"/<run_id>.json", row.Index)
-		if taken[strings.ToLower(name)] { // some file systems take both cases for one
-			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", logsFolder, row.Index), row.Index)
-		}
-		taken[strings.ToLower(name)] = true
-		err = results.WriteFile(root, name, func(w io.Writer) error {
-			_, err := io.WriteString(w, text)
-			return err
-		})
 		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// earlyFiles writes the answer and the log of each listed run as soon as its result is
+// stored, so that they are there when a long list is interrupted. conclude writes all
+// of them once more, and returns what could not be written.
+type earlyFiles struct {
+	reader results.Reader
+	id     eval.ID
+	place  results.Place
+	log    zerolog.Logger
+
+	answers *results.AnswerFiles // nil until the first listed run has ended, likewise logs
+	logs    *runLogs
+	failed  bool // logged once
+}
+
+// committed writes the files of the runs among entries that a results store has committed.
+func (f *earlyFiles) committed(ctx context.Context, entries []record.Entry) {
+	for _, entry := range entries {
+		if entry.Run == nil || entry.Run.Kind != eval.KindRuns {
+			continue
+		}
+		if err := f.write(ctx, *entry.Run); err != nil && !f.failed {
+			f.failed = true
+			f.log.Warn().Err(err).Str("run_id", entry.Run.Name).Msg("cannot write files of this run yet; trying again at the end")
+		}
+	}
+}
+
+func (f *earlyFiles) write(ctx context.Context, run record.Run) error {
+	if f.answers == nil {
+		e, err := f.reader.Evaluation(ctx, f.id)
+		if err != nil {
+			return err
+		}
+		answers, err := results.NewAnswerFiles(f.place, e.Plan.Runs)
+		if err != nil {
+			return err
+		}
+		if f.logs, err = newRunLogs(ctx, f.place.Dir, f.reader, f.id); err != nil {
+			return err
+		}
+		f.answers = answers
+	}
+	if run.State == eval.StateSucceeded.String() {
+		if _, err := f.answers.Write(run); err != nil {
+			return err
+		}
+	}
+	return f.logs.write(ctx, run.Phase, run.Index)
 }

@@ -1,0 +1,79 @@
+package report
+
+import (
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// ListedRun says what came of one listed run.
+type ListedRun struct {
+	ID    string // its own
+	Model string // provider:model
+	// State is record.Run.State. Of a run without a result it is none, or cancelled with
+	// its evaluation.
+	State string
+	Row   results.RunRow // zero without a result
+}
+
+// shownListed bounds the listed runs that are shown one by one.
+const shownListed = 50
+
+// newListedRuns lists the runs within the evaluation's limit, without results.
+func newListedRuns(e results.Evaluation, phases []results.PhaseCounts) []ListedRun {
+	runs := e.Plan.Runs
+	if runs == nil {
+		return nil
+	}
+	planned := 0
+	for _, phase := range phases {
+		if phase.Kind == eval.KindRuns {
+			planned = min(phase.Runs, len(runs.List))
+		}
+	}
+	state := eval.StateNone
+	if !e.Cancelled.IsZero() {
+		state = eval.StateCancelled
+	}
+	var listed []ListedRun
+	for _, run := range runs.List[:planned] {
+		listed = append(listed, ListedRun{ID: run.ID, Model: runs.Models[run.Model].Target(), State: state.String()})
+	}
+	return listed
+}
+
+// addListedRun notes what came of a run.
+func (r *Report) addListedRun(row results.RunRow) {
+	if row.Kind == eval.KindRuns && row.Index >= 0 && row.Index < len(r.ListedRuns) {
+		run := &r.ListedRuns[row.Index]
+		run.State, run.Row = row.State, row
+	}
+}
+
+// result is the run's state in words, with the class of a failure.
+func (l ListedRun) result() string {
+	switch {
+	case l.State == eval.StateNone.String():
+		return "no result"
+	case l.Row.Class != "":
+		return l.State + ": " + string(l.Row.Class)
+	}
+	return l.State
+}
+
+// listedRunsSection has a line for each listed run; of long lists, for the first ones.
+func (r *Report) listedRunsSection() section {
+	t := table{{head: "run"}, {head: "model", flexible: true}, {head: "result"}}
+	t = append(t, heads("attempts", "time", "cost")...)
+	for _, run := range r.ListedRuns[:min(len(r.ListedRuns), shownListed)] {
+		attempts, time, price := "", "", ""
+		if row := run.Row; row.State != "" {
+			attempts, time, price = count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
+		}
+		t.add(clip(visible(run.ID), nameRunes), visible(run.Model), run.result(), attempts, time, price)
+	}
+	s := section{title: "Each run", table: t}
+	if more := len(r.ListedRuns) - shownListed; more > 0 {
+		s.lines = append(s.lines, counted(more, "more run")+" in manifest.json.")
+	}
+	return s
+}
