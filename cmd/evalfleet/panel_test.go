@@ -215,8 +215,14 @@ func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
 			t.Errorf("a dimension without a score: %v", row)
 		}
 	}
-	if len(rows) != 30 || stats.All.Answered != 30 {
-		t.Errorf("%d dimensions, %d answers, want 30 each", len(rows), stats.All.Answered)
+	var timeouts int64 // of calls that hung, and on a busy machine of calls that were answered late
+	for _, e := range events {
+		if e.Event == worker.EventTimeout {
+			timeouts++
+		}
+	}
+	if got, want := stats.All.Answered+stats.All.Abandoned, 30+timeouts; len(rows) != 30 || got != want {
+		t.Errorf("%d dimensions, %d calls answered or hung; want 30, %d", len(rows), got, want)
 	}
 	if stats.All.Rejected == 0 || stats.All.Failed == 0 || stats.All.Abandoned == 0 {
 		t.Fatalf("nothing to be made again: %+v", stats.All)
