@@ -57,6 +57,9 @@ type Options struct {
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
 	ForFleet bool
+	// Opened is called with the path of each file that the evaluation consists of, also
+	// when the evaluation turns out to be wrong. nil: not.
+	Opened func(path string)
 }
 
 // Submission is an evaluation ready to be run or pushed.

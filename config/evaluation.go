@@ -52,6 +52,8 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		}
 	}
 	return &draft{
+		findings: findings{opened: o.Opened},
+
 		options: o,
 		fleet:   fleet,
 		top:     place{file: file},

@@ -23,7 +23,7 @@ var byteOrderMark = []byte("\ufeff")
 // itself.
 func (f *findings) readText(path string, limit int64) (text []byte, ok bool) {
 	at := place{file: path}
-	file, err := openRegular(path)
+	file, err := f.open(path)
 	if err != nil {
 		f.refuse(at, "", "%v", err)
 		return nil, false
@@ -59,6 +59,15 @@ func (f *findings) textAt(at place, path string, limit int64) (text []byte, ok b
 		*p = at.problem(p.Fix, "%s: %s", p.File, p.Message)
 	}
 	return text, ok
+}
+
+// open opens a file that is part of what is submitted.
+func (f *findings) open(path string) (*os.File, error) {
+	file, err := openRegular(path)
+	if err == nil && f.opened != nil {
+		f.opened(path)
+	}
+	return file, err
 }
 
 // openRegular opens a file that is neither a folder nor a device.

@@ -133,7 +133,7 @@ func membersOf(object []byte, offset int) []member {
 // writtenLines reads the lines of a file that are not empty, as they are written. What
 // take is given may be kept.
 func (s *draft) writtenLines(path string, take func(at place, line []byte)) {
-	file, err := openRegular(path)
+	file, err := s.open(path)
 	if err != nil {
 		s.refuse(place{file: path}, "", "%v", err)
 		return

@@ -57,7 +57,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	if !ok {
 		return name
 	}
-	file, err := openRegular(path)
+	file, err := set.draft.open(path)
 	if err != nil {
 		y.refuse(at, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
 		return name

@@ -79,6 +79,7 @@ func (p place) String() string {
 type findings struct {
 	problems Problems
 	warnings Problems
+	opened   func(path string) // as Options.Opened; may be nil
 }
 
 func (f *findings) refuse(at place, fix, format string, args ...any) {

@@ -92,7 +92,7 @@ func (l *voteList) readTable(t *table) {
 
 // readLines reads JSON objects, whose fields are called as columns are.
 func (l *voteList) readLines(y *yamlFile, v value, path string) {
-	file, err := openRegular(path)
+	file, err := l.open(path)
 	if err != nil {
 		y.refuse(v.place, "paths are relative to the evaluation file's folder", "%s: %v", path, err)
 		return

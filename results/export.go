@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"path/filepath"
@@ -144,7 +145,43 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		return done, err
 	}
 	done.Answers = own.written
-	var files []file
+	if done.Files, err = writeFiles(place.Dir, exports(ctx, r, e, rankings, own.paths)); err != nil {
+		return done, errors.Join(own.failed.orNil(), err)
+	}
+	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsExperiment {
+		completed, all, err := (&experiment{place, e, r}).write(ctx)
+		done.Files = append(done.Files, all...)
+		if err != nil {
+			return done, errors.Join(own.failed.orNil(), err)
+		}
+		done.Answers = append(done.Answers, completed)
+	}
+	return done, own.failed.orNil()
+}
+
+// ExportNames returns the names of the files that Export writes into the output folder,
+// except for those of an experiment. rankings are as in Export.
+func ExportNames(ctx context.Context, r Reader, e Evaluation, rankings Rankings) (names []string) {
+	for _, file := range exports(ctx, r, e, rankings, nil) {
+		names = append(names, file.name)
+	}
+	return names
+}
+
+// WriteExport writes to w the file that Export writes under that name, but names no
+// answers' paths. The error is fs.ErrNotExist if the evaluation has no file of that name.
+func WriteExport(ctx context.Context, w io.Writer, r Reader, e Evaluation, rankings Rankings, name string) error {
+	for _, file := range exports(ctx, r, e, rankings, nil) {
+		if file.name == name {
+			return file.write(w)
+		}
+	}
+	return fs.ErrNotExist
+}
+
+// exports returns the files of an output folder.
+func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, answers map[string]string) (files []file) {
+	id := e.ID
 	if e.Plan.Pairwise != nil {
 		files = append(files, both(PairwiseFile, pairwiseTable, r.PairwiseRows(ctx, id))...)
 	}
@@ -158,7 +195,7 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 		files = append(files, both(VotesFile, voteTable, r.Votes(ctx, id))...)
 	}
 	if e.Plan.Runs != nil || e.Plan.Prompts != nil {
-		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, own.paths) }})
+		files = append(files, file{ResponsesFile, func(w io.Writer) error { return writeResponses(ctx, w, r, id, answers) }})
 	}
 	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsBatch {
 		files = append(files, (&batch{e, r}).files(ctx)...)
@@ -169,19 +206,8 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	if rankings.Ranking != nil {
 		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
 	}
-	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, rankings.Choices, own.paths) }})
-	if done.Files, err = writeFiles(place.Dir, files); err != nil {
-		return done, errors.Join(own.failed.orNil(), err)
-	}
-	if e.Plan.Prompts != nil && e.Plan.Prompts.Format == eval.PromptsExperiment {
-		completed, all, err := (&experiment{place, e, r}).write(ctx)
-		done.Files = append(done.Files, all...)
-		if err != nil {
-			return done, errors.Join(own.failed.orNil(), err)
-		}
-		done.Answers = append(done.Answers, completed)
-	}
-	return done, own.failed.orNil()
+	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, rankings.Choices, answers) }})
+	return files
 }
 
 // ExportComparison writes evaluations side by side into a folder, which must exist,

@@ -49,6 +49,11 @@ type Config struct {
 	// Actions are what people may do to evaluations; nil: nothing, and queues and
 	// tasks can only be looked at in asynqmon, too.
 	Actions Actions
+	// Submit stores evaluations that are sent to /api/evaluations by people who may use
+	// Actions. nil: none are accepted.
+	Submit Submit
+	// MaxUpload is the largest size of a submission's files together, in bytes.
+	MaxUpload int64
 	// Accounts are those who are let in. nil: everybody.
 	Accounts *Accounts
 	// Hosts are names under which the pages may be asked for. Without Accounts, others
@@ -72,12 +77,13 @@ type Server struct {
 	looks   *view.Looks
 	streams *streams
 	notes   *notes
+	uploads chan struct{} // holds the submissions under way
 	handler http.Handler
 }
 
 // New makes a Server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, looks: view.NewLooks(cfg.Log)}
+	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: make(chan struct{}, mostUploads), looks: view.NewLooks(cfg.Log)}
 	s.looks.Brief, s.looks.Open = true, s.open
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
@@ -90,7 +96,11 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
 	routes.HandleFunc("GET /api/workers", api(s, s.workers))
 	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
+	routes.HandleFunc("POST /api/evaluations", s.submit)
 	routes.HandleFunc("GET /api/evaluations/{id}", api(s, s.evaluation))
+	routes.HandleFunc("GET /evaluations/{id}/files", still(s, "files", s.files))
+	routes.HandleFunc("GET /api/evaluations/{id}/files", api(s, s.files))
+	routes.HandleFunc("GET /api/evaluations/{id}/files/{name}", s.file)
 	routes.HandleFunc("GET /api/limits", api(s, s.limits))
 	routes.Handle("GET /assets/", http.FileServerFS(assets))
 	routes.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })

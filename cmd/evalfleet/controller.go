@@ -31,6 +31,7 @@ func controllerCommand(p *process) *cli.Command {
 		Flags: append(pageFlags("`ADDRESS` of the pages, or off; port 0 takes a free one"),
 			&cli.StringFlag{Name: metricsFlagName, Value: metricsDefault, Usage: "`ADDRESS` for /metrics, /healthz, /readyz and /scale, or off"},
 			&cli.DurationFlag{Name: latencyFlag, Value: controller.DefaultLatency, Usage: "assumed `TIME` per call until a model has completed one"},
+			&cli.IntFlag{Name: maxUploadFlag, Value: 64, Usage: "with --" + allowActionsFlag + ", accept evaluations of up to `N` MiB over HTTP (enqueue --server)"},
 			&cli.BoolFlag{Name: drainFlag, Value: true, Usage: "drain results; use --drain=false if another process does it"},
 		),
 		Action: func(c *cli.Context) error {
@@ -39,6 +40,9 @@ func controllerCommand(p *process) *cli.Command {
 			}
 			if c.Duration(latencyFlag) <= 0 {
 				return usageError("--%s must be more than 0, got %s", latencyFlag, c.Duration(latencyFlag))
+			}
+			if mib := c.Int(maxUploadFlag); mib < 1 || mib > 1024 {
+				return usageError("--%s must be from 1 to 1024, got %d", maxUploadFlag, mib)
 			}
 			return p.control(c)
 		},
@@ -53,6 +57,10 @@ func (p *process) control(c *cli.Context) error {
 	}
 	defer d.client.Close()
 	pages, err := newPages(c, d.log)
+	if err != nil {
+		return err
+	}
+	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return err
 	}
@@ -75,6 +83,7 @@ func (p *process) control(c *cli.Context) error {
 	parts.Go(func() error { return keeper.Run(ctx) })
 	if address := c.String(listenFlag); address != metricsOff {
 		pages.ofFleet(d)
+		pages.uploads(d, fleet, c.Int(maxUploadFlag))
 		parts.Go(func() error { return p.serve(ctx, address, pages) })
 	}
 	if err := parts.Wait(); err != nil && c.Err() == nil {

@@ -45,6 +45,9 @@ func TestCommandsInTheDocs(t *testing.T) {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			t.Parallel()
 			d := newDocsBench(t, root)
+			if strings.Contains(string(text), docsServer) {
+				d.serveFleet()
+			}
 			for _, b := range blocks {
 				if name := b.fileName(); name != "" {
 					d.write(name, b.text)
@@ -107,6 +110,7 @@ type docsBench struct {
 	root    string
 	dir     string
 	address *strings.Replacer
+	server  string // in place of docsServer; empty: the page has none
 	env     []string
 }
 
@@ -168,6 +172,28 @@ func (d *docsBench) write(name, text string) {
 	}
 }
 
+// docsServer is the address of a controller in the pages.
+const docsServer = "https://ann@evals.example.org"
+
+// serveFleet starts a worker, and a controller in place of docsServer; evaluation.yaml is
+// one that they can run.
+func (d *docsBench) serveFleet() {
+	d.t.Helper()
+	redis := d.address.Replace("redis://redis:6379")
+	d.write("evaluation.yaml", "documents: [\"drafts/*.md\"]\njudges: [\"openai-chat:gpt-4.1-mini\"]\npairwise: {}\n")
+	start := func(args ...string) *program {
+		path, err := binary()
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		command := exec.Command(path, append(args, "--redis", redis)...)
+		command.Env = d.env
+		return start(d.t, d.dir, command)
+	}
+	start("worker")
+	d.server = start("controller", "--allow-actions").line()
+}
+
 // serves are the commands that go on until they are stopped.
 var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow`)
 
@@ -175,7 +201,7 @@ var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--fo
 // Makefile.
 func (d *docsBench) carryOut(line string) {
 	d.t.Helper()
-	words := strings.Fields(d.address.Replace(line))
+	words := strings.Fields(d.address.Replace(strings.ReplaceAll(line, docsServer, d.server)))
 	if strings.HasPrefix(line, "go run ./cmd/evalfleet ") {
 		words = append([]string{"evalfleet"}, words[3:]...)
 	}

@@ -33,6 +33,7 @@ func enqueueCommand(p *process) *cli.Command {
 			"the last line. Submitting the same evaluation again resumes it. With --wait, the command stays until all " +
 			"results are in the results store, and then writes the output files.",
 		Flags: append(submitFlags(), sinkFlag(),
+			&cli.StringFlag{Name: serverFlag, Usage: "`URL` of a controller's pages that takes the evaluation instead of a Redis, such as https://ann@evals.example.org (default --redis)"},
 			&cli.BoolFlag{Name: waitFlag, Usage: "wait until all runs have ended, collect the results and write the output files"}),
 		Action: func(c *cli.Context) error {
 			if c.IsSet(dryRunFlag) {
@@ -41,6 +42,9 @@ func enqueueCommand(p *process) *cli.Command {
 			on, err := failOnOf(c)
 			if err != nil {
 				return err
+			}
+			if c.IsSet(serverFlag) {
+				return p.enqueueAt(c, on)
 			}
 			asked, err := p.request(c, true)
 			if err != nil {
@@ -88,7 +92,9 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 		verb = "already in Redis, resumed"
 	}
 	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
-	d.warnUnserved(c.Context, submission)
+	if warning := d.unserved(c.Context, submission); warning != "" {
+		fmt.Fprintln(d.console, warning)
+	}
 	if c.Bool(waitFlag) {
 		d.again = p.again(c)
 		if d.place, err = placeOf(c, submission, ""); err != nil {
@@ -106,13 +112,13 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	return d.answers, err
 }
 
-// warnUnserved names the judges' providers that no worker says it can call: for
-// want of a worker, an address or a key. Their runs wait for one.
-func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
+// unserved names the judges' providers that no live worker can call, because no worker
+// has their key or address. Their runs wait for one. It is empty if there are none.
+func (d *drain) unserved(ctx context.Context, s *config.Submission) string {
 	offered, err := d.store.Offered(ctx)
 	if err != nil {
 		d.log.Warn().Err(err).Msg("cannot determine whether a worker can call the judges")
-		return
+		return ""
 	}
 	var unserved []string
 	for _, judge := range s.Settings.Everyone(s.Evaluation) {
@@ -120,10 +126,10 @@ func (d *drain) warnUnserved(ctx context.Context, s *config.Submission) {
 			unserved = append(unserved, judge.Provider)
 		}
 	}
-	if len(unserved) > 0 {
-		fmt.Fprintf(d.console, "no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in\n",
-			strings.Join(unserved, " or "))
+	if len(unserved) == 0 {
+		return ""
 	}
+	return fmt.Sprintf("no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in", strings.Join(unserved, " or "))
 }
 
 // submit stores the evaluation, with what its results store may have recorded before.

@@ -1,0 +1,191 @@
+//go:build unix
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/web"
+)
+
+// served is a fleet whose controller takes evaluations over HTTP; url is that of its
+// pages.
+func served(t *testing.T, flags ...string) (f *fleet, url string) {
+	t.Helper()
+	f = newFleetWith(t, "--latency", "10ms")
+	f.write("fleet.yaml", fmt.Sprintf("providers: {local: {dialect: chat, base_url: %q}}\n", f.provider+"/v1"))
+	controller := launch(t, f.dir, append([]string{"controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0", "--allow-actions"}, flags...)...)
+	return f, controller.line()
+}
+
+// essays writes an evaluation of three documents, each of some bytes, into a folder, and
+// returns its file.
+func essays(t *testing.T, dir, name string, bytes int) string {
+	t.Helper()
+	folder := filepath.Join(dir, name)
+	for file, text := range map[string]string{
+		// The provider is one that only the fleet's --config knows.
+		"evaluation.yaml": "documents: [\"docs/*.md\"]\njudges: [\"local:careful\"]\npairwise: {template: ask.txt}\n",
+		"ask.txt":         "Which is better?\n[[documents]]\n[[answer_format]]\n",
+		"docs/a.md":       name + strings.Repeat(" a", bytes/2),
+		"docs/b.md":       name + strings.Repeat(" b", bytes/2),
+		"docs/c.md":       name + strings.Repeat(" c", bytes/2),
+		"notes.md":        "This file is no part of the evaluation.",
+	} {
+		path := filepath.Join(folder, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, "evaluation.yaml")
+}
+
+// An evaluation submitted over HTTP is the same as one submitted to Redis: it has the
+// same id, and submitting it again resumes it. With --wait, its files are downloaded.
+func TestEnqueueToAServer(t *testing.T) {
+	t.Parallel()
+	f, url := served(t)
+	file := essays(t, f.dir, "essays", 100)
+	f.startWorkers(1)
+	sent := f.do(exitOK, "enqueue", file, "--server", url, "--wait", "--out-dir", "got")
+	id := strings.TrimSpace(sent.stdout.String())
+	if again := f.do(exitOK, "enqueue", file, "--server", url); strings.TrimSpace(again.stdout.String()) != id || !strings.Contains(again.stderr.String(), "already there, resumed: 6 runs") {
+		t.Errorf("submitted again: %s%s, want %s resumed", again.stdout.String(), again.stderr.String(), id)
+	}
+	if direct := f.onFleet(exitOK, "enqueue", file, "--config", "fleet.yaml"); strings.TrimSpace(direct.stdout.String()) != id {
+		t.Errorf("submitted to Redis: %s, want %s", direct.stdout.String(), id)
+	}
+	if other := f.do(exitOK, "enqueue", file, "--server", url, "--again", "second"); strings.TrimSpace(other.stdout.String()) == id {
+		t.Errorf("--again submitted %s once more, want another evaluation", id)
+	}
+	rows, err := os.ReadFile(filepath.Join(f.dir, "got", "pairwise_results.csv"))
+	if err != nil || strings.Count(string(rows), "\n") != 7 {
+		t.Errorf("pairwise_results.csv: %v; want a header and 6 verdicts:\n%s", err, rows)
+	}
+	var manifest struct{ Evaluation string }
+	text, err := os.ReadFile(filepath.Join(f.dir, "got", "manifest.json"))
+	if err != nil || json.Unmarshal(text, &manifest) != nil {
+		t.Errorf("manifest.json: %v\n%s", err, text)
+	}
+	for _, name := range []string{"report.html", "report.json", "ranking.csv", "elo_summary.jsonl"} {
+		if info, err := os.Stat(filepath.Join(f.dir, "got", name)); err != nil || info.Size() == 0 {
+			t.Errorf("%s: %v, want a file that is not empty", name, err)
+		}
+	}
+	left, err := filepath.Glob(filepath.Join(os.TempDir(), "evalfleet-upload-*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range left {
+		if _, err := os.Stat(filepath.Join(folder, "essays")); err == nil {
+			t.Errorf("%s remains", folder)
+		}
+	}
+}
+
+// What is wrong with an evaluation, or with the server, is said with place and fix.
+func TestEnqueueToAServerRefuses(t *testing.T) {
+	t.Parallel()
+	f, url := served(t, "--max-upload-mib", "1")
+	file := essays(t, f.dir, "essays", 100)
+	wrong := filepath.Join(f.dir, "essays", "wrong.yaml")
+	if err := os.WriteFile(wrong, []byte("documents: [\"docs/*.md\"]\njudgs: [\"local:careful\"]\npairwise: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	outside := filepath.Join(f.dir, "essays", "outside.yaml")
+	if err := os.WriteFile(outside, []byte("documents: [\"../../*/fleet.yaml\"]\njudges: [\"local:careful\"]\npairwise: {}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	large := essays(t, f.dir, "large", 1<<20)
+	for _, c := range []struct {
+		args []string
+		code exit
+		says string
+	}{
+		{[]string{wrong, "--server", url}, exitUsage, "essays/wrong.yaml:2:1: judgs: unknown key"},
+		{[]string{outside, "--server", url}, exitUsage, "is not below the evaluation's folder"},
+		{[]string{large, "--server", url}, exitUsage, "at most 1 MiB are accepted"},
+		{[]string{file, "--server", url, "--judge", "local:careful"}, exitUsage, "--judge goes with a folder"},
+		{[]string{file, "--server", f.provider}, exitUsage, "takes no evaluations"},
+		{[]string{file, "--server", "evals.example.org"}, exitUsage, "want the URL"},
+		{[]string{file, "--server", strings.Replace(url, "://", "://ann@", 1)}, exitUsage, serverPasswordVariable},
+		{[]string{file, "--server", "http://127.0.0.1:1"}, exitUnreachable, "connection refused"},
+		{[]string{filepath.Join(f.dir, "none.yaml"), "--server", url}, exitUsage, "no such file"},
+	} {
+		p := f.do(c.code, append([]string{"enqueue"}, c.args...)...)
+		said := p.stderr.String()
+		if !strings.Contains(said, c.says) || strings.Contains(said, "evalfleet-upload-") {
+			t.Errorf("enqueue %v: %s; want %q and no path of the server", c.args, said, c.says)
+		}
+	}
+	if list := looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL()); len(list) != 0 {
+		t.Errorf("%d evaluations are in Redis, want none", len(list))
+	}
+}
+
+// Three clients send 10 MB of documents each at once, and one of them is killed in the
+// middle: its evaluation is not there at all, and the others' are whole.
+func TestSubmissionsAreWholeOrNotThere(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	f, url := served(t)
+	const bytes = 3_400_000
+	cut := newTurnstile(t, strings.TrimSuffix(url, "/"))
+	killed := launch(t, f.dir, "enqueue", essays(t, f.dir, "killed", bytes), "--server", cut.URL)
+	f.untilHeld(cut, 1) // the request has begun, and the turnstile holds it
+	var others []*program
+	for i := range 3 {
+		others = append(others, launch(t, f.dir, "enqueue", essays(t, f.dir, fmt.Sprint("whole", i%2), bytes), "--server", url))
+	}
+	killed.signal(syscall.SIGKILL)
+	<-killed.ended
+	cut.open()
+	ids := map[string]bool{}
+	for _, p := range others {
+		for p.wait() != int(exitOK) { // two at a time are received
+			if !strings.Contains(p.stderr.String(), "status 429") {
+				t.Fatalf("enqueue: %s", p.stderr.String())
+			}
+			p = launch(t, f.dir, p.cmd.Args[1:]...)
+		}
+		ids[strings.TrimSpace(p.stdout.String())] = true
+	}
+	list := looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL())
+	if len(ids) != 2 || len(list) != 2 {
+		t.Errorf("%d evaluations were submitted and %d are in Redis, want 2: %v", len(ids), len(list), ids)
+	}
+	f.startWorkers(1)
+	f.until("both are done", func(seen) bool {
+		for _, e := range looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL()) {
+			if e.Status != record.StatusDone {
+				return false
+			}
+		}
+		return true
+	})
+	if got := f.stats().All.Answered; got != 12 {
+		t.Errorf("%d calls were answered, want 12", got)
+	}
+	response, err := http.Get(url + "api/evaluations")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var overview web.Overview
+	if err := json.NewDecoder(response.Body).Decode(&overview); err != nil || len(overview.Evaluations) != 2 {
+		t.Errorf("the API lists %d evaluations, %v; want 2", len(overview.Evaluations), err)
+	}
+}

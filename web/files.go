@@ -1,0 +1,114 @@
+package web
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"mime"
+	"net/http"
+	"path"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// reportFiles are the forms of the report, by the name of the file.
+var reportFiles = map[string]func(*report.Report, io.Writer) error{
+	"report.html": (*report.Report).WriteHTML,
+	"report.json": (*report.Report).WriteJSON,
+	"report.md":   (*report.Report).WriteMarkdown,
+}
+
+// Files are the files of an evaluation that can be downloaded.
+type Files struct {
+	Part
+	Files []string `json:"files"`
+}
+
+// Title returns the title of the page.
+func (f Files) Title() string { return "Files of " + f.Name }
+
+// files lists what can be downloaded: the files that `evalfleet report` writes.
+func (s *Server) files(r *http.Request) (Files, error) {
+	reader, e, err := s.asked(r.Context(), eval.ID(r.PathValue("id")))
+	if err != nil {
+		return Files{}, err
+	}
+	defer reader.Close()
+	return Files{partOf(e.ID, e.Plan.Name, r), fileNames(r.Context(), reader, e)}, nil
+}
+
+func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation) []string {
+	var ranked results.Rankings
+	if e.Plan.Pairwise != nil || e.Settings.Votes != "" {
+		ranked = results.Rankings{Elo: []results.EloRow{}, Ranking: []results.RankingRow{}}
+	}
+	names := results.ExportNames(ctx, reader, e, ranked)
+	for name := range reportFiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// file sends one of an evaluation's files, with what is recorded by now.
+func (s *Server) file(w http.ResponseWriter, r *http.Request) {
+	id, name := eval.ID(r.PathValue("id")), r.PathValue("name")
+	reader, e, err := s.asked(r.Context(), id)
+	if err != nil {
+		failJSON(w, err)
+		return
+	}
+	defer reader.Close()
+	if !slices.Contains(fileNames(r.Context(), reader, e), name) {
+		failJSON(w, fmt.Errorf("%w: the evaluation has no file %q; /api/evaluations/%s/files lists them", errNotFound, name, id))
+		return
+	}
+	var built *report.Report
+	form := reportFiles[name]
+	if form != nil || name == results.ManifestFile || ofRanking(name) {
+		if built, err = report.Build(r.Context(), reader, id, report.Options{}); err != nil {
+			failJSON(w, err)
+			return
+		}
+	}
+	kind := mime.TypeByExtension(path.Ext(name))
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	header := w.Header()
+	header.Set("Content-Type", kind)
+	header.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": name}))
+	out := bufio.NewWriterSize(w, 1<<16)
+	switch {
+	case form != nil:
+		err = form(built, out)
+	case built != nil:
+		err = results.WriteExport(r.Context(), out, reader, e, built.Rankings(), name)
+		if errors.Is(err, fs.ErrNotExist) { // there is nothing to rank yet
+			header.Del("Content-Disposition")
+			failJSON(w, fmt.Errorf("%w: nothing is ranked yet", errNotFound))
+			return
+		}
+	default:
+		err = results.WriteExport(r.Context(), out, reader, e, results.Rankings{}, name)
+	}
+	if err = errors.Join(err, out.Flush()); err != nil {
+		s.cfg.Log.Debug().Err(err).Str("file", name).Msg("file not sent")
+		// The status is sent already. A connection that ends early shows the reader that
+		// the file is not whole.
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// ofRanking reports whether a file's content is computed by the report.
+func ofRanking(name string) bool {
+	return slices.ContainsFunc([]string{results.EloFile, results.RankingFile}, func(table string) bool {
+		return name == table || name == table[:len(table)-len(path.Ext(table))]+".jsonl"
+	})
+}
