@@ -19,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -107,14 +108,13 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 // stores its end. While its results store is full it waits. The error is an
 // *InterruptedError when ctx ends first.
 func (f *Fleet) Follow(ctx context.Context, id eval.ID) (Outcome, error) {
-	for said := false; ; said = true {
+	spell := outage.Spell{Log: f.Log.With().Str("evaluation", string(id)).Logger(), Fails: "waiting for room in the results store"}
+	for {
 		outcome, err := f.follow(ctx, id, following{stops: f.Stops})
 		if !errors.Is(err, results.ErrFull) {
 			return outcome, err
 		}
-		if !said {
-			f.Log.Warn().Str("evaluation", string(id)).Err(err).Msg("waiting for room in the results store")
-		}
+		spell.Note(ctx, err)
 		if pause(ctx, stayTime) != nil {
 			return outcome, &InterruptedError{Outcome: outcome, Cause: err}
 		}

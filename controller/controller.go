@@ -125,7 +125,7 @@ func (c *Controller) committed(entries []record.Entry) {
 func (c *Controller) keep(ctx context.Context) {
 	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "looking after the queues again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)
-	keeper.Note = spell.Note
+	keeper.Note = func(ctx context.Context, err error) { spell.Note(ctx, err) }
 	var queues []string
 	var next time.Time
 	keeper.Queues = func(ctx context.Context) ([]string, error) {

@@ -82,7 +82,7 @@ func NewTopUp(s *store.Store, limits Limits, log zerolog.Logger) *TopUp {
 // Run tops up until ctx ends, and returns nil then. Redis going away is waited
 // out.
 func (t *TopUp) Run(ctx context.Context) error {
-	var away bool
+	spell := outage.Spell{Log: t.log, Fails: "cannot top up queues; retrying", Works: "topping up queues again", Elsewhere: true}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -98,18 +98,7 @@ func (t *TopUp) Run(ctx context.Context) error {
 		} else {
 			clear(t.looks) // another process tops up
 		}
-		switch {
-		case err != nil && ctx.Err() == nil && !away:
-			level := zerolog.WarnLevel
-			if outage.Is(err) { // the worker says so itself
-				level = zerolog.DebugLevel
-			}
-			t.log.WithLevel(level).Err(err).Msg("cannot top up queues; retrying")
-			away = true
-		case err == nil && away:
-			t.log.Debug().Msg("topping up queues again")
-			away = false
-		}
+		spell.Note(ctx, err)
 		timer.Reset(next)
 	}
 }

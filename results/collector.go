@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
@@ -104,7 +105,10 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 // is away or the sink is locked, or full with Options.WaitForRoom, Follow says so
 // once and waits. Any other failure, done's too, ends it.
 func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
-	waiting := false
+	spell := outage.Spell{
+		Log:   c.options.Log.With().Str("evaluation", string(c.id)).Logger(),
+		Fails: "results wait to be collected", Works: "results are collected again",
+	}
 	for {
 		finished, err := c.step(ctx, done)
 		switch {
@@ -112,14 +116,8 @@ func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool
 			return ctx.Err()
 		case err != nil && !passes(err) && (!c.options.WaitForRoom || !errors.Is(err, ErrFull)):
 			return err
-		case err != nil && !waiting:
-			waiting = true
+		case spell.Note(ctx, err):
 			c.options.waiting(err)
-			c.options.Log.Warn().Str("evaluation", string(c.id)).Err(err).Msg("results wait to be collected")
-		case err == nil && waiting:
-			waiting = false
-			c.options.waiting(nil)
-			c.options.Log.Info().Str("evaluation", string(c.id)).Msg("results are collected again")
 		}
 		if finished {
 			return nil

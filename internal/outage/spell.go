@@ -6,23 +6,38 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Spell tells of something that is tried again and again: once that it fails, and once
-// that it works again. It is for one goroutine.
+// Spell logs that something which is tried again and again fails, and that it works
+// again, each once. It is for one goroutine.
 type Spell struct {
 	Log          zerolog.Logger
-	Fails, Works string // what is said, as a warning and as information
+	Fails, Works string // messages: a warning, and information
+	// Elsewhere is set where another part of the process logs that Redis is unreachable:
+	// that is logged at debug level only.
+	Elsewhere bool
 
-	on bool // it has failed, and that was said
+	failing bool
+	quiet   bool // that was logged at debug level
 }
 
-// Note takes in what a try came to. One that fails because ctx has ended is not told.
-func (s *Spell) Note(ctx context.Context, err error) {
+// Note takes in the result of a try and reports whether it differs from the one before. A
+// try that fails because ctx has ended is not counted.
+func (s *Spell) Note(ctx context.Context, err error) (changed bool) {
 	switch {
-	case err != nil && ctx.Err() == nil && !s.on:
-		s.Log.Warn().Err(err).Msg(s.Fails)
-		s.on = true
-	case err == nil && s.on:
-		s.Log.Info().Msg(s.Works)
-		s.on = false
+	case err != nil && ctx.Err() == nil && !s.failing:
+		s.failing, s.quiet = true, s.Elsewhere && Is(err)
+		s.level(zerolog.WarnLevel).Err(err).Msg(s.Fails)
+	case err == nil && s.failing:
+		s.failing = false
+		s.level(zerolog.InfoLevel).Msg(s.Works)
+	default:
+		return false
 	}
+	return true
+}
+
+func (s *Spell) level(usual zerolog.Level) *zerolog.Event {
+	if s.quiet {
+		usual = zerolog.DebugLevel
+	}
+	return s.Log.WithLevel(usual)
 }

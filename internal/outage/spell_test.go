@@ -3,6 +3,7 @@ package outage
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 
@@ -15,12 +16,34 @@ func TestSpellIsToldOnce(t *testing.T) {
 	var log strings.Builder
 	spell := Spell{Log: zerolog.New(&log), Fails: "it fails", Works: "it works"}
 	gone := errors.New("gone")
+	var changes []bool
 	for _, err := range []error{nil, gone, gone, nil, nil, gone} {
-		spell.Note(t.Context(), err)
+		changes = append(changes, spell.Note(t.Context(), err))
+	}
+	if diff := cmp.Diff([]bool{false, true, false, true, false, true}, changes); diff != "" {
+		t.Errorf("changes (-want +got):\n%s", diff)
 	}
 	want := `{"level":"warn","error":"gone","message":"it fails"}
 {"level":"info","message":"it works"}
 {"level":"warn","error":"gone","message":"it fails"}
+`
+	if diff := cmp.Diff(want, log.String()); diff != "" {
+		t.Errorf("log (-want +got):\n%s", diff)
+	}
+}
+
+// An outage that the process logs elsewhere is a detail here, and any other failure is not.
+func TestSpellOfAnOutageLoggedElsewhere(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	spell := Spell{Log: zerolog.New(&log), Fails: "it fails", Works: "it works", Elsewhere: true}
+	for _, err := range []error{io.EOF, nil, errors.New("full"), nil} {
+		spell.Note(t.Context(), err)
+	}
+	want := `{"level":"debug","error":"EOF","message":"it fails"}
+{"level":"debug","message":"it works"}
+{"level":"warn","error":"full","message":"it fails"}
+{"level":"info","message":"it works"}
 `
 	if diff := cmp.Diff(want, log.String()); diff != "" {
 		t.Errorf("log (-want +got):\n%s", diff)

@@ -1,0 +1,150 @@
+package ratelimit
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+)
+
+// send runs the script for a batch and tells callers their outcomes.
+func (p *pump) send(ctx context.Context, b *batch) error {
+	for _, g := range b.groups {
+		for _, c := range g.calls {
+			c.unclear = true
+		}
+	}
+	sent := time.Now()
+	o, err := p.admit(ctx, b)
+	if errors.Is(err, errStale) {
+		p.reload, p.stale = true, true
+		return nil
+	}
+	if errors.Is(err, errClock) {
+		return p.renew(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	p.mu.Lock()
+	moved := p.clock.moved
+	p.mu.Unlock()
+	for _, r := range b.releases {
+		close(r.written)
+	}
+	p.releases = p.releases[len(b.releases):]
+	for i, r := range b.rules {
+		delete(p.woken, r.id)
+		delete(p.lines, r.id)
+		if o.waits[i] {
+			p.lines[r.id] = r.rule
+		}
+		p.stay(r.id, o.waits[i], now)
+	}
+	for i, g := range b.groups {
+		p.spread(g, o.groups[i], o.now, moved, sent, now)
+	}
+	p.countOthers(b, o)
+	return nil
+}
+
+// spread tells the calls of a gate their outcomes.
+func (p *pump) spread(asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
+	g, stoodFor := asked.gate, asked.gate.bound
+	for i, c := range asked.calls {
+		c.unclear = false
+		if i < len(o.grants) {
+			p.grant(c, o.grants[i], redisNow, moved, sent, now)
+		}
+	}
+	g.admittedUpTo(len(o.grants), len(asked.calls))
+	if g.calls.Len() == 0 {
+		if stoodFor != nil && p.lines[stoodFor.id] != nil {
+			g.keep(stoodFor, now)
+		}
+		return
+	}
+	if o.bound == nil {
+		return
+	}
+	if o.wait < 0 {
+		p.exhaust(g, o.bound)
+		return
+	}
+	g.refused(o, now)
+	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
+		p.toldEpoch = p.registry.epoch
+		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+	}
+	if g.asking > 0 {
+		p.seekConsent(g, o.first, now)
+	}
+	if o.known > 0 && g.limited > 0 {
+		p.refuse(g, now)
+	}
+}
+
+// grant hands a lease to its call.
+func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration, sent, now time.Time) {
+	g := c.gate
+	p.admissions++
+	g.last = p.admissions
+	e := &Lease{
+		limiter: p.Limiter, id: c.ID, call: c.Call, rules: g.rules,
+		reserved: c.reserves(), counts: c.counts(),
+		// Redis counted from some instant between sent and now: we take the
+		// later one to start, and the earlier one for what ends.
+		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,
+		until: sent.Add(granted.start + p.cfg.Lease - p.cfg.margin()),
+	}
+	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))
+	if c.LatestEnd > 0 {
+		e.latestEnd = e.start.Add(c.LatestEnd)
+	}
+	if jitter := leastJitter(g.rules); jitter > 0 {
+		e.sendBy = sent.Add(granted.start + jitter)
+	}
+	switch {
+	case granted.bound != nil:
+		e.boundBy = granted.bound.id
+	case g.refusedBy != nil && c.seq <= g.refusedUpTo:
+		e.boundBy = g.refusedBy.id
+	}
+	g.remove(c)
+
+	p.mu.Lock()
+	holder := p.leases[c.ID]
+	if holder == nil {
+		p.hold(e)
+	}
+	p.mu.Unlock()
+	if holder != nil {
+		p.decide(c, answer{lease: holder}) // the same id was asked for twice
+	} else if !p.decide(c, answer{lease: e}) {
+		e.abandon()
+	}
+}
+
+// refuse declines the calls of a gate that would wait longer than they may.
+func (p *pump) refuse(g *gate, now time.Time) {
+	stay := 0
+	for _, c := range g.first(g.calls.Len()) {
+		wait := g.waitOf(stay, now)
+		if !g.tooLong(c, wait) {
+			stay++
+			continue
+		}
+		refusal := g.refusal(wait)
+		g.remove(c)
+		p.decide(c, answer{err: refusal})
+	}
+}
+
+// exhaust declines the calls of a gate because a budget leaves no room for them.
+func (p *pump) exhaust(g *gate, budget *rule) {
+	for _, c := range g.first(g.calls.Len()) {
+		g.remove(c)
+		p.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
+	}
+}
