@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"mime"
@@ -159,6 +160,8 @@ func (s *Server) received(w http.ResponseWriter, r *http.Request) (Receipt, erro
 	// JSON and tar add to the size of the files.
 	body := http.MaxBytesReader(w, r.Body, 6*s.cfg.MaxUpload+1<<20)
 	if err := upload.Unpack(body, mediaType, submission.Folder, s.cfg.MaxUpload); err != nil {
+		// A sender that is cut off while it sends does not see the answer.
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, s.cfg.MaxUpload))
 		var long *http.MaxBytesError
 		switch {
 		case errors.As(err, &long), errors.Is(err, upload.ErrTooLarge):

@@ -60,10 +60,15 @@ func (p *process) serverOf(c *cli.Context) (*remote, error) {
 		}
 	}
 	u.User = nil
-	return &remote{u, user, &http.Client{CheckRedirect: func(to *http.Request, _ []*http.Request) error {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ExpectContinueTimeout = 10 * time.Second
+	return &remote{u, user, &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, _ []*http.Request) error {
 		return fmt.Errorf("it redirects to %s: use that address", to.URL.Redacted())
 	}}}, nil
 }
+
+// errServerBusy means that the server asks to try again in a moment.
+var errServerBusy = withCode(exitUnreachable, errors.New("the server is busy"))
 
 // do sends a request. The caller closes the body of the answer, which has a status of 2xx.
 func (s *remote) do(ctx context.Context, method, path string, query url.Values, mediaType string, body io.Reader) (*http.Response, error) {
@@ -77,7 +82,11 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 		password, _ := s.user.Password()
 		request.SetBasicAuth(s.user.Username(), password)
 	}
-	request.Header.Set("Content-Type", mediaType)
+	if method == http.MethodPost {
+		request.Header.Set("Content-Type", mediaType)
+		// A server that refuses says so before the files are sent.
+		request.Header.Set("Expect", "100-continue")
+	}
 	answer, err := s.client.Do(request)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -102,7 +111,9 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 		said.Error = "needs a login: use https://USER@… and put the password into " + serverPasswordVariable
 	case answer.StatusCode == http.StatusNotFound && method == http.MethodPost:
 		said.Error = "takes no evaluations: is this the address of a controller's pages?"
-	case answer.StatusCode >= 500 || answer.StatusCode == http.StatusTooManyRequests:
+	case answer.StatusCode == http.StatusTooManyRequests:
+		return nil, errServerBusy
+	case answer.StatusCode >= 500:
 		code = exitUnreachable
 	}
 	return nil, withCode(code, fmt.Errorf("server %s: %s (status %d)", s.url, oneLine(said.Error), answer.StatusCode))
@@ -150,17 +161,17 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 			query.Set(parameter, fmt.Sprint(c.Value(flag)))
 		}
 	}
-	r, w := io.Pipe()
-	go func() { _ = w.CloseWithError(upload.Pack(w, folder, paths)) }()
-	answer, err := s.do(c.Context, http.MethodPost, "/api/evaluations", query, upload.Gzip, r)
-	_ = r.CloseWithError(io.ErrClosedPipe) // the answer may come before everything is sent
+	receipt, err := s.submit(c.Context, folder, paths, query)
+	for errors.Is(err, errServerBusy) {
+		select {
+		case <-time.After(busyFor):
+			receipt, err = s.submit(c.Context, folder, paths, query)
+		case <-c.Context.Done():
+			return withCode(exitInterrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
+		}
+	}
 	if err != nil {
 		return err
-	}
-	defer answer.Body.Close()
-	var receipt web.Receipt
-	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
-		return withCode(exitUnreachable, fmt.Errorf("server %s: %w; submit it again, which changes nothing if it was stored", s.url, err))
 	}
 	for _, warning := range receipt.Warnings {
 		fmt.Fprintln(p.stderr, "evalfleet: warning: "+oneLine(warning))
@@ -180,6 +191,30 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	}
 	_, err = fmt.Fprintln(p.stdout, receipt.ID)
 	return err
+}
+
+// busyFor is how long a busy server is left alone.
+const busyFor = time.Second
+
+// submit sends files to the server, which stores the evaluation.
+func (s *remote) submit(ctx context.Context, folder string, paths []string, query url.Values) (receipt web.Receipt, err error) {
+	r, w := io.Pipe()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		_ = w.CloseWithError(upload.Pack(w, folder, paths))
+	}()
+	answer, err := s.do(ctx, http.MethodPost, "/api/evaluations", query, upload.Gzip, r)
+	_ = r.CloseWithError(io.ErrClosedPipe) // the answer may come before everything is sent
+	<-packed
+	if err != nil {
+		return receipt, err
+	}
+	defer answer.Body.Close()
+	if err := json.NewDecoder(answer.Body).Decode(&receipt); err != nil {
+		return receipt, withCode(exitUnreachable, fmt.Errorf("server %s: %w; submit it again, which changes nothing if it was stored", s.url, err))
+	}
+	return receipt, nil
 }
 
 // filesOf returns the files that an evaluation consists of: paths relative to folder, and
@@ -226,16 +261,28 @@ func (p *process) filesOf(c *cli.Context) (folder, file string, paths []string, 
 	return folder, file, paths, nil
 }
 
-// lookAtServerEvery is the time between looks at an evaluation on a server.
-const lookAtServerEvery = 2 * time.Second
+// Of an evaluation on a server: the time between looks, and between lines about it.
+const (
+	lookAtServerEvery = 2 * time.Second
+	sayProgressEvery  = 10 * time.Second
+)
 
 // waitAt waits until an evaluation on a server has ended and its results are collected,
 // and downloads its files.
 func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on failOn) error {
 	path := "/api/evaluations/" + url.PathEscape(string(receipt.ID))
 	var now web.Detail
+	said, told := "", time.Time{}
 	for {
 		err := s.get(c.Context, path, &now)
+		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, count(now.All.Runs, "run"), now.All.Failed)
+		if err != nil {
+			line = err.Error() + "; trying again"
+		}
+		if line != said && (err != nil || time.Since(told) >= sayProgressEvery) {
+			fmt.Fprintln(p.stderr, line)
+			said, told = line, time.Now()
+		}
 		switch {
 		case err == nil && now.All.Done == now.All.Runs && now.Uncollected == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled):
 			return p.download(c, s, path, receipt, now, on)
