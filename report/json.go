@@ -69,6 +69,9 @@ func (r *Report) json() reportJSON {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
 	out.Missing = r.missingJSON()
+	if t := r.Reliance(); t != nil {
+		out.Reliance = &relianceJSON{t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Order), number(t.People), number(t.PeopleKappa)}
+	}
 	r.addUse(&out)
 	return out
 }

@@ -38,6 +38,7 @@ type (
 		Evaluation     evaluationJSON        `json:"evaluation"`
 		Options        results.Choices       `json:"options"`
 		Headline       string                `json:"headline"`
+		Reliance       *relianceJSON         `json:"reliance"`
 		Notes          array[string]         `json:"notes"`
 		Runs           runsJSON              `json:"runs"`
 		Verdicts       int                   `json:"verdicts"`
@@ -63,6 +64,15 @@ type (
 		Calls          array[callsJSON]      `json:"calls"`
 		Waits          array[waitJSON]       `json:"waits"`
 		Statistics     results.Statistics    `json:"statistics"`
+	}
+	relianceJSON struct {
+		Level       Level  `json:"level"`
+		Text        string `json:"text"`
+		Agree       number `json:"judges_agree"`
+		Kappa       number `json:"judges_kappa"`
+		Order       number `json:"order_changes"`
+		People      number `json:"people_agree"`
+		PeopleKappa number `json:"people_kappa"`
 	}
 	evaluationJSON struct {
 		ID        string             `json:"id"`

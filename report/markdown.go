@@ -23,6 +23,9 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	out.heading(1, clip(visible(r.Evaluation.Plan.Name), nameRunes))
 	out.paragraph(string(r.Evaluation.ID) + " · " + r.asked())
 	out.bold(r.Headline())
+	if t := r.Reliance(); t != nil {
+		out.paragraph(t.String())
+	}
 	if notes := r.Notes(); len(notes) > 0 {
 		out.heading(2, "Before you rely on this")
 		out.items(notes)

@@ -234,7 +234,11 @@ func (r *Report) Headline() string {
 	}
 	switch best := ranked[0]; {
 	case len(leaders) > 1:
-		return fmt.Sprintf("%s share the first rank.", list(leaders, 3))
+		shared := list(leaders, 3) + " share the first rank"
+		if rivals := firstToo(ranked[len(leaders):]); r.abilities() && len(rivals) > 0 {
+			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, 3))
+		}
+		return shared + "."
 	case r.ByScore():
 		return fmt.Sprintf("%s has the highest mean score, %s.", leaders[0], mean(best.Overall))
 	case !r.abilities():
@@ -242,17 +246,23 @@ func (r *Report) Headline() string {
 	case len(ranked) > 1 && best.RankHigh == 1:
 		return fmt.Sprintf("%s is ahead of every other candidate at 95 %% confidence.", leaders[0])
 	default:
-		var rivals []string
-		for _, c := range ranked[1:] {
-			if c.RankLow == 1 {
-				rivals = append(rivals, called(c.Name))
-			}
-		}
+		rivals := firstToo(ranked[1:])
 		if len(rivals) == 0 {
 			return fmt.Sprintf("%s is first, by a lead that the verdicts do not make certain.", leaders[0])
 		}
 		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, 3))
 	}
+}
+
+// firstToo are the candidates that may be first.
+func firstToo(ranked []Ranked) []string {
+	var names []string
+	for _, c := range ranked {
+		if c.RankLow == 1 {
+			names = append(names, called(c.Name))
+		}
+	}
+	return names
 }
 
 // list is "a, b and c", of more than most "a, b, c and 4 more".

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bufio"
+	"fmt"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -71,7 +72,28 @@ func (t table) fixedWidth() int {
 	return width
 }
 
+// fitted is the table without the columns, from the last on, that leave its flexible
+// column unreadable. Their heads are left.
+func (t table) fitted(width int) (fits table, left []string) {
+	const readable = 16
+	names := 0
+	for _, c := range t {
+		if c.flexible {
+			names += min(c.width(), readable)
+		}
+	}
+	for len(t) > 2 && t.fixedWidth()+names > width {
+		last := t[len(t)-1]
+		if last.flexible {
+			break
+		}
+		t, left = t[:len(t)-1], append([]string{last.head}, left...)
+	}
+	return t, left
+}
+
 func (t table) write(out *textWriter) {
+	t, left := t.fitted(out.width)
 	widths := make([]int, len(t))
 	for k, c := range t {
 		widths[k] = c.width()
@@ -99,6 +121,9 @@ func (t table) write(out *textWriter) {
 	for i := range t[0].cells {
 		out.print(plain, row(func(c column) string { return c.cells[i] }))
 	}
+	if len(left) > 0 {
+		out.line("Not shown at this width: " + strings.Join(left, ", ") + ".")
+	}
 }
 
 // textWriter writes lines of at most width columns; its writer keeps the first
@@ -107,13 +132,17 @@ type textWriter struct {
 	w      *bufio.Writer
 	width  int
 	colour bool
+	styled string // style of lines that are wrapped
 }
 
 // The styles are ECMA-48 "select graphic rendition" parameters.
 const (
-	plain = ""
-	bold  = "1"
-	dim   = "2"
+	plain  = ""
+	bold   = "1"
+	dim    = "2"
+	red    = "31"
+	green  = "32"
+	yellow = "33"
 )
 
 func (o *textWriter) print(style, text string) {
@@ -127,6 +156,28 @@ func (o *textWriter) print(style, text string) {
 func (o *textWriter) blank()              { o.print(plain, "") }
 func (o *textWriter) heading(text string) { o.print(bold, text) }
 
+// entry is a labelled text, broken between words.
+func (o *textWriter) entry(label, text, style string) {
+	before := o.styled
+	o.styled = style
+	o.wrap(fmt.Sprintf("%-*s", labelWidth, label), text)
+	o.styled = before
+}
+
+// path is a labelled text to copy: it is not broken, and has lines of its own where it
+// does not fit beside its label.
+func (o *textWriter) path(label, text string) {
+	if labelWidth+cellWidth.StringWidth(text) <= o.width {
+		o.entry(label, text, plain)
+		return
+	}
+	o.print(plain, label)
+	_, _ = o.w.WriteString(text + "\n")
+}
+
+// labelWidth is that of the labels of entries.
+const labelWidth = 9
+
 // line breaks a text between words where it is too long.
 func (o *textWriter) line(text string) { o.wrap("", text) }
 
@@ -139,7 +190,7 @@ func (o *textWriter) wrap(mark, text string) {
 	empty := true
 	for _, word := range strings.Split(text, " ") {
 		if !empty && cellWidth.StringWidth(current)+1+cellWidth.StringWidth(word) > o.width {
-			o.print(plain, current)
+			o.print(o.styled, current)
 			current, empty = indent, true
 		}
 		if !empty {
@@ -148,5 +199,5 @@ func (o *textWriter) wrap(mark, text string) {
 		current += word
 		empty = false
 	}
-	o.print(plain, current)
+	o.print(o.styled, current)
 }

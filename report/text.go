@@ -33,6 +33,9 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.asked())
 	out.line(r.Headline())
+	if t := r.Reliance(); t != nil {
+		out.line(t.String())
+	}
 	sections := r.sections(options.Candidates, options.Width)
 	if len(r.Listed) > 0 {
 		sections = append(sections, r.listedSection())

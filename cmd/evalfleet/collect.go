@@ -58,6 +58,7 @@ type drain struct {
 	sinkURL string                      // as it was named here, with its password; empty: as the record says
 	allowed allowedSinks                // that records may name
 	answers []string                    // the paths of those that hold answers, once they are written
+	printing
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/report"
@@ -30,11 +29,12 @@ type conclusion struct {
 	failOn  failOn
 	again   string    // the command that writes the files once more, and asks nothing again
 	answers *[]string // is given the paths of the answers; nil: nobody asks
+	printing
 	stdout  io.Writer
 	console io.Writer
 }
 
-// conclude ranks, writes every file, prints the ranking and the files' paths, and
+// conclude ranks, writes every file, prints the result and where the files are, and
 // fails when runs did. Of an evaluation of listed runs alone, stdout has the paths
 // of the answers and nothing else.
 func conclude(ctx context.Context, c conclusion) error {
@@ -54,10 +54,9 @@ func conclude(ctx context.Context, c conclusion) error {
 	if r.ListedOnly() {
 		text = c.console
 	}
-	if err := r.WriteText(text, report.TextOptions{}); err != nil {
+	if err := c.printing.print(text, r, c.place.Dir, append(done.Files, page...)); err != nil {
 		return err
 	}
-	fmt.Fprintf(text, "\n%s\n", strings.Join(append(done.Files, page...), "\n"))
 	if c.answers != nil {
 		*c.answers = done.Answers
 	}

@@ -191,7 +191,7 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	defer sink.Close()
 	place := d.place
 	place.Dir = d.folderOf(r)
-	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, stdout: d.stdout, console: d.console})
+	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, printing: d.printing, stdout: d.stdout, console: d.console})
 }
 
 // openDrain connects to the fleet's Redis, for those who stay or look in; lease is as
@@ -218,6 +218,6 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*d
 	}
 	return &drain{
 		client: client, store: store.New(client, c.String(namespaceFlag)),
-		dir: c.String(outDirFlag), allowed: allowed, stdout: p.stdout, console: out, log: log,
+		dir: c.String(outDirFlag), allowed: allowed, printing: p.printing(c), stdout: p.stdout, console: out, log: log,
 	}, nil
 }

@@ -32,7 +32,7 @@ func TestFallbackIsSaidEverywhere(t *testing.T) {
 			"fallback: {models: [simulator:careful]}\n",
 	})
 	out := filepath.Join(dir, "out")
-	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", out)
+	code, stdout, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--config", filepath.Join(dir, "fleet.yaml"), "--out-dir", out, "--details")
 	if code != 0 {
 		t.Fatalf("run ended with %d:\n%s", code, stderr)
 	}

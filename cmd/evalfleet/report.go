@@ -48,12 +48,13 @@ func reportCommand(p *process) *cli.Command {
 		Name:      "report",
 		Usage:     "Rank recorded results and write the report",
 		ArgsUsage: "ID|DIR...",
-		Description: "Reads an output folder, or the results store of an evaluation in Redis. Prints the ranking, and writes " +
+		Description: "Reads an output folder, or the results store of an evaluation in Redis. Prints a summary, or all tables with --" + detailsFlag + ", and writes " +
 			"report.html, the CSV files and the answers of listed runs to the output folder only. It can run at any time, " +
 			"even before the evaluation is complete. Given several, compares the others with the first, in " +
 			comparisonFolder + " or --" + outDirFlag + ".",
 		Flags: []cli.Flag{
 			&cli.StringSliceFlag{Name: formatFlag, Value: cli.NewStringSlice(formatHTML, formatCSV), Usage: "`FORMATS` to write, comma-separated: html, csv, json, md"},
+			detailsOption(),
 			&cli.BoolFlag{Name: fallbacksFlag, Usage: "include verdicts by fallback models"},
 			&cli.StringFlag{Name: tiesFlag, Value: "davidson", Usage: "`MODEL` for ties: davidson or half"},
 			&cli.BoolFlag{Name: lengthFlag, Usage: "adjust the ranking for the estimated effect of text length"},
@@ -90,7 +91,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	var paths []string
+	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be somebody else's
 		if before, err := readResumption(arguments[0]); err == nil {
@@ -100,7 +101,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		if err != nil {
 			return err
 		}
-		paths = append(done.Files, done.Answers...)
+		paths, answers = done.Files, done.Answers
 	}
 	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
 		formatHTML: {reportFile, r.WriteHTML}, formatJSON: {"report.json", r.WriteJSON}, formatMarkdown: {"report.md", r.WriteMarkdown},
@@ -108,11 +109,13 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if err := r.WriteText(p.stdout, report.TextOptions{}); err != nil {
+	if err := p.printing(c).print(p.stdout, r, dir, append(paths, written...)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))
-	return err
+	for _, path := range answers {
+		fmt.Fprintln(p.stdout, path)
+	}
+	return nil
 }
 
 func reportOptions(c *cli.Context) (report.Options, error) {
@@ -172,7 +175,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	if err != nil {
 		return err
 	}
-	if err := compared.WriteText(p.stdout, report.TextOptions{}); err != nil {
+	if err := compared.WriteText(p.stdout, p.printing(c).on(p.stdout)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))

@@ -27,7 +27,7 @@ func resumeCommand(p *process) *cli.Command {
 		Description: "With ID, continues a paused evaluation. With the output folder of an interrupted `evalfleet run`, executes the " +
 			"remaining runs with the original documents and settings. Recorded runs are not repeated. Keys come from the " +
 			"environment. Providers in --config replace those with the same name.",
-		Flags: append(workFlags(metricsOff), failOnOption()),
+		Flags: append(workFlags(metricsOff), failOnOption(), detailsOption()),
 		Action: func(c *cli.Context) error {
 			going, err := p.going(c)
 			if err != nil {
@@ -99,7 +99,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce,
-		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), stdout: p.stdout, console: out, log: log,
+		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), printing: p.printing(c), stdout: p.stdout, console: out, log: log,
 	}
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)

@@ -84,7 +84,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	j := &job{
 		submission: submission, redis: at, namespace: c.String(namespaceFlag),
 		dir: outDir(c, submission), sinkURL: cmp.Or(c.String(sinkFlagName), submission.Sink), how: how,
-		env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce, failOn: on, stdout: p.stdout, console: out, log: log,
+		env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce, failOn: on, printing: p.printing(c), stdout: p.stdout, console: out, log: log,
 	}
 	if j.dir == "" {
 		j.dir = defaultFolder(submission.Evaluation.Name, submission.Evaluation.ID())
@@ -122,6 +122,7 @@ type job struct {
 	resumeWith string                      // the command that goes on after an interruption
 	again      string                      // the command that submits the evaluation once more
 
+	printing
 	stdout  io.Writer
 	console *console
 	log     zerolog.Logger
@@ -232,7 +233,7 @@ func (j *job) run(ctx context.Context) (err error) {
 func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 	return conclude(ctx, conclusion{
 		reader: sink, id: j.submission.Evaluation.ID(), place: j.place, failOn: j.failOn,
-		again: j.resumeWith, answers: &j.answers, stdout: j.stdout, console: j.console,
+		again: j.resumeWith, answers: &j.answers, printing: j.printing, stdout: j.stdout, console: j.console,
 	})
 }
 

@@ -36,7 +36,7 @@ const (
 
 // submitFlags are those of `run` and `enqueue`.
 func submitFlags() []cli.Flag {
-	return append(questionFlags(), dryRunOption(), failOnOption(),
+	return append(questionFlags(), dryRunOption(), failOnOption(), detailsOption(),
 		&cli.BoolFlag{Name: retryFailedFlag, Usage: "also retry runs that failed before"})
 }
 

@@ -56,3 +56,27 @@ func TestRunAsksForKeysOnATerminal(t *testing.T) {
 		}
 	}
 }
+
+// Results fit a terminal and are coloured there, unless NO_COLOR is set; elsewhere they
+// have 100 columns and no colour.
+func TestResultsFitTheTerminal(t *testing.T) {
+	t.Parallel()
+	_, terminal := openTerminal(t)
+	env := map[string]string{}
+	p := printing{env: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}
+	for _, columns := range []uint16{40, 60, 140} {
+		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := p.on(newConsole(terminal)), max(int(columns), leastColumns); got.Width != want || !got.Colour {
+			t.Errorf("%d columns: %+v, want %d in colour", columns, got, want)
+		}
+	}
+	env["NO_COLOR"] = "1"
+	if got := p.on(terminal); got.Colour || got.Width != 140 {
+		t.Errorf("with NO_COLOR: %+v", got)
+	}
+	if got := p.on(io.Discard); got.Colour || got.Width != 0 {
+		t.Errorf("without a terminal: %+v", got)
+	}
+}

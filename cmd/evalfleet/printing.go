@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/urfave/cli/v2"
+	"golang.org/x/term"
+
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/report"
+)
+
+const detailsFlag = "details"
+
+func detailsOption() cli.Flag {
+	return &cli.BoolFlag{Name: detailsFlag, Usage: "print all tables of the report instead of a summary"}
+}
+
+// leastColumns is the width below which terminals are written to as if they had it.
+const leastColumns = 60
+
+// printing is how results are printed.
+type printing struct {
+	details bool // all tables instead of a card
+	env     config.Lookup
+}
+
+func (p *process) printing(c *cli.Context) printing {
+	return printing{details: c.Bool(detailsFlag), env: p.env}
+}
+
+// on fits texts to a terminal's width and colours them, unless NO_COLOR forbids it
+// (no-color.org). Elsewhere texts have 100 columns and no colour.
+func (p printing) on(out io.Writer) report.TextOptions {
+	if c, ok := out.(*console); ok {
+		out = c.out
+	}
+	file, ok := out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return report.TextOptions{}
+	}
+	options := report.TextOptions{Colour: !p.set("NO_COLOR")}
+	if name, _ := p.env("TERM"); name == "dumb" {
+		options.Colour = false
+	}
+	if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
+		options.Width = max(columns, leastColumns)
+	}
+	return options
+}
+
+func (p printing) set(variable string) bool {
+	value, _ := p.env(variable)
+	return value != ""
+}
+
+// print prints a report and where its files are; dir is its output folder.
+func (p printing) print(out io.Writer, r *report.Report, dir string, files []string) error {
+	if p.details {
+		if err := r.WriteText(out, p.on(out)); err != nil || len(files) == 0 {
+			return err
+		}
+		_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(files, "\n"))
+		return err
+	}
+	card := report.CardOptions{TextOptions: p.on(out), Details: "evalfleet report " + quoted(dir) + " --" + detailsFlag}
+	page := slices.IndexFunc(files, func(path string) bool { return filepath.Ext(path) == ".html" })
+	if page >= 0 {
+		card.Page = files[page]
+	}
+	for k, path := range files {
+		if k != page && filepath.Dir(path) == filepath.Clean(dir) {
+			card.Beside++
+		}
+	}
+	if page < 0 && card.Beside > 0 {
+		card.Page = files[len(files)-1]
+		card.Beside--
+	}
+	return r.WriteCard(out, card)
+}

@@ -1,0 +1,134 @@
+package report
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// cardCandidates is how many candidates a card shows.
+const cardCandidates = 5
+
+// CardOptions of WriteCard.
+type CardOptions struct {
+	TextOptions
+	Page    string // path of the report
+	Beside  int    // number of files beside it
+	Details string // command that prints all tables
+}
+
+// WriteCard writes the result in some 15 lines: who is first and how sure that is, whether
+// the judges can be relied on, what it cost, and where the report is. It is harmless to
+// print and fits the width as WriteText does.
+func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
+	options.TextOptions = options.withDefaults()
+	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
+	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.line(r.Headline())
+	out.blank()
+	if s, ok := r.cardTable(options.Width); ok {
+		s.table.write(out)
+		for _, line := range s.lines {
+			out.line(line)
+		}
+		out.blank()
+	}
+	if t := r.Reliance(); t != nil {
+		out.entry("Trust", t.String(), map[Level]string{Sound: green, Caution: yellow, Unsound: red}[t.Level])
+	}
+	out.entry("Runs", r.runWords(), plain)
+	u := r.total()
+	out.entry("Cost", cost(u)+costGap(u)+r.atPrices()+": "+tokens(u.Input, u)+" tokens in, "+tokens(u.Output, u)+" out, in "+made(u), plain)
+	if budget := r.budget(); budget != "" {
+		out.entry("Budget", budget, plain)
+	}
+	if n := len(r.Notes()); n > 0 {
+		out.entry("Notes", counted(n, "note")+" to read before you rely on this: in the report", plain)
+	}
+	if options.Page != "" {
+		out.path("Report", options.Page)
+	}
+	if options.Beside > 0 {
+		out.entry("Files", counted(options.Beside, "more file")+" beside the report", plain)
+	}
+	if options.Details != "" {
+		out.path("Details", options.Details)
+	}
+	return out.w.Flush()
+}
+
+// cardTable is the top of the ranking, or the panel's means. ok is false where there is
+// nothing to rank.
+func (r *Report) cardTable(width int) (s section, ok bool) {
+	switch {
+	case r.ListedOnly():
+		return r.listedSection(), true
+	case r.PanelOnly():
+		return r.panelSection(), true
+	case len(r.Groups) == 0:
+		return section{}, false
+	case len(r.Groups) > 1:
+		t := table{{head: "first of each group", flexible: true}, {head: "candidates", right: true}}
+		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
+			t.add(visible(g.Ranked[0].Name), count(len(g.Ranked)))
+		}
+		s = section{table: t}
+		if hidden := len(r.Groups) - cardCandidates; hidden > 0 {
+			s.lines = []string{counted(hidden, "more group") + " in the report."}
+		}
+		return s, true
+	}
+	group := r.Groups[0]
+	shown := min(cardCandidates, len(group.Ranked))
+	t := table{{head: "rank"}, {head: "candidate", flexible: true}}
+	if r.Verdicts > 0 {
+		t = append(t, heads("win rate")...)
+	}
+	if r.abilities() {
+		t = append(t, heads("P(best)")...)
+	}
+	if r.Scored > 0 {
+		t = append(t, heads("mean")...)
+	}
+	for _, c := range group.Ranked[:shown] {
+		cells := []string{r.ranks(c), visible(c.Name)}
+		if r.Verdicts > 0 {
+			cells = append(cells, percent(c.WinRate()))
+		}
+		if r.abilities() {
+			cells = append(cells, probability(c.Best))
+		}
+		if r.Scored > 0 {
+			cells = append(cells, mean(c.Overall))
+		}
+		t.add(cells...)
+	}
+	s = section{table: t}
+	if hidden := len(group.Ranked) - shown; hidden > 0 {
+		s.lines = []string{counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
+	} else if r.abilities() {
+		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
+	}
+	return s, true
+}
+
+// runWords are how many runs ended how.
+func (r *Report) runWords() string {
+	planned, succeeded, failed, cancelled := r.runs()
+	words := []string{fmt.Sprintf("%s of %s succeeded", count(succeeded), count(planned))}
+	if failed > 0 {
+		var classes []string
+		for _, f := range r.Failures {
+			classes = append(classes, fmt.Sprintf("%s %s", f.Class, count(f.Runs)))
+		}
+		words = append(words, count(failed)+" failed ("+strings.Join(classes, ", ")+")")
+	}
+	if cancelled > 0 {
+		words = append(words, count(cancelled)+" cancelled")
+	}
+	if missing := planned - succeeded - failed - cancelled; missing > 0 {
+		words = append(words, count(missing)+" without a result yet")
+	}
+	return strings.Join(words, ", ")
+}

@@ -1,0 +1,132 @@
+package report
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+func card(t *testing.T, r *Report, options CardOptions) string {
+	t.Helper()
+	var out strings.Builder
+	if err := r.WriteCard(&out, options); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// TestCard: the result takes at most 20 lines, fits terminals from 60 columns up, and says
+// who is first, whether judges can be relied on, what it cost and where the report is.
+func TestCard(t *testing.T) {
+	t.Parallel()
+	r := built(t, typical(), Options{})
+	for _, width := range []int{60, 80, 100, 140} {
+		text := card(t, r, CardOptions{TextOptions: TextOptions{Width: width}, Page: "out/report.html", Beside: 9, Details: "evalfleet report out --details"})
+		lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
+		if len(lines) > 25 || width >= 100 && len(lines) > 20 {
+			t.Errorf("%d columns: %d lines", width, len(lines))
+		}
+		for _, line := range lines {
+			if n := cellWidth.StringWidth(line); n > width {
+				t.Errorf("%d columns: a line of %d: %s", width, n, line)
+			}
+		}
+		said := strings.Join(strings.Fields(text), " ")
+		for _, want := range []string{r.Headline(), r.Reliance().String(), "out/report.html", "9 more files", "--details", r.runWords()} {
+			if !strings.Contains(said, want) {
+				t.Errorf("%d columns: no %q in\n%s", width, want, text)
+			}
+		}
+		if strings.Contains(text, "\x1b") {
+			t.Errorf("%d columns: colour without being asked", width)
+		}
+	}
+	if text := card(t, r, CardOptions{TextOptions: TextOptions{Colour: true}}); !strings.Contains(text, "\x1b["+yellow+"m"+"Trust") {
+		t.Errorf("the line of trust is not yellow:\n%q", text)
+	}
+}
+
+// TestPathsAreNotCut: a path longer than the terminal is printed whole, to be copied.
+func TestPathsAreNotCut(t *testing.T) {
+	t.Parallel()
+	path := strings.Repeat("folder/", 20) + "report.html"
+	text := card(t, built(t, typical(), Options{}), CardOptions{TextOptions: TextOptions{Width: 60}, Page: path})
+	if !slices.Contains(strings.Split(text, "\n"), path) {
+		t.Errorf("the path is not whole:\n%s", text)
+	}
+}
+
+// TestNarrowTables: where a table is too wide, columns go, and are named; names stay
+// readable and numbers whole.
+func TestNarrowTables(t *testing.T) {
+	t.Parallel()
+	r := built(t, typical(), Options{})
+	write := func(width int) string {
+		var out strings.Builder
+		if err := r.WriteText(&out, TextOptions{Width: width}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	wide, narrow := write(140), write(60)
+	for _, text := range []string{write(80), narrow} {
+		for _, number := range regexp.MustCompile(`[\d.,]+…`).FindAllString(text, -1) {
+			t.Errorf("a number is cut: %s", number)
+		}
+	}
+	if strings.Contains(wide, "Not shown at this width") || !strings.Contains(narrow, "Not shown at this width: ") {
+		t.Error("columns go where there is room, or none goes where there is none")
+	}
+	for _, name := range []string{"llama-7b", "pythia-6.9b"} {
+		if !strings.Contains(narrow, name) {
+			t.Errorf("%s is cut", name)
+		}
+	}
+}
+
+// TestReliance: the line says what is known, and warns of what the thresholds say.
+func TestReliance(t *testing.T) {
+	t.Parallel()
+	agreement := func(raw, kappa float64) *Agreement {
+		return &Agreement{Units: 100, Pairs: []RaterPair{{A: 0, B: 1, Units: 100, Raw: raw, Cohen: kappa}}}
+	}
+	people := func(accuracy, kappa, low float64) *People {
+		one := AgainstPeople{Pairs: 50, Accuracy: accuracy, Cohen: kappa, CohenLimits: rank.Limits{Low: low}}
+		return &People{Judges: []AgainstPeople{one, one}}
+	}
+	swaps := func(consistent, flipped int) []Judge {
+		return []Judge{{Swaps: rank.Swaps{Consistent: consistent, AlwaysFirst: flipped}}, {}}
+	}
+	for _, tt := range []struct {
+		name      string
+		judges    []Judge
+		agreement *Agreement
+		people    *People
+		level     Level
+		want      string
+	}{
+		{"worse than chance", swaps(92, 8), agreement(.72, .49), people(.18, -.14, -.3), Unsound, "Judges agree on 72 % of pairs (kappa 0.49, moderate). Order changes 8 % of verdicts. They match people on 18 % (kappa −0.14, poor): do not rely on this ranking."},
+		{"as people", swaps(92, 8), agreement(.72, .49), people(.8, .65, .5), Sound, "Judges agree on 72 % of pairs (kappa 0.49, moderate). Order changes 8 % of verdicts. They match people on 80 % (kappa 0.65, substantial)."},
+		{"perhaps chance", swaps(92, 8), agreement(.72, .49), people(.5, .25, -.05), Caution, ""},
+		{"follow the order", swaps(45, 55), agreement(.72, .49), nil, Unsound, ""},
+		{"often follow the order", swaps(75, 25), agreement(.72, .49), nil, Caution, ""},
+		{"agree by chance", swaps(92, 8), agreement(.5, 0), nil, Unsound, ""},
+		{"agree slightly", swaps(92, 8), agreement(.55, .2), nil, Caution, ""},
+		{"all alike", swaps(92, 8), agreement(1, math.NaN()), nil, Sound, "Judges agree on 100 % of pairs. Order changes 8 % of verdicts."},
+		{"one judge", swaps(92, 8)[:1], nil, nil, Sound, "Only one judge. Order changes 8 % of verdicts."},
+		{"nothing known", []Judge{{}, {}}, nil, nil, Unknown, "No two judges compared the same texts."},
+	} {
+		r := &Report{Judges: tt.judges, Verdicts: 100, Agreement: tt.agreement, People: tt.people}
+		got := r.Reliance()
+		if got.Level != tt.level || tt.want != "" && got.String() != tt.want {
+			t.Errorf("%s: %s, %s; want %s, %s", tt.name, got.Level, got, tt.level, tt.want)
+		}
+	}
+	if got := (&Report{Judges: []Judge{{}}}).Reliance(); got != nil {
+		t.Errorf("without verdicts: %v", got)
+	}
+}

@@ -1,0 +1,167 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval/rank"
+)
+
+// Reliance says in a line whether judges can be relied on: how far they agree with each
+// other and with people, and how often the order of two texts changes what they say.
+// Numbers that are not known are NaN.
+type Reliance struct {
+	// Level is the worst of what the numbers say.
+	Level Level
+	// Agree is the share of pairs on which two judges preferred the same text, or both
+	// tied, and Kappa the agreement beyond chance: Cohen's of two judges, Fleiss' of more.
+	Agree, Kappa float64
+	// Order is the share of pairs asked about in both orders on which a judge's verdict
+	// was not the same in both.
+	Order float64
+	// People is the share of pairs on which judges said what most people said, and
+	// PeopleKappa Cohen's kappa, both means over judges weighted by pairs.
+	People, PeopleKappa float64
+
+	judges int
+	chance bool // agreement with people may be that of chance
+}
+
+// Level is how far a ranking can be relied on.
+type Level string
+
+// The levels.
+const (
+	Unknown Level = "unknown" // there is nothing to judge it by
+	Sound   Level = "sound"   // no number is a warning
+	Caution Level = "caution"
+	Unsound Level = "unsound" // judges agree no better than chance, or follow the order
+)
+
+const (
+	// slight is the kappa up to which agreement is called slight (Landis and Koch 1977,
+	// "The measurement of observer agreement for categorical data").
+	slight = 0.20
+	// often is the share of verdicts that follow the order from which it is a warning:
+	// that of notes on single judges.
+	often = 1 - notableConsistency
+	// mostly is the share from which verdicts follow the order more than the texts.
+	mostly = 0.5
+)
+
+// Reliance is that of the ranking; nil where no judge compared two texts.
+func (r *Report) Reliance() *Reliance {
+	if len(r.Judges) == 0 || r.Verdicts == 0 {
+		return nil
+	}
+	none := math.NaN()
+	t := &Reliance{Agree: none, Kappa: none, Order: none, People: none, PeopleKappa: none, judges: len(r.Judges)}
+	if a := r.Agreement; a != nil {
+		t.Agree, t.Kappa = a.raw(), a.Fleiss
+		if len(a.Pairs) == 1 {
+			t.Kappa = a.Pairs[0].Cohen
+		}
+	}
+	var both rank.Swaps
+	for _, j := range r.Judges {
+		both.Consistent += j.Swaps.Consistent
+		both.AlwaysFirst += j.Swaps.AlwaysFirst
+		both.AlwaysSecond += j.Swaps.AlwaysSecond
+	}
+	if both.Total() > 0 {
+		t.Order = 1 - both.Consistency()
+	}
+	t.people(r.People)
+	t.Level = t.level()
+	return t
+}
+
+func (t *Reliance) people(p *People) {
+	if p == nil {
+		return
+	}
+	same, kappa, low, pairs := 0.0, 0.0, 0.0, 0.0
+	for _, j := range p.Judges {
+		if n := float64(j.Pairs); n > 0 {
+			same, kappa, low, pairs = same+n*j.Accuracy, kappa+n*j.Cohen, low+n*j.CohenLimits.Low, pairs+n
+		}
+	}
+	if pairs > 0 {
+		t.People, t.PeopleKappa = same/pairs, kappa/pairs
+		t.chance = low/pairs <= 0
+	}
+}
+
+func (t *Reliance) level() Level {
+	switch {
+	case t.Kappa <= 0, t.PeopleKappa <= 0, t.Order >= mostly:
+		return Unsound
+	case t.Kappa <= slight, t.PeopleKappa <= slight, t.chance, t.Order > often:
+		return Caution
+	case math.IsNaN(t.Agree) && math.IsNaN(t.Order) && math.IsNaN(t.People):
+		return Unknown
+	default:
+		return Sound
+	}
+}
+
+// strength names a kappa (Landis and Koch 1977).
+func strength(kappa float64) string {
+	switch {
+	case kappa < 0:
+		return "poor"
+	case kappa <= slight:
+		return "slight"
+	case kappa <= 0.40:
+		return "fair"
+	case kappa <= 0.60:
+		return "moderate"
+	case kappa <= 0.80:
+		return "substantial"
+	default:
+		return "almost perfect"
+	}
+}
+
+// String is the line.
+func (t *Reliance) String() string {
+	var parts []string
+	switch {
+	case !math.IsNaN(t.Agree):
+		parts = append(parts, fmt.Sprintf("Judges agree on %s %% of pairs%s.", outOfHundred(t.Agree), kappaWords(t.Kappa)))
+	case t.judges == 1:
+		parts = append(parts, "Only one judge.")
+	default:
+		parts = append(parts, "No two judges compared the same texts.")
+	}
+	if !math.IsNaN(t.Order) {
+		parts = append(parts, fmt.Sprintf("Order changes %s %% of verdicts.", outOfHundred(t.Order)))
+	}
+	if !math.IsNaN(t.People) {
+		parts = append(parts, fmt.Sprintf("%s on %s %%%s.", matches(t.judges), outOfHundred(t.People), kappaWords(t.PeopleKappa)))
+	}
+	advice := map[Level]string{
+		Unsound: ": do not rely on this ranking.",
+		Caution: ": check some verdicts before you rely on this ranking.",
+	}[t.Level]
+	line := strings.Join(parts, " ")
+	if advice != "" {
+		line = strings.TrimSuffix(line, ".") + advice
+	}
+	return line
+}
+
+func matches(judges int) string {
+	if judges == 1 {
+		return "It matches people"
+	}
+	return "They match people"
+}
+
+func kappaWords(kappa float64) string {
+	if math.IsNaN(kappa) {
+		return ""
+	}
+	return fmt.Sprintf(" (kappa %s, %s)", strings.TrimPrefix(signed(kappa), "+"), strength(kappa))
+}
