@@ -163,10 +163,10 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	case err != nil:
 		return outcome, err
 	}
-	if outcome, err = e.Outcome(ctx); err != nil || outcome.Early() {
+	if outcome, err = e.Outcome(ctx); err != nil {
 		return outcome, err
 	}
-	if err := e.End(ctx); err != nil {
+	if err := e.End(ctx); err != nil || outcome.Early() {
 		return outcome, err
 	}
 	return outcome, f.Store.Expire(ctx, id)
@@ -229,8 +229,15 @@ func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Ev
 		return err
 	}
 	asked := results.Evaluation{ID: r.ID, Plan: e, Settings: r.Settings, Phases: r.Phases, Created: time.Now()}
-	if r.Status == record.StatusCancelled {
+	switch {
+	case r.Status == record.StatusCancelled:
 		asked.Cancelled = time.Now()
+	case r.Stopped != "" || len(r.Paused) > 0: // what was noted of that holds
+		stored, err := sink.Evaluation(ctx, r.ID)
+		if err != nil && !errors.Is(err, results.ErrNoEvaluation) {
+			return err
+		}
+		asked.Stopped = stored.Stopped
 	}
 	return sink.PutEvaluation(ctx, asked, maps.All(texts))
 }

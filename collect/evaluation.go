@@ -141,10 +141,18 @@ func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	return o, err
 }
 
-// End stores in the results store that the evaluation was cancelled or has ended.
+// End stores in the results store that the evaluation was cancelled, has ended, or why
+// it has stopped.
 func (e *Evaluation) End(ctx context.Context) error {
 	if e.cancelled {
 		return e.settings.Sink.Cancel(ctx, e.id, time.Now())
+	}
+	o, err := e.Outcome(ctx)
+	if err != nil {
+		return err
+	}
+	if o.Early() {
+		return e.settings.Sink.Stop(ctx, e.id, o.Why())
 	}
 	return e.settings.Sink.Finish(ctx, e.id, time.Now())
 }

@@ -2,8 +2,10 @@ package collect
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // Outcome says how far an evaluation is, and how following it ended.
@@ -23,6 +25,17 @@ type Outcome struct {
 
 // Early reports whether the fleet stopped the evaluation before all its runs had ended.
 func (o Outcome) Early() bool { return o.Stopped != "" || len(o.Paused) > 0 }
+
+// Why returns why the fleet stopped the evaluation; Early must be true.
+func (o Outcome) Why() results.Stop {
+	why := results.Stop{At: time.Now().UTC()}
+	if o.Stopped != "" {
+		why.Budget, why.Spent = o.Budget, o.Spent
+	} else {
+		why.Paused = o.Paused
+	}
+	return why
+}
 
 // InterruptedError is returned when the context ends before the evaluation. What is in
 // the results store remains there, and the rest is in Redis.

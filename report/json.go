@@ -94,7 +94,7 @@ func (r *Report) evaluationJSON() evaluationJSON {
 	e := r.Evaluation
 	out := evaluationJSON{
 		ID: string(e.ID), Name: e.Plan.Name,
-		Submitted: someTime(e.Created), Finished: someTime(e.Finished), Cancelled: someTime(e.Cancelled),
+		Submitted: someTime(e.Created), Finished: someTime(e.Finished), Cancelled: someTime(e.Cancelled), Stopped: e.Stopped,
 	}
 	for _, s := range r.settings() {
 		out.Settings = append(out.Settings, settingJSON(s))

@@ -80,6 +80,7 @@ type (
 		Submitted *time.Time         `json:"submitted"`
 		Finished  *time.Time         `json:"finished"`
 		Cancelled *time.Time         `json:"cancelled"`
+		Stopped   *results.Stop      `json:"stopped,omitempty"`
 		Settings  array[settingJSON] `json:"settings"`
 	}
 	settingJSON struct {

@@ -20,6 +20,9 @@ func (r *Report) Notes() []string {
 	if missing := planned - succeeded - failed - cancelled; missing > 0 {
 		note("Preliminary: %s of %s %s no result yet.", count(missing), counted(planned, "run"), have(missing))
 	}
+	if why := r.Evaluation.Stopped; why != nil {
+		note("The evaluation has stopped: %s.", visible(why.String()))
+	}
 	switch {
 	case failed > 0 && r.ListedOnly():
 		note("%s of %s failed and %s no answer.", count(failed), counted(planned, "run"), have(failed))

@@ -33,6 +33,7 @@ func testSink(t *testing.T, newURL func(testing.TB) string) {
 		"evaluation round trip":    testEvaluation,
 		"evaluation stored again":  testEvaluationAgain,
 		"evaluation cancelled":     testCancelled,
+		"evaluation stopped":       testStoppedByFleet,
 		"missing text":             testMissingText,
 		"unknown evaluation":       testUnknownEvaluation,
 		"generations":              testGenerations,
@@ -191,6 +192,57 @@ func testCancelled(t *testing.T, url string) {
 	cancel(epoch.Add(3 * time.Hour))
 	want("again", epoch.Add(3*time.Hour))
 	if err := sink.Cancel(ctx, "ev-222222222222", epoch); !errors.Is(err, ErrNoEvaluation) {
+		t.Errorf("an evaluation that is not stored: got %v, want ErrNoEvaluation", err)
+	}
+}
+
+// Why an evaluation stopped is kept with it until it goes on, and is told again where it
+// stops again.
+func testStoppedByFleet(t *testing.T, url string) {
+	ctx := context.Background()
+	sink, e := openSink(t, url)
+	want := func(step string, why *Stop) {
+		t.Helper()
+		got, err := sink.Evaluation(ctx, e.ID)
+		list, listErr := sink.Evaluations(ctx)
+		if err != nil || listErr != nil || len(list) != 1 || cmp.Diff(why, got.Stopped) != "" || cmp.Diff(why, list[0].Stopped) != "" {
+			t.Errorf("%s: stopped %+v, in the list %+v, %v, %v; want %+v", step, got.Stopped, list, err, listErr, why)
+		}
+	}
+	put := func(why *Stop) {
+		t.Helper()
+		e.Stopped = why
+		if err := sink.PutEvaluation(ctx, e, func(func(string, string) bool) {}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stop := func(why Stop) {
+		t.Helper()
+		if err := sink.Stop(ctx, e.ID, why); err != nil {
+			t.Fatal(err)
+		}
+	}
+	budget := &Stop{At: epoch, Budget: 2_000_000_000, Spent: 1_990_000_000}
+	paused := &Stop{At: epoch, Paused: map[string]record.Pause{"openai": {Class: providers.Auth, Message: "no \"key\"", At: epoch}}}
+	want("never", nil)
+	put(nil)
+	want("stored again", nil)
+	stop(*budget)
+	want("by its budget", budget)
+	put(budget)
+	want("stored again as stopped", budget)
+	put(nil)
+	want("going on", nil)
+	stop(*paused)
+	want("by a pause", paused)
+	if got, _ := sink.Evaluation(ctx, e.ID); !got.Cancelled.IsZero() {
+		t.Errorf("it is cancelled at %s", got.Cancelled)
+	}
+	if err := sink.Cancel(ctx, e.ID, epoch); err != nil {
+		t.Fatal(err)
+	}
+	want("cancelled", nil)
+	if err := sink.Stop(ctx, "ev-222222222222", *budget); !errors.Is(err, ErrNoEvaluation) {
 		t.Errorf("an evaluation that is not stored: got %v, want ErrNoEvaluation", err)
 	}
 }

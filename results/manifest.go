@@ -21,6 +21,7 @@ type manifestHead struct {
 	Created    *string         `json:"created_at"`
 	Finished   *string         `json:"finished_at"`
 	Cancelled  *string         `json:"cancelled_at,omitempty"`
+	Stopped    *Stop           `json:"stopped,omitempty"`
 	Settings   record.Settings `json:"settings"`
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
@@ -173,7 +174,7 @@ func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element 
 func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error) {
 	head := manifestHead{
 		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
-		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Settings: e.Settings,
+		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: e.Settings,
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
 	}
 	counts, err := r.Counts(ctx, e.ID)

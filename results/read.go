@@ -60,16 +60,22 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
 	return collect(rows(ctx, &r.access, func(row scanner, l *Listed) error {
 		var created, finished, cancelled stamp
-		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished, &cancelled)
+		var stopped sql.NullString
+		err := row.Scan((*string)(&l.ID), &l.Name, &created, &finished, &cancelled, &stopped)
 		l.Created, l.Finished, l.Cancelled = created.Time, finished.Time, cancelled.Time
+		if err == nil {
+			l.Stopped, err = decodeStop(stopped)
+		}
 		return err
-	}, "SELECT id, name, created_at, finished_at, "+cancelledAt+" FROM evaluations e ORDER BY created_at, id"))
+	}, "SELECT id, name, created_at, finished_at, "+cancelledAt+", "+stoppedWhy+" FROM evaluations e ORDER BY created_at, id"))
 }
 
-// Events that say whether an evaluation is cancelled: the last of them holds.
+// Events that say whether an evaluation is cancelled or has stopped: the last of them
+// holds.
 const (
 	eventCancelled = "cancelled"
 	eventResumed   = "resumed"
+	eventStopped   = "stopped"       // its metadata is the Stop
 	eventJob       = "job_submitted" // its metadata is the record.Job
 )
 
@@ -82,8 +88,9 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 	e := Evaluation{ID: id, Plan: new(eval.Evaluation)}
 	var asks, settings string
 	var created, finished, cancelled stamp
-	err := r.one(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+" FROM evaluations e WHERE id = ?", string(id)).
-		Scan(&asks, &settings, &created, &finished, &cancelled)
+	var stopped sql.NullString
+	err := r.one(ctx, "SELECT plan, settings, created_at, finished_at, "+cancelledAt+", "+stoppedWhy+" FROM evaluations e WHERE id = ?", string(id)).
+		Scan(&asks, &settings, &created, &finished, &cancelled, &stopped)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Evaluation{}, fmt.Errorf("read %s from results database %s: %w", id, r.name, ErrNoEvaluation)
 	}
@@ -91,6 +98,9 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 		return Evaluation{}, r.unread(err)
 	}
 	e.Created, e.Finished, e.Cancelled = created.Time, finished.Time, cancelled.Time
+	if e.Stopped, err = decodeStop(stopped); err != nil {
+		return Evaluation{}, fmt.Errorf("read %s in %s: %w", id, r.name, err)
+	}
 	if err := json.Unmarshal([]byte(asks), e.Plan); err != nil {
 		return Evaluation{}, fmt.Errorf("decode plan of %s in %s: %w", id, r.name, err)
 	}

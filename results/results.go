@@ -51,7 +51,8 @@ type Sink interface {
 	Reader
 	// PutEvaluation stores what e asks and how it is carried out. Stored again,
 	// the settings, votes and phases are replaced, while Created and Finished stay;
-	// and one that was cancelled goes on again, unless e.Cancelled says otherwise.
+	// and one that was cancelled or has stopped goes on again, unless e.Cancelled or
+	// e.Stopped says otherwise.
 	// texts are documents, and the votes that e.Settings name, by their hash; those
 	// stored before need not be given. A document without text is an error and stores
 	// nothing, and so are votes.
@@ -69,6 +70,9 @@ type Sink interface {
 	// Cancel notes that the evaluation was cancelled, which holds until
 	// PutEvaluation stores it again.
 	Cancel(ctx context.Context, id eval.ID, at time.Time) error
+	// Stop notes why the fleet stopped the evaluation, which holds until PutEvaluation
+	// stores it again.
+	Stop(ctx context.Context, id eval.ID, why Stop) error
 }
 
 // Reader reads a sink. Rows are read as they are asked for, so an evaluation may
@@ -169,6 +173,7 @@ type Evaluation struct {
 	Created   time.Time
 	Finished  time.Time // zero: not finished
 	Cancelled time.Time // zero: not cancelled, or it goes on again
+	Stopped   *Stop     // nil: it has not stopped, or goes on again
 }
 
 // Listed is one line of a list of evaluations.
@@ -178,6 +183,7 @@ type Listed struct {
 	Created   time.Time
 	Finished  time.Time // zero: not finished
 	Cancelled time.Time // zero: not cancelled, or it goes on again
+	Stopped   *Stop     // nil: it has not stopped, or goes on again
 }
 
 // PhaseCounts says how far a phase has come.

@@ -66,8 +66,10 @@ func (s *store) PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2
 		if _, err := t.send(ctx, t, statements); err != nil {
 			return err
 		}
-		if err := t.noteCancelled(ctx, e.ID, e.Cancelled); err != nil {
-			return err
+		if e.Stopped == nil {
+			if err := t.noteCancelled(ctx, e.ID, e.Cancelled); err != nil {
+				return err
+			}
 		}
 		if e.Settings.Votes != votes {
 			if err := t.putVotes(ctx, e, given[e.Settings.Votes]); err != nil {
@@ -156,14 +158,14 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 // noteCancelled appends to the events that an evaluation was cancelled at a time,
 // or, at the zero time, that it goes on; nothing when that is so already.
 func (t *transaction) noteCancelled(ctx context.Context, id eval.ID, at time.Time) error {
-	name := eventCancelled
+	name, unless := eventCancelled, cancelledAt+" IS NOT NULL"
 	if at.IsZero() {
-		name, at = eventResumed, time.Now()
+		name, at, unless = eventResumed, time.Now(), cancelledAt+" IS NULL AND "+stoppedWhy+" IS NULL"
 	}
 	_, err := t.exec(ctx, `
 		INSERT INTO events (evaluation, name, metadata, created_at)
-		SELECT e.id, ?, '{}', ? FROM evaluations e WHERE e.id = ? AND (`+cancelledAt+` IS NULL) = ?`,
-		name, stamp{at}, string(id), name == eventCancelled)
+		SELECT e.id, ?, '{}', ? FROM evaluations e WHERE e.id = ? AND NOT (`+unless+`)`,
+		name, stamp{at}, string(id))
 	return err
 }
 

@@ -80,6 +80,7 @@ func (r *run) outOfBudget(ctx context.Context) error {
 		return r.goBack(time.Second, "the budget cannot cover the call")
 	}
 	if r.halts.end(id) {
+		r.emit(Event{Event: EventStopped, Message: "the budget cannot cover another call"})
 		r.log.Warn().Str("evaluation", string(id)).Str("budget", ratelimit.Dollars(r.evaluation.record.Settings.Budget())).
 			Msg("the budget cannot cover another call: stopping the evaluation")
 	}

@@ -20,6 +20,8 @@ const (
 	EventTimeout   = "timeout"   // a call took too long
 	EventSucceeded = "succeeded" // the run ended well
 	EventFailed    = "failed"    // the run ended
+	EventPaused    = "paused"    // the run's provider is paused for its evaluation, after what the run met
+	EventStopped   = "stopped"   // the evaluation is, because its budget leaves no room for another call
 )
 
 // Event is one line of the event log.
@@ -47,6 +49,7 @@ type Event struct {
 	TimeoutS     float64         `json:"timeout_s,omitempty"`
 	ElapsedS     float64         `json:"elapsed_s,omitempty"`
 	Class        providers.Class `json:"class,omitempty"`
+	Message      string          `json:"message,omitempty"` // why, of paused and stopped
 	*record.Fell                 // of a fallback
 }
 

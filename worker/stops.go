@@ -42,6 +42,7 @@ func (r *run) pauseProvider(why record.Pause) {
 	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
 	first, err := stop.PauseProvider(ctx, id, provider, why)
 	if first {
+		r.emit(Event{Event: EventPaused, Class: why.Class, Message: why.String()})
 		r.log.Warn().Str("evaluation", string(id)).Str("provider", provider).Str("class", string(why.Class)).
 			Msgf("provider %s is paused for this evaluation, %s; %s, then run `evalfleet resume`", provider, why, why.Remedy())
 	}

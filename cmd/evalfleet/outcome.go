@@ -4,12 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 var (
@@ -35,16 +31,11 @@ func cancelledError(o collect.Outcome, what string) error {
 // stoppedError is the error for an evaluation that has stopped early. raised is the
 // command that submits it with a higher budget, goOn the one that resumes it.
 func stoppedError(o collect.Outcome, raised, goOn string) error {
+	what, how := o.Why().String()+"; "+recorded(o), "resume with: "+goOn
 	if o.Stopped != "" {
-		return withCode(exitRunsFailed, fmt.Errorf("%w: its budget of %s leaves no room for another call: %s is spent, %s; raise budget in the evaluation file and resume with: %s",
-			errStopped, ratelimit.Dollars(o.Budget), ratelimit.Dollars(o.Spent), recorded(o), raised))
+		what, how = o.Why().String()+", "+recorded(o), "raise budget in the evaluation file and resume with: "+raised
 	}
-	var why []string
-	for _, provider := range slices.Sorted(maps.Keys(o.Paused)) {
-		p := o.Paused[provider]
-		why = append(why, fmt.Sprintf("provider %s is paused, %s; %s", provider, p, p.Remedy()))
-	}
-	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %s; resume with: %s", errStopped, strings.Join(why, "; "), recorded(o), goOn))
+	return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %s", errStopped, what, how))
 }
 
 // ended is the error for an evaluation that has ended before all its runs had; nil for

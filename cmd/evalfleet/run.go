@@ -342,14 +342,14 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err != nil {
 		return collectError(err)
 	}
+	if err := evaluation.End(ctx); err != nil {
+		return sinkError(err)
+	}
 	if outcome.Early() {
 		return stoppedError(outcome, j.again, j.resumeWith)
 	}
 	if err := s.Expire(ctx, r.ID); err != nil {
 		j.log.Warn().Err(err).Msg("evaluation stays in Redis")
-	}
-	if err := evaluation.End(ctx); err != nil {
-		return sinkError(err)
 	}
 	if outcome.Cancelled {
 		return cancelledError(outcome, "continue with: "+j.resumeWith)

@@ -115,6 +115,8 @@ func statusInFolder(dir string, of results.Listed) record.Status {
 		return record.StatusDone
 	case busy:
 		return view.StatusRunning
+	case of.Stopped != nil:
+		return view.StatusStopped
 	}
 	return view.StatusInterrupted
 }

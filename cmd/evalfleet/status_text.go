@@ -50,6 +50,10 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	if s.Budget != nil {
 		out.WriteString(detail(s.Budget.String()))
 	}
+	if s.Stopped != nil {
+		out.WriteString(detail(oneLine(s.Stopped.String())))
+		out.WriteString(detail("resume with `evalfleet resume`"))
+	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
 		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))

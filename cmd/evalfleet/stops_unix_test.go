@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,6 +79,23 @@ func (f *fleet) wantPaused(p *program, goOn string) {
 	}
 }
 
+// wantStopSaid wants what is in the output folder to say why the evaluation stopped, or
+// that it did not.
+func (f *fleet) wantStopSaid(stopped bool) {
+	f.t.Helper()
+	for _, command := range []string{"status", "report"} {
+		p := launch(f.t, f.dir, command, "out", "--config", "fleet.yaml")
+		p.wait()
+		if got := strings.Join(strings.Fields(p.stdout.String()), " "); strings.Contains(got, "provider locked is paused, auth: ") != stopped {
+			f.t.Errorf("%s says why it stopped: %t, want %t:\n%s", command, !stopped, stopped, got)
+		}
+	}
+	manifest, err := os.ReadFile(filepath.Join(f.dir, "out", "manifest.json"))
+	if err != nil || strings.Contains(string(manifest), `"stopped": {`) != stopped {
+		f.t.Errorf("the manifest says why it stopped: %t, %v; want %t", !stopped, err, stopped)
+	}
+}
+
 func (f *fleet) wantAllAnswered() {
 	f.t.Helper()
 	for model, got := range f.stats().Models {
@@ -94,10 +113,16 @@ func TestWrongKeyEndsARun(t *testing.T) {
 	f := newKeyed(t)
 	f.keys("wrong")
 	f.wantPaused(launch(t, f.dir, "run", "evaluation.yaml", "--config", "fleet.yaml", "--out-dir", "out"), "evalfleet resume out")
+	f.wantStopSaid(true)
+	events, err := os.ReadFile(filepath.Join(f.dir, "out", eventsFile))
+	if n := strings.Count(string(events), `"event":"paused"`); err != nil || n != 1 || !strings.Contains(string(events), `"message":"auth: `) {
+		t.Errorf("%s has %d lines of a pause, %v; want one that says why", eventsFile, n, err)
+	}
 	f.keys("right")
 	if code := launch(t, f.dir, "resume", "out", "--config", "fleet.yaml").wait(); code != 0 {
 		t.Errorf("resumed, it ended with %d, want 0", code)
 	}
+	f.wantStopSaid(false)
 	f.wantAllAnswered()
 }
 
@@ -115,6 +140,7 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	}
 	first := wait()
 	f.wantPaused(first, "evalfleet enqueue evaluation.yaml --wait")
+	f.wantStopSaid(true)
 	told := 0
 	for _, w := range f.workers {
 		told += strings.Count(w.stderr.String(), "provider locked is paused for this evaluation")
@@ -136,5 +162,6 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	if code := wait().wait(); code != 0 {
 		t.Errorf("submitted again, it ended with %d, want 0", code)
 	}
+	f.wantStopSaid(false)
 	f.wantAllAnswered()
 }

@@ -159,6 +159,9 @@ func (l *Looks) InFolder(ctx context.Context, reader results.Reader, only eval.I
 			return nil, err
 		}
 		e := Evaluation{ID: of.ID, Name: of.Name, Created: of.Created, Status: status(of)}
+		if e.Status == StatusStopped {
+			e.Stopped = of.Stopped
+		}
 		for _, phase := range counts {
 			of := Phase{Kind: phase.Kind, Runs: phase.Runs, Succeeded: phase.Succeeded, Failed: phase.Failed}
 			if e.Status == record.StatusCancelled { // a results store has no rows of cancelled runs

@@ -25,8 +25,10 @@ import (
 // this program cannot read.
 const (
 	StatusInterrupted record.Status = "interrupted"
-	StatusRunning     record.Status = "running"
-	StatusUnreadable  record.Status = "unreadable"
+	// StatusStopped is that of one in a folder which the fleet stopped before its end.
+	StatusStopped    record.Status = "stopped"
+	StatusRunning    record.Status = "running"
+	StatusUnreadable record.Status = "unreadable"
 )
 
 // Evaluation says how far an evaluation is.
@@ -52,6 +54,8 @@ type Evaluation struct {
 	Budget *Budget `json:"budget,omitempty"`
 	// Paused are the providers that the fleet paused for it, until it is resumed.
 	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
+	// Stopped says why an evaluation in a folder has stopped; nil: it has not.
+	Stopped *results.Stop `json:"stopped,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the one that most
 	// calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`

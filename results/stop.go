@@ -1,0 +1,69 @@
+package results
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
+)
+
+// Stop says why the fleet stopped an evaluation before all its runs had ended: its budget
+// leaves no room for another call, or all runs that are left belong to paused providers.
+type Stop struct {
+	At     time.Time               `json:"at"`
+	Budget int64                   `json:"budget,omitempty"` // in nano-USD, likewise Spent; 0: it is not the budget
+	Spent  int64                   `json:"spent,omitempty"`
+	Paused map[string]record.Pause `json:"paused,omitempty"` // by provider
+}
+
+// String says why in words, and what to do about paused providers.
+func (s Stop) String() string {
+	if s.Budget > 0 {
+		return fmt.Sprintf("its budget of %s leaves no room for another call: %s is spent", ratelimit.Dollars(s.Budget), ratelimit.Dollars(s.Spent))
+	}
+	var why []string
+	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
+		p := s.Paused[provider]
+		why = append(why, fmt.Sprintf("provider %s is paused, %s; %s", provider, p, p.Remedy()))
+	}
+	return strings.Join(why, "; ")
+}
+
+// stoppedWhy is the Stop of evaluation e, NULL when it has not stopped or goes on.
+const stoppedWhy = `(SELECT CASE name WHEN '` + eventStopped + `' THEN metadata END FROM events
+	WHERE evaluation = e.id AND name IN ('` + eventCancelled + `', '` + eventResumed + `', '` + eventStopped + `') ORDER BY id DESC LIMIT 1)`
+
+// decodeStop reads the column of stoppedWhy.
+func decodeStop(text sql.NullString) (*Stop, error) {
+	if !text.Valid {
+		return nil, nil
+	}
+	stop := new(Stop)
+	if err := json.Unmarshal([]byte(text.String), stop); err != nil {
+		return nil, fmt.Errorf("decode why the evaluation stopped: %w", err)
+	}
+	return stop, nil
+}
+
+// Stop notes why the fleet stopped an evaluation.
+func (s *store) Stop(ctx context.Context, id eval.ID, why Stop) error {
+	metadata, err := json.Marshal(why)
+	if err != nil {
+		return fmt.Errorf("encode why %s stopped: %w", id, err)
+	}
+	return s.transact(ctx, fmt.Sprintf("note that %s has stopped", id), func(t *transaction) error {
+		if err := t.lock(ctx, id); err != nil {
+			return err
+		}
+		_, err := t.exec(ctx, addEvent, string(id), "", eventStopped, string(metadata), stamp{why.At})
+		return err
+	})
+}
