@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // overview lists what the folder holds.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/rescue"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 func (f *fleet) allLimits(ctx context.Context) (*Limits, error) {

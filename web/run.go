@@ -9,9 +9,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // Run is the page of one run: what `evalfleet show` says. Its JSON is that of

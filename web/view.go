@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // Overview is the list of evaluations, newest first. It, and what follows, is what a page

@@ -22,10 +22,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // QueuesPath is where asynqmon is mounted.

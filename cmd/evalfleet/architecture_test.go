@@ -16,12 +16,14 @@ var (
 	modulePath = "github.com/evalfleet/evalfleet/"
 	boxIn      = regexp.MustCompile(`(?m)^\s*(\w+)\["([\w/]+)`)
 	arrowIn    = regexp.MustCompile(`(?m)^\s*(\w+) --> ([\w &]+)$`)
+	// families are packages that are drawn with those below them.
+	families = []string{"eval", "providers", "view"}
 	// forTests are packages that only tests import.
 	forTests = []string{"internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "providers/providertest"}
 )
 
-// The picture in docs/architecture.md has a box for every package, those of eval and
-// of providers together, and the arrows from which all imports follow, and no other.
+// The picture in docs/architecture.md has a box for every package, those of a family
+// together, and the arrows from which all imports follow, and no other.
 func TestArchitecturePicture(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/architecture.md")
@@ -46,8 +48,44 @@ func TestArchitecturePicture(t *testing.T) {
 	}
 }
 
-// imports are what each package of the program imports of ours; eval/… and
-// providers/… count as one each.
+// Packages below internal are the lowest ones: of ours they import only each other, eval,
+// providers and ratelimit.
+func TestInternalPackagesImportNothingAbove(t *testing.T) {
+	t.Parallel()
+	for from, direct := range imports(t) {
+		if !strings.HasPrefix(from, "internal/") {
+			continue
+		}
+		for to := range direct {
+			if !strings.HasPrefix(to, "internal/") && !slices.Contains([]string{"eval", "providers", "ratelimit"}, to) {
+				t.Errorf("%s imports %s, which is above it", from, to)
+			}
+		}
+	}
+}
+
+var fileIn = regexp.MustCompile("`([\\w./]+\\.(?:go|lua))`")
+
+// Files that docs/architecture.md names are there.
+func TestArchitectureNamesFiles(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := fileIn.FindAllStringSubmatch(string(page), -1)
+	if len(named) < 30 {
+		t.Errorf("the page names %d files, want the path of a run", len(named))
+	}
+	for _, m := range named {
+		if _, err := os.Stat("../../" + m[1]); err != nil {
+			t.Errorf("docs/architecture.md: %v", err)
+		}
+	}
+}
+
+// imports returns what each package of the program imports of ours. The packages of a
+// family count as one.
 func imports(t *testing.T) map[string]map[string]bool {
 	t.Helper()
 	list := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Imports " "}}`, "../../...")
@@ -58,7 +96,7 @@ func imports(t *testing.T) map[string]map[string]bool {
 	}
 	box := func(path string) string {
 		path = strings.TrimPrefix(path, modulePath)
-		if first, _, nested := strings.Cut(path, "/"); nested && (first == "eval" || first == "providers") {
+		if first, _, nested := strings.Cut(path, "/"); nested && slices.Contains(families, first) {
 			return first
 		}
 		return path

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // Flags of TestChaos; `make chaos` sets the number of seeds.

@@ -15,9 +15,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // listedRuns is a results store at path with one listed run for each id, all over the

@@ -10,9 +10,9 @@ import (
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/internal/dial"
-	"github.com/evalfleet/evalfleet/internal/metrics"
 )
 
 // scalePath is where the controller says how many calls at once the fleet could use.

@@ -14,7 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // TestDeleteAsks: results that nobody has collected are not deleted unless

@@ -16,7 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
-	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 const dryRunFlag = "dry-run"

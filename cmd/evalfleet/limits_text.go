@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/rescue"
-	"github.com/evalfleet/evalfleet/internal/show"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // limitsText draws limits as a table of at most lookWidth columns.

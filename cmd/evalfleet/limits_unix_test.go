@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // faultSeed repeats the order of faults that a test has printed; their moments

@@ -18,10 +18,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // looked decodes what a command of --json prints.

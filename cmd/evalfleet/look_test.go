@@ -9,11 +9,11 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // golden compares a text with testdata/look/<name>.txt, and wants no line to be

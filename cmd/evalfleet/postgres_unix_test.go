@@ -15,9 +15,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // TestPostgresSink: one database holds a run that is killed and goes on, and what

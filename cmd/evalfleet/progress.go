@@ -11,9 +11,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // logsFolder, in an output folder, has a file for each listed run.

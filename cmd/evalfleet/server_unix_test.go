@@ -14,7 +14,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 	"github.com/evalfleet/evalfleet/web"
 )
 

@@ -13,9 +13,9 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 func showCommand(p *process) *cli.Command {

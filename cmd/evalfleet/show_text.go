@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/show"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // showText is a run for reading. Texts of documents and judges stand whole, with

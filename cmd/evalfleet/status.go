@@ -11,8 +11,8 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/view"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 const jsonFlag = "json"

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/view"
+	"github.com/evalfleet/evalfleet/view"
 )
 
 // statusText is a list as lines of at most lookWidth columns.

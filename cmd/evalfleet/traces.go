@@ -5,8 +5,8 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/tracing"
 	"github.com/evalfleet/evalfleet/config"
-	"github.com/evalfleet/evalfleet/internal/tracing"
 	"github.com/evalfleet/evalfleet/worker"
 )
 

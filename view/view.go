@@ -15,10 +15,10 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/show"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/view/show"
 )
 
 // Status of evaluations that only their folder knows, and of one in Redis whose record
