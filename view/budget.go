@@ -12,7 +12,7 @@ type Budget struct {
 	USD float64 `json:"usd"`
 	// SpentUSD is what calls have cost, and while the evaluation is in Redis also
 	// what those in flight may cost; null: unknown.
-	SpentUSD *float64 `json:"spent_usd"`
+	SpentUSD *float64 `json:"spent_usd" jsonschema:"nullable"`
 	// Stopped: it leaves no room for another call.
 	Stopped bool `json:"stopped"`
 	// Closed: Redis does not know what was spent, and no call begins.

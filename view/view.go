@@ -81,8 +81,8 @@ type Used struct {
 	FromCache  int      `json:"answered_before"` // and not made
 	Input      int64    `json:"input_tokens"`
 	Output     int64    `json:"output_tokens"`
-	Unreported int      `json:"calls_without_tokens"` // possibly charged, for an unknown number
-	CostUSD    *float64 `json:"cost_usd"`             // null: unknown; else of the calls that have a price
+	Unreported int      `json:"calls_without_tokens"`           // possibly charged, for an unknown number
+	CostUSD    *float64 `json:"cost_usd" jsonschema:"nullable"` // null: unknown; else of the calls that have a price
 	Unpriced   int      `json:"calls_without_price"`
 	// Stages are the same by model and stage.
 	Stages []Stage `json:"by_stage,omitempty"`

@@ -76,6 +76,12 @@ type InvalidError struct {
 
 func (e *InvalidError) Error() string { return e.Text }
 
+// refusal is the answer to a submission that is not accepted.
+type refusal struct {
+	Error    string    `json:"error"`
+	Problems []Problem `json:"problems,omitempty"`
+}
+
 // ErrConflict means that an evaluation of this identity exists and was cancelled.
 var ErrConflict = errors.New("conflict")
 
@@ -95,10 +101,7 @@ func (s *Server) submit(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Retry-After", "1")
 		}
 		w.WriteHeader(status)
-		answer := struct {
-			Error    string    `json:"error"`
-			Problems []Problem `json:"problems,omitempty"`
-		}{Error: err.Error()}
+		answer := refusal{Error: err.Error()}
 		var invalid *InvalidError
 		if errors.As(err, &invalid) {
 			answer.Problems = invalid.Problems
