@@ -18,8 +18,8 @@ const (
 	families
 )
 
-// separated are the pairs, winner before loser, of which one is claimed to be better
-// although all verdicts went one way.
+// separated are pairs of candidates, the better one first, between which all verdicts went
+// one way, with what is claimed of them.
 type separated map[orderedPair]*claims
 
 type claims struct {
@@ -29,44 +29,59 @@ type claims struct {
 func pairOf(i, j int) orderedPair { return orderedPair(i)<<32 | orderedPair(j) }
 
 // compare prepares the tests of all differences.
-func (u *Uncertainty) compare(ctx context.Context, in *influences, seed uint64) error {
+func (u *Uncertainty) compare(ctx context.Context, in *influences, how Drawing) error {
 	for c, part := range u.fit.Components {
 		if u.parts[c].freedom == 0 || len(part.Candidates) < 2 {
 			continue
 		}
 		if part.Separable {
-			if err := u.separate(ctx, c, in, seed); err != nil {
+			if err := u.separate(ctx, c, in, how); err != nil {
 				return err
 			}
 		}
 		u.stepDown(c)
+		if u.parts[c].separated != nil {
+			u.follow(c)
+		}
 	}
 	return nil
 }
 
-// separate tests pairs of candidates between which all verdicts went one way.
-func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, seed uint64) error {
+// separate tests pairs of candidates between which all verdicts went one way: of many
+// candidates those that are near each other in their order.
+func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how Drawing) error {
 	f, part := u.fit, &u.parts[c]
-	var pairs []orderedPair
-	of := map[int][]int{}
-	candidates := slices.Clone(f.Components[c].Candidates)
-	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.Abilities[j], f.Abilities[i]) })
-	for a, i := range candidates {
-		for _, j := range candidates[a+1:] {
-			if f.strong[i] != f.strong[j] && !f.confounded(i, j) {
-				of[i], of[j] = append(of[i], len(pairs)), append(of[j], len(pairs))
-				pairs = append(pairs, pairOf(i, j))
-			}
-		}
-	}
 	var clusters [][]Observed
 	for _, cluster := range in.verdicts {
 		if slices.ContainsFunc(cluster, func(o Observed) bool { return f.component[o.First] == c }) {
 			clusters = append(clusters, cluster)
 		}
 	}
-	t, err := f.flipsOf(ctx, pairs, clusters, seed)
-	if err != nil || t == nil {
+	apart := f.mostApart(len(f.Components[c].Candidates), clusters, how)
+	if apart == 0 {
+		return nil
+	}
+	var pairs []orderedPair
+	of := map[int][]int{}
+	candidates := f.inOrder(c)
+	tests := 0
+	for a, i := range candidates {
+		for b, j := range candidates[a+1:] {
+			switch {
+			case f.strong[i] == f.strong[j]:
+				tests++
+			case b < apart && !f.confounded(i, j):
+				of[i], of[j] = append(of[i], len(pairs)), append(of[j], len(pairs))
+				pairs = append(pairs, pairOf(i, j))
+			}
+		}
+	}
+	if len(pairs) == 0 {
+		return nil
+	}
+	part.pairs = float64(tests + len(pairs))
+	t, err := f.flipsOf(ctx, pairs, clusters, how.Seed)
+	if err != nil {
 		return err
 	}
 	part.separated = separated{}
@@ -88,6 +103,44 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, seed 
 		}
 	}
 	return nil
+}
+
+// inOrder are the candidates of a component, the best first.
+func (f *Fit) inOrder(c int) []int {
+	candidates := slices.Clone(f.Components[c].Candidates)
+	slices.SortStableFunc(candidates, func(i, j int) int { return cmp.Compare(f.Abilities[j], f.Abilities[i]) })
+	return candidates
+}
+
+// follow claims of separated candidates what follows from other claims: a candidate that
+// is better than one is better than all that this one is better than.
+func (u *Uncertainty) follow(c int) {
+	part, candidates := &u.parts[c], u.fit.inOrder(c)
+	n := len(candidates)
+	better := make([]bool, n*n)
+	for a, i := range candidates {
+		for b, j := range candidates {
+			better[a*n+b] = u.ahead(i, j, ofAll) == 1
+		}
+	}
+	for k := range n {
+		for a := range n {
+			for b := range n {
+				if !better[a*n+b] && better[a*n+k] && better[k*n+b] {
+					better[a*n+b] = true
+					part.separated.claim(candidates[a], candidates[b]).ofAll = true
+				}
+			}
+		}
+	}
+}
+
+func (s separated) claim(winner, loser int) *claims {
+	pair := pairOf(winner, loser)
+	if s[pair] == nil {
+		s[pair] = &claims{}
+	}
+	return s[pair]
 }
 
 // stepDown finds from how many standard errors on a difference is claimed: as many

@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"math/rand/v2"
@@ -30,7 +31,10 @@ type flips struct {
 
 const (
 	// mostFlipWork bounds the multiplications of all tests of a component.
-	mostFlipWork = 4_000_000_000
+	mostFlipWork = 2_000_000_000
+	// leastApart is how far apart candidates must be tested for the others to follow: ones
+	// nearer to each other can rarely be told apart.
+	leastApart = 12
 	// newtonSteps is how many a fit with two equal abilities usually takes.
 	newtonSteps = 8
 	// flipDraws is the number of draws where there are too many combinations of signs.
@@ -47,18 +51,28 @@ const (
 	weaker = 0.1
 )
 
-// flipsOf tests the given pairs of candidates. It is nil where that takes too long, and
-// where a judge's own preference is held by a prior, which would seem to be evidence.
-func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Observed, seed uint64) (*flips, error) {
+// mostApart is how far apart in their order candidates of n can be that are tested within
+// the bound on work, n − 1 at most. It is 0 where that is less than leastApart, and where
+// a judge's own preference is held by a prior, which would seem to be evidence.
+func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
+	if slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
+		return 0
+	}
 	verdicts := 0.0
 	for _, cluster := range clusters {
 		verdicts += float64(len(cluster))
 	}
-	size, tests := float64(f.model.size), float64(len(pairs))
-	work := tests * (newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + flipDraws*min(4*size, verdicts))
-	if len(pairs) == 0 || work > mostFlipWork || slices.ContainsFunc(f.Judges, func(j JudgeEffect) bool { return j.Regularised }) {
-		return nil, nil
+	size := float64(f.model.size)
+	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + flipDraws*min(4*size, verdicts)
+	apart := int(cmp.Or(how.flipWork, mostFlipWork) / test / float64(n))
+	if apart < min(leastApart, n-1) {
+		return 0
 	}
+	return min(apart, n-1)
+}
+
+// flipsOf tests the given pairs of candidates.
+func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Observed, seed uint64) (*flips, error) {
 	t := &flips{pairs: pairs, sums: make([]float64, len(pairs))}
 	weights := make([][]weight, len(pairs))
 	m := *f.model

@@ -115,3 +115,29 @@ func TestMarginalRanks(t *testing.T) {
 		t.Errorf("the bounds hold in %d of %d evaluations", held, many)
 	}
 }
+
+// TestLongLine: of many separated candidates only neighbours are tested; that all others
+// are apart follows from these. Pairs cost so much that testing all is out of the question.
+func TestLongLine(t *testing.T) {
+	t.Parallel()
+	const n = 50
+	games := inLine(n)
+	fit, err := FromObserved(n, 1, slices.Clone(games), Options{OrderEffect: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err := fit.influences(games)
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := Drawing{Draws: 1, flipWork: 1.5e9}
+	if apart := fit.mostApart(n, in.verdicts, work); apart < leastApart || apart >= n/2 {
+		t.Fatalf("candidates %d apart are tested", apart)
+	}
+	_, u := estimated(t, n, games, Options{OrderEffect: true}, work)
+	for i := range n {
+		if width := u.RankHigh[i] - u.RankLow[i]; u.RankLow[i] > i+1 || u.RankHigh[i] < i+1 || width > 24 {
+			t.Errorf("%d: rank %d to %d", i+1, u.RankLow[i], u.RankHigh[i])
+		}
+	}
+}

@@ -17,6 +17,9 @@ type Bounds struct {
 	Low, High int
 }
 
+// boundsFlipWork is little, because two fits are tested for each candidate.
+const boundsFlipWork = mostFlipWork / 20
+
 // BoundsOf finds the bounds for candidate i by two further fits (worst-case bounds as of
 // Horowitz and Manski 2000, "Nonparametric analysis of randomized experiments with missing
 // covariate and outcome data"). Missing verdicts on two other candidates are left out.
@@ -41,7 +44,7 @@ func BoundsOf(ctx context.Context, i, n, judges int, observed []Observed, missin
 		if err != nil {
 			return out, err
 		}
-		u, err := fit.Uncertainty(ctx, all, Drawing{Draws: 1})
+		u, err := fit.Uncertainty(ctx, all, Drawing{Draws: 1, flipWork: boundsFlipWork})
 		if err != nil {
 			return out, err
 		}

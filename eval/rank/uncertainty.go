@@ -17,6 +17,8 @@ const level = 0.05
 type Drawing struct {
 	Draws int    // 0: 2,000
 	Seed  uint64 // the same seed and verdicts give the same digits, on any number of processors
+
+	flipWork float64 // bound on flipping signs in a component; 0: mostFlipWork
 }
 
 // MaxDraws bounds Drawing.Draws.
@@ -84,8 +86,9 @@ type inference struct {
 // reach further by as much as it is expected to pull. Where all verdicts between
 // two candidates, and all chains of them, went one way, the size of their difference is
 // the prior's, and which one is better is told by flipping signs instead. That takes a fit
-// for each such pair; beyond some 150 candidates or 2,000 pairs it is told by a sign test of
-// the verdicts on the two alone.
+// for each such pair: of many candidates only those near each other are tested, and beyond
+// some 60 that all met each other it is told by a sign test of the verdicts on the two
+// alone.
 //
 // observed, in any order, must be the verdicts of the fit. For n parameters and v
 // verdicts the time grows with n³, and with the clusters times the third power of the
@@ -121,7 +124,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 		}
 	}
 	u.limit(in)
-	if err := u.compare(ctx, in, how.Seed); err != nil {
+	if err := u.compare(ctx, in, how); err != nil {
 		return nil, err
 	}
 	u.rank()
