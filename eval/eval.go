@@ -1,8 +1,8 @@
-// Package eval holds the words of an evaluation: what is asked, of whom, about
-// which documents, and the stable identifiers that follow from it.
+// Package eval defines an evaluation: its questions, judges and documents, and the stable
+// identifiers that follow from them.
 //
 // It is pure: it reads no file, no clock and no network. How an evaluation is
-// carried out (limits, retries, providers, output) is deliberately absent,
+// run (limits, retries, providers, output) is deliberately absent,
 // because two submissions that ask the same thing are the same evaluation.
 package eval
 
@@ -56,7 +56,7 @@ type Document struct {
 	Bytes     int    `json:"bytes"`     // length of its text
 }
 
-// Asked are those whom the runs of a kind ask: the judges, the agents of a panel,
+// Asked are those that the runs of a kind ask: the judges, the agents of a panel,
 // or the models of listed runs or of prompts. An evaluation without the kind asks none.
 func (e *Evaluation) Asked(kind Kind) []Judge {
 	switch {
@@ -117,7 +117,7 @@ func (e *Evaluation) Everything() []Document {
 	return all
 }
 
-// Template is the text of the template by which a kind is asked, as it stands in the
+// Template is the text of the template by which a kind is asked, as it is in the
 // evaluation: config puts the built-in one there where the file names none, so that
 // the text is part of the identity and of what is recorded. Empty: whatever is built
 // in, or a kind that has no template.
@@ -161,7 +161,7 @@ const (
 	KindPairwise Kind = "pairwise" // two documents of one item, which is better
 	KindPanel    Kind = "panel"    // one document, an agent's score on one dimension
 	KindRuns     Kind = "runs"     // instructions and an input, an answer in prose
-	KindPrompts  Kind = "prompts"  // a prompt as somebody wrote it; the answer is taken as it is
+	KindPrompts  Kind = "prompts"  // a prompt as its author wrote it; the answer is taken as it is
 )
 
 // Single asks every judge for a score of every document on every criterion.
@@ -237,7 +237,7 @@ type FileRun struct {
 	FileB int    `json:"file_b"` // index into Runs.Files: the input
 }
 
-// Prompts are prompts as somebody wrote them, each with its own model.
+// Prompts are prompts as their author wrote them, each with its own model.
 type Prompts struct {
 	Format PromptFormat `json:"format"` // how Rows are written
 	Models []Judge      `json:"models"` // each with its settings once
@@ -340,7 +340,7 @@ const (
 	StateCancelled State = 3
 )
 
-// String is the state's word as it stands in results: "none", "succeeded",
+// String is the state's word as it is in results: "none", "succeeded",
 // "failed" or "cancelled".
 func (s State) String() string {
 	switch s {

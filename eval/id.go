@@ -77,8 +77,8 @@ var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadd
 // same submission has the same identifier wherever and whenever it is made.
 // Call Normalize first: the order of documents is part of the identity.
 //
-// It is the identity of the evaluation as it is stored, so that whoever reads it
-// back finds the same one: JSON keeps neither integers above 2^53 nor bytes that
+// It is the identity of the evaluation as it is stored, so that reading it back gives
+// the same one: JSON keeps neither integers above 2^53 nor bytes that
 // are not UTF-8.
 func (e *Evaluation) ID() ID {
 	var stored Evaluation

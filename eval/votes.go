@@ -11,7 +11,7 @@ import (
 )
 
 // Vote is a person's verdict on two documents of one item. What people said takes no
-// part in an evaluation's identity: nobody is asked for it.
+// part in an evaluation's identity: no call is made for it.
 type Vote struct {
 	Annotator string `json:"annotator"`
 	First     string `json:"doc_id_1"`      // a document's id, the one that sorts first

@@ -12,7 +12,7 @@ type Agreement struct {
 	// Name is the criterion or dimension of scores; empty of verdicts on pairs.
 	Name   string
 	Raters []string
-	Pairs  []RaterPair // of raters in their order, of which both said something of the same
+	Pairs  []RaterPair // of raters in their order that judged any of the same units
 	// Units are the things about which at least two raters said something, Complete
 	// those about which every one did.
 	Units, Complete int

@@ -18,7 +18,7 @@ type Comparison struct {
 	Candidates []Compared // best first in the first evaluation; then those it does not rank, by name
 	Settings   []Difference
 	// Shared are how many candidates every evaluation ranks. Abilities are above the
-	// mean of these, so that a candidate more or less moves nobody else's.
+	// mean of these, so that a further candidate does not change the others'.
 	Shared int
 }
 

@@ -21,7 +21,7 @@ const (
 	plotCandidates   = 40   // rows of an interval plot
 	matrixCandidates = 40   // rows and columns of a matrix
 	bestCandidates   = 20   // rows and columns of a matrix where there are more
-	openRows         = 60   // rows of a ranking that stand open; the rest is one click away
+	openRows         = 60   // rows of a ranking that are open; the rest is one click away
 	pageRows         = 2000 // rows of all rankings together
 	drawnGroups      = 12   // groups with figures
 	reasonCandidates = 60   // candidates with reasons

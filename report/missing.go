@@ -16,7 +16,7 @@ import (
 // Missing are verdicts on pairs that are missing because their runs failed.
 type Missing struct {
 	Verdicts int
-	// Candidates are those of which any is missing, the most first.
+	// Candidates are those with missing verdicts, the most first.
 	Candidates []MissingOf
 }
 

@@ -98,7 +98,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	return s, true
 }
 
-// rankColumn are the ranks of candidates in a ranking of somebody's own.
+// rankColumn are the ranks of candidates in another ranking.
 func rankColumn(head string, shown []Ranked, groups []Group) column {
 	c := column{head: head, right: true}
 	for _, one := range shown {

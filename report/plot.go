@@ -77,7 +77,7 @@ func (r *Report) intervalPlot(group Group) *plot {
 }
 
 // scale lays the values from one to another over the width, marks round ones, and
-// returns where a value stands.
+// returns the position of a value.
 func (p *plot) scale(from, to float64) func(float64) float64 {
 	p.Width, p.Left, p.Right = plotWidth, plotLabels, plotWidth-plotMargin
 	if to-from < 1e-9 {
@@ -94,7 +94,7 @@ func (p *plot) scale(from, to float64) func(float64) float64 {
 	return at
 }
 
-// finish places what stands below rows of that height.
+// finish places what is below rows of that height.
 func (p *plot) finish(rows float64) {
 	p.Bottom = tenth(plotMargin/2 + rows)
 	p.TickY, p.AxisY, p.Height = p.Bottom+14, p.Bottom+32, p.Bottom+plotAxis

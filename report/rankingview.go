@@ -107,5 +107,5 @@ func (r *Report) reasoned() (shown []Ranked, left int) {
 	return shown, left
 }
 
-// whyID is where a candidate's reasons stand in the page.
+// whyID is the anchor of a candidate's reasons in the page.
 func whyID(c Ranked) string { return "why-" + strconv.Itoa(c.Candidate) }

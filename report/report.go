@@ -49,8 +49,8 @@ type Options struct {
 	// NoPosition leaves judges' preferences for a position in the ranking, as plain
 	// Bradley–Terry does.
 	NoPosition bool
-	// FlipsTie counts a pair of which a judge preferred each text once, in the two orders,
-	// as a tie in both.
+	// FlipsTie counts a pair on which a judge preferred another text in the other order as
+	// a tie in both.
 	FlipsTie bool
 	// Scales weighs judges by how well they tell candidates apart (rank.Options.Scales).
 	Scales bool
@@ -60,7 +60,7 @@ type Options struct {
 }
 
 // Report is everything that is said about one evaluation. Its text is as it was
-// recorded: whoever prints it makes it harmless, as WriteText and WriteHTML do.
+// recorded: printing must make it harmless, as WriteText and WriteHTML do.
 type Report struct {
 	Evaluation results.Evaluation
 	Options    Options
@@ -235,7 +235,7 @@ func (s *Score) add(value float64) {
 type Judge struct {
 	Name, Model string
 	Positions   rank.Counts      // verdicts it was asked for, by position
-	Identical   int              // ties between identical texts, for which nobody was asked
+	Identical   int              // ties between identical texts, without a call
 	Fallback    int              // verdicts and scores that another model gave in its place
 	Own         int              // verdicts on two documents of one candidate: in no ranking
 	Swaps       rank.Swaps       // pairs it was asked about in both orders

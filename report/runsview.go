@@ -124,7 +124,7 @@ var units = []struct {
 	name   string
 }{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "min"}, {time.Second, "s"}, {time.Millisecond, "ms"}}
 
-// unitOf is the longest unit of which d has at least one.
+// unitOf is the longest unit that is not longer than d.
 func unitOf(d time.Duration) (length time.Duration, name string) {
 	for _, unit := range units {
 		if d >= unit.length {

@@ -125,7 +125,7 @@ func took(e results.Evaluation) time.Duration {
 	return e.Finished.Sub(e.Created).Round(time.Second)
 }
 
-// withOverrides is whom a judge asks, and how.
+// withOverrides names a judge's model and its settings.
 func withOverrides(j eval.Judge) string {
 	if len(j.Overrides) == 0 {
 		return j.Target()

@@ -60,7 +60,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	return out.w.Flush()
 }
 
-// asked is what was compared, by whom, how often and when.
+// asked says what was compared by which judges, how often and when.
 func (r *Report) asked() string {
 	plan := r.Evaluation.Plan
 	parts := []string{
@@ -76,7 +76,7 @@ func (r *Report) asked() string {
 	}
 	if r.Panel != nil {
 		if len(r.Judges) == 0 {
-			parts = parts[:2] // nobody else was asked
+			parts = parts[:2] // there are no judges
 		}
 		parts = append(parts, counted(len(r.Panel.Agents), "agent"), counted(len(r.Panel.Dimensions), "dimension"),
 			counted(r.Panel.Scored, "score")+" of the panel")

@@ -150,7 +150,7 @@ func (c chart) at(value float64) float64 {
 	return c.bottom - (c.bottom-c.top)*value/c.most
 }
 
-// x is where a time stands.
+// x is the position of a time.
 func (v *timelineView) x(line results.Timeline, after time.Duration) float64 {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	return v.Left + (v.Right-v.Left)*float64(after)/float64(whole)

@@ -20,7 +20,7 @@ type verdicts struct {
 type cell struct {
 	first, second, rater int32
 	wins, losses, ties   int32 // of the one shown first
-	identical            int32 // ties between identical texts, about which nobody was asked
+	identical            int32 // ties between identical texts, without a call
 }
 
 func (c cell) pair() (low, high int32) { return min(c.first, c.second), max(c.first, c.second) }
@@ -91,7 +91,7 @@ func (v *verdicts) merge() {
 	v.cells, v.merged = out, len(out)
 }
 
-// units calls do with every pair of documents of which at least one of the raters
+// units calls do with every pair of documents that at least one of the raters
 // from first on said something: the text that each preferred more often, over orders
 // and trials, as 0 for the one, 1 for the other and ½ for a tie, NaN where it was not
 // asked, and flip where it preferred each as often as the other. document is one of the

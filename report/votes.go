@@ -54,8 +54,7 @@ type Annotator struct {
 	Name        string
 	Votes, Ties int
 	Own         int // on two documents of one candidate: in no ranking
-	// Groups are as People.Groups, by this person alone; nil where there is nobody
-	// else.
+	// Groups are as People.Groups, by this person alone; nil without other people.
 	Groups []Group
 }
 
@@ -167,7 +166,7 @@ func (b *builder) annotators() []int {
 }
 
 // rankPeople ranks by all people together, which it returns, and by each where there
-// are several. It returns nil where there is nobody, or where candidates are too many.
+// are several. It returns nil without people, and with too many candidates.
 func (b *builder) rankPeople(ctx context.Context) (*rating, error) {
 	people, places := b.report.People, b.annotators()
 	if people == nil || len(people.Annotators) == 0 || len(b.report.candidates) > rank.MaxCandidates {
@@ -249,8 +248,8 @@ func (b *builder) compareWithPeople() {
 	}
 }
 
-// count counts a pair of which people said these values, as verdicts.units gives
-// them, and returns what most of them said: NaN where nobody said anything, or
+// count counts a pair with these values by people, as verdicts.units gives
+// them, and returns what most of them said: NaN without any, or
 // nothing was said more often than all else.
 func (p *People) count(values []float64) float64 {
 	votes, best, times := map[float64]int{}, math.NaN(), 0
@@ -277,7 +276,7 @@ func (p *People) count(values []float64) float64 {
 	return best
 }
 
-// outcomeAt is the outcome that a value of verdicts.units stands for.
+// outcomeAt is the outcome of a value of verdicts.units.
 func outcomeAt(value float64) rank.Outcome {
 	switch value {
 	case 0:

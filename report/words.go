@@ -205,7 +205,7 @@ func cost(u results.Usage) string {
 }
 
 // budget is how far the evaluation's budget is spent: what calls cost, what may have
-// to be paid for those of which that is not known, and the bound on both. Empty
+// to be paid for those of unknown cost, and the bound on both. Empty
 // without a budget.
 func (r *Report) budget() string {
 	budget := r.Evaluation.Settings.Budget()

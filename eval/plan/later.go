@@ -56,7 +56,7 @@ type Found struct {
 
 // Choose decides what e's phase compares. choices are those of the phases before it,
 // by their numbers (of Fixed ones they are not looked at). The same input gives the
-// same choice: equals stand in the order of documents, and those without a score
+// same choice: equals are in the order of documents, and those without a score
 // after all others.
 func Choose(e *eval.Evaluation, phase int, choices []*Choice, found Found) (*Choice, error) {
 	switch BasisOf(e, phase) {

@@ -69,7 +69,7 @@ type Options struct {
 }
 
 // Plan is the indexed list of one phase's runs. It is immutable and safe for
-// concurrent use, as long as nobody changes the evaluation that it was made of.
+// concurrent use, as long as the evaluation that it was made of does not change.
 type Plan struct {
 	kind       eval.Kind
 	list       list // of listed runs and prompts; the next four are of the other kinds

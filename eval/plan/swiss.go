@@ -116,7 +116,7 @@ func swissPairs(e *eval.Evaluation, docs []eval.Document, id eval.ID, phase int)
 }
 
 // ring enumerates the pairs of the first round, in memory that grows with items only:
-// the documents of an item stand in a circle, in a pseudo-random order, and each is
+// the documents of an item form a circle, in a pseudo-random order, and each is
 // compared with the next, then with one further on, and so forth.
 type ring struct {
 	*rounds
@@ -133,7 +133,7 @@ func (r ring) at(i int) (a, b int) {
 	return g.firstDoc + min(a, b), g.firstDoc + max(a, b)
 }
 
-// circle is which of an item's documents stands where.
+// circle is the order of an item's documents.
 func (r ring) circle(g group) permutation {
 	return newPermutation(mix(r.seed+uint64(g.firstDoc)), g.docs)
 }

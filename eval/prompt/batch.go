@@ -99,7 +99,7 @@ func BatchSettings(url, dialect string, body map[string]any) (settings map[strin
 var batchDialect = map[string]string{BatchChat: "chat", BatchResponses: "responses"}
 
 // batchWords are the words of dialects for OpenAI's parameters, and the object of the
-// request in which they stand; empty: the request itself.
+// request that contains them; empty: the request itself.
 var batchWords = map[string]struct {
 	within string
 	names  map[string]string

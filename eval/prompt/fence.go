@@ -46,7 +46,7 @@ func fenceFor(text string, data []string) string {
 	}
 }
 
-// printable reports whether an id can stand within a tag and within a line.
+// printable reports whether an id fits within a tag and within a line.
 func printable(id string) bool {
 	return utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'

@@ -1,7 +1,7 @@
 // Package prompt turns one run of an evaluation into the messages that its judge
 // is sent, and into the JSON schema of the answer that is wanted.
 //
-// Documents are data: each stands unchanged between two tags that carry a
+// Documents are data: each is unchanged between two tags that carry a
 // number found in none of the shown texts, and nothing within a document is ever
 // expanded. The package does not shorten texts to a model's window, and does not
 // know providers: how a message or a schema is written on the wire is theirs.
@@ -26,16 +26,16 @@ type Message struct {
 type Prompt struct {
 	Messages []Message // an optional system message, then a user message
 	// Schema is the JSON schema of the answer, in the strict form that structured
-	// output needs: every property required, no others allowed. It also stands in
+	// output needs: every property required, no others allowed. It is also in
 	// the messages, on the one line that begins "JSON schema: ", so that it holds
 	// for models without structured output.
 	Schema     json.RawMessage
 	SchemaName string // letters and underscores
-	// Open says that Schema is any JSON object, of which the messages say the form in
+	// Open says that Schema is any JSON object, whose form the messages give in
 	// words.
 	Open bool
-	// Written is, of eval.KindPrompts, all that is asked, of which Messages are the
-	// first turn; nil of other kinds.
+	// Written is all that a prompt of eval.KindPrompts asks; Messages are its first turn.
+	// It is nil for other kinds.
 	Written *Written
 
 	form form
@@ -53,7 +53,7 @@ type About struct {
 
 // Build makes the prompt of a run of the given kind. texts are the documents' texts
 // by eval.Document.Hash. A listed run (eval.KindRuns) is no question of ours: see
-// [Listed]; nor is a prompt that somebody wrote (eval.KindPrompts): see [ReadRow].
+// [Listed]; nor is a prompt of a list (eval.KindPrompts): see [ReadRow].
 //
 // The same arguments always make the same prompt. Everything before the second
 // document, or before the dimensions of a panel, is the same for all runs that show

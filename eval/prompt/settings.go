@@ -55,7 +55,7 @@ const maxTokens = "max_completion_tokens"
 // apiWords are how an api has parameters.
 type apiWords struct {
 	bound  string // on an answer's tokens
-	within string // the object of the request in which they stand; empty: the request itself
+	within string // the object of the request that contains them; empty: the request itself
 	google bool   // its models are Google's
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Written is a prompt as somebody wrote it, read.
+// Written is a prompt as its author wrote it, parsed.
 type Written struct {
 	// Turns are what is said, one call each: every turn follows the answers to those
 	// before it. There is at least one.
@@ -43,7 +43,7 @@ func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) 
 }
 
 // ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The
-// error says what is wrong with the prompt, in words for whoever wrote it.
+// error says what is wrong with the prompt, in words for its author.
 func ReadRow(format eval.PromptFormat, line string) (Written, error) {
 	switch format {
 	case eval.PromptsBatch:
@@ -114,7 +114,7 @@ func said(parts []json.RawMessage) (w Written, err error) {
 	return w, nil
 }
 
-// systemFirst are the apis of which the system speaks first, if at all.
+// systemFirst are the apis whose system message comes first, if at all.
 var systemFirst = map[string]bool{"anthropic": true, "gemini": true, "vertexai": true}
 
 // roles are the words for who speaks, in all apis.

@@ -33,8 +33,8 @@ type Agreement struct {
 	raters       int
 	pairs        map[[2]int]map[[2]float64]int // by raters i < j, how often i said one and j the other
 	coincidences map[[2]float64]float64        // Krippendorff's o_ck
-	shared       int                           // units of which at least two raters said something
-	complete     int                           // units of which every rater said something
+	shared       int                           // units with values by at least two raters
+	complete     int                           // units with values by every rater
 	given        map[float64]int               // of those, how often each value was given
 	same         float64                       // of those, the sum of the share of pairs of raters that agree
 }
@@ -95,7 +95,7 @@ func (a *Agreement) Add(values []float64) {
 	}
 }
 
-// Units are those of which at least two raters said something.
+// Units is the number of units with values by at least two raters.
 func (a *Agreement) Units() int { return a.shared }
 
 // Raw is the share of units about which two raters said the same, of those about
@@ -134,7 +134,7 @@ func (a *Agreement) Cohen(i, j int) float64 {
 }
 
 // Fleiss is Fleiss' kappa of all raters (Fleiss 1971, "Measuring nominal scale
-// agreement among many raters") over the units of which every one said something,
+// agreement among many raters") over the units with values by every one,
 // and how many these are. NaN as Cohen's.
 func (a *Agreement) Fleiss() (kappa float64, units int) {
 	total, chance := float64(a.complete*a.raters), 0.0
@@ -152,7 +152,7 @@ func corrected(observed, chance float64) float64 {
 	return (observed - chance) / (1 - chance)
 }
 
-// Alpha is Krippendorff's alpha of all raters over the units of which at least two
+// Alpha is Krippendorff's alpha of all raters over the units with values by at least two
 // said something: 1 − D_o/D_e, the disagreement seen over the one that chance would
 // bring (Krippendorff 2011, "Computing Krippendorff's Alpha-Reliability"). NaN where
 // all values are the same, or there are none, or, at level Ratio, one is below 0.

@@ -2,7 +2,7 @@ package rank
 
 import "math"
 
-// Confusion counts what somebody said of pairs by what is taken to be right of them.
+// Confusion counts a rater's verdicts by the outcomes taken to be right.
 // The positions of its outcomes may be any that are the same for both.
 type Confusion struct {
 	table [3][3]int // right, said
@@ -22,7 +22,7 @@ func (c *Confusion) Total() int {
 	return total
 }
 
-// Accuracy is the share of pairs of which the right outcome was said. NaN without any.
+// Accuracy is the share of pairs with the right outcome. NaN without any.
 func (c *Confusion) Accuracy() float64 {
 	right := 0
 	for outcome := range c.table {

@@ -2,12 +2,12 @@ package rank
 
 import "math/bits"
 
-// Cycles are how far judges contradict themselves: triples of candidates of which
+// Cycles are how far judges contradict themselves: triples of candidates in which
 // each won more than it lost against the next (Kendall and Babington Smith 1940, "On
 // the method of paired comparisons").
 type Cycles struct {
 	Circular int // triples in which a beats b, b beats c and c beats a
-	Triples  int // triples of which all three pairs were decided
+	Triples  int // triples whose three pairs were all decided
 }
 
 // Share is Circular / Triples; 0 without triples. Of decisions by chance it is a

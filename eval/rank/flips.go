@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// flips tests differences between candidates of which one never lost to the other, not
+// flips tests differences between two candidates where one never lost to the other, not
 // even through a chain of others. Their fitted difference is the prior's, so it says
 // nothing. Instead, each test fits the model with both abilities equal, and takes what
 // each cluster of verdicts adds to the slope of the likelihood there. If the abilities are

@@ -147,10 +147,10 @@ func (m *model) move(x []float64, step *mat.VecDense, value float64) float64 {
 	return value
 }
 
-// lengthEffect stands among judges for the effect of length, which is nobody's own.
+// lengthEffect takes a judge's place in lists for the effect of length, which all share.
 const lengthEffect = -1
 
-// unbounded are the judges with a parameter, not yet held by a prior, of which the
+// unbounded are the judges with a parameter, not yet held by a prior, for which the
 // test is true, and lengthEffect; nil for none.
 func (m *model) unbounded(test func(position int) bool) []int {
 	var judges []int

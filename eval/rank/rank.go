@@ -3,7 +3,7 @@
 // win rates, and what can be said of a judge's preference for a position.
 //
 // It is pure mathematics over small integers: candidates are 0 … n−1, judges
-// are positions in a slice, and nobody's name appears. It reads nothing, keeps
+// are positions in a slice, and no names appear. It reads nothing, keeps
 // no verdicts (only counts, but for Fit.Uncertainty, which reads them by cluster
 // and draws from the seed it is given), and gives the same digits for the same
 // input in any order. Which verdicts count is the caller's choice: a failed run

@@ -27,7 +27,7 @@ type Standing struct {
 }
 
 // Standings are all candidates, component by component, best first; equals in the
-// order of their numbers. A candidate without games stands alone in its component
+// order of their numbers. A candidate without games is alone in its component
 // with ability 0, which means nothing.
 func (f *Fit) Standings() []Standing {
 	standings := make([]Standing, 0, len(f.Abilities))

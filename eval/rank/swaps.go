@@ -28,7 +28,7 @@ func (s Swaps) Total() int {
 	return s.Consistent + s.AlwaysFirst + s.AlwaysSecond + s.HalfTied
 }
 
-// Flipped is the share of pairs of which each text was preferred once; 0 without pairs.
+// Flipped is the share of pairs on which another text was preferred in the other order; 0 without pairs.
 func (s Swaps) Flipped() float64 {
 	if s.Total() == 0 {
 		return 0

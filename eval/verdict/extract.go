@@ -51,7 +51,7 @@ func wholeAnswer(text, key string) (map[string]json.RawMessage, error) {
 }
 
 // afterThinking drops the reasoning that some models write into their answer
-// between <think> tags: what stands there is a draft. An answer that ends within
+// between <think> tags: what is there is a draft. An answer that ends within
 // it holds nothing else.
 func afterThinking(text string) (string, error) {
 	const begin, end = "<think>", "</think>"
@@ -64,7 +64,7 @@ func afterThinking(text string) (string, error) {
 	return text, nil
 }
 
-// lastObject finds the last JSON object in text that has key and stands in no
+// lastObject finds the last JSON object in text that has key and is in no
 // other JSON, start −1 if there is none, and whether others before it have another
 // value of key. It reads text once: where an attempt fails, the next begins behind
 // the last token that was read.
@@ -166,7 +166,7 @@ func fieldsProblem(raw json.RawMessage) (map[string]json.RawMessage, error) {
 }
 
 // fieldsOf splits an object into its values. Unlike json.Unmarshal it refuses a
-// key that stands twice, because nothing says which of the values is meant.
+// key that is there twice, because nothing says which of the values is meant.
 func fieldsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
 	decoder := json.NewDecoder(strings.NewReader(string(raw)))
 	if token, err := decoder.Token(); err != nil || token != json.Delim('{') {

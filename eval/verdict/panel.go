@@ -15,10 +15,10 @@ func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score,
 }
 
 // Batch takes what can be used of an answer to several dimensions: the scores of
-// those that stand in it exactly once and are right, in the order of dimensions.
+// those that are in it exactly once and are right, in the order of dimensions.
 // corrupt is the text of everything else that was given: entries that fit nothing
 // asked, of a dimension that was given twice all of them, the end of a list that
-// breaks off, and an answer without a list as a whole. A dimension of which nothing
+// breaks off, and an answer without a list as a whole. A dimension about which nothing
 // was said is in neither.
 func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
 	s := panelSheet(dimensions, scale)

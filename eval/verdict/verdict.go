@@ -3,7 +3,7 @@
 // words that the judge can be sent.
 //
 // It guesses nothing. An answer that could be read in two ways, or that is no
-// valid JSON, is a Problem, never a tie, a lowest score or somebody's win: asking
+// valid JSON, is a Problem, never a tie, a lowest score or a win: asking
 // again costs a call, a wrong verdict costs the evaluation. Asking again is not
 // its business.
 package verdict
