@@ -73,21 +73,27 @@ func (r *run) window(target eval.Judge) int {
 	return of(target.Model).ContextWindow
 }
 
-// next is the position of the model to ask after one that gave up: after a text too
-// long for it, one that is known to take more; len(targets): there is none. Models
-// whose provider cannot be called from here are passed over.
+// next returns the position of the model to ask after one that gave up; len(targets):
+// there is none. After a text too long for it, that is one that is known to take more,
+// or without such a one the first whose window is unknown. Models whose provider cannot
+// be called from here are passed over.
 func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
+	unknown := len(targets)
 	for next := at + 1; next < len(targets); next++ {
 		target := targets[next]
 		if _, able := r.cfg.Endpoints[target.Provider]; !able {
 			r.sayUnserved(target, "fallbacks use the next model")
 			continue
 		}
-		if over.class != providers.ContextLength || r.window(target) > r.window(targets[at]) {
+		window := r.window(target)
+		if over.class != providers.ContextLength || window > r.window(targets[at]) {
 			return next
 		}
+		if window == 0 {
+			unknown = min(unknown, next)
+		}
 	}
-	return len(targets)
+	return unknown
 }
 
 // fallTo makes a model the one that the run asks, and keeps that for whoever has

@@ -289,15 +289,17 @@ func TestTooLargeATextGoesToALargerWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		window  int   // of the primary, as far as is known here
 		arrived int64 // calls of the primary
+		third   int   // window of the last one
 	}{
-		"the provider says so": {0, 1},
-		"it may just fit":      {800, 1},
-		"surely too large":     {400, 0},
+		"the provider says so": {0, 1, 100_000},
+		"it may just fit":      {800, 1, 100_000},
+		"surely too large":     {400, 0, 100_000},
+		"to an unknown window": {800, 1, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := simulate(t, models(map[string]simulator.Behaviour{gpt: {ContextWindow: 300}}))
-			for provider, window := range map[string]int{"openai": c.window, "google": min(c.window, 200), "anthropic": 100_000} {
+			for provider, window := range map[string]int{"openai": c.window, "google": min(c.window, 200), "anthropic": c.third} {
 				endpoint := s.cfg.Endpoints[provider]
 				known := endpoint.Capabilities
 				endpoint.Capabilities = func(model string) providers.Capabilities {

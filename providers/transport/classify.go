@@ -57,6 +57,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.QuotaDaily
 	case f.unpaid(): // not told by "check your plan and billing", which Google says of a quota a minute
 		return providers.QuotaBilling
+	case status == http.StatusServiceUnavailable && f.has("resource_exhausted", "too_many_requests") && !f.has("model_capacity_exhausted"):
+		return providers.RateLimited
 	case f.overloaded(status):
 		return providers.Overloaded
 	case status == http.StatusTooManyRequests,
@@ -66,6 +68,8 @@ func (f failure) class(status int, header http.Header) providers.Class {
 		return providers.Refused
 	case f.noModel(): // also with 400 and 403
 		return providers.ModelUnavailable
+	case (status == http.StatusBadRequest || status == http.StatusForbidden || status >= 500) && limited.MatchString(f.message):
+		return providers.RateLimited
 	case status == http.StatusUnauthorized, status == http.StatusForbidden, status == http.StatusProxyAuthRequired, barred.MatchString(f.message),
 		f.has("invalid_api_key", "api_key_invalid", "authentication_error", "permission_error"):
 		return providers.Auth
@@ -150,6 +154,8 @@ var (
 		`|(?:extra usage is|usage credits are) required` +
 		`|budget has been exceeded`)
 	busy    = regexp.MustCompile(`(?i)^overloaded$|currently overloaded|tier capacity exceeded|server busy|no slots available`)
+	limited = regexp.MustCompile(`(?i)\brate[ _-]?limit(?:s|ed)?\b|too many requests|resource[ _]exhausted` +
+		`|\bquota (?:has been |is |was )?(?:exceeded|exhausted|reached|limit)|(?:exceed(?:s|ed)?|out of|reached|over) .{0,60}\bquota\b`)
 	refused = regexp.MustCompile(`(?i)blocked by content filtering policy|content exists risk`)
 	noModel = regexp.MustCompile(`(?i)is not a valid model id|model not exist`)
 	barred  = regexp.MustCompile(`(?i)user location is not supported|organization has been disabled|^incorrect(?: |%20)api(?: |%20)key(?: |%20)provided`)
