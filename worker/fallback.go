@@ -44,6 +44,9 @@ func (r *run) askAny(ctx context.Context, q *question) (*record.Run, error) {
 		if next == len(targets) {
 			return nil, err
 		}
+		if record.PausesProvider(over.class) {
+			r.refuses(targets[at], over)
+		}
 		if err := r.fallTo(targets[next], next, over); err != nil {
 			return nil, err
 		}
@@ -54,6 +57,9 @@ func (r *run) askAny(ctx context.Context, q *question) (*record.Run, error) {
 // too large for this one.
 func (r *run) askFitting(ctx context.Context, targets []eval.Judge, at int, q *question) (*record.Run, error) {
 	target := targets[at]
+	if over := r.refused(target); over != nil {
+		return nil, over
+	}
 	if window := r.window(target); window > 0 && at+1 < len(targets) {
 		size := r.tokens.expect(target.Target(), r.request(target, q))
 		if float64(size) > windowMargin*float64(window) {
@@ -75,8 +81,9 @@ func (r *run) window(target eval.Judge) int {
 
 // next returns the position of the model to ask after one that gave up; len(targets):
 // there is none. After a text too long for it, that is one that is known to take more,
-// or without such a one the first whose window is unknown. Models whose provider cannot
-// be called from here are passed over.
+// or without such a one the first whose window is unknown; after a refused key or account,
+// one of another provider. Models whose provider cannot be called from here are passed
+// over.
 func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 	unknown := len(targets)
 	for next := at + 1; next < len(targets); next++ {
@@ -84,6 +91,9 @@ func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 		if _, able := r.cfg.Endpoints[target.Provider]; !able {
 			r.sayUnserved(target, "fallbacks use the next model")
 			continue
+		}
+		if record.PausesProvider(over.class) && target.Provider == targets[at].Provider {
+			continue // it has the same key
 		}
 		window := r.window(target)
 		if over.class != providers.ContextLength || window > r.window(targets[at]) {
@@ -94,6 +104,48 @@ func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 		}
 	}
 	return unknown
+}
+
+// refusedTime is how long runs that can ask another provider do not ask one that has
+// refused the key or the account.
+const refusedTime = time.Minute
+
+// refusedProvider is how a provider refused an evaluation's calls.
+type refusedProvider struct {
+	over  *gaveUp
+	until time.Time
+}
+
+// refuses notes that a provider refuses the evaluation's calls, and warns once.
+func (r *run) refuses(target eval.Judge, over *gaveUp) {
+	key := haltKey{r.task.Evaluation, target.Provider}
+	if before, known := r.refusals.Load(key); known && time.Now().Before(before.(refusedProvider).until) {
+		return
+	} else if !known {
+		r.log.Warn().Str("evaluation", string(key.evaluation)).Str("provider", key.provider).Str("class", string(over.class)).
+			Msgf("provider %s refuses calls, %s; asking fallback models instead, and it again every %s", key.provider, over.message, refusedTime)
+	}
+	r.refusals.Store(key, refusedProvider{over, time.Now().Add(refusedTime)})
+}
+
+// refused returns why a provider is not asked now because another can be; nil: it is.
+func (r *run) refused(target eval.Judge) *gaveUp {
+	noted, known := r.refusals.Load(haltKey{r.task.Evaluation, target.Provider})
+	if !known || time.Now().After(noted.(refusedProvider).until) || !r.standIn(target) {
+		return nil
+	}
+	return noted.(refusedProvider).over
+}
+
+// standIn reports whether a model of another provider may still answer in the place of
+// the one that is asked.
+func (r *run) standIn(target eval.Judge) bool {
+	if !r.inChain() {
+		return false
+	}
+	targets := r.fallback().Targets(r.judge)
+	at := min(r.progress.Fallen.Asked, len(targets)-1)
+	return r.next(targets, at, &gaveUp{class: providers.Auth}) < len(targets) && targets[at].Provider == target.Provider
 }
 
 // fallTo makes a model the one that the run asks, and keeps that for whoever has

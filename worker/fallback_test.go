@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/simulator"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -279,6 +280,53 @@ func TestModelsThatCannotBeCalledArePassedOver(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "this provider is not configured here"); n != 1 {
 		t.Errorf("it is said %d times that google cannot be called, want once:\n%s", n, log)
+	}
+}
+
+// Where a model of another provider can answer, a refused key or account pauses nothing:
+// the provider is asked by the runs that are in hand, and then no more for a minute.
+func TestRefusedKeyFallsBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		status int
+		models []string
+		class  providers.Class
+		paused bool
+	}{
+		"key":                        {401, []string{second}, providers.Auth, false},
+		"account":                    {402, []string{second}, providers.QuotaBilling, false},
+		"past the same provider":     {401, []string{"openai:other", third}, providers.Auth, false},
+		"no other provider is there": {401, []string{"openai:other"}, providers.Auth, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := simulate(t, models(map[string]simulator.Behaviour{gpt: {FailRate: 1, FailStatus: c.status}}))
+			s.submit(5, fallingBack(func(set *record.Settings, f *record.Fallback) { set.Limit, f.Models = 0, c.models }))
+			s.cfg.Slots = 1
+			stop := s.start(s.cfg)
+			defer stop()
+			if c.paused {
+				testrun.Eventually(t, "the provider is paused", func() bool {
+					r, err := s.store.Evaluation(t.Context(), s.id)
+					return err == nil && r.Paused["openai"].Class == c.class
+				})
+				return
+			}
+			s.wait()
+			runs, _ := s.outcomes()
+			for index := range s.runs {
+				of := runs[index][0]
+				if of.AnsweredBy != c.models[len(c.models)-1] || len(of.Fell) != 1 || of.Fell[0].Class != c.class {
+					t.Errorf("run %d is answered by %s after %+v, want a fallback for %s", index, of.AnsweredBy, of.Fell, c.class)
+				}
+			}
+			if counts := s.server.Stats().Models; counts[gpt].Arrived != 1 {
+				t.Errorf("%d calls of the provider that refuses, want 1 by a worker that makes one call at a time", counts[gpt].Arrived)
+			}
+			if r, err := s.store.Evaluation(t.Context(), s.id); err != nil || len(r.Paused) > 0 {
+				t.Errorf("paused %v, %v; want nothing", r.Paused, err)
+			}
+		})
 	}
 }
 

@@ -64,6 +64,7 @@ type session struct {
 	newer       sync.Map     // queues with tasks of a newer version, once that was said
 	dropped     sync.Map     // of evaluations and models: fields that were not sent, once that was said
 	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
+	refusals    sync.Map     // refusedProvider by haltKey
 
 	stopping context.Context // ends when no more runs may be begun
 	working  context.Context // ends when calls in flight must end

@@ -17,7 +17,7 @@ import (
 // it is only the end of what was wanted of that.
 func (r *run) stopsAll(s step, failed *providers.Error) bool {
 	ours := s.target.Provider == r.judge.Provider || r.progress.AnswerBy != ""
-	return record.PausesProvider(failed.Class) && ours
+	return record.PausesProvider(failed.Class) && ours && !r.standIn(s.target)
 }
 
 // wordsOf is what a provider said, and who, where it is not the one that is asked.
