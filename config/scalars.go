@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
+
+	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // scalar is a scalar's text as written.
@@ -93,7 +95,7 @@ func (y *yamlFile) boolean(v value) bool {
 // duration reads a length of time with its unit: 500ms, 1.5s, 2m.
 func (y *yamlFile) duration(v value, low time.Duration) time.Duration {
 	word, _ := scalar(v.node)
-	if length, err := time.ParseDuration(word); err == nil && length >= low {
+	if length, err := time.ParseDuration(word); err == nil && length >= low && length <= record.LongestTime {
 		return length
 	}
 	want := "a time with its unit, for example 1.5s"
@@ -125,7 +127,7 @@ func (y *yamlFile) seconds(v value) time.Duration {
 // secondsToDuration is exact to the nanosecond; ok is false for what no
 // time.Duration can hold and for less than nothing.
 func secondsToDuration(f float64) (time.Duration, bool) {
-	if math.IsNaN(f) || f < 0 || f > (365*24*time.Hour).Seconds() {
+	if math.IsNaN(f) || f < 0 || f > record.LongestTime.Seconds() {
 		return 0, false
 	}
 	return time.Duration(math.Round(f * float64(time.Second))), true

@@ -214,7 +214,7 @@ func (c *Controller) planOf(ctx context.Context, r record.Evaluation) (*eval.Eva
 	c.mu.Unlock()
 	if e == nil {
 		var err error
-		if e, err = c.store.Plan(ctx, r.ID); err != nil {
+		if _, e, _, err = enqueue.Read(ctx, c.store, r.ID); err != nil {
 			return nil, err
 		}
 	}

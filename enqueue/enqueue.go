@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -288,7 +289,24 @@ func Fits(e *eval.Evaluation, r record.Evaluation) error {
 	return nil
 }
 
-// Read reads an evaluation's record, and what it asks, and makes its plans.
+// runsFit reports an error unless the record has as many runs as its plans, in the same
+// queues: what is shown, pushed and counted then agrees.
+func runsFit(e *eval.Evaluation, r record.Evaluation, plans []*plan.Plan) error {
+	if kinds := plan.Phases(e); r.Settings.Limit == 0 && len(r.Phases) != len(kinds) {
+		return fmt.Errorf("%s: its record has %d phases, its plan %d", r.ID, len(r.Phases), len(kinds))
+	}
+	for i, p := range plans {
+		var planned record.Phase
+		fill(&planned, p)
+		if recorded := r.Phases[i]; recorded.Runs != planned.Runs || !maps.Equal(recorded.Queues, planned.Queues) {
+			return fmt.Errorf("%s: phase %d has %d runs in its record, %d in its plan, or in other queues", r.ID, i, recorded.Runs, planned.Runs)
+		}
+	}
+	return nil
+}
+
+// Read loads an evaluation to be worked on: its record and what it asks, each checked,
+// and its plans, if they fit the record.
 // store.ErrNoEvaluation, store.ErrUnreadable.
 func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *eval.Evaluation, []*plan.Plan, error) {
 	r, err := s.WithChoices(ctx, id)
@@ -300,6 +318,9 @@ func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *
 		return r, nil, nil, err
 	}
 	plans, err := Plans(e, r)
+	if err == nil {
+		err = runsFit(e, r, plans)
+	}
 	if err != nil {
 		return r, nil, nil, fmt.Errorf("%w: %w", store.ErrUnreadable, err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -33,7 +34,8 @@ func RegisterAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 		return err
 	}
 	for _, holder := range missing {
-		if err := registerAgain(ctx, s, limits, log, eval.ID(holder)); err != nil {
+		err := registerAgain(ctx, s, limits, log, eval.ID(holder))
+		if err != nil && !quarantine.Concerns(err) { // one that cannot be read has no calls
 			return err
 		}
 	}

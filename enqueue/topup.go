@@ -153,7 +153,7 @@ func (t *TopUp) sharesOf(ctx context.Context, k *known, standing store.Standing)
 			if p.Open() || PausedQueue(k.plan, k.record.Phases[phase], queue, standing.Paused) {
 				continue
 			}
-			cursor := standing.Pushed(phase, queue)
+			cursor := min(standing.Pushed(phase, queue), p.Len(queue)) // Redis may say anything
 			parked, err := parked(ctx, t.store, k.record, k.plan, p, phase, queue, cursor, standing.Paused)
 			if err != nil {
 				return nil, err

@@ -164,6 +164,15 @@ const (
 	KindPrompts  Kind = "prompts"  // a prompt as its author wrote it; the answer is taken as it is
 )
 
+// Known reports whether this program knows the kind.
+func (k Kind) Known() bool {
+	switch k {
+	case KindSingle, KindPairwise, KindPanel, KindRuns, KindPrompts:
+		return true
+	}
+	return false
+}
+
 // Single asks every judge for a score of every document on every criterion.
 type Single struct {
 	Criteria []Criterion `json:"criteria"`
@@ -353,6 +362,16 @@ func (s State) String() string {
 	default:
 		return "none"
 	}
+}
+
+// ParseState reads what String writes.
+func ParseState(word string) (state State, ok bool) {
+	for state := StateNone; state <= StateCancelled; state++ {
+		if state.String() == word {
+			return state, true
+		}
+	}
+	return StateNone, false
 }
 
 // Tie is the winner's id of a comparison that neither document won. No document

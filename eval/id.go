@@ -15,6 +15,12 @@ import (
 // ID is an evaluation's identifier: "ev-" and 12 characters of a–z and 2–7.
 type ID string
 
+// Valid reports whether the identifier has that form.
+func (id ID) Valid() bool {
+	digits, ok := strings.CutPrefix(string(id), "ev-")
+	return ok && len(digits) == 12 && strings.Trim(digits, idDigits) == ""
+}
+
 // RunID is a run's identifier: "<evaluation>.<phase>.<index>".
 type RunID struct {
 	Evaluation ID
@@ -71,7 +77,9 @@ func parseShort(s string) (RunID, error) {
 	return RunID{Phase: p, Index: i}, nil
 }
 
-var idEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
+const idDigits = "abcdefghijklmnopqrstuvwxyz234567"
+
+var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 
 // ID derives the evaluation's identifier from everything it asks, so that the
 // same submission has the same identifier wherever and whenever it is made.
@@ -85,7 +93,12 @@ func (e *Evaluation) ID() ID {
 	if err := json.Unmarshal(e.encode(), &stored); err != nil {
 		panic(fmt.Sprintf("eval: decode encoded evaluation: %v", err)) // cannot fail
 	}
-	sum := sha256.Sum256(stored.encode())
+	return stored.StoredID()
+}
+
+// StoredID is ID of an evaluation that was decoded from its stored form, in less time.
+func (e *Evaluation) StoredID() ID {
+	sum := sha256.Sum256(e.encode())
 	return ID("ev-" + idEncoding.EncodeToString(sum[:])[:12])
 }
 

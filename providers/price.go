@@ -35,8 +35,28 @@ type LongRates struct {
 	Rates
 }
 
+// greatest is the greatest amount of pico-USD. Several of them add up to no overflow.
+const greatest = math.MaxInt64 / 8
+
 // pico is a price of a million as pico-USD of one.
-func pico(million float64) int64 { return int64(math.Round(million * 1e6)) }
+func pico(million float64) int64 { return int64(math.Round(min(million*1e6, greatest))) }
+
+// times is n times an amount, at most greatest.
+func times(n, amount int64) int64 {
+	if n > 0 && amount > greatest/n {
+		return greatest
+	}
+	return n * amount
+}
+
+// sum is that of amounts, at most greatest.
+func sum(amounts ...int64) int64 {
+	total := int64(0)
+	for _, amount := range amounts {
+		total = min(total+amount, greatest)
+	}
+	return total
+}
 
 // nano is an amount of pico-USD in nano-USD, rounded up.
 func nano(pico int64) int64 { return (pico + 999) / 1000 }
@@ -110,8 +130,8 @@ func (p Price) Bound(input, output int64, searches int) int64 {
 		p = p.times(dearest)
 	}
 	r := p.of(input)
-	most := max(r.Input, or(r.CachedInput, 0), or(r.CacheWrite, 0))
-	return nano(input*pico(most) + output*pico(r.Output) + p.searched(searches))
+	dearestInput := max(r.Input, or(r.CachedInput, 0), or(r.CacheWrite, 0))
+	return nano(sum(times(input, pico(dearestInput)), times(output, pico(r.Output)), p.searched(searches)))
 }
 
 // Cost is what a call cost that used so much, in nano-USD.
@@ -120,8 +140,8 @@ func (p Price) Cost(used Usage, searches int) int64 {
 	r := p.of(input)
 	cached := min(used.Cached, input)
 	written := min(used.Written, input-cached)
-	return nano((input-cached-written)*pico(r.Input) + cached*pico(or(r.CachedInput, r.Input)) +
-		written*pico(or(r.CacheWrite, r.Input)) + used.Output*pico(r.Output) + p.searched(searches))
+	return nano(sum(times(input-cached-written, pico(r.Input)), times(cached, pico(or(r.CachedInput, r.Input))),
+		times(written, pico(or(r.CacheWrite, r.Input))), times(used.Output, pico(r.Output)), p.searched(searches)))
 }
 
 // searched is what so many searches of one call cost, in pico-USD.
@@ -129,5 +149,5 @@ func (p Price) searched(n int) int64 {
 	if p.SearchOnce {
 		n = min(n, 1)
 	}
-	return int64(n) * pico(p.Search*1000)
+	return times(int64(n), pico(p.Search*1000))
 }

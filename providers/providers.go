@@ -191,6 +191,27 @@ type Usage struct {
 	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it
 }
 
+// Bounds on what one call uses and costs. No model comes near them, and sums of millions
+// of calls do not overflow.
+const (
+	MostTokens   = 1_000_000_000
+	MostSearches = 1_000_000
+	GreatestCost = 10_000 // USD
+)
+
+// Check reports a count or a cost that no call has.
+func (u Usage) Check() error {
+	for _, tokens := range []int64{u.Input, u.Output, u.Cached, u.Written, u.Reasoning, u.Tools} {
+		if tokens < 0 || tokens > MostTokens {
+			return fmt.Errorf("invalid number of tokens: %d", tokens)
+		}
+	}
+	if c := u.CostUSD; c != nil && !(*c >= 0 && *c <= GreatestCost) { // also refuses NaN
+		return fmt.Errorf("invalid cost: %g USD", *c)
+	}
+	return nil
+}
+
 // Class says what kind of failure a call met; the words are those of run
 // results and of `retry --class`.
 type Class string

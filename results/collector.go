@@ -51,6 +51,7 @@ type Collector struct {
 	size    int           // of a batch
 	claimed time.Time     // when the claim was last confirmed
 	pause   time.Duration // before Follow looks again
+	fit     *record.Fit   // of the evaluation; nil: not read yet
 }
 
 // Options of a Collector; the zero value is useful.
@@ -188,25 +189,22 @@ func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 			return 0, false, err
 		}
 	}
-	entries := make([]record.Entry, 0, len(messages))
-	for _, message := range messages {
-		entry, err := record.DecodeEntry(message.Values)
-		if err != nil && len(entries) == 0 {
-			return 0, false, fmt.Errorf("entry %s of %s: %w", message.ID, c.keys.Results(c.id), err)
-		}
-		if err != nil {
-			break // those before it are good; it is met again, as the first
-		}
-		entries = append(entries, entry)
+	d, err := c.decode(ctx, messages)
+	if err != nil {
+		return 0, false, err
 	}
-	n = len(entries)
-	if err := c.sink.Append(ctx, c.id, entries); err != nil {
+	more = more || d.newer
+	if err := c.reject(ctx, d.bad); err != nil || len(d.entries) == 0 {
+		return 0, more, err
+	}
+	n = len(d.entries)
+	if err := c.sink.Append(ctx, c.id, d.entries); err != nil {
 		return 0, false, err
 	}
 	if c.options.Committed != nil {
-		c.options.Committed(entries)
+		c.options.Committed(d.entries)
 	}
-	return n, more || n < len(messages), c.claim(ctx, messages[:n]...)
+	return n, more, c.claim(ctx, d.of...)
 }
 
 // claim makes sure that the evaluation is this sink's, and deletes entries that it

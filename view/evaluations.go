@@ -202,10 +202,7 @@ func (l *Looks) Kept(ctx context.Context, f Fleet, r record.Evaluation) (func(ra
 	judges, known := l.judges[r.ID]
 	l.mu.Unlock()
 	if !known {
-		e, err := f.Store.Plan(ctx, r.ID)
-		if err == nil {
-			err = enqueue.Fits(e, r)
-		}
+		_, e, _, err := enqueue.Read(ctx, f.Store, r.ID)
 		if err != nil {
 			return nil, err
 		}

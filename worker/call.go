@@ -236,6 +236,7 @@ func (r *run) interrupted(ctx context.Context, isJob bool, err error) error {
 // everybody what its failure means for them. What is not known stays as it was
 // reserved. lease is its own; nil: it was a job.
 func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
+	r.believe(call.Model, result, err)
 	used := reserved
 	if cost := r.price(call, reserved.Cost, result, err); cost >= 0 {
 		r.cfg.Spending(Spending{r.task.Evaluation, cost - reserved.Cost})

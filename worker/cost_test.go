@@ -93,6 +93,7 @@ func TestAnOldBudgetStopsNothing(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: firstWins})
 	budget := func(nano int64) []ratelimit.Limit { return []ratelimit.Limit{ratelimit.Budget(string(b.id), nano)} }
 	b.submit(2, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		e.Normalize()
 		b.id = e.ID()
 		s.Limits = budget(1000)
 	})

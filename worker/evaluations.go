@@ -199,5 +199,6 @@ var errNoRun = errors.New("its evaluation has no such run")
 
 // has reports whether a task is one of the evaluation's runs.
 func (e *evaluation) has(t record.Task) bool {
-	return t.Phase < len(e.plans) && !e.plans[t.Phase].Open() && t.Index < e.plans[t.Phase].Runs()
+	return t.Phase < len(e.plans) && !e.plans[t.Phase].Open() && t.Index < e.plans[t.Phase].Runs() &&
+		t.Kind == e.record.Phases[t.Phase].Kind
 }

@@ -33,7 +33,9 @@ func TestRunOfAPhaseChosenSince(t *testing.T) {
 		}
 		return revisions[b.id]
 	}
-	task := func(phase int) record.Task { return record.Task{Evaluation: b.id, Phase: phase} }
+	task := func(phase int) record.Task {
+		return record.Task{Evaluation: b.id, Phase: phase, Kind: eval.KindPairwise}
+	}
 	if _, _, err := before.find(ctx, task(1), revision()); !errors.Is(err, errNoRun) {
 		t.Errorf("a run of an open phase: %v, want %v", err, errNoRun)
 	}

@@ -130,12 +130,16 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 		q.lost = number
 		return err
 	}
-	q.keep(answer.tasks, now)
+	tasks, err := g.sound(call, q, answer.tasks)
+	q.keep(tasks, now)
+	if err != nil {
+		return err
+	}
 	if q.looked(answer, max(g.fallback, time.Duration(len(g.served()))*fallbackEach)) && g.failing.Add(-1) == 0 {
 		g.config.Log.Debug().Str("queue", q.name).Msg("pulling tasks works again")
 	}
 	if g.config.Pulled != nil {
-		g.config.Pulled(q.name, len(answer.tasks), answer.left)
+		g.config.Pulled(q.name, len(tasks), answer.left)
 	}
 	return nil
 }

@@ -2,7 +2,9 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -162,10 +164,17 @@ func (e Entry) Values() []string {
 	return values
 }
 
-// DecodeEntry reads a stream entry's values.
+// ErrOtherVersion means that a program of another version wrote the entry.
+var ErrOtherVersion = errors.New("collect with the program that made it")
+
+// DecodeEntry reads a stream entry's values; ErrOtherVersion.
 func DecodeEntry(values map[string]any) (Entry, error) {
-	if v := fmt.Sprint(values[EntryField]); v != fmt.Sprint(EntryVersion) {
-		return Entry{}, fmt.Errorf("results entry has version %s, this program knows %d: collect with the program that made it", v, EntryVersion)
+	v, _ := values[EntryField].(string)
+	if n, err := strconv.Atoi(v); err != nil || n < 1 {
+		return Entry{}, fmt.Errorf("results entry has version %.20q: this program knows %d", v, EntryVersion)
+	}
+	if v != strconv.Itoa(EntryVersion) {
+		return Entry{}, fmt.Errorf("results entry has version %s, this program knows %d: %w", v, EntryVersion, ErrOtherVersion)
 	}
 	var e Entry
 	if raw, ok := values[RunField].(string); ok {

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"reflect"
 	"regexp"
@@ -235,9 +236,9 @@ func TestVersions(t *testing.T) {
 			t.Errorf("task %s: got %v, want %q in the error", payload, err, want)
 		}
 	}
-	for _, values := range []map[string]any{{}, {"v": "2"}, {"v": 2}, {"v": "one"}} {
-		if _, err := DecodeEntry(values); err == nil || !strings.Contains(err.Error(), "this program knows 1") {
-			t.Errorf("entry %v: got %v, want an error about its version", values, err)
+	for version, other := range map[string]bool{"": false, "2": true, "one": false, "-1": false} {
+		if _, err := DecodeEntry(map[string]any{"v": version}); err == nil || errors.Is(err, ErrOtherVersion) != other {
+			t.Errorf("entry of version %q: got %v, want an error about its version (of another program: %t)", version, err, other)
 		}
 	}
 }

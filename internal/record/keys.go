@@ -80,6 +80,10 @@ func (k Keys) Counts(id eval.ID) string { return k.of(id, "counts") }
 // Results is the stream that collectors drain.
 func (k Keys) Results(id eval.ID) string { return k.of(id, "results") }
 
+// Rejected is the stream of the latest results that could not be stored, each with the
+// reason.
+func (k Keys) Rejected(id eval.ID) string { return k.of(id, "rejected") }
+
 // States is the string of state bytes that holds index's run.
 func (k Keys) States(id eval.ID, phase, index int) string {
 	return k.of(id, "states:"+strconv.Itoa(phase)+":"+strconv.Itoa(index/ChunkRuns))

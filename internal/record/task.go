@@ -79,6 +79,12 @@ func DecodeTask(payload []byte) (Task, error) {
 	case t.Version < TaskVersion:
 		return Task{}, fmt.Errorf("task payload has version %d, this program writes %d: enqueue the evaluation again", t.Version, TaskVersion)
 	}
+	if !t.Evaluation.Valid() || !t.Kind.Known() {
+		return Task{}, fmt.Errorf("task payload names evaluation %.80q and kind %.40q", string(t.Evaluation), string(t.Kind))
+	}
+	if err := checkPlace(t.Phase, t.Index, t.Generation); err != nil {
+		return Task{}, fmt.Errorf("task payload: %w", err)
+	}
 	return t, nil
 }
 

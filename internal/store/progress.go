@@ -129,6 +129,9 @@ func parseChecked(words []string) (answer checked, rest []string, err error) {
 		return answer, nil, fmt.Errorf("%q words of progress among %d", words[1], len(rest))
 	}
 	answer.Progress, answer.err = parseProgress(rest[:n])
+	if answer.err != nil {
+		answer.err = fmt.Errorf("%w: %w", ErrUnreadable, answer.err)
+	}
 	return answer, rest[n:], nil
 }
 
@@ -140,6 +143,10 @@ func byEvaluation[T any](items []T, of func(T) eval.ID) map[eval.ID][]int {
 	}
 	return positions
 }
+
+// latestMilli is the last moment of the year 9999, beyond which JSON has no times, in Unix
+// milliseconds. No number of the progress is greater.
+const latestMilli = 253402300799999
 
 func parseProgress(words []string) (Progress, error) {
 	var p Progress
@@ -154,6 +161,9 @@ func parseProgress(words []string) (Progress, error) {
 			continue
 		case record.ProgressFallen:
 			if err := json.Unmarshal([]byte(value), &p.Fallen); err != nil {
+				return p, fmt.Errorf("progress field %s: %w", field, err)
+			}
+			if err := p.Fallen.Check(); err != nil {
 				return p, fmt.Errorf("progress field %s: %w", field, err)
 			}
 			continue
@@ -181,8 +191,8 @@ func parseProgress(words []string) (Progress, error) {
 			continue
 		}
 		n, err := strconv.ParseInt(value, 10, 64)
-		if err != nil {
-			return p, fmt.Errorf("progress field %s: %w", field, err)
+		if err != nil || n < 0 || n > latestMilli {
+			return p, fmt.Errorf("progress field %.40q has an invalid number: %.40q", field, value)
 		}
 		switch field {
 		case record.ProgressAttempts:

@@ -25,9 +25,12 @@ func (s *Store) Evaluation(ctx context.Context, id eval.ID) (record.Evaluation, 
 
 func parseRecord(id eval.ID, values map[string]string) (record.Evaluation, error) {
 	if len(values) == 0 {
-		return record.Evaluation{}, fmt.Errorf("%s: %w", id, ErrNoEvaluation)
+		return record.Evaluation{}, fmt.Errorf("%s: %w", shown(id), ErrNoEvaluation)
 	}
 	r, err := parseFields(id, values)
+	if err == nil {
+		err = r.Check()
+	}
 	if err != nil {
 		return record.Evaluation{}, unreadable(id, err)
 	}
@@ -70,7 +73,7 @@ func parsePauses(text string) (pauses map[string]record.Pause, err error) {
 	return pauses, nil
 }
 
-// Plan reads what an evaluation asks.
+// Plan reads what an evaluation asks. Its content is what its id was derived from.
 func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
 	raw, err := s.client.Get(ctx, s.keys.Plan(id)).Bytes()
 	if errors.Is(err, redis.Nil) {
@@ -85,6 +88,9 @@ func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) 
 	e := new(eval.Evaluation)
 	if err := json.Unmarshal(raw, e); err != nil {
 		return nil, unreadable(id, fmt.Errorf("plan: %w", err))
+	}
+	if e.PlanVersion == eval.PlanVersion && e.StoredID() != id {
+		return nil, unreadable(id, errors.New("its plan is that of another evaluation"))
 	}
 	if e.PlanVersion != eval.PlanVersion {
 		return nil, unreadable(id, fmt.Errorf("its plan has version %d, this program knows %d", e.PlanVersion, eval.PlanVersion))

@@ -277,7 +277,7 @@ func (s *Store) Finish(ctx context.Context, r record.Evaluation) (bool, error) {
 func (s *Store) keysOf(r record.Evaluation) []string {
 	keys := []string{
 		s.keys.Record(r.ID), s.keys.Plan(r.ID), s.keys.Documents(r.ID),
-		s.keys.Cursors(r.ID), s.keys.Counts(r.ID), s.keys.Results(r.ID),
+		s.keys.Cursors(r.ID), s.keys.Counts(r.ID), s.keys.Results(r.ID), s.keys.Rejected(r.ID),
 	}
 	for phase, p := range r.Phases {
 		if p.Chosen {

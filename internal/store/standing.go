@@ -138,6 +138,9 @@ func parseStanding(answer []string) (standing Standing, err error) {
 		if err := versionKnown(answer[2]); err != nil {
 			return standing, err
 		}
+		if err := standing.Status.Check(); err != nil {
+			return standing, err
+		}
 	}
 	if standing.Paused, err = parsePauses(answer[1]); err != nil {
 		return standing, err
@@ -160,13 +163,13 @@ func parseStanding(answer []string) (standing Standing, err error) {
 	return standing, nil
 }
 
-// parseNumbers reads field, value, field, value, ….
+// parseNumbers reads field, value, field, value, …. The values are numbers of runs.
 func parseNumbers(words []string) (map[string]int, error) {
 	numbers := make(map[string]int, len(words)/2)
 	for i := 0; i < len(words); i += 2 {
 		n, err := strconv.Atoi(words[i+1])
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", words[i], err)
+		if err != nil || n < 0 || n > record.MostRuns {
+			return nil, fmt.Errorf("%.80q has an invalid number: %.40q", words[i], words[i+1])
 		}
 		numbers[words[i]] = n
 	}

@@ -33,13 +33,21 @@ var ErrUnreadable = errors.New("the evaluation cannot be read")
 
 // unreadable is err of the evaluation's record, plan or choices.
 func unreadable(id eval.ID, err error) error {
-	return fmt.Errorf("%s: %w: %w", id, ErrUnreadable, err)
+	return fmt.Errorf("%s: %w: %w", shown(id), ErrUnreadable, err)
+}
+
+// shown is an id for a message. The ids that Redis lists may be anything.
+func shown(id eval.ID) string {
+	if id.Valid() {
+		return string(id)
+	}
+	return fmt.Sprintf("%.80q", string(id))
 }
 
 // versionKnown reports an error unless this program knows the version of a record.
 func versionKnown(v string) error {
 	if v != strconv.Itoa(record.EvaluationVersion) {
-		return fmt.Errorf("its record has version %s, this program knows %d", v, record.EvaluationVersion)
+		return fmt.Errorf("its record has version %.20q, this program knows %d", v, record.EvaluationVersion)
 	}
 	return nil
 }
@@ -170,6 +178,9 @@ type Restored struct {
 // evaluation's sink has recorded. created is false when the record stood
 // already; then nothing is changed. Create may be repeated after any failure.
 func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored) (created bool, err error) {
+	if err := r.Check(); err != nil { // nothing is written that could not be read again
+		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
+	}
 	n, err := s.client.Exists(ctx, s.keys.Record(r.ID)).Result()
 	if err != nil {
 		return false, fmt.Errorf("look for evaluation %s: %w", r.ID, err)

@@ -1,0 +1,292 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/providers"
+)
+
+// Bounds on what a record may contain. They are wider than anything evalfleet writes, and
+// narrow enough that no sum or product of them overflows.
+const (
+	// LongestTime is the longest delay, wait or timeout.
+	LongestTime = 365 * 24 * time.Hour
+	// MostRuns is the highest number of runs of a phase. Their states take as many bytes.
+	MostRuns = 1 << 33
+
+	longestName  = 4096  // bytes of a name, an id or a queue
+	mostRetries  = 1e6   // of a fallback
+	mostPhases   = 10000 // rounds of swiss included
+	mostGrouping = 1e6   // entries of a list or map of the settings
+
+	greatestScore = 1e6 // an end of a scale
+	greatestPrice = 1e6 // USD, of a million tokens
+	greatestBound = 1e9 // USD, what a call may cost
+)
+
+// lastTime is the latest time that JSON can express.
+var lastTime = time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+
+// Check reports what keeps a record from being worked on: values that evalfleet never
+// writes. Whether the record fits its plan is for enqueue.Read to find out.
+func (e Evaluation) Check() error {
+	if !e.ID.Valid() {
+		return fmt.Errorf("%.80q is no evaluation id", e.ID)
+	}
+	if err := e.Status.Check(); err != nil {
+		return err
+	}
+	if !plain(e.Name) {
+		return fmt.Errorf("its name %.40q is too long or has control characters", e.Name)
+	}
+	if e.Created.Before(time.Unix(0, 0)) || e.Created.After(lastTime) {
+		return errors.New("its time of creation is invalid")
+	}
+	if err := e.Settings.check(e.ID); err != nil {
+		return fmt.Errorf("settings: %w", err)
+	}
+	if len(e.Phases) > mostPhases {
+		return fmt.Errorf("%d phases are too many", len(e.Phases))
+	}
+	for i, phase := range e.Phases {
+		if err := phase.check(e.ID); err != nil {
+			return fmt.Errorf("phase %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// Check reports a status that this program does not know.
+func (s Status) Check() error {
+	switch s {
+	case StatusActive, StatusPaused, StatusCancelled, StatusDone:
+		return nil
+	}
+	return fmt.Errorf("unknown status %.40q", string(s))
+}
+
+// plain reports whether text is a name: short, valid, and without control characters.
+func plain(text string) bool {
+	return len(text) <= longestName && utf8.ValidString(text) && !strings.ContainsFunc(text, control)
+}
+
+// control reports whether a terminal may take r for a command.
+func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+
+func (p Phase) check(id eval.ID) error {
+	if !p.Kind.Known() {
+		return fmt.Errorf("unknown kind %.40q", p.Kind)
+	}
+	if p.Runs < 0 || p.Runs > MostRuns {
+		return fmt.Errorf("invalid number of runs: %d", p.Runs)
+	}
+	sum := 0
+	for queue, runs := range p.Queues {
+		if runs < 0 || runs > p.Runs-sum {
+			return fmt.Errorf("queue %.80q has %d of %d runs", queue, runs, p.Runs)
+		}
+		sum += runs
+		if err := checkQueue(queue, id); err != nil {
+			return err
+		}
+	}
+	for _, queue := range p.JudgeQueues {
+		if err := checkQueue(queue, id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkQueue reports a queue that no evaluation of this id has: no version has ever given
+// a queue that name, or it is another evaluation's own.
+func checkQueue(queue string, id eval.ID) error {
+	if queue == "" || !plain(queue) || strings.ContainsAny(queue, "/{} ") {
+		return fmt.Errorf("%.80q is no queue", queue)
+	}
+	if owner := OwnerOfQueue(queue); owner != "" && owner != id {
+		return fmt.Errorf("queue %.80q is another evaluation's", queue)
+	}
+	return nil
+}
+
+func (s Settings) check(id eval.ID) error {
+	switch {
+	case s.Priority < 0 || s.Priority > math.MaxInt32:
+		return fmt.Errorf("invalid priority %d", s.Priority)
+	case s.Limit < 0 || s.Limit > MostRuns:
+		return fmt.Errorf("invalid limit on runs: %d", s.Limit)
+	case len(s.Limits) > mostGrouping || len(s.Prices) > mostGrouping || len(s.Timeouts) > mostGrouping:
+		return errors.New("too many limits, prices or timeouts")
+	}
+	for _, limit := range s.Limits {
+		if err := limit.Validate(); err != nil {
+			return err
+		}
+		if of := limit.Evaluation; of != "" && of != string(id) {
+			return fmt.Errorf("a limit applies to another evaluation: %.80q", of)
+		}
+	}
+	for target, price := range s.Prices {
+		if err := checkPrice(price); err != nil {
+			return fmt.Errorf("price of %.80q: %w", target, err)
+		}
+	}
+	for of, timeout := range s.Timeouts {
+		if timeout <= 0 || timeout > LongestTime {
+			return fmt.Errorf("timeout of %.80q: invalid length %s", of, timeout)
+		}
+	}
+	if err := s.Retry.check(); err != nil {
+		return err
+	}
+	return s.Fallback.check()
+}
+
+func (r Retry) check() error {
+	if r.MaxAttempts < 0 || r.MaxAttempts > math.MaxInt32 {
+		return fmt.Errorf("invalid number of attempts: %d", r.MaxAttempts)
+	}
+	for _, delay := range []time.Duration{r.InitialDelay, r.MaxDelay, r.Jitter} {
+		if delay < 0 || delay > LongestTime {
+			return fmt.Errorf("invalid delay between attempts: %s", delay)
+		}
+	}
+	return nil
+}
+
+func (f *Fallback) check() error {
+	switch {
+	case f == nil:
+		return nil
+	case f.MaxRetries < 0 || f.MaxRetries > mostRetries || f.Base < 0 || f.Base > mostRetries || len(f.Models) > mostGrouping:
+		return fmt.Errorf("invalid fallback: %d retries, base %g, %d models", f.MaxRetries, f.Base, len(f.Models))
+	case f.MaxWait < 0 || f.MaxWait > LongestTime || f.After429 < 0 || f.After429 > LongestTime:
+		return fmt.Errorf("invalid fallback: waits of %s and %s", f.MaxWait, f.After429)
+	}
+	return nil
+}
+
+// Check reports counts that no run has.
+func (f Fallen) Check() error {
+	for _, n := range []int{f.Asked, f.Waits, f.Refused, f.Spent, f.RateLimitWaits, f.RateLimitFallbacks, f.ContextFallbacks} {
+		if n < 0 || n > math.MaxInt32 {
+			return fmt.Errorf("invalid number of waits or calls: %d", n)
+		}
+	}
+	return nil
+}
+
+// checkPrice reports prices with which the cost of a call cannot be computed.
+func checkPrice(p providers.Price) error {
+	usd := []float64{p.Input, p.Output, p.Search}
+	rates := []*providers.Rates{&p.Rates}
+	if p.Long != nil {
+		usd, rates = append(usd, p.Long.Input, p.Long.Output), append(rates, &p.Long.Rates)
+	}
+	for _, r := range rates {
+		for _, rate := range []*float64{r.CachedInput, r.CacheWrite} {
+			if rate != nil {
+				usd = append(usd, *rate)
+			}
+		}
+	}
+	for _, factor := range p.Tiers {
+		usd = append(usd, factor)
+	}
+	for _, amount := range usd {
+		if !(amount >= 0 && amount <= greatestPrice) { // also refuses NaN
+			return fmt.Errorf("invalid amount %g", amount)
+		}
+	}
+	return nil
+}
+
+// Check reports what keeps a results entry from being stored: values that evalfleet
+// never writes.
+func (e Entry) Check() error {
+	if e.Run == nil && len(e.Calls) == 0 && e.Job == nil {
+		return errors.New("it is empty")
+	}
+	if e.Run != nil {
+		if err := e.Run.check(); err != nil {
+			return fmt.Errorf("run: %w", err)
+		}
+	}
+	for _, call := range e.Calls {
+		if err := call.check(); err != nil {
+			return fmt.Errorf("call: %w", err)
+		}
+	}
+	if e.Job != nil {
+		if err := e.Job.Call.check(); err != nil {
+			return fmt.Errorf("job: %w", err)
+		}
+	}
+	return nil
+}
+
+func (r *Run) check() error {
+	if err := checkPlace(r.Phase, r.Index, r.Generation); err != nil {
+		return err
+	}
+	shown := 1
+	switch {
+	case !r.Kind.Known():
+		return fmt.Errorf("unknown kind %.40q", r.Kind)
+	case r.Kind == eval.KindPairwise, r.Kind == eval.KindRuns:
+		shown = 2
+	}
+	state, ok := eval.ParseState(r.State)
+	switch {
+	case !ok || state == eval.StateNone:
+		return fmt.Errorf("unknown state %.40q", r.State)
+	case len(r.Documents) != shown || len(r.Candidates) != shown:
+		return fmt.Errorf("a run of kind %s names %d documents and %d candidates, want %d", r.Kind, len(r.Documents), len(r.Candidates), shown)
+	case r.Attempts < 0 || r.Attempts > math.MaxInt32 || r.Trial < 0 || r.Trial > math.MaxInt32:
+		return fmt.Errorf("invalid numbers of attempts and trials: %d, %d", r.Attempts, r.Trial)
+	case r.Kind == eval.KindPairwise && state == eval.StateSucceeded && r.Winner != eval.Tie && r.Winner != r.Documents[0] && r.Winner != r.Documents[1]:
+		return fmt.Errorf("the winner %.80q is none of its documents", r.Winner)
+	}
+	for _, score := range r.Scores {
+		if !(math.Abs(score.Score) <= greatestScore) {
+			return fmt.Errorf("invalid score %g", score.Score)
+		}
+	}
+	return nil
+}
+
+func checkPlace(phase, index, generation int) error {
+	if phase < 0 || phase >= mostPhases || index < 0 || index >= MostRuns || generation < 0 || generation > MaxGeneration {
+		return fmt.Errorf("no run has phase %d, index %d and generation %d", phase, index, generation)
+	}
+	return nil
+}
+
+func (c Call) check() error {
+	if err := checkPlace(c.Phase, c.Index, c.Generation); err != nil {
+		return err
+	}
+	if c.ID == "" || !plain(c.ID) {
+		return fmt.Errorf("invalid id %.80q", c.ID)
+	}
+	if c.Attempt < 0 || c.Attempt > math.MaxInt32 {
+		return fmt.Errorf("invalid attempt %d", c.Attempt)
+	}
+	if err := c.Usage.Check(); err != nil {
+		return err
+	}
+	if c.MostUSD != nil && !(*c.MostUSD >= 0 && *c.MostUSD <= greatestBound) {
+		return fmt.Errorf("invalid cost %g USD", *c.MostUSD)
+	}
+	if c.Price != nil {
+		return checkPrice(*c.Price)
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package results
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/record"
+)
+
+// Of an evaluation's rejected entries, Redis keeps the latest keepRejected for
+// rejectedLife.
+const (
+	keepRejected = 1000
+	rejectedLife = 7 * 24 * time.Hour
+)
+
+// rejected is an entry that is not stored, and why.
+type rejected struct {
+	redis.XMessage
+	why error
+}
+
+// decoded is what a part of the stream comes to.
+type decoded struct {
+	entries []record.Entry
+	of      []redis.XMessage // entries, as they are in the stream
+	bad     []rejected
+	newer   bool // what follows is of another version: it is met again, as the first
+}
+
+// decode reads entries, and finds those that are no results of the evaluation. The error
+// is record.ErrOtherVersion if the first is of another version.
+func (c *Collector) decode(ctx context.Context, messages []redis.XMessage) (d decoded, err error) {
+	if c.fit == nil {
+		e, err := c.sink.Evaluation(ctx, c.id)
+		if err != nil {
+			return d, err
+		}
+		c.fit = record.NewFit(e.Plan)
+	}
+	for i, message := range messages {
+		entry, err := record.DecodeEntry(message.Values)
+		if err == nil {
+			err = c.fit.Check(entry)
+		}
+		switch {
+		case errors.Is(err, record.ErrOtherVersion) && i == 0:
+			return d, fmt.Errorf("entry %s of %s: %w", message.ID, c.keys.Results(c.id), err)
+		case errors.Is(err, record.ErrOtherVersion):
+			d.newer = true
+			return d, nil
+		case err != nil:
+			d.bad = append(d.bad, rejected{message, err})
+		default:
+			d.entries, d.of = append(d.entries, entry), append(d.of, message)
+		}
+	}
+	return d, nil
+}
+
+// reject sets entries aside, so that those after them can be stored.
+func (c *Collector) reject(ctx context.Context, entries []rejected) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	key := c.keys.Rejected(c.id)
+	_, err := c.client.TxPipelined(ctx, func(pipe redis.Pipeliner) error {
+		for _, entry := range entries {
+			values := []any{"why", entry.why.Error(), "entry", entry.ID}
+			for field, value := range entry.Values {
+				values = append(values, field, value)
+			}
+			pipe.XAdd(ctx, &redis.XAddArgs{Stream: key, MaxLen: keepRejected, Approx: true, Values: values})
+			pipe.XDel(ctx, c.keys.Results(c.id), entry.ID)
+		}
+		pipe.Expire(ctx, key, rejectedLife)
+		return nil
+	})
+	if err != nil {
+		return redisError{"set aside results of " + string(c.id), err}
+	}
+	for _, entry := range entries {
+		c.options.Log.Error().Str("evaluation", string(c.id)).Str("entry", entry.ID).Err(entry.why).
+			Msg("a result cannot be stored and is set aside; the others continue")
+	}
+	return nil
+}
