@@ -44,7 +44,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.entry("Budget", budget, plain)
 	}
 	if n := len(r.Notes()); n > 0 {
-		out.entry("Notes", counted(n, "note")+" to read before you rely on this: in the report", plain)
+		out.entry("Notes", count(n)+" to read in the report before you rely on this", plain)
 	}
 	if options.Page != "" {
 		out.path("Report", options.Page)

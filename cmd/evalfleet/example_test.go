@@ -4,6 +4,7 @@ import (
 	"encoding/csv"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -16,8 +17,18 @@ func TestEssaysRankInTrueOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if code := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out").wait(); code != 0 {
+	run := launch(t, dir, "run", filepath.Join(example, "evaluation.yaml"), "--out-dir", "out")
+	if code := run.wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(readme), "```text\n")
+	sample, _, ok := strings.Cut(sample, "```")
+	if printed := run.stdout.String(); !ok || !strings.Contains(printed, sample) {
+		t.Errorf("the README shows\n%s\nand run prints\n%s", sample, printed)
 	}
 	for _, name := range []string{
 		"results.db", "pairwise_results.csv", "single_doc_results.csv", "elo_summary.csv", "ranking.csv", "manifest.json", "events.jsonl", "report.html",
