@@ -41,8 +41,8 @@ type Pair struct {
 type Judgment struct {
 	Judge   string  `json:"judge"`
 	Trial   int     `json:"trial"`
-	Forward *Result `json:"forward"` // the first of the documents was shown first; null: it was not, or not yet
-	Reverse *Result `json:"reverse"`
+	Forward *Result `json:"forward" jsonschema:"nullable"` // the first of the documents was shown first; null: it was not, or not yet
+	Reverse *Result `json:"reverse" jsonschema:"nullable"`
 	// Agrees is what both orders together say, in words; empty: there are not two
 	// verdicts.
 	Agrees string `json:"agrees,omitempty"`
