@@ -15,7 +15,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := submission("group", 0)
-	const runs = 2200
+	const runs, queue = 2200, "group=g"
 	s.Evaluation.Judges, s.Evaluation.Pairwise = nil, nil
 	s.Evaluation.Prompts = &eval.Prompts{
 		Format: eval.PromptsExperiment,
@@ -38,7 +38,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 	}
 	topUp, done := b.topUp(b.store), 0
 	for range runs {
-		tasks := b.pull("g", runs)
+		tasks := b.pull(queue, runs)
 		if len(tasks) == 0 {
 			break
 		}
@@ -49,7 +49,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 		}
 		done += len(tasks)
 		standing := b.standing(id)
-		only, err := OnlyPaused(t.Context(), b.store, r, s.Evaluation, 0, "g", standing.Ended(0, "g"), standing.Paused)
+		only, err := OnlyPaused(t.Context(), b.store, r, s.Evaluation, 0, queue, standing.Ended(0, queue), standing.Paused)
 		if err != nil || only != (done == runs/2) {
 			t.Fatalf("after %d runs of p: only paused ones are left = %t, %v", done, only, err)
 		}
@@ -66,13 +66,13 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 		}
 		stallLong(topUp)
 	}
-	if got := b.standing(id).Pushed(0, "g"); got != runs {
+	if got := b.standing(id).Pushed(0, queue); got != runs {
 		t.Errorf("the cursor stands at %d, want %d: nothing is missing", got, runs)
 	}
 	if _, err := b.enqueuer(b.store).Resume(t.Context(), id); err != nil {
 		t.Fatal(err)
 	}
-	for _, task := range b.pull("g", runs) {
+	for _, task := range b.pull(queue, runs) {
 		if task.Provider() != "q" {
 			t.Fatalf("%s was carried out again", task.ID())
 		}
