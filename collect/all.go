@@ -77,18 +77,18 @@ func (n *news) wakes() <-chan struct{} {
 // FollowAll drains every evaluation that has something to drain, now or later, until
 // ctx ends. An outage, and a failure that may pass, is logged and waited out. The error
 // is an *InterruptedError if an evaluation was being followed when ctx ended.
-func (fleet *Fleet) FollowAll(ctx context.Context) error {
-	f := newFollowers(fleet)
+func (f *Fleet) FollowAll(ctx context.Context) error {
+	all := newFollowers(f)
 	group, ctx := errgroup.WithContext(ctx)
-	spell := outage.Spell{Log: f.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
+	spell := outage.Spell{Log: all.Log, Fails: "cannot list evaluations; retrying", Works: "listing evaluations again"}
 	for {
-		ids, err := f.look(ctx)
+		ids, err := all.look(ctx)
 		spell.Note(ctx, err)
 		for _, id := range ids {
-			group.Go(func() error { return f.one(ctx, id) })
+			group.Go(func() error { return all.one(ctx, id) })
 		}
 		select {
-		case <-time.After(f.pause):
+		case <-time.After(all.pause):
 		case <-ctx.Done():
 			return group.Wait()
 		}

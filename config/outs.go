@@ -64,7 +64,7 @@ func (s *draft) namedRuns(written []writtenRun) *eval.Runs {
 type outputs struct {
 	draft   *draft
 	named   *eval.Runs
-	working string            // the real path of the working folder
+	working string             // the real path of the working folder
 	read    map[string]string  // files that are read, by their real paths, as they are written
 	writers map[written]string // ids of runs by what they write
 	folders map[string]string  // ids of runs by the folders in which they write, in lower case

@@ -27,7 +27,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.Headline())
 	out.blank()
-	if s, ok := r.cardTable(options.Width); ok {
+	if s, ok := r.cardTable(); ok {
 		s.table.write(out)
 		for _, line := range s.lines {
 			out.line(line)
@@ -60,7 +60,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 
 // cardTable is the top of the ranking, or the panel's means. ok is false where there is
 // nothing to rank.
-func (r *Report) cardTable(width int) (s section, ok bool) {
+func (r *Report) cardTable() (s section, ok bool) {
 	switch {
 	case r.ListedOnly():
 		return r.listedSection(), true

@@ -54,7 +54,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if r.ListedOnly() {
 		text = c.console
 	}
-	if err := c.printing.print(text, r, c.place.Dir, append(done.Files, page...)); err != nil {
+	if err := c.print(text, r, c.place.Dir, append(done.Files, page...)); err != nil {
 		return err
 	}
 	if c.answers != nil {

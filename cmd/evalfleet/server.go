@@ -166,7 +166,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 		select {
 		case <-time.After(busyFor):
 			receipt, err = s.submit(c.Context, folder, paths, query)
-		case <-c.Context.Done():
+		case <-c.Done():
 			return withCode(exitInterrupted, errors.New("interrupted while the server was busy; nothing was submitted"))
 		}
 	}
@@ -291,7 +291,7 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 		}
 		select {
 		case <-time.After(lookAtServerEvery):
-		case <-c.Context.Done():
+		case <-c.Done():
 			return withCode(exitInterrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", receipt.ID, s.url))
 		}
 	}
