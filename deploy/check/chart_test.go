@@ -346,7 +346,7 @@ func TestChartReadme(t *testing.T) {
 			visit(strings.TrimPrefix(at+"."+name, "."), of)
 		}
 	}
-	visit("", map[string]any(defaults))
+	visit("", defaults)
 	for name := range documented {
 		t.Errorf("README.md has a row for %s, which is no value: run make chart-readme", name)
 	}
