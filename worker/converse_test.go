@@ -251,7 +251,7 @@ func TestGroupsShareTheirLimit(t *testing.T) {
 		t.Error("no call says that the group's limit held it back")
 	}
 	for i := range runs {
-		if queue := runs[i][0].Queue; queue != "both" {
+		if queue := runs[i][0].Queue; queue != "group=both" {
 			t.Errorf("run %d went through the queue %q, want that of its group", i, queue)
 		}
 	}
@@ -274,7 +274,7 @@ func TestGroupsRunsWaitForWhoCanCall(t *testing.T) {
 	b.waitFor("the run of p has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == 1 })
 	inspector := asynq.NewInspectorFromRedisClient(b.store.Client())
 	testrun.EventuallyGot(t, "the run of q is back in its queue", func() (string, bool) {
-		info, err := inspector.GetTaskInfo("both", string(b.id)+".0.0.0")
+		info, err := inspector.GetTaskInfo("group=both", string(b.id)+".0.0.0")
 		return fmt.Sprintf("%+v, %v", info, err), err == nil && info.State == asynq.TaskStateRetry && strings.Contains(info.LastErr, "cannot call q:m")
 	})
 	stop()
