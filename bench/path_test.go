@@ -349,10 +349,11 @@ func count(ctx context.Context, words []string) error {
 			}
 		}
 		last := messages[len(messages)-1].ID
-		if err := client.XDel(ctx, stream, last).Err(); err != nil {
+		whole := context.WithoutCancel(ctx) // what was read is removed, also at the end
+		if err := client.XDel(whole, stream, last).Err(); err != nil {
 			return err
 		}
-		if err := client.XTrimMinID(ctx, stream, last).Err(); err != nil {
+		if err := client.XTrimMinID(whole, stream, last).Err(); err != nil {
 			return err
 		}
 		if len(messages) < 500 {
