@@ -12,14 +12,16 @@ import (
 
 // Fields of asynq's TaskMessage.
 const (
+	messagePayload  = 2
 	messageID       = 3
 	messageQueue    = 4
 	messageDeadline = 9
+	messageHeaders  = 15
 )
 
 // checkMessage reports why asynq would not hand a task's message to its handler as the
 // task that it is: it cannot be decoded, names another task or queue, or has a deadline,
-// at which asynq ends it without asking anyone.
+// after which asynq ends it without calling a handler.
 func checkMessage(task, queue, message string) error {
 	var id, of string
 	for rest := []byte(message); len(rest) > 0; {
@@ -33,7 +35,7 @@ func checkMessage(task, queue, message string) error {
 		}
 		value, _ := protowire.ConsumeBytes(rest[:n])
 		switch {
-		case kind == protowire.BytesType && number != 2 && number != 15 && !utf8.Valid(value):
+		case kind == protowire.BytesType && number != messagePayload && number != messageHeaders && !utf8.Valid(value):
 			return errors.New("it has text that is not UTF-8")
 		case number == messageID:
 			id = string(value)

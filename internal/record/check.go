@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -73,11 +74,8 @@ func (s Status) Check() error {
 
 // plain reports whether text is a name: short, valid, and without control characters.
 func plain(text string) bool {
-	return len(text) <= longestName && utf8.ValidString(text) && !strings.ContainsFunc(text, control)
+	return len(text) <= longestName && utf8.ValidString(text) && !strings.ContainsFunc(text, unicode.IsControl)
 }
-
-// control reports whether a terminal may take r for a command.
-func control(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
 
 func (p Phase) check(id eval.ID) error {
 	if !p.Kind.Known() {
