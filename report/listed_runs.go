@@ -24,19 +24,15 @@ func newListedRuns(e results.Evaluation, phases []results.PhaseCounts) []ListedR
 	if runs == nil {
 		return nil
 	}
-	planned := 0
-	for _, phase := range phases {
-		if phase.Kind == eval.KindRuns {
-			planned = min(phase.Runs, len(runs.List))
-		}
-	}
-	state := eval.StateNone
-	if !e.Cancelled.IsZero() {
-		state = eval.StateCancelled
-	}
 	var listed []ListedRun
-	for _, run := range runs.List[:planned] {
-		listed = append(listed, ListedRun{ID: run.ID, Model: runs.Models[run.Model].Target(), State: state.String()})
+	for _, phase := range phases {
+		if phase.Kind != eval.KindRuns {
+			continue
+		}
+		for i := range min(phase.Runs, len(runs.List)) {
+			row := results.ListedRow(e, phase.Phase, i)
+			listed = append(listed, ListedRun{ID: row.Name, Model: row.Model, State: row.State})
+		}
 	}
 	return listed
 }

@@ -146,7 +146,7 @@ func TestOneOfOne(t *testing.T) {
 	t.Parallel()
 	e := plan(nil, nil)
 	e.Judges, e.Pairwise = nil, nil
-	e.Runs = &eval.Runs{Models: []eval.Judge{{Name: "m", Provider: "p", Model: "m"}}, List: []eval.FileRun{{ID: "run1"}}}
+	e.Runs = &eval.Runs{Models: []eval.Judge{{Name: "m", Provider: "p", Model: "m"}}, List: []eval.FileRun{{ID: "run1"}}, Files: []eval.Document{{ID: "a.md"}}}
 	m := sourceOf(e)
 	m.counts = []results.PhaseCounts{{Kind: eval.KindRuns, Runs: 1, Failed: 1}}
 	notes := built(t, m, Options{}).Notes()

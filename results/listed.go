@@ -19,7 +19,7 @@ func withListed(e Evaluation, rows iter.Seq2[RunRow, error]) iter.Seq2[RunRow, e
 		next := 0 // listed run
 		missing := func(until int) bool {
 			for ; next < until; next++ {
-				if !yield(listedRow(e, phase, next), nil) {
+				if !yield(ListedRow(e, phase, next), nil) {
 					return false
 				}
 			}
@@ -60,8 +60,9 @@ func listedPhase(e Evaluation) int {
 	return -1
 }
 
-// listedRow is a listed run without a result.
-func listedRow(e Evaluation, phase, index int) RunRow {
+// ListedRow returns a listed run without a result: its state is none, or cancelled if the
+// evaluation was cancelled. index is its position in the list.
+func ListedRow(e Evaluation, phase, index int) RunRow {
 	runs := e.Plan.Runs
 	run := runs.List[index]
 	asked := runs.Models[run.Model]
