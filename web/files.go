@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/report"
@@ -71,7 +72,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 	var built *report.Report
 	form := reportFiles[name]
-	if form != nil || name == results.ManifestFile || ofRanking(name) {
+	if form != nil || ofReport(name) {
 		if built, err = report.Build(r.Context(), reader, id, report.Options{}); err != nil {
 			failJSON(w, err)
 			return
@@ -106,9 +107,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ofRanking reports whether a file's content is computed by the report.
-func ofRanking(name string) bool {
-	return slices.ContainsFunc([]string{results.EloFile, results.RankingFile}, func(table string) bool {
-		return name == table || name == table[:len(table)-len(path.Ext(table))]+".jsonl"
-	})
+// ofReport reports whether a file contains what only the report computes.
+func ofReport(name string) bool {
+	table := strings.TrimSuffix(name, path.Ext(name)) + ".csv" // each table is also JSON Lines
+	return name == results.ManifestFile || table == results.EloFile || table == results.RankingFile
 }

@@ -22,6 +22,9 @@ func post(s http.Handler, query, mediaType, body string, header ...string) *http
 	request := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/api/evaluations?"+query, strings.NewReader(body))
 	request.Header.Set("Content-Type", mediaType)
 	for i := 0; i+1 < len(header); i += 2 {
+		if header[i] == "Host" {
+			request.Host = header[i+1]
+		}
 		request.Header.Set(header[i], header[i+1])
 	}
 	w := httptest.NewRecorder()
@@ -125,16 +128,7 @@ func TestSubmissionsAreRefused(t *testing.T) {
 			if body == "" {
 				body = aSubmission
 			}
-			request := httptest.NewRequest(http.MethodPost, "http://127.0.0.1/api/evaluations?"+query, strings.NewReader(body))
-			request.Header.Set("Content-Type", kind)
-			for i := 0; i+1 < len(c.header); i += 2 {
-				if c.header[i] == "Host" {
-					request.Host = c.header[i+1]
-				}
-				request.Header.Set(c.header[i], c.header[i+1])
-			}
-			w := httptest.NewRecorder()
-			New(cfg).ServeHTTP(w, request)
+			w := post(New(cfg), query, kind, body, c.header...)
 			if w.Code != c.want || !strings.Contains(w.Body.String(), c.says) {
 				t.Errorf("got %d %s, want %d and %q", w.Code, w.Body, c.want, c.says)
 			}
@@ -142,8 +136,8 @@ func TestSubmissionsAreRefused(t *testing.T) {
 	}
 }
 
-// While so many submissions are received and checked as may be, others are told to try
-// again, and hold nothing.
+// While as many submissions as allowed are received and checked, further ones get status
+// 429 and hold nothing.
 func TestSubmissionsAreBounded(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})

@@ -67,6 +67,16 @@ type input struct {
 	kind   config.FileKind // of a file
 }
 
+// inputAt returns the input at a path, with the kind that its content shows. The path may
+// be empty.
+func inputAt(path string) input {
+	in := input{path: path, folder: path != "" && isFolder(path), kind: config.EvaluationFile}
+	if path != "" && !in.folder {
+		in.kind = config.KindOfFile(path)
+	}
+	return in
+}
+
 // inputs finds out what a command line names: FILE, or every experiment of the data
 // folder. listed says that flags list runs, beside which FILE may be missing.
 func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
@@ -83,10 +93,7 @@ func (p *process) inputs(c *cli.Context, listed bool) ([]input, error) {
 			return nil, err
 		}
 	}
-	in := input{path: path, folder: path != "" && isFolder(path), kind: config.EvaluationFile}
-	if path != "" && !in.folder {
-		in.kind = config.KindOfFile(path)
-	}
+	in := inputAt(path)
 	if c.IsSet(kindFlag) {
 		in.kind = config.FileKind(c.String(kindFlag))
 		if !slices.Contains(config.FileKinds, in.kind) {

@@ -106,7 +106,7 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 	code := exitUsage
 	switch {
 	case answer.StatusCode == http.StatusUnprocessableEntity:
-		return nil, withCode(exitUsage, errors.New(lines(said.Error)))
+		return nil, withCode(exitUsage, errors.New(harmless(said.Error)))
 	case answer.StatusCode == http.StatusUnauthorized:
 		said.Error = "needs a login: use https://USER@… and put the password into " + serverPasswordVariable
 	case answer.StatusCode == http.StatusNotFound && method == http.MethodPost:
@@ -117,15 +117,6 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 		code = exitUnreachable
 	}
 	return nil, withCode(code, fmt.Errorf("server %s: %s (status %d)", s.url, oneLine(said.Error), answer.StatusCode))
-}
-
-// lines makes a foreign text of several lines safe to print.
-func lines(text string) string {
-	all := strings.Split(text, "\n")
-	for i := range all {
-		all[i] = oneLine(all[i])
-	}
-	return strings.Join(all, "\n")
 }
 
 // get decodes the JSON at a path.
@@ -303,9 +294,11 @@ func (p *process) download(c *cli.Context, s *remote, path string, receipt web.R
 	if dir == "" {
 		dir = defaultFolder(receipt.Name, receipt.ID)
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return usageError("output folder: %w", err)
+	out, err := openFolder(dir)
+	if err != nil {
+		return err
 	}
+	defer out.Close()
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return usageError("output folder: %w", err)

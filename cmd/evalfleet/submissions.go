@@ -26,8 +26,7 @@ func (d *drain) receive(fleet *config.Fleet) web.Submit {
 			Fleet: fleet, ForFleet: true, Again: sent.Again, Limit: sent.Limit, MaxConcurrency: sent.MaxConcurrency,
 			JSON: eval.JSONMode(sent.JSON), Provider: sent.Provider, Model: sent.Model, Batch: sent.Batch,
 		}
-		path := filepath.Join(sent.Folder, filepath.FromSlash(sent.File))
-		in := input{path: path, folder: isFolder(path), kind: config.KindOfFile(path)}
+		in := inputAt(filepath.Join(sent.Folder, filepath.FromSlash(sent.File)))
 		if in.kind == config.ExperimentFile {
 			return web.Receipt{}, invalid(sent.Folder, usageError("%s is an experiment, which cannot be sent to a server: use --%s", sent.File, redisFlag))
 		}
