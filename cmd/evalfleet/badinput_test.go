@@ -78,7 +78,7 @@ func TestBadInputs(t *testing.T) {
 		{"grace below 0", "run good.yaml --grace=-5s", nil, "", 2, "--grace must be 0 or more, got -5s"},
 		{"misspelt queue", "run good.yaml --queues simulatr", nil, "", 2, "--queues: the evaluation has no queue simulatr; did you mean simulator?"},
 		{"queue of others", "run good.yaml --queues simulator,openai", nil, "", 2, "--queues: the evaluation has no queue openai; it has simulator"},
-		{"queue that nobody would serve", "run eval.yaml --queues simulator:careful", file(docsKey + "judges: [simulator:careful, simulator:average]\n" + pairsKey +
+		{"queue that no worker serves", "run eval.yaml --queues simulator:careful", file(docsKey + "judges: [simulator:careful, simulator:average]\n" + pairsKey +
 			"concurrency: {max_concurrency: 9, per_provider: {simulator: {models: {careful: {max_concurrency: 2}}}}}\n"), "", 2,
 			"--queues: no worker would serve simulator, because this run uses its own Redis: add that queue, or set the fleet's Redis with --redis"},
 		{"events into no folder", "run good.yaml --events none/events.jsonl", nil, "", 2, "--events: open event log: open none/events.jsonl: no such file or directory"},

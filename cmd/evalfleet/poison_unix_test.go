@@ -235,7 +235,7 @@ var poisonedRuns = map[string]func(*poisoner, eval.ID){
 	},
 	"progress that is none":  func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.ProgressOf(id, "0.0"), "attempts", "NaN") },
 	"progress of many turns": func(p *poisoner, id eval.ID) { p.do("HSET", p.keys.ProgressOf(id, "0.0"), "said", `["a","b","c"]`) },
-	"a job of nobody": func(p *poisoner, id eval.ID) {
+	"a job of an unknown run": func(p *poisoner, id eval.ID) {
 		p.do("HSET", p.keys.ProgressOf(id, "0.0"), "job", `{"id":"../x","ends":"9999-01-01T00:00:00Z","call":{"phase":-4}}`)
 	},
 	"progress of another type": func(p *poisoner, id eval.ID) { p.do("RPUSH", p.keys.ProgressOf(id, "0.0"), "x") },
@@ -292,18 +292,7 @@ func TestPoisonStopsNothingElse(t *testing.T) {
 	f.startWorkers(1)
 	alive := []*program{controller, f.workers[0]}
 	good := p.submit("good")
-	status := func() map[eval.ID]view.Evaluation {
-		t.Helper()
-		var list []view.Evaluation
-		if err := json.Unmarshal([]byte(f.onFleet(exitOK, "status", "--json").stdout.String()), &list); err != nil {
-			t.Fatal(err)
-		}
-		of := map[eval.ID]view.Evaluation{}
-		for _, line := range list {
-			of[line.ID] = line
-		}
-		return of
-	}
+
 	wanted := map[eval.ID]string{good: "good"}
 	for name := range poisonedEntries {
 		wanted[ids[name]] = name
@@ -316,7 +305,7 @@ func TestPoisonStopsNothingElse(t *testing.T) {
 			default:
 			}
 		}
-		now := status()
+		now := f.statuses()
 		for id, name := range wanted {
 			if line := now[id]; line.Status != record.StatusDone || line.Uncollected > 0 {
 				return fmt.Sprintf("%s is %s, %d results wait", name, line.Status, line.Uncollected), false
@@ -324,7 +313,7 @@ func TestPoisonStopsNothingElse(t *testing.T) {
 		}
 		return "", true
 	})
-	now := status()
+	now := f.statuses()
 	for name := range poisonedRecords {
 		if now[ids[name]].Status != view.StatusUnreadable {
 			t.Errorf("%s: %q, want unreadable", name, now[ids[name]].Status)

@@ -14,7 +14,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
-	"github.com/evalfleet/evalfleet/view"
 	"github.com/evalfleet/evalfleet/web"
 )
 
@@ -131,7 +130,7 @@ func TestEnqueueToAServerRefuses(t *testing.T) {
 			t.Errorf("enqueue %v: %s; want %q and no path of the server", c.args, said, c.says)
 		}
 	}
-	if list := looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL()); len(list) != 0 {
+	if list := f.statuses(); len(list) != 0 {
 		t.Errorf("%d evaluations are in Redis, want none", len(list))
 	}
 }
@@ -160,13 +159,13 @@ func TestSubmissionsAreWholeOrNotThere(t *testing.T) {
 		}
 		ids[strings.TrimSpace(p.stdout.String())] = true
 	}
-	list := looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL())
+	list := f.statuses()
 	if len(ids) != 2 || len(list) != 2 {
 		t.Errorf("%d evaluations were submitted and %d are in Redis, want 2: %v", len(ids), len(list), ids)
 	}
 	f.startWorkers(1)
 	f.until("both are done", func(seen) bool {
-		for _, e := range looked[[]view.Evaluation](t, f.dir, "status", "--redis", f.redis.URL()) {
+		for _, e := range f.statuses() {
 			if e.Status != record.StatusDone {
 				return false
 			}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/view"
@@ -47,14 +48,31 @@ func (f *fleet) untilQuiet(s *turnstile) {
 	})
 }
 
+// statuses returns what `status --json` says of each evaluation.
+func (f *fleet) statuses() map[eval.ID]view.Evaluation {
+	f.t.Helper()
+	list := looked[[]view.Evaluation](f.t, f.dir, "status", "--redis", f.redis.URL())
+	of := map[eval.ID]view.Evaluation{}
+	for _, e := range list {
+		of[e.ID] = e
+	}
+	if len(of) != len(list) {
+		f.t.Errorf("status --json names %d evaluations in %d entries", len(of), len(list))
+	}
+	return of
+}
+
 // standing returns what `status --json` says of the only evaluation.
 func (f *fleet) standing() view.Evaluation {
 	f.t.Helper()
-	var list []view.Evaluation
-	if err := json.Unmarshal([]byte(f.onFleet(exitOK, "status", "--json").stdout.String()), &list); err != nil || len(list) != 1 {
-		f.t.Fatalf("status --json: %d evaluations, %v; want 1", len(list), err)
+	all := f.statuses()
+	if len(all) != 1 {
+		f.t.Fatalf("status --json: %d evaluations, want 1", len(all))
 	}
-	return list[0]
+	for _, e := range all {
+		return e
+	}
+	panic("unreachable")
 }
 
 // TestRunIsPausedResumedInterruptedAndResumed from a second terminal, and again
