@@ -83,7 +83,7 @@ func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (b
 
 // Reseed tells the daily quotas that Redis does not remember which calls of today a
 // results store has: none where an evaluation has no results store yet (nil). The quota
-// of a group is told all of them.
+// of a group counts all of them.
 func Reseed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, sink results.Reader) error {
 	if sink == nil {
 		return limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time) (int64, error) { return 0, nil })

@@ -4,8 +4,8 @@
 // end.
 //
 // A Fleet collects any evaluation of one Redis; its caller opens the results stores. An
-// Evaluation is one whose results store is open already. Neither prints: an Observer is
-// told of progress, and an Outcome says how an evaluation ended.
+// Evaluation is one whose results store is open already. Neither prints: an Observer
+// receives progress, and an Outcome says how an evaluation ended.
 package collect
 
 import (

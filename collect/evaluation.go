@@ -22,7 +22,7 @@ type Settings struct {
 	Planned  int // runs, if Record's phases may be others by now; 0: Record's
 	// Retried are the failed runs that are made again; nil: none.
 	Retried func(enqueue.Recorded) bool
-	// Observer is told of progress; nil: none is.
+	// Observer receives progress; it may be nil.
 	Observer Observer
 	// Committed, Stops and Log are as in Fleet.
 	Committed func([]record.Entry)

@@ -50,8 +50,8 @@ func Choices(ctx context.Context, sink results.Reader, id eval.ID) ([]*plan.Choi
 	return record.Evaluation{Phases: stored.Phases}.Choices(), err
 }
 
-// withChoicesOf returns a record with those open phases chosen of which a results store
-// has the choice.
+// withChoicesOf returns a record in which each open phase is chosen if the results store
+// has its choice.
 func withChoicesOf(ctx context.Context, sink results.Reader, e *eval.Evaluation, r record.Evaluation) (record.Evaluation, error) {
 	choices, err := Choices(ctx, sink, r.ID)
 	for phase := range min(len(choices), len(r.Phases)) {

@@ -14,7 +14,7 @@ import (
 // Counts says how far an evaluation is, in runs. Ended includes Failed.
 type Counts struct{ Planned, Ended, Failed int }
 
-// Observer is told of an evaluation's progress, by one goroutine at a time. Its methods
+// Observer receives an evaluation's progress, from one goroutine at a time. Its methods
 // must not block for long: results wait for them.
 type Observer interface {
 	// Counted replaces all counts. They may be less than before: failed runs may be

@@ -51,7 +51,7 @@ type Sink interface {
 	Reader
 	// PutEvaluation stores what e asks and how it is carried out. Stored again,
 	// the settings, votes and phases are replaced, while Created and Finished stay;
-	// and one that was cancelled or has stopped goes on again, unless e.Cancelled or
+	// and one that was cancelled or has stopped resumes, unless e.Cancelled or
 	// e.Stopped says otherwise.
 	// texts are documents, and the votes that e.Settings name, by their hash; those
 	// stored before need not be given. A document without text is an error and stores
@@ -173,7 +173,7 @@ type Evaluation struct {
 	Created   time.Time
 	Finished  time.Time // zero: not finished
 	Cancelled time.Time // zero: not cancelled, or it goes on again
-	Stopped   *Stop     // nil: it has not stopped, or goes on again
+	Stopped   *Stop     // nil: it has not stopped, or has resumed
 }
 
 // Listed is one line of a list of evaluations.
@@ -183,7 +183,7 @@ type Listed struct {
 	Created   time.Time
 	Finished  time.Time // zero: not finished
 	Cancelled time.Time // zero: not cancelled, or it goes on again
-	Stopped   *Stop     // nil: it has not stopped, or goes on again
+	Stopped   *Stop     // nil: it has not stopped, or has resumed
 }
 
 // PhaseCounts says how far a phase has come.

@@ -37,7 +37,7 @@ func (s Stop) String() string {
 	return strings.Join(why, "; ")
 }
 
-// stoppedWhy is the Stop of evaluation e, NULL when it has not stopped or goes on.
+// stoppedWhy selects the Stop of evaluation e; NULL if it has not stopped or has resumed.
 const stoppedWhy = `(SELECT CASE name WHEN '` + eventStopped + `' THEN metadata END FROM events
 	WHERE evaluation = e.id AND name IN ('` + eventCancelled + `', '` + eventResumed + `', '` + eventStopped + `') ORDER BY id DESC LIMIT 1)`
 

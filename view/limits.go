@@ -166,9 +166,9 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 	return of, nil
 }
 
-// NewLimit returns a limit of which only the settings are known. Tokens are counted in
-// windows, where the provider has them, that may be shorter or longer than the
-// period.
+// NewLimit returns a limit that only has its settings. If the provider counts tokens in
+// windows, Allowed and PeriodS are those of a window, which may be shorter or longer than
+// the limit's period.
 func NewLimit(l ratelimit.Limit) Limit {
 	view := Limit{ID: l.ID(), Words: l.String(), Kind: l.Kind, Allowed: l.Max, PeriodS: l.Period.Seconds(), Resets: l.Resets, Adaptive: l.Adaptive}
 	if l.Kind != ratelimit.Requests && l.Window.Length > 0 {

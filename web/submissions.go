@@ -21,8 +21,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/upload"
 )
 
-// mostUploads is how many submissions are received and checked at the same time; others
-// are told to come again.
+// mostUploads is how many submissions are received and checked at the same time; further
+// ones get status 429.
 const mostUploads = 2
 
 // Submit stores an evaluation whose files are in a folder, which is removed when it

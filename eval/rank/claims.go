@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// family are the differences about which a statement is made: at most 5 of 100
+// family is a set of differences that share a bound on false claims: at most 5 of 100
 // evaluations claim any of them falsely.
 type family int
 

@@ -136,8 +136,8 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 // it is divided by the root of what is left of its variance (as in Bell and McCaffrey
 // 2002). The sum is that of the contributions as they are.
 //
-// x is where the likelihood is greatest. The sum is 0 where there is no maximum, or where all verdicts add less than one
-// alone may: nothing is claimed then.
+// x is the maximum of the likelihood. The sum is 0 if there is no maximum, or if all
+// verdicts together add less than one alone may: then nothing is claimed.
 func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, near []float64) (sum float64, weights []weight, x []float64) {
 	i, j := pair.split()
 	x, along, covariance, ok := m.maximiseEqual(i, j, near)

@@ -19,9 +19,9 @@ func inLine(n int) []Observed {
 	return games
 }
 
-// TestRanksInLine: 16 candidates of whom each beat all after it, in one comparison a pair,
-// are told apart where enough others lie between them. With a sign test of the two alone
-// all ranks were 1 to 16.
+// TestRanksInLine: each of 16 candidates beat all after it, in one comparison per pair.
+// Candidates with enough others between them get different ranks. A sign test of the two
+// alone gives every candidate the ranks 1 to 16.
 func TestRanksInLine(t *testing.T) {
 	t.Parallel()
 	_, u := estimated(t, 16, inLine(16), Options{OrderEffect: true}, Drawing{})

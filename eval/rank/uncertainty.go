@@ -82,13 +82,13 @@ type inference struct {
 // McCaffrey 2002).
 //
 // No error is smaller than the fit's own where a prior holds abilities, or where a
-// cluster is all that relates some candidates to the others. Limits of what a prior holds
-// reach further by as much as it is expected to pull. Where all verdicts between
-// two candidates, and all chains of them, went one way, the size of their difference is
-// the prior's, and which one is better is told by flipping signs instead. That takes a fit
-// for each such pair: of many candidates only those near each other are tested, and beyond
-// some 60 that all met each other it is told by a sign test of the verdicts on the two
-// alone.
+// cluster is all that relates some candidates to the others. The limits of a regularised
+// parameter are extended by the pull that its prior is expected to have. If all verdicts
+// between two candidates, and all chains of them, went one way, the prior determines the
+// size of their difference, and a sign-flipping test decides which one is better. The test
+// needs a fit per pair. Among many candidates only neighbours are tested. With more than
+// about 60 candidates that all met each other, a sign test of the verdicts on the two
+// replaces it.
 //
 // observed, in any order, must be the verdicts of the fit. For n parameters and v
 // verdicts the time grows with n³, and with the clusters times the third power of the

@@ -82,7 +82,7 @@ func unescape(s string) string {
 	return string(b)
 }
 
-// SharedQueue returns the queue of which an evaluation's own queue is a part. Any other
+// SharedQueue returns the queue that an evaluation's own queue belongs to. Any other
 // is its own.
 func SharedQueue(queue string) string {
 	name, _, _ := strings.Cut(queue, ownMark)
