@@ -43,6 +43,9 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	if budget := r.budget(); budget != "" {
 		out.entry("Budget", budget, plain)
 	}
+	if why := r.Evaluation.Stopped; why != nil {
+		out.entry("Stopped", visible(why.String()), red)
+	}
 	if n := len(r.Notes()); n > 0 {
 		out.entry("Notes", count(n)+" to read in the report before you rely on this", plain)
 	}

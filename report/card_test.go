@@ -8,6 +8,9 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 func card(t *testing.T, r *Report, options CardOptions) string {
@@ -47,6 +50,17 @@ func TestCard(t *testing.T) {
 	}
 	if text := card(t, r, CardOptions{TextOptions: TextOptions{Colour: true}}); !strings.Contains(text, "\x1b["+yellow+"m"+"Trust") {
 		t.Errorf("the line of trust is not yellow:\n%q", text)
+	}
+}
+
+// A card says why an evaluation stopped, without control characters of a provider's message.
+func TestCardOfAStoppedEvaluation(t *testing.T) {
+	t.Parallel()
+	m := typical()
+	m.evaluation.Stopped = &results.Stop{Paused: map[string]record.Pause{"openai": {Class: providers.Auth, Message: "no \x1b[31mkey"}}}
+	text := card(t, built(t, m, Options{}), CardOptions{})
+	if !strings.Contains(text, "Stopped  provider openai is paused, auth: no ") || strings.Contains(text, "\x1b") {
+		t.Errorf("got\n%q\nwant why it stopped, and no escape sequence", text)
 	}
 }
 
