@@ -54,20 +54,20 @@ type migrator struct {
 
 // synced is a buffer that can be read while a process writes to it.
 type synced struct {
-	mu sync.Mutex // guards buffer
-	bytes.Buffer
+	mu     sync.Mutex // guards buffer
+	buffer bytes.Buffer
 }
 
 func (s *synced) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Buffer.Write(p)
+	return s.buffer.Write(p)
 }
 
 func (s *synced) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.Buffer.String()
+	return s.buffer.String()
 }
 
 func startMigrator(t *testing.T, url, child string) *migrator {
