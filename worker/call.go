@@ -118,6 +118,7 @@ func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelim
 	used := r.settle(ctx, lease, s, call, lease.Reserved(), result, err)
 	lease.Settle(used)
 	observe(lease, result, err)
+	r.noteRefusal(s.target, err) // before another takes the slot
 	// Before another can be told that it has the slot.
 	r.emitSlots(s.event(EventReleased), lease, 1)
 	release(lease, err)
@@ -171,6 +172,11 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		if err == nil {
 			r.budget.admitted(r.queue, lease.BoundBy() != "")
 			call.BoundBy = lease.BoundBy()
+			if over := r.refused(s.target); over != nil && !isJob { // since the wait began
+				_ = lease.Release(context.WithoutCancel(ctx)) // expires by itself where that fails
+				r.freeSlot()
+				return nil, over
+			}
 			if err = lease.Check(); err == nil && r.halted.Err() == nil {
 				r.progress.Fallen.Admitted()
 				return lease, nil

@@ -44,9 +44,6 @@ func (r *run) askAny(ctx context.Context, q *question) (*record.Run, error) {
 		if next == len(targets) {
 			return nil, err
 		}
-		if record.PausesProvider(over.class) {
-			r.refuses(targets[at], over)
-		}
 		if err := r.fallTo(targets[next], next, over); err != nil {
 			return nil, err
 		}
@@ -116,8 +113,14 @@ type refusedProvider struct {
 	until time.Time
 }
 
-// refuses notes that a provider refuses the evaluation's calls, and warns once.
-func (r *run) refuses(target eval.Judge, over *gaveUp) {
+// noteRefusal notes that a provider refuses the evaluation's calls, if that is how a call
+// failed and another provider can be asked instead. It warns once.
+func (r *run) noteRefusal(target eval.Judge, failure error) {
+	var failed *providers.Error
+	if !errors.As(failure, &failed) || !record.PausesProvider(failed.Class) || !r.standIn(target) {
+		return
+	}
+	over := &gaveUp{class: failed.Class, message: failed.Message, status: failed.Status}
 	key := haltKey{r.task.Evaluation, target.Provider}
 	if before, known := r.refusals.Load(key); known && time.Now().Before(before.(refusedProvider).until) {
 		return
