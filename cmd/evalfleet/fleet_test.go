@@ -268,7 +268,8 @@ func (f *fleet) wantRowsOnce() {
 // run, once, and a verdict of each that succeeded. It returns how many have not.
 func (f *fleet) wantRows(folder string, runs int) (failed int) {
 	f.t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(f.dir, folder, "results.db"))
+	// A collector may just be storing the end.
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(f.dir, folder, "results.db")+"?_pragma=busy_timeout(60000)")
 	if err != nil {
 		f.t.Fatal(err)
 	}

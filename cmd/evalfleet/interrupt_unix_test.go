@@ -100,6 +100,12 @@ func (c interruption) test(t *testing.T) {
 	} else {
 		s.turnstile.allow(s.runs / 4)
 		s.untilHeld(s.turnstile, interruptedLimit)
+		if c.command == "collect" { // other commands are up before a call is held
+			testrun.Eventually(t, "collect has its output folder", func() bool {
+				_, err := os.Stat(filepath.Join(s.dir, "out"))
+				return err == nil
+			})
+		}
 		c.strike(s)
 		s.turnstile.open()
 	}
