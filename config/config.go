@@ -57,6 +57,9 @@ type Options struct {
 	// lease in the evaluation file are refused, because they belong in the
 	// workers' own --config.
 	ForFleet bool
+	// Replaceable reports why the answer of a listed run must not replace what is at a path
+	// below the working folder; nil: it may. Without it, every path is free.
+	Replaceable func(name string) error
 	// Opened is called with the path of each file that the evaluation consists of, also
 	// when the evaluation turns out to be wrong. nil: not.
 	Opened func(path string)

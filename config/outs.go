@@ -177,6 +177,12 @@ func (o *outputs) free(r writtenRun, name string) bool {
 			return false
 		}
 	}
+	if replaceable := s.options.Replaceable; replaceable != nil && !r.anywhere {
+		if err := replaceable(name); err != nil {
+			s.refuse(r.outAt, "", "cannot write %s: %v", filepath.ToSlash(name), err)
+			return false
+		}
+	}
 	return true
 }
 

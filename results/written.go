@@ -71,14 +71,10 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 			return fmt.Errorf("%s starts with a dot, which is not allowed for answers: choose another out", part)
 		}
 	}
-	now, there, err := hashOf(root, name)
-	if err != nil {
-		return err
-	}
 	sum := sha256.Sum256([]byte(text))
 	next := hex.EncodeToString(sum[:])
-	if there && now != next && !slices.Contains(w.hashes[path], now) {
-		return errors.New("the file is there already, and evalfleet did not write it: move it away, or choose another out")
+	if err := w.replaces(root, name, next); err != nil {
+		return err
 	}
 	if slices.Contains(w.hashes[path], next) {
 		return nil
@@ -92,6 +88,41 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 	}
 	w.hashes[path] = append(w.hashes[path], next)
 	return nil
+}
+
+// errForeign means that a file that an answer would replace is not an answer.
+var errForeign = errors.New("the file exists, and evalfleet did not write it: move it away, or choose another out")
+
+// replaces returns why an answer must not replace what is at name below root: a folder, a
+// link, or a file that holds neither next nor an answer that was recorded. next is the
+// hash of the answer.
+func (w *writtenAnswers) replaces(root *os.Root, name, next string) error {
+	now, there, err := hashOf(root, name)
+	if err != nil {
+		return err
+	}
+	path := filepath.ToSlash(filepath.Clean(name))
+	if there && now != next && !slices.Contains(w.hashes[path], now) {
+		return errForeign
+	}
+	return nil
+}
+
+// Replaceable returns a function that reports why an answer must not be written at a path
+// below a working folder, before there is an answer; nil: it may be. It changes nothing.
+func Replaceable(working string) (func(name string) error, error) {
+	w, err := readWrittenAnswers(working)
+	if err != nil {
+		return nil, err
+	}
+	return func(name string) error {
+		root, err := os.OpenRoot(working)
+		if err != nil {
+			return err
+		}
+		defer root.Close()
+		return w.replaces(root, name, "")
+	}, nil
 }
 
 // add appends a line in one write, so that several processes may do so.

@@ -249,6 +249,55 @@ func TestOutOfAPairAnywhere(t *testing.T) {
 	}
 }
 
+// A file at out that evalfleet did not write is refused before the first call, together
+// with all other problems. Its own answers are replaced.
+func TestOutOverAnotherFileIsRefusedFirst(t *testing.T) {
+	server, fleetFile, keys := simulated(t, simulator.Config{})
+	dir := tree(t, runFiles("fleet.yaml", fleetFile, "notes.md", "my notes\n", "eval.yaml", `provider: openai
+model: gpt-5-mini
+runs:
+- {id: one, file_a: a.md, file_b: b.md, out: answers/<run_id>.md}
+- {id: two, file_a: a.md, file_b: b.md, out: notes.md}
+- {id: three, file_a: a.md, file_b: missing.md}
+`))
+	t.Chdir(dir)
+	command := func(want int, args ...string) string {
+		t.Helper()
+		code, _, stderr := evalfleet(t, keys, append(args, "--config", "fleet.yaml")...)
+		if code != want {
+			t.Fatalf("%s ended with %d, want %d:\n%s", args[0], code, want, stderr)
+		}
+		return stderr
+	}
+	run := []string{"run", "eval.yaml", "--out-dir", "out"}
+	for _, args := range [][]string{{"validate", "eval.yaml"}, run, append(run, "--dry-run"), {"enqueue", "eval.yaml", "--redis", "redis://unused.invalid"}} {
+		stderr := command(2, args...)
+		for _, want := range []string{"eval.yaml:5:46: runs[1].out: cannot write notes.md: the file exists, and evalfleet did not write it", "missing.md"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("%s says\n%swant %q", args[0], stderr, want)
+			}
+		}
+	}
+	if got := server.Stats().All.Arrived; got != 0 {
+		t.Errorf("%d calls were made, want none", got)
+	}
+	if err := os.Rename("notes.md", "missing.md"); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second replaces the answers of the first
+		command(0, run...)
+	}
+	if text, err := os.ReadFile("notes.md"); err != nil || !strings.HasPrefix(string(text), "This is a simulated answer.") {
+		t.Errorf("notes.md: got %q, %v; want the answer", text, err)
+	}
+	if err := os.WriteFile("answers/one.md", []byte("edited\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if stderr := command(2, run...); !strings.Contains(stderr, "cannot write answers/one.md") {
+		t.Errorf("an edited answer would be replaced:\n%s", stderr)
+	}
+}
+
 // writeEnv writes an .env file with keys.
 func writeEnv(t *testing.T, dir string, keys map[string]string) string {
 	t.Helper()

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/results"
 )
 
 // Flags of the commands that submit or work.
@@ -101,6 +102,9 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 		Provider: c.String(providerFlag), Model: c.String(modelFlag), Batch: c.Bool(batchFlag),
 		JSON: eval.JSONMode(c.String(jsonModeFlag)), Again: c.String(againFlag), Limit: c.Int(limitFlag),
 	}}
+	if r.options.Replaceable, err = results.Replaceable("."); err != nil {
+		return nil, withCode(exitUsage, err)
+	}
 	if r.options.Limit < 0 {
 		return nil, usageError("--%s must be 0 or more, got %d", limitFlag, r.options.Limit)
 	}
