@@ -98,23 +98,47 @@ func (a *answers) writeAll(ctx context.Context, r Reader, id eval.ID) error {
 	if a.files == nil {
 		return nil
 	}
+	return a.each(ctx, r, id, func(run record.Run) {
+		path, err := a.files.Write(run)
+		if err != nil {
+			a.failed.Runs = append(a.failed.Runs, run.Name)
+			if len(a.failed.Runs) <= shownProblems {
+				a.failed.err = errors.Join(a.failed.err, fmt.Errorf("answer of run %s: %w", run.Name, err))
+			}
+			return
+		}
+		a.paths[shortID(run.Phase, run.Index)] = path
+		a.written = append(a.written, path)
+	})
+}
+
+// find notes the answers that are in their files already.
+func (a *answers) find(ctx context.Context, r Reader, id eval.ID) error {
+	if a.files == nil {
+		return nil
+	}
+	return a.each(ctx, r, id, func(run record.Run) {
+		folder, name, _ := a.files.at(run)
+		if path := filepath.Join(folder, name); isRegular(path) {
+			a.paths[shortID(run.Phase, run.Index)] = path
+		}
+	})
+}
+
+func isRegular(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// each calls do with the listed runs that have an answer.
+func (a *answers) each(ctx context.Context, r Reader, id eval.ID, do func(record.Run)) error {
 	for row, err := range r.Responses(ctx, id) {
 		if err != nil {
 			return err
 		}
-		if row.Kind != eval.KindRuns || row.State != eval.StateSucceeded.String() {
-			continue
+		if row.Kind == eval.KindRuns && row.State == eval.StateSucceeded.String() {
+			do(row.Run)
 		}
-		path, err := a.files.Write(row.Run)
-		if err != nil {
-			a.failed.Runs = append(a.failed.Runs, row.Name)
-			if len(a.failed.Runs) <= shownProblems {
-				a.failed.err = errors.Join(a.failed.err, fmt.Errorf("answer of run %s: %w", row.Name, err))
-			}
-			continue
-		}
-		a.paths[shortID(row.Phase, row.Index)] = path
-		a.written = append(a.written, path)
 	}
 	return nil
 }

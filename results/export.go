@@ -159,6 +159,28 @@ func Export(ctx context.Context, place Place, r Reader, id eval.ID, rankings Ran
 	return done, own.failed.orNil()
 }
 
+// ExportManifest writes the manifest alone, of an evaluation that has not ended. It names
+// the answers that have been written.
+func ExportManifest(ctx context.Context, place Place, r Reader, id eval.ID) error {
+	e, err := r.Evaluation(ctx, id)
+	if err != nil {
+		return err
+	}
+	own, err := newAnswers(place, e)
+	if err != nil {
+		return err
+	}
+	if err := own.find(ctx, r, id); err != nil {
+		return err
+	}
+	_, err = writeFiles(place.Dir, []file{manifestFile(ctx, r, e, nil, own.paths)})
+	return err
+}
+
+func manifestFile(ctx context.Context, r Reader, e Evaluation, ranking *Choices, answers map[string]string) file {
+	return file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, ranking, answers) }}
+}
+
 // ExportNames returns the names of the files that Export writes into the output folder,
 // except for those of an experiment. rankings are as in Export.
 func ExportNames(ctx context.Context, r Reader, e Evaluation, rankings Rankings) (names []string) {
@@ -206,8 +228,7 @@ func exports(ctx context.Context, r Reader, e Evaluation, rankings Rankings, ans
 	if rankings.Ranking != nil {
 		files = append(files, both(RankingFile, rankingTable, all(rankings.Ranking))...)
 	}
-	files = append(files, file{ManifestFile, func(w io.Writer) error { return writeManifest(ctx, w, r, e, rankings.Choices, answers) }})
-	return files
+	return append(files, manifestFile(ctx, r, e, rankings.Choices, answers))
 }
 
 // ExportComparison writes evaluations side by side into a folder, which must exist,

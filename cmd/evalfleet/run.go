@@ -329,6 +329,10 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if drainErr := evaluation.Drain(context.WithoutCancel(ctx)); drainErr != nil {
 		held = j.hold(context.WithoutCancel(ctx), rest, client, s.Keys(), receipt.ID)
 		err = cmp.Or(err, drainErr)
+	} else if ctx.Err() != nil {
+		if err := results.ExportManifest(context.WithoutCancel(ctx), j.place, sink, r.ID); err != nil {
+			j.log.Warn().Err(err).Msg("cannot write the manifest of the interrupted run")
+		}
 	}
 	counts := evaluation.Counts()
 	standing := fmt.Sprintf("%d of %d runs are recorded in %s%s; resume with: %s", counts.Ended, counts.Planned, j.dir, held, j.resumeWith)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -68,5 +69,59 @@ runs:
 				t.Error("there is a log of the run that has not ended")
 			}
 		})
+	}
+}
+
+// A run that is interrupted leaves a manifest of its list: what ended, with the paths of
+// the answers, and what was being asked or never begun.
+func TestInterruptedRunLeavesAManifest(t *testing.T) {
+	t.Parallel()
+	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Models: map[string]simulator.Model{
+		"quick": {}, "hung": {Behaviour: &simulator.Behaviour{HangRate: 1}},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	dir := tree(t, runFiles("fleet.yaml", fmt.Sprintf("providers: {simulator: {base_url: %q}}\n", server.URL+"/v1"),
+		"eval.yaml", `provider: simulator
+grounding: off
+reasoning: off
+concurrency: {max_concurrency: 1}
+runs:
+- {id: ended, model: quick, file_a: a.md, file_b: b.md, out: answers/one.md}
+- {id: asked, model: hung, file_a: a.md, file_b: b.md}
+- {id: waits, model: hung, file_a: b.md, file_b: b.md}
+`))
+	p := launch(t, dir, "run", "eval.yaml", "--config", "fleet.yaml", "--out-dir", "out")
+	testrun.EventuallyGot(t, "the second run is being asked", func() (string, bool) {
+		got := server.Stats().All.Arrived
+		_, err := os.Stat(filepath.Join(dir, "answers/one.md"))
+		return fmt.Sprintf("%d requests, %v", got, err), got == 2 && err == nil
+	})
+	p.signal(syscall.SIGINT)
+	testrun.EventuallyGot(t, "it waits for its call", func() (string, bool) {
+		said := p.stderr.String()
+		return said, strings.Contains(said, "press Ctrl-C again")
+	})
+	p.signal(syscall.SIGINT)
+	if code := p.wait(); code != int(exitInterrupted) {
+		t.Errorf("it ended with %d, want %d", code, exitInterrupted)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "out", "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifest struct {
+		Finished *string `json:"finished_at"`
+		Runs     []struct {
+			RunID, Status, Path string
+		}
+	}
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(string(text), `"run_id"`, `"RunID"`)), &manifest); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := fmt.Sprint(manifest.Runs), "[{ended succeeded answers/one.md} {asked none } {waits none }]"; got != want || manifest.Finished != nil {
+		t.Errorf("the manifest lists %s, want %s, of an evaluation without an end", got, want)
 	}
 }
