@@ -66,6 +66,8 @@ type page struct {
 	Judges   *judgeView
 	People   *peopleView
 	Listed   []listedRow
+	Each     []listedRunRow // listed runs
+	MoreEach string         // how many are left out; empty: none
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
 	Runs     *runsView
@@ -122,6 +124,10 @@ func (r *Report) page() *page {
 		Fallback: r.fallbackView(),
 		Settings: r.settings(),
 		Method:   r.method(),
+	}
+	var more int
+	if p.Each, more = r.listedRunRows(); more > 0 {
+		p.MoreEach = counted(more, "more run")
 	}
 	p.Reasons, p.NoReason = r.reasoned()
 	if r.Missing != nil {

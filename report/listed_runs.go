@@ -56,19 +56,35 @@ func (l ListedRun) result() string {
 	return l.State
 }
 
-// listedRunsSection has a line for each listed run; of long lists, for the first ones.
+// listedRunRow are the texts of one line of the table. Attempts, Time and Cost are empty
+// without a result.
+type listedRunRow struct {
+	ID, Model, Result, Attempts, Time, Cost string
+}
+
+// listedRunRows returns a line for each listed run; of long lists, for the first ones.
+// more is the number of the others.
+func (r *Report) listedRunRows() (rows []listedRunRow, more int) {
+	shown := min(len(r.ListedRuns), shownListed)
+	for _, run := range r.ListedRuns[:shown] {
+		line := listedRunRow{ID: clip(visible(run.ID), nameRunes), Model: visible(run.Model), Result: run.result()}
+		if row := run.Row; row.State != "" {
+			line.Attempts, line.Time, line.Cost = count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
+		}
+		rows = append(rows, line)
+	}
+	return rows, len(r.ListedRuns) - shown
+}
+
 func (r *Report) listedRunsSection() section {
 	t := table{{head: "run"}, {head: "model", flexible: true}, {head: "result"}}
 	t = append(t, heads("attempts", "time", "cost")...)
-	for _, run := range r.ListedRuns[:min(len(r.ListedRuns), shownListed)] {
-		attempts, time, price := "", "", ""
-		if row := run.Row; row.State != "" {
-			attempts, time, price = count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
-		}
-		t.add(clip(visible(run.ID), nameRunes), visible(run.Model), run.result(), attempts, time, price)
+	rows, more := r.listedRunRows()
+	for _, row := range rows {
+		t.add(row.ID, row.Model, row.Result, row.Attempts, row.Time, row.Cost)
 	}
 	s := section{title: "Each run", table: t}
-	if more := len(r.ListedRuns) - shownListed; more > 0 {
+	if more > 0 {
 		s.lines = append(s.lines, counted(more, "more run")+" in manifest.json.")
 	}
 	return s

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -100,13 +102,24 @@ func TestReportOfListedRuns(t *testing.T) {
 	}
 }
 
-// The text says of each listed run what came of it, also of one without a result.
+// The text and the page say of each listed run what came of it, also of one without a
+// result.
 func TestReportOfEachListedRun(t *testing.T) {
 	t.Parallel()
 	lines := func(m *memory) string {
-		var text strings.Builder
-		if err := built(t, m, Options{}).WriteText(&text, TextOptions{}); err != nil {
+		var text, page strings.Builder
+		r := built(t, m, Options{})
+		if err := errors.Join(r.WriteText(&text, TextOptions{}), r.WriteHTML(&page)); err != nil {
 			t.Fatal(err)
+		}
+		_, table, _ := strings.Cut(page.String(), `aria-label="each listed run"`)
+		table, _, _ = strings.Cut(table, "</table>")
+		_, more, _ := strings.Cut(table, "What came of each run; ")
+		more, _, cut := strings.Cut(more, "</caption>")
+		_, table, _ = strings.Cut(table, "<tbody>")
+		shown := strings.Join(strings.Fields(regexp.MustCompile(`<[^>]*>`).ReplaceAllString(table, " ")), " ")
+		if cut {
+			shown += " " + more + "."
 		}
 		_, after, _ := strings.Cut(text.String(), "Each run\n")
 		section, _, _ := strings.Cut(after, "\n\n")
@@ -114,7 +127,11 @@ func TestReportOfEachListedRun(t *testing.T) {
 		for line := range strings.Lines(section) {
 			words = append(words, strings.Join(strings.Fields(line), " "))
 		}
-		return strings.Join(words[1:], "\n")
+		lines := strings.Join(words[1:], "\n")
+		if want := strings.ReplaceAll(lines, "\n", " "); shown != want {
+			t.Errorf("the page says\n%s\nwant what the text says:\n%s", shown, want)
+		}
+		return lines
 	}
 	m := listedSource()
 	want := "r1 openai:gpt-5-mini succeeded 1 1.5 s $0.50\nr2 google:gemini failed: ungrounded 1 1.5 s $0.25\n" +
