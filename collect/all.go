@@ -43,13 +43,16 @@ type followers struct {
 	busy  map[eval.ID]*news
 	ended map[eval.ID]int  // runs that had ended when all was drained
 	said  map[eval.ID]bool // it was logged that these cannot be drained
+	// stopped evaluations are followed again as soon as they resume, so that their results
+	// stores say so.
+	stopped map[eval.ID]bool
 	// failed evaluations are followed again, even if all is drained and only the end of
 	// the evaluation is not stored yet.
 	failed map[eval.ID]bool
 }
 
 func newFollowers(f *Fleet) *followers {
-	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
+	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
 }
 
 // news wakes the collector of an evaluation that is followed together with others.
@@ -119,7 +122,9 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	if all {
 		f.swept = time.Now()
 		maps.DeleteFunc(f.ended, func(id eval.ID, _ int) bool { return standings[id].Status == "" })
-		maps.DeleteFunc(f.said, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
+		for _, of := range []map[eval.ID]bool{f.said, f.stopped} {
+			maps.DeleteFunc(of, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
+		}
 	}
 	for id, n := range f.busy {
 		if !standings[id].Same(f.seen[id]) {
@@ -141,9 +146,11 @@ func (f *followers) takes(id eval.ID, now store.Standing) bool {
 	ended, drained := f.ended[id]
 	failed := f.failed[id] && now.Status != "" // else it is gone
 	delete(f.failed, id)
-	if !failed && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
+	resumed := f.stopped[id] && now.Status == record.StatusActive && len(now.Paused) == 0
+	if !failed && !resumed && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
 		return false
 	}
+	delete(f.stopped, id)
 	f.busy[id] = &news{woken: make(chan struct{}, 1)}
 	return true
 }
@@ -155,6 +162,7 @@ func endedRuns(s store.Standing) int {
 // one drains an evaluation to its end. An error ends all others, too.
 func (f *followers) one(ctx context.Context, id eval.ID) error {
 	var err error
+	var outcome Outcome
 	if f.Stays {
 		err = f.leave(ctx, id)
 	}
@@ -162,12 +170,12 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 		f.mu.Lock()
 		n := f.busy[id]
 		f.mu.Unlock()
-		_, err = f.follow(ctx, id, following{news: n, opened: f.again})
+		outcome, err = f.follow(ctx, id, following{stops: true, news: n, opened: f.again})
 	}
 	var rest time.Duration
 	switch {
 	case err == nil:
-		f.end(ctx, id)
+		f.end(ctx, id, outcome.Early())
 	case (f.Stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
 		rest = stayTime
@@ -200,13 +208,16 @@ func (f *followers) passes(err error) bool {
 
 func (f *Fleet) refused(err error) bool { return f.Refused != nil && f.Refused(err) }
 
-// end notes that all of an evaluation is drained. It is drained once more when failed
-// runs are retried, because the number of ended runs differs then.
-func (f *followers) end(ctx context.Context, id eval.ID) {
+// end notes that all of an evaluation is drained, and whether it has stopped. It is drained
+// once more when failed runs are retried, because the number of ended runs differs then.
+func (f *followers) end(ctx context.Context, id eval.ID, stopped bool) {
 	standings, err := f.Store.Standings(ctx, []eval.ID{id})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	delete(f.ended, id)
+	if stopped {
+		f.stopped[id] = true
+	}
 	if err == nil {
 		f.ended[id] = endedRuns(standings[id])
 	}

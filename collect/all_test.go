@@ -102,7 +102,7 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	wants("while they are drained")
 
 	end := func(id eval.ID) {
-		f.end(ctx, id)
+		f.end(ctx, id, false)
 		delete(f.busy, id)
 	}
 	put("ev-going", record.StatusActive, true, "6", false)

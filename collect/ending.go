@@ -24,6 +24,7 @@ type ending struct {
 	stops  bool           // when the fleet has stopped it, too
 	plan   *eval.Evaluation
 	asked  time.Time // when Redis was asked last
+	near   bool      // only calls in flight keep it from having stopped
 
 	due       bool // a phase is to be chosen, now that all before it is in the results store
 	cancelled bool
@@ -52,7 +53,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	every, moved := askEvery, false
-	if e.news != nil {
+	if e.news != nil && !e.near { // nothing tells when a worker lets go of a run
 		every, moved = askEveryMany, e.news.moved.Swap(false)
 	}
 	if !complete && !moved && time.Since(e.asked) < every {
@@ -92,6 +93,7 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 	if standing.Unreadable != nil {
 		return 0, standing.Unreadable
 	}
+	e.near = false
 	e.cancelled = standing.Status == record.StatusCancelled
 	if e.stops && standing.Waiting == 0 {
 		if err := e.lookStopped(ctx, standing); err != nil {
@@ -146,6 +148,7 @@ func (e *ending) onlyPaused(ctx context.Context, standing store.Standing) (bool,
 				return false, err
 			}
 			if n, err := gate.ActiveOf(ctx, e.store.Client(), queue, string(e.id)+"."); err != nil || n > 0 {
+				e.near = err == nil
 				return false, err
 			}
 		}

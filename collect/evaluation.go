@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -152,7 +153,23 @@ func (e *Evaluation) End(ctx context.Context) error {
 		return err
 	}
 	if o.Early() {
-		return e.settings.Sink.Stop(ctx, e.id, o.Why())
+		return e.stop(ctx, o.Why())
 	}
 	return e.settings.Sink.Finish(ctx, e.id, time.Now())
+}
+
+// stop stores why the evaluation has stopped. If it is noted already, the first time holds.
+func (e *Evaluation) stop(ctx context.Context, why results.Stop) error {
+	stored, err := e.settings.Sink.Evaluation(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	if noted := stored.Stopped; noted != nil {
+		same := why
+		same.At = noted.At
+		if reflect.DeepEqual(*noted, same) {
+			return nil
+		}
+	}
+	return e.settings.Sink.Stop(ctx, e.id, why)
 }

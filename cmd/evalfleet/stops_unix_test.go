@@ -165,3 +165,52 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	f.wantStopSaid(false)
 	f.wantAllAnswered()
 }
+
+// A controller notes in the results store why an evaluation stopped, and that it resumed,
+// so that the store says it when Redis is gone.
+func TestControllerNotesWhyAnEvaluationStopped(t *testing.T) {
+	t.Parallel()
+	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Keys: []string{"right"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	f := &fleet{t: t, dir: t.TempDir(), provider: server.URL, redis: redistest.NewTCP(t)}
+	f.documents(2)
+	f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nsink: \"sqlite:%s/out/results.db\"\n", server.URL+"/v1", f.dir))
+	if err := os.Mkdir(filepath.Join(f.dir, "out"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	f.write("evaluation.yaml", "documents: [\"docs/*.md\"]\njudges: [\"locked:careful\"]\npairwise: {}\n")
+	f.keys("wrong")
+	f.onFleet(exitOK, "enqueue", "evaluation.yaml", "--config", "fleet.yaml")
+	launch(t, f.dir, "controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0")
+	worker := f.program("worker", "--config", "fleet.yaml", "--events", "events.jsonl")
+	stopped := func(want bool) {
+		t.Helper()
+		testrun.EventuallyGot(t, fmt.Sprintf("the results store says that it stopped: %t", want), func() (string, bool) {
+			p := launch(t, f.dir, "report", "out", "--config", "fleet.yaml")
+			p.wait()
+			said := p.stdout.String() + p.stderr.String()
+			return said, strings.Contains(said, "provider locked is paused, auth: ") == want && strings.Contains(said, "Runs")
+		})
+	}
+	stopped(true)
+	if events, err := os.ReadFile(filepath.Join(f.dir, "events.jsonl")); err != nil || strings.Count(string(events), `"event":"paused"`) != 1 {
+		t.Errorf("the worker's events do not say once that the provider is paused, %v:\n%s", err, events)
+	}
+	worker.signal(syscall.SIGTERM)
+	worker.wait()
+	f.onFleet(exitOK, "resume", f.onlyID())
+	stopped(false)
+}
+
+// onlyID is the id of the fleet's only evaluation.
+func (f *fleet) onlyID() string {
+	f.t.Helper()
+	for id := range f.statuses() {
+		return string(id)
+	}
+	f.t.Fatal("there is no evaluation")
+	return ""
+}
