@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -17,6 +18,20 @@ type completion struct {
 	Choices     []choice         `json:"choices"`
 	Usage       *usage           `json:"usage"`
 	ServiceTier transport.Tier   `json:"service_tier"`
+	// What endpoints that search by themselves list beside the message: Perplexity
+	// both, xAI and OpenRouter the first.
+	Citations     pages `json:"citations"`
+	SearchResults pages `json:"search_results"`
+}
+
+// grounding is the evidence of searches: of the message, of the usage, and beside them.
+func (c *completion) grounding(m message) providers.Grounding {
+	g := providers.Grounding{Searches: c.Usage.searches()}
+	named := slices.Concat([]providers.Source(m.Annotations), m.ExecutedTools.sources, c.SearchResults, c.Citations)
+	g.Searches = max(g.Searches, m.ExecutedTools.searches)
+	g.Queries = m.ExecutedTools.queries
+	g.Sources = providers.UniqueSources(named)
+	return g
 }
 
 type choice struct {
@@ -37,6 +52,8 @@ type message struct {
 	Content     content   `json:"content"`
 	Refusal     string    `json:"refusal"`
 	Annotations citations `json:"annotations"`
+	// ExecutedTools are what Groq's systems did before they answered.
+	ExecutedTools executed `json:"executed_tools"`
 	// Where servers show what a model thought: OpenRouter and newer vLLM in the
 	// first, DeepSeek, xAI, LM Studio and older vLLM in the second, Mistral in
 	// parts of the content.
@@ -63,7 +80,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	result := &providers.Result{
 		Text:      choice.text(),
 		Usage:     c.Usage.normalised(c.ServiceTier),
-		Grounding: providers.Grounding{Searches: c.Usage.searches(), Sources: providers.UniqueSources(choice.Message.Annotations)},
+		Grounding: c.grounding(choice.Message),
 		Reasoning: cmp.Or(string(choice.Message.Reasoning), string(choice.Message.ReasoningContent), choice.Message.Content.thoughts),
 		Model:     c.Model,
 		RequestID: answer.RequestID,
@@ -162,12 +179,66 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
+// pages are listed as addresses or as objects that have one.
+type pages []providers.Source
+
+// UnmarshalJSON never fails: what is no page is left out.
+func (p *pages) UnmarshalJSON(raw []byte) error {
+	var listed []json.RawMessage
+	_ = json.Unmarshal(raw, &listed) // leaves it empty
+	for _, one := range listed {
+		var page providers.Source
+		if json.Unmarshal(one, &page.URL) != nil {
+			_ = json.Unmarshal(one, &page) // keeps what could be read
+		}
+		*p = append(*p, page)
+	}
+	return nil
+}
+
+// executed is the evidence in the tools that a system ran by itself.
+type executed struct {
+	searches int
+	queries  []string
+	sources  []providers.Source
+}
+
+// UnmarshalJSON never fails: a tool of a form not foreseen is no search.
+func (e *executed) UnmarshalJSON(raw []byte) error {
+	var tools []struct {
+		Type      string `json:"type"`
+		Arguments string `json:"arguments"` // JSON
+		Results   struct {
+			Pages pages `json:"results"`
+		} `json:"search_results"`
+	}
+	_ = json.Unmarshal(raw, &tools) // keeps what could be read
+	for _, tool := range tools {
+		e.sources = append(e.sources, tool.Results.Pages...)
+		if !strings.HasSuffix(tool.Type, "search") { // a page visited, code run, …
+			continue
+		}
+		e.searches++
+		var arguments struct {
+			Query string `json:"query"`
+		}
+		_ = json.Unmarshal([]byte(tool.Arguments), &arguments) // leaves it empty
+		if arguments.Query != "" {
+			e.queries = append(e.queries, arguments.Query)
+		}
+	}
+	return nil
+}
+
 type usage struct {
 	Prompt        transport.Count   `json:"prompt_tokens"`
 	Completion    transport.Count   `json:"completion_tokens"`
 	Total         transport.Count   `json:"total_tokens"`
 	CacheHit      transport.Count   `json:"prompt_cache_hit_tokens"` // DeepSeek
 	CachedTokens  transport.Count   `json:"num_cached_tokens"`       // Mistral
+	CachedHere    transport.Count   `json:"cached_tokens"`           // Together
+	Queries       transport.Count   `json:"num_search_queries"`      // Perplexity's deep research
+	ServiceTier   transport.Tier    `json:"service_tier"`            // Mistral
 	Cost          transport.Dollars `json:"cost"`                    // OpenRouter, Perplexity
 	Ticks         transport.Ticks   `json:"cost_in_usd_ticks"`       // xAI
 	PromptDetails struct {
@@ -197,7 +268,7 @@ func (u *usage) searches() int {
 	if u == nil {
 		return 0
 	}
-	return int(max(u.ServerTools.Searches, u.ServerToolDetails.Searches))
+	return int(max(u.ServerTools.Searches, u.ServerToolDetails.Searches, u.Queries))
 }
 
 func (u *usage) normalised(tier transport.Tier) providers.Usage {
@@ -209,10 +280,10 @@ func (u *usage) normalised(tier transport.Tier) providers.Usage {
 		Input:    int64(u.Prompt),
 		// xAI and Gemini leave reasoning out of the completion, not of the total.
 		Output:    int64(max(u.Completion, u.Total-u.Prompt)),
-		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit, u.CachedTokens)),
+		Cached:    int64(max(u.PromptDetails.Cached, u.CacheHit, u.CachedTokens, u.CachedHere)),
 		Written:   int64(u.PromptDetails.Written),
 		Reasoning: int64(u.CompletionDetails.Reasoning),
-		Tier:      string(tier),
+		Tier:      string(cmp.Or(tier, u.ServiceTier)),
 		CostUSD:   cmp.Or(u.Cost.USD, u.Ticks.USD),
 	}
 }

@@ -54,6 +54,27 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "sonar", Usage: providers.Usage{Reported: true, Input: 14, Output: 70, CostUSD: usd(0.006)}},
 		},
 		{
+			name: "Perplexity lists what it found beside the message", // as recorded: ruby_llm, spec/fixtures/vcr_cassettes/chat_basic_chat_functionality_perplexity_sonar_returns_raw_responses.yml
+			body: `{"model":"sonar","choices":[{"index":0,"message":{"role":"assistant","content":"B.[2][1]"},"delta":{"role":"assistant","content":""},"finish_reason":"stop"}],"usage":{"prompt_tokens":8,"completion_tokens":15,"total_tokens":23,"search_context_size":"low","cost":{"input_tokens_cost":1e-05,"output_tokens_cost":1e-05,"request_cost":0.005,"total_cost":0.00502}},"citations":["https://a.example/1","https://b.example/"],"search_results":[{"title":"A","url":"https://a.example/1","last_updated":"2026-06-08","snippet":"…","source":"web"}]}`,
+			want: providers.Result{
+				Text: "B.[2][1]", Finish: providers.FinishStop, Model: "sonar", Usage: providers.Usage{Reported: true, Input: 8, Output: 15, CostUSD: usd(0.00502)},
+				Grounding: providers.Grounding{Sources: []providers.Source{{URL: "https://a.example/1", Title: "A"}, {URL: "https://b.example/"}}},
+			},
+		},
+		{
+			name: "Perplexity counts the queries of deep research", // https://docs.perplexity.ai/api-reference/chat-completions-post
+			body: `{"model":"sonar-deep-research","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":33,"completion_tokens":70,"total_tokens":103,"citation_tokens":20,"num_search_queries":18}}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "sonar-deep-research", Usage: providers.Usage{Reported: true, Input: 33, Output: 70}, Grounding: providers.Grounding{Searches: 18}},
+		},
+		{
+			name: "Groq's systems say what they ran", // as recorded: pydantic-ai, tests/models/cassettes/test_groq/test_groq_web_search_tool_domain_filters.yaml
+			body: `{"model":"groq/compound","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"B.","executed_tools":[{"index":0,"type":"search","arguments":"{\"query\": \"a or b\"}","output":"Title: A","search_results":{"results":[{"title":"A","url":"https://a.example/","content":"…","score":0.9}]}},{"index":1,"type":"visit","arguments":"{\"url\": \"https://b.example/\"}","output":"…","search_results":{"results":[]}},{"index":2,"type":"python","arguments":7}]}}],"usage":{"prompt_tokens":14100,"completion_tokens":921,"total_tokens":15021},"usage_breakdown":{"models":[]},"service_tier":"on_demand"}`,
+			want: providers.Result{
+				Text: "B.", Finish: providers.FinishStop, Model: "groq/compound", Usage: providers.Usage{Reported: true, Input: 14100, Output: 921},
+				Grounding: providers.Grounding{Searches: 1, Queries: []string{"a or b"}, Sources: []providers.Source{{URL: "https://a.example/", Title: "A"}}},
+			},
+		},
+		{
 			name: "OpenRouter counts the searches of its server tool", // https://openrouter.ai/docs/guides/features/server-tools
 			body: `{"model":"openai/gpt-5.4","choices":[{"finish_reason":"stop","message":{"role":"assistant","content":"B."}}],"usage":{"prompt_tokens":100,"completion_tokens":50,"total_tokens":150,"cost":0.012,"server_tool_use_details":{"web_search_requests":2,"tool_calls_requested":2,"tool_calls_executed":2}}}`,
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "openai/gpt-5.4", Usage: providers.Usage{Reported: true, Input: 100, Output: 50, CostUSD: usd(0.012)}, Grounding: providers.Grounding{Searches: 2}},
