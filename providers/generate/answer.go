@@ -26,8 +26,9 @@ type response struct {
 type candidate struct {
 	Content struct {
 		Parts []struct {
-			Text    string `json:"text"`
-			Thought bool   `json:"thought"`
+			Text     string   `json:"text"`
+			Thought  bool     `json:"thought"`
+			ToolCall toolCall `json:"toolCall"`
 		} `json:"parts"`
 	} `json:"content"`
 	FinishReason  string            `json:"finishReason"`
@@ -68,7 +69,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	if result.Finish == providers.FinishStop && result.Text == "" {
 		return nil, answer.Empty(result.Usage)
 	}
-	result.Grounding = c.Grounding.evidence()
+	result.Grounding = c.evidence()
 	if len(c.URLContext) > 0 {
 		result.Usage.Tools = 0 // pages that were read are charged, other than what a search brought in
 	}
@@ -128,13 +129,40 @@ func (m *groundingMetadata) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// evidence of a search. Metadata that is empty says that there was none. Google
-// charges for each query from Gemini 3 on, and older models once for all queries of
-// a call.
-func (m groundingMetadata) evidence() providers.Grounding {
-	queries := slices.DeleteFunc(m.Queries, func(query string) bool { return query == "" })
-	sources := make([]providers.Source, len(m.Chunks))
-	for i, chunk := range m.Chunks {
+// toolCall is a call of Google's own tools, of an answer that shows them.
+type toolCall struct {
+	Type string `json:"toolType"`
+	Args struct {
+		Queries []string `json:"queries"`
+	} `json:"args"`
+}
+
+// UnmarshalJSON never fails: what cannot be read is no evidence.
+func (t *toolCall) UnmarshalJSON(raw []byte) error {
+	type fields toolCall
+	_ = json.Unmarshal(raw, (*fields)(t))
+	return nil
+}
+
+// evidence of a search: its metadata, which is empty where there was none, and the
+// calls of the tool. From Gemini 3 on Google charges for each different query that
+// is not empty, and older models once for all queries of a call:
+// https://ai.google.dev/gemini-api/docs/google-search#pricing
+func (c *candidate) evidence() providers.Grounding {
+	asked := slices.Clone(c.Grounding.Queries)
+	for _, part := range c.Content.Parts {
+		if part.ToolCall.Type == "GOOGLE_SEARCH_WEB" {
+			asked = append(asked, part.ToolCall.Args.Queries...)
+		}
+	}
+	var queries []string
+	for _, query := range asked {
+		if query != "" && !slices.Contains(queries, query) {
+			queries = append(queries, query)
+		}
+	}
+	sources := make([]providers.Source, len(c.Grounding.Chunks))
+	for i, chunk := range c.Grounding.Chunks {
 		sources[i] = providers.Source{URL: chunk.Web.URI, Title: chunk.Web.Title}
 	}
 	return providers.Grounding{Searches: len(queries), Queries: queries, Sources: providers.UniqueSources(sources)}

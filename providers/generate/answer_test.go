@@ -50,6 +50,25 @@ func TestGoodAnswers(t *testing.T) {
 			},
 		},
 		{
+			name: "repeated and empty queries, as Google counts them", // https://ai.google.dev/gemini-api/docs/google-search#pricing
+			body: `{"candidates":[{"content":{"parts":[{"text":"B."}]},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["","a or b","b or a","a or b"]}}]}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Grounding: providers.Grounding{Searches: 2, Queries: []string{"a or b", "b or a"}}},
+		},
+		{
+			// As recorded: pydantic-ai, tests/models/google/cassettes/test_structured_output/test_native_output_with_builtin_tools.yaml
+			name: "calls of the search are shown",
+			body: `{"candidates":[{"content":{"parts":[{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB","args":{"queries":["a or b"]},"id":"0"},"thoughtSignature":"Eo=="},{"toolResponse":{"toolType":"GOOGLE_SEARCH_WEB","response":{"search_suggestions":"<style>"},"id":"0"},"thoughtSignature":"Eo=="},{"toolCall":{"toolType":"URL_CONTEXT","args":{"urls":["https://c.example/"]}}},{"text":"{\"winner\":\"b\"}","thoughtSignature":"Eo=="}],"role":"model"},"finishReason":"STOP","groundingMetadata":{"webSearchQueries":["","a or b"],"groundingChunks":[{"web":{"uri":"https://a.example/","title":"a.example"}},{"web":{"uri":"https://b.example/"}}]}}],"usageMetadata":{"promptTokenCount":417,"thoughtsTokenCount":71,"totalTokenCount":488}}`,
+			want: providers.Result{
+				Text: `{"winner":"b"}`, Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Input: 417, Output: 71, Reasoning: 71},
+				Grounding: providers.Grounding{Searches: 1, Queries: []string{"a or b"}, Sources: []providers.Source{{URL: "https://a.example/", Title: "a.example"}, {URL: "https://b.example/"}}},
+			},
+		},
+		{
+			name: "calls of the search without metadata",
+			body: `{"candidates":[{"content":{"parts":[{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB","args":{"queries":["a or b"]}}},{"toolCall":3},{"text":"B."}]},"finishReason":"STOP"}]}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Grounding: providers.Grounding{Searches: 1, Queries: []string{"a or b"}}},
+		},
+		{
 			name: "a search that was left off", // https://github.com/google-gemini/cookbook/issues/1274
 			body: `{"candidates":[{"content":{"parts":[{"text":"{}"}]},"finishReason":"STOP","groundingMetadata":{}}]}`,
 			want: providers.Result{Text: "{}", Finish: providers.FinishStop},
