@@ -73,8 +73,8 @@ func (r *response) result(answer *transport.Answer) (*providers.Result, error) {
 		finish = providers.FinishRefused
 	case r.Status == statusIncomplete:
 		finish = providers.FinishTruncated
-	case r.Status == statusCompleted, r.Status == "" && r.Output != nil: // not every server says it
-	default:
+	case r.Status == statusQueued, r.Status == statusInProgress, r.Status == statusFailed,
+		r.Status != statusCompleted && r.Output == nil: // not every server says completed, or in this word
 		return nil, answer.Malformed(fmt.Errorf("status %q and no error", r.Status))
 	}
 	var o output

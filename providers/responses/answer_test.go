@@ -103,6 +103,11 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "openai/o4-mini", Usage: providers.Usage{Reported: true, Input: 3, Output: 2, CostUSD: &cost}},
 		},
 		{
+			name: "another word for completed", // a server's own, with an answer that was paid for
+			body: `{"id":"resp_1","status":"complete","model":"m","output":[{"type":"message","content":[{"type":"output_text","text":"B."}]}]}`,
+			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Model: "m"},
+		},
+		{
 			name: "items and fields of forms not foreseen",
 			body: `{"status":"completed","output":[7,{"type":"mcp_call","content":1},{"type":"reasoning","summary":"hm"},{"type":"web_search_call","action":"search"},{"type":"message","content":[{"type":"output_text","text":"B.","annotations":{"url":1}}]}],"usage":{"input_tokens":"?","output_tokens":2.0,"output_tokens_details":[]}}`,
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Grounding: providers.Grounding{Searches: 1}, Usage: providers.Usage{Reported: true, Output: 2}},
@@ -173,6 +178,7 @@ func TestFailures(t *testing.T) {
 		{"cancelled", 200, "", `{"id":"resp_1","status":"cancelled"}`, providers.Cancelled, "", 0, true},
 		{"a gateway's error after 200", 200, "", `{"error":{"code":429,"message":"upstream"}}`, providers.RateLimited, "", 0, true},
 		{"not ended", 200, "", `{"id":"resp_1","status":"in_progress","output":[]}`, providers.Transient, "", 0, true},
+		{"failed with half a text and without an error", 200, "", `{"id":"resp_1","status":"failed","error":null,"output":[{"type":"message","content":[{"type":"output_text","text":"Half a"}]}]}`, providers.Transient, "", 0, true},
 		{"an unknown status", 200, "", `{"id":"resp_1","status":"sleeping","output":[]}`, providers.Transient, "", 0, true},
 		{"a web page", 200, "", `<html>Welcome</html>`, providers.Transient, "", 0, true},
 		{"nothing", 200, "", ``, providers.Transient, "", 0, true},
