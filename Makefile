@@ -67,6 +67,11 @@ schemas: ## write the JSON Schemas of evaluation and fleet files, also into the 
 manifests: ## render deploy/k8s from the Helm chart
 	cd deploy/check && go test -count 1 -run '^TestManifests$$' . -update
 
+# RECORDINGS is a folder with checkouts of client libraries, or copies of their cassettes.
+.PHONY: replay
+replay: ## have the dialects read recorded answers of providers, and compare with what the recordings say: RECORDINGS=folder
+	go run ./providers/replay $(RECORDINGS)
+
 # Without the race detector, with which the SDKs take minutes to build.
 HELM_DOCS_VERSION := v1.14.2
 HELM_DOCS := $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
