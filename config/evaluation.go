@@ -38,6 +38,7 @@ type draft struct {
 	asks       asks   // whom listed runs ask that name nobody
 	out        string // as Submission.Out
 	jsonAt     place  // of json, where the file says it
+	named      bool   // the file says blind: false
 
 	prices map[string]providers.Price
 	budget money
@@ -131,6 +132,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"retry":       keep(&retry),
 		"priority":    func(v value) { s.settings.Priority = y.integer(v, 1, math.MaxInt32) },
 		"providers":   func(v value) { s.ownProviders(y, v) },
+		"blind":       func(v value) { s.named = !y.boolean(v) },
 		"grounding":   func(v value) { s.asked.Grounding = y.requirement(v); older.grounding = v.key },
 		"reasoning":   func(v value) { s.asked.Reasoning = y.requirement(v) },
 		"runs":        keep(&runs),
@@ -229,6 +231,7 @@ func (s *draft) finish() (*Submission, error) {
 	if err := s.err(); err != nil {
 		return nil, err
 	}
+	s.asked.Blind = s.asked.Judged() && !s.named
 	s.asked.Normalize()
 	s.own.charged(s.known)
 	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)
@@ -277,7 +280,7 @@ func (s *draft) setJSON() {
 	if s.asked.Runs != nil && s.asked.JSON != eval.JSONFalse {
 		s.asked.Runs.JSON = s.asked.JSON
 	}
-	judged := s.asked.Single != nil || s.asked.Pairwise != nil || s.asked.Panel != nil
+	judged := s.asked.Judged()
 	prose := !judged && (s.asked.Runs != nil || s.asked.Prompts != nil)
 	switch {
 	case prose && s.asked.JSON == eval.JSONTrue && s.asked.Prompts != nil:

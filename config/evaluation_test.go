@@ -50,7 +50,7 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 	e := s.Evaluation
 	id := string(e.ID())
 	wantEvaluation := &eval.Evaluation{
-		PlanVersion: eval.PlanVersion, Name: "essays", JSON: eval.JSONTrue,
+		PlanVersion: eval.PlanVersion, Name: "essays", JSON: eval.JSONTrue, Blind: true,
 		Items: []eval.Item{{}},
 		Documents: []eval.Document{
 			{ID: "a.md", Candidate: "a.md", Hash: eval.TextHash("Alpha."), Bytes: 6},

@@ -20,8 +20,8 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: judgs: unknown key; did you mean judges?"},
 		{"unknown key far from any", minimal + "pairwise_: {}\nzzzzzzzzzz: 1\n", nil,
 			"eval.yaml:4:1: pairwise_: unknown key; did you mean pairwise?\n" +
-				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: budget, cache, concurrency, documents, enforce_web_search, fallback, grounding, " +
-				"json, jsonify, judges, llm_api, model, name, pairwise, panel, prices, priority, provider, providers, reasoning, …"},
+				"eval.yaml:5:1: zzzzzzzzzz: unknown key; known: blind, budget, cache, concurrency, documents, enforce_web_search, fallback, grounding, " +
+				"json, jsonify, judges, llm_api, model, name, pairwise, panel, prices, priority, provider, providers, …"},
 		{"nested unknown key", docs + judge + "pairwise: {trails: 2}\n", nil,
 			"eval.yaml:3:12: pairwise.trails: unknown key; did you mean trials?"},
 		{"key twice", minimal + "pairwise: {ties: true}\n", nil,
@@ -137,7 +137,7 @@ func TestProblems(t *testing.T) {
 		{"missing template", docs + judge + "single: {criteria: [style], template: no.md}\n", nil,
 			"eval.yaml:3:39: single.template: DIR/no.md: no such file"},
 		{"empty template", docs + "panel: {agents: [{model: \"simulator:careful\"}], dimensions: [d], template: no.md}\n", []string{"no.md", "\n"},
-			"eval.yaml:2:76: panel.template: no.md: panel template: the template has no [[documents]]: it must say where they stand\n" +
+			"eval.yaml:2:76: panel.template: no.md: panel template: the template has no [[documents]]: it must say where they belong\n" +
 				"eval.yaml:2:76: panel.template: no.md: the template has no [[agent]]: no agent would be told what to be"},
 		{"template without documents", docs + judge + "pairwise: {template: no.md}\n", []string{"no.md", "[[criteria]]\n"}, ""},
 		{"sample of more than all", docs + judge + "pairwise: {pairs: sample:1.5}\n", nil,

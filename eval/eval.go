@@ -37,6 +37,8 @@ type Evaluation struct {
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"` // of a search; see Grounded
 	Reasoning   Requirement `json:"reasoning,omitempty"` // see Reasoned
+	// Blind hides who wrote what: judges see documents by labels, not ids; see ShownAs.
+	Blind bool `json:"blind,omitempty"`
 }
 
 // Item is the question that a group of documents answers. Documents without an
@@ -92,6 +94,10 @@ func (e *Evaluation) Everyone() []Judge {
 	return everyone
 }
 
+// Judged reports whether the evaluation shows documents to judges: listed runs and
+// prompts do not.
+func (e *Evaluation) Judged() bool { return e.Single != nil || e.Pairwise != nil || e.Panel != nil }
+
 // Shown are the documents that the runs of a kind show. The evaluation must have
 // the kind.
 func (e *Evaluation) Shown(kind Kind) []Document {
@@ -102,6 +108,19 @@ func (e *Evaluation) Shown(kind Kind) []Document {
 		return e.Prompts.Rows
 	}
 	return e.Documents
+}
+
+// ShownAs returns the names by which judges see the documents of one run, in the order
+// shown: A, B and so on, or their ids if the evaluation is not blind. Answers of judges
+// use these names.
+func (e *Evaluation) ShownAs(documents []Document) []string {
+	names := make([]string, len(documents))
+	for i, d := range documents {
+		if names[i] = d.ID; e.Blind {
+			names[i] = string(rune('A' + i))
+		}
+	}
+	return names
 }
 
 // Everything lists all documents whose texts the runs show: those that are judged,

@@ -118,6 +118,7 @@ func plan(candidates, items []string, judges ...string) *eval.Evaluation {
 		Name:     "essays",
 		Pairwise: &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1, Ties: true},
 		JSON:     eval.JSONAuto,
+		Blind:    true,
 	}
 	for i, item := range items {
 		e.Items = append(e.Items, eval.Item{ID: item, Question: "What about " + item + "?"})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -62,7 +63,12 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, err
 }
 
 func (r *run) readPairwise(text string) (record.Run, error) {
-	winner, reason, err := verdict.Pairwise(text, r.documents[0].ID, r.documents[1].ID, r.evaluation.asked.Pairwise.Ties)
+	asked := r.evaluation.asked
+	names := asked.ShownAs(r.documents)
+	winner, reason, err := verdict.Pairwise(text, names[0], names[1], asked.Pairwise.Ties)
+	if i := slices.Index(names, winner); i >= 0 {
+		winner = r.documents[i].ID
+	}
 	return record.Run{Winner: winner, Reason: reason}, err
 }
 

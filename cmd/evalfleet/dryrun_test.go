@@ -52,7 +52,7 @@ pairwise: {order: as_listed, template: own.md}
 			for _, part := range []string{
 				"judge: strict (simulator:average)", `overrides: {"temperature":0}`, "documents: a.md, then c.md",
 				"Once, $HOME {x} [[documents]].", "--- schema pairwise_verdict\n{",
-				"--- system\nCompare for $HOME and {x}.\n\n--- user\nThese:\n<document id=\"a.md\" fence=", "\nMind [1].\n\nAnswer with one JSON object", // its own template
+				"--- system\nCompare for $HOME and {x}.\n\n--- user\nThese:\n<document id=\"A\" fence=", "\nMind [1].\n\nAnswer with one JSON object", // its own template
 				"--- system\nYou are a careful and impartial judge.", "\n- style\n", "\nScale: 1 (worst) to 5 (best). Use", // the built-in one
 			} {
 				if !strings.Contains(stdout, part) {

@@ -116,11 +116,11 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	want := `: 12006 runs, at least 8006 calls, plus retries and repairs
 
 phase     judge                               runs  identical      calls     tokens in    tokens out
-single    simulator:careful                      3          0          3         2,118           210
-single    a judge whose name is longer…          3          0          3         2,118           210
-pairwise  simulator:careful                  6,000      2,000      4,000     2,737,500       360,000
-pairwise  a judge whose name is longer…      6,000      2,000      4,000     2,737,500       360,000
-all                                         12,006      4,000      8,006     5,479,236       720,420
+single    simulator:careful                      3          0          3         2,084           210
+single    a judge whose name is longer…          3          0          3         2,084           210
+pairwise  simulator:careful                  6,000      2,000      4,000     2,647,500       360,000
+pairwise  a judge whose name is longer…      6,000      2,000      4,000     2,647,500       360,000
+all                                         12,006      4,000      8,006     5,299,168       720,420
 
 tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them

@@ -259,14 +259,14 @@ func TestShowIsWhatWasSent(t *testing.T) {
 	for name, test := range map[string]struct {
 		first, settings, models string
 	}{
-		"in one call":  {first: "b.md, I think.", models: "{}"},
-		"in two calls": {"b.md wins.\nIt is longer.", "json: true\njsonify: {provider: own, model: writer}\n", "{m: {json: none}, writer: {json: schema}}"},
+		"in one call":  {first: "B, I think.", models: "{}"},
+		"in two calls": {"B wins.\nIt is longer.", "json: true\njsonify: {provider: own, model: writer}\n", "{m: {json: none}, writer: {json: schema}}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var mu sync.Mutex
 			var sent [][]show.Turn
-			answers := []string{test.first, "", `{"winner_doc_id":"b.md"}`, `{"winner_doc_id":"b.md","reason":"It is longer."}`}
+			answers := []string{test.first, "", `{"winner_doc_id":"B"}`, `{"winner_doc_id":"B","reason":"It is longer."}`}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				var body struct {
 					Messages []show.Turn `json:"messages"`
@@ -292,7 +292,7 @@ func TestShowIsWhatWasSent(t *testing.T) {
 				"one.yaml": fmt.Sprintf(`name: one
 documents: [docs/*.md]
 judges: [own:m]
-pairwise: {order: random}
+pairwise: {order: as_listed}
 retry: {initial_delay: 10ms, jitter: 0s}
 providers: {own: {dialect: chat, base_url: %q, models: %s}}
 %s`, server.URL, test.models, test.settings),

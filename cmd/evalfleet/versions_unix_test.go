@@ -81,23 +81,28 @@ func TestFleetOfTwoVersions(t *testing.T) {
 		first, second []string // workers; the second replace the first in the middle
 		dies          bool     // the first of them is killed, not stopped
 		queue         string   // of a model with a limit of its own, as its submitter calls it; empty: it has none
+		blind         bool     // which the old cannot work on, and leave to the new
 	}{
-		{"the old submits, both work", before, []string{before, now, before, now}, nil, false, ""},
-		{"the new submits, both work", now, []string{before, now, before, now}, nil, false, ""},
-		{"the old submits, the new work", before, []string{now, now}, nil, false, ""},
-		{"the new submits, the old work", now, []string{before, before}, nil, false, ""},
-		{"the old submits, workers are upgraded", before, []string{before, before}, []string{now, now}, false, ""},
-		{"the new submits, workers are downgraded", now, []string{now, now}, []string{before, before}, false, ""},
-		{"an old worker dies", now, []string{before, before}, []string{now, now}, true, ""},
-		{"a new worker dies", before, []string{now, now}, []string{before, before}, true, ""},
-		{"the old names the queues, workers are upgraded", before, []string{before, now}, []string{now, now}, false, "simulator-careful"},
-		{"the new names the queues, workers are downgraded", now, []string{now, before}, []string{before, before}, false, "simulator:careful"},
+		{"the old submits, both work", before, []string{before, now, before, now}, nil, false, "", false},
+		{"the new submits, both work", now, []string{before, now, before, now}, nil, false, "", false},
+		{"the old submits, the new work", before, []string{now, now}, nil, false, "", false},
+		{"the new submits, the old work", now, []string{before, before}, nil, false, "", false},
+		{"the old submits, workers are upgraded", before, []string{before, before}, []string{now, now}, false, "", false},
+		{"the new submits, workers are downgraded", now, []string{now, now}, []string{before, before}, false, "", false},
+		{"an old worker dies", now, []string{before, before}, []string{now, now}, true, "", false},
+		{"a new worker dies", before, []string{now, now}, []string{before, before}, true, "", false},
+		{"the old names the queues, workers are upgraded", before, []string{before, now}, []string{now, now}, false, "simulator-careful", false},
+		{"the new names the queues, workers are downgraded", now, []string{now, before}, []string{before, before}, false, "simulator:careful", false},
+		{"the new submits a blind one, both work", now, []string{before, now, before}, nil, false, "", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFleet(t, 8) // 112 runs
 			if c.queue != "" {
 				f.file = f.limitModel("careful", fleetLimit/2)
+			}
+			if c.submitter == now && !c.blind {
+				f.nameDocuments()
 			}
 			worker := func(path string) *program { return f.programBy(path, "worker", "--config", "fleet.yaml") }
 			for _, path := range c.first {
@@ -136,6 +141,15 @@ func TestFleetOfTwoVersions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// nameDocuments has judges see the documents' ids, as they did before they were blind.
+func (f *fleet) nameDocuments() {
+	text, err := os.ReadFile(f.file)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.write(filepath.Base(f.file), string(text)+"blind: false\n")
 }
 
 // limitModel writes the evaluation of compare anew, with a limit for one of its models.

@@ -14,9 +14,9 @@ import (
 
 // documentBlock shows a text between tags that its author cannot have written.
 // data is every text that the prompt shows.
-func documentBlock(id, text string, data []string) string {
+func documentBlock(name, text string, data []string) string {
 	fence := fenceFor(text, data)
-	return `<document id="` + html.EscapeString(id) + `" fence="` + fence + `">` + "\n" +
+	return `<document id="` + html.EscapeString(name) + `" fence="` + fence + `">` + "\n" +
 		text + "\n" +
 		`</document fence="` + fence + `">`
 }
@@ -46,9 +46,9 @@ func fenceFor(text string, data []string) string {
 	}
 }
 
-// printable reports whether an id fits within a tag and within a line.
-func printable(id string) bool {
-	return utf8.ValidString(id) && !strings.ContainsFunc(id, func(r rune) bool {
+// printable reports whether a name fits within a tag and within a line.
+func printable(name string) bool {
+	return utf8.ValidString(name) && !strings.ContainsFunc(name, func(r rune) bool {
 		return unicode.IsControl(r) || r == '\u2028' || r == '\u2029'
 	})
 }

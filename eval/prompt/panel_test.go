@@ -60,7 +60,7 @@ func TestDimensionsStandBehindTheDocument(t *testing.T) {
 		t.Errorf("system message (-one +all):\n%s", diff)
 	}
 	before := func(p prompt.Prompt) string {
-		text, _, _ := strings.Cut(p.Messages[1].Content, "\nScore it in these respects:")
+		text, _, _ := strings.Cut(p.Messages[1].Content, "\nDimensions to score:")
 		return text
 	}
 	if before(one) != before(all) || !strings.HasSuffix(before(one), ">\n") {

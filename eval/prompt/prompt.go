@@ -75,10 +75,11 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		shown = append(shown, e.Documents[about.Second])
 	}
 	question := e.Items[shown[0].Item].Question
+	names := e.ShownAs(shown)
 	data := []string{question}
-	for _, d := range shown {
-		if !printable(d.ID) {
-			return Prompt{}, fmt.Errorf("document id %q cannot stand in a prompt: it holds a line break, a control character or bytes that are not UTF-8", d.ID)
+	for i, d := range shown {
+		if !printable(names[i]) {
+			return Prompt{}, fmt.Errorf("document id %q cannot be shown to a judge: it has a line break, a control character or bytes that are not UTF-8", d.ID)
 		}
 		text, ok := texts[d.Hash]
 		if !ok {
@@ -95,7 +96,7 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		values["criteria"] = criteriaList(e.Single.Criteria)
 		values["scale"] = scaleWords(e.Single.Scale)
 	case eval.KindPairwise:
-		answer = pairwiseAnswer(shown[0].ID, shown[1].ID, e.Pairwise.Ties)
+		answer = pairwiseAnswer(names[0], names[1], e.Pairwise.Ties)
 	case eval.KindPanel:
 		dimensions := make([]eval.Dimension, len(about.Dimensions))
 		for i, d := range about.Dimensions {
@@ -107,8 +108,8 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 		values["scale"] = scaleWords(e.Panel.Scale)
 	}
 	blocks := make([]string, len(shown))
-	for i, d := range shown {
-		blocks[i] = documentBlock(d.ID, data[1+i], data)
+	for i, name := range names {
+		blocks[i] = documentBlock(name, data[1+i], data)
 	}
 	values["documents"] = strings.Join(blocks, "\n\n")
 	answer.search = e.Grounded(kind)

@@ -272,8 +272,8 @@ func TestBuildRefuses(t *testing.T) {
 		want   string
 	}{
 		"text missing":    {func(_ *eval.Evaluation, texts map[string]string) { clear(texts) }, `text of document "a.md"`},
-		"line in id":      {func(e *eval.Evaluation, _ map[string]string) { e.Documents[1].ID = "b\n.md" }, "cannot stand in a prompt"},
-		"id not UTF-8":    {func(e *eval.Evaluation, _ map[string]string) { e.Documents[0].ID = "\xff.md" }, "cannot stand in a prompt"},
+		"line in id":      {func(e *eval.Evaluation, _ map[string]string) { e.Documents[1].ID = "b\n.md" }, "cannot be shown to a judge"},
+		"id not UTF-8":    {func(e *eval.Evaluation, _ map[string]string) { e.Documents[0].ID = "\xff.md" }, "cannot be shown to a judge"},
 		"template broken": {func(e *eval.Evaluation, _ map[string]string) { e.Pairwise.Template = "Judge." }, "no [[documents]]"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -327,5 +327,41 @@ func BenchmarkBuild(b *testing.B) {
 	e, texts := answers(strings.Repeat("one word and another. ", 250), strings.Repeat("two words and more. ", 250))
 	for b.Loop() {
 		mustBuild(b, e, eval.KindPairwise, 0, 1, texts)
+	}
+}
+
+// A blind judge sees a document's text and the label A or B, and nothing else that its
+// author chose: no id, candidate or item name, in any message, schema or second call.
+func TestBlindJudgesSeeLabelsOnly(t *testing.T) {
+	t.Parallel()
+	e, texts := answers("one", "two")
+	e.Blind = true
+	e.Items[0].ID = "item-of-model-x"
+	for i := range e.Documents {
+		e.Documents[i].ID, e.Documents[i].Candidate = fmt.Sprintf("model-x-is-best-%d.md", i), fmt.Sprintf("model-x-%d", i)
+	}
+	e.Panel = &eval.Panel{
+		Agents:     []eval.Judge{{Name: "critic", Prompt: "You are a critic."}},
+		Dimensions: []eval.Dimension{{ID: "clarity"}, {ID: "depth"}}, Scale: eval.Scale{Min: 1, Max: 5},
+	}
+	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPanel} {
+		built, err := prompt.Build(e, kind, prompt.About{First: 1, Second: 0, Dimensions: []int{0, 1}}, texts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := transcript(built) + fmt.Sprint(built.Prose(), built.Jsonify("A is better."), prompt.Repair("A", "no reason"))
+		if strings.Contains(said, "model-x") {
+			t.Errorf("%s: a name reaches the judge:\n%s", kind, said)
+		}
+		want := []string{"A"}
+		if kind == eval.KindPairwise {
+			want = []string{"A", "B"}
+		}
+		if labels, _ := shown(t, built); !cmp.Equal(labels, want) {
+			t.Errorf("%s: documents are labelled %q, want %q", kind, labels, want)
+		}
+		if kind == eval.KindPairwise && !bytes.Contains(built.Schema, []byte(`"enum":["A","B"]`)) {
+			t.Errorf("the schema allows %s, want the labels", built.Schema)
+		}
 	}
 }

@@ -131,7 +131,7 @@ func parse(kind eval.Kind, text string) (template, error) {
 		case name != userMark:
 			t.user = append(t.user, piece{name: name})
 		case count["documents"] > 0:
-			problems = append(problems, errors.New("[[user]] stands after [[documents]]: documents belong to the user message"))
+			problems = append(problems, errors.New("[[user]] comes after [[documents]]: documents belong to the user message"))
 		case count[name] == 1:
 			t.system, t.user = t.user, nil
 		}
@@ -139,11 +139,11 @@ func parse(kind eval.Kind, text string) (template, error) {
 	t.user = append(t.user, piece{literal: text[end:]})
 
 	if count["documents"] == 0 {
-		problems = append(problems, errors.New("the template has no [[documents]]: it must say where they stand"))
+		problems = append(problems, errors.New("the template has no [[documents]]: it must say where they belong"))
 	}
 	for _, name := range []string{"documents", "answer_format", userMark} {
 		if count[name] > 1 {
-			problems = append(problems, fmt.Errorf("[[%s]] stands %d times in the template: want it once", name, count[name]))
+			problems = append(problems, fmt.Errorf("[[%s]] appears %d times in the template: want it once", name, count[name]))
 		}
 	}
 	if kind == eval.KindPanel && count["agent"] == 0 {

@@ -40,10 +40,10 @@ func TestCheckTemplate(t *testing.T) {
 		"in capitals":       {eval.KindPairwise, "[[DOCUMENTS]]", "did you mean [[documents]]?"},
 		"far from any":      {eval.KindPairwise, "[[documents]] [[A]]", "unknown placeholder [[A]]: known are [[documents]], [[question]], [[answer_format]], [[user]]"},
 		"of another kind":   {eval.KindPairwise, "[[documents]] [[criteria]]", "[[criteria]] belongs to single templates"},
-		"documents twice":   {eval.KindPairwise, "[[documents]] [[documents]]", "[[documents]] stands 2 times"},
-		"answer twice":      {eval.KindPairwise, "[[documents]] [[answer_format]] [[answer_format]]", "[[answer_format]] stands 2 times"},
-		"user twice":        {eval.KindPairwise, "[[user]] [[user]] [[documents]]", "[[user]] stands 2 times"},
-		"user after":        {eval.KindPairwise, "[[documents]] [[user]]", "[[user]] stands after [[documents]]"},
+		"documents twice":   {eval.KindPairwise, "[[documents]] [[documents]]", "[[documents]] appears 2 times"},
+		"answer twice":      {eval.KindPairwise, "[[documents]] [[answer_format]] [[answer_format]]", "[[answer_format]] appears 2 times"},
+		"user twice":        {eval.KindPairwise, "[[user]] [[user]] [[documents]]", "[[user]] appears 2 times"},
+		"user after":        {eval.KindPairwise, "[[documents]] [[user]]", "[[user]] comes after [[documents]]"},
 		"all that is wrong": {eval.KindPairwise, "[[scael]] [[qestion]]", "did you mean [[question]]?\nthe template has no [[documents]]"},
 	} {
 		t.Run(name, func(t *testing.T) {

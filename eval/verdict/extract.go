@@ -149,7 +149,7 @@ func noObject(text, key string) error {
 	var object json.RawMessage
 	err := json.NewDecoder(strings.NewReader(text[start:])).Decode(&object)
 	if err == nil {
-		return problem("the JSON object with %s stands within something else; write it by itself", quote(key))
+		return problem("the JSON object with %s is inside something else; write it by itself", quote(key))
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return problem("the JSON object with %s ends before it is complete; write it whole", quote(key))
@@ -183,7 +183,7 @@ func fieldsOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
 			return nil, errors.New("it must be a JSON object")
 		}
 		if _, twice := fields[key]; twice {
-			return nil, fmt.Errorf("the key %s stands in it twice", shorten(quote(key)))
+			return nil, fmt.Errorf("it has the key %s twice", shorten(quote(key)))
 		}
 		var value json.RawMessage
 		if err := decoder.Decode(&value); err != nil {

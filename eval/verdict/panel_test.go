@@ -32,7 +32,7 @@ func TestPanel(t *testing.T) {
 	}
 	for name, test := range map[string]struct{ text, want string }{
 		"missing":    {evaluations(clarity, depth), `criterion_id "evidence" is missing`},
-		"twice":      {evaluations(clarity, evidence, depth, depth), `criterion_id "depth" stands 2 times`},
+		"twice":      {evaluations(clarity, evidence, depth, depth), `criterion_id "depth" appears 2 times`},
 		"unknown":    {evaluations(clarity, evidence, depth, opinion("charm", "2", "r")), `has the criterion_id "charm"; it must be exactly one of "clarity", "evidence", "depth"`},
 		"score":      {evaluations(clarity, evidence, opinion("depth", "9", "r")), `score of "depth" is 9`},
 		"argument":   {evaluations(clarity, evidence, opinion("depth", "3", " ")), `argument of "depth" is empty`},

@@ -69,7 +69,7 @@ func (s sheet) read(text string) ([]Score, error) {
 		case n == 0:
 			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" is missing")
 		case n > 1:
-			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" stands "+strconv.Itoa(n)+" times; want it once")
+			wrong = append(wrong, s.criterion+" "+quote(s.names[i])+" appears "+strconv.Itoa(n)+" times; want it once")
 		}
 	}
 	if len(wrong) > 0 {

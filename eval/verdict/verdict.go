@@ -31,10 +31,11 @@ func problem(format string, args ...any) *Problem {
 	return &Problem{words: fmt.Sprintf(format, args...)}
 }
 
-// Pairwise reads the verdict on two documents: the winner's id, or eval.Tie
-// where ties are allowed, and the judge's reason, which is never empty. An id
-// that is written with HTML escapes counts as the id, because the documents' tags
-// show it so. Keys beyond those asked for are ignored. The error is a *Problem.
+// Pairwise reads the verdict on two documents, which the judge saw by the names first
+// and second: the winner's name, or eval.Tie where ties are allowed, and the judge's
+// reason, which is never empty. A name with HTML escapes counts as the name, because
+// the documents' tags show it so. Keys beyond those asked for are ignored. The error is
+// a *Problem.
 func Pairwise(text, first, second string, ties bool) (winner, reason string, err error) {
 	const key = "winner_doc_id"
 	fields, err := answer(text, key)

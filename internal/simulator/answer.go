@@ -70,6 +70,11 @@ type score struct {
 }
 
 func (j judge) pairwise(model string, first, second document, a asked) said {
+	for i, d := range [2]document{first, second} {
+		if strings.Contains(d.id, model) {
+			j.first += [2]float64{j.own, -j.own}[i]
+		}
+	}
 	v := j.compare(model, first.text, second.text, slices.Contains(a.winners, tie))
 	winner := tie
 	if v.winner >= 0 {

@@ -14,7 +14,8 @@ import (
 type judge struct {
 	noise float64 // standard deviation of its error, in points of quality
 	first float64 // points given to the text shown first
-	obeys bool    // what stands outside of all fences (obey.go)
+	own   float64 // points given to a document whose name has the model's name in it
+	obeys bool    // text outside of all fences (obey.go)
 }
 
 // defaultJudge judges for models that are configured but not among judges.
@@ -24,6 +25,7 @@ var judges = map[string]judge{
 	"careful":  {noise: 1.5},
 	"average":  {noise: 5},
 	"careless": {noise: 14, first: 6},
+	"loyal":    {noise: 1.5, own: 100},
 	"obedient": {noise: 1.5, obeys: true},
 }
 

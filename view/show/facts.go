@@ -64,6 +64,8 @@ func (r *Run) place(i int) string {
 		return "row"
 	case r.Kind == eval.KindRuns:
 		return []string{"file a", "file b"}[i]
+	case len(r.Documents) == 2 && len(r.ShownAs) == 2 && r.ShownAs[i] != r.Documents[i]:
+		return []string{"A, shown first", "B, second"}[i]
 	case len(r.Documents) == 2:
 		return []string{"shown first", "second"}[i]
 	}

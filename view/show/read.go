@@ -103,6 +103,9 @@ func (f *reading) planned() (*Run, error) {
 		run.Documents = append(run.Documents, d.ID)
 		run.Candidates = append(run.Candidates, d.Candidate)
 	}
+	if run.Kind != eval.KindRuns && run.Kind != eval.KindPrompts {
+		run.ShownAs = f.Asked.ShownAs(f.documents())
+	}
 	return run, nil
 }
 
@@ -166,10 +169,10 @@ func (f *reading) addCalls(run *Run, calls []record.Call) {
 // problem is why an answer was no verdict.
 func (f *reading) problem(kind eval.Kind, answer string) string {
 	var err error
-	documents := f.documents()
 	switch kind {
 	case eval.KindPairwise:
-		_, _, err = verdict.Pairwise(answer, documents[0].ID, documents[1].ID, f.Asked.Pairwise.Ties)
+		names := f.Asked.ShownAs(f.documents())
+		_, _, err = verdict.Pairwise(answer, names[0], names[1], f.Asked.Pairwise.Ties)
 	case eval.KindSingle:
 		_, err = verdict.Single(answer, f.Asked.Single.Criteria, f.Asked.Single.Scale)
 	case eval.KindPanel:

@@ -107,8 +107,11 @@ type Run struct {
 	Item       string         `json:"item"`
 	Documents  []string       `json:"documents"` // the one shown first first
 	Candidates []string       `json:"candidates"`
-	Trial      int            `json:"trial"`
-	Queue      string         `json:"queue"`
+	// ShownAs are the names by which the judge saw the documents: A and B if it was
+	// blind, which its reason uses.
+	ShownAs []string `json:"shown_as,omitempty"`
+	Trial   int      `json:"trial"`
+	Queue   string   `json:"queue"`
 
 	Waits *Wait `json:"waits,omitempty"` // of a run that has not ended, where there is a Redis
 
