@@ -112,6 +112,9 @@ type Schema struct {
 	Name   string // letters, digits, _ and -
 	Schema json.RawMessage
 	Open   bool // Schema admits any object, so strict modes, which need every property, do not take it
+	// Enforced: where the endpoint has no JSON mode for the model, the call fails with
+	// ErrNoJSON and nothing is sent. Otherwise the prompt alone asks for JSON there.
+	Enforced bool
 }
 
 // Result is a provider's answer.
@@ -287,6 +290,10 @@ func (e *Error) Unwrap() error { return e.Err }
 // same Request should be made again at once; it counts as no attempt. A provider
 // can only learn so much: three repeats at most.
 var ErrAgain = errors.New("the provider learnt something from this answer; make the same request again")
+
+// ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent
+// because its schema is to be enforced and the endpoint has no JSON mode for the model.
+var ErrNoJSON = errors.New("the model has no JSON mode here")
 
 // ClassOf is the class of err: that of the *Error in its chain, Cancelled for a
 // cancelled context, Timeout for a deadline, else Transient.

@@ -100,7 +100,7 @@ func (r *run) request(target eval.Judge, q *question) *providers.Request {
 		Search: asked.Grounded(r.task.Kind) || r.background(target) != nil, Reason: asked.Reasoned(r.task.Kind),
 	}
 	if asked.JSONOf(r.task.Kind) != eval.JSONFalse && q.Schema != nil {
-		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open}
+		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open, Enforced: q.enforced}
 	}
 	settings(request, target.Overrides)
 	return request

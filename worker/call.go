@@ -373,6 +373,9 @@ func (r *run) note(ctx context.Context, s step, call *record.Call, result *provi
 		r.logger().Info().Err(err).Msg("the provider requires a different form of structured output")
 		return err
 	}
+	if errors.Is(err, providers.ErrNoJSON) { // nothing was sent
+		return err
+	}
 	call.Class, call.Error = providers.ClassOf(err), err.Error()
 	var failed *providers.Error
 	switch errors.As(err, &failed); {

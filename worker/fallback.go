@@ -37,7 +37,7 @@ func (r *run) askAny(ctx context.Context, q *question) (*record.Run, error) {
 		at := min(r.progress.Fallen.Asked, len(targets)-1)
 		outcome, err := r.askFitting(ctx, targets, at, q)
 		var over *gaveUp
-		if err == nil || !errors.As(err, &over) || r.progress.AnswerBy == targets[at].Target() {
+		if err == nil || !errors.As(err, &over) || over.noJSON || r.progress.AnswerBy == targets[at].Target() {
 			return outcome, err // in the last case the model answered, and the JSON of it failed
 		}
 		next := r.next(targets, at, over)

@@ -72,7 +72,7 @@ func (r *run) askTogether(ctx context.Context) (over bool, err error) {
 	if err != nil || len(open) == 0 {
 		return false, err
 	}
-	if begun || r.progress.Taken {
+	if _, words := r.wordsOnly.Load(r.judge.Target()); begun || words || r.progress.Taken {
 		r.takenOnce()
 		return false, r.handOn(ctx, nil)
 	}
@@ -84,6 +84,8 @@ func (r *run) askTogether(ctx context.Context) (over bool, err error) {
 		return true, r.fail(gave)
 	case err != nil && gave == nil:
 		return true, err
+	case gave != nil && gave.noJSON:
+		r.sayWordsOnly()
 	}
 	var taken []record.Run
 	if answer != nil {
@@ -122,17 +124,27 @@ func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (*record
 		}
 		return record.Run{Scores: scoresOf(scores)}, nil
 	}
+	q.enforced = true
 	return r.askAny(ctx, q)
 }
 
-// singly reports whether a failure may be due to asking for several dimensions at
-// once. Others would meet one dimension too.
+// sayWordsOnly notes that the agent's model has no JSON mode, so that no further leader
+// asks it for several dimensions, and says so once.
+func (r *run) sayWordsOnly() {
+	if _, said := r.wordsOnly.LoadOrStore(r.judge.Target(), true); !said {
+		r.log.Warn().Str("provider", r.judge.Provider).Str("model", r.judge.Model).
+			Msg("the model has no JSON mode: asking for each dimension separately although batching is on")
+	}
+}
+
+// singly reports whether dimensions are asked for by themselves after a call for all of
+// them has failed for good: unless each of those calls would fail for the same reason.
 func singly(class providers.Class) bool {
 	switch class {
-	case providers.Refused, providers.BadRequest, providers.ContextLength, providers.Malformed:
-		return true
+	case providers.Auth, providers.QuotaBilling, providers.QuotaDaily, providers.ModelUnavailable, providers.Lost, providers.Cancelled:
+		return false
 	}
-	return false
+	return true
 }
 
 // outcomesOf are the outcomes of those runs that an answer has a score for.
@@ -163,9 +175,10 @@ func (r *run) take(outcomes []record.Run) error {
 }
 
 // takenOnce notes that the answer to all dimensions was taken: what was kept of it is
-// no answer to the leader's own.
+// no answer to the leader's own, and calls for all that failed are no attempts at that.
 func (r *run) takenOnce() {
 	if !r.progress.Taken {
+		r.progress.Fallen.Spent += r.failures()
 		r.progress.Taken, r.progress.Answer, r.progress.AnswerBy, r.progress.Unusable = true, "", "", 0
 	}
 }

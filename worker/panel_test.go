@@ -6,7 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -23,6 +27,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/providers/chat"
+	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
 // panel makes a panel of what submit asks: agents about dimensions d0, d1, …, each
@@ -203,8 +209,8 @@ func TestPartOfAnAnswerToAllDimensionsIsKept(t *testing.T) {
 	}
 }
 
-// What fails because several dimensions are asked for at once is asked singly;
-// another failure is the leader's own, and the rest goes on.
+// After a call for all dimensions has failed for good, each is asked for by itself, the
+// leader's own too, unless that would fail for the same reason.
 func TestFailureOfACallForAllDimensions(t *testing.T) {
 	t.Parallel()
 	all := "d0,d1,d2"
@@ -213,8 +219,10 @@ func TestFailureOfACallForAllDimensions(t *testing.T) {
 		leader string // its state
 		want   map[string]int
 	}{
-		"too long":    {providers.ContextLength, "succeeded", map[string]int{"together": 1, "d0": 1, "d1": 1, "d2": 1}},
-		"unavailable": {providers.Overloaded, "failed", map[string]int{"together": 3, "d1": 1, "d2": 1}},
+		"too long":  {providers.ContextLength, "succeeded", map[string]int{"together": 1, "d0": 1, "d1": 1, "d2": 1}},
+		"overload":  {providers.Overloaded, "succeeded", map[string]int{"together": 3, "d0": 1, "d1": 1, "d2": 1}},
+		"too slow":  {providers.Timeout, "succeeded", map[string]int{"together": 3, "d0": 1, "d1": 1, "d2": 1}},
+		"no longer": {providers.ModelUnavailable, "failed", map[string]int{"together": 1, "d1": 1, "d2": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -237,6 +245,65 @@ func TestFailureOfACallForAllDimensions(t *testing.T) {
 				t.Errorf("asked for %s: %+v", all, runs)
 			}
 		})
+	}
+}
+
+// A model whose endpoint refuses every JSON mode is not asked for several dimensions in
+// words, but for each by itself.
+func TestModelWithoutAJSONModeIsAskedSingly(t *testing.T) {
+	t.Parallel()
+	var formats, together, singly atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		raw, _ := io.ReadAll(request.Body)
+		body := string(raw)
+		named := regexp.MustCompile(`\bd[0-2]\b`).FindAllString(body, -1)
+		slices.Sort(named)
+		named = slices.Compact(named)
+		switch {
+		case strings.Contains(body, "response_format"):
+			formats.Add(1)
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"error": {"message": "This response_format type is unavailable now", "type": "invalid_request_error"}}`)
+			return
+		case len(named) > 1:
+			together.Add(1)
+		default:
+			singly.Add(1)
+		}
+		entries := make([]string, len(named))
+		for i, id := range named {
+			entries[i] = opinion(id)
+		}
+		text, _ := json.Marshal(`{"evaluations":[` + strings.Join(entries, ",") + `]}`)
+		fmt.Fprintf(w, `{"choices": [{"message": {"content": %s}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 9, "completion_tokens": 3}}`, text)
+	}))
+	t.Cleanup(server.Close)
+	model, err := chat.New(chat.Config{Config: transport.Config{BaseURL: server.URL, HTTPClient: server.Client()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := setup(t, nil)
+	b.submit(4, panel(1, 3, true))
+	log, cfg := &sharedLog{}, b.config()
+	cfg.Log, cfg.Endpoints = zerolog.New(log), map[string]Endpoint{"p": {Provider: model, Key: "k"}}
+	stop := b.start(cfg)
+	b.wait()
+	stop()
+	if together.Load() != 0 || singly.Load() != 12 || formats.Load() < 2 {
+		t.Errorf("%d calls for several dimensions in words and %d for one, after %d with a response_format; want 0, 12 and at least 2",
+			together.Load(), singly.Load(), formats.Load())
+	}
+	runs, calls := b.outcomes()
+	for index, of := range runs {
+		if of[0].State != "succeeded" || of[0].Attempts != 1 {
+			t.Errorf("run %d ended as %+v, want one attempt that succeeded", index, of[0])
+		}
+	}
+	if len(calls) != 12 {
+		t.Errorf("%d calls are recorded, want 12", len(calls))
+	}
+	if said := linesWith(log.String(), "no JSON mode"); len(said) != 1 {
+		t.Errorf("said %d times, want once: %s", len(said), said)
 	}
 }
 

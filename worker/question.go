@@ -20,6 +20,8 @@ type question struct {
 	// read takes the outcome out of an answer. Its error tells the model that gave
 	// the answer what is wrong with it.
 	read func(text string) (record.Run, error)
+	// enforced: the question is not asked of a model without a JSON mode.
+	enforced bool
 }
 
 // question is the run's, by its kind. Its error is a *gaveUp when the run cannot be

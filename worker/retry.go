@@ -33,6 +33,7 @@ type gaveUp struct {
 	message string
 	status  int           // HTTP status of the last call; 0: none was answered
 	wait    time.Duration // that the evaluation's fallback did not allow; 0: it was no wait
+	noJSON  bool          // providers.ErrNoJSON
 }
 
 func (g *gaveUp) Error() string { return fmt.Sprintf("%s: %s", g.class, g.message) }
@@ -97,6 +98,8 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	}
 	retry := r.evaluation.record.Settings.Retry
 	switch {
+	case errors.Is(failure, providers.ErrNoJSON):
+		return &gaveUp{class: failed.Class, message: failed.Message, noJSON: true}
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return ctx.Err()
 	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again

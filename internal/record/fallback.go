@@ -102,7 +102,7 @@ type Fallen struct {
 	Waits   int       `json:"waits,omitempty"`   // made at limits for its next call
 	Until   time.Time `json:"until,omitzero"`    // end of the last of them
 	Refused int       `json:"refused,omitempty"` // waits after refusals of the model it asks
-	Spent   int       `json:"spent,omitempty"`   // calls that had failed when it began to ask that model
+	Spent   int       `json:"spent,omitempty"`   // calls that had failed when it began to ask that model, or for one dimension
 	Tally
 }
 

@@ -70,6 +70,9 @@ func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error
 	}
 	if req.Schema != nil {
 		x.Format = e.formats.of(model, x.Capabilities.JSON)
+		if req.Schema.Enforced && x.Format == providers.JSONNone {
+			return nil, &providers.Error{Class: providers.BadRequest, Message: model + " has no JSON mode here", Err: providers.ErrNoJSON}
+		}
 	}
 	var err error
 	if x.Header, err = Header(req, e.keyHeader); err != nil {
