@@ -10,6 +10,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -53,6 +54,9 @@ func TestWhereTheConcurrencyComesFrom(t *testing.T) {
 		{"fleet and file", "{max_concurrency: 8}", "concurrency: {max_concurrency: 16}", Options{}, 8, "file"},
 		{"every provider capped", "{per_provider: {simulator: {max_concurrency: 9}}}", "", Options{}, 0, "providers"},
 		{"capped by the fleet", "{}", "concurrency: {per_provider: {simulator: {max_concurrency: 9}}}", Options{}, 0, "providers"},
+		{"one of two capped", "{per_provider: {openrouter: {max_concurrency: 9}}}", "", Options{}, 9, record.ConcurrencySum},
+		{"one of two capped twice", "{per_provider: {openrouter: {max_concurrency: 9}}}", "concurrency: {per_provider: {openrouter: {max_concurrency: 7}}}", Options{}, 7, record.ConcurrencySum},
+		{"one of two capped low", "{per_provider: {openrouter: {max_concurrency: 2}}}", "", Options{}, 5, "default"},
 		{"another provider capped", "{per_provider: {openrouter: {max_concurrency: 9}}}", "", Options{}, 5, "default"},
 		{"only a model capped", "{per_provider: {simulator: {models: {careful: {max_concurrency: 9}}}}}", "", Options{}, 5, "default"},
 	} {
@@ -61,7 +65,11 @@ func TestWhereTheConcurrencyComesFrom(t *testing.T) {
 			if c.fleet != "" {
 				c.options.Fleet = fleet(t, c.fleet)
 			}
-			s := load(t, with(two, "eval.yaml", minimal+"concurrency: "+c.file+"\n"), c.options)
+			asked := minimal
+			if strings.HasPrefix(c.name, "one of two") {
+				asked = strings.Replace(minimal, `judges: [`, `judges: ["openrouter:m", `, 1)
+			}
+			s := load(t, with(two, "eval.yaml", asked+"concurrency: "+c.file+"\n"), c.options)
 			if got := own(s); got != c.max || s.Settings.ConcurrencySource != c.source {
 				t.Errorf("got %d from %q, want %d from %q", got, s.Settings.ConcurrencySource, c.max, c.source)
 			}

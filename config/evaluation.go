@@ -312,7 +312,8 @@ const maxFromEnv = 50
 // ownBound is the evaluation's own bound on calls in flight, and notes in the
 // settings where it came from: the strongest of flag, environment and file. When
 // none of them speaks, the fleet's bound holds alone, or the caps of the judges'
-// providers when every one is capped, or else the default.
+// providers when every one is capped, or else the default, or the sum of the caps where
+// that is more.
 func (s *draft) ownBound() bound {
 	var own bound
 	source := ""
@@ -344,34 +345,46 @@ func (s *draft) ownBound() bound {
 		}
 		own, source = bound{*flag, at}, "flag"
 	}
+	sum, all := s.caps()
 	switch {
 	case source != "":
 	case s.fleet.max.max > 0:
 		source = "fleet"
-	case s.allCapped():
+	case all:
 		source = "providers"
-	case s.asked.Prompts == nil: // those have a pace, and need no other bound
+	case s.asked.Prompts != nil: // those have a pace, and need no other bound
+	case sum > DefaultConcurrency:
+		own, source = bound{max: sum}, record.ConcurrencySum
+	default:
 		own, source = bound{max: DefaultConcurrency}, "default"
 	}
 	s.settings.ConcurrencySource = source
 	return own
 }
 
-// allCapped reports whether the provider of everyone who is asked has a bound of its
-// own on calls in flight.
-func (s *draft) allCapped() bool {
-	capped := map[ratelimit.Scope]bool{}
+// caps sums the bounds on calls in flight of the providers that are asked; all reports
+// whether each has one.
+func (s *draft) caps() (sum int, all bool) {
+	tightest := map[ratelimit.Scope]int64{}
 	for _, l := range append(append([]limit{}, s.fleet.written...), s.own.limits...) {
 		if l.Kind == ratelimit.Concurrency {
-			capped[l.Scope] = true
+			if before, ok := tightest[l.Scope]; !ok || l.Max < before {
+				tightest[l.Scope] = l.Max
+			}
 		}
 	}
+	all = true
+	asked := map[string]bool{}
 	for _, judge := range s.settings.Everyone(&s.asked) {
-		if !capped[ratelimit.Scope{Provider: judge.Provider}] {
-			return false
+		if asked[judge.Provider] {
+			continue
 		}
+		asked[judge.Provider] = true
+		most, capped := tightest[ratelimit.Scope{Provider: judge.Provider}]
+		all = all && capped
+		sum = int(min(int64(sum)+most, math.MaxInt32))
 	}
-	return true
+	return sum, all
 }
 
 // unusedScopes warns of limits that no run of this evaluation meets: a

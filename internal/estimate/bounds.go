@@ -129,6 +129,8 @@ func setting(l ratelimit.Limit, s record.Settings) string {
 		switch s.ConcurrencySource {
 		case "default":
 			return "max_concurrency, by default; --max-concurrency"
+		case record.ConcurrencySum:
+			return "max_concurrency, the " + record.ConcurrencySum + "; --max-concurrency"
 		case "flag":
 			return "--max-concurrency"
 		case "environment":

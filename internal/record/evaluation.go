@@ -173,8 +173,8 @@ type Settings struct {
 	Batching []string `json:"batching,omitempty"`
 	// ConcurrencySource says where the bound on the evaluation's concurrency came
 	// from, so that a default can be named as one: "default", "file", "flag",
-	// "environment"; "fleet" or "providers" when it has none of its own and theirs
-	// hold alone.
+	// "environment", ConcurrencySum; "fleet" or "providers" when it has none of its own
+	// and theirs hold alone.
 	ConcurrencySource string `json:"concurrency_source,omitempty"`
 	// Groups is the group of each of eval.Prompts.Models by its position, empty where
 	// it has none: limits of the group hold for its calls, and its runs go through
@@ -318,6 +318,10 @@ const (
 	MaxCut = 10
 )
 
+// ConcurrencySum is the Settings.ConcurrencySource of a bound that is the sum of those of
+// some of the providers, because others have none.
+const ConcurrencySum = "sum of the providers' limits"
+
 // BoundWords names each limit, by its id, as its setting is called, with its value, and
 // with the way to change it where it is only a default.
 func (s Settings) BoundWords() map[string]string {
@@ -326,6 +330,8 @@ func (s Settings) BoundWords() map[string]string {
 		switch {
 		case limit.Evaluation != "" && s.ConcurrencySource == "default":
 			words[limit.ID()] = fmt.Sprintf("max_concurrency %d (default; --max-concurrency)", limit.Max)
+		case limit.Evaluation != "" && s.ConcurrencySource == ConcurrencySum:
+			words[limit.ID()] = fmt.Sprintf("max_concurrency %d (%s; --max-concurrency)", limit.Max, ConcurrencySum)
 		case limit.Evaluation != "":
 			words[limit.ID()] = fmt.Sprintf("max_concurrency %d", limit.Max)
 		default:
