@@ -9,8 +9,8 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 

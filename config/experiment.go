@@ -1,6 +1,7 @@
 package config
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 
@@ -53,7 +54,14 @@ type experiment struct {
 	models  map[string]int  // positions in prompts.Models, by name
 	senders []countedSender // of each of prompts.Models
 	written []writtenID     // of each of prompts.List
-	judging bool            // the prompts ask about the answers of another experiment
+	skipped skippedLines
+	judging bool // the prompts ask about the answers of another experiment
+}
+
+// skippedLines are lines that are not asked because something in them is wrong.
+type skippedLines struct {
+	lines    int
+	problems Problems // of the first ones
 }
 
 // writtenID is the id of a prompt as its line says it.
@@ -82,7 +90,44 @@ type experimentLine struct {
 
 // readLines reads a file of JSON, one object a line.
 func (x *experiment) readLines(path string) {
-	x.writtenLines(path, x.addJSON)
+	x.writtenLines(path, func(at place, line []byte) {
+		x.whole(func() { x.addJSON(at, line) })
+	})
+}
+
+// whole takes a line in if nothing in it is wrong, else sets its problems aside: they keep
+// no other line from being asked.
+func (x *experiment) whole(take func()) {
+	before := len(x.problems)
+	take()
+	wrong := x.problems[before:]
+	if len(wrong) == 0 {
+		return
+	}
+	x.skipped.lines++
+	if len(x.skipped.problems) < maxLineProblems {
+		x.skipped.problems = append(x.skipped.problems, wrong...)
+	}
+	x.problems = x.problems[:before]
+}
+
+// saySkipped reports the lines that were set aside: as warnings, unless no line is left.
+func (x *experiment) saySkipped() {
+	skipped := x.skipped
+	if skipped.lines == 0 {
+		return
+	}
+	all := skipped.lines + len(x.prompts.List)
+	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, plural(all, "line is", "lines are")),
+		Fix: "submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again"}
+	if len(x.prompts.List) > 0 {
+		x.warnings = append(append(x.warnings, skipped.problems...), summary)
+		return
+	}
+	x.problems = append(x.problems, skipped.problems...)
+	if skipped.lines > maxLineProblems {
+		x.refuse(x.top, "fix these first", "%d lines are wrong", skipped.lines)
+	}
 }
 
 // addJSON takes one line in.

@@ -32,7 +32,7 @@ func (x *experiment) readCSV(path string) {
 		return
 	}
 	x.checkHeader(path, rows.header)
-	rows.each(func() { x.addRow(rows, columns) })
+	rows.each(func() { x.whole(func() { x.addRow(rows, columns) }) })
 }
 
 // checkHeader wants columns with names of their own.

@@ -14,6 +14,7 @@ import (
 
 // finish lays the prompts out, and makes the submission.
 func (x *experiment) finish() (*Submission, error) {
+	x.saySkipped()
 	if len(x.prompts.List) == 0 && len(x.problems) == 0 {
 		x.refuse(x.top, `write one JSON object a line: {"id": 0, "api": "openai", "model_name": "gpt-4o", "prompt": "…"}`, "the file has no prompts")
 	}

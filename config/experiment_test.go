@@ -65,6 +65,34 @@ func TestExperimentProblems(t *testing.T) {
 	}
 }
 
+// Wrong lines keep no other line from being asked: they are warned of, and skipped.
+func TestWrongLinesOfExperimentsAreSkipped(t *testing.T) {
+	t.Parallel()
+	const good = `{"api": "test", "model_name": "m", "prompt": "?"}`
+	for name, c := range map[string]struct{ file, text, want string }{
+		"JSON": {"x.jsonl", good + "\n{\"api\": \"test\", \"prompt\": \"?\"}\nnonsense\n" + good,
+			"x.jsonl:2: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\"\n" +
+				"x.jsonl:3:2: not JSON: invalid character 'o' in literal null (expecting 'u'); one JSON object a line\n" +
+				"x.jsonl: 2 of 4 lines are skipped; submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again\n"},
+		"CSV": {"x.csv", "api,model_name,prompt\ntest,m,?\ntest,,?\ntest,m,!\n",
+			"x.csv:3: model_name: the line has no model_name; add \"model_name\": \"gpt-4o\"\n" +
+				"x.csv: 1 of 3 lines are skipped; submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, got := experimentOf(t, c.file, c.text, Options{})
+			if s == nil || len(s.Evaluation.Prompts.List) != 2 || !strings.HasPrefix(got, c.want) {
+				t.Errorf("got %+v and\n%s\nwant two prompts and\n%s", s, got, c.want)
+			}
+		})
+	}
+	many := strings.Repeat("nonsense\n", 2*maxLineProblems)
+	s, got := experimentOf(t, "x.jsonl", many+good, Options{})
+	if s == nil || strings.Count(got, "not JSON") != maxLineProblems || !strings.Contains(got, "100 of 101 lines are skipped") {
+		t.Errorf("of 100 wrong lines: got\n%s", got)
+	}
+}
+
 // Everything wrong is told at once, but not without end.
 func TestExperimentProblemsEnd(t *testing.T) {
 	t.Parallel()

@@ -297,3 +297,32 @@ func TestExperimentExample(t *testing.T) {
 	}
 	completed(t, data, "capitals") // one file still
 }
+
+// A wrong file of a data folder keeps no other from being run.
+func TestWrongExperimentsOfAFolderAreSkipped(t *testing.T) {
+	t.Parallel()
+	const line = `{"id": %d, "api": "simulator", "model_name": "careful", "prompt": "What is %d?"}` + "\n"
+	data := tree(t, map[string]string{
+		"input/good.jsonl": fmt.Sprintf(line, 1, 1), "input/bad.jsonl": "nonsense\n",
+		"input/half.jsonl": fmt.Sprintf(line, 1, 2) + `{"id": 2, "api": "simulator", "prompt": "?"}` + "\n",
+	})
+	code, _, stderr := evalfleet(t, nil, "run", "--data-folder", data, "--out-dir", filepath.Join(data, "out"), "--max-queries", "600")
+	if code != int(exitUsage) {
+		t.Errorf("run ended with %d, want %d:\n%s", code, exitUsage, stderr)
+	}
+	for _, want := range []string{"skipping " + filepath.Join(data, "input/bad.jsonl"), "bad.jsonl was skipped: see its problems above",
+		"half.jsonl:2: model_name: the line has no model_name", "1 of 2 lines are skipped"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("it does not say %q:\n%s", want, stderr)
+		}
+	}
+	for _, name := range []string{"good", "half"} {
+		if lines := completed(t, data, name); len(lines) != 1 || len(lines[0].Response) < 3 {
+			t.Errorf("%s has the answers %s, want one", name, lines)
+		}
+	}
+	code, stdout, stderr := evalfleet(t, nil, "validate", "--data-folder", data)
+	if code != int(exitUsage) || !strings.Contains(stdout, "good (ev-") || !strings.Contains(stdout, "half (ev-") {
+		t.Errorf("validate ended with %d and\n%s%s", code, stdout, stderr)
+	}
+}

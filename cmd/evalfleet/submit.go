@@ -81,12 +81,20 @@ func sinkFlag() cli.Flag {
 // request is what a command line asks: one evaluation, or each experiment of a folder.
 type request struct {
 	submissions []*config.Submission
+	refused     []refusedInput      // of several, those that cannot be submitted
 	judges      *config.JudgeFolder // asked about the answers of each experiment; nil: nobody is
 	options     config.Options
 }
 
+// refusedInput is an input that cannot be submitted, and why.
+type refusedInput struct {
+	path string
+	err  error
+}
+
 // request reads what the command line names. forFleet: other processes will make the
-// calls. Whatever is wrong with any of it, nothing is begun.
+// calls. Of several experiments, those that are wrong are skipped; whatever else is wrong,
+// nothing is begun.
 func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	listed := p.listed(c)
 	inputs, err := p.inputs(c, listed != (config.Listed{}))
@@ -116,11 +124,18 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 	for _, in := range inputs {
 		s, err := in.load(c.StringSlice(judgeFlag), r.options)
 		if err != nil {
-			problems = append(problems, err)
+			r.refused = append(r.refused, refusedInput{in.path, err})
 			continue
 		}
 		p.warn(s.Warnings)
 		r.submissions = append(r.submissions, s)
+	}
+	for _, in := range r.refused {
+		if len(r.submissions) == 0 {
+			problems = append(problems, in.err)
+		} else {
+			fmt.Fprintf(p.stderr, "evalfleet: skipping %s:\n%s\n", in.path, message(in.err))
+		}
 	}
 	if dir := c.String(judgeFolderFlag); dir != "" {
 		if r.judges, err = config.LoadJudgeFolder(dir, []string{c.String(judgeTemplatesFlag)}, c.StringSlice(judgeFlag), r.options); err != nil {
@@ -131,17 +146,20 @@ func (p *process) request(c *cli.Context, forFleet bool) (*request, error) {
 }
 
 // each does one evaluation after another. Runs that failed keep none of the rest from
-// being done; anything else does.
+// being done; anything else does. The error also names the inputs that were skipped.
 func (r *request) each(do func(*config.Submission) error) error {
 	var failed []error
 	for _, s := range r.submissions {
 		err := do(s)
-		if err != nil && (len(r.submissions) == 1 || codeOf(err) != exitRunsFailed) {
+		if err != nil && (len(r.submissions)+len(r.refused) == 1 || codeOf(err) != exitRunsFailed) {
 			return err
 		}
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", s.Evaluation.Name, err))
 		}
+	}
+	for _, in := range r.refused {
+		failed = append(failed, usageError("%s was skipped: see its problems above", in.path))
 	}
 	return joined(failed)
 }
