@@ -41,7 +41,7 @@ func workFlags(metricsAt string) []cli.Flag {
 		&cli.DurationFlag{Name: graceFlag, Usage: "`TIME` for calls in flight to finish after a stop, such as 90s (default the longest call timeout plus 15s)"},
 		&cli.StringSliceFlag{Name: queuesFlag, Usage: "serve only these `QUEUES`, comma-separated (default all possible)"},
 		&cli.StringFlag{Name: metricsFlagName, Value: metricsAt, Usage: metrics},
-		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to append every event of every run to, as JSON lines (default only events.jsonl in the output folder)"},
+		&cli.StringFlag{Name: eventsFlag, Usage: "`FILE` to append every event of every run to, as JSON lines (default events.jsonl in the output folder; of a fleet's worker, its log: calls from level info, the rest from debug)"},
 	}
 }
 
@@ -63,6 +63,7 @@ type work struct {
 	grace        time.Duration
 	queues       []string // the only ones served; none: all
 	events       string   // path; empty: no such file
+	logsCalls    bool     // without events: those of calls are logged from level info up
 	metrics      string   // address
 	metricsGiven bool
 }
@@ -94,8 +95,8 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 		}
 		open = append(open, events)
 		settings.Events = both(settings.Events, events.write)
-	} else if log.GetLevel() <= zerolog.DebugLevel {
-		settings.Events = both(settings.Events, func(e worker.Event) { logEvent(log, e) })
+	} else if lowest := log.GetLevel(); lowest <= zerolog.DebugLevel || w.logsCalls && lowest <= zerolog.InfoLevel {
+		settings.Events = both(settings.Events, func(e worker.Event) { w.logEvent(log, e) })
 	}
 	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
 	if err != nil {
@@ -111,10 +112,20 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 	return append(open, traces), nil
 }
 
-// logEvent writes an event as a line of the log. Timeouts and failures stand there
-// anyway, as a warning and an error.
-func logEvent(log zerolog.Logger, e worker.Event) {
-	if e.Event == worker.EventTimeout || e.Event == worker.EventFailed {
+// logEvent writes an event as a line of the log. Timeouts and failures are there anyway,
+// as a warning and an error.
+func (w work) logEvent(log zerolog.Logger, e worker.Event) {
+	level := zerolog.DebugLevel
+	switch e.Event {
+	case worker.EventTimeout, worker.EventFailed:
+		return
+	case worker.EventQueueing, worker.EventAcquired, worker.EventReleased, worker.EventRetry:
+		if w.logsCalls {
+			level = zerolog.InfoLevel
+		}
+	}
+	line := log.WithLevel(level)
+	if !line.Enabled() {
 		return
 	}
 	var fields map[string]any
@@ -127,7 +138,7 @@ func logEvent(log zerolog.Logger, e worker.Event) {
 		return
 	}
 	delete(fields, "time") // the line has its own
-	log.Debug().Fields(fields).Send()
+	line.Fields(fields).Send()
 }
 
 // closers closes all of several, the last first.

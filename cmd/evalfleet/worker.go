@@ -40,6 +40,7 @@ func (p *process) work(c *cli.Context) (err error) {
 	if err != nil {
 		return err
 	}
+	how.logsCalls = true
 	fleet, err := p.fleet(c.String(configFlag))
 	if err != nil {
 		return err
