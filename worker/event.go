@@ -49,7 +49,7 @@ type Event struct {
 	TimeoutS     float64         `json:"timeout_s,omitempty"`
 	ElapsedS     float64         `json:"elapsed_s,omitempty"`
 	Class        providers.Class `json:"class,omitempty"`
-	Message      string          `json:"message,omitempty"` // why, of paused and stopped
+	Message      string          `json:"message,omitempty"` // why, of paused and stopped, and of released after a kill
 	*record.Fell                 // of a fallback
 }
 

@@ -1,11 +1,18 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"maps"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -18,13 +25,97 @@ type eventLog struct {
 	err  error // the first failure; later events are not tried
 }
 
+// openEvents opens a file to which several processes may append.
 func openEvents(path string) (*eventLog, error) {
 	_, missing := os.Lstat(path)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}
+	if err := endLine(file); err != nil {
+		return nil, fmt.Errorf("open event log: %w", errors.Join(err, file.Close()))
+	}
 	return &eventLog{file: file, made: missing != nil}, nil
+}
+
+// endLine ends the last line of a file if a process was killed while it wrote it, so that
+// the next event has a line of its own.
+func endLine(file *os.File) error {
+	info, err := file.Stat()
+	if err != nil || info.Size() == 0 || !info.Mode().IsRegular() {
+		return err
+	}
+	written, err := os.Open(file.Name())
+	if errors.Is(err, fs.ErrPermission) {
+		return nil // it may only be written
+	}
+	if err != nil {
+		return err
+	}
+	defer written.Close()
+	last := make([]byte, 1)
+	if _, err := written.ReadAt(last, info.Size()-1); err != nil || last[0] == '\n' {
+		return err
+	}
+	_, err = file.Write([]byte{'\n'})
+	return err
+}
+
+// openOwnEvents opens a file to which only this process appends. Calls that were in flight
+// when the process before it was killed are released in it: acquired less released is the
+// number of calls in flight at any moment.
+func openOwnEvents(path string) (*eventLog, error) {
+	l, err := openEvents(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.releaseLost(); err != nil {
+		return nil, fmt.Errorf("read event log: %w", errors.Join(err, l.Close()))
+	}
+	return l, nil
+}
+
+// acquiredCall is a call as its events name it: a worker makes one at a time for a run.
+type acquiredCall struct{ run, dimension, worker string }
+
+// releaseLost writes the releases that are missing.
+func (l *eventLog) releaseLost() error {
+	written, err := os.Open(l.file.Name())
+	if err != nil {
+		return err
+	}
+	defer written.Close()
+	acquired := map[acquiredCall]worker.Event{}
+	lines := bufio.NewReaderSize(written, 1<<16)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		if !bytes.Contains(line, []byte(`"acquired"`)) && !bytes.Contains(line, []byte(`"released"`)) {
+			continue
+		}
+		var e worker.Event
+		if json.Unmarshal(line, &e) != nil {
+			continue // cut off
+		}
+		call := acquiredCall{string(e.Evaluation) + " " + e.RunID, e.Dimension, e.Worker}
+		switch e.Event {
+		case worker.EventAcquired:
+			acquired[call] = e
+		case worker.EventReleased:
+			delete(acquired, call)
+		}
+	}
+	lost := slices.SortedFunc(maps.Values(acquired), func(a, b worker.Event) int { return a.Time.Compare(b.Time) })
+	for _, e := range lost {
+		e.Event, e.Time, e.ActiveSlots, e.Message = worker.EventReleased, time.Now().UTC(), nil, "the process that made the call was killed"
+		l.write(e)
+	}
+	return l.err
 }
 
 func (l *eventLog) write(e worker.Event) {

@@ -204,7 +204,7 @@ func (j *job) run(ctx context.Context) (err error) {
 		}
 	}
 
-	events, err := openEvents(out.path(eventsFile))
+	events, err := openOwnEvents(out.path(eventsFile))
 	if err != nil {
 		return withCode(exitUnreachable, err)
 	}
