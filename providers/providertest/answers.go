@@ -329,8 +329,8 @@ func longAnswers(t *testing.T, d Dialect) {
 	}
 	s = d.start(t, simulator.Config{Behaviour: simulator.Behaviour{AnswerBytes: providers.DefaultAnswer}})
 	failed := s.fails(t, d.request())
-	if failed.Class != providers.Transient || !failed.MayBeBilled || len(failed.Raw) > transport.MaxErrorBytes {
+	if failed.Class != providers.Malformed || !failed.MayBeBilled || len(failed.Raw) > transport.MaxErrorBytes {
 		t.Errorf("got class %s, may be billed %v, and %d bytes, want %s, true, at most %d",
-			failed.Class, failed.MayBeBilled, len(failed.Raw), providers.Transient, transport.MaxErrorBytes)
+			failed.Class, failed.MayBeBilled, len(failed.Raw), providers.Malformed, transport.MaxErrorBytes)
 	}
 }

@@ -26,6 +26,7 @@ func RunBackground(t *testing.T, d Dialect) {
 		{"ends of jobs", ends},
 		{"a job that fails", failedJob},
 		{"a job that is lost", lostJob},
+		{"a job whose answer is too long", longJob},
 		{"cancellation", cancellation},
 		{"submissions that fail", failedSubmissions},
 		{"questions that fail", questions},
@@ -136,6 +137,17 @@ func lostJob(t *testing.T, d Dialect) {
 		if !errors.As(err, &failed) || failed.Class != providers.Lost || !failed.MayBeBilled || !done || result != nil {
 			t.Errorf("%s: got %s, %v, %s, want it to be done as %s, may be billed", name, brief(result), done, told(err), providers.Lost)
 		}
+	}
+}
+
+// longJob: a job whose answer is longer than allowed is over. Asked again, it would
+// have the same answer.
+func longJob(t *testing.T, d Dialect) {
+	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{AnswerBytes: providers.DefaultAnswer}})
+	_, err := s.wait(t, s.submit(t, d.request()))
+	var failed *providers.Error
+	if !errors.As(err, &failed) || failed.Class != providers.Malformed || !failed.MayBeBilled {
+		t.Errorf("got %s, want %s, may be billed", told(err), providers.Malformed)
 	}
 }
 

@@ -48,6 +48,10 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 		failed.Class, failed.MayBeBilled = providers.Lost, true
 		return nil, true, failed
 	}
+	if errors.Is(err, transport.ErrTooLong) {
+		failed.MayBeBilled = true // the job; asked again, it would have the same answer
+		return nil, true, failed
+	}
 	if err != nil {
 		return nil, false, err
 	}

@@ -126,12 +126,19 @@ func read(ctx context.Context, body io.Reader, limit int, room func(context.Cont
 	return whole.Bytes(), err
 }
 
-// Fits is the error of an answer of n bytes, in all its parts, that is too long.
+// ErrTooLong is in the chain of the error about an answer that is longer than allowed.
+var ErrTooLong = errors.New("the answer is too long")
+
+// Fits returns an error if an answer of n bytes, in all its parts, is too long. Its
+// class is not retried: the answer was paid for, and would be as long again.
 func (a *Answer) Fits(n int) error {
-	if most := cmp.Or(a.most, providers.DefaultAnswer); n > most {
-		return a.Malformed(fmt.Errorf("longer than %d bytes, the most that --max-answer-mib allows", most))
+	most := cmp.Or(a.most, providers.DefaultAnswer)
+	if n <= most {
+		return nil
 	}
-	return nil
+	failed := a.fail(providers.Malformed, "", fmt.Sprintf("the answer is longer than %d bytes; --max-answer-mib allows more", most))
+	failed.Err = ErrTooLong
+	return failed
 }
 
 // Malformed is the error of an answer that cannot be read as what it should be.

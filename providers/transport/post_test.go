@@ -136,7 +136,7 @@ func TestDoBoundsBodies(t *testing.T) {
 		want         providers.Class // empty: no error
 	}{
 		{http.StatusOK, providers.DefaultAnswer, ""},
-		{http.StatusOK, providers.DefaultAnswer + 1, providers.Transient},
+		{http.StatusOK, providers.DefaultAnswer + 1, providers.Malformed},
 		{http.StatusBadRequest, MaxErrorBytes * 4, providers.BadRequest},
 	} {
 		server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
