@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // cardCandidates is how many candidates a card shows.
@@ -24,7 +26,7 @@ type CardOptions struct {
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.heading(clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.Headline())
 	out.blank()
 	if s, ok := r.cardTable(); ok {
@@ -44,7 +46,7 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.entry("Budget", budget, plain)
 	}
 	if why := r.Evaluation.Stopped; why != nil {
-		out.entry("Stopped", visible(why.String()), red)
+		out.entry("Stopped", harmless.Line(why.String()), red)
 	}
 	if n := len(r.Notes()); n > 0 {
 		out.entry("Notes", count(n)+" to read in the report before you rely on this", plain)
@@ -74,7 +76,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	case len(r.Groups) > 1:
 		t := table{{head: "first of each group", flexible: true}, {head: "candidates", right: true}}
 		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
-			t.add(visible(g.Ranked[0].Name), count(len(g.Ranked)))
+			t.add(harmless.Line(g.Ranked[0].Name), count(len(g.Ranked)))
 		}
 		s = section{table: t}
 		if hidden := len(r.Groups) - cardCandidates; hidden > 0 {
@@ -95,7 +97,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 		t = append(t, heads("mean")...)
 	}
 	for _, c := range group.Ranked[:shown] {
-		cells := []string{r.ranks(c), visible(c.Name)}
+		cells := []string{r.ranks(c), harmless.Line(c.Name)}
 		if r.Verdicts > 0 {
 			cells = append(cells, percent(c.WinRate()))
 		}

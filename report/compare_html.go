@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // comparedMarks is how many evaluations are drawn beside each other.
@@ -145,7 +147,7 @@ func (c *Comparison) plot() *comparePlot {
 	gap := plotRowGap * float64(1+len(drawn)) / 2
 	for i, one := range shown {
 		y := plotMargin/2 + gap*(float64(i)+0.5)
-		row := compareMarks{Name: clip(visible(one.Name), plotName), TextY: y + 4}
+		row := compareMarks{Name: clip(harmless.Line(one.Name), plotName), TextY: y + 4}
 		for k := range drawn {
 			place := one.Places[k]
 			if place == nil {

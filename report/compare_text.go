@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // WriteText writes the comparison as tables for a terminal, as Report.WriteText does.
@@ -27,7 +29,7 @@ func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
 func (c *Comparison) Head() []string {
 	var lines []string
 	for k, r := range c.Reports {
-		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, clip(visible(r.Evaluation.Plan.Name), nameRunes), r.Evaluation.ID, r.asked()))
+		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes), r.Evaluation.ID, r.asked()))
 	}
 	return append(lines, c.Headline()...)
 }
@@ -38,7 +40,7 @@ func (c *Comparison) sections(most, width int) []section {
 	shown := c.Candidates[:min(most, len(c.Candidates))]
 	t := table{{head: "candidate", flexible: true}}
 	for _, one := range shown {
-		t.add(visible(one.Name))
+		t.add(harmless.Line(one.Name))
 	}
 	left := 0
 	for k := range c.Reports {
@@ -68,12 +70,12 @@ func (c *Comparison) sections(most, width int) []section {
 	}
 	each := max(12, (width-24)/len(c.Reports)-len(separator))
 	for _, d := range c.Settings {
-		cells := []string{visible(d.Name)}
+		cells := []string{harmless.Line(d.Name)}
 		for _, value := range d.Values {
 			if value == "" {
 				value = "–"
 			}
-			cells = append(cells, clip(visible(value), each))
+			cells = append(cells, clip(harmless.Line(value), each))
 		}
 		different.add(cells...)
 	}

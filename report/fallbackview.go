@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -32,7 +33,7 @@ func (r *Report) fallbackView() *fallbackView {
 			longest = span(how.MaxWait)
 		}
 		v.How = fmt.Sprintf("models: %s; longest single wait: %s; waits at most: %d; backoff base: %g",
-			clip(visible(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, how.Base)
+			clip(harmless.Line(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, how.Base)
 		v.Advice = s.Advice(how)
 		v.Fine = len(v.Advice) == 0 && s.Total > 0
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mattn/go-runewidth"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -152,17 +153,17 @@ func FuzzVisible(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		got := visible(s)
+		got := harmless.Line(s)
 		if !utf8.ValidString(got) {
-			t.Fatalf("visible(%q) = %q: not UTF-8", s, got)
+			t.Fatalf("harmless.Line(%q) = %q: not UTF-8", s, got)
 		}
 		for _, r := range got {
 			if !unicode.IsPrint(r) && r != '\u200c' && r != '\u200d' {
-				t.Fatalf("visible(%q) = %q: contains %U", s, got, r)
+				t.Fatalf("harmless.Line(%q) = %q: contains %U", s, got, r)
 			}
 		}
-		if again := visible(got); again != got {
-			t.Fatalf("visible(%q) = %q, and again %q", s, got, again)
+		if again := harmless.Line(got); again != got {
+			t.Fatalf("harmless.Line(%q) = %q, and again %q", s, got, again)
 		}
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -36,11 +37,11 @@ var pageStyle string
 // pageTemplate is parsed when a page is first made: a worker makes none.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"text":     visible,
-		"name":     func(s string) string { return clip(visible(s), nameRunes) },
-		"full":     func(s string) string { return clip(visible(s), 2*reasonRunes) },
+		"text":     harmless.Line,
+		"name":     func(s string) string { return clip(harmless.Line(s), nameRunes) },
+		"full":     func(s string) string { return clip(harmless.Line(s), 2*reasonRunes) },
 		"count":    count,
-		"run":      func(r results.RunRow) string { return clip(visible(shortRun(r)), nameRunes) },
+		"run":      func(r results.RunRow) string { return clip(harmless.Line(shortRun(r)), nameRunes) },
 		"why":      whyID,
 		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
 		"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
@@ -109,7 +110,7 @@ func (r *Report) page() *page {
 	p := &page{
 		Report:   r,
 		Style:    template.CSS(pageStyle),
-		Title:    clip(visible(r.Evaluation.Plan.Name), nameRunes),
+		Title:    clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes),
 		Asked:    r.asked(),
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // judgeView is what the judges did and how far each can be trusted.
@@ -98,7 +100,7 @@ func (r *Report) swapBars() *bars {
 			continue
 		}
 		y := 6 + barGap*float64(len(b.Rows))
-		one := bar{Name: clip(visible(j.Name), plotName), Y: y, TextY: y + barHigh/2 + 4}
+		one := bar{Name: clip(harmless.Line(j.Name), plotName), Y: y, TextY: y + barHigh/2 + 4}
 		x := plotLabels
 		for k, n := range []int{j.Swaps.Consistent, j.Swaps.HalfTied, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond} {
 			part := barKeys[k]

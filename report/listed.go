@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -136,7 +137,7 @@ func (r *Report) ListedTitle() string {
 func (r *Report) listedSection() section {
 	t := append(table{{head: "model", flexible: true}}, heads("runs", "succeeded", "failed", "cut off", "tokens in", "out", "cost")...)
 	for _, row := range r.listedRows() {
-		t.add(visible(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
+		t.add(harmless.Line(row.Model), row.Runs, row.Succeeded, row.Failed, row.Truncated, row.Input, row.Output, row.Cost)
 	}
 	return section{title: r.ListedTitle(), table: t}
 }

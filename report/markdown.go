@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // Bounds of the Markdown form, which is for reading; everything left out is said.
@@ -20,7 +22,7 @@ const unbounded = 1 << 20
 // a link, an image, a mention or a tag, or leaves its cell.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	out := &markdownWriter{bufio.NewWriter(w)}
-	out.heading(1, clip(visible(r.Evaluation.Plan.Name), nameRunes))
+	out.heading(1, clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes))
 	out.paragraph(string(r.Evaluation.ID) + " · " + r.asked())
 	out.bold(r.Headline())
 	if t := r.Reliance(); t != nil {
@@ -52,7 +54,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	out.items(compact(r.totals()))
 	settings := table{{head: "setting"}, {head: "value"}}
 	for _, s := range r.settings() {
-		settings.add(clip(visible(s.Name), nameRunes), clip(visible(s.Value), 2*reasonRunes))
+		settings.add(clip(harmless.Line(s.Name), nameRunes), clip(harmless.Line(s.Value), 2*reasonRunes))
 	}
 	out.section(section{title: "Settings in force", table: settings})
 	if method := r.method(); len(method) > 0 {
@@ -86,14 +88,14 @@ func compact(lines []string) []string {
 func (r *Report) panelCandidates() section {
 	t := table{{head: "candidate"}}
 	for _, d := range r.Panel.Dimensions {
-		t = append(t, heads(clip(visible(d.ID), nameRunes))...)
+		t = append(t, heads(clip(harmless.Line(d.ID), nameRunes))...)
 	}
 	t = append(t, heads("all")...)
 	for i, scores := range r.Panel.candidates {
 		if scores[len(scores)-1].N == 0 {
 			continue
 		}
-		cells := []string{clip(visible(r.candidates[i]), nameRunes)}
+		cells := []string{clip(harmless.Line(r.candidates[i]), nameRunes)}
 		for _, s := range scores {
 			cells = append(cells, mean(s))
 		}
@@ -107,7 +109,7 @@ func (r *Report) progressSection() section {
 	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), clip(visible(j.name()), nameRunes), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
+			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), clip(harmless.Line(j.name()), nameRunes), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
 				count(j.Missing), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}
@@ -125,14 +127,14 @@ func (r *Report) writeReasons(out *markdownWriter) {
 			left += len(reasoned) - k
 			break
 		}
-		out.heading(3, clip(visible(c.Name), nameRunes))
+		out.heading(3, clip(harmless.Line(c.Name), nameRunes))
 		var items []string
 		for _, reasons := range []struct {
 			word string
 			of   []Reason
 		}{{"Won", c.For}, {"Lost", c.Against}} {
 			for _, one := range reasons.of[:min(2, len(reasons.of))] {
-				items = append(items, fmt.Sprintf("%s against %s, by judge %s, run %s: %s", reasons.word, called(one.Opponent), called(one.Judge), one.Run, visible(one.Text)))
+				items = append(items, fmt.Sprintf("%s against %s, by judge %s, run %s: %s", reasons.word, called(one.Opponent), called(one.Judge), one.Run, harmless.Line(one.Text)))
 			}
 		}
 		out.items(items)
@@ -148,10 +150,10 @@ func (r *Report) writeFailures(out *markdownWriter) {
 	}
 	out.heading(2, "Failures")
 	for _, f := range r.Failures {
-		out.paragraph(fmt.Sprintf("%s: %s", visible(f.Class), counted(f.Runs, "run")))
+		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), counted(f.Runs, "run")))
 		t := table{{head: "run"}, {head: "judge"}, {head: "error"}}
 		for _, run := range f.Examples {
-			t.add(clip(visible(shortRun(run)), nameRunes), clip(visible(run.Judge), nameRunes), clip(visible(run.Error), reasonRunes))
+			t.add(clip(harmless.Line(shortRun(run)), nameRunes), clip(harmless.Line(run.Judge), nameRunes), clip(harmless.Line(run.Error), reasonRunes))
 		}
 		out.table(t)
 	}

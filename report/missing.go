@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -198,7 +199,7 @@ func (r *Report) missingSection(most int) section {
 	t := append(table{{head: "candidate", flexible: true}}, heads("missing", "given", "lost", "won", "tied", "rank", "rank if all lost–won", "95 % bounds")...)
 	rows := r.missingRows(most)
 	for _, m := range rows {
-		t.add(visible(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
+		t.add(harmless.Line(m.Name), m.Verdicts, m.Given, m.Lost, m.Won, m.Tied, m.Rank, m.Ranks, m.Limits)
 	}
 	s := section{title: "Missing verdicts", table: t, lines: []string{missingWords}}
 	if left := len(r.Missing.Candidates) - len(rows); left > 0 {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // Notes say in words what a reader must know before trusting the numbers: what is
@@ -21,7 +22,7 @@ func (r *Report) Notes() []string {
 		note("Preliminary: %s of %s %s no result yet.", count(missing), counted(planned, "run"), have(missing))
 	}
 	if why := r.Evaluation.Stopped; why != nil {
-		note("The evaluation has stopped: %s.", visible(why.String()))
+		note("The evaluation has stopped: %s.", harmless.Line(why.String()))
 	}
 	switch {
 	case failed > 0 && r.ListedOnly():

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -93,12 +94,12 @@ func (r *Report) panelSection() section {
 	p := r.Panel
 	t := table{{head: "dimension", flexible: true}}
 	for _, agent := range p.Agents {
-		t = append(t, heads(clip(visible(agent), 16))...)
+		t = append(t, heads(clip(harmless.Line(agent), 16))...)
 	}
 	t = append(t, heads("all")...)
 	row := func(name string, scores []Score) { t.add(append([]string{name}, meansOf(scores)...)...) }
 	for _, d := range p.Dimensions {
-		row(visible(d.ID), d.Scores)
+		row(harmless.Line(d.ID), d.Scores)
 	}
 	row("all", p.All)
 	return section{title: "Panel: mean score (how many)", table: t}

@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
+)
 
 // peopleSections are what people said, how they rank, how far they agree, and how
 // far the judges say the same.
@@ -12,7 +16,7 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	t := append(table{{head: "annotator", flexible: true}}, heads("votes", "ties")...)
 	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
 	for _, a := range shown {
-		t.add(visible(a.Name), count(a.Votes), count(a.Ties))
+		t.add(harmless.Line(a.Name), count(a.Votes), count(a.Ties))
 	}
 	said := section{title: "People", table: t}
 	if left := len(people.Annotators) - len(shown); left > 0 {
@@ -52,7 +56,7 @@ func (p *People) said() string {
 func (p *People) judgesSection() section {
 	t := append(table{{head: "judge", flexible: true}}, heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
 	for _, j := range p.Judges {
-		t.add(visible(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
+		t.add(harmless.Line(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
 		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
@@ -69,7 +73,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	shown := people.Groups[0].Ranked[:min(candidates, len(people.Groups[0].Ranked))]
 	t := table{{head: "candidate", flexible: true}, rankColumn("all people", shown, people.Groups)}
 	for _, c := range shown {
-		t[0].cells = append(t[0].cells, visible(c.Name))
+		t[0].cells = append(t[0].cells, harmless.Line(c.Name))
 	}
 	var others []column
 	if len(r.Judges) > 0 { // else it is the ranking above
@@ -84,7 +88,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	}
 	for _, a := range people.Annotators {
 		if len(a.Groups) > 0 {
-			others = append(others, rankColumn(clip(visible(a.Name), 20), shown, a.Groups))
+			others = append(others, rankColumn(clip(harmless.Line(a.Name), 20), shown, a.Groups))
 		}
 	}
 	if len(others) == 0 {

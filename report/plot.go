@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // plot is an interval plot: one row a candidate, best above. Coordinates are those
@@ -67,7 +69,7 @@ func (r *Report) intervalPlot(group Group) *plot {
 		y := plotMargin/2 + plotRowGap*(float64(k)+0.5)
 		p.Rows = append(p.Rows, plotRow{
 			Y: y, TextY: y + 4, Low: at(low), X: at(middle), High: at(high), Interval: high > low,
-			Name: fmt.Sprintf("%d  %s", c.Rank, clip(visible(c.Name), plotName)), Numbers: r.numbers(c),
+			Name: fmt.Sprintf("%d  %s", c.Rank, clip(harmless.Line(c.Name), plotName)), Numbers: r.numbers(c),
 		})
 	}
 	p.finish(plotRowGap * float64(len(ranked)))

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // cellWidth measures texts in terminal columns, the same way in every locale.
@@ -146,7 +148,7 @@ const (
 )
 
 func (o *textWriter) print(style, text string) {
-	text = cellWidth.Truncate(text, o.width, "…")
+	text = cellWidth.Truncate(harmless.Line(text), o.width, "…")
 	if o.colour && style != plain {
 		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
@@ -172,7 +174,7 @@ func (o *textWriter) path(label, text string) {
 		return
 	}
 	o.print(plain, label)
-	_, _ = o.w.WriteString(text + "\n")
+	_, _ = o.w.WriteString(harmless.Line(text) + "\n")
 }
 
 // labelWidth is that of the labels of entries.

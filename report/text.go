@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -30,7 +31,7 @@ func (o TextOptions) withDefaults() TextOptions {
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	options = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(clip(visible(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.heading(clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
 	out.line(r.asked())
 	out.line(r.Headline())
 	if t := r.Reliance(); t != nil {
@@ -189,7 +190,7 @@ func (r *Report) rankingTable(group Group, most, width int) table {
 		t = append(t, heads("mean")...)
 	}
 	for _, c := range ranked {
-		cells := []string{r.ranks(c), visible(c.Name)}
+		cells := []string{r.ranks(c), harmless.Line(c.Name)}
 		if r.abilities() {
 			cells = append(cells, plusMinus(c.Ability, c.SE), between(c.Low, c.High))
 		}
@@ -214,7 +215,7 @@ func (r *Report) rankingTable(group Group, most, width int) table {
 		return t
 	}
 	for k, name := range r.Criteria {
-		next := column{head: clip(visible(name), 12), right: true}
+		next := column{head: clip(harmless.Line(name), 12), right: true}
 		for _, c := range ranked {
 			next.cells = append(next.cells, mean(c.Scores[k]))
 		}
@@ -255,7 +256,7 @@ func (r *Report) totals() []string {
 	}
 	if len(r.Calls) > 1 && u.CostUSD > 0 { // that none is known is said above
 		for _, c := range r.Calls {
-			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", clip(visible(c.Model), nameRunes), visible(c.Stage), cost(c.Usage), made(c.Usage)))
+			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", clip(harmless.Line(c.Model), nameRunes), harmless.Line(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
 	}
 	if budget := r.budget(); budget != "" {

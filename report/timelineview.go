@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -91,7 +92,7 @@ func (r *Report) limitWords() func(id string) string {
 		words[limit.ID()] = limit.String()
 	}
 	return func(id string) string {
-		return clip(visible(cmp.Or(words[id], ratelimit.WaitedFor(id))), nameRunes)
+		return clip(harmless.Line(cmp.Or(words[id], ratelimit.WaitedFor(id))), nameRunes)
 	}
 }
 

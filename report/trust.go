@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // judgeSections are what the judges said, how far each can be trusted, and how far
@@ -46,7 +47,7 @@ func (r *Report) saidSection() section {
 	}
 	t = append(t, heads("by fallback", "failed")...)
 	for _, j := range r.Judges {
-		cells := []string{visible(j.Name)}
+		cells := []string{harmless.Line(j.Name)}
 		if pairs {
 			p := j.Positions
 			cells = append(cells, count(p.Total()), count(p.FirstWins), count(p.SecondWins), count(p.Ties), count(j.Identical))
@@ -73,7 +74,7 @@ func (r *Report) trustSection() section {
 			}
 			return count(n)
 		}
-		t.add(visible(j.Name), j.orderEffect(), count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+		t.add(harmless.Line(j.Name), j.orderEffect(), count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 	if r.Unweighed != nil {
@@ -136,12 +137,12 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	shown := r.Groups[0].Ranked[:min(candidates, len(r.Groups[0].Ranked))]
 	t := append(table{{head: "candidate", flexible: true}}, heads("all judges")...)
 	for _, c := range shown {
-		t.add(visible(c.Name), r.ranks(c))
+		t.add(harmless.Line(c.Name), r.ranks(c))
 	}
 	var own []column
 	for _, j := range r.Judges {
 		if len(j.Groups) > 0 {
-			own = append(own, rankColumn(clip(visible(j.Name), 20), shown, j.Groups))
+			own = append(own, rankColumn(clip(harmless.Line(j.Name), 20), shown, j.Groups))
 		}
 	}
 	t, left := t.widened(own, width)
@@ -182,7 +183,7 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	t := append(table{{head: raters, flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
 	pairs := raterViewOf(title, a, first, mostPairs)
 	for _, p := range pairs.Rows {
-		t.add(clip(visible(p.A), 30)+" and "+clip(visible(p.B), 30), p.Units, p.Raw, p.Cohen)
+		t.add(clip(harmless.Line(p.A), 30)+" and "+clip(harmless.Line(p.B), 30), p.Units, p.Raw, p.Cohen)
 	}
 	s := section{title: title, table: t}
 	if pairs.Left > 0 {
@@ -196,7 +197,7 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 func scoreAgreement(title string, all []*Agreement) section {
 	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
 	for _, a := range all {
-		t.add(visible(a.Name), count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
+		t.add(harmless.Line(a.Name), count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
 }

@@ -3,39 +3,15 @@ package report
 import (
 	"fmt"
 	"math"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
-
-// visible makes a recorded text harmless to print: white space becomes spaces, and
-// what would steer a terminal or the direction of writing is written as its code.
-// Letters of all scripts, and the joiners that some need, stay.
-func visible(s string) string {
-	const zeroWidthNonJoiner, zeroWidthJoiner = '\u200c', '\u200d'
-	var b strings.Builder
-	b.Grow(len(s))
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && !strings.HasPrefix(s[i:], "\ufffd"):
-			b.WriteString("\ufffd")
-		case unicode.IsSpace(r):
-			b.WriteByte(' ')
-		case unicode.IsPrint(r), r == zeroWidthNonJoiner, r == zeroWidthJoiner:
-			b.WriteRune(r)
-		default:
-			fmt.Fprintf(&b, "\\u{%x}", r)
-		}
-	}
-	return b.String()
-}
 
 // clip cuts a text after n runes and says so by "…".
 func clip(s string, n int) string {
@@ -53,7 +29,7 @@ func clip(s string, n int) string {
 const nameRunes = 60
 
 // called is a name in a sentence.
-func called(name string) string { return "“" + clip(visible(name), nameRunes) + "”" }
+func called(name string) string { return "“" + clip(harmless.Line(name), nameRunes) + "”" }
 
 func count(n int) string { return humanize.Comma(int64(n)) }
 

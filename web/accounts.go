@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 const (
@@ -117,11 +119,11 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 		case name == "" || hash == "":
 			return nil, nil, fmt.Errorf("%s:%d: a line is NAME:HASH, as `htpasswd -B %s NAME` writes it", path, n, path)
 		case err != nil:
-			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed by bcrypt; `htpasswd -B %s %s` does", path, n, visible(name), path, visible(name))
+			return nil, nil, fmt.Errorf("%s:%d: the password of %s is not hashed by bcrypt; `htpasswd -B %s %s` does", path, n, harmless.Line(name), path, harmless.Line(name))
 		case hasRole && role != viewerRole && role != operatorRole:
-			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, visible(name), visible(role), viewerRole, operatorRole)
+			return nil, nil, fmt.Errorf("%s:%d: the role of %s is %q; want %s or %s", path, n, harmless.Line(name), harmless.Line(role), viewerRole, operatorRole)
 		case twice:
-			return nil, nil, fmt.Errorf("%s:%d: %s appears twice", path, n, visible(name))
+			return nil, nil, fmt.Errorf("%s:%d: %s appears twice", path, n, harmless.Line(name))
 		}
 		people[name] = account{[]byte(hash), role == viewerRole}
 		if cost > most {
@@ -276,7 +278,7 @@ func (s *Server) login(next http.Handler) http.Handler {
 				http.Error(w, "logins cannot be checked now", http.StatusServiceUnavailable)
 				return
 			case !right:
-				s.cfg.Log.Warn().Str("user", visible(name)).Str("address", address).Msg("login to the pages failed")
+				s.cfg.Log.Warn().Str("user", harmless.Line(name)).Str("address", address).Msg("login to the pages failed")
 			}
 		}
 		if !right {

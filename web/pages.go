@@ -9,10 +9,10 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 //go:embed assets
@@ -24,7 +24,7 @@ var pageFiles embed.FS
 // templates are parsed when a page is first asked for: a worker has none.
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
-		"text":  visible,
+		"text":  harmless.Line,
 		"count": count,
 		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
@@ -84,7 +84,7 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 func (s *Server) view(r *http.Request, page string, data any) pageData {
 	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
-		v.Title = visible(of.Title())
+		v.Title = harmless.Line(of.Title())
 	}
 	return v
 }
@@ -142,16 +142,6 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable
-}
-
-// visible shows characters that would hide or turn text around as "�".
-func visible(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, s)
 }
 
 // count writes a whole number with its thousands apart, as assets/live.js does.

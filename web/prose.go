@@ -4,15 +4,15 @@ import (
 	"html/template"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // explorerFuncs are what the explorer's templates have besides.
 var explorerFuncs = template.FuncMap{
 	"fold":   fold,
-	"prose":  prose,
+	"prose":  harmless.Text,
 	"short":  func(s string) bool { return len(s) <= listedRunes },
 	"moment": func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05") },
 	"inc":    func(i int) int { return i + 1 },
@@ -25,16 +25,6 @@ type inside struct {
 	Result *Result
 }
 
-// prose is visible text that keeps its lines.
-func prose(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, strings.ReplaceAll(s, "\r\n", "\n"))
-}
-
 // Lengths of texts in lists, in characters; a run's own page has them whole.
 const (
 	summaryRunes = 140
@@ -45,7 +35,7 @@ const (
 type folded struct{ Short, Long string }
 
 func fold(s string) folded {
-	s = strings.TrimSpace(prose(s))
+	s = strings.TrimSpace(harmless.Text(s))
 	line := strings.Join(strings.Fields(s), " ")
 	if short := clip(line, summaryRunes); short != line {
 		return folded{short, clip(s, listedRunes)}

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -112,7 +113,7 @@ func New(cfg Config) *Server {
 				RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
 				PrometheusAddress: cfg.Prometheus,
 				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
-				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return visible(string(raw)) }),
+				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(string(raw)) }),
 			})
 		}
 		looks, acts := monitor(true), monitor(false)
@@ -154,7 +155,7 @@ func payload(taskType string, raw []byte) string {
 	if task.Generation > 0 {
 		text += fmt.Sprintf(", retry %d", task.Generation)
 	}
-	return visible(text) + "\n" + visible(task.Model) + "\n" + visible(strings.Join(task.Documents, " – "))
+	return harmless.Line(text) + "\n" + harmless.Line(task.Model) + "\n" + harmless.Line(strings.Join(task.Documents, " – "))
 }
 
 var errNotFound = errors.New("page not found")

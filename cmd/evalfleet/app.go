@@ -11,6 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // commands lists every command, in the order in which help shows them. Whoever
@@ -60,6 +61,12 @@ type process struct {
 // asks the command to wind up; closing atOnce after that, not to wait for calls in
 // flight. nil: they have their grace.
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
+	// What is not evalfleet's own must not steer a terminal. To files and pipes, results go
+	// as they are.
+	stderr = harmless.NewWriter(stderr)
+	if terminalOf(stdout) != nil {
+		stdout = harmless.NewWriter(stdout)
+	}
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped

@@ -2,9 +2,10 @@ package main
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/mattn/go-runewidth"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // cellWidth counts columns as terminals do.
@@ -39,17 +40,5 @@ func row(cells ...string) string {
 // detail is an indented line below another.
 func detail(text string) string { return "  " + clipMiddle(text, lookWidth-2) + "\n" }
 
-// harmless is a text of somebody else's that may be shown on a terminal: control
-// characters, which could draw over other lines or retitle the window, are
-// replaced.
-func harmless(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r == '\n' || r == '\t' || !unicode.IsControl(r) && !unicode.Is(unicode.Bidi_Control, r) {
-			return r
-		}
-		return unicode.ReplacementChar
-	}, text)
-}
-
-// oneLine is harmless text in one line.
-func oneLine(text string) string { return strings.Join(strings.Fields(harmless(text)), " ") }
+// oneLine is harmless text in one line, without repeated spaces.
+func oneLine(text string) string { return strings.Join(strings.Fields(harmless.Line(text)), " ") }

@@ -6,11 +6,48 @@ import (
 	"sync"
 
 	"golang.org/x/term"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // console shares stderr between lines that stay, such as logs, and one line at
-// its foot that is drawn over again and again, such as progress.
+// its foot that is drawn over again and again, such as progress. What is written to it
+// is made harmless; logs, which have colours, go to its raw side.
 type console struct {
+	*harmless.Writer
+	raw *shared
+}
+
+func newConsole(out io.Writer) *console {
+	out = rawOf(out)
+	raw := &shared{out: out, terminal: terminalOf(out) != nil}
+	return &console{harmless.NewWriter(raw), raw}
+}
+
+// rawOf is where escape sequences of our own go, of a writer that lets none pass.
+func rawOf(out io.Writer) io.Writer {
+	if safe, ok := out.(interface{ Raw() io.Writer }); ok {
+		return safe.Raw()
+	}
+	return out
+}
+
+// terminalOf is the terminal that a writer writes to; nil: none.
+func terminalOf(out io.Writer) *os.File {
+	if c, ok := out.(*console); ok {
+		out = c.raw.out
+	}
+	if file, ok := rawOf(out).(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+		return file
+	}
+	return nil
+}
+
+// terminal reports whether the console is one.
+func (c *console) terminal() bool { return c.raw.terminal }
+
+// shared is what a console writes to.
+type shared struct {
 	out      io.Writer
 	terminal bool
 
@@ -18,15 +55,10 @@ type console struct {
 	foot string
 }
 
-func newConsole(out io.Writer) *console {
-	file, ok := out.(*os.File)
-	return &console{out: out, terminal: ok && term.IsTerminal(int(file.Fd()))}
-}
-
 const clearLine = "\r\x1b[K"
 
 // Write writes above the foot.
-func (c *console) Write(p []byte) (int, error) {
+func (c *shared) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.foot == "" {
@@ -45,9 +77,12 @@ func (c *console) Write(p []byte) (int, error) {
 // setFoot draws the foot anew; an empty one takes it away. Without a terminal
 // it does nothing.
 func (c *console) setFoot(line string) {
-	if !c.terminal {
-		return
+	if c.terminal() {
+		c.raw.setFoot(harmless.Line(line))
 	}
+}
+
+func (c *shared) setFoot(line string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if line == c.foot {
@@ -59,7 +94,7 @@ func (c *console) setFoot(line string) {
 
 // width is the number of columns of the terminal, 100 when nobody knows.
 func (c *console) width() int {
-	if file, ok := c.out.(*os.File); ok {
+	if file, ok := c.raw.out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			return columns
 		}

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // newLogger is a command's log: JSON from info up for machines, lines from warn
@@ -29,9 +31,12 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 	case "console":
 		to = forPerson(to, terminal)
 	case "json":
+		to = harmless.NewWriter(to)
 	case "":
 		if terminal {
 			to = forPerson(to, true)
+		} else {
+			to = harmless.NewWriter(to)
 		}
 	default:
 		return zerolog.Nop(), usageError("--%s: got %q, want json or console", logFormatFlag, format)
@@ -46,6 +51,12 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 		Out: to, NoColor: !colour, TimeFormat: time.TimeOnly,
 		PartsOrder:    []string{run, zerolog.TimestampFieldName, zerolog.LevelFieldName, zerolog.MessageFieldName},
 		FieldsExclude: []string{run},
+		FormatPrepare: func(event map[string]any) error {
+			for name, value := range event {
+				event[name] = harmlessValue(value)
+			}
+			return nil
+		},
 		FormatPartValueByName: func(value any, _ string) string {
 			if value == nil { // about no run
 				return ""
@@ -53,6 +64,23 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 			return "[" + oneLine(fmt.Sprint(value)) + "]"
 		},
 	}
+}
+
+// harmlessValue is a value of a log event with its texts made harmless.
+func harmlessValue(value any) any {
+	switch v := value.(type) {
+	case string:
+		return harmless.Line(v)
+	case []any:
+		for i := range v {
+			v[i] = harmlessValue(v[i])
+		}
+	case map[string]any:
+		for name := range v {
+			v[name] = harmlessValue(v[name])
+		}
+	}
+	return value
 }
 
 // redisLog takes what go-redis logs: connections that failed, mostly, which the

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,11 +36,8 @@ func (p *process) printing(c *cli.Context) printing {
 // on fits texts to a terminal's width and colours them, unless NO_COLOR forbids it
 // (no-color.org). Elsewhere texts have 100 columns and no colour.
 func (p printing) on(out io.Writer) report.TextOptions {
-	if c, ok := out.(*console); ok {
-		out = c.out
-	}
-	file, ok := out.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	file := terminalOf(out)
+	if file == nil {
 		return report.TextOptions{}
 	}
 	options := report.TextOptions{Colour: !p.set("NO_COLOR")}
@@ -62,7 +58,7 @@ func (p printing) set(variable string) bool {
 // print prints a report and where its files are; dir is its output folder.
 func (p printing) print(out io.Writer, r *report.Report, dir string, files []string) error {
 	if p.details {
-		if err := r.WriteText(out, p.on(out)); err != nil || len(files) == 0 {
+		if err := r.WriteText(rawOf(out), p.on(out)); err != nil || len(files) == 0 {
 			return err
 		}
 		_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(files, "\n"))
@@ -82,5 +78,5 @@ func (p printing) print(out io.Writer, r *report.Report, dir string, files []str
 		card.Page = files[len(files)-1]
 		card.Beside--
 	}
-	return r.WriteCard(out, card)
+	return r.WriteCard(rawOf(out), card)
 }

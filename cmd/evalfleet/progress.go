@@ -100,7 +100,7 @@ func (p *progress) Parked(cooldowns []ratelimit.Cooldown) {
 // ten seconds elsewhere.
 func (p *progress) show(ctx context.Context) {
 	every := reportEvery
-	if p.console.terminal {
+	if p.console.terminal() {
 		every = redrawEvery
 	}
 	ticker := time.NewTicker(every)
@@ -114,7 +114,7 @@ func (p *progress) show(ctx context.Context) {
 		}
 		switch line := p.line(); {
 		case line == "":
-		case p.console.terminal:
+		case p.console.terminal():
 			p.console.setFoot(clip(line, p.console.width()-len("^C")-1)) // which the terminal may add
 		default:
 			fmt.Fprintln(p.console, line)

@@ -175,7 +175,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	if err != nil {
 		return err
 	}
-	if err := compared.WriteText(p.stdout, p.printing(c).on(p.stdout)); err != nil {
+	if err := compared.WriteText(rawOf(p.stdout), p.printing(c).on(p.stdout)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))

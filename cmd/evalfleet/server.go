@@ -18,6 +18,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/upload"
 	"github.com/evalfleet/evalfleet/results"
@@ -62,8 +63,13 @@ func (p *process) serverOf(c *cli.Context) (*remote, error) {
 	u.User = nil
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.ExpectContinueTimeout = 10 * time.Second
+	proxy, err := config.Proxy(p.env) // whose errors quote no password
+	if err != nil {
+		return nil, err
+	}
+	transport.Proxy = func(r *http.Request) (*url.URL, error) { return proxy(r.URL) }
 	return &remote{u, user, &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, _ []*http.Request) error {
-		return fmt.Errorf("it redirects to %s: use that address", to.URL.Redacted())
+		return fmt.Errorf("it redirects to %s://%s%s: use that address", to.URL.Scheme, to.URL.Host, to.URL.Path)
 	}}}, nil
 }
 
@@ -106,7 +112,7 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 	code := exitUsage
 	switch {
 	case answer.StatusCode == http.StatusUnprocessableEntity:
-		return nil, withCode(exitUsage, errors.New(harmless(said.Error)))
+		return nil, withCode(exitUsage, errors.New(harmless.Text(said.Error)))
 	case answer.StatusCode == http.StatusUnauthorized:
 		said.Error = "needs a login: use https://USER@… and put the password into " + serverPasswordVariable
 	case answer.StatusCode == http.StatusNotFound && method == http.MethodPost:

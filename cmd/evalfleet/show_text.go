@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
@@ -41,7 +42,7 @@ func writeTurns(out *strings.Builder, turns []show.Turn) {
 
 // writeText indents somebody else's text.
 func writeText(out *strings.Builder, text string) {
-	for line := range strings.Lines(strings.TrimRight(harmless(text), "\n") + "\n") {
+	for line := range strings.Lines(strings.TrimRight(harmless.Text(text), "\n") + "\n") {
 		out.WriteString(strings.TrimRight("    "+line, " \n") + "\n")
 	}
 }

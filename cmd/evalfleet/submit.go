@@ -190,7 +190,7 @@ func (p *process) listed(c *cli.Context) config.Listed {
 // output is where a command says what it does: a console, and a log on it.
 func (p *process) output(c *cli.Context) (*console, zerolog.Logger, error) {
 	out := newConsole(p.stderr)
-	log, err := newLogger(out, out.terminal, c.String(logLevelFlag), c.String(logFormatFlag))
+	log, err := newLogger(out.raw, out.terminal(), c.String(logLevelFlag), c.String(logFormatFlag))
 	clientLog.to.Store(&log)
 	return out, log, err
 }

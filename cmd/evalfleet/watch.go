@@ -11,6 +11,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 	"golang.org/x/term"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 const watchFlag = "watch"
@@ -44,8 +46,8 @@ func (p *process) look(c *cli.Context, look frame) error {
 		return err
 	}
 	screen := &screen{out: p.stdout, notices: p.stderr, every: reportEvery}
-	if file, ok := p.stdout.(*os.File); ok && term.IsTerminal(int(file.Fd())) && !c.Bool(jsonFlag) {
-		screen.terminal, screen.every = file, lookEvery
+	if file := terminalOf(p.stdout); file != nil && !c.Bool(jsonFlag) {
+		screen.out, screen.terminal, screen.every = file, file, lookEvery
 	}
 	return screen.watch(c.Context, text, look)
 }
@@ -74,7 +76,7 @@ func (s *screen) watch(ctx context.Context, text string, look frame) (err error)
 			return err
 		}
 		defer func() {
-			_, leaving := io.WriteString(s.out, screenLeave+text)
+			_, leaving := io.WriteString(s.out, screenLeave+harmless.Text(text))
 			err = errors.Join(err, leaving)
 		}()
 	}
@@ -148,7 +150,7 @@ func drawn(text, notice string, columns, rows int) string {
 		if i > 0 {
 			out.WriteString("\r\n")
 		}
-		out.WriteString(cellWidth.Truncate(line, columns, "…") + lineRest)
+		out.WriteString(cellWidth.Truncate(harmless.Line(line), columns, "…") + lineRest)
 	}
 	return out.String() + screenRest
 }
