@@ -146,7 +146,7 @@ func (f *Fleet) Endpoints(env, keys Lookup) error {
 			continue
 		}
 		if parsed, err := url.Parse(address); err != nil || parsed.Host == "" || parsed.Scheme != "http" && parsed.Scheme != "https" {
-			found.refuse(place{path: e.variable}, `want an address such as "http://127.0.0.1:11434"`, "got %q", address)
+			found.refuse(place{path: e.variable}, `want an address such as "http://127.0.0.1:11434"`, "not an address")
 			continue
 		}
 		if !known {

@@ -146,7 +146,7 @@ func TestEndpoints(t *testing.T) {
 		t.Errorf("got %+v, %v; want the resource's address", f.Providers["azure-openai"], err)
 	}
 	err = f.Endpoints(env("OLLAMA_API_ENDPOINT", "localhost:11434"), env())
-	if want := `OLLAMA_API_ENDPOINT: got "localhost:11434"; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
+	if want := `OLLAMA_API_ENDPOINT: not an address; want an address such as "http://127.0.0.1:11434"`; err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}
 }

@@ -20,6 +20,9 @@ func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log
 	case !on:
 		return io.NopCloser(nil), nil
 	}
+	if how.Proxy, err = config.Proxy(env); err != nil {
+		return nil, err
+	}
 	models := map[string]tracing.Model{}
 	for name, entry := range callable.entries {
 		models[name] = tracing.ModelOf(entry)

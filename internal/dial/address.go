@@ -110,16 +110,16 @@ var schemes = regexp.MustCompile(`^(rediss?)(?:\+(sentinel|cluster))?$`)
 
 func split(address string) (*place, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
-	if ok && scheme == "unix" {
-		return &place{form: "unix"}, nil
-	}
 	known := schemes.FindStringSubmatch(scheme)
-	if !ok || known == nil {
+	if !ok || known == nil && scheme != "unix" {
 		return nil, errors.New("no such form: want " + Forms)
 	}
-	end := strings.IndexAny(rest, "/?#")
-	if end < 0 {
-		end = len(rest)
+	end := endOfHosts(rest)
+	if strings.Contains(rest, "#") || strings.Contains(rest[end:], "@") && strings.Contains(rest[:end], ":") {
+		return nil, errors.New("invalid address; " + encoded)
+	}
+	if scheme == "unix" {
+		return &place{form: "unix"}, nil
 	}
 	userinfo, list := "", rest[:end]
 	if at := strings.LastIndex(list, "@"); at >= 0 {
@@ -131,7 +131,7 @@ func split(address string) (*place, error) {
 	}
 	query, err := url.ParseQuery(parsed.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("options after the question mark: %w", err)
+		return nil, errors.New("invalid option after the question mark; " + encoded)
 	}
 	password, _ := parsed.User.Password()
 	return &place{
@@ -213,24 +213,56 @@ func (s Settings) certify(c *tls.Config) error {
 	return nil
 }
 
-// withoutURL is what went wrong with a URL, without the URL, in which a password
-// may stand.
+// errInvalid is the error about an address that cannot be parsed. That of package url
+// quotes parts of the address, in which a password may be.
+var errInvalid = errors.New("invalid host or port; " + encoded)
+
+const encoded = "special characters of user, password and options are to be percent-encoded, as %2F for /, %3F for ?, %23 for # and %40 for @"
+
+// withoutURL returns a parser's error, without the address that it quotes.
 func withoutURL(err error) error {
 	var parsing *url.Error
 	if errors.As(err, &parsing) {
-		return parsing.Err
+		return errInvalid
 	}
 	return err
 }
 
-var (
-	passwordOf = regexp.MustCompile(`^([^/?#]*://[^/?#]*?):[^/?#]*@`)
-	secretsIn  = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&#]*`)
-)
+var secretsIn = regexp.MustCompile(`([?&](?:sentinel_)?password=)[^&]*`)
 
-// Redact hides the passwords of an address.
+// Redact hides the passwords of an address. Where their special characters are not
+// encoded, it hides more rather than less.
 func Redact(address string) string {
-	return secretsIn.ReplaceAllString(passwordOf.ReplaceAllString(address, "${1}:xxxxx@"), "${1}xxxxx")
+	scheme, rest, ok := strings.Cut(address, "://")
+	if !ok {
+		scheme, rest = "", address
+	} else {
+		scheme += "://"
+	}
+	rest = secretsIn.ReplaceAllString(rest, "${1}xxxxx")
+	if at := strings.LastIndex(rest, "@"); at >= 0 {
+		if user, _, has := strings.Cut(rest[:at], ":"); has {
+			return scheme + user + ":xxxxx" + rest[at:]
+		}
+		return scheme + rest
+	}
+	end := endOfHosts(rest)
+	hosts := strings.Split(rest[:end], ",")
+	for i, host := range hosts { // a password without a host after it is taken for a port
+		name, port, has := strings.Cut(host, ":")
+		if _, err := strconv.ParseUint(port, 10, 16); has && !strings.HasPrefix(host, "[") && (name == "" || err != nil) {
+			hosts[i] = name + ":xxxxx"
+		}
+	}
+	return scheme + strings.Join(hosts, ",") + rest[end:]
+}
+
+// endOfHosts is where users and hosts end in what follows a scheme.
+func endOfHosts(rest string) int {
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		return end
+	}
+	return len(rest)
 }
 
 // String names the servers, without passwords.

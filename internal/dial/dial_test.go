@@ -2,6 +2,7 @@ package dial
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -77,14 +78,14 @@ func TestParseRefuses(t *testing.T) {
 		"http://host":                         "no such form",
 		"redis+ring://a,b":                    "no such form",
 		"redis://a,b":                         "several hosts",
-		"redis://:hunter2@host:port":          "invalid port",
+		"redis://:hunter2@host:port":          "invalid host or port",
 		"redis://:hunter2@host?pool=1":        "unexpected option: pool",
 		"redis+sentinel://:hunter2@a,b":       "the path is the master's name",
 		"redis+sentinel://:hunter2@a/m/x":     `database "x" is no number`,
 		"redis+sentinel://:hunter2@a,/m":      "a host is missing",
 		"redis+cluster://:hunter2@a/1":        "a Cluster has no databases",
 		"redis+cluster://:hunter2@a?pool=1":   "unexpected option: pool",
-		"redis+sentinel://:hunter2@a/m?%zz=1": "invalid URL escape",
+		"redis+sentinel://:hunter2@a/m?%zz=1": "invalid option",
 	} {
 		_, err := Parse(Settings{URL: url})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
@@ -100,6 +101,27 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		if _, err := Parse(s); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Parse(%+v): %v, want %q", s, err, want)
+		}
+	}
+}
+
+// TestNoPartOfAPasswordIsShown: characters that an address reserves may be in a password
+// that someone forgot to encode. Neither the address nor the error shows a part of it.
+func TestNoPartOfAPasswordIsShown(t *testing.T) {
+	t.Parallel()
+	for _, address := range []string{
+		"redis://:hun/ter2@host:1/0", "redis://me:hun#ter2@host", "redis://me:hun?ter2@host/1", "redis://:hun/ter2/@host,other",
+		"redis://:hun@ter2@host:port", "redis://:hun%ter2@host", "redis://:hun ter2@host", "redis://:hunter2", "redis://:hunter2/0",
+		"redis://me:hunter2/0", "rediss+sentinel://:hun/ter2@a,b:7/m", "redis+sentinel://me:hun#ter2@a/m?sentinel_password=ter/2@#hun",
+		"redis+sentinel://a/m?db=1&sentinel_password=hun#ter2", "redis+cluster://:hun?ter2@a:1,b", "redis+cluster://:[hunter2@a", "unix://:hun#ter2@/run/redis.sock",
+		"http://:hun/ter2@host", "redis://:\x01hunter2@host",
+	} {
+		_, err := Parse(Settings{URL: address})
+		if shown := Redact(address) + " " + fmt.Sprint(err); strings.Contains(shown, "hun") || strings.Contains(shown, "ter2") || strings.Contains(shown, "ter/2") {
+			t.Errorf("%s is shown as %s", address, shown)
+		}
+		if err == nil && strings.ContainsAny(address[strings.Index(address, "://")+3:], "/?#") && !strings.Contains(address, "unix") && !strings.Contains(address, "sentinel_password") {
+			t.Errorf("%s is taken for an address", address)
 		}
 	}
 }

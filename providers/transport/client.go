@@ -105,9 +105,9 @@ func New(httpClient *http.Client, baseURL string, header http.Header) (*Client, 
 		// The parser's error repeats the URL, in which a key may stand.
 		return nil, errors.New("base_url: not a URL")
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
-		return nil, fmt.Errorf("base_url %q: want http://… or https://…", base.Redacted())
+		return nil, errors.New("base_url: want http://… or https://…")
 	case base.User != nil:
-		return nil, fmt.Errorf("base_url %q: user and password do not belong in it; a key is sent as a header", base.Redacted())
+		return nil, fmt.Errorf("base_url at %s: user and password do not belong in it; a key is sent as a header", base.Host)
 	}
 	return &Client{
 		http: &http.Client{

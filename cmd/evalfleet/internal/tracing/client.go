@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -34,11 +36,14 @@ type client struct {
 }
 
 func newClient(settings Settings, log zerolog.Logger) *client {
+	pool := &http.Transport{TLSClientConfig: settings.tls, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute}
+	if settings.Proxy != nil {
+		pool.Proxy = func(r *http.Request) (*url.URL, error) { return settings.Proxy(r.URL) }
+	}
 	c := &client{settings: settings, log: log, stopped: make(chan struct{}), http: &http.Client{
-		Timeout: settings.timeout,
-		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSClientConfig: settings.tls, ForceAttemptHTTP2: true, IdleConnTimeout: time.Minute,
-		},
+		Timeout: settings.timeout, Transport: pool,
+		// Elsewhere the headers, which may contain a key, are not sent.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 	c.over, c.abort = context.WithCancel(context.Background())
 	return c
@@ -117,9 +122,14 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 	if c.settings.gzip {
 		request.Header.Set("Content-Encoding", "gzip")
 	}
+	at := request.URL.Scheme + "://" + request.URL.Host + request.URL.Path // what else is in an address may be a key
 	response, err := c.http.Do(request)
 	if err != nil {
-		return 0, err
+		var failed *url.Error
+		if errors.As(err, &failed) {
+			err = failed.Err
+		}
+		return 0, fmt.Errorf("the collector at %s: %w", at, err)
 	}
 	defer response.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
@@ -130,8 +140,11 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 			wait = time.Duration(seconds) * time.Second
 		}
 	}
-	if response.StatusCode >= 300 {
-		return wait, fmt.Errorf("the collector at %s answers %s", request.URL.Redacted(), response.Status)
+	switch {
+	case response.StatusCode/100 == 3:
+		return 0, fmt.Errorf("the collector at %s redirects (%s); redirects are not followed, correct the endpoint", at, response.Status)
+	case response.StatusCode/100 != 2:
+		return wait, fmt.Errorf("the collector at %s answers %s", at, response.Status)
 	}
 	return 0, nil
 }

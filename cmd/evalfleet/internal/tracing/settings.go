@@ -35,6 +35,9 @@ const tracesPath = "v1/traces"
 
 // Settings say where traces go and which.
 type Settings struct {
+	// Proxy returns the proxy for a target, nil for none. A nil Proxy uses none.
+	Proxy func(target *url.URL) (*url.URL, error)
+
 	endpoint string
 	headers  map[string]string
 	timeout  time.Duration // of one request

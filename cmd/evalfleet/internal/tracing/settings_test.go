@@ -84,12 +84,15 @@ func TestReadRefuses(t *testing.T) {
 func one(t *testing.T, endpoint string, more ...string) {
 	t.Helper()
 	var log bytes.Buffer
-	tracer := open(t, endpoint, zerolog.New(&log), more...)
-	tracer.Handled(worker.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise}, Worker: "w", Why: "dropped"})
-	_ = tracer.Close()
-	if log.Len() > 0 {
+	if tell(open(t, endpoint, zerolog.New(&log), more...)); log.Len() > 0 {
 		t.Errorf("the log says %s", log.String())
 	}
+}
+
+// tell tells a tracer of one run and closes it.
+func tell(tracer *Tracer) {
+	tracer.Handled(worker.Handled{Task: record.Task{Evaluation: "ev-abcdefghijkl", Kind: eval.KindPairwise}, Worker: "w", Why: "dropped"})
+	_ = tracer.Close()
 }
 
 // What is sent has the headers that were asked for, is packed where that was asked
@@ -119,6 +122,24 @@ func TestSent(t *testing.T) {
 	c.bodies = []string{string(text)}
 	if got := c.spans(t)[0].resource; got["service.name"] != "judges" || got["service.instance.id"] != "pod-1" {
 		t.Errorf("resource: got %v, want the names of the environment", got)
+	}
+}
+
+// A redirect is not followed: headers may contain a key.
+func TestRedirectsAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	elsewhere, c := newCollector(t), newCollector(t)
+	c.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, elsewhere.URL+"/v1/traces", http.StatusTemporaryRedirect)
+	})
+	var log bytes.Buffer
+	tell(open(t, strings.Replace(c.URL, "://", "://ann:hunter2@", 1)+"/x?token=hunter3", zerolog.New(&log), "OTEL_EXPORTER_OTLP_HEADERS", "x-key=hunter4"))
+	said := log.String()
+	if len(elsewhere.requests) > 0 {
+		t.Errorf("the other server got %v", elsewhere.requests[0].Header)
+	}
+	if !strings.Contains(said, "307") || strings.Contains(said, "hunter") {
+		t.Errorf("the log says %s; want that the collector redirects, and no key", said)
 	}
 }
 
