@@ -147,7 +147,8 @@ func (f *followers) takes(id eval.ID, now store.Standing) bool {
 	failed := f.failed[id] && now.Status != "" // else it is gone
 	delete(f.failed, id)
 	resumed := f.stopped[id] && now.Status == record.StatusActive && len(now.Paused) == 0
-	if !failed && !resumed && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
+	stopped := now.Stopped != "" && !f.stopped[id] // its results store is to say so
+	if !failed && !resumed && !stopped && now.Waiting == 0 && (now.Status != record.StatusActive || drained && ended == endedRuns(now)) {
 		return false
 	}
 	delete(f.stopped, id)

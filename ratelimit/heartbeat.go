@@ -1,7 +1,6 @@
 package ratelimit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -107,7 +106,6 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 			l.lose(e, fmt.Errorf("%w: redis does not hold it", ErrLost))
 		default:
 			e.until = began.Add(l.cfg.Lease - l.cfg.margin())
-			e.epoch = cmp.Or(inForce, e.epoch)
 		}
 	}
 	return inForce, nil

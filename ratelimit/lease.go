@@ -31,8 +31,7 @@ type Lease struct {
 	lost      error
 	release   *release
 	onLosing  []func(error)
-	epoch     string // in which Redis last knew it
-	more      Used   // used beyond what was reserved, below 0 when it used less
+	more      Used // used beyond what was reserved, below 0 when it used less
 	remaining []remaining
 	answered  bool
 	refused   *rule // the limit that was too high for the call
@@ -233,7 +232,7 @@ func (e *Lease) end(r release) *release {
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
 		r.start, r.moved, r.reserved, r.more, r.remaining = e.startMicros, e.moved, e.reserved, e.more, e.remaining
-		r.answered, r.refused, r.epoch = e.answered, e.refused, e.epoch
+		r.answered, r.refused = e.answered, e.refused
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -256,9 +255,6 @@ type release struct {
 	remaining      []remaining
 	answered       bool  // by the provider
 	refused        *rule // the limit that was too high for its call; nil: none
-	// epoch is the one in which Redis last knew the lease: where that has passed, budgets
-	// may have forgotten it and count it now. Empty: they do not.
-	epoch string
 }
 
 // counts reports whether the release changes what a limit has left.
@@ -283,9 +279,6 @@ func (l *Limiter) confirm(ctx context.Context, r *release) error {
 		return fmt.Errorf("release lease %s: %w", r.id, context.Cause(ctx))
 	case <-l.ended:
 	}
-	l.mu.Lock()
-	l.clock = clock{moved: l.clock.moved} // nothing follows Redis's clock any more
-	l.mu.Unlock()
 	var b batch
 	b.end([]*release{r})
 	if _, err := l.admit(ctx, &b); err != nil {

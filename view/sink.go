@@ -3,6 +3,7 @@ package view
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -19,6 +20,7 @@ type sinkNumbers struct {
 	used     Used
 	paces    []results.Pace
 	bound    string // the limit that most calls waited for
+	stopped  *results.Stop
 
 	statistics *results.Statistics
 }
@@ -41,6 +43,9 @@ func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation,
 		return
 	}
 	e.Classes, e.Used, e.Statistics = numbers.classes, &numbers.used, numbers.statistics
+	if why := numbers.stopped; why != nil && stillHolds(*why, r, e.Paused) {
+		e.Stopped = why
+	}
 	if e.Statistics != nil {
 		e.Advice = e.Statistics.Advice(e.Fallback)
 	}
@@ -60,6 +65,15 @@ func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation,
 			phase.setRate(pace.Runs, until.Sub(pace.First), e.Active())
 		}
 	}
+}
+
+// stillHolds reports whether the evaluation of a record in Redis, with some providers
+// paused, has not resumed since its results store noted why it stopped.
+func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.Pause) bool {
+	if why.Budget > 0 {
+		return r.Stopped == record.StoppedByBudget && r.Settings.Budget() == why.Budget
+	}
+	return len(paused) > 0 && maps.EqualFunc(why.Paused, paused, func(noted, now record.Pause) bool { return noted.At.Equal(now.At) })
 }
 
 // numbers reads the results store of an evaluation, unless it was read lately; nil: it
@@ -109,6 +123,11 @@ func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNu
 			numbers.classes[class] += n
 		}
 	}
+	stored, err := reader.Evaluation(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	numbers.stopped = stored.Stopped
 	totals, err := reader.CallTotals(ctx, e.ID)
 	if err != nil {
 		return nil, err

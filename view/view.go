@@ -54,7 +54,8 @@ type Evaluation struct {
 	Budget *Budget `json:"budget,omitempty"`
 	// Paused are the providers that the fleet paused for it, until it is resumed.
 	Paused map[string]record.Pause `json:"paused_providers,omitempty"`
-	// Stopped says why an evaluation in a folder has stopped; nil: it has not.
+	// Stopped says why the fleet has stopped it, if that is known where the results are;
+	// nil: it has not.
 	Stopped *results.Stop `json:"stopped,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the one that most
 	// calls waited for.

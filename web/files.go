@@ -41,12 +41,20 @@ func (s *Server) files(r *http.Request) (Files, error) {
 		return Files{}, err
 	}
 	defer reader.Close()
-	return Files{partOf(e.ID, e.Plan.Name, r), fileNames(r.Context(), reader, e)}, nil
+	names, err := fileNames(r.Context(), reader, e)
+	return Files{partOf(e.ID, e.Plan.Name, r), names}, err
 }
 
-func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation) []string {
+// fileNames lists what can be made of what is recorded by now: nothing is ranked before
+// there is a verdict.
+func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation) ([]string, error) {
+	counts, err := reader.Counts(ctx, e.ID)
+	if err != nil {
+		return nil, err
+	}
+	verdicts := slices.ContainsFunc(counts, func(p results.PhaseCounts) bool { return p.Kind == eval.KindPairwise && p.Succeeded > 0 })
 	var ranked results.Rankings
-	if e.Plan.Pairwise != nil || e.Settings.Votes != "" {
+	if verdicts || e.Settings.Votes != "" {
 		ranked = results.Rankings{Elo: []results.EloRow{}, Ranking: []results.RankingRow{}}
 	}
 	names := results.ExportNames(ctx, reader, e, ranked)
@@ -54,7 +62,7 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return names
+	return names, nil
 }
 
 // file sends one of an evaluation's files, with what is recorded by now.
@@ -66,7 +74,12 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer reader.Close()
-	if !slices.Contains(fileNames(r.Context(), reader, e), name) {
+	names, err := fileNames(r.Context(), reader, e)
+	if err != nil {
+		failJSON(w, err)
+		return
+	}
+	if !slices.Contains(names, name) {
 		failJSON(w, fmt.Errorf("%w: the evaluation has no file %q; /api/evaluations/%s/files lists them", errNotFound, name, id))
 		return
 	}

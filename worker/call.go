@@ -124,7 +124,6 @@ func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelim
 	release(lease, err)
 	r.freeSlot()
 	r.move(resting)
-	r.spent(lease)
 	err = r.note(ctx, s, call, result, err, timeout)
 	r.flight = nil
 	return err
@@ -166,7 +165,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
-			Holders: r.holders(r.task.Evaluation),
+			Holder:  string(r.task.Evaluation),
 			MaxWait: longest, MaxCooldown: cooldown, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
 			Input: input, Output: output, Cost: cost,
 		})

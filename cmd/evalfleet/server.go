@@ -281,6 +281,11 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 			said, told = line, time.Now()
 		}
 		switch {
+		case err == nil && now.Stopped != nil && now.Uncollected == 0:
+			if err := p.download(c, s, path, receipt, now, failOnNever); err != nil {
+				return err
+			}
+			return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", errStopped, oneLine(now.Stopped.String()), now.All.Done, now.All.Runs, howToResume(now.Stopped)))
 		case err == nil && now.All.Done == now.All.Runs && now.Uncollected == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled):
 			return p.download(c, s, path, receipt, now, on)
 		case err != nil && codeOf(err) != exitUnreachable:
@@ -292,6 +297,14 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 			return withCode(exitInterrupted, fmt.Errorf("interrupted; %s continues on %s: wait for it with the same command", receipt.ID, s.url))
 		}
 	}
+}
+
+// howToResume says how an evaluation on a server goes on after it has stopped.
+func howToResume(why *results.Stop) string {
+	if why.Budget > 0 {
+		return "raise budget in the evaluation file and submit it again"
+	}
+	return "when that is mended, submit it again"
 }
 
 // download writes the files of an evaluation into its output folder.

@@ -18,6 +18,7 @@ import (
 // Standing is how far an evaluation has come.
 type Standing struct {
 	Status  record.Status
+	Stopped string                  // as record.Evaluation.Stopped
 	Paused  map[string]record.Pause // providers
 	Cursors map[string]int          // by record.CursorField
 	Counts  map[string]int          // by record.CountField
@@ -31,7 +32,7 @@ type Standing struct {
 
 // Same reports whether nothing has happened between two standings.
 func (s Standing) Same(other Standing) bool {
-	return s.Status == other.Status && s.Revision == other.Revision && s.Waiting == other.Waiting &&
+	return s.Status == other.Status && s.Stopped == other.Stopped && s.Revision == other.Revision && s.Waiting == other.Waiting &&
 		maps.Equal(s.Counts, other.Counts) && maps.Equal(s.Cursors, other.Cursors) && maps.Equal(s.Paused, other.Paused)
 }
 
@@ -130,7 +131,7 @@ func standingOf(id eval.ID, answer *redis.Cmd) Standing {
 }
 
 func parseStanding(answer []string) (standing Standing, err error) {
-	if len(answer) < 6 {
+	if len(answer) < 7 {
 		return standing, fmt.Errorf("%d words in the answer", len(answer))
 	}
 	standing.Status = record.Status(answer[0])
@@ -146,10 +147,11 @@ func parseStanding(answer []string) (standing Standing, err error) {
 		return standing, err
 	}
 	standing.Revision = record.Revision(answer[3])
-	if standing.Waiting, err = strconv.ParseInt(answer[4], 10, 64); err != nil {
+	standing.Stopped = answer[4]
+	if standing.Waiting, err = strconv.ParseInt(answer[5], 10, 64); err != nil {
 		return standing, fmt.Errorf("length of the results: %w", err)
 	}
-	words, rest := answer[5], answer[6:]
+	words, rest := answer[6], answer[7:]
 	n, err := strconv.Atoi(words)
 	if err != nil || n < 0 || n > len(rest) || n%2 != 0 || len(rest)%2 != 0 {
 		return standing, fmt.Errorf("%q words of cursors among %d", words, len(rest))

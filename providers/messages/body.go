@@ -34,10 +34,7 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	}
 	body["messages"] = turns
 	if req.Search {
-		search := object{"type": caps.Search, "name": searchTool}
-		if n, told := req.ToldSearches(); told {
-			search["max_uses"] = n
-		}
+		search := object{"type": caps.Search, "name": searchTool, "max_uses": req.MostSearches()}
 		body["tools"] = providers.WithTool(req.Extra["tools"], search, func(given object) bool { return given["name"] == searchTool })
 	}
 
