@@ -27,6 +27,7 @@ import (
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/moment"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/internal/record"
@@ -76,6 +77,7 @@ type Controller struct {
 	queues  *asynq.Inspector
 
 	quarantine *quarantine.Quarantine
+	scales     moment.Cache[struct{}, Scale] // of ServeScale
 
 	mu    sync.Mutex // guards plans
 	plans map[eval.ID]*eval.Evaluation
@@ -90,6 +92,7 @@ func New(cfg Config) *Controller {
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
 		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
 	}
+	c.scales = moment.Cache[struct{}, Scale]{Keep: scaleKept, AtOnce: 1, Make: func(ctx context.Context, _ struct{}) (Scale, error) { return c.Scale(ctx) }}
 	if cfg.Collect != nil {
 		drains := *cfg.Collect
 		drains.Committed, drains.Stays = c.committed, true

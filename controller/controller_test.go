@@ -8,6 +8,8 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -400,8 +402,35 @@ func TestScaleIsServed(t *testing.T) {
 	if err := b.client.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if code, _ := get(""); code != http.StatusServiceUnavailable {
-		t.Errorf("without Redis: %d, want 503", code)
+	testrun.Eventually(t, "without Redis it answers 503", func() bool {
+		code, _ := get("")
+		return code == http.StatusServiceUnavailable
+	})
+}
+
+// However many ask for the scale, it is found out once a moment.
+func TestScaleIsFoundOutOnce(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var found atomic.Int64
+	find := b.scales.Make
+	b.scales.Keep = time.Hour
+	b.scales.Make = func(ctx context.Context, key struct{}) (Scale, error) {
+		found.Add(1)
+		return find(ctx, key)
+	}
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			w := httptest.NewRecorder()
+			if b.ServeScale(w, httptest.NewRequest(http.MethodGet, "/scale", nil)); w.Code != http.StatusOK {
+				t.Errorf("answered with %d", w.Code)
+			}
+		})
+	}
+	all.Wait()
+	if n := found.Load(); n != 1 {
+		t.Errorf("found out %d times for 30 requests, want once", n)
 	}
 }
 

@@ -2,11 +2,14 @@ package controller
 
 import (
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/evalfleet/evalfleet/internal/gate"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -72,6 +75,9 @@ func (c *Controller) Collect(metrics chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTime)
 	defer cancel()
 	tell := func(m metric, value float64, labels ...string) {
+		for i := range labels {
+			labels[i] = label(labels[i])
+		}
 		metrics <- prometheus.MustNewConstMetric(m.Desc, m.kind, value, labels...)
 	}
 	c.drained.tell(tell)
@@ -125,6 +131,17 @@ func (c *Controller) gather(ctx context.Context) (told []sample, err error) {
 	c.gatherRedis(ctx, tell)
 	c.gatherAsynq(tell)
 	return told, nil
+}
+
+// label is a name from Redis as the value of a label. Anyone who can write to Redis can
+// add queues: names with characters that do not print are quoted as in Go. Prometheus's
+// client panics at invalid UTF-8. Different names have different labels.
+func label(name string) string {
+	if strings.Contains(name, `\`) || harmless.Line(name) != name {
+		quoted := strconv.QuoteToGraphic(name)
+		return quoted[1 : len(quoted)-1]
+	}
+	return name
 }
 
 // seconds is a time as Prometheus has it.

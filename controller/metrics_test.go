@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -150,5 +151,27 @@ func TestMetricsOfCluster(t *testing.T) {
 	}
 	if got := b.metric(text, "evalfleet_redis_up"); got != 1 {
 		t.Errorf("up: %.0f, want 1", got)
+	}
+}
+
+// Names in asynq:queues, which anyone who can write to Redis adds, are labels and
+// nothing else.
+func TestNamesOfQueuesAreOnlyLabels(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	names := []string{"\xff", "\ufffd", `\xff`, "\x1b[2J", "a\"} 1\nforged_metric 2", "\u202eevil", "\u009b2J"}
+	for _, name := range names {
+		if err := b.client.SAdd(t.Context(), "asynq:queues", name).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := b.metrics()
+	if got := strings.Count(text, "\nasynq_queue_size{"); got != len(names) {
+		t.Errorf("%d queues, want %d:\n%s", got, len(names), text)
+	}
+	for line := range strings.Lines(text) {
+		if strings.HasPrefix(line, "forged") || harmless.Line(strings.TrimSuffix(line, "\n"))+"\n" != line {
+			t.Errorf("the metrics contain %q", line)
+		}
 	}
 }

@@ -25,6 +25,9 @@ const (
 	// headroom is how many more calls at once than the usual latency makes of a rate
 	// may be needed, because latencies vary.
 	headroom = 1.2
+	// scaleKept is how old the answer of ServeScale may be: autoscalers ask every 15 to
+	// 30 seconds, and each look takes some 24 commands of Redis.
+	scaleKept = time.Second
 )
 
 // Scale says how many calls at once the fleet could use now.
@@ -402,9 +405,9 @@ func share(under []*demand, wanted int, of capacity) (left int) {
 // ServeScale answers GET /scale with Scale as JSON; with queue=NAME, which may be given
 // several times, for those queues and the parts of them that evaluations have for
 // themselves. While Redis does not answer it is 503, for which autoscalers keep what
-// they have.
+// they have. However many ask, Redis is asked once a second.
 func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
-	scale, err := c.Scale(r.Context())
+	scale, err := c.scales.Get(r.Context(), struct{}{})
 	if err != nil {
 		c.log.Debug().Err(err).Msg("the scale is not known")
 		http.Error(w, "Redis does not answer", http.StatusServiceUnavailable)

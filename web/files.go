@@ -86,7 +86,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	var built *report.Report
 	form := reportFiles[name]
 	if form != nil || ofReport(name) {
-		if built, err = report.Build(r.Context(), reader, id, report.Options{}); err != nil {
+		if built, err = s.reports.Get(r.Context(), id); err != nil {
 			failJSON(w, err)
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // What a browser may load and run. Our own pages need nothing but themselves;
@@ -59,6 +60,23 @@ func knownName(host string, hosts []string) bool {
 func monitorHeaders(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", monitorPolicy)
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onlyQueueNames refuses names of queues that asynqmon would put into a PromQL query as
+// they are, if they contain more than names of ours do.
+func onlyQueueNames(next http.Handler) http.Handler {
+	foreign := func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("-_.:@+=~,", r)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, names := range r.URL.Query()["queues"] {
+			if strings.ContainsFunc(names, foreign) {
+				http.Error(w, "invalid name of a queue", http.StatusBadRequest)
+				return
+			}
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/moment"
 )
 
 //go:embed assets
@@ -140,6 +141,8 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case errors.Is(err, errBadRequest):
 		return http.StatusBadRequest
+	case errors.Is(err, moment.ErrBusy):
+		return http.StatusTooManyRequests
 	}
 	return http.StatusServiceUnavailable
 }

@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/hibiken/asynqmon"
 	"github.com/redis/go-redis/v9"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/moment"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -79,6 +81,7 @@ type Server struct {
 	streams *streams
 	notes   *notes
 	uploads chan struct{} // holds the submissions under way
+	reports moment.Cache[eval.ID, *report.Report]
 	handler http.Handler
 }
 
@@ -86,6 +89,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: make(chan struct{}, mostUploads), looks: view.NewLooks(cfg.Log)}
 	s.looks.Brief, s.looks.Open = true, s.open
+	s.reports = moment.Cache[eval.ID, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
@@ -117,13 +121,13 @@ func New(cfg Config) *Server {
 			})
 		}
 		looks, acts := monitor(true), monitor(false)
-		routes.Handle(QueuesPath+"/", monitorHeaders(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		routes.Handle(QueuesPath+"/", monitorHeaders(onlyQueueNames(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.mayAct(r) {
 				acts.ServeHTTP(w, r)
 			} else {
 				looks.ServeHTTP(w, r)
 			}
-		})))
+		}))))
 	}
 	s.handler = guard(cfg.Accounts == nil || len(cfg.Hosts) > 0, cfg.Hosts, s.login(refuseForeign(routes)))
 	return s
@@ -217,7 +221,24 @@ func (s *Server) results(ctx context.Context, id eval.ID) (results.Reader, error
 	return s.cfg.Results(ctx, id)
 }
 
-// report ranks what is recorded by now.
+// A report of many verdicts takes tens of seconds and all of a core.
+const (
+	reportKept     = 5 * time.Second // or as long as it took
+	mostReports    = 2               // built at once
+	waitingReports = 8
+)
+
+// build ranks what is recorded by now.
+func (s *Server) build(ctx context.Context, id eval.ID) (*report.Report, error) {
+	reader, err := s.results(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	return report.Build(ctx, reader, id, report.Options{})
+}
+
+// report answers with the ranking of what was recorded a moment ago.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	id := eval.ID(r.PathValue("id"))
 	reader, err := s.results(r.Context(), id)
@@ -226,8 +247,8 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, fmt.Errorf("%w: the results of this evaluation are not here", errNotFound))
 		return
 	}
-	defer reader.Close()
-	built, err := report.Build(r.Context(), reader, id, report.Options{})
+	_ = reader.Close()
+	built, err := s.reports.Get(r.Context(), id)
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +31,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -390,10 +393,9 @@ func TestQueuesOfAnotherFleetAreNotShown(t *testing.T) {
 	}
 }
 
-// A folder alone shows numbers, failures and the report; a Redis that has gone
-// leaves them standing.
-func TestFolder(t *testing.T) {
-	t.Parallel()
+// failedFolder is a folder with an evaluation whose runs have failed.
+func failedFolder(t *testing.T) (*Folder, eval.ID) {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "results.db")
 	sink, err := results.Open(t.Context(), path)
 	if err != nil {
@@ -421,10 +423,17 @@ func TestFolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := &Folder{
+	return &Folder{
 		Open:   func(ctx context.Context) (results.Reader, error) { return results.OpenReadOnly(ctx, path) },
 		Status: func(results.Listed) record.Status { return "interrupted" },
-	}
+	}, id
+}
+
+// A folder alone shows numbers, failures and the report; a Redis that has gone
+// leaves them standing.
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	folder, id := failedFolder(t)
 	open := func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }
 	server := redistest.New(t)
 	client := server.Client(func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
@@ -464,5 +473,36 @@ func TestCount(t *testing.T) {
 		if got := count(n); got != want {
 			t.Errorf("%d is written %s, want %s", n, got, want)
 		}
+	}
+}
+
+// However many ask for a report, its page and its files, it is built once a moment.
+func TestReportsAreBuiltOnce(t *testing.T) {
+	t.Parallel()
+	folder, id := failedFolder(t)
+	server := New(Config{Folder: folder, Log: zerolog.Nop(), Results: func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }})
+	var built atomic.Int64
+	build := server.reports.Make
+	server.reports.Keep = time.Hour
+	server.reports.Make = func(ctx context.Context, id eval.ID) (*report.Report, error) {
+		built.Add(1)
+		return build(ctx, id)
+	}
+	s := &site{t: t, server: httptest.NewServer(server)}
+	t.Cleanup(s.server.Close)
+	of := "/evaluations/" + string(id)
+	var all sync.WaitGroup
+	for _, path := range []string{of + "/report", "/api" + of + "/files/report.html", "/api" + of + "/files/report.json", "/api" + of + "/files/report.md", "/api" + of + "/files/manifest.json"} {
+		for range 4 {
+			all.Go(func() {
+				if got, text := s.ask(http.MethodGet, path); got.code != http.StatusOK || text == "" {
+					t.Errorf("%s: answered with %d", path, got.code)
+				}
+			})
+		}
+	}
+	all.Wait()
+	if n := built.Load(); n != 1 {
+		t.Errorf("the report was built %d times for 20 requests, want once", n)
 	}
 }

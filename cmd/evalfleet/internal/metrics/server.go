@@ -23,11 +23,14 @@ const (
 	ReadyPath = "/readyz"
 )
 
+// mostScrapes are answered at once; a controller asks Redis for each.
+const mostScrapes = 4
+
 // Handler answers the paths: with what told has to tell, and as ready says, whose
 // error is why not.
 func Handler(told prometheus.Gatherer, ready func(context.Context) error) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(told, promhttp.HandlerOpts{}))
+	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(told, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes}))
 	mux.HandleFunc("GET "+HealthPath, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok\n") })
 	mux.HandleFunc("GET "+ReadyPath, func(w http.ResponseWriter, r *http.Request) {
 		if err := ready(r.Context()); err != nil {

@@ -1,0 +1,128 @@
+// Package moment bounds what expensive answers cost that many may ask for: each is made
+// once for all who ask meanwhile, few are made at a time, and one is kept for a moment.
+package moment
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ErrBusy is the error of an answer that too many others are ahead of.
+var ErrBusy = errors.New("too many requests for what takes long to compute; try again in a moment")
+
+// Cache makes answers. It is safe for concurrent use.
+type Cache[K comparable, V any] struct {
+	// Make makes the answer to a key. Its context ends when nobody waits for it any more.
+	Make func(context.Context, K) (V, error)
+	// Keep is how long an answer is kept after it was made, or as long as making it
+	// took, if that is longer. Errors are not kept.
+	Keep time.Duration
+	// AtOnce is how many answers are made at a time, and Waiting how many may wait for
+	// their turn; those that come then get ErrBusy.
+	AtOnce, Waiting int
+
+	once  sync.Once
+	slots chan struct{}
+
+	mu      sync.Mutex // guards all below
+	waiting int
+	answers map[K]*answer[V]
+}
+
+type answer[V any] struct {
+	made    chan struct{} // closed once value and err are set
+	value   V
+	err     error
+	waiters int // guarded by Cache.mu
+	cancel  context.CancelFunc
+}
+
+// Get returns an answer that is at most as old as Keep allows. It returns early when ctx
+// ends.
+func (c *Cache[K, V]) Get(ctx context.Context, key K) (V, error) {
+	c.once.Do(func() { c.slots, c.answers = make(chan struct{}, c.AtOnce), map[K]*answer[V]{} })
+	a, err := c.join(ctx, key)
+	if err != nil {
+		var none V
+		return none, err
+	}
+	defer c.leave(key, a)
+	select {
+	case <-a.made:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none V
+		return none, ctx.Err()
+	}
+}
+
+// join waits for an answer together with others, or begins to make it.
+func (c *Cache[K, V]) join(ctx context.Context, key K) (*answer[V], error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := c.answers[key]
+	if a == nil {
+		if c.waiting >= c.AtOnce+c.Waiting {
+			return nil, ErrBusy
+		}
+		making, cancel := context.WithCancel(context.WithoutCancel(ctx)) // others want it, too
+		a = &answer[V]{made: make(chan struct{}), cancel: cancel}
+		c.answers[key] = a
+		c.waiting++
+		go c.make(making, key, a)
+	}
+	a.waiters++
+	return a, nil
+}
+
+// leave cancels an answer that nobody waits for any more.
+func (c *Cache[K, V]) leave(key K, a *answer[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a.waiters--
+	select {
+	case <-a.made:
+		return
+	default:
+	}
+	if a.waiters == 0 {
+		a.cancel()
+		c.forget(key, a)
+	}
+}
+
+// forget makes the next to ask for a key begin anew. c.mu is held.
+func (c *Cache[K, V]) forget(key K, a *answer[V]) {
+	if c.answers[key] == a {
+		delete(c.answers, key)
+	}
+}
+
+func (c *Cache[K, V]) make(ctx context.Context, key K, a *answer[V]) {
+	defer a.cancel()
+	keep := time.Duration(0)
+	select {
+	case c.slots <- struct{}{}:
+		began := time.Now()
+		a.value, a.err = c.Make(ctx, key)
+		<-c.slots
+		keep = max(c.Keep, time.Since(began))
+	case <-ctx.Done():
+		a.err = ctx.Err()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting--
+	close(a.made)
+	if a.err != nil {
+		c.forget(key, a)
+		return
+	}
+	time.AfterFunc(keep, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.forget(key, a)
+	})
+}
