@@ -99,6 +99,15 @@ func TestTheGenerateDialectSendsWhatGooglesSDKSends(t *testing.T) {
 			known:    providers.Capabilities{Search: "googleSearch"},
 			differ:   empty,
 		},
+		"search and schema": {
+			settings: &genai.GenerateContentConfig{
+				Tools:            []*genai.Tool{{GoogleSearch: &genai.GoogleSearch{}}},
+				ToolConfig:       &genai.ToolConfig{IncludeServerSideToolInvocations: genai.Ptr(true)},
+				ResponseMIMEType: "application/json", ResponseJsonSchema: json.RawMessage(verdict),
+			},
+			ours:  providers.Request{Search: true, Schema: verdictSchema()},
+			known: providers.Capabilities{Search: "googleSearch", JSONWithSearch: true},
+		},
 		"named": {
 			ours:   providers.Request{IdempotencyID: "run-1"},
 			differ: reasons{"header.X-Client-Request-Id": "for the logs of what stands between"},

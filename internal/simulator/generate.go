@@ -37,10 +37,14 @@ type generateRequest struct {
 	Contents          []content                    `json:"contents"`
 	SystemInstruction content                      `json:"systemInstruction"`
 	Tools             []map[string]json.RawMessage `json:"tools"`
-	ToolConfig        json.RawMessage              `json:"toolConfig"`
-	SafetySettings    json.RawMessage              `json:"safetySettings"`
-	CachedContent     string                       `json:"cachedContent"`
-	GenerationConfig  struct {
+	ToolConfig        struct {
+		Shown           bool            `json:"includeServerSideToolInvocations"`
+		FunctionCalling json.RawMessage `json:"functionCallingConfig"`
+		Retrieval       json.RawMessage `json:"retrievalConfig"`
+	} `json:"toolConfig"`
+	SafetySettings   json.RawMessage `json:"safetySettings"`
+	CachedContent    string          `json:"cachedContent"`
+	GenerationConfig struct {
 		MaxOutputTokens    int             `json:"maxOutputTokens"`
 		ResponseMIMEType   string          `json:"responseMimeType"`
 		ResponseSchema     json.RawMessage `json:"responseSchema"`
@@ -92,10 +96,17 @@ func (generate) parse(r *http.Request, body []byte) (*request, error) {
 		req.reason = thinking.ThinkingBudget == nil || *thinking.ThinkingBudget != 0
 		req.shown = thinking.IncludeThoughts
 	}
-	if !strings.HasPrefix(model, "gemini-3") {
-		req.exclusive = SearchRefused
-	}
+	newer := strings.HasPrefix(model, "gemini-3")
 	switch {
+	case !newer:
+		req.exclusive = SearchRefused
+	case !asked.ToolConfig.Shown:
+		req.exclusive = SearchIgnored
+	}
+	req.searchShown = asked.ToolConfig.Shown
+	switch {
+	case asked.ToolConfig.Shown && !newer:
+		return req, complaint("Tool call context circulation is not enabled for models/" + model)
 	case method != "generateContent":
 		return req, complain("models/%s does not support %q", model, method)
 	case err != nil:
@@ -176,6 +187,11 @@ func (generate) answer(c *call) any {
 	var parts []any
 	if c.plan.thoughts != "" && c.req.shown {
 		parts = append(parts, map[string]any{"text": c.plan.thoughts, "thought": true})
+	}
+	if c.plan.found != nil && c.req.searchShown {
+		parts = append(parts,
+			map[string]any{"toolCall": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "args": map[string]any{"queries": []string{c.plan.found.query}}}},
+			map[string]any{"toolResponse": map[string]any{"toolType": "GOOGLE_SEARCH_WEB", "id": "0", "response": map[string]any{}}})
 	}
 	if c.plan.text != "" {
 		part := map[string]any{"text": c.plan.text}

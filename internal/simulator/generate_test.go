@@ -32,6 +32,7 @@ func TestGenerateOnTheWire(t *testing.T) {
 	const (
 		asked     = `"contents":[{"role":"user","parts":[{"text":"Say something."}]}]`
 		searching = `,"tools":[{"googleSearch":{}}]`
+		shown     = `,"toolConfig":{"includeServerSideToolInvocations":true}`
 		grounded  = `{"webSearchQueries":["Say something."],"searchEntryPoint":{"renderedContent":"<div>Say something.</div>"},
 			"groundingChunks":[{"web":{"uri":"https://library.example/78f8044a78b0e79f","title":"A page of the library"}},{"web":{"uri":"https://gazette.example/d89a7e7d5254b73f","title":"A page of the gazette"}}],
 			"groundingSupports":[{"segment":{"endIndex":114,"text":` + saying + `},"groundingChunkIndices":[0,1],"confidenceScores":[0.9,0.9]}]}`
@@ -72,12 +73,14 @@ func TestGenerateOnTheWire(t *testing.T) {
 			"usageMetadata":{"promptTokenCount":8,"toolUsePromptTokenCount":42,"candidatesTokenCount":29,"totalTokenCount":79},"modelVersion":"careful"}`,
 		},
 		"a search for JSON": {
-			"gemini-3-pro", `{` + asked + searching + json + `}`, 200,
-			`{"candidates":[{"content":{"role":"model","parts":[{"text":` + saying + `}]},"finishReason":"STOP","index":0,"groundingMetadata":` + grounded + `}],
+			"gemini-3-pro", `{` + asked + searching + json + shown + `}`, 200,
+			`{"candidates":[{"content":{"role":"model","parts":[{"toolCall":{"toolType":"GOOGLE_SEARCH_WEB","id":"0","args":{"queries":["Say something."]}}},{"toolResponse":{"toolType":"GOOGLE_SEARCH_WEB","id":"0","response":{}}},{"text":` + saying + `}]},"finishReason":"STOP","index":0,"groundingMetadata":` + grounded + `}],
 			"usageMetadata":{"promptTokenCount":8,"toolUsePromptTokenCount":42,"candidatesTokenCount":29,"totalTokenCount":79},"modelVersion":"gemini-3-pro"}`,
 		},
-		"JSON instead of a search":  {"mute", `{` + asked + searching + json + `}`, 200, plain("mute", "STOP", saying, 29)},
-		"no evidence and no effort": {"lazy", `{` + asked + searching + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`, 200, plain("lazy", "STOP", saying, 29)},
+		"a search left out for JSON": {"gemini-3-pro", `{` + asked + searching + json + `}`, 200, plain("gemini-3-pro", "STOP", saying, 29)},
+		"calls shown before 3":       {"gemini-2.5-flash", `{` + asked + searching + shown + `}`, 400, wrong("Tool call context circulation is not enabled for models/gemini-2.5-flash")},
+		"JSON instead of a search":   {"mute", `{` + asked + searching + json + `}`, 200, plain("mute", "STOP", saying, 29)},
+		"no evidence and no effort":  {"lazy", `{` + asked + searching + `,"generationConfig":{"thinkingConfig":{"includeThoughts":true}}}`, 200, plain("lazy", "STOP", saying, 29)},
 		"declined": {
 			"prim", `{` + asked + `}`, 200,
 			`{"candidates":[{"finishReason":"PROHIBITED_CONTENT","index":0}],"usageMetadata":{"promptTokenCount":8,"candidatesTokenCount":10,"totalTokenCount":18},"modelVersion":"prim"}`,

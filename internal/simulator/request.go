@@ -36,6 +36,8 @@ type request struct {
 	// exclusive is how the model takes search beside JSON unless its Behaviour
 	// says something else.
 	exclusive SearchWithJSON
+	// searchShown: the answer has to show the calls of the search.
+	searchShown bool
 }
 
 // receive takes the whole body, without which a server does not notice that its

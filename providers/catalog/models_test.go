@@ -214,6 +214,8 @@ func TestReasoningOfModels(t *testing.T) {
 		{"google", "gemini-3.1-pro-preview", reason, "", false, true},
 		{"google", "gemini-3-flash-preview", reason, "", false, true},
 		{"google", "gemini-1.5-flash", effort("low"), "", true, true},
+		{"google", "gemini-4-argon", effort("minimal"), "", true, false},
+		{"google", "gemini-4-argon", effort("high"), "high", false, false},
 	} {
 		caps := BuiltIn()[test.provider].Capabilities(test.model)
 		got, refused := caps.Effort(&test.req)
@@ -224,5 +226,33 @@ func TestReasoningOfModels(t *testing.T) {
 	}
 	if caps := BuiltIn()["google"].Capabilities("gemini-1.5-flash"); caps.Search != "googleSearchRetrieval" || caps.JSON != providers.JSONObject || caps.Reasoning != providers.ReasoningSilent {
 		t.Errorf("gemini-1.5-flash: got %+v", caps)
+	}
+}
+
+// TestSearchAndJSONInOneCall: Gemini 3 does both at Google's own API, whose request has
+// a field for it; older models and gateways do not.
+func TestSearchAndJSONInOneCall(t *testing.T) {
+	t.Parallel()
+	account := Entry{Name: "team", Like: "google", Dialect: Generate}
+	gateway := Entry{Name: "gateway", Dialect: Generate}
+	for _, test := range []struct {
+		entry Entry
+		model string
+		one   bool
+	}{
+		{BuiltIn()["google"], "gemini-3-flash-preview", true},
+		{BuiltIn()["google"], "gemini-3.5-flash-lite", true},
+		{BuiltIn()["google"], "gemini-3.1-pro-preview", true},
+		{account, "gemini-3.1-pro-preview", true},
+		{gateway, "gemini-3.1-pro-preview", false},
+		{BuiltIn()["google"], "gemini-2.5-flash", false},
+		{BuiltIn()["google"], "gemini-1.5-flash", false},
+		{BuiltIn()["google"], "gemini-4-argon", false},
+		{BuiltIn()["google"], "gemini-flash-latest", false},
+		{BuiltIn()["openrouter"], "google/gemini-3.1-pro-preview", false},
+	} {
+		if caps := test.entry.Capabilities(test.model); caps.TwoCalls(true, true) == test.one || caps.Search == "" {
+			t.Errorf("%s at %s: two calls for grounded JSON: %t, search %q; want one call: %t", test.model, test.entry.Name, caps.TwoCalls(true, true), caps.Search, test.one)
+		}
 	}
 }

@@ -27,6 +27,9 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 			_, is := given[caps.Search]
 			return is
 		})
+		if format != providers.JSONNone { // else the search is left out without a word
+			body["toolConfig"] = plus(req.Extra["toolConfig"], "includeServerSideToolInvocations", true)
+		}
 	}
 
 	config := object{}
@@ -58,6 +61,16 @@ func encode(req *providers.Request, caps providers.Capabilities, format provider
 		body["generationConfig"] = config
 	}
 	return body, dropped
+}
+
+// plus is a copy of an object, or a new one, with another field.
+func plus(given any, field string, value any) object {
+	own := object{}
+	if fields, ok := given.(object); ok {
+		maps.Copy(own, fields)
+	}
+	own[field] = value
+	return own
 }
 
 // turns are the messages in Google's form: what the system says stands apart, and

@@ -107,10 +107,21 @@ func TestRequestOnTheWire(t *testing.T) {
 			nil,
 		},
 		{
+			// As recorded: pydantic-ai, tests/models/google/cassettes/test_structured_output/test_native_output_with_builtin_tools.yaml
 			"a search and a schema, for a model that takes both",
 			providers.Capabilities{Search: "googleSearch", JSON: providers.JSONSchema, JSONWithSearch: true},
 			with(func(r *providers.Request) { r.Search, r.Schema = true, schema }),
-			`{` + contents + `,"generationConfig":{"responseJsonSchema":{"type":"object"},"responseMimeType":"application/json"},` + system + `,"tools":[{"googleSearch":{}}]}`,
+			`{` + contents + `,"generationConfig":{"responseJsonSchema":{"type":"object"},"responseMimeType":"application/json"},` + system + `,"toolConfig":{"includeServerSideToolInvocations":true},"tools":[{"googleSearch":{}}]}`,
+			nil,
+		},
+		{
+			"the same, with more about tools",
+			providers.Capabilities{Search: "googleSearch", JSON: providers.JSONObject, JSONWithSearch: true},
+			with(func(r *providers.Request) {
+				r.Search, r.Schema = true, schema
+				r.Extra = map[string]any{"toolConfig": map[string]any{"retrievalConfig": map[string]any{"languageCode": "de"}}}
+			}),
+			`{` + contents + `,"generationConfig":{"responseMimeType":"application/json"},` + system + `,"toolConfig":{"includeServerSideToolInvocations":true,"retrievalConfig":{"languageCode":"de"}},"tools":[{"googleSearch":{}}]}`,
 			nil,
 		},
 		{"any JSON", providers.Capabilities{JSON: providers.JSONObject}, with(func(r *providers.Request) { r.Schema = schema }), `{` + contents + `,"generationConfig":{"responseMimeType":"application/json"},` + system + `}`, nil},
