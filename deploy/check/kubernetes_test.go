@@ -264,6 +264,9 @@ func wantController(t *testing.T, c *cluster) {
 	if kept && (*d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType) {
 		t.Error("controller: want one, and never two that want its volume")
 	}
+	if !kept && d.Spec.Strategy.RollingUpdate == nil {
+		t.Error("controller: its strategy is left to the default, which server-side apply does not remove on the way back to Recreate")
+	}
 	if !kept && !strings.Contains(c.fleet(), "\nsink: postgres") {
 		t.Errorf("controller: results are kept neither on a volume nor in a database: %s", c.fleet())
 	}
