@@ -83,6 +83,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		"sink":        func(v value) { fleet.Sink = y.text(v) },
 	}
 	maps.Copy(known, y.asksKeys(&fleet.asks))
+	y.ofFleet = true
 	y.mapping(root, known)
 	fleet.Retry.MaxAttempts = 0
 	y.retries(c.retry, retry, &fleet.Retry)

@@ -157,6 +157,9 @@ func (y *yamlFile) overrides(v value) map[string]any {
 		case reserved[key]:
 			y.refuse(v.key, "remove it", "evalfleet sets %s itself", key)
 		default:
+			if near := Nearest(key, overrideNames); near != "" && !slices.Contains(overrideNames, key) {
+				y.warn(v.key, "did you mean "+near+"?", "%s is sent to the model as it is", key)
+			}
 			all[key] = y.free(v, &budget)
 		}
 	})

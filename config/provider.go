@@ -58,7 +58,7 @@ func (y *yamlFile) provider(v value, base catalog.Entry, ofOperator bool) catalo
 		"like":        func(v value) { e.Like = y.like(v, base) },
 		"dialect":     func(v value) { e.Dialect = y.oneOf(v, catalog.Dialects) },
 		"base_url":    func(v value) { e.BaseURL = y.baseURL(v) },
-		"api_key_env": func(v value) { e.KeyEnv = y.text(v) },
+		"api_key_env": func(v value) { e.KeyEnv = y.environmentName(v) },
 		"charges":     func(v value) { e.Charges = y.oneOf(v, []string{catalog.Used, catalog.Reserved}) },
 		"json":        func(v value) { e.JSON = y.oneOf(v, catalog.JSONWords) },
 		"models":      func(v value) { e.Models = y.models(v) },

@@ -55,7 +55,7 @@ func TestProblemsOfRuns(t *testing.T) {
 		{"older names, misspelt", asks + "runs: [{" + files + "}]\nenforce_web_search: 1\nretries: {attempt: 2}\nllm_api: {timeout: 5}\n",
 			"eval.yaml:4:21: enforce_web_search: got \"1\"; want true or false\n" +
 				"eval.yaml:5:11: retries.attempt: unknown key; did you mean attempts?\n" +
-				"eval.yaml:6:11: llm_api.timeout: unknown key; known: max_concurrent_llm_calls, timeout_seconds"},
+				"eval.yaml:6:11: llm_api.timeout: unknown key; did you mean timeout_seconds?"},
 		{"a price is missing", "provider: openrouter\nmodel: any\n" + "runs: [{" + files + "}]\nbudget: {usd: 1}\n",
 			`eval.yaml:2:8: model: the budget needs the price of openrouter:any; add prices: {"openrouter:any": {input: …, output: …}}, US dollars for a million tokens, here or to --config`},
 

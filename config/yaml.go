@@ -23,6 +23,8 @@ type yamlFile struct {
 	*findings
 	name    string // stands in every place
 	anchors map[string]ast.Node
+	ofFleet bool // it is the fleet's file
+	misused bool // reported once: it is an evaluation file all the same
 	tooDeep bool // reported once: an alias of its own container is met often
 }
 
@@ -50,7 +52,7 @@ func parseYAML(name string, text []byte, found *findings) (y *yamlFile, root val
 			top.line, top.column = syntax.Token.Position.Line, syntax.Token.Position.Column
 			err = errors.New(syntax.Message)
 		}
-		y.refuse(top, "", "not valid YAML: %v", err)
+		y.refuse(top, syntaxHint(err.Error()), "not valid YAML: %v", err)
 		return y, value{}, false
 	}
 	var bodies []ast.Node
@@ -157,7 +159,7 @@ func (y *yamlFile) mapping(v value, known keys) {
 	y.entries(v, func(key string, child value) {
 		read, ok := known[key]
 		if !ok {
-			y.refuse(child.key, didYouMean(key, names), "unknown key")
+			y.unknownKey(key, child, names)
 			return
 		}
 		read(child)

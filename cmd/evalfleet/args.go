@@ -285,7 +285,16 @@ func unknownFlag(arg string, known []string) error {
 	return usageError("no flag %s; put arguments that start with a dash after --", name)
 }
 
+// otherCommands are commands of other tools, and what to use here.
+var otherCommands = map[string]string{
+	"run-pairwise": "evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs",
+	"run-single":   "evalfleet run FILE scores documents if the evaluation file has single",
+}
+
 func unknownCommand(name string, commands []*cli.Command) error {
+	if use := otherCommands[name]; use != "" {
+		return usageError("no command %s; %s", name, use)
+	}
 	var known []string
 	for _, command := range commands {
 		known = append(known, command.Names()...)

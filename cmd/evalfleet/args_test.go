@@ -72,6 +72,7 @@ func TestParse(t *testing.T) {
 		{"ru f.yaml", "no command ru; evalfleet --help lists them"},
 		{"rum f.yaml", "no command rum; did you mean run?"},
 		{"worke", "no command worke; did you mean worker?"},
+		{"run-pairwise docs --judge a:b", "no command run-pairwise; evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs"},
 		{"--slots 5", "no flag --slots; put arguments that start with a dash after --"},
 	} {
 		t.Run(c.args, func(t *testing.T) {

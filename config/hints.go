@@ -1,0 +1,119 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// overrideNames are settings of models that requests commonly have, in any dialect.
+var overrideNames = []string{
+	"temperature", "max_completion_tokens", "max_tokens", "max_output_tokens", "reasoning_effort", "reasoning", "thinking",
+	"top_p", "top_k", "min_p", "seed", "stop", "stop_sequences", "frequency_penalty", "presence_penalty", "repetition_penalty",
+	"logprobs", "top_logprobs", "logit_bias", "service_tier", "tools", "tool_choice", "parallel_tool_calls", "max_tool_calls",
+	"verbosity", "web_search_options", "safety_settings", "generation_config", "metadata", "provider", "user", "store", "num_ctx", "keep_alive",
+}
+
+// otherNames are names by which other tools call keys of a concurrency block.
+var otherNames = map[string]string{
+	"rpm": "requests_per_minute", "tpm": "tokens_per_minute", "rpd": "requests_per_day",
+	"itpm": "input_tokens_per_minute", "otpm": "output_tokens_per_minute", "qps": "rate_limit", "rps": "rate_limit",
+	"max_workers": "max_concurrency", "workers": "max_concurrency", "parallel": "max_concurrency", "parallelism": "max_concurrency",
+	"concurrent": "max_concurrency", "max_parallel": "max_concurrency", "max_concurrent": "max_concurrency",
+	"timeout": "timeout_seconds",
+}
+
+// elsewhere are keys that belong in another place of a file, or in another file.
+var elsewhere = map[string]string{
+	"requests_per_minute":      "put it under the provider: concurrency: {per_provider: {openai: {requests_per_minute: 500}}}",
+	"tokens_per_minute":        "put it under the provider: concurrency: {per_provider: {openai: {tokens_per_minute: 200000}}}",
+	"input_tokens_per_minute":  "put it under the provider: concurrency: {per_provider: {anthropic: {input_tokens_per_minute: 50000}}}",
+	"output_tokens_per_minute": "put it under the provider: concurrency: {per_provider: {anthropic: {output_tokens_per_minute: 10000}}}",
+	"requests_per_day":         "put it under the provider: concurrency: {per_provider: {google: {requests_per_day: 1000}}}",
+	"rate_limit":               "put it under the provider: concurrency: {per_provider: {openai: {rate_limit: {qps: 8, burst: 16}}}}",
+	"max_concurrency":          "put it under concurrency: {max_concurrency: 8}",
+	"timeout_seconds":          "put it under concurrency: {timeout_seconds: 600}",
+	"per_provider":             "put it under concurrency: {per_provider: …}",
+	"sink":                     "put it into the fleet's --config, or use --sink",
+}
+
+// hint says what would be right in place of a key that is not known.
+func hint(key string, known []string) string {
+	meant := key
+	if name, ok := otherNames[strings.ToLower(key)]; ok {
+		meant = name
+	}
+	near := Nearest(key, known)
+	switch {
+	case slices.Contains(known, meant):
+		return "did you mean " + meant + "?"
+	case near != "":
+		return "did you mean " + near + "?"
+	case elsewhere[meant] != "":
+		return elsewhere[meant]
+	}
+	name := key
+	if !slices.Contains(overrideNames, key) {
+		name = Nearest(key, overrideNames)
+	}
+	if slices.Contains(known, "overrides") && name != "" {
+		return "put it under overrides: {" + name + ": …}"
+	}
+	if slices.Contains(known, "judges") && name != "" {
+		return "put it under a judge: judges: [{model: …, overrides: {" + name + ": …}}]"
+	}
+	return didYouMean(key, known)
+}
+
+// keyWords are keys under which other tools have their files hold API keys.
+var keyWords = regexp.MustCompile(`(?i)^(.*_)?(api_?key|api_?token|access_?token|secret_?key|secret|token|key)$`)
+
+// variableName is the name of an environment variable.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+// refuseKey reports that a file holds an API key. The key itself is not repeated.
+func (y *yamlFile) refuseKey(at place) {
+	y.refuse(at, "revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable",
+		"API keys are not read from files, and whoever has read this one has the key")
+}
+
+// unknownKey reports a key that a mapping does not have.
+func (y *yamlFile) unknownKey(key string, child value, known []string) {
+	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
+		y.refuseKey(child.key)
+		return
+	}
+	if y.ofFleet && child.key.path == key && slices.Contains(evaluationKeys, key) {
+		if !y.misused {
+			y.refuse(child.key, "pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices and sink", "this is an evaluation file")
+		}
+		y.misused = true
+		return
+	}
+	y.refuse(child.key, hint(key, known), "unknown key")
+}
+
+// environmentName reads the name of a variable that holds an API key. What cannot be one
+// is taken for the key itself.
+func (y *yamlFile) environmentName(v value) string {
+	name := y.text(v)
+	if name != "" && !variableName.MatchString(name) {
+		y.refuseKey(v.place)
+		return ""
+	}
+	return name
+}
+
+// evaluationKeys are keys that only evaluation files have.
+var evaluationKeys = []string{"documents", "judges", "pairwise", "single", "panel", "votes", "runs", "test"}
+
+// syntaxHint says how to mend text that is not YAML, by the parser's message.
+func syntaxHint(message string) string {
+	switch {
+	case strings.Contains(message, "'\t'"), strings.Contains(message, "tab character"):
+		return "indent with spaces: YAML allows no tabs"
+	case strings.Contains(message, "mapping value is not allowed"), strings.Contains(message, "could not find expected ':'"):
+		return `put a text that contains ": " in quotes`
+	}
+	return ""
+}

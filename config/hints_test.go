@@ -1,0 +1,51 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Mistakes that people make in YAML are answered with what to write.
+func TestHints(t *testing.T) {
+	t.Parallel()
+	const leaked = "API keys are not read from files, and whoever has read this one has the key; " +
+		"revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable"
+	for _, c := range []struct{ name, file, want string }{
+		{"rpm", minimal + "concurrency: {per_provider: {simulator: {rpm: 5}}}\n", "eval.yaml:4:42: concurrency.per_provider.simulator.rpm: unknown key; did you mean requests_per_minute?"},
+		{"TPM", minimal + "concurrency: {per_provider: {simulator: {TPM: 5}}}\n", "eval.yaml:4:42: concurrency.per_provider.simulator.TPM: unknown key; did you mean tokens_per_minute?"},
+		{"rpm at the top", minimal + "rpm: 5\n", "eval.yaml:4:1: rpm: unknown key; put it under the provider: concurrency: {per_provider: {openai: {requests_per_minute: 500}}}"},
+		{"workers", minimal + "workers: 5\n", "eval.yaml:4:1: workers: unknown key; put it under concurrency: {max_concurrency: 8}"},
+		{"temperature at the top", minimal + "temperature: 0\n", "eval.yaml:4:1: temperature: unknown key; put it under a judge: judges: [{model: …, overrides: {temperature: …}}]"},
+		{"temprature of a judge", "documents: [docs/*.md]\njudges: [{model: simulator:careful, temprature: 0}]\npairwise: {}\n", "eval.yaml:2:37: judges[0].temprature: unknown key; put it under overrides: {temperature: …}"},
+		{"temprature overridden", "documents: [docs/*.md]\njudges: [{model: simulator:careful, overrides: {temprature: 0}}]\npairwise: {}\n", "eval.yaml:2:49: judges[0].overrides.temprature: temprature is sent to the model as it is; did you mean temperature?"},
+		{"sink", minimal + "sink: sqlite:x.db\n", "eval.yaml:4:1: sink: unknown key; put it into the fleet's --config, or use --sink"},
+		{"a key of a provider", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key: sk-secret-1234}}\n", "eval.yaml:4:45: providers.mine.api_key: " + leaked},
+		{"a key at the top", minimal + "OPENAI_API_KEY: sk-secret-1234\n", "eval.yaml:4:1: OPENAI_API_KEY: " + leaked},
+		{"a key for its variable", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key_env: sk-secret-1234}}\n", "eval.yaml:4:58: providers.mine.api_key_env: " + leaked},
+		{"a tab", minimal + "name:\n\tx\n", "indent with spaces: YAML allows no tabs"},
+		{"a colon", minimal + "name: Essays: the first round\n", `put a text that contains ": " in quotes`},
+		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: blind, budget"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dir := folder(t, with(two, "eval.yaml", c.file))
+			s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+			got := ""
+			if err != nil {
+				got = err.Error()
+			} else {
+				got = Problems(s.Warnings).Error()
+			}
+			got = without(dir, got)
+			if !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
+				t.Errorf("got\n%s\nwant\n%s", got, c.want)
+			}
+		})
+	}
+	dir := folder(t, map[string]string{"fleet.yaml": minimal})
+	_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
+	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices and sink"; got != want {
+		t.Errorf("an evaluation file as the fleet's: got\n%s\nwant\n%s", got, want)
+	}
+}
