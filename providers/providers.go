@@ -295,6 +295,10 @@ var ErrAgain = errors.New("the provider learnt something from this answer; make 
 // because its schema is to be enforced and the endpoint has no JSON mode for the model.
 var ErrNoJSON = errors.New("the model has no JSON mode here")
 
+// ErrNoServer is in the chain of the Error, of class Transient, of a call to an address
+// where no server listens. Nothing was sent.
+var ErrNoServer = errors.New("nothing is listening")
+
 // ClassOf is the class of err: that of the *Error in its chain, Cancelled for a
 // cancelled context, Timeout for a deadline, else Transient.
 func ClassOf(err error) Class {

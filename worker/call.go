@@ -115,6 +115,7 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 // end gives a call's lease back and keeps its record.
 func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelimit.Lease, result *providers.Result, err error, timeout time.Duration) error {
 	call.Ended = time.Now().UTC()
+	r.noteServer(ctx, s.target, err)
 	used := r.settle(ctx, lease, s, call, lease.Reserved(), result, err)
 	lease.Settle(used)
 	observe(lease, result, err)
@@ -271,7 +272,7 @@ func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *
 			used = ratelimit.Used{}
 		}
 		if r.stopsAll(s, failed) { // before its lease lets another call begin
-			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed)})
+			r.pauseProvider(record.Pause{Class: failed.Class, Message: r.wordsOf(s, failed), KeyEnv: r.cfg.Endpoints[s.target.Provider].KeyEnv})
 		}
 		if tooMany(failed) {
 			r.asides.told(asker{r.task.Evaluation, s.target.Target()}, true)

@@ -58,6 +58,7 @@ type run struct {
 	judge      eval.Judge
 	documents  []eval.Document
 	dimension  string // of a panel: what is asked for now, by id
+	gone       bool   // no server listens at its provider's address, as its last call found
 	handedOn   bool   // the runs that it leads were pushed, as far as they are not recorded
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker

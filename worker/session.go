@@ -66,7 +66,8 @@ type session struct {
 	absurd      sync.Map     // models whose usage was not believed, once that was said
 	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
 	refusals    sync.Map     // refusedProvider by haltKey
-	wordsOnly   sync.Map     // models without a JSON mode, by provider:model, once that was said
+	servers     servers
+	wordsOnly   sync.Map // models without a JSON mode, by provider:model, once that was said
 
 	stopping context.Context // ends when no more runs may be begun
 	working  context.Context // ends when calls in flight must end

@@ -3,12 +3,15 @@ package worker
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
 // stopsAll reports whether a failed call is the end of all runs of the provider
@@ -17,7 +20,66 @@ import (
 // it is only the end of what was wanted of that.
 func (r *run) stopsAll(s step, failed *providers.Error) bool {
 	ours := s.target.Provider == r.judge.Provider || r.progress.AnswerBy != ""
-	return record.PausesProvider(failed.Class) && ours && !r.standIn(s.target)
+	return (record.PausesProvider(failed.Class) || r.gone) && ours && !r.standIn(s.target)
+}
+
+// maxAbsent is how many calls in a row may meet no server at their provider's address
+// before others wait, and after the first delay of a retry the provider is paused: where no
+// server has been, none comes by itself.
+const maxAbsent = 5
+
+// server is what a worker knows of the server at a provider's address.
+type server struct {
+	answered bool // a call, with whatever
+	absent   int  // calls that met none, before
+	since    time.Time
+}
+
+// servers are those of a worker's providers. It is safe for concurrent use.
+type servers struct {
+	mu sync.Mutex
+	by map[string]server
+}
+
+// met notes how a call of a provider ended, and returns what is known since.
+func (s *servers) met(provider string, failure error) server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.by[provider]
+	var failed *providers.Error
+	switch {
+	case now.answered:
+		return now
+	case failure == nil || errors.As(failure, &failed) && failed.Status > 0:
+		now = server{answered: true}
+	case errors.Is(failure, providers.ErrNoServer):
+		if now.absent++; now.absent == 1 {
+			now.since = time.Now()
+		}
+	default:
+		return now
+	}
+	if s.by == nil {
+		s.by = map[string]server{}
+	}
+	s.by[provider] = now
+	return now
+}
+
+// noteServer notes whether a server listens at a provider's address. If none has for some
+// calls, others wait until one of them has been tried again, and r.gone is set if that one
+// met none either.
+func (r *run) noteServer(ctx context.Context, target eval.Judge, failure error) {
+	met, again := r.servers.met(target.Provider, failure), r.evaluation.record.Settings.Retry.InitialDelay
+	r.gone = errors.Is(failure, providers.ErrNoServer) && met.absent >= maxAbsent && time.Since(met.since) >= again
+	if met.absent != maxAbsent || r.gone {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTime)
+	defer cancel()
+	if err := r.limiter.HoldBack(ctx, ratelimit.Scope{Provider: target.Provider}, again); err != nil {
+		r.log.Warn().Err(err).Msg("cannot share a cooldown with other workers")
+	}
 }
 
 // wordsOf is what a provider said, and who, where it is not the one that is asked.

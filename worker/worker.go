@@ -102,6 +102,7 @@ type Endpoint struct {
 	// dialect that their parameters are of. nil: Provider.
 	Prompts providers.Provider
 	Key     string
+	KeyEnv  string // the environment variable that Key is from, for messages; may be empty
 	// Zone is where the provider's days end, for its daily quotas. nil: UTC.
 	Zone *time.Location
 	// Capabilities know what models can do there; nil: nothing is known.

@@ -47,7 +47,7 @@ func openEndpoints(known map[string]catalog.Entry, env, keys config.Lookup, slot
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			e.byName[name] = worker.Endpoint{Key: secret.Key, Zone: p.Zone()}
+			e.byName[name] = worker.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
 			headers[name] = secret.Header
 		}
 	}

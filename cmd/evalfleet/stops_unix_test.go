@@ -150,7 +150,7 @@ func TestWrongKeyEndsWaitingForAFleet(t *testing.T) {
 	}
 	status := launch(t, f.dir, "status", "--redis", f.redis.URL())
 	status.wait()
-	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "give the workers a key") {
+	if got := status.stdout.String(); !strings.Contains(got, "provider locked is paused, auth: ") || !strings.Contains(got, "set LOCKED_KEY to a key that it takes") {
 		t.Errorf("status says\n%s", got)
 	}
 	for _, w := range f.workers {
@@ -213,4 +213,50 @@ func (f *fleet) onlyID() string {
 	}
 	f.t.Fatal("there is no evaluation")
 	return ""
+}
+
+// A run whose provider's address nothing listens at, or whose key is wrong, ends soon and
+// says what to do.
+func TestRunSaysWhatIsWrongWithItsProvider(t *testing.T) {
+	t.Parallel()
+	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{Keys: []string{"right"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	dead := "http://" + freeAddress(t) + "/v1"
+	for name, c := range map[string]struct {
+		address string
+		most    int // calls
+		want    []string
+	}{
+		"nothing listens": {dead, 20, []string{"nothing is listening at " + dead + " (connection refused); start the server, or correct base_url; 0 of 56 runs are recorded"}},
+		"a wrong key":     {server.URL + "/v1", 5, []string{"set LOCKED_KEY to a key that it takes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := &fleet{t: t, dir: t.TempDir()}
+			f.documents(8)
+			f.write("fleet.yaml", fmt.Sprintf("providers: {locked: {base_url: %q, api_key_env: LOCKED_KEY}}\nretry: {initial_delay: 50ms}\n", c.address))
+			f.write("evaluation.yaml", "documents: [\"docs/*.md\"]\njudges: [\"locked:careful\"]\npairwise: {pairs: all, order: both}\n")
+			f.keys("wrong")
+			p := launch(t, f.dir, "run", "evaluation.yaml", "--config", "fleet.yaml", "--out-dir", "out")
+			if code := p.wait(); code != int(exitRunsFailed) {
+				t.Errorf("it ended with %d, want %d", code, exitRunsFailed)
+			}
+			said := strings.Join(strings.Fields(p.stderr.String()), " ")
+			for _, want := range append(c.want, "resume with: evalfleet resume out") {
+				if !strings.Contains(said, want) {
+					t.Errorf("it does not say %q", want)
+				}
+			}
+			if strings.Contains(said, "workers") {
+				t.Error("it speaks of workers, and there are none")
+			}
+			events, err := os.ReadFile(filepath.Join(f.dir, "out", eventsFile))
+			if n := strings.Count(string(events), `"acquired"`); err != nil || n > c.most {
+				t.Errorf("%d calls were made for 56 runs, %v; want at most %d", n, err, c.most)
+			}
+		})
+	}
 }

@@ -64,8 +64,10 @@ type Pause struct {
 	Class   providers.Class `json:"class"`
 	Message string          `json:"message"` // the provider's words
 	// Runs is how many runs failed so in a row; 0: one failure is enough.
-	Runs int       `json:"runs,omitempty"`
-	At   time.Time `json:"at"`
+	Runs int `json:"runs,omitempty"`
+	// KeyEnv names the environment variable of the provider's key; empty: it is not known.
+	KeyEnv string    `json:"key_env,omitempty"`
+	At     time.Time `json:"at"`
 }
 
 // Remedy says what a person has to do before the provider is asked again.
@@ -73,10 +75,14 @@ func (p Pause) Remedy() string {
 	switch {
 	case p.Runs > 0:
 		return "see to what made them fail; `evalfleet retry` repeats those"
+	case p.Class == providers.Auth && p.KeyEnv != "":
+		return "set " + p.KeyEnv + " to a key that it takes"
 	case p.Class == providers.Auth:
 		return "give the workers a key that it takes"
 	case p.Class == providers.QuotaBilling:
 		return "pay, or raise the spend limit"
+	case p.Class == providers.Transient:
+		return "start the server, or correct base_url"
 	}
 	return "see to what made it fail"
 }
@@ -84,9 +90,16 @@ func (p Pause) Remedy() string {
 // String is what happened, in words.
 func (p Pause) String() string {
 	if p.Runs > 0 {
-		return fmt.Sprintf("%d runs in a row failed with %s: %s", p.Runs, p.Class, p.Message)
+		return fmt.Sprintf("%s in a row failed with %s: %s", runs(p.Runs), p.Class, p.Message)
 	}
 	return fmt.Sprintf("%s: %s", p.Class, p.Message)
+}
+
+func runs(n int) string {
+	if n == 1 {
+		return "1 run"
+	}
+	return fmt.Sprintf("%d runs", n)
 }
 
 // MaxStreak is how many different runs of a provider may fail alike in a row before

@@ -8,8 +8,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
+	"syscall"
 	"time"
 
 	"github.com/evalfleet/evalfleet/providers"
@@ -73,7 +75,11 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), struck)
+		failed := interrupted(ctx, cmp.Or(out.refusal(), err), out.mayHaveArrived(ctx.Err() != nil), struck)
+		if failed.Class == providers.Transient {
+			c.noServer(failed)
+		}
+		return nil, failed
 	}
 	defer resp.Body.Close()
 	reading := providers.ReadingOf(ctx)
@@ -205,6 +211,26 @@ func interrupted(ctx context.Context, err error, written bool, struck secrets) *
 		failed.Class, failed.Status = refusal.class(), refusal.status
 	}
 	return failed
+}
+
+// noServer says of a failure that no server listens at the base URL, if that is why.
+func (c *Client) noServer(failed *providers.Error) {
+	var dial *net.OpError
+	var name *net.DNSError
+	why := ""
+	switch {
+	case errors.As(failed.Err, &dial) && dial.Op != "dial": // such as proxyconnect
+		return
+	case errors.Is(failed.Err, syscall.ECONNREFUSED):
+		why = "connection refused"
+	case errors.As(failed.Err, &name) && name.IsNotFound:
+		why = "no such host"
+	default:
+		return
+	}
+	at := url.URL{Scheme: c.base.Scheme, Host: c.base.Host, Path: c.base.Path} // its query may hold a secret
+	failed.Message = fmt.Sprintf("%v at %s (%s)", providers.ErrNoServer, at.String(), why)
+	failed.Err = fmt.Errorf("%w: %w", providers.ErrNoServer, failed.Err)
 }
 
 // target says where a redirect leads, without its query.
