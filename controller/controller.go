@@ -36,9 +36,6 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// sweepEvery is how often it is looked for what killed processes left.
-const sweepEvery = 30 * time.Second
-
 const (
 	// readEvery is how often the queues of active evaluations are read for what is due
 	// in them.
@@ -147,26 +144,6 @@ func (c *Controller) keep(ctx context.Context) {
 func (c *Controller) filled(ctx context.Context, queue string) {
 	if err := c.store.AnnounceFilled(ctx, queue); err != nil {
 		c.log.Debug().Err(err).Str("queue", queue).Msg("workers are not told of the queue's tasks; they will look")
-	}
-}
-
-// sweep removes what killed processes left. Tasks that dead workers hold are returned
-// first, also those in queues of which no evaluation is active.
-func (c *Controller) sweep(ctx context.Context) {
-	rescuer := rescue.New(c.store, c.limiter, c.log)
-	sweeper := enqueue.NewSweeper(c.store, c.limiter, c.log)
-	spell := outage.Spell{Log: c.log, Fails: "cannot list leftovers of evaluations; retrying", Works: "looking for what is left of evaluations again"}
-	for {
-		queues, err := c.store.Queues(ctx)
-		if err == nil {
-			err = errors.Join(rescuer.Once(ctx, queues, func(queue string) { c.filled(ctx, queue) }), sweeper.Sweep(ctx))
-		}
-		spell.Note(ctx, err)
-		select {
-		case <-time.After(sweepEvery):
-		case <-ctx.Done():
-			return
-		}
 	}
 }
 

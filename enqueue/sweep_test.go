@@ -1,6 +1,8 @@
 package enqueue
 
 import (
+	"context"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -213,5 +215,83 @@ func TestSubmissionDuringASweep(t *testing.T) {
 			}
 			b.wantGoing(receipt)
 		})
+	}
+}
+
+// Two processes sweep at the same moment, wherever the one is when the other sweeps, and
+// the evaluation is submitted again before or after that: it goes on as a whole.
+func TestTwoSweepsAndASubmission(t *testing.T) {
+	t.Parallel()
+	orders := map[string]func(sweep, submit func()){
+		"sweep, submission": func(sweep, submit func()) { sweep(); submit() },
+		"submission, sweep": func(sweep, submit func()) { submit(); sweep() },
+		"at once": func(sweep, submit func()) {
+			var both sync.WaitGroup
+			both.Go(sweep)
+			both.Go(submit)
+			both.Wait()
+		},
+	}
+	for order, meet := range orders {
+		t.Run(order, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			for before := 1; ; before++ {
+				if err := b.store.Client().FlushAll(t.Context()).Err(); err != nil {
+					t.Fatal(err)
+				}
+				s := ofItself(submission("again", 4))
+				receipt := b.submit(s)
+				b.lose(receipt.ID)
+				client, met := b.server.Client(), &meeting{before: before, with: func() {
+					meet(b.sweep, func() { b.submit(s) })
+				}}
+				client.AddHook(met)
+				if err := b.sweeper(store.New(client, "")).Sweep(t.Context()); err != nil {
+					t.Fatalf("met before command %d: %v", before, err)
+				}
+				if met.commands < before { // all were tried
+					if before < 20 {
+						t.Errorf("a sweep made only %d commands", met.commands)
+					}
+					return
+				}
+				b.wantGoing(receipt)
+				if t.Failed() {
+					t.Fatalf("met before command %d", before)
+				}
+			}
+		})
+	}
+}
+
+// meeting calls with before the client's command of a number.
+type meeting struct {
+	before, commands int
+	with             func()
+}
+
+func (m *meeting) step() {
+	m.commands++
+	if m.commands == m.before {
+		m.with()
+	}
+}
+
+func (m *meeting) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
+}
+
+func (m *meeting) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		m.step()
+		return next(ctx, cmd)
+	}
+}
+
+func (m *meeting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		m.step()
+		return next(ctx, cmds)
 	}
 }

@@ -180,6 +180,7 @@ func TestGoldenKeys(t *testing.T) {
 	for _, key := range []struct{ page, want, got string }{
 		{"ef:evaluations", "ef:evaluations", k.Evaluations()},
 		{"ef:active", "ef:active", k.Active()},
+		{"ef:sweep", "ef:sweep", k.SweepLock()},
 		{"ef:topup", "ef:topup", k.TopUpLock()},
 		{"ef:house", "ef:house", k.HouseLock()},
 		{"ef:offers", "ef:offers", k.Offers()},

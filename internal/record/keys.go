@@ -42,6 +42,9 @@ func (k Keys) Offers() string { return k.Namespace + ":offers" }
 // Worker is what a worker tells of itself: Worker as JSON.
 func (k Keys) Worker(worker string) string { return k.Namespace + ":worker:" + worker }
 
+// SweepLock is held for a minute by the controller that removes leftovers.
+func (k Keys) SweepLock() string { return k.Namespace + ":sweep" }
+
 // TopUpLock is held for seconds by the process that tops queues up.
 func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 

@@ -1,0 +1,63 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/store"
+)
+
+// sweepEvery is how often it is looked for what killed processes left.
+const sweepEvery = 30 * time.Second
+
+// sweep removes what killed processes left, if no other controller does.
+func (c *Controller) sweep(ctx context.Context) {
+	spell := outage.Spell{Log: c.log, Fails: "cannot list leftovers of evaluations; retrying", Works: "looking for what is left of evaluations again", Elsewhere: true}
+	sweeps := c.newSweeps()
+	for {
+		spell.Note(ctx, sweeps.step(ctx))
+		select {
+		case <-time.After(sweepEvery):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sweeps are those of one controller. Two that sweep at once, as when one was frozen,
+// cost Redis twice as much and do no harm.
+type sweeps struct {
+	*Controller
+	lock    *store.Lock
+	rescuer *rescue.Rescuer
+	sweeper *enqueue.Sweeper // nil: another controller swept last
+}
+
+func (c *Controller) newSweeps() *sweeps {
+	return &sweeps{
+		Controller: c, lock: c.store.NewLock(c.store.Keys().SweepLock(), 2*sweepEvery),
+		rescuer: rescue.New(c.store, c.limiter, c.log),
+	}
+}
+
+// step sweeps once, unless another controller does. Tasks that dead workers hold are
+// returned first, also those in queues of which no evaluation is active.
+func (s *sweeps) step(ctx context.Context) error {
+	held, err := s.lock.Hold(ctx)
+	if err != nil || !held {
+		s.sweeper = nil // what it saw before may have changed by the time it sweeps again
+		return err
+	}
+	if s.sweeper == nil {
+		s.sweeper = enqueue.NewSweeper(s.store, s.limiter, s.log)
+	}
+	queues, err := s.store.Queues(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.rescuer.Once(ctx, queues, func(queue string) { s.filled(ctx, queue) }), s.sweeper.Sweep(ctx))
+}
