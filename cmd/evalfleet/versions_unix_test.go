@@ -11,6 +11,9 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
@@ -138,6 +141,64 @@ func TestFleetOfTwoVersions(t *testing.T) {
 			f.wantNeverOver(end)
 			if end.All.Arrived > f.runs+again {
 				t.Errorf("%d calls for %d runs, want at most %d made again", end.All.Arrived, f.runs, again)
+			}
+		})
+	}
+}
+
+// TestLimitsOfTheNextVersion: while a program of a later version has registered limits
+// that neither this release nor the previous one knows, no call begins in a fleet of both.
+// Once they are gone, the evaluation is completed.
+func TestLimitsOfTheNextVersion(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	before := previous(t)
+	now, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, limits := range map[string]string{
+		"an unknown kind":  `[{"kind":"watts","max":1000}]`,
+		"an unknown field": `[{"kind":"concurrency","max":1000,"region":"eu"}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFleet(t, 8) // 112 runs
+			f.nameDocuments()
+			for _, path := range []string{before, now} {
+				f.programBy(path, "worker", "--config", "fleet.yaml")
+			}
+			submitted := f.programBy(now, "enqueue", f.file, "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+			f.until("a quarter has been begun", func(s seen) bool { return s.All.Arrived >= f.runs/4 })
+			registry := func(change func(redis.Pipeliner)) {
+				t.Helper()
+				pipe := f.redis.Client().TxPipeline()
+				change(pipe)
+				pipe.HIncrBy(t.Context(), "{ef}:limits", "version", 1)
+				if _, err := pipe.Exec(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			registry(func(pipe redis.Pipeliner) { pipe.HSet(t.Context(), "{ef}:limits", "ev-aaaaaaaaaaaa", limits) })
+			since, last := time.Now(), -1
+			quiet := f.until("no call begins for two seconds", func(s seen) bool {
+				if s.All.Arrived != last || s.All.InFlight > 0 {
+					since, last = time.Now(), s.All.Arrived
+				}
+				return time.Since(since) > 2*time.Second
+			})
+			if quiet.All.Arrived >= f.runs {
+				t.Errorf("all %d calls were made beside the limits", f.runs)
+			}
+			registry(func(pipe redis.Pipeliner) { pipe.HDel(t.Context(), "{ef}:limits", "ev-aaaaaaaaaaaa") })
+			if code := submitted.wait(); code != int(exitOK) {
+				t.Fatalf("enqueue --wait ended with %d", code)
+			}
+			f.wantRowsOnce()
+			end := f.stats()
+			f.wantNeverOver(end)
+			if end.All.Arrived != f.runs {
+				t.Errorf("%d calls for %d runs", end.All.Arrived, f.runs)
 			}
 		})
 	}
