@@ -17,6 +17,7 @@ import (
 // ending decides when an evaluation has ended.
 type ending struct {
 	store  *store.Store
+	limits *ratelimit.Limiter // is only read
 	id     eval.ID
 	tally  *tally
 	phases []record.Phase // of its record
@@ -172,8 +173,7 @@ func (e *ending) readPlan(ctx context.Context) (*eval.Evaluation, error) {
 // lookParked tells the observer which of the evaluation's providers have used up the
 // quota of a day.
 func (e *ending) lookParked(ctx context.Context) error {
-	limits := ratelimit.New(e.store.Client(), ratelimit.Config{Namespace: e.store.Keys().Namespace})
-	parked, err := limits.Cooldowns(ctx)
+	parked, err := e.limits.Cooldowns(ctx)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -60,7 +61,10 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 		}
 	}
 	e := &Evaluation{
-		ending:   ending{store: store, id: id, tally: t, phases: s.Record.Phases, news: s.news, stops: s.Stops},
+		ending: ending{
+			store: store, limits: ratelimit.New(store.Client(), ratelimit.Config{Namespace: store.Keys().Namespace}),
+			id: id, tally: t, phases: s.Record.Phases, news: s.news, stops: s.Stops,
+		},
 		settings: s,
 	}
 	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Sink, results.Options{

@@ -108,7 +108,7 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 	for _, id := range ids {
 		active[id] = true
 	}
-	maps.DeleteFunc(t.looks, func(id eval.ID, _ *look) bool { return !active[id] })
+	t.forget(active, now)
 	for id, standing := range standings {
 		t.looks[id] = t.looks[id].after(standing, now, longest(len(ids)))
 	}
@@ -137,6 +137,17 @@ func (t *TopUp) tick(ctx context.Context, ids, due []eval.ID, now time.Time) err
 		}
 	}
 	return nil
+}
+
+// forget forgets evaluations that are active no more, and queues in which none has been
+// for a while.
+func (t *TopUp) forget(active map[eval.ID]bool, now time.Time) {
+	maps.DeleteFunc(t.looks, func(id eval.ID, _ *look) bool { return !active[id] })
+	maps.DeleteFunc(t.known, func(id eval.ID, _ *known) bool { return !active[id] })
+	maps.DeleteFunc(t.full, func(id eval.ID, _ bool) bool { return !active[id] })
+	maps.DeleteFunc(t.dropped, func(id eval.ID, _ time.Time) bool { return !active[id] })
+	maps.DeleteFunc(t.stalled, func(of shareKey, _ stall) bool { return !active[of.evaluation] })
+	maps.DeleteFunc(t.pace, func(_ string, p *pace) bool { return now.Sub(p.at) > paceKept })
 }
 
 // standings are what was last seen of each active evaluation.

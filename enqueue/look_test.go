@@ -71,3 +71,27 @@ func TestManyIdleEvaluationsCostLittle(t *testing.T) {
 		t.Errorf("a queue that is used up at once was filled for %s until %d runs had ended, want a look at least every %s", took, ended, slowTick)
 	}
 }
+
+// What a process remembers of evaluations and their queues goes once they have ended.
+func TestTopUpForgetsWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	topUp := b.topUp(b.store)
+	ids := []eval.ID{b.submit(submission("done", 3)).ID, b.submit(submission("deleted", 4)).ID}
+	b.tick(topUp)
+	if len(topUp.known) != 2 || len(topUp.stalled) != 2 || len(topUp.pace) != 1 {
+		t.Fatalf("%d evaluations, %d shares and %d queues are known; want 2, 2 and 1", len(topUp.known), len(topUp.stalled), len(topUp.pace))
+	}
+	if err := b.enqueuer(b.store).Delete(t.Context(), ids[1], false); err != nil {
+		t.Fatal(err)
+	}
+	b.pull("p", 100)
+	b.tick(b.topUp(b.store)) // another process ends the first
+	for _, p := range topUp.pace {
+		p.at = p.at.Add(-paceKept)
+	}
+	b.tick(topUp)
+	if n := len(topUp.looks) + len(topUp.known) + len(topUp.full) + len(topUp.stalled) + len(topUp.pace) + len(topUp.dropped); n != 0 {
+		t.Errorf("%d facts are remembered of nothing: %v %v %v", n, topUp.stalled, topUp.pace, topUp.full)
+	}
+}

@@ -8,7 +8,8 @@ const (
 	smallWindow   = 20
 	firstWindow   = 500 // before the pace is known
 	largestWindow = 2000
-	pushBatch     = 500 // tasks a pipeline
+	pushBatch     = 500              // tasks a pipeline
+	paceKept      = 10 * time.Minute // after the queue was looked at last
 )
 
 // pace is how fast a queue's runs end.

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // send runs the script for a batch and tells callers their outcomes.
@@ -43,14 +45,14 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		p.stay(r.id, o.waits[i], now)
 	}
 	for i, g := range b.groups {
-		p.spread(g, o.groups[i], o.now, moved, sent, now)
+		p.spread(ctx, g, o.groups[i], o.now, moved, sent, now)
 	}
 	p.countOthers(b, o)
 	return nil
 }
 
 // spread tells the calls of a gate their outcomes.
-func (p *pump) spread(asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
+func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
 	g, stoodFor := asked.gate, asked.gate.bound
 	for i, c := range asked.calls {
 		c.unclear = false
@@ -76,6 +78,9 @@ func (p *pump) spread(asked group, o groupOutcome, redisNow int64, moved time.Du
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
 		p.toldEpoch = p.registry.epoch
 		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+	}
+	if o.bound.way == byQuota {
+		p.tellClosed(ctx, o.bound, redisNow)
 	}
 	if g.asking > 0 {
 		p.seekConsent(g, o.first, now)
@@ -146,5 +151,23 @@ func (p *pump) exhaust(g *gate, budget *rule) {
 	for _, c := range g.first(g.calls.Len()) {
 		g.remove(c)
 		p.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
+	}
+}
+
+// tellClosed warns, once in an epoch, that a quota which refused a call is closed because
+// nobody has told what was used of it today, and not because it is used up.
+func (p *pump) tellClosed(ctx context.Context, quota *rule, redisNow int64) {
+	if p.toldClosed[quota.id] == p.registry.epoch {
+		return
+	}
+	reset, err := p.client.HGet(ctx, quota.state, "reset").Int64()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return // it is asked at the next refusal
+	}
+	p.toldClosed[quota.id] = p.registry.epoch
+	last, _, _ := resets(time.UnixMicro(redisNow), quota.zone)
+	if reset <= redisNow && p.registry.since > last.UnixMicro() {
+		p.cfg.Log.Warn().Str("limit", quota.id).
+			Msg("redis does not know today's calls under a daily quota: no call starts until a submission or collect tells them, or until the quota resets")
 	}
 }

@@ -25,13 +25,14 @@ type pump struct {
 	// before.
 	releaseBy time.Time
 
-	toldEpoch  string // of which was said that calls have to wait
-	calls      uint64 // that came, to number them
+	toldEpoch  string            // of which was said that calls have to wait
+	toldClosed map[string]string // epoch by quota, in which was looked whether it is closed
+	calls      uint64            // that came, to number them
 	admissions uint64
 }
 
 func newPump(l *Limiter) *pump {
-	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}}
+	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}, toldClosed: map[string]string{}}
 }
 
 // idleRelease is how long the end of a lease that changes nothing for anybody may

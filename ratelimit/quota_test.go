@@ -1,10 +1,14 @@
 package ratelimit
 
 import (
+	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 )
 
 func TestQuotaOfADay(t *testing.T) {
@@ -35,6 +39,46 @@ func TestQuotaOfADay(t *testing.T) {
 			t.Fatal(err)
 		}
 		mustRelease(t, mustAcquire(t, a, newID(), openai))
+	})
+}
+
+// A quota that is closed because Redis does not know today's calls is said to be, once;
+// one that is used up is not.
+func TestClosedQuotaIsSaidOnce(t *testing.T) {
+	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+		client := connect()
+		if err := client.Del(t.Context(), "{ef}:limits").Err(); err != nil {
+			t.Fatal(err)
+		}
+		if err := tools(client).Begin(t.Context(), time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+		limit := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 3, Resets: "UTC"}
+		register(t, client, "fleet", limit)
+		for _, told := range []bool{false, true} {
+			var log bytes.Buffer
+			p := start(t, connect(), fmt.Sprintf("w-%t", told), func(c *Config) { c.Log = zerolog.New(&log) })
+			if told {
+				if err := tools(client).Seed(t.Context(), "ev-a", limit, 3); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				if _, err := p.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond}); refusal(err) == nil {
+					t.Errorf("Acquire under a quota that is closed or used up: %v", err)
+				}
+			}
+			if err := p.stop(); err != nil {
+				t.Fatal(err)
+			}
+			want := 1
+			if told {
+				want = 0
+			}
+			if n := strings.Count(log.String(), "does not know today's calls"); n != want {
+				t.Errorf("told %t: said %d times that the quota is closed, want %d:\n%s", told, n, want, &log)
+			}
+		}
 	})
 }
 

@@ -331,18 +331,20 @@ func wasCut(err error) bool {
 	return errors.As(err, &failed) && failed.Status == 0 && failed.MayBeBilled
 }
 
+// notSent are fields that a model of an evaluation does not support.
+type notSent struct {
+	evaluation    eval.ID
+	model, fields string
+}
+
 // sayDropped warns, once for each model of an evaluation and what was left out, that
 // results do not describe a judge as it was asked for.
 func (r *run) sayDropped(call *record.Call) {
 	if len(call.Dropped) == 0 {
 		return
 	}
-	type said struct {
-		evaluation    eval.ID
-		model, fields string
-	}
 	fields := strings.Join(call.Dropped, ", ")
-	if _, before := r.dropped.LoadOrStore(said{r.task.Evaluation, call.Model, fields}, true); !before {
+	if _, before := r.dropped.LoadOrStore(notSent{r.task.Evaluation, call.Model, fields}, true); !before {
 		r.log.Warn().Str("evaluation", string(r.task.Evaluation)).Str("model", call.Model).Str("fields", fields).
 			Msg("the model does not support these fields; not sending them")
 	}

@@ -41,7 +41,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.evaluations.keep(ids)
+	s.keep(ids)
 	if time.Since(s.looked) >= s.lookAfter { // for what was announced and missed
 		if err := s.refresh(ctx, slices.Concat(ids, s.halts.held())...); err != nil {
 			return err
@@ -94,6 +94,27 @@ func (s *session) discoverOnce(ctx context.Context) error {
 	s.mu.Unlock()
 	s.endIdle(ctx)
 	return nil
+}
+
+// keep forgets every evaluation that is not among ids.
+func (s *session) keep(ids []eval.ID) {
+	s.evaluations.keep(ids)
+	active := make(map[eval.ID]bool, len(ids))
+	for _, id := range ids {
+		active[id] = true
+	}
+	s.refusals.Range(func(key, _ any) bool {
+		if !active[key.(haltKey).evaluation] {
+			s.refusals.Delete(key)
+		}
+		return true
+	})
+	s.dropped.Range(func(key, _ any) bool {
+		if !active[key.(notSent).evaluation] {
+			s.dropped.Delete(key)
+		}
+		return true
+	})
 }
 
 // refresh drops what is remembered of evaluations that have changed. Their runs that wait

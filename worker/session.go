@@ -62,7 +62,7 @@ type session struct {
 	tokens      *tokens
 	named       atomic.Int64 // calls, by their ids
 	newer       sync.Map     // queues with tasks of a newer version, once that was said
-	dropped     sync.Map     // of evaluations and models: fields that were not sent, once that was said
+	dropped     sync.Map     // notSent, once that was said
 	absurd      sync.Map     // models whose usage was not believed, once that was said
 	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
 	refusals    sync.Map     // refusedProvider by haltKey

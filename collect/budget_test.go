@@ -1,0 +1,100 @@
+package collect
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// A call ended as Redis lost the limiter's keys, and its outcome is recorded only after
+// the results were drained: what the budget is told includes its cost.
+func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
+	t.Parallel()
+	ctx, server := t.Context(), redistest.New(t)
+	s := store.New(server.Client(), "")
+	limits := ratelimit.New(server.Client(), ratelimit.Config{})
+	e := &eval.Evaluation{
+		Name: "budgeted", Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges:    []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
+		Pairwise:  &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
+		Documents: []eval.Document{{ID: "a.md", Candidate: "a", Hash: eval.TextHash("a"), Bytes: 1}, {ID: "b.md", Candidate: "b", Hash: eval.TextHash("b"), Bytes: 1}},
+	}
+	e.Normalize()
+	id := e.ID()
+	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar)}}
+	q := &enqueue.Enqueuer{Store: s, Limits: limits, Log: zerolog.Nop()}
+	texts := map[string]string{eval.TextHash("a"): "a", eval.TextHash("b"): "b"}
+	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	ended := func(index int, usd float64) {
+		run := record.Run{Index: index, Kind: eval.KindPairwise, Queue: "p", Winner: "a.md", Documents: []string{"a.md", "b.md"}, Candidates: []string{"a", "b"}, Judge: "p:m", Model: "p:m", Attempts: 1, Started: time.Now(), Ended: time.Now()}
+		call := record.Call{ID: "c" + string(rune('0'+index)), Index: index, Stage: "verdict", Model: "p:m", Attempt: 1, Status: 200, Asked: time.Now(), Started: time.Now(), Ended: time.Now(), Usage: providers.Usage{Reported: true, CostUSD: &usd}}
+		if _, err := s.Record(ctx, id, eval.StateSucceeded, run, []record.Call{call}); err != nil {
+			t.Error(err)
+		}
+	}
+	ended(0, 0.25)
+	blind := time.Now().Add(500 * time.Millisecond).UnixMicro()
+	if err := server.Client().HSet(ctx, "{ef}:limits", "epoch", "another", "blind", blind).Err(); err != nil {
+		t.Fatal(err)
+	}
+	watched := server.Client()
+	watched.AddHook(&uponCommand{name: "hgetall", key: "{ef}:limits", do: func() { ended(1, 0.5) }})
+	f := &Fleet{Store: store.New(watched, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
+	}}
+	drained, err := f.Once(ctx, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	usage, err := limits.Usage(ctx)
+	if err != nil || len(usage) != 1 || usage[0].Closed || usage[0].Spent != 0.75*ratelimit.Dollar {
+		t.Errorf("Usage = %+v, %v; want $0.75 spent", usage, err)
+	}
+	if drained.Entries != 2 {
+		t.Errorf("%d entries were drained, want 2", drained.Entries)
+	}
+}
+
+// uponCommand does something once, before the first command of a name on a key.
+type uponCommand struct {
+	name, key string
+	do        func()
+	once      sync.Once
+}
+
+func (u *uponCommand) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		return next(ctx, network, address)
+	}
+}
+
+func (u *uponCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if args := cmd.Args(); strings.EqualFold(cmd.Name(), u.name) && len(args) > 1 && args[1] == u.key {
+			u.once.Do(u.do)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (u *uponCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
