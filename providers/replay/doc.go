@@ -4,6 +4,7 @@
 //
 //	go run ./providers/replay FOLDER
 //
-// It fetches nothing: the recordings are the user's. It judges answers, not requests:
-// a recorded request names the model and the endpoint, and nothing else of it is sent.
+// It fetches nothing: the recordings are the user's. Of a recorded request only the
+// model and the endpoint are used for the call; its temperature and effort, and what
+// became of them, are compared with models.yaml.
 package main

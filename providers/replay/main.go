@@ -38,6 +38,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	r := openRoad()
 	defer r.close()
 	tallies, unfit, seen := map[string]*tally{}, map[string]int{}, map[[sha256.Size]byte]bool{}
+	checked := 0
 	skipped, err := recordings(folder, func(recorded recording) {
 		c, ok := callOf(recorded)
 		if !ok {
@@ -63,6 +64,8 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 			unfit[c.dialect+": "+reason]++
 			return
 		}
+		parameters, differences := checkTable(c, recorded)
+		checked += parameters
 		recorded.response = expect.Body(recorded.response)
 		t.read++
 		if want.Classes != nil {
@@ -72,7 +75,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 			t.searches++
 		}
 		result, err := r.take(providers.WithReading(ctx, providers.Reading{Most: len(recorded.response)}), c, recorded)
-		differences := judge(want, result, err)
+		differences = append(differences, judge(want, result, err)...)
 		if len(differences) == 0 {
 			t.right++
 			return
@@ -99,6 +102,7 @@ func replay(ctx context.Context, folder string, out io.Writer) (wrong int, err e
 	for _, reason := range slices.Sorted(maps.Keys(unfit)) {
 		fmt.Fprintf(out, "not judged: %s (%d)\n", reason, unfit[reason])
 	}
+	fmt.Fprintf(out, "temperatures and efforts of requests compared with models.yaml: %d\n", checked)
 	fmt.Fprintf(out, "files that are no cassettes: %d\n", skipped)
 	return wrong, nil
 }

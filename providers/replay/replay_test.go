@@ -42,6 +42,7 @@ func TestReplay(t *testing.T) {
 		{"all", "12", "12", "5", "4", "0", "2"},
 		strings.Fields("not judged: chat: a stream, or no JSON (1)"),
 		strings.Fields("not judged: generate: numbers in place of words, as the request asked (1)"),
+		strings.Fields("temperatures and efforts of requests compared with models.yaml: 1"),
 		strings.Fields("files that are no cassettes: 1"),
 	}
 	if diff := cmp.Diff(want, table); diff != "" {
@@ -108,6 +109,39 @@ func TestJudge(t *testing.T) {
 		same := slices.EqualFunc(test.begins, differences, func(begin, difference string) bool { return strings.HasPrefix(difference, begin) })
 		if !same {
 			t.Errorf("%s: got %q, want what begins with %q", name, differences, test.begins)
+		}
+	}
+}
+
+// TestCheckTable has requests of the built-in providers whose fate says something about
+// the table, and some whose fate does not.
+func TestCheckTable(t *testing.T) {
+	t.Parallel()
+	const unsupported = `{"error":{"message":"Unsupported value: 'temperature' does not support 0 with this model, nor this reasoning.effort.","code":"unsupported_value"}}`
+	for name, test := range map[string]struct {
+		call
+		request, response string
+		status            int
+		checked           int
+		wrong             string // the beginning
+	}{
+		"taken, as it says":         {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, `{}`, 200, 1, ""},
+		"taken against it":          {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":0}`, `{}`, 200, 1, "a temperature was taken"},
+		"the default":               {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":1}`, `{}`, 200, 0, ""},
+		"refused, as it says":       {call{"chat", "", "openai-chat", "gpt-5"}, `{"temperature":0}`, unsupported, 400, 1, ""},
+		"refused against it":        {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, unsupported, 400, 1, "a temperature was refused"},
+		"out of range":              {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":-1}`, `{"error":{"message":"Invalid 'temperature': below minimum"}}`, 400, 0, ""},
+		"a failure":                 {call{"chat", "", "openai-chat", "gpt-4.1"}, `{"temperature":0}`, unsupported, 500, 0, ""},
+		"an effort against it":      {call{"responses", "", "openai", "gpt-5-mini"}, `{"reasoning":{"effort":"none"}}`, `{}`, 200, 1, "effort none was taken"},
+		"an effort refused":         {call{"responses", "", "openai", "gpt-5-mini"}, `{"reasoning":{"effort":"low"}}`, unsupported, 400, 1, "effort low was refused"},
+		"a level":                   {call{"generate", "", "google", "gemini-3-pro-preview"}, `{"generationConfig":{"temperature":0,"thinkingConfig":{"thinkingLevel":"MINIMAL"}}}`, `{}`, 200, 2, "effort minimal was taken"},
+		"Claude does not think":     {call{"messages", "", "anthropic", "claude-sonnet-4-5"}, `{"temperature":0}`, `{}`, 200, 1, ""},
+		"Claude thinks":             {call{"messages", "", "anthropic", "claude-sonnet-4-5"}, `{"temperature":0,"thinking":{"type":"enabled"}}`, `{}`, 200, 1, "a temperature was taken"},
+		"a provider without a name": {call{"chat", "", "", "gpt-5"}, `{"temperature":0}`, `{}`, 200, 0, ""},
+	} {
+		checked, wrong := checkTable(test.call, recording{request: []byte(test.request), response: []byte(test.response), status: test.status})
+		if said := strings.Join(wrong, "; "); checked != test.checked || (test.wrong == "") != (said == "") || !strings.HasPrefix(said, test.wrong) {
+			t.Errorf("%s: checked %d, found %q; want %d, %q", name, checked, said, test.checked, test.wrong)
 		}
 	}
 }
