@@ -199,6 +199,8 @@ func TestReasoningOfModels(t *testing.T) {
 	}{
 		{"openai", "gpt-5.4-mini", providers.Request{}, "", false, true},
 		{"openai", "gpt-5.2", effort("low"), "low", false, false},
+		{"openai", "gpt-5.3-codex", providers.Request{}, "", false, true},
+		{"openai", "gpt-5.2-codex", effort("none"), "", true, false},
 		{"openai", "gpt-5.1", effort("none"), "none", false, true},
 		{"openai", "gpt-5.5", providers.Request{}, "", false, false},
 		{"openai", "gpt-5.2-chat-latest", providers.Request{}, "", false, false},
