@@ -110,6 +110,9 @@ type Queue struct {
 	Known     bool   `json:"-"` // asynq knows the queue: a task was pushed
 }
 
+// Done returns how many runs of the phase ended with a result or a failure.
+func (p Phase) Done() int { return p.Succeeded + p.Failed }
+
 // Ended returns how many runs of the phase have ended.
 func (p Phase) Ended() int { return p.Succeeded + p.Failed + p.Cancelled }
 

@@ -171,7 +171,7 @@ func clock(d time.Duration) string {
 }
 
 func (p *Phase) complete() {
-	p.Done = p.Ended()
+	p.Done = p.Succeeded + p.Failed
 	if p.Runs == 0 {
 		return
 	}

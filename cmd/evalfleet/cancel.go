@@ -1,6 +1,9 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
 	"github.com/urfave/cli/v2"
 )
 
@@ -11,13 +14,23 @@ func cancelCommand(p *process) *cli.Command {
 		ArgsUsage: "ID|DIR",
 		Description: "Cancels all runs that have not ended. Calls in flight may finish, because they are already paid for, but their " +
 			"results are discarded. DIR is the output folder of an `evalfleet run` in progress, which then ends with a " +
-			"report on the recorded results.",
+			"report on the recorded results. On a terminal it asks for confirmation.",
+		Flags: []cli.Flag{&cli.BoolFlag{Name: forceFlag, Usage: "do not ask for confirmation"}},
 		Action: func(c *cli.Context) error {
 			t, err := p.target(c)
 			if err != nil {
 				return err
 			}
 			defer t.client.Close()
+			if !c.Bool(forceFlag) {
+				yes, asked, err := confirm(c.Context, p.stdin, t.console, fmt.Sprintf("Cancel %s? Its runs that have not ended are given up.", t.name))
+				if err != nil {
+					return withCode(exitInterrupted, errors.New("interrupted: nothing was cancelled"))
+				}
+				if asked && !yes {
+					return usageError("nothing was cancelled")
+				}
+			}
 			return t.tell(t.cancel(c.Context))
 		},
 	}

@@ -110,3 +110,55 @@ func (f *fleet) onTerminal(typed string, args ...string) (asked, said string, co
 	}
 	return plain[:question], plain[question:], exit(cmd.ProcessState.ExitCode())
 }
+
+// On a terminal, cancel asks first. The runs that it gives up are no progress.
+func TestCancelAsks(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 1)
+	f.documents(2)
+	f.file = f.evaluation("pairs", "simulator:careful", 1, 1)
+	f.onFleet(exitOK, "enqueue", f.file, "--config", "fleet.yaml")
+	id := string(f.standing().ID)
+	for _, c := range []struct {
+		typed string
+		code  exit
+		last  string
+	}{
+		{"n\n", exitUsage, "evalfleet: nothing was cancelled"},
+		{"\x03", exitInterrupted, "evalfleet: interrupted: nothing was cancelled"},
+		{"y\n", exitOK, id + " is cancelled"},
+	} {
+		asked, said, code := f.onTerminal(c.typed, "cancel", id)
+		if want := "Cancel " + id + "? Its runs that have not ended are given up. [y/N] "; asked != want || code != c.code || lastLine(said) != c.last {
+			t.Errorf("asked %q, exit code %d, %q; want %q, %d and %q", asked, code, said, want, c.code, c.last)
+		}
+	}
+	status := strings.Join(strings.Fields(f.onFleet(exitOK, "status", id).stdout.String()), " ")
+	if !strings.Contains(status, "pairwise 0/2 0 % 2 runs cancelled") {
+		t.Errorf("status says %s", status)
+	}
+}
+
+// Nothing is asked, and nothing reported once more, where no run failed.
+func TestRetryOfNothing(t *testing.T) {
+	t.Parallel()
+	f := newFleetLimited(t, 1)
+	f.documents(2)
+	f.file = f.evaluation("pairs", "simulator:careful", 1, 1)
+	run := launch(t, f.dir, "run", f.file, "--limit", "1", "--config", "fleet.yaml", "--out-dir", "out")
+	if code := run.wait(); code != 0 || !strings.Contains(run.stderr.String(), ": 1 run, results in out") {
+		t.Fatalf("run ended with %d", code)
+	}
+	for want, args := range map[string][]string{
+		"no run failed: nothing to retry":              {"retry", "out"},
+		"no run failed with timeout: nothing to retry": {"retry", "out", "--class", "timeout"},
+	} {
+		p := launch(t, f.dir, append(args, "--config", "fleet.yaml")...)
+		if code := p.wait(); code != 0 || lastLine(p.stderr.String()) != want || p.stdout.String() != "" {
+			t.Errorf("%v ended with %d, want 0 and %q", args, code, want)
+		}
+	}
+	if got := f.stats().All.Arrived; got != 1 {
+		t.Errorf("%d calls arrived, want 1", got)
+	}
+}

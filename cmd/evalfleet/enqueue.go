@@ -91,7 +91,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if !receipt.Created {
 		verb = "already in Redis, resumed"
 	}
-	fmt.Fprintf(d.console, "%s: %d runs in queues %v\n", verb, receipt.Runs, receipt.Queues)
+	fmt.Fprintf(d.console, "%s: %s in queues %v\n", verb, count(receipt.Runs, "run"), receipt.Queues)
 	if warning := d.unserved(c.Context, submission); warning != "" {
 		fmt.Fprintln(d.console, warning)
 	}

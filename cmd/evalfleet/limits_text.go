@@ -105,7 +105,7 @@ func endedLimitsText(v view.Limits) string {
 	for _, l := range v.Limits {
 		calls += l.Waited.Calls
 	}
-	behind := fmt.Sprintf("  %s  %d calls; not running, these limits applied\n", v.Evaluation, calls)
+	behind := fmt.Sprintf("  %s  %s; not running, these limits applied\n", v.Evaluation, count(calls, "call"))
 	out.WriteString(clipMiddle(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))

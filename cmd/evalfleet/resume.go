@@ -92,6 +92,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	}
 	var retry func(enqueue.Recorded) bool
 	if classes != nil {
+		if none, err := p.nothingFailed(c.Context, reader, saved.Evaluation, classes); none || err != nil {
+			return err
+		}
 		if retry, err = failedIn(c.Context, reader, saved.Evaluation, classes); err != nil {
 			return err
 		}

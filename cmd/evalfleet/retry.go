@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
@@ -68,11 +69,48 @@ func (t *target) retry(ctx context.Context, classes []string, sinkURL string) (s
 		return "", t.failure(ctx, err)
 	}
 	said := fmt.Sprintf("%s: retrying %s", t.name, count(retried.Runs, "failed run"))
+	if retried.Runs == 0 {
+		said = fmt.Sprintf("%s: %s", t.name, nothingToRetry(classes))
+	}
 	if retried.Exhausted > 0 {
 		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
 			count(retried.Exhausted, "run"), record.MaxGeneration+1, said)
 	}
 	return said, nil
+}
+
+func nothingToRetry(classes []string) string {
+	if len(classes) > 0 {
+		return "no run failed with " + strings.Join(classes, " or ") + ": nothing to retry"
+	}
+	return "no run failed: nothing to retry"
+}
+
+// nothingFailed reports whether an evaluation is complete without a failed run of the
+// classes, and says so.
+func (p *process) nothingFailed(ctx context.Context, reader results.Reader, id eval.ID, classes []string) (bool, error) {
+	e, err := reader.Evaluation(ctx, id)
+	if err != nil || e.Finished.IsZero() {
+		return false, sinkError(err)
+	}
+	phases, err := reader.Counts(ctx, id)
+	if err != nil {
+		return false, sinkError(err)
+	}
+	for _, phase := range phases {
+		failed := phase.Failed
+		if len(classes) > 0 {
+			failed = 0
+			for _, class := range classes {
+				failed += phase.Classes[class]
+			}
+		}
+		if failed > 0 || phase.Succeeded+phase.Failed+phase.Cancelled < phase.Runs {
+			return false, nil
+		}
+	}
+	_, err = fmt.Fprintln(p.stderr, nothingToRetry(classes))
+	return true, err
 }
 
 // failedIn picks failed runs by class from the evaluation's sink, which must be

@@ -295,9 +295,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err != nil {
 		return sinkError(err)
 	}
-	fmt.Fprintf(j.console, "evaluation %s: %d runs, results in %s\n", receipt.ID, receipt.Runs, j.dir)
+	fmt.Fprintf(j.console, "evaluation %s: %s, results in %s\n", receipt.ID, count(receipt.Runs, "run"), j.dir)
 	if done := evaluation.Counts().Ended; done > 0 {
-		fmt.Fprintf(j.console, "skipping %d finished runs\n", done)
+		fmt.Fprintf(j.console, "skipping %s\n", count(done, "finished run"))
 	}
 
 	working, stop := context.WithCancel(ctx)

@@ -76,7 +76,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
 	}
 	if s.Uncollected > 0 {
-		out.WriteString(detail(fmt.Sprintf("%d results wait in Redis to be collected", s.Uncollected)))
+		out.WriteString(detail(count(int(s.Uncollected), "result")+" in Redis to be collected"))
 	}
 }
 
@@ -95,10 +95,10 @@ func phaseText(p view.Phase) string {
 	if p.Runs > 0 && p.Ended() == p.Runs && p.Cancelled == 0 {
 		rest = "complete"
 	}
-	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.Ended(), p.Runs), 21), right(view.Percent(p.Ended(), p.Runs), 5),
+	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.Done(), p.Runs), 21), right(view.Percent(p.Done(), p.Runs), 5),
 		right(failed, 15), right(rate, 9), rest)
 	if p.Cancelled > 0 {
-		text += detail(fmt.Sprintf("%d of these were cancelled", p.Cancelled))
+		text += detail(fmt.Sprintf("%s cancelled", count(p.Cancelled, "run")))
 	}
 	return text
 }
@@ -113,7 +113,7 @@ func leftText(seconds float64) string {
 }
 
 func usedText(u view.Used) string {
-	parts := []string{fmt.Sprintf("%d calls", u.Calls)}
+	parts := []string{count(u.Calls, "call")}
 	if u.FromCache > 0 {
 		parts = append(parts, fmt.Sprintf("%d answered before", u.FromCache))
 	}
