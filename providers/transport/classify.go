@@ -84,7 +84,7 @@ func (f failure) class(status int, header http.Header) providers.Class {
 }
 
 func (f failure) tooLong() bool {
-	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length") ||
+	return f.has("context_length_exceeded", "exceed_context_size_error", "request_too_large", "string_above_max_length", "too_many_prompt_tokens") ||
 		tooLong.MatchString(f.words())
 }
 
@@ -129,6 +129,9 @@ func (f failure) noModel() bool {
 // What endpoints say that have no code for it.
 var (
 	tooLong = regexp.MustCompile(`(?i)maximum (?:context|prompt) length` +
+		`|total length of all messages is too long` + // Perplexity
+		`|too many tokens: size limit exceeded` + // Cohere
+		`|number of input tokens exceeds maximum length` + // Bedrock
 		`|context length (?:is|of) only` +
 		`|exceeds? (?:the |this model's |available )*context (?:window|length|size|limit)` +
 		`|prompt is too long` +
