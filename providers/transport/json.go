@@ -33,9 +33,6 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// mostUSD is the highest cost of one call that an answer is believed.
-const mostUSD = 100_000
-
 // Dollars is what an answer says that its call cost. USD is nil where it says
 // nothing, or what cannot be: a negative cost, or one beyond all prices, would ruin
 // every sum and budget that it enters.
@@ -73,7 +70,7 @@ func (t *Ticks) UnmarshalJSON(raw []byte) error {
 
 // credible is a cost that can be; nil: none.
 func credible(usd *float64) *float64 {
-	if usd == nil || !(*usd >= 0) || *usd > mostUSD {
+	if usd == nil || !(*usd >= 0) || *usd > providers.GreatestCost {
 		return nil
 	}
 	return usd
