@@ -42,31 +42,39 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) 
 	return nano, err
 }
 
-// RestoreSpent opens the budget of an evaluation, if it has one: Redis counts on from what
-// the results store has, and from least, in nano-USD, if that is more.
-func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64) error {
+// RestoreSpent opens the budget of an evaluation where Redis has lost what was spent: it
+// counts on from what the results store has once drain has moved there what waits in Redis,
+// and from least, in nano-USD, if that is more. It waits for the end of the limiter's grace
+// period, in which calls begin for no evaluation, because a call that ended as the memory
+// was lost may not be recorded yet.
+func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
 	if s.Budget() == 0 {
 		return nil
+	}
+	closed, err := budgetClosed(ctx, limits, id)
+	if err != nil || !closed {
+		return err
+	}
+	for {
+		grace, err := limits.Grace(ctx)
+		if err != nil {
+			return err
+		}
+		if grace <= 0 {
+			break
+		}
+		if err := pause(ctx, grace); err != nil {
+			return err
+		}
+	}
+	if err := drain(ctx); err != nil {
+		return err
 	}
 	nano, err := spent(ctx, id, sink)
 	if err != nil {
 		return err
 	}
 	return limits.TellSpent(ctx, string(id), max(nano, least))
-}
-
-// restoreSpent does so where Redis has lost what was spent. All that waited in Redis is in
-// the results store.
-func (f *Fleet) restoreSpent(ctx context.Context, r record.Evaluation, sink results.Reader) error {
-	if r.Settings.Budget() == 0 {
-		return nil
-	}
-	limits := f.Limits()
-	closed, err := budgetClosed(ctx, limits, r.ID)
-	if err != nil || !closed {
-		return err
-	}
-	return RestoreSpent(ctx, limits, r.ID, r.Settings, sink, 0)
 }
 
 // budgetClosed reports whether Redis does not know what was spent of an evaluation's

@@ -84,11 +84,16 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	if err != nil {
 		return d, err
 	}
-	d.Entries, err = results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log}).Drain(ctx)
-	if err != nil {
+	collector := results.NewCollector(f.Store.Client(), f.Store.Keys(), id, sink, results.Options{Log: f.Log})
+	drain := func(ctx context.Context) error {
+		n, err := collector.Drain(ctx)
+		d.Entries += n
+		return err
+	}
+	if err := drain(ctx); err != nil {
 		return d, err
 	}
-	if err := f.restoreSpent(ctx, r, sink); err != nil {
+	if err := RestoreSpent(ctx, f.Limits(), id, r.Settings, sink, 0, drain); err != nil {
 		return d, err
 	}
 	if _, due := enqueue.Due(r, standings[id]); due {

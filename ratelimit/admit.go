@@ -185,7 +185,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 			continue
 		}
 		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start+(clock.moved-r.moved).Microseconds(), b.went(r),
-			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost)
+			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost, r.epoch)
 		of(r.rules)
 		args = append(args, 2*len(r.remaining))
 		for _, left := range r.remaining {

@@ -19,13 +19,14 @@ type flight struct {
 	id        string
 	worker    *mate
 	rules     []*rule
-	start, at int64 // at: when it was granted
-	until     int64 // when its lease ends unless renewed
-	counts    int64 // µs that it may run although its worker is gone
-	sure      bool  // Redis was told of it, and has not been flushed since
-	reserved  int64 // of budgets
-	forgotten bool  // by a budget
-	used      Used  // as the provider counts it, as far as is known
+	start, at int64  // at: when it was granted
+	until     int64  // when its lease ends unless renewed
+	counts    int64  // µs that it may run although its worker is gone
+	sure      bool   // Redis was told of it, and has not been flushed since
+	reserved  int64  // of budgets
+	forgotten bool   // by a budget
+	epoch     string // in which Redis knew it last
+	used      Used   // as the provider counts it, as far as is known
 
 	release          *release // what its worker sent
 	released, unused bool     // and Redis has
@@ -60,6 +61,7 @@ func (f *flight) inFlight(now int64) bool {
 // end is what a release says of a call.
 func (f *flight) end(r *release, now int64) {
 	f.released, f.unused = true, r.unused
+	f.sure = f.sure || r.epoch != "" // budgets count it now
 	if r.keep > 0 {
 		f.kept = min(now+r.keep.Microseconds(), max(f.until, f.start+f.counts))
 		return

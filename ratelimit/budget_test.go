@@ -197,3 +197,71 @@ func TestBudgetAcrossAFlush(t *testing.T) {
 		spent(0)
 	})
 }
+
+// A call whose end is the first that Redis hears of it after a loss of memory has been
+// paid for: its cost is spent, whether the budget is told before or after, and once
+// however often its end arrives.
+func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
+	const before, cost = 2 * costly, costly / 4
+	ends := map[string]struct {
+		end   func(testing.TB, *process, *Lease)
+		spent int64
+	}{
+		"settled":  {func(t testing.TB, _ *process, l *Lease) { l.Settle(Used{Cost: cost}); mustRelease(t, l) }, cost},
+		"unknown":  {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, costly},
+		"given up": {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, costly},
+		"of a process that has stopped": {func(t testing.TB, p *process, l *Lease) {
+			if err := p.stop(); err != nil {
+				t.Fatal(err)
+			}
+			l.Settle(Used{Cost: cost})
+			mustRelease(t, l)
+		}, cost},
+		"never sent": {func(t testing.TB, _ *process, l *Lease) {
+			l.abandon()
+			mustRelease(t, l)
+		}, 0},
+	}
+	for name, end := range ends {
+		for _, told := range []string{"before", "after"} {
+			t.Run(name+", told "+told, func(t *testing.T) {
+				everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+					client := connect()
+					p := start(t, connect(), "a")
+					register(t, client, "ev-a", Budget("ev-a", 10*costly))
+					tell := func(nano int64) {
+						if err := tools(client).TellSpent(t.Context(), "ev-a", nano); err != nil {
+							t.Fatal(err)
+						}
+					}
+					tell(0)
+					lease, err := acquireCosting(t, p, costly)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+						t.Fatal(err)
+					}
+					register(t, client, "ev-a", Budget("ev-a", 10*costly))
+					if told == "before" {
+						tell(before)
+					}
+					end.end(t, p, lease)
+					mustRelease(t, lease)
+					var again batch
+					again.end([]*release{lease.release})
+					if _, err := p.admit(t.Context(), &again); err != nil { // its first answer may be lost
+						t.Fatal(err)
+					}
+					if told == "after" {
+						tell(before)
+					}
+					usage, err := tools(client).Usage(t.Context())
+					if err != nil || len(usage) != 1 || usage[0].Spent != before+end.spent || usage[0].InUse != 0 {
+						t.Errorf("Usage = %+v, %v; want %d spent and nothing in use", usage, err, before+end.spent)
+					}
+				})
+			})
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -106,6 +107,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 			l.lose(e, fmt.Errorf("%w: redis does not hold it", ErrLost))
 		default:
 			e.until = began.Add(l.cfg.Lease - l.cfg.margin())
+			e.epoch = cmp.Or(inForce, e.epoch)
 		}
 	}
 	return inForce, nil

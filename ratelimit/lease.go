@@ -31,7 +31,8 @@ type Lease struct {
 	lost      error
 	release   *release
 	onLosing  []func(error)
-	more      Used // used beyond what was reserved, below 0 when it used less
+	epoch     string // in which Redis last knew it
+	more      Used   // used beyond what was reserved, below 0 when it used less
 	remaining []remaining
 	answered  bool
 	refused   *rule // the limit that was too high for the call
@@ -232,7 +233,7 @@ func (e *Lease) end(r release) *release {
 	if e.release == nil {
 		r.id, r.rules, r.written = e.id, e.rules, make(chan struct{})
 		r.start, r.moved, r.reserved, r.more, r.remaining = e.startMicros, e.moved, e.reserved, e.more, e.remaining
-		r.answered, r.refused = e.answered, e.refused
+		r.answered, r.refused, r.epoch = e.answered, e.refused, e.epoch
 		e.release = &r
 		l.drop(e)
 		l.mail.releases = append(l.mail.releases, e.release)
@@ -255,6 +256,9 @@ type release struct {
 	remaining      []remaining
 	answered       bool  // by the provider
 	refused        *rule // the limit that was too high for its call; nil: none
+	// epoch is the one in which Redis last knew the lease: where that has passed, budgets
+	// may have forgotten it and count it now. Empty: they do not.
+	epoch string
 }
 
 // counts reports whether the release changes what a limit has left.
@@ -279,6 +283,9 @@ func (l *Limiter) confirm(ctx context.Context, r *release) error {
 		return fmt.Errorf("release lease %s: %w", r.id, context.Cause(ctx))
 	case <-l.ended:
 	}
+	l.mu.Lock()
+	l.clock = clock{moved: l.clock.moved} // nothing follows Redis's clock any more
+	l.mu.Unlock()
 	var b batch
 	b.end([]*release{r})
 	if _, err := l.admit(ctx, &b); err != nil {

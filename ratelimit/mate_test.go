@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -101,6 +102,7 @@ func (h *history) renews(w *mate) error {
 			f.until = now
 		} else {
 			f.until, f.sure = now+h.model.lease*4/5, true
+			f.epoch = cmp.Or(epoch, f.epoch)
 		}
 	}
 	return nil
@@ -250,7 +252,10 @@ func (h *history) releases(w *mate) (releases []*release) {
 			releases = append(releases, f.release)
 			continue
 		}
-		r := &release{id: f.id, rules: f.rules, start: f.start, reserved: f.used}
+		r := &release{id: f.id, rules: f.rules, start: f.start, reserved: f.used, epoch: f.epoch}
+		if w == h.background || h.once(8) {
+			r.epoch = ""
+		}
 		switch h.n(4) {
 		case 0, 1:
 			r.answered = true
@@ -362,8 +367,8 @@ func (h *history) noteBatch(s *sentBatch, first bool) {
 		text = fmt.Sprintf("%s's script arrives again:", s.by.name)
 	}
 	for _, r := range s.b.releases {
-		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v, went %d)", r.id,
-			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more, s.b.went(r))
+		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v, went %d, epoch %s)", r.id,
+			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more, s.b.went(r), r.epoch)
 	}
 	for _, g := range s.b.groups {
 		text += " ask"
@@ -427,7 +432,7 @@ func (h *history) use(s *sentBatch, o outcome) error {
 			}
 			f := &flight{
 				id: c.ID, worker: s.by, rules: g.gate.rules, used: c.reserves(), reserved: c.Cost,
-				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true,
+				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true, epoch: h.model.epoch,
 			}
 			f.until = f.start + h.model.lease*4/5
 			s.by.flights = append(s.by.flights, f)

@@ -364,41 +364,59 @@ func TestAFullRedisRenewsLeases(t *testing.T) {
 }
 
 // A renewal that tells a new epoch of a lease may reach Redis after the release of the
-// same lease: the lease ends all the same.
+// same lease, in the epoch before or in the new one: the lease ends all the same, and has
+// cost what its call cost.
 func TestRenewalThatArrivesAfterTheRelease(t *testing.T) {
-	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
-		client := connect()
-		register(t, client, "fleet", inFlight(Scope{}, 4))
-		register(t, client, "ev-a", Budget("ev-a", 10*costly))
-		if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
-			t.Fatal(err)
-		}
-		p := start(t, connect(), "w")
-		lease, err := acquireCosting(t, p, costly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		p.mu.Lock()
-		before := p.epoch
-		p.mu.Unlock()
-		lease.Settle(Used{Cost: 1})
-		mustRelease(t, lease)
-		blind := time.Now().Add(time.Minute).UnixMicro()
-		if err := client.HSet(t.Context(), "{ef}:limits", "epoch", "another", "blind", blind).Err(); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.renewSome(t.Context(), before, []*Lease{lease}); err != nil {
-			t.Fatal(err)
-		}
-		testrun.EventuallyGot(t, "nothing is held or reserved", func() (string, bool) {
-			usage, err := tools(client).Usage(t.Context())
-			if err != nil || len(usage) != 2 {
-				return fmt.Sprint(usage, err), false
-			}
-			held := client.ZCard(t.Context(), "{ef}:l:w").Val()
-			return fmt.Sprintf("%+v, %d in the ledger", usage, held), usage[0].InUse == 0 && usage[1].InUse == 0 && usage[0].Spent+usage[1].Spent == 1 && held == 0
+	for _, released := range []string{"before the loss", "after it"} {
+		t.Run("released "+released, func(t *testing.T) {
+			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+				client := connect()
+				limits := func() {
+					register(t, client, "fleet", inFlight(Scope{}, 4))
+					register(t, client, "ev-a", Budget("ev-a", 10*costly))
+					if err := tools(client).TellSpent(t.Context(), "ev-a", 0); err != nil {
+						t.Fatal(err)
+					}
+				}
+				limits()
+				p := start(t, connect(), "w")
+				lease, err := acquireCosting(t, p, costly)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.mu.Lock()
+				before := p.epoch
+				p.mu.Unlock()
+				lease.Settle(Used{Cost: 1})
+				if released == "before the loss" {
+					mustRelease(t, lease)
+				} else {
+					if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+						t.Fatal(err)
+					}
+					limits()
+				}
+				blind := time.Now().Add(time.Minute).UnixMicro()
+				if err := client.HSet(t.Context(), "{ef}:limits", "epoch", "another", "blind", blind).Err(); err != nil {
+					t.Fatal(err)
+				}
+				if released == "after it" {
+					mustRelease(t, lease)
+				}
+				if _, err := p.renewSome(t.Context(), before, []*Lease{lease}); err != nil {
+					t.Fatal(err)
+				}
+				testrun.EventuallyGot(t, "nothing is held or reserved", func() (string, bool) {
+					usage, err := tools(client).Usage(t.Context())
+					if err != nil || len(usage) != 2 {
+						return fmt.Sprint(usage, err), false
+					}
+					held := client.ZCard(t.Context(), "{ef}:l:w").Val()
+					return fmt.Sprintf("%+v, %d in the ledger", usage, held), usage[0].InUse == 0 && usage[1].InUse == 0 && usage[0].Spent+usage[1].Spent == 1 && held == 0
+				})
+			})
 		})
-	})
+	}
 }
 
 // Somebody deletes the limiter's keys while a call is in flight, of a Redis that says

@@ -23,6 +23,9 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 		}
 		if l.leased() {
 			settles = false
+			if l.way == byBudget && a.recounted(l, r) {
+				continue
+			}
 			if keep > 0 {
 				l.leases.cut(r.id, a.now+keep)
 				if l.shortens == 0 || keep < l.shortens {
@@ -43,6 +46,27 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 			a.tighten(a.byID[left.rule.id], left.units)
 		}
 	}
+}
+
+// recounted counts what a call cost whose lease a budget has forgotten.
+func (a *admission) recounted(l *limitSeen, r *release) bool {
+	if end, has := l.leases.ends[r.id]; has {
+		return end < noTime
+	}
+	if r.epoch == "" || r.epoch == a.epoch {
+		return false
+	}
+	switch {
+	case r.keep > 0:
+		l.spend(a.now, r.reserved.Cost)
+	case r.unused:
+		l.spend(a.now, 0)
+	default:
+		l.spend(a.now, max(0, r.reserved.Cost+r.more.Cost))
+	}
+	l.leases.put(r.id, 0)
+	l.leases.last(a.now, a.lease)
+	return true
 }
 
 // tighten makes a limit give no more than what its provider says is left: of a

@@ -82,6 +82,8 @@ const (
 	longWait = 5 * second
 	// The call after a cooldown is alone for so long.
 	aloneFor = second
+	// The end of a lease that was counted when it ended is below.
+	noTime = 1_000_000 * second
 )
 
 func newModel(lease time.Duration) *model {
@@ -301,7 +303,11 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 		for _, id := range r.limits {
 			known = known && m.account(id).leases.ends[r.id] > m.now
 		}
-		if !known && !relearns {
+		ended := slices.ContainsFunc(r.budgets, func(id string) bool {
+			end, has := m.account(id).leases.ends[r.id]
+			return has && end < noTime
+		})
+		if !known && (!relearns || ended) {
 			lost = append(lost, int64(i+1))
 			continue
 		}

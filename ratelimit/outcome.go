@@ -97,7 +97,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration
 	g.last = p.admissions
 	e := &Lease{
 		limiter: p.Limiter, id: c.ID, call: c.Call, rules: g.rules,
-		reserved: c.reserves(), counts: c.counts(),
+		reserved: c.reserves(), counts: c.counts(), epoch: p.registry.epoch,
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
 		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,

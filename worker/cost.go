@@ -65,6 +65,14 @@ func dollars(nano int64) *float64 {
 	return &usd
 }
 
+// spent waits until a budget has counted what an ended call cost: were the call recorded
+// before, a budget that Redis has lost meanwhile could be told too little.
+func (r *run) spent(lease *ratelimit.Lease) {
+	if r.evaluation.record.Settings.Budget() > 0 {
+		_ = r.life.persist(lease.Release) // what cannot be counted any more cannot be recorded either
+	}
+}
+
 // outOfBudget stops the run's evaluation, whose budget leaves no room for another
 // call, and gives the run back. Where the budget has changed, because the
 // evaluation was submitted with it meanwhile, that is asked first.

@@ -3,12 +3,17 @@ package worker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
+	"math"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
@@ -166,4 +171,71 @@ func TestWhatAFailedCallUsedIsKept(t *testing.T) {
 	if c := calls[0]; c.Class != providers.Overloaded || c.Usage.Input != used || c.Usage.Output != 7 || c.MostUSD == nil || *c.MostUSD < used*1e-6 {
 		t.Errorf("the failed call: %+v", c)
 	}
+}
+
+// A worker is cut off while a call is in flight, for longer than its leases. Meanwhile
+// Redis loses the limiter's keys, and is told what the evaluation had spent before: what
+// the aborted call may have cost is spent all the same.
+func TestBudgetCountsWhatACutOffWorkerCalled(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	var away atomic.Bool
+	b := setup(t, &fakeProvider{answer: func(ctx context.Context, n int, request *providers.Request) (*providers.Result, error) {
+		if n == 1 {
+			away.Store(true)
+			<-ctx.Done()
+			return nil, &providers.Error{Class: providers.Cancelled, Message: "given up", Err: context.Cause(ctx), MayBeBilled: true}
+		}
+		return firstWins(ctx, n, request)
+	}})
+	var limits []ratelimit.Limit
+	b.submit(2, func(e *eval.Evaluation, _ map[string]string, s *record.Settings) {
+		e.Normalize()
+		limits = []ratelimit.Limit{ratelimit.Budget(string(e.ID()), ratelimit.Dollar), {Kind: ratelimit.Concurrency, Max: 1}}
+		s.Limits = limits
+		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
+	})
+	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	tell := func() {
+		t.Helper()
+		// Under a name of its own, because an evaluation's limits end with it.
+		if err := limiter.Register(t.Context(), "test", limits); err != nil {
+			t.Fatal(err)
+		}
+		if err := limiter.TellSpent(t.Context(), string(b.id), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tell()
+	cfg := b.brief()
+	cfg.Client, cfg.Probe = b.server2(&away), &Probe{}
+	defer b.start(cfg)()
+	testrun.Eventually(t, "the worker is fenced", func() bool { return cfg.Probe.Vitals().Sessions >= 2 })
+	client := b.store.Client()
+	if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+		t.Fatal(err)
+	}
+	tell()
+	away.Store(false)
+	b.wait()
+	var want int64
+	_, calls := b.outcomes()
+	told := map[string]bool{} // what was recorded before an outage is recorded again
+	for _, call := range calls {
+		if told[call.ID] {
+			continue
+		}
+		told[call.ID] = true
+		cost := call.Usage.CostUSD
+		if cost == nil {
+			cost = call.MostUSD
+		}
+		want += int64(math.Round(*cost * ratelimit.Dollar))
+	}
+	testrun.EventuallyGot(t, fmt.Sprintf("%d calls have cost %s", len(told), ratelimit.Dollars(want)), func() (string, bool) {
+		usage, err := limiter.Usage(t.Context())
+		return fmt.Sprintf("%+v, %v", usage, err), err == nil && slices.ContainsFunc(usage, func(u ratelimit.Usage) bool {
+			return u.Limit.Kind == ratelimit.Cost && u.Spent == want
+		})
+	})
 }

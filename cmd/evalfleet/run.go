@@ -262,19 +262,14 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if err != nil {
 			return receipt, err
 		}
-		if j.submission.Settings.Budget() > 0 && (settle > 0 || !receipt.Created) { // what waits in Redis was spent as well
-			drain := func(ctx context.Context) error {
-				_, err := results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.log}).Drain(ctx)
-				return err
-			}
-			if evaluation != nil {
-				drain = evaluation.Drain // which counts
-			}
-			if err := drain(ctx); err != nil {
-				return receipt, err
-			}
+		drain := func(ctx context.Context) error {
+			_, err := results.NewCollector(client, s.Keys(), r.ID, sink, results.Options{Log: j.log}).Drain(ctx)
+			return err
 		}
-		return receipt, errors.Join(collect.Reseed(ctx, limits, r.ID, sink), collect.RestoreSpent(ctx, limits, r.ID, j.submission.Settings, sink, before))
+		if evaluation != nil {
+			drain = evaluation.Drain // which counts
+		}
+		return receipt, errors.Join(collect.Reseed(ctx, limits, r.ID, sink), collect.RestoreSpent(ctx, limits, r.ID, j.submission.Settings, sink, before, drain))
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {

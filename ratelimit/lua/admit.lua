@@ -34,8 +34,9 @@
 --         its start (µs), index of the limit that was too high for it, as its
 --         provider has refused it (0: none, -1: it was answered), input, output and
 --         money that it was admitted with, the same that it used beyond them (below
---         0: less), n, n indices of its limits, 2m, m times the index of a limit and
---         what its provider says is left of it
+--         0: less), the epoch in which it was last known ("": not to be counted where
+--         Redis has forgotten it), n, n indices of its limits, 2m, m times the index of
+--         a limit and what its provider says is left of it
 --       for each group: 1 when its first call has waited long, n, n indices of
 --         its limits, s, s names of its cooldowns, m, and for each of m calls:
 --         id, and where it has limits input, output, money, µs that it counts
@@ -54,7 +55,8 @@
 --         the limit that set the start (0: none)
 --
 -- Twice is once: an id that the ledger holds is answered with its first start
--- and charged no more; a lease that has ended is not there to end again.
+-- and charged no more; a lease that has ended is not there to end again, and one that a
+-- budget had forgotten is marked when it is counted.
 
 local registry, alive, ledger, cooldowns = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local version, me, channel = ARGV[1], ARGV[2], ARGV[3]
@@ -70,6 +72,7 @@ local EPOCH = 1483228800      -- s, 2017: where redis_rate's times begin
 local DAY = 24 * HOUR         -- the same for a quota: in the embedded Redis, a key does not live
                               -- longer when the clock is set back
 local MONTH = 720 * HOUR      -- that a budget's money outlives its last change
+local NO_TIME = 1000000000000 -- scores below are no times: such a lease was counted at its end
 
 -- The registry also says since when Redis remembers (µs, 0: always), and until
 -- when leases may be unknown to it.
@@ -354,6 +357,19 @@ local function budget(limit)
   limit.closed = not saved[2]
 end
 
+-- recounted counts what a call cost whose lease a budget has forgotten since the epoch
+-- in which the lease was granted, together with what it reserved.
+local function recounted(limit, id, granted, money)
+  local score = redis.call('ZSCORE', limit.state, id)
+  if score then return tonumber(score) < NO_TIME end
+  if granted == '' or granted == (known[2] or '') then return false end
+  budget(limit)
+  limit.used, limit.known, limit.changed = limit.used + money, true, true
+  redis.call('ZADD', limit.state, 0, id)
+  limit.latest = math.max(limit.latest or 0, now + lease)
+  return true
+end
+
 -- tighten makes a limit give no more than its provider says is left of it.
 local function tighten(limit, left)
   if limit.kind == 'r' then
@@ -379,6 +395,8 @@ for _ = 1, tonumber(ARGV[9]) do
   local id, keep, unused, start, went = argument(), number(), argument() == '1', number(), number()
   local input, output, money = number(), number(), number()
   local more_input, more_output, more_money = number(), number(), number()
+  local granted = argument()
+  local spent = keep > 0 and money or unused and 0 or math.max(0, money + more_money)
   local held
   if keep == 0 then
     held = redis.call('ZREM', ledger, id) == 1
@@ -394,7 +412,9 @@ for _ = 1, tonumber(ARGV[9]) do
         if went == i then cut(limit, start) end
         if went < 0 then grow(limit, start) end
       end
-      if keep == 0 then
+      if limit.kind == 'b' and recounted(limit, id, granted, spent) then
+        settles = false
+      elseif keep == 0 then
         local was = redis.call('ZREM', limit.state, id)
         limit.ended = limit.ended + was
         settles = limit.kind == 'b' and was == 1

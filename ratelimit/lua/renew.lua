@@ -4,7 +4,8 @@
 -- unexpired: what others may have counted as free is never taken back. Only when
 -- Redis has lost its memory, and as long as nobody is admitted for that reason
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
--- does not know are taken as they are, and budgets reserve for them.
+-- does not know are taken as they are, and budgets reserve for them, unless their end
+-- has come first.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget
@@ -23,6 +24,7 @@
 local me, lease, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local HOUR = 3600000 -- ms that keys outlive their use
 local MONTH = 720 * HOUR -- that a budget's money outlives its last change
+local NO_TIME = 1000000000000 -- scores below are no times: see admit.lua
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -47,16 +49,17 @@ for l = 1, tonumber(ARGV[4]) do
   local keys = {}
   for i = 1, n do keys[i] = KEYS[3 + tonumber(ARGV[at + 3 + i])] end
   at = at + 3 + n
-  local moneys = {}
+  local moneys, ended = {}, false
   for i = 1, tonumber(ARGV[at + 1]) do
     local set, key = ARGV[at + 2 * i], ARGV[at + 1 + 2 * i]
     moneys[i] = {set = KEYS[3 + tonumber(set)], key = KEYS[3 + sets + tonumber(key)]}
+    ended = ended or tonumber(redis.call('ZSCORE', moneys[i].set, id) or NO_TIME) < NO_TIME
   end
   at = at + 2 + 2 * #moneys
 
   local held = holds(KEYS[3], id)
   for _, key in ipairs(keys) do held = held and holds(key, id) end
-  if held or forgotten then
+  if held or forgotten and not ended then
     for _, money in ipairs(moneys) do
       if not redis.call('ZSCORE', money.set, id) then
         redis.call('HINCRBY', money.key, 'used', ARGV[at])
