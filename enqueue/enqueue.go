@@ -125,8 +125,8 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	}
 	// No run can start before the evaluation is activated, and none may before
 	// its limits are pinned.
-	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-		return Receipt{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	if err := register(ctx, q.Store, q.Limits, r); err != nil {
+		return Receipt{}, err
 	}
 	if created {
 		if err := q.restoreJobs(ctx, id, s.Jobs); err != nil {

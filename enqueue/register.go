@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -47,8 +48,8 @@ func registerAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 	if err != nil || !active {
 		return err
 	}
-	if err := limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-		return fmt.Errorf("pin limits of %s again: %w", id, err)
+	if err := register(ctx, s, limits, r); err != nil {
+		return err
 	}
 	// It may have ended meanwhile, and its limits were taken out of force before.
 	if _, active, err = ifActive(ctx, s, id); err != nil || active {
@@ -58,6 +59,29 @@ func registerAgain(ctx context.Context, s *store.Store, limits Registry, log zer
 		return err
 	}
 	return limits.Unregister(ctx, string(id))
+}
+
+// registers is the part of a Registry that pins limits.
+type registers interface {
+	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
+}
+
+// register pins the limits of an evaluation that was read before. It may have been
+// submitted with other limits since, which were pinned first: they are pinned again.
+func register(ctx context.Context, s *store.Store, limits registers, r record.Evaluation) error {
+	for {
+		if err := limits.Register(ctx, string(r.ID), r.Settings.Limits); err != nil {
+			return fmt.Errorf("pin limits of %s: %w", r.ID, err)
+		}
+		now, err := s.Evaluation(ctx, r.ID)
+		if errors.Is(err, store.ErrNoEvaluation) || err == nil && slices.Equal(now.Settings.Limits, r.Settings.Limits) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		r = now
+	}
 }
 
 func ifActive(ctx context.Context, s *store.Store, id eval.ID) (r record.Evaluation, active bool, err error) {

@@ -172,8 +172,8 @@ func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error
 		return "", err
 	}
 	if r.Status == record.StatusActive || r.Status == record.StatusPaused {
-		if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-			return "", fmt.Errorf("pin limits of %s: %w", id, err)
+		if err := register(ctx, q.Store, q.Limits, r); err != nil {
+			return "", err
 		}
 	}
 	status, err := q.Store.Resume(ctx, id)
@@ -222,8 +222,8 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 		return result, nil
 	}
 	// Pinned before a run can start: a done evaluation has none in force.
-	if err := q.Limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-		return Retried{}, fmt.Errorf("pin limits of %s: %w", id, err)
+	if err := register(ctx, q.Store, q.Limits, r); err != nil {
+		return Retried{}, err
 	}
 	for phase, runs := range failed {
 		n, err := q.Store.Retry(ctx, r, phase, runs)
@@ -338,8 +338,8 @@ func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error
 	if err != nil || !active {
 		return err
 	}
-	if err := limits.Register(ctx, string(id), r.Settings.Limits); err != nil {
-		return fmt.Errorf("pin limits of %s: %w", id, err)
+	if err := register(ctx, s, limits, r); err != nil {
+		return err
 	}
 	return s.Activate(ctx, id)
 }
