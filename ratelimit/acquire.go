@@ -15,9 +15,9 @@ type Request struct {
 	ID string
 	// Call says what the call is, with all fields known.
 	Call Scope
-	// Holder, when set, must be registered: while it is not, because its limits were
-	// lost or it has ended, the call waits.
-	Holder string
+	// Holders must be registered: while one is not, because its limits were lost or it
+	// has ended, the call waits.
+	Holders []string
 	// MaxWait is the longest wait that the caller takes: when it is known that
 	// the call cannot start within it, it is refused at once. The waits of
 	// rates, windows, quotas and cooldowns are known; that for a lease of

@@ -28,7 +28,7 @@ import (
 // forgotten is what calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: "redis/memory", way: byMemory}
 
-// unregistered is what calls wait for whose holder is not registered.
+// unregistered is what calls wait for one of whose holders is not registered.
 var unregistered = &rule{id: "registration", way: byRegistration}
 
 // OnConnect returns a function for redis.Options.OnConnect. It asks the server of a

@@ -148,7 +148,7 @@ func (p *pump) collect() {
 // place puts a call into the line of its limits. Before the registry is known
 // all stand in one.
 func (p *pump) place(c *call) {
-	if p.registry != nil && c.Holder != "" && !p.registry.holders[c.Holder] {
+	if p.registry != nil && slices.ContainsFunc(c.Holders, func(holder string) bool { return !p.registry.holders[holder] }) {
 		p.setAside(c)
 		return
 	}
@@ -181,10 +181,10 @@ func (p *pump) place(c *call) {
 }
 
 // readAgain is how often the registry is read while calls wait for the registration of
-// their holder: the message that announces it may be lost.
+// a holder: the message that announces it may be lost.
 const readAgain = time.Second
 
-// setAside has a call wait until its holder is registered.
+// setAside has a call wait until its holders are registered.
 func (p *pump) setAside(c *call) {
 	g := p.gates[unregistered.id]
 	if g == nil {

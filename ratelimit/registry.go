@@ -35,7 +35,7 @@ func reserved(holder string) bool {
 // that matches a pinned limit keeps it from its next admission on; calls
 // already admitted are not counted by a limit that is new to them. Pinning the
 // same limits again changes nothing. A holder of no limits is registered as well:
-// see Request.Holder.
+// see Request.Holders.
 func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) error {
 	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)

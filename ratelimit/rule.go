@@ -35,7 +35,7 @@ const (
 	// No limits, but calls wait for them too.
 	byMemory       way = "memory"       // until Redis knows every lease again
 	byCooldown     way = "cooldown"     // a scope that is held back
-	byRegistration way = "registration" // until their holder is registered
+	byRegistration way = "registration" // until their holders are registered
 )
 
 // leased reports whether the limit keeps a set of the leases under it.

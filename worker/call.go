@@ -167,7 +167,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 		lease, err := r.limiter.Acquire(waiting, ratelimit.Request{
 			ID:      string(r.task.Evaluation) + "." + call.ID,
 			Call:    scope,
-			Holder:  string(r.task.Evaluation),
+			Holders: r.holders(r.task.Evaluation),
 			MaxWait: longest, MaxCooldown: cooldown, Consent: consent, LatestEnd: timeout, Hold: r.evaluation.record.Settings.Hold || isJob,
 			Input: input, Output: output, Cost: cost,
 		})

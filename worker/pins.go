@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 )
 
@@ -30,4 +31,12 @@ func (s *session) unpin(ctx context.Context) {
 	if err := s.limiter.Unregister(ctx, rescue.Holder(s.id)); err != nil {
 		s.log.Warn().Err(err).Msg("the limits of this worker's configuration stay pinned until another worker sees that it has ended")
 	}
+}
+
+// holders are those without whose limits no call of an evaluation begins here.
+func (s *session) holders(id eval.ID) []string {
+	if len(s.cfg.Limits) == 0 {
+		return []string{string(id)}
+	}
+	return []string{string(id), rescue.Holder(s.id)}
 }

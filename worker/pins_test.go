@@ -56,6 +56,39 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 	}
 }
 
+// A worker whose own limits Redis has lost begins no call without them.
+func TestConfiguredLimitsThatWereLost(t *testing.T) {
+	t.Parallel()
+	provider := &fakeProvider{answer: after(50*time.Millisecond, firstWins)}
+	b := setup(t, provider)
+	b.submit(5) // 20 runs
+	cfg := b.config()
+	cfg.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 1}}
+	defer b.start(cfg)()
+	b.reach(2)
+	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	holders, err := limiter.Holders(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(holders, func(holder string) bool { _, ok := rescue.PinnedBy(holder); return ok })
+	if err := limiter.Unregister(t.Context(), holders[i]); err != nil {
+		t.Fatal(err)
+	}
+	testrun.Eventually(t, "no call is in flight", func() bool {
+		provider.mu.Lock()
+		defer provider.mu.Unlock()
+		return provider.inFlight == 0
+	})
+	if err := limiter.Register(t.Context(), holders[i], cfg.Limits); err != nil {
+		t.Fatal(err)
+	}
+	b.wait()
+	if _, most := provider.count(); most != 1 {
+		t.Errorf("%d calls in flight at most, want 1", most)
+	}
+}
+
 // What dead workers pinned goes, whether or not a heartbeat tells of them; what
 // living ones and evaluations pinned stays.
 func TestLimitsOfDeadWorkersGo(t *testing.T) {
