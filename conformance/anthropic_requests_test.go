@@ -88,14 +88,14 @@ func TestTheMessagesDialectSendsWhatAnthropicsSDKSends(t *testing.T) {
 		},
 		"search": {
 			sdk:   func(p *anthropic.MessageNewParams) { p.Tools = messageSearch() },
-			ours:  providers.Request{Search: true},
+			ours:  providers.Request{Search: true, BoundSearches: true},
 			known: providers.Capabilities{Search: "web_search_20250305"},
 		},
 		"newer search": {
 			sdk: func(p *anthropic.MessageNewParams) {
 				p.Tools = []anthropic.ToolUnionParam{{OfWebSearchTool20260209: &anthropic.WebSearchTool20260209Param{MaxUses: anthropic.Int(5)}}}
 			},
-			ours:  providers.Request{Search: true},
+			ours:  providers.Request{Search: true, BoundSearches: true},
 			known: providers.Capabilities{Search: "web_search_20260209"},
 		},
 		"named": {
@@ -146,7 +146,7 @@ func TestAPausedTurnGoesOnAsWithAnthropicsSDK(t *testing.T) {
 		}
 	}
 	ours := func(url string) error {
-		return messagesDialect(t, url, providers.Capabilities{Reasoning: providers.ReasoningAdaptive, Search: "web_search_20250305"}, providers.Request{Search: true, Reason: true})
+		return messagesDialect(t, url, providers.Capabilities{Reasoning: providers.ReasoningAdaptive, Search: "web_search_20250305"}, providers.Request{Search: true, BoundSearches: true, Reason: true})
 	}
 	sameRequests(t, []string{paused, paused, ended}, sdk, ours, anthropicSends)
 }

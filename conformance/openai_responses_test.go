@@ -108,7 +108,7 @@ func TestTheResponsesDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 				p.Include = []responses.ResponseIncludable{responses.ResponseIncludableWebSearchCallActionSources}
 				p.MaxToolCalls = openai.Int(providers.DefaultSearches)
 			},
-			ours:  providers.Request{Search: true},
+			ours:  providers.Request{Search: true, BoundSearches: true},
 			known: providers.Capabilities{Search: "web_search"},
 		},
 		"named": {

@@ -47,6 +47,9 @@ type Request struct {
 	// Search offers the provider's own web search and has the model use it.
 	// Result.Grounding tells whether it did.
 	Search bool
+	// BoundSearches tells the endpoint that the request may come to MostSearches
+	// searches and no more, where the dialect can. A bound in Extra is always told.
+	BoundSearches bool
 	// Reason asks for reasoning that shows: Result.Reasoning and the usage's
 	// Reasoning tell whether there was any.
 	Reason bool
@@ -68,23 +71,36 @@ type Request struct {
 // Responses, that bounds the searches of one request.
 const MaxToolCalls = "max_tool_calls"
 
-// DefaultSearches is how many searches one request may come to where Extra says
-// nothing else. Dialects whose endpoints can be told so tell them; of others it is
-// assumed.
+// DefaultSearches is how many searches a request is supposed to come to where Extra
+// says nothing else. Only with BoundSearches is it a bound: models may search more.
 const DefaultSearches = 5
 
-// MostSearches is how many searches the request may come to.
+// MostSearches is how many searches the request may come to, as far as is known.
 func (r *Request) MostSearches() int {
 	if !r.Search {
 		return 0
 	}
-	switch n := r.Extra[MaxToolCalls].(type) {
-	case float64:
-		return int(n)
-	case int:
+	if n, ok := r.saidSearches(); ok {
 		return n
 	}
 	return DefaultSearches
+}
+
+// ToldSearches is the bound on searches to send; false: none.
+func (r *Request) ToldSearches() (n int, ok bool) {
+	_, said := r.saidSearches()
+	return r.MostSearches(), r.Search && (said || r.BoundSearches)
+}
+
+// saidSearches is the bound in Extra.
+func (r *Request) saidSearches() (int, bool) {
+	switch n := r.Extra[MaxToolCalls].(type) {
+	case float64:
+		return int(n), true
+	case int:
+		return n, true
+	}
+	return 0, false
 }
 
 // Efforts are the words of Request.ReasoningEffort, rising. A dialect that takes

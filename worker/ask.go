@@ -98,6 +98,7 @@ func (r *run) request(target eval.Judge, q *question) *providers.Request {
 	request := &providers.Request{
 		Key: r.cfg.Endpoints[target.Provider].Key, Model: target.Model, Messages: messages(q.Messages),
 		Search: asked.Grounded(r.task.Kind) || r.background(target) != nil, Reason: asked.Reasoned(r.task.Kind),
+		BoundSearches: r.evaluation.record.Settings.Budget() > 0, // which reserves as many
 	}
 	if asked.JSONOf(r.task.Kind) != eval.JSONFalse && q.Schema != nil {
 		request.Schema = &providers.Schema{Name: q.SchemaName, Schema: q.Schema, Open: q.Open, Enforced: q.enforced}

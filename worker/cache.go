@@ -40,6 +40,7 @@ type keyed struct {
 	Search          bool                `json:"search"`
 	Reason          bool                `json:"reason"`
 	Complete        bool                `json:"complete,omitempty"`
+	BoundSearches   bool                `json:"bound_searches,omitempty"`
 	Extra           map[string]any      `json:"extra"` // encoded with its keys sorted
 }
 
@@ -54,7 +55,7 @@ func (r *run) key(s step) (string, error) {
 		Trial: r.place.Trial, Again: r.evaluation.asked.Again,
 		Messages: request.Messages, Schema: request.Schema, MaxOutputTokens: request.MaxOutputTokens,
 		Temperature: request.Temperature, ReasoningEffort: request.ReasoningEffort,
-		Search: request.Search, Reason: request.Reason, Complete: request.Complete, Extra: request.Extra,
+		Search: request.Search, Reason: request.Reason, Complete: request.Complete, BoundSearches: request.Search && request.BoundSearches, Extra: request.Extra,
 	})
 	if err != nil {
 		return "", fmt.Errorf("encode a call of %s for its key: %w", r.task.RunID(), err)

@@ -61,6 +61,22 @@ func TestNothingIsReadForNothing(t *testing.T) {
 	}
 }
 
+// TestSearchesAreBoundedUnderABudget: endpoints are told how many searches a call may
+// make only where a budget has reserved as many.
+func TestSearchesAreBoundedUnderABudget(t *testing.T) {
+	t.Parallel()
+	for _, limits := range [][]ratelimit.Limit{nil, {ratelimit.Budget("e", 1000)}} {
+		r := &run{
+			session: &session{}, task: record.Task{Kind: eval.KindPairwise},
+			evaluation: &evaluation{asked: &eval.Evaluation{Grounding: eval.Required}, record: record.Evaluation{Settings: record.Settings{Limits: limits}}},
+		}
+		request := r.request(eval.Judge{Provider: "p", Model: "m"}, &question{})
+		if _, told := request.ToldSearches(); !request.Search || told != (limits != nil) {
+			t.Errorf("under limits %v: search %t, a bound is told: %t", limits, request.Search, told)
+		}
+	}
+}
+
 // TestCostFollowsTheTier: a call is charged by the tier that its answer names. In
 // one without a known price its cost is unknown and bounded by what was reserved.
 func TestCostFollowsTheTier(t *testing.T) {

@@ -34,7 +34,10 @@ func compose(req *providers.Request, caps providers.Capabilities, format provide
 	}
 	body["messages"] = turns
 	if req.Search {
-		search := object{"type": caps.Search, "name": searchTool, "max_uses": req.MostSearches()}
+		search := object{"type": caps.Search, "name": searchTool}
+		if n, told := req.ToldSearches(); told {
+			search["max_uses"] = n
+		}
 		body["tools"] = providers.WithTool(req.Extra["tools"], search, func(given object) bool { return given["name"] == searchTool })
 	}
 

@@ -99,6 +99,13 @@ func TestRequestOnTheWire(t *testing.T) {
 			"a search",
 			providers.Capabilities{Search: "web_search_20250305"},
 			with(func(r *providers.Request) { r.Search = true }),
+			start + `,` + system + `,"tools":[{"name":"web_search","type":"web_search_20250305"}]}`,
+			nil,
+		},
+		{
+			"no more searches than are reserved",
+			providers.Capabilities{Search: "web_search_20250305"},
+			with(func(r *providers.Request) { r.Search, r.BoundSearches = true, true }),
 			start + `,` + system + `,"tools":[{"max_uses":5,"name":"web_search","type":"web_search_20250305"}]}`,
 			nil,
 		},

@@ -71,7 +71,7 @@ func TestAPausedTurnGoesOn(t *testing.T) {
 		user   = `{"role":"user","content":"a or b?"}`
 		search = `{"type":"text","text":"I'll search."},{"type":"server_tool_use","id":"1","name":"web_search","input":{"query":"q1"}}`
 		found  = `{"type":"web_search_tool_result","tool_use_id":"1","content":[{"type":"web_search_result","url":"https://a.example/","title":"A"}]},{"type":"text","text":"It is "}`
-		rest   = `,"model":"claude-sonnet-4-6","system":"judge","tools":[{"max_uses":5,"name":"web_search","type":"web_search_20250305"}]}`
+		rest   = `,"model":"claude-sonnet-4-6","system":"judge","tools":[{"name":"web_search","type":"web_search_20250305"}]}`
 	)
 	sent := []string{
 		`{"max_tokens":4096,"messages":[` + user + `]` + rest,

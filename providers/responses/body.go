@@ -94,8 +94,8 @@ func (w way) addSearch(body map[string]any, req *providers.Request, tool string)
 	body["tools"] = providers.WithTool(req.Extra["tools"], map[string]any{"type": tool}, func(given map[string]any) bool { return given["type"] == tool })
 	if !w.bare {
 		body["tool_choice"] = "required"
-		if !w.background { // a job searches as long as it takes
-			body[providers.MaxToolCalls] = req.MostSearches()
+		if n, told := req.ToldSearches(); told && !w.background { // a job searches as long as it takes
+			body[providers.MaxToolCalls] = n
 		}
 		body["include"] = []string{"web_search_call.action.sources"}
 	}

@@ -122,8 +122,13 @@ func TestRequestOnTheWire(t *testing.T) {
 		// https://developers.openai.com/api/docs/guides/tools-web-search
 		{
 			"search and a schema", searching, func(r *providers.Request) { r.Search, r.Schema = true, verdict },
-			`{"include":["web_search_call.action.sources"],` + input + `,"max_tool_calls":5,"model":"m1","store":false,` + format + `,"tool_choice":"required","tools":[{"type":"web_search"}],"truncation":"disabled"}`, nil,
+			`{"include":["web_search_call.action.sources"],` + input + `,"model":"m1","store":false,` + format + `,"tool_choice":"required","tools":[{"type":"web_search"}],"truncation":"disabled"}`, nil,
 		},
+		{ // 175 of 187 recorded answers that searched made more than five calls
+			"no more searches than are reserved", searching, func(r *providers.Request) { r.Search, r.BoundSearches = true, true },
+			`{"include":["web_search_call.action.sources"],` + input + `,"max_tool_calls":5,"model":"m1","store":false,"tool_choice":"required","tools":[{"type":"web_search"}],"truncation":"disabled"}`, nil,
+		},
+		{"no search to bound", searching, func(r *providers.Request) { r.BoundSearches = true }, `{` + input + `,"model":"m1",` + tail, nil},
 		{
 			"as many searches as is said", searching, func(r *providers.Request) { r.Search, r.Extra = true, map[string]any{"max_tool_calls": 2.0} },
 			`{"include":["web_search_call.action.sources"],` + input + `,"max_tool_calls":2,"model":"m1","store":false,"tool_choice":"required","tools":[{"type":"web_search"}],"truncation":"disabled"}`, nil,
