@@ -117,6 +117,10 @@ fleet: redis ## the fleet tests at full size, with their bounds on rates and tim
 	go test -v -timeout 30m -parallel 4 -run "Fleet|Frozen|Capped|RedisCommands|Limit|CallsStart|LostAnswers|Unaffected|EstimateIs" ./cmd/evalfleet -full-fleet
 	go test -v -timeout 5m -run "TwiceTheAllowedRate|LineBeforeALimit|AdaptiveConcurrency" ./worker -full
 
+.PHONY: hostile
+hostile: redis ## a hostile provider and hostile documents in a fleet of four workers for a minute
+	go test -v -timeout 10m -run '^TestHostileFleet$$' ./cmd/evalfleet -full-fleet
+
 SEEDS := 200
 .PHONY: chaos
 chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet, judged from outside (about an hour)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
 )
@@ -196,7 +197,7 @@ func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 }
 
 // csv writes the lines as a table, whose columns are all keys in the order in which
-// they first come. Texts stand as they are; lists and objects as JSON.
+// they first come. Texts are inert; lists and objects are JSON.
 func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	var header []string
 	at := map[string]int{}
@@ -204,7 +205,7 @@ func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 		for _, f := range line {
 			if _, known := at[f.name]; !known {
 				at[f.name] = len(header)
-				header = append(header, f.name)
+				header = append(header, inert(f.name))
 			}
 		}
 		return nil
@@ -244,7 +245,7 @@ func cellOf(value json.RawMessage) (string, error) {
 	}
 	var out bytes.Buffer
 	err := dumpPython(&out, value)
-	return out.String(), err
+	return harmless.Text(out.String()), err
 }
 
 // log writes what failed, and at the end how long the whole took.

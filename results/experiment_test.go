@@ -157,7 +157,7 @@ func TestExperimentsAreWrittenAsTheOtherToolDoes(t *testing.T) {
 func TestExperimentFiles(t *testing.T) {
 	t.Parallel()
 	lines := []string{
-		`{"prompt":"caf\u00e9 😀 $HOME {x}","id":7,"own":[1.50,{"b":null,"a":true}],"parameters":{"temperature":0},"model_name":"m","api":"test"}`,
+		`{"prompt":"caf\u00e9 😀 $HOME {x}","id":7,"=own":[1.50,{"b":null,"a":true}],"parameters":{"temperature":0},"model_name":"m","api":"test"}`,
 		`{"response": "old", "prompt": ["a", "b"], "id": "=1+1", "error": null}`,
 		`{"id": 9, "prompt": 7}`,
 		`{"id": 10, "prompt": "p"}`,
@@ -188,7 +188,7 @@ func TestExperimentFiles(t *testing.T) {
 	const failed = "An unexpected error occurred when querying the API: (RateLimitError - slow\\ndown) after maximum 5 attempts"
 	want := `{"id": 9, "prompt": 7, "timestamp_sent": "` + none + `", "response": "TypeError - no prompt", "error": "bad_request: no prompt"}
 {"response": ["1", ""], "prompt": ["a", "b"], "id": "=1+1", "error": null, "timestamp_sent": "` + stamps[1] + `"}
-{"prompt": "caf\u00e9 \ud83d\ude00 $HOME {x}", "id": 7, "own": [1.50, {"b": null, "a": true}], "parameters": {"temperature": 0}, "model_name": "m", "api": "test", "timestamp_sent": "` + stamps[2] + `", "response": "a \"quoted\"\u007f\u0000\u2028 \u05e9\u05dc\u05d5\u05dd \ud83d\ude42"}
+{"prompt": "caf\u00e9 \ud83d\ude00 $HOME {x}", "id": 7, "=own": [1.50, {"b": null, "a": true}], "parameters": {"temperature": 0}, "model_name": "m", "api": "test", "timestamp_sent": "` + stamps[2] + `", "response": "a \"quoted\"\u007f\u0000\u2028 \u05e9\u05dc\u05d5\u05dd \ud83d\ude42"}
 {"id": 10, "prompt": "p", "timestamp_sent": "` + stamps[3] + `", "response": "` + failed + `", "error": "rate_limited: slow\ndown"}
 `
 	if diff := cmp.Diff(want, files["completed-my_.._exp.jsonl"]); diff != "" {
@@ -201,10 +201,10 @@ func TestExperimentFiles(t *testing.T) {
 	if diff := cmp.Diff(strings.Join(lines, "\n")+"\n", files["input-my_.._exp.jsonl"]); diff != "" {
 		t.Errorf("input (-want +got):\n%s", diff)
 	}
-	wantCSV := `id,prompt,timestamp_sent,response,error,own,parameters,model_name,api
+	wantCSV := `id,prompt,timestamp_sent,response,error,'=own,parameters,model_name,api
 9,7,` + none + `,TypeError - no prompt,bad_request: no prompt,,,,
 '=1+1,"[""a"", ""b""]",` + stamps[1] + `,"[""1"", """"]",,,,,
-7,café 😀 $HOME {x},` + stamps[2] + `,"a ""quoted""` + "\x7f\x00\u2028" + ` שלום 🙂",,"[1.50, {""b"": null, ""a"": true}]","{""temperature"": 0}",m,test
+7,café 😀 $HOME {x},` + stamps[2] + `,"a ""quoted""��� שלום 🙂",,"[1.50, {""b"": null, ""a"": true}]","{""temperature"": 0}",m,test
 10,p,` + stamps[3] + `,"` + strings.ReplaceAll(failed, `\n`, "\n") + `","rate_limited: slow
 down",,,,
 `

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // table is how rows are written as CSV, and as JSON Lines with the same names and
@@ -67,14 +69,14 @@ func cell(value any) string {
 	}
 }
 
-// inert is text that no spreadsheet takes for a formula: it would run what a
-// document or a model says. An apostrophe goes before it, as spreadsheets write
-// text themselves; the JSON Lines have it without.
+// inert is text that no spreadsheet takes for a formula, and no terminal for a sequence:
+// it would run what a document or a model says. An apostrophe goes before it, as
+// spreadsheets write text themselves; the JSON Lines have it unchanged.
 func inert(text string) string {
 	if text != "" && strings.ContainsRune("=+-@\t\r", rune(text[0])) {
-		return "'" + text
+		text = "'" + text
 	}
-	return text
+	return harmless.Text(text)
 }
 
 // jsonl writes the rows, one object a line. What there is not is null.

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // hostile texts, of which a spreadsheet would take the first six for formulas.
 var hostile = []string{
 	`=cmd|'/c calc'!A1`, "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "\r=1+1",
-	`'=1`, " =1", "a=1", `"quoted", and`, "two\nlines\r\n", "", "right\u202eot\u2066tfel", "\x00nul", `<script>&amp;</script>`, "日本語", strings.Repeat("x", 10_000),
+	`'=1`, " =1", "a=1", `"quoted", and`, "two\nlines\r\n", "", "\x1b]0;owned\a\u009b2J", "right\u202eot\u2066tfel", "\x00nul", `<script>&amp;</script>`, "日本語", strings.Repeat("x", 10_000),
 }
 
 func TestNoCellIsAFormula(t *testing.T) {
@@ -41,6 +43,7 @@ func TestNoCellIsAFormula(t *testing.T) {
 		if i < 6 {
 			text = "'" + text
 		}
+		text = harmless.Text(text)
 		want := []string{shortID(1, i), text, text, text, "0", text, text, "", text, text, text, text, text, text}
 		if diff := cmp.Diff(want, line); diff != "" {
 			t.Errorf("row %d (-want +got):\n%s", i, diff)
@@ -53,7 +56,7 @@ func TestJSONLines(t *testing.T) {
 	t.Parallel()
 	zero, at := 0.0, time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC)
 	rows := []PanelRow{
-		{Phase: 1, Index: 2, Document: "a.md", Agent: "=1", Dimension: "depth", Score: &zero, Argument: hostile[14], Timestamp: at},
+		{Phase: 1, Index: 2, Document: "a.md", Agent: "=1", Dimension: "depth", Score: &zero, Argument: hostile[15], Timestamp: at},
 		{Document: "b.md"},
 	}
 	var file bytes.Buffer
