@@ -191,3 +191,18 @@ func TestProblemsOfRunsListedByFlags(t *testing.T) {
 		})
 	}
 }
+
+// Names that Windows takes for devices are refused on every system.
+func TestOutsAreNoDevices(t *testing.T) {
+	t.Parallel()
+	for name, device := range map[string]bool{
+		"nul": true, "answers/Con.md": true, "COM1.tar.gz": true, "lpt9 .md": true, "aux/x.md": true, "prn:x.md": true, "CONIN$": true, "com².md": true,
+		"console/null/com10/auxiliary.md": false, "communism": false,
+	} {
+		dir := folder(t, with(pairOfFiles, "eval.yaml", "provider: simulator\nmodel: careful\nruns: [{file_a: a.md, file_b: b.md, out: \""+name+"\"}]\n"))
+		_, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
+		if refused := err != nil && strings.Contains(err.Error(), "a name in "+name+" is that of a device on Windows"); refused != device || !device && err != nil {
+			t.Errorf("out: %s: got %v, want it refused as a device: %v", name, err, device)
+		}
+	}
+}

@@ -155,7 +155,7 @@ func (a *AnswerFiles) Write(run record.Run) (path string, err error) {
 		return "", fmt.Errorf("%s has the answer of run %s: give each its own out", path, other)
 	}
 	folder = cmp.Or(folder, ".")
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", explainFile(path, err)
 	}
 	root, err := os.OpenRoot(folder)

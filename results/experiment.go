@@ -34,7 +34,7 @@ func (x *experiment) write(ctx context.Context) (completed string, all []string,
 	if x.place.Data != "" {
 		folder, below = x.place.Data, filepath.Join("output", name)
 	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
+	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, explainFile(folder, err)
 	}
 	root, err := os.OpenRoot(folder)

@@ -12,7 +12,7 @@ import (
 )
 
 // WriteFile puts what write writes at name below root, on disk and complete, or
-// leaves what is there as it was. Folders on the way are made. The error names the
+// leaves what is there as it was. Only its owner may read it. Folders on the way are made. The error names the
 // path; ErrFull when there is no room.
 func WriteFile(root *os.Root, name string, write func(io.Writer) error) error {
 	if err := writeFile(root, name, write); err != nil {
@@ -23,11 +23,11 @@ func WriteFile(root *os.Root, name string, write func(io.Writer) error) error {
 
 func writeFile(root *os.Root, name string, write func(io.Writer) error) (err error) {
 	dir := filepath.Dir(name)
-	if err := root.MkdirAll(dir, 0o755); err != nil {
+	if err := root.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	temporary := filepath.Join(dir, ".evalfleet-"+rand.Text())
-	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666) // as the umask allows: results are shared
+	file, err := root.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}

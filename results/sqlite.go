@@ -112,6 +112,11 @@ func connect(path, mode string, connections int) (*sql.DB, error) {
 }
 
 func openSQLite(ctx context.Context, path string, h history) (_ *store, err error) {
+	// SQLite gives its other files the rights of this one. Where it cannot be made, SQLite
+	// says why.
+	if made, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600); err == nil {
+		_ = made.Close()
+	}
 	write, err := connect(path, "rwc", 1)
 	if err != nil {
 		return nil, err

@@ -132,7 +132,7 @@ func (w *writtenAnswers) add(line []byte) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(filepath.Dir(AnswersFile), 0o755); err != nil {
+	if err := root.MkdirAll(filepath.Dir(AnswersFile), 0o700); err != nil {
 		return err
 	}
 	file, err := root.OpenFile(AnswersFile, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)

@@ -28,7 +28,7 @@ type eventLog struct {
 // openEvents opens a file to which several processes may append.
 func openEvents(path string) (*eventLog, error) {
 	_, missing := os.Lstat(path)
-	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open event log: %w", err)
 	}

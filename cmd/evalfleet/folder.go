@@ -54,7 +54,7 @@ func fileSafe(name string) string {
 func openFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
 	f.adding(lockFile)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		f.undo()
 		return nil, withCode(folderCode(err), fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
 	}

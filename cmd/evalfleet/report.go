@@ -158,7 +158,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 		all = append(all, r)
 	}
 	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return withCode(folderCode(err), fmt.Errorf("output folder: %w", err))
 	}
 	compared := report.Compare(all...)

@@ -89,7 +89,7 @@ func (j *job) saveResumption() error {
 	}
 	path := filepath.Join(j.dir, resumeFile)
 	temporary := path + ".new" // the folder is ours alone
-	if err := os.WriteFile(temporary, append(raw, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	if err := os.Rename(temporary, path); err != nil {

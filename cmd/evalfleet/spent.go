@@ -25,7 +25,7 @@ type spentLog struct {
 // openSpent opens the log of an evaluation that has spent so much by its results
 // store, or more by the log of the run before.
 func openSpent(path string, id eval.ID, recorded int64) (*spentLog, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o644)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open what was spent: %w", err)
 	}
