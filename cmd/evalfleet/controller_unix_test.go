@@ -51,9 +51,10 @@ func TestControllersKeepAFleet(t *testing.T) {
 	if failed := f.wantRows(defaultFolder("pairs", eval.ID(id)), f.runs); failed != 0 {
 		t.Errorf("%d runs failed", failed)
 	}
-	if got := f.scale(addresses[1]); got.Desired != 0 {
-		t.Errorf("after the end /scale says %d calls at once, want 0", got.Desired)
-	}
+	testrun.EventuallyGot(t, "after the end /scale wants no calls", func() (string, bool) {
+		got := f.scale(addresses[1])
+		return fmt.Sprint(got.Desired), got.Desired == 0
+	})
 	if metrics := scrape(t, addresses[1]); !strings.Contains(metrics, "evalfleet_redis_up 1") || !strings.Contains(metrics, "evalfleet_results_undrained 0") {
 		t.Errorf("metrics:\n%s", metrics)
 	}

@@ -58,13 +58,12 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 	}
 	wants := func(query string, calls int) (said controller.Scale) {
 		t.Helper()
-		testrun.EventuallyGot(t, "the controller answers", func() (string, bool) {
+		// An answer is up to a second old.
+		testrun.EventuallyGot(t, fmt.Sprintf("/scale%s wants %d calls at once", query, calls), func() (string, bool) {
+			said = controller.Scale{}
 			err := getJSON(t.Context(), "http://"+address+"/scale"+query, &said)
-			return fmt.Sprint(err), err == nil
+			return fmt.Sprintf("%+v, %v", said, err), err == nil && said.Desired == calls
 		})
-		if said.Desired != calls {
-			t.Errorf("/scale%s says %+v, want %d calls at once", query, said, calls)
-		}
 		return said
 	}
 
