@@ -4,6 +4,7 @@ import (
 	"cmp"
 	_ "embed" // models.yaml
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -102,14 +103,18 @@ func (e Entry) researches(model string) bool {
 }
 
 // isVersion reports whether model begins with a name of models.yaml, and is no later
-// one: gpt-5 is about gpt-5-mini and not about gpt-5.7 or gpt-50.
+// one: gpt-5 is about gpt-5-mini and gpt-5-2025-08-07, not about gpt-5.7 or gpt-50, and
+// claude-opus-5 not about claude-opus-5-7.
 func isVersion(model, name string) bool {
 	rest, ok := strings.CutPrefix(model, name)
 	if !ok || rest == "" || !isDigit(name[len(name)-1]) {
 		return ok
 	}
-	return rest[0] != '.' && !isDigit(rest[0])
+	return rest[0] != '.' && !isDigit(rest[0]) && !laterVersion.MatchString(rest)
 }
+
+// laterVersion is what stands behind the name of an earlier version; dates are longer.
+var laterVersion = regexp.MustCompile(`^-\d{1,2}(-|$)`)
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 

@@ -152,7 +152,7 @@ func TestCapabilities(t *testing.T) {
 		{
 			BuiltIn()["anthropic"], "claude-sonnet-4-20250514",
 			providers.Capabilities{
-				JSON: providers.JSONNone, Search: "web_search_20250305", Reasoning: providers.ReasoningBudget,
+				JSON: providers.JSONNone, Search: "web_search_20250305", Reasoning: providers.ReasoningBudget, Efforts: providers.Efforts,
 				Sampling: providers.SamplingWithoutReasoning, ContextWindow: 200000, MaxOutput: 64000,
 			},
 		},
@@ -213,6 +213,10 @@ func TestReasoningOfModels(t *testing.T) {
 		{"openai", "gpt-60", effort("none"), "none", false, true},
 		{"anthropic", "claude-sonnet-5-5", effort("none"), "", true, false},
 		{"anthropic", "claude-sonnet-5", effort("none"), "none", false, false},
+		{"anthropic", "claude-sonnet-5-20260301", effort("none"), "none", false, false},
+		{"anthropic", "claude-opus-5-7", effort("none"), "", true, false}, // nothing is known of it but that it is a Claude
+		{"anthropic", "claude-opus-6", effort("high"), "high", false, false},
+		{"anthropic", "claude-3-5-haiku-20241022", effort("high"), "", true, true},
 		{"google", "gemini-3.1-pro-preview", reason, "", false, true},
 		{"google", "gemini-3-flash-preview", reason, "", false, true},
 		{"google", "gemini-1.5-flash", effort("low"), "", true, true},
