@@ -208,8 +208,11 @@ func (r *run) consent(target eval.Judge, aside bool) func(own time.Duration, fir
 			r.tooLong = wait
 			return false
 		default:
+			// A wait for the cooldown after a refusal is the run's wait for that refusal.
+			if refused := state.Waits == 0 && !state.Until.IsZero(); !refused {
+				r.waits(target, wait)
+			}
 			state.Waits++
-			r.waits(target, wait)
 			state.Until = time.Now().Add(wait)
 			return true
 		}
@@ -240,6 +243,7 @@ func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error)
 			return true, over
 		}
 		state.Refused++
+		state.Until = time.Now().Add(wait)
 		r.waits(s.target, wait)
 		e := s.event(EventRetry)
 		e.Attempt, e.StatusCode, e.DelayS = r.attempt, &failed.Status, wait.Seconds()

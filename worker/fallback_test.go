@@ -120,6 +120,11 @@ func scenarios(ms time.Duration) map[string]scenario {
 			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429 = 1200 * ms },
 			want:      record.Tally{RateLimitWaits: 2}, by: primary, took: 3600 * ms, calls: 3,
 		},
+		"refused, and held back with all others for longer": {
+			behaviour: simulator.Behaviour{ThrottleBetween: simulator.Span{Max: 50 * ms}, Hints: simulator.HintNone},
+			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429 = 5 * ms },
+			want:      record.Tally{RateLimitWaits: 1}, by: primary, took: 50 * ms, calls: 2,
+		},
 		"6 another error": {
 			behaviour: simulator.Behaviour{HangRate: 1},
 			settings: func(s *record.Settings, _ *record.Fallback) {
@@ -130,8 +135,8 @@ func scenarios(ms time.Duration) map[string]scenario {
 		"refused for ever": {
 			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: 200 * ms, Max: 200 * ms}},
 			settings:  func(_ *record.Settings, f *record.Fallback) { f.After429, f.MaxRetries = 100*ms, 2 },
-			want:      record.Tally{RateLimitWaits: 2, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 0.8, 300, 2)},
-			by:        second, took: 600 * ms, calls: 3,
+			want:      record.Tally{RateLimitWaits: 2, RateLimitFallbacks: 1, Fell: gaveUp(providers.RateLimited, 0.4, 300, 2)},
+			by:        second, took: 400 * ms, calls: 3,
 		},
 		"a hint too long": {
 			behaviour: simulator.Behaviour{ThrottleRate: 1, RetryAfter: simulator.Span{Min: 3_600_000 * ms, Max: 3_600_000 * ms}},

@@ -40,10 +40,11 @@ func (f *Fallback) LimitWait(made int, b time.Duration) (wait time.Duration, ok 
 }
 
 // RefusedWait is the same after a provider's refusal that asks too much is asked,
-// the made-th+1 in a row, b being the provider's hint or 0: b, b·Base, b·Base² and
-// so on, MaxRetries in all, and b at least After429.
+// the made-th+1 in a row, b being the provider's hint or 0: After429, After429·Base,
+// After429·Base² and so on, MaxRetries in all, and each at least b. A hint does not grow:
+// the provider gives each refusal its own, and knows when it will take a call.
 func (f *Fallback) RefusedWait(made int, b time.Duration) (wait time.Duration, ok bool) {
-	wait = f.grown(max(b, f.After429), made)
+	wait = max(b, f.grown(f.After429, made))
 	return wait, made < f.MaxRetries && f.bears(wait)
 }
 
@@ -100,7 +101,7 @@ func (s Settings) Everyone(e *eval.Evaluation) []eval.Judge {
 type Fallen struct {
 	Asked   int       `json:"asked,omitempty"`   // which of its targets it asks
 	Waits   int       `json:"waits,omitempty"`   // made at limits for its next call
-	Until   time.Time `json:"until,omitzero"`    // end of the last of them
+	Until   time.Time `json:"until,omitzero"`    // end of the last of them, or of one after a refusal
 	Refused int       `json:"refused,omitempty"` // waits after refusals of the model it asks
 	Spent   int       `json:"spent,omitempty"`   // calls that had failed when it began to ask that model, or for one dimension
 	Tally

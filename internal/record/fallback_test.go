@@ -38,13 +38,13 @@ func TestFallbackWaits(t *testing.T) {
 		refused []float64
 	}{
 		"half a minute":                        {DefaultFallback, 30, []float64{30, 30, 60, 120}, 240, 0, []float64{60, 120, 240}},
-		"each wait is compared, not their sum": {DefaultFallback, 120, []float64{120, 120, 240}, 480, 90, []float64{90, 180}},
-		"exactly the maximum":                  {DefaultFallback, 75, []float64{75, 75, 150, 300}, 600, 75, []float64{75, 150, 300}},
+		"each wait is compared, not their sum": {DefaultFallback, 120, []float64{120, 120, 240}, 480, 90, []float64{90, 120, 240}},
+		"exactly the maximum":                  {DefaultFallback, 75, []float64{75, 75, 150, 300}, 600, 75, []float64{75, 120, 240}},
 		"at once too long":                     {DefaultFallback, 301, nil, 301, 301, nil},
 		"gentle":                               {with(func(f *Fallback) { f.MaxWait, f.MaxRetries, f.Base = 600*time.Second, 5, 1.5 }), 100, []float64{100, 100, 150, 225, 337.5, 506.25}, 759.375, 10, []float64{60, 90, 135, 202.5, 303.75}},
 		"no retries":                           {with(func(f *Fallback) { f.MaxRetries = 0 }), 5, []float64{5}, 5, 0, nil},
 		"no waiting":                           {with(func(f *Fallback) { f.AutoWait = false }), 5, nil, 5, 0, nil},
-		"any wait":                             {with(func(f *Fallback) { f.MaxWait = 0 }), 1e6, []float64{1e6, 1e6, 2e6, 4e6}, 8e6, 1e6, []float64{1e6, 2e6, 4e6}},
+		"any wait":                             {with(func(f *Fallback) { f.MaxWait = 0 }), 1e6, []float64{1e6, 1e6, 2e6, 4e6}, 8e6, 1e6, []float64{1e6, 1e6, 1e6}},
 	} {
 		waits, tooLong := sequence(c.b, c.f.LimitWait)
 		refused, _ := sequence(c.hint, c.f.RefusedWait)
