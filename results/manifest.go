@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 )
 
 // manifestVersion is the version of manifest.json.
@@ -22,7 +21,7 @@ type manifestHead struct {
 	Finished   *string         `json:"finished_at"`
 	Cancelled  *string         `json:"cancelled_at,omitempty"`
 	Stopped    *Stop           `json:"stopped,omitempty"`
-	Settings   record.Settings `json:"settings"`
+	Settings   readable        `json:"settings"` // record.Settings
 	Phases     []manifestPhase `json:"phases"`
 	Totals     manifestTotals  `json:"totals"`
 	Calls      []manifestCalls `json:"calls"`
@@ -174,7 +173,7 @@ func writeList(w io.Writer, name string, rows iter.Seq2[RunRow, error], element 
 func manifest(ctx context.Context, r Reader, e Evaluation) (manifestHead, error) {
 	head := manifestHead{
 		Version: manifestVersion, Evaluation: e.ID, Name: e.Plan.Name,
-		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: e.Settings,
+		Created: optionalTime(e.Created), Finished: optionalTime(e.Finished), Cancelled: optionalTime(e.Cancelled), Stopped: e.Stopped, Settings: readable{e.Settings},
 		Phases: []manifestPhase{}, Calls: []manifestCalls{},
 	}
 	counts, err := r.Counts(ctx, e.ID)
