@@ -87,6 +87,9 @@ func Parse(s Settings) (*Address, error) {
 	if *secure == nil && (s.CA != "" || s.Cert != "" || s.Key != "" || s.ServerName != "") {
 		return nil, errors.New("a certificate is set, but the URL does not use TLS: start it with rediss")
 	}
+	if *secure != nil && (*secure).InsecureSkipVerify {
+		return nil, errors.New("skip_verify is refused: with it, any server that is in the way gets the password; name the servers' authority as CA instead (--redis-ca)")
+	}
 	if *secure != nil {
 		if where.form != "" && s.ServerName == "" {
 			(*secure).ServerName = "" // each server has a name of its own

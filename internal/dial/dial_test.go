@@ -92,6 +92,11 @@ func TestParseRefuses(t *testing.T) {
 			t.Errorf("Parse(%s): %v, want %q and no password", url, err, want)
 		}
 	}
+	for _, address := range []string{"rediss://host", "rediss+sentinel://a/m"} { // of a Cluster it is no option
+		if _, err := Parse(Settings{URL: address + "?skip_verify=true"}); err == nil || !strings.Contains(err.Error(), "skip_verify is refused") {
+			t.Errorf("Parse(%s?skip_verify=true): %v, want it refused", address, err)
+		}
+	}
 	for want, s := range map[string]Settings{
 		"does not use TLS":                 {URL: "redis://host", CA: empty},
 		"holds no certificate":             {URL: "rediss://host", CA: empty},
