@@ -141,7 +141,8 @@ func TestJobThatTakesTooLong(t *testing.T) {
 func TestFailedJobIsTriedAgain(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	s := research(t, simulator.Behaviour{FailEvery: 1, FailAs: simulator.FailedIn200}, 2, func(settings *record.Settings) { settings.Limit = 1 })
+	failing := simulator.Behaviour{FailEvery: 1, FailAs: simulator.FailedIn200, RetryAfter: simulator.Span{Min: time.Second, Max: time.Second}}
+	s := research(t, failing, 2, func(settings *record.Settings) { settings.Limit = 1 })
 	defer s.start(s.cfg)()
 	if standing := s.wait(); standing.Total(eval.StateSucceeded) != 1 {
 		t.Errorf("%d runs succeeded, want 1", standing.Total(eval.StateSucceeded))

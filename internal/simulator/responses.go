@@ -1,10 +1,12 @@
 package simulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // responses is OpenAI's Responses dialect.
@@ -212,7 +214,7 @@ func (responses) object(c *call, status string) map[string]any {
 	case "failed":
 		code, message := "server_error", "The server had an error while processing your request. Sorry about that!"
 		if c.draw("failed as") < 0.5 {
-			code, message = "rate_limit_exceeded", "Rate limit reached while the response was made. Please try again in 34s."
+			code, message = "rate_limit_exceeded", "Rate limit reached while the response was made. Please try again in "+cmp.Or(c.plan.problem.wait, 34*time.Second).String()+"."
 		}
 		object["error"] = map[string]string{"code": code, "message": message}
 	case "incomplete":
