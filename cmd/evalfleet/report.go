@@ -62,6 +62,8 @@ func reportCommand(p *process) *cli.Command {
 			&cli.StringFlag{Name: flipsFlag, Value: "verdicts", Usage: "how to count a judge that prefers another text in the other order: `COUNT` is verdicts (as two verdicts) or tie"},
 			&cli.BoolFlag{Name: scaleFlag, Usage: "weight judges by how well they tell candidates apart"},
 			&cli.IntFlag{Name: drawsFlag, Usage: "estimate each candidate's probability of being best from `N` random draws, at most 100000 (default 2000)"},
+			&cli.StringSliceFlag{Name: requireFlag, KeepSpace: true, Usage: "end with exit code 1 unless the report meets a `REQUIREMENT`, such as 'new >= old @ 0.95' or 'failed <= 1%'; can be repeated (default none)"},
+			&cli.StringFlag{Name: junitFlag, Usage: "also write the requirements and whether they are met to `FILE`, as JUnit XML (default no file)"},
 			&cli.Uint64Flag{Name: seedFlag, Usage: "random seed `NUMBER` (default 0); the same seed gives the same result"},
 		},
 		Action: func(c *cli.Context) error {
@@ -79,7 +81,15 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	if err != nil {
 		return err
 	}
-	if len(arguments) > 1 {
+	required, err := requirements(c.StringSlice(requireFlag))
+	switch {
+	case err != nil:
+		return err
+	case len(arguments) > 1 && len(required) > 0:
+		return usageError("--%s takes one evaluation, got %d", requireFlag, len(arguments))
+	case c.IsSet(junitFlag) && len(required) == 0:
+		return usageError("--%s needs at least one --%s", junitFlag, requireFlag)
+	case len(arguments) > 1:
 		return p.compare(c, arguments, options)
 	}
 	reader, id, dir, err := p.resultsOf(c, arguments[0])
@@ -115,7 +125,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	for _, path := range answers {
 		fmt.Fprintln(p.stdout, path)
 	}
-	return nil
+	return p.require(r, required, c.String(junitFlag))
 }
 
 func reportOptions(c *cli.Context) (report.Options, error) {

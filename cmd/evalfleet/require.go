@@ -1,0 +1,71 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/report"
+)
+
+const (
+	requireFlag = "require"
+	junitFlag   = "junit"
+)
+
+// requirements reads the values of --require. A value that was split at a comma, which
+// names of candidates may contain, is joined again.
+func requirements(values []string) (all []report.Requirement, err error) {
+	for len(values) > 0 {
+		n := 0
+		for n < len(values) {
+			n++
+			q, problem := report.ParseRequirement(strings.Join(values[:n], ","))
+			if problem == nil {
+				all, err = append(all, q), nil
+				break
+			}
+			err = cmp.Or(err, problem)
+		}
+		if err != nil {
+			return nil, usageError("--%s: %w", requireFlag, err)
+		}
+		values = values[n:]
+	}
+	return all, nil
+}
+
+// require prints whether a report meets requirements, writes it as JUnit XML to a file if
+// one is named, and fails unless all are met.
+func (p *process) require(r *report.Report, required []report.Requirement, junit string) error {
+	var all []report.Checked
+	unmet := 0
+	for _, q := range required {
+		checked, err := q.Check(r)
+		if err != nil {
+			return usageError("--%s: %w", requireFlag, err)
+		}
+		all = append(all, checked)
+		verdict := "met"
+		if !checked.Met {
+			verdict = "NOT MET"
+			unmet++
+		}
+		fmt.Fprintf(p.stdout, "%-8s %s: %s\n", verdict, oneLine(checked.Requirement), oneLine(checked.Got))
+	}
+	if junit != "" {
+		var text bytes.Buffer
+		if err := report.WriteJUnit(&text, r.Evaluation.Plan.Name, all); err != nil {
+			return err
+		}
+		if err := os.WriteFile(junit, text.Bytes(), 0o600); err != nil {
+			return withCode(folderCode(err), fmt.Errorf("--%s: %w", junitFlag, err))
+		}
+	}
+	if unmet > 0 {
+		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, count(len(all), "requirement")))
+	}
+	return nil
+}
