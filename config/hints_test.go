@@ -31,13 +31,10 @@ func TestHints(t *testing.T) {
 			t.Parallel()
 			dir := folder(t, with(two, "eval.yaml", c.file))
 			s, err := LoadEvaluation(filepath.Join(dir, "eval.yaml"), Options{})
-			got := ""
-			if err != nil {
-				got = err.Error()
-			} else {
-				got = Problems(s.Warnings).Error()
+			if err == nil {
+				err = Problems(s.Warnings)
 			}
-			got = without(dir, got)
+			got := without(dir, err.Error())
 			if !strings.Contains(got, c.want) || strings.Contains(got, "secret") {
 				t.Errorf("got\n%s\nwant\n%s", got, c.want)
 			}
