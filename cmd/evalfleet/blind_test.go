@@ -14,7 +14,7 @@ func TestBlindJudgeCannotFavourAName(t *testing.T) {
 	for blind, want := range map[string]string{"": "other.md", "blind: true\n": "other.md", "blind: false\n": "loyal.md"} {
 		dir := tree(t, map[string]string{
 			"docs/other.md": "The tide rises twice a day, because the moon pulls the sea towards it.",
-			"docs/loyal.md": "teh tide it rise twise a day becuase of of the mooon pulls pulls on teh sea",
+			"docs/loyal.md": "Tide it rise rise twise a day of of the mooon pulls pulls on on sea",
 			"eval.yaml":     "documents: [docs/*.md]\njudges: [simulator:loyal]\npairwise: {}\n" + blind,
 		})
 		out := filepath.Join(dir, "out")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
 
@@ -92,12 +94,27 @@ func (d *drain) open(ctx context.Context, r record.Evaluation) (results.Sink, er
 	if err != nil {
 		return nil, err
 	}
-	sink, err := openSink(ctx, cmp.Or(d.sinkURL, named), out)
+	url := cmp.Or(d.sinkURL, named)
+	if _, err := os.Stat(out.path(sinkFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+		out.undo()
+		_ = out.Close()
+		return nil, otherStore(r)
+	}
+	sink, err := openSink(ctx, url, out)
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
 	return folderSink{sink, out}, nil
+}
+
+// otherStore is the error for an evaluation whose results another results store has.
+func otherStore(r record.Evaluation) error {
+	where := "use the folder of the command that collects them, or name the results store with --" + sinkFlagName
+	if r.SinkURL != "" {
+		where = "name that one with --" + sinkFlagName + ": " + publicSink(r.SinkURL)
+	}
+	return usageError("%w of %s has its results: %s", results.ErrOtherSink, r.ID, where)
 }
 
 // watch shows an evaluation's progress until the function that it returns is called.

@@ -147,7 +147,7 @@ func TestWorkersLogTheirCalls(t *testing.T) {
 				}
 				most = max(most, inFlight)
 			}
-			calls := int(f.stats().All.Answered)
+			calls := f.stats().All.Answered
 			want := map[string]int{}
 			if c.logs {
 				want = map[string]int{"queueing info": calls, "acquired info": calls, "released info": calls}

@@ -3,8 +3,10 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -267,6 +269,9 @@ func (d *drain) reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID
 	}
 	if url == "" {
 		url = filepath.Join(dir, sinkFile)
+		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+			return nil, "", "", otherStore(r)
+		}
 	}
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {

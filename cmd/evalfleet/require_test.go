@@ -12,7 +12,7 @@ func TestReportRequires(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{
 		"docs/good.md": "The tide rises twice a day, because the moon pulls the sea towards it.",
-		"docs/bad.md":  "teh tide it rise twise a day becuase of of the mooon pulls pulls on teh sea",
+		"docs/bad.md":  "Tide it rise rise twise a day of of the mooon pulls pulls on on sea",
 		"eval.yaml":    "documents: [docs/*.md]\njudges: [simulator:careful]\npairwise: {}\n",
 	})
 	out, junit := filepath.Join(dir, "out"), filepath.Join(dir, "junit.xml")

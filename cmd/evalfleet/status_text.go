@@ -76,7 +76,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
 	}
 	if s.Uncollected > 0 {
-		out.WriteString(detail(count(int(s.Uncollected), "result")+" in Redis to be collected"))
+		out.WriteString(detail(count(int(s.Uncollected), "result") + " in Redis to be collected"))
 	}
 }
 

@@ -217,7 +217,7 @@ func interrupted(ctx context.Context, err error, written bool, struck secrets) *
 func (c *Client) noServer(failed *providers.Error) {
 	var dial *net.OpError
 	var name *net.DNSError
-	why := ""
+	var why string
 	switch {
 	case errors.As(failed.Err, &dial) && dial.Op != "dial": // such as proxyconnect
 		return
