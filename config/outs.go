@@ -4,7 +4,6 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -131,7 +130,7 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		s.refuse(r.outAt, "use printable characters", "%.60q cannot be a path", r.out)
 	case strings.HasSuffix(r.out, "/") || name == ".":
 		s.refuse(r.outAt, "name a file in it: "+r.out+"<run_id>.md", "%s is a folder", r.out)
-	case !r.anywhere && isDevice(name):
+	case !r.anywhere && slices.ContainsFunc(strings.Split(filepath.ToSlash(name), "/"), eval.IsDevice):
 		s.refuse(r.outAt, "choose another path; --out of a single pair may be anywhere",
 			"a name in %s is that of a device on Windows", filepath.ToSlash(name))
 	case !r.anywhere && !filepath.IsLocal(name):
@@ -147,15 +146,6 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		return name, true
 	}
 	return "", false
-}
-
-// devices are names that Windows takes for devices, in every folder and with every
-// extension. They are refused everywhere, so that a file means the same on all systems.
-var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|:|$)`)
-
-// isDevice reports whether a part of a path is the name of a device.
-func isDevice(path string) bool {
-	return slices.ContainsFunc(strings.Split(filepath.ToSlash(path), "/"), devices.MatchString)
 }
 
 // hidden reports whether a part of a path begins with a dot.

@@ -34,8 +34,8 @@ var placeholder = regexp.MustCompile(`<[A-Za-z0-9_]+>`)
 // empty) with each placeholder replaced by the run's value, which is made a safe
 // piece of one file name. The pattern's own text is left as it is, its slashes
 // divide folders; whether the path stays where it should is for the caller to check.
-// A name that values make too long for a file loses its middle to a hash of the
-// whole.
+// A name that values make a device's on Windows gets an underscore in front, and one
+// that they make too long for a file loses its middle to a hash of the whole.
 //
 // Different runs may get one name, from a pattern without <run_id>, from ids that
 // differ in unsafe characters only, or, where file systems take them for the same,
@@ -53,6 +53,9 @@ func (r *Runs) Output(pattern string, i int) string {
 			return found
 		})
 		if filled != name {
+			if IsDevice(filled) {
+				filled = "_" + filled
+			}
 			names[n] = shortened(filled)
 		}
 	}
@@ -98,6 +101,13 @@ func safeName(value string) string {
 		return r
 	}, value)
 }
+
+var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9¹²³]) *(\.|:|$)`)
+
+// IsDevice reports whether Windows takes a name in a path for a device, in every folder
+// and with every extension. Such names are avoided everywhere, so that a file means the
+// same on all systems.
+func IsDevice(name string) bool { return devices.MatchString(name) }
 
 // shortened is name, or its beginning, a hash of it and its end where it is too long
 // for a file's name.

@@ -46,6 +46,11 @@ func TestOutputNamesTheAnswerOfARun(t *testing.T) {
 		"right to left override":        {"<run_id>.md", "a\u202edm.exe", "b.md", "a_dm.exe.md"},
 		"right to left letters":         {"<run_id>.md", "שלום", "b.md", "שלום.md"},
 		"not UTF-8":                     {"<run_id>.md", "a\xffb", "b.md", "a_b.md"},
+		"a device on Windows":           {"logs/<run_id>.json", "nul", "b.md", "logs/_nul.json"},
+		"a device with an ending":       {"<run_id>/x.md", "Com1 .tar", "b.md", "_Com1 .tar/x.md"},
+		"half a device":                 {"co<run_id>.md", "n", "b.md", "_con.md"},
+		"a device of the user's own":    {"nul/<run_id>.md", "r1", "b.md", "nul/r1.md"},
+		"not quite a device":            {"<run_id>.md", "null", "b.md", "null.md"},
 		"spaces and accents":            {"<run_id>.md", "Zoë’s run", "b.md", "Zoë’s run.md"},
 		"a long name of the user's own": {strings.Repeat("a", 230) + "/<run_id>.md", "r1", "b.md", strings.Repeat("a", 230) + "/r1.md"},
 	}
