@@ -38,6 +38,7 @@ type draft struct {
 	asks       asks   // whom listed runs ask that name nobody
 	out        string // as Submission.Out
 	jsonAt     place  // of json, where the file says it
+	nameAt     place  // of name, or the file whose name it is
 	named      bool   // the file says blind: false
 
 	prices map[string]providers.Price
@@ -58,6 +59,7 @@ func newDraft(file, dir, name string, o Options) (*draft, error) {
 		options: o,
 		fleet:   fleet,
 		top:     place{file: file},
+		nameAt:  place{file: file},
 		dir:     dir,
 		asked:   eval.Evaluation{Name: name, Again: o.Again},
 		texts:   map[string]string{},
@@ -122,7 +124,7 @@ func (s *draft) read(y *yamlFile, root value) {
 	}
 	var older olderNames
 	known := keys{
-		"name":        func(v value) { s.asked.Name = y.text(v) },
+		"name":        func(v value) { s.asked.Name, s.nameAt = y.text(v), v.place },
 		"documents":   keep(&documents),
 		"judges":      keep(&judges),
 		"single":      func(v value) { s.asked.Single = s.single(y, v) },
@@ -213,6 +215,9 @@ func (y *yamlFile) jsonMode(v value) eval.JSONMode {
 // finish checks what needs the whole, lays environment and flags over it, and
 // makes the submission.
 func (s *draft) finish() (*Submission, error) {
+	if !nameable(s.asked.Name) {
+		s.unnameable(s.nameAt, s.asked.Name, "cannot be a name")
+	}
 	s.checkJudges()
 	s.checkAgents()
 	s.checkModels()

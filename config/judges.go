@@ -46,7 +46,8 @@ func (s *draft) noJudges(at place) {
 	s.refuse(at, "add judges: [provider:model]", "no judges are given")
 }
 
-var unprintable = regexp.MustCompile(`[[:cntrl:]]`)
+// unprintable are the control characters that a record may not have (record.Check).
+var unprintable = regexp.MustCompile(`\p{Cc}`)
 
 // setTarget splits "provider:model" and names the judge after it if it has no
 // name.

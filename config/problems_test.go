@@ -42,6 +42,10 @@ func TestProblems(t *testing.T) {
 		{"mapping as documents", judge + "pairwise: {}\ndocuments: {path: x}\n", nil,
 			"eval.yaml:3:12: documents: got a mapping; want a list"},
 		{"syntax", "documents: [docs/*.md\n", nil, ""},
+		{"control characters in the name", "name: \"a\\x1b[2J\"\n" + minimal, nil,
+			`eval.yaml:1:7: name: "a\x1b[2J" cannot be a name; use at most 512 printable characters`},
+		{"control characters of Unicode in the name", "name: \"a\\u009b\"\n" + minimal, nil,
+			`eval.yaml:1:7: name: "a\u009b" cannot be a name; use at most 512 printable characters`},
 		{"no UTF-8", "name: \xff\n", nil, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
 
 		{"judge without colon", docs + "judges: [gpt-5]\npairwise: {}\n", nil,
