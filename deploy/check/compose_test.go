@@ -1,7 +1,10 @@
 package check
 
 import (
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -10,7 +13,9 @@ import (
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/cli"
+	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/google/go-cmp/cmp"
 )
 
 // project is docker-compose.yml as docker compose loads it, with some profiles, or
@@ -20,16 +25,28 @@ func project(t *testing.T, profiles ...string) *types.Project {
 	if len(profiles) == 0 {
 		profiles = []string{"*"}
 	}
+	p, err := loaded(t, composePasswords, profiles...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// composePasswords are the variables without which docker compose refuses to start.
+var composePasswords = map[string]string{
+	"REDIS_PASSWORD": "password-of-redis", "PGPASSWORD": "password-of-postgres", "GRAFANA_PASSWORD": "password-of-grafana",
+}
+
+// loaded is docker-compose.yml with variables of the environment.
+func loaded(t *testing.T, env map[string]string, profiles ...string) (*types.Project, error) {
+	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, "docker-compose.yml")},
 		cli.WithProfiles(profiles), cli.WithName("evalfleet"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := options.LoadProject(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	maps.Copy(options.Environment, env)
+	return options.LoadProject(t.Context())
 }
 
 // asMap drops variables without a value.
@@ -52,11 +69,8 @@ func TestCompose(t *testing.T) {
 				t.Errorf("%s: port %s is published on %q, want this machine only", name, port.Published, port.HostIP)
 			}
 		}
-		if name == "redis" || name == "postgres" {
-			continue
-		}
 		wantBound(t, service)
-		if name == "prometheus" || name == "grafana" {
+		if !strings.HasPrefix(service.Image, "evalfleet:") {
 			continue
 		}
 		args := service.Command
@@ -110,11 +124,151 @@ func TestCompose(t *testing.T) {
 	}
 }
 
-// wantBound: a service may no more than it needs.
+// wantBound: a service may no more than it needs, and cannot take the machine's memory.
+// The entrypoints of redis and postgres, started as root, change owners and users, for
+// which they would need capabilities.
 func wantBound(t *testing.T, service types.ServiceConfig) {
 	t.Helper()
-	if !service.ReadOnly || !slices.Contains(service.CapDrop, "ALL") || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
+	if !service.ReadOnly || service.Privileged || !slices.Equal(service.CapDrop, []string{"ALL"}) || len(service.CapAdd) > 0 ||
+		!slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
 		t.Errorf("%s may more than it needs: %+v", service.Name, service)
+	}
+	if service.MemLimit < 256<<20 || service.MemLimit > 2<<30 {
+		t.Errorf("%s may use %d bytes of memory, want a limit from 256 MB to 2 GB", service.Name, service.MemLimit)
+	}
+	switch service.Name {
+	case "redis", "postgres":
+		if service.User != "999:999" {
+			t.Errorf("%s starts as %q, want 999:999, the image's own user", service.Name, service.User)
+		}
+	case "prometheus", "grafana": // their images name a user
+	default:
+		limit := fmt.Sprintf("%dMiB", service.MemLimit*9/10>>20)
+		if of := asMap(service.Environment)["GOMEMLIMIT"]; of != limit {
+			t.Errorf("%s has GOMEMLIMIT %q, want nine tenths of its limit, %s", service.Name, of, limit)
+		}
+	}
+}
+
+// Every server wants a password, which has no default, and those who connect have it.
+func TestComposePasswords(t *testing.T) {
+	t.Parallel()
+	for name := range composePasswords {
+		for _, empty := range []bool{true, false} {
+			env := maps.Clone(composePasswords)
+			delete(env, name)
+			if empty {
+				env[name] = ""
+			}
+			if _, err := loaded(t, env); err == nil || !strings.Contains(err.Error(), name) || !strings.Contains(err.Error(), "sh deploy/compose/passwords.sh") {
+				t.Errorf("%s empty: %t: loaded with %v, want an error that says what to do", name, empty, err)
+			}
+		}
+	}
+
+	has := map[string][]string{}
+	for name, service := range project(t).Services {
+		text := fmt.Sprint(service.Command, asMap(service.Environment))
+		for variable, value := range composePasswords {
+			if strings.Contains(text, value) {
+				has[variable] = append(has[variable], name)
+			}
+		}
+	}
+	for _, names := range has {
+		slices.Sort(names)
+	}
+	want := map[string][]string{
+		"REDIS_PASSWORD": {"controller", "enqueue", "redis", "worker"},
+		"PGPASSWORD":     {"controller", "enqueue", "postgres"}, "GRAFANA_PASSWORD": {"grafana"},
+	}
+	if diff := cmp.Diff(want, has); diff != "" {
+		t.Errorf("services with a password (-want +got):\n%s", diff)
+	}
+	p := project(t)
+	redis := p.Services["redis"]
+	if check := strings.Join(redis.HealthCheck.Test, " "); !strings.Contains(check, "grep -q PONG") || asMap(redis.Environment)["REDISCLI_AUTH"] == "" {
+		t.Errorf("redis is healthy by %q: redis-cli ends with 0 after an error reply, such as that of a wrong password", check)
+	}
+	for name, value := range map[string]*string{"GRAFANA_PASSWORD": p.Services["worker"].Environment["GRAFANA_PASSWORD"], "PGPASSWORD": p.Services["worker"].Environment["PGPASSWORD"]} {
+		if value == nil || *value != "" {
+			t.Errorf("workers get %s of .env", name)
+		}
+	}
+}
+
+// Redis with the options of docker-compose.yml refuses commands without the password.
+func TestComposeRedisRefuses(t *testing.T) {
+	t.Parallel()
+	with := privateRedis(t)
+	without := "redis://" + with[strings.LastIndex(with, "@")+1:]
+	status := func(address, password string) (string, error) {
+		command := exec.Command(program(t), "status", "--redis", address)
+		command.Env = append(os.Environ(), "EVALFLEET_REDIS_PASSWORD="+password)
+		out, err := command.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := status(without, ""); err == nil || !strings.Contains(out, "password") {
+		t.Errorf("without a password: %v, %s", err, out)
+	}
+	worker := asMap(project(t).Services["worker"].Environment)
+	if out, err := status(without, worker["EVALFLEET_REDIS_PASSWORD"]); err != nil {
+		t.Errorf("with the workers' password: %v, %s", err, out)
+	}
+}
+
+// The documented command writes passwords that are not there yet, and leaves the rest of
+// .env as it is.
+func TestComposePasswordsAreMade(t *testing.T) {
+	t.Parallel()
+	script, err := filepath.Abs(filepath.Join(root, "deploy/compose/passwords.sh"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, ".env")
+	run := func() map[string]string {
+		command := exec.Command("sh", script)
+		command.Dir = dir
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		values, err := dotenv.Read(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%v, %v: others may read .env", info.Mode(), err)
+		}
+		return values
+	}
+
+	first := run()
+	seen := map[string]bool{}
+	for name := range composePasswords {
+		if value := first[name]; !regexp.MustCompile(`^[0-9a-f]{48}$`).MatchString(value) || seen[value] {
+			t.Errorf("%s is %q, want 48 random hexadecimal digits of its own", name, value)
+		} else {
+			seen[value] = true
+		}
+	}
+	if _, err := loaded(t, first, "*"); err != nil {
+		t.Error(err)
+	}
+	if again := run(); !maps.Equal(first, again) {
+		t.Errorf("the second run made %v of %v", again, first)
+	}
+
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	text := "# mine\nPGPASSWORD='old'\nREDIS_PASSWORD=\nGRAFANA_PASSWORD=\"\"\nOPENAI_API_KEY=sk-test" // without an end of line
+	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	mine := run()
+	if mine["PGPASSWORD"] != "old" || mine["OPENAI_API_KEY"] != "sk-test" || len(mine["REDIS_PASSWORD"]) != 48 || len(mine["GRAFANA_PASSWORD"]) != 48 {
+		t.Errorf("of a file with a key and a password it made %v", mine)
 	}
 }
 

@@ -225,7 +225,7 @@ func privateRedis(t *testing.T, more ...string) string {
 		}
 		return err
 	})
-	return "redis://" + address
+	return "redis://:" + composePasswords["REDIS_PASSWORD"] + "@" + address
 }
 
 // eventually calls reached until it returns no error, and fails the test with the
