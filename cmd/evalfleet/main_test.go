@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -191,6 +192,29 @@ func TestFlagEnvironmentAndEnvFile(t *testing.T) {
 				t.Errorf("got exit code %d, stdout %q, stderr %q; want %d and %q", code, stdout, stderr, c.code, c.want)
 			}
 		})
+	}
+}
+
+// TestAddressesAreLoopbackByDefault checks that no command is reachable from other
+// machines unless an address is set.
+func TestAddressesAreLoopbackByDefault(t *testing.T) {
+	t.Parallel()
+	addresses := 0
+	for _, command := range commands(&process{}) {
+		for _, f := range command.Flags {
+			placeholder, _ := splitUsage(f)
+			text, ok := f.(*cli.StringFlag)
+			if !ok || placeholder != "ADDRESS" || text.Value == metricsOff || text.Value == "" {
+				continue
+			}
+			addresses++
+			if host, _, err := net.SplitHostPort(text.Value); err != nil || !net.ParseIP(host).IsLoopback() {
+				t.Errorf("%s --%s is %q by default, want an address of loopback", command.Name, text.Name, text.Value)
+			}
+		}
+	}
+	if addresses < 5 {
+		t.Errorf("%d addresses were found, want those of worker, controller, healthcheck, ui and simulate", addresses)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 
 const (
 	metricsFlagName = "metrics-addr"
-	metricsDefault  = ":9090"
+	metricsDefault  = "127.0.0.1:9090"
 	metricsOff      = "off"
 )
 

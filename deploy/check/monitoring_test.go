@@ -185,14 +185,15 @@ func TestComposePrometheus(t *testing.T) {
 	for _, job := range composeScraping(t).Scrape {
 		for _, targets := range job.DNS {
 			scraped = append(scraped, targets.Names...)
-			if targets.Type != "A" || targets.Port != 9090 { // the default of --metrics-addr
+			if targets.Type != "A" || targets.Port != 9090 {
 				t.Errorf("%s is scraped at %+v", job.Name, targets)
 			}
 		}
 	}
 	for _, name := range scraped {
-		if out, err := exec.Command(program(t), append(p.Services[name].Command[:1:1], "--help")...).CombinedOutput(); err != nil || !strings.Contains(string(out), "--metrics-addr") {
-			t.Errorf("%s serves no metrics: %v %s", name, err, out)
+		command := p.Services[name].Command
+		if i := slices.Index(command, "--metrics-addr"); i < 0 || command[i+1] != ":9090" {
+			t.Errorf("%s serves no metrics to others: %v", name, command)
 		}
 	}
 	slices.Sort(scraped)

@@ -129,6 +129,9 @@ func wantProbes(t *testing.T, w workload) {
 			t.Errorf("%s: want a probe of %s, got %+v; a restart does not bring Redis back", w.name, path, probe)
 		}
 	}
+	if address := w.flag("metrics-addr"); address != ":9090" { // by default, only the pod itself reaches them
+		t.Errorf("%s serves probes and metrics on %q, want :9090", w.name, address)
+	}
 }
 
 func wantRedis(t *testing.T, w workload) {
