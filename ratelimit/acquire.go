@@ -10,8 +10,8 @@ import (
 
 // Request asks for one call.
 type Request struct {
-	// ID of the call and of its lease: unique for ever. Asked for again by the
-	// worker that holds it, it is the lease it already is.
+	// ID of the call and of its lease, never used for another call. If the worker that asks
+	// already holds this lease, Acquire returns the same lease.
 	ID string
 	// Call says what the call is, with all fields known.
 	Call Scope
@@ -26,22 +26,21 @@ type Request struct {
 	// MaxCooldown takes the place of MaxWait where what the call would wait for is a
 	// cooldown. 0: MaxWait holds for cooldowns too.
 	MaxCooldown time.Duration
-	// Consent, when set, is asked before the call waits for what its limits demand
-	// of it alone: own is how long a rate, a window, a quota or a cooldown would
-	// have it wait if no other call stood before it, and first says that none does.
-	// The waits for other calls, in front or in flight, are no part of it, and
-	// neither are the moments (up to 50 ms) that a start is granted ahead. It is
-	// asked anew whenever the limits are. false: the call is refused, see
-	// Refusal.Declined. It must not block, and is not called after Acquire has
+	// Consent, when set, is asked before the call waits because of its own limits: own is how
+	// long a rate, a window, a quota or a cooldown would delay it if no other call were waiting
+	// ahead of it, and first says that none is. Waits for other calls, in the wait queue or in
+	// flight, are not part of own, and neither are the moments (up to 50 ms) that a start is
+	// granted ahead. It is asked again each time the limits are. If it returns false the call
+	// is refused, see Refusal.Declined. It must not block, and is not called after Acquire has
 	// returned.
 	Consent func(own time.Duration, first bool) bool
-	// LatestEnd is how long after its start the call has ended by itself, by
-	// its own deadline. A lease is not renewed past it, so that one that is
-	// never released comes back. 0: renewed until released.
+	// LatestEnd is how long after its start the call ends by its own deadline. A lease is not
+	// renewed past it, so a lease that is never released still expires. 0: renewed until
+	// released.
 	LatestEnd time.Duration
-	// Hold makes the call count under its concurrency limits until its
-	// LatestEnd, not until its lease ends, when nobody releases it: the provider
-	// may be working on it although its process is frozen or cut off.
+	// Hold makes a call that is never released count under its concurrency limits until its
+	// LatestEnd rather than until its lease expires: the provider may still be working on it
+	// although its process is frozen or cut off.
 	Hold bool
 	// Input and Output are the tokens that limits of tokens reserve for the
 	// call: what the provider will charge for it, or an upper bound.
@@ -104,7 +103,7 @@ type call struct {
 	unclear bool
 
 	// Guarded by Limiter.mu.
-	withdrawn bool // nobody hears the answer
+	withdrawn bool // the caller has given up
 	answered  bool
 }
 
@@ -176,7 +175,7 @@ func (l *Limiter) await(ctx context.Context, c *call) (*Lease, error) {
 	}
 }
 
-// withdraw gives up a call whose answer nobody waits for.
+// withdraw gives up a call whose caller no longer waits.
 func (l *Limiter) withdraw(c *call) {
 	l.mu.Lock()
 	c.withdrawn = true
@@ -193,8 +192,7 @@ func (l *Limiter) withdraw(c *call) {
 	}
 }
 
-// decide gives a call its answer, and says whether somebody was there to hear
-// it.
+// decide gives a call its answer, and reports whether the caller was still waiting.
 func (l *Limiter) decide(c *call, a answer) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 // lease in hand, which costs a slot that long and saves asking again.
 const (
 	horizon = 50 * time.Millisecond
-	// lead is how long before the time that a rate is expected to admit a call
-	// it is asked for it: it covers the way to Redis and a late timer.
+	// lead is how long before a rate is expected to admit a call that the script is asked: it
+	// covers the way to Redis and a late timer.
 	lead = 25 * time.Millisecond
-	// patience is how long a call waits for a lease to end before it asks
-	// again, should whoever was woken before it not have come.
+	// patience is how long a call waits for a lease to end before it asks again, in case the
+	// waiter that was woken before it never came.
 	patience = 500 * time.Millisecond
-	// linger is how long a worker keeps its place in the line of a limit after
-	// its last waiting call was admitted: the next one is on its way, and needs
-	// no asking of its own.
+	// linger is how long a worker keeps its place in the wait queue of a limit after its last
+	// waiting call was admitted: the next call is usually on its way and then needs no script
+	// run of its own.
 	linger = 50 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ const (
 	releasesPerScript = 256
 )
 
-// batch is what one script does: leases end, calls are admitted, and lines are
+// batch is the work of one script run: leases end, calls are admitted, and wait queues are
 // left.
 type batch struct {
 	version  string // of the registry; "" when nothing is asked for
@@ -44,7 +44,7 @@ type batchRule struct {
 	held  int64 // leases of this worker beside those that the batch ends
 	waits bool  // calls that the batch does not ask for wait for it
 	aged  bool  // and have waited long
-	stays bool  // the place in its line is kept although no call may wait
+	stays bool  // keeps the place in the wait queue although no call may wait
 	woken bool
 }
 
@@ -91,7 +91,7 @@ func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups)
 // outcome is the answer to a batch.
 type outcome struct {
 	now    int64   // on Redis's clock, µs
-	waits  []bool  // for each rule, whether this worker stands in its line
+	waits  []bool  // for each rule, whether this worker is in its wait queue
 	inUse  []int64 // for each rule, the calls in flight under a bound on them; else 0
 	groups []groupOutcome
 }
@@ -99,14 +99,14 @@ type outcome struct {
 type groupOutcome struct {
 	grants      []grant
 	wait, known time.Duration
-	own         time.Duration // of known, what is not for others; 0: unknown
-	first       bool          // nobody else stands before the call that was refused
+	own         time.Duration // the part of known that others must not have; 0: unknown
+	first       bool          // no other call was ahead of the one refused
 	bound       *rule
 }
 
 type grant struct {
-	// start is from the script's own now; below 0 for a lease that was granted
-	// before and whose answer was lost.
+	// start is relative to the script's own now; below 0 for a lease granted earlier whose
+	// answer was lost.
 	start time.Duration
 	bound *rule // the rate that set the start; nil: none
 }
@@ -161,7 +161,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
 		len(b.rules), 0, len(b.groups), 0, earliest, latest,
 	}
-	const limited, plain = 8, 10 // where the numbers of leases that end stand
+	const limited, plain = 8, 10 // index of the numbers of ending leases
 	for _, r := range b.rules {
 		args = append(args, r.numbers(now)...)
 		args = append(args, r.held, flag(r.waits)+flag(r.waits && r.aged), flag(r.woken), flag(r.stays))
@@ -211,7 +211,7 @@ func (b *batch) args(l *Limiter, now time.Time) []any {
 	return args
 }
 
-// went is what the script is told of a release's answered and refused.
+// went returns the script's arguments for a release's answered and refused.
 func (b *batch) went(r *release) int {
 	switch {
 	case r.answered:

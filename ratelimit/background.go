@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// backgroundCalls stands for a worker: its ledger holds the leases of calls that
-// go on at the provider while no process waits for them.
+// backgroundCalls is a pseudo-worker: its ledger holds the leases of calls that continue at the
+// provider while no process waits for them.
 const backgroundCalls = "background"
 
-// Background is what must be known of a background call to count it and to end it.
+// Background describes a background call well enough to count it and to end it.
 type Background struct {
 	Limits []Limit `json:"limits"`
 	Start  int64   `json:"start"` // on Redis's clock, µs
@@ -23,7 +23,7 @@ type Background struct {
 	Cost   int64   `json:"cost,omitempty"` // nano-USD
 }
 
-// Known is what must be known of the call when it goes on in the background.
+// Known is the information needed when the call continues in the background.
 func (e *Lease) Known() Background {
 	known := Background{Start: e.startMicros, Input: e.reserved.Input, Output: e.reserved.Output, Cost: e.reserved.Cost}
 	for _, r := range e.rules {
@@ -32,9 +32,9 @@ func (e *Lease) Known() Background {
 	return known
 }
 
-// AssertBackground counts a background call again where Redis has forgotten it, from
-// any process. It may be called as often as one knows that the call goes on, and
-// must not be called for one that has ended.
+// AssertBackground counts a background call again if Redis has forgotten it. Any process may
+// call it, as often as it likes, while the call is known to be running. It must not be called
+// for a call that has ended.
 func (l *Limiter) AssertBackground(ctx context.Context, call string, of Background, latestEnd time.Duration) error {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -60,12 +60,11 @@ func (l *Limiter) AssertBackground(ctx context.Context, call string, of Backgrou
 	return nil
 }
 
-// Background hands the lease over to a call that goes on at the provider by
-// itself, under the provider's name for it: from then on no process renews it,
-// and it counts until EndBackground or its latest end, whatever becomes of this
-// one. The lease itself is at its end, and must not be released. ErrLost means
-// that it had ended before, and the call is not counted. Handing over twice is
-// handing over once.
+// Background hands the lease over to a call that continues at the provider, under the
+// provider's name for it. From then on no process renews it, and it counts until EndBackground
+// or its latest end, even if this process dies. The lease itself has ended and must not be
+// released. ErrLost means that it had ended before, and the call is not counted. Background is
+// idempotent.
 func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Duration) error {
 	l := e.limiter
 	l.mu.Lock()
@@ -102,9 +101,9 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	return nil
 }
 
-// EndBackground ends the lease of a background call, from any process, and says
-// what it used, as Settle does; nil: unknown, and what was reserved stays. It is
-// no error when the call has ended before.
+// EndBackground ends the lease of a background call, from any process, and settles the usage as
+// Settle does; nil: unknown, and the reservation stays. It is no error if the call has ended
+// before.
 func (l *Limiter) EndBackground(ctx context.Context, call string, used *Used) error {
 	text, err := l.client.HGet(ctx, l.keys.background(), call).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Leases, rates, windows and cooldowns are kept on Redis's clock, which may be set
-// while it is in use. Each worker knows by its own monotonic clock what Redis's shows:
-// its scripts say what they expect and do nothing where the clock shows otherwise. The
-// first worker to notice moves all that is stored with the clock, and begins an epoch,
-// in which every worker tells its leases before anything is admitted.
+// Leases, rates, windows and cooldowns are kept on Redis's clock, which may be set while it is
+// in use. Each worker predicts Redis's clock from its own monotonic clock: its scripts pass the
+// expected time and do nothing if the clock disagrees. The first worker to notice moves
+// everything stored along with the clock and begins an epoch, in which every worker reports its
+// leases before anything is admitted.
 
 // clock is what Redis's clock shows beside our monotonic one, as it was seen last. The
 // zero clock expects nothing.
@@ -69,13 +69,11 @@ func (k clock) leapt(before, after time.Time, redis int64, tolerance time.Durati
 	return least, most
 }
 
-// errClock means that Redis's clock does not show what was expected: the script did
-// nothing.
+// errClock means that Redis's clock did not show the expected time: the script did nothing.
 var errClock = errors.New("redis's clock shows another time than expected")
 
-// disagree finds out what became of Redis's clock, which showed another time than
-// expected between two instants. It returns ErrFenced when it is our clock that stood
-// still.
+// disagree investigates a clock of Redis that showed an unexpected time between two instants.
+// It returns ErrFenced when it is our own clock that stopped.
 func (l *Limiter) disagree(ctx context.Context, before, after time.Time, shown int64) error {
 	l.disagreeing.Lock()
 	defer l.disagreeing.Unlock()
@@ -138,7 +136,7 @@ func (l *Limiter) moveClock(ctx context.Context, set, epoch string, least, most 
 	return outcome, nil
 }
 
-// clock builds the keys of the clock script and what it is told of them.
+// clock builds the keys and arguments of the clock script.
 func (k keys) clock(ledgers []string, rules []*rule) (keys []string, args []any) {
 	keys, args = []string{k.registry(), k.alive(), k.cooldowns()}, []any{len(ledgers), len(rules)}
 	for _, worker := range ledgers {

@@ -16,13 +16,13 @@ type Closure struct {
 	holder string
 }
 
-// Close admits no call of an evaluation any more, in no process, from the moment
-// it returns until Open: it pins a limit of none in flight, which every script
-// sees. With a Provider it is the evaluation's calls of that one alone. Calls in
-// flight go on; those that wait keep waiting until their callers withdraw them.
+// Close stops admitting calls of an evaluation, in every process, from the moment it returns
+// until Open: it pins a limit of none in flight, which every script sees. With a Provider it
+// closes only the evaluation's calls to that provider. Calls in flight continue; waiting calls
+// keep waiting until their callers withdraw them.
 //
-// Each Close of a whole evaluation is a closure of its own, so that an Open that
-// was decided before, or whose command arrives late, does not take it back.
+// Each Close of a whole evaluation is a separate closure, so an Open decided earlier, or whose
+// command arrives late, does not undo it.
 func (l *Limiter) Close(ctx context.Context, of Scope) error {
 	limit := Limit{Scope: Scope{Evaluation: of.Evaluation, Provider: of.Provider}, Kind: Concurrency}
 	holder := closedPrefix + of.Evaluation

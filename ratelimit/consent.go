@@ -12,7 +12,7 @@ func (p *pump) seekConsent(g *gate, first bool, now time.Time) {
 		switch {
 		case i > 0 && g.bound.Kind.tokens() || p.consents(c, g, i == 0 && first, now):
 		case i == 0:
-			g.due = now // whoever is first then has not been asked as such
+			g.due = now // a caller that is first has then not been asked as first
 			fallthrough
 		default:
 			gone = append(gone, c)
@@ -31,8 +31,8 @@ func (g *gate) declined(now time.Time) *Refusal {
 	return r
 }
 
-// consents says whether a call takes the wait that the limits of its gate demand of
-// it alone. first: nobody else stands before it.
+// consents reports whether a call accepts the wait that its own limits impose. first: no other
+// call is ahead of it.
 func (p *pump) consents(c *call, g *gate, first bool, now time.Time) bool {
 	own := g.alone.Sub(now)
 	if c.Consent == nil || own <= horizon {

@@ -8,12 +8,11 @@ import (
 	"time"
 )
 
-// HoldBack starts no call of a scope for a while, in no process: a provider has
-// said that it is asked too much. wait is the provider's own hint; without one
-// (0) it is a second, doubled up to a minute each time that the first call after
-// it is refused too. When it is over one call starts, and if a second later none
-// was refused, the others. Only the scope's Provider, Model and Group count.
-// Calls in flight go on. Of several cooldowns the latest end holds.
+// HoldBack starts no call of a scope for a while, in any process, after a provider has reported
+// too many requests. wait is the provider's own hint; without one (0) it is a second, doubled
+// up to a minute each time that the first call after it is refused too. When it is over one
+// call starts, and a second later, if none was refused, the others. Only the scope's Provider,
+// Model and Group count. Calls in flight continue. Of several cooldowns the latest end applies.
 func (l *Limiter) HoldBack(ctx context.Context, scope Scope, wait time.Duration) error {
 	return l.holdBack(ctx, scope, wait, "cool")
 }
@@ -86,7 +85,7 @@ type Cooldown struct {
 	Parked bool          // a day's quota is used up
 }
 
-// String says whose calls are held back, and whether for the rest of a day.
+// String says which calls are in cooldown, and whether for the rest of a day.
 func (c Cooldown) String() string {
 	if scope, ok := CooldownScope(c.ID); ok && c.Parked {
 		return scope.String() + ": parked"
@@ -94,7 +93,7 @@ func (c Cooldown) String() string {
 	return WaitedFor(c.ID)
 }
 
-// Why says what the provider answered, and what follows.
+// Why returns the provider's answer and its consequence.
 func (c Cooldown) Why() string {
 	switch {
 	case c.Probe:
@@ -105,7 +104,7 @@ func (c Cooldown) Why() string {
 	return "asked too much, says the provider; then one call starts, and the others if it is not refused"
 }
 
-// Cooldowns lists what is held back now.
+// Cooldowns lists the cooldowns in force.
 func (l *Limiter) Cooldowns(ctx context.Context) ([]Cooldown, error) {
 	pipe := l.client.Pipeline()
 	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, l.keys.cooldowns())

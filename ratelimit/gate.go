@@ -17,7 +17,7 @@ type gate struct {
 	lingers time.Time // while no call waits: until when bound holds
 	bound   *rule     // the limit that refused it last; nil: none since it was admitted
 	start   time.Time // when it could start, when bound is a rate
-	alone   time.Time // likewise, if nobody stood before it; not after now: unknown
+	alone   time.Time // likewise, if no call were ahead of it; not after now: unknown
 	ask     int       // how many calls the next script asks for
 	last    uint64    // when a call was admitted last, counted in admissions
 	limited int       // calls that do not take every wait
@@ -49,9 +49,9 @@ func (g *gate) add(c *call) {
 	}
 }
 
-// Calls without a limit take nobody's place, so that they may wait a moment for
-// others to share a script with: the least time between two scripts that ask for
-// them, and how many are enough to go before it is over.
+// Calls without a limit have no wait queue, so they may wait briefly to share a script with
+// others: the minimum time between two scripts that ask for them, and how many calls are enough
+// to run one earlier.
 const (
 	gatherFor    = 5 * time.Millisecond
 	gatherEnough = 8
@@ -89,16 +89,16 @@ func (g *gate) open() {
 	g.bound, g.due, g.alone = nil, time.Time{}, time.Time{}
 }
 
-// standsFor says whether the line stands before a limit.
+// standsFor reports whether the gate is in a limit's wait queue.
 func (g *gate) standsFor(id string) bool { return g.bound != nil && g.bound.id == id }
 
-// keep notes that the line, though empty, still stands before a limit: whoever
-// comes before it leaves waits for that.
+// keep notes that the gate, though empty, keeps its place at a limit: a call that arrives
+// before it leaves waits for that limit.
 func (g *gate) keep(bound *rule, now time.Time) {
 	g.bound, g.due, g.lingers = bound, now.Add(patience), now.Add(linger)
 }
 
-// first returns the next n calls, or as many as there are.
+// first returns the next n calls, or all if there are fewer.
 func (g *gate) first(n int) []*call {
 	var calls []*call
 	for e := g.calls.Front(); e != nil && len(calls) < n; e = e.Next() {

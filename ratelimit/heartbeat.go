@@ -125,8 +125,8 @@ func (l *Limiter) endAgain(e *Lease) {
 	l.wakePump()
 }
 
-// runRenew runs the renew script until Redis's clock shows what is expected. It returns
-// the epoch in force and the indices, from 1, of the leases that are lost.
+// runRenew runs the renew script until Redis's clock shows the expected time. It returns the
+// epoch in force and the indices, from 1, of the leases that are lost.
 func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalArgs, epoch string, leases int) (string, []int64, error) {
 	for {
 		before := time.Now()
@@ -162,7 +162,7 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 	}
 }
 
-// renewalArgs are what the renew script is told of leases.
+// renewalArgs encodes leases for the renew script.
 type renewalArgs struct {
 	sets, moneys []string // keys
 	leases       []any    // arguments
@@ -234,7 +234,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sleep waits and says whether ctx still stands.
+// sleep waits and reports whether ctx is still alive.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

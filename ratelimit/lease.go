@@ -32,7 +32,7 @@ type Lease struct {
 	release   *release
 	onLosing  []func(error)
 	epoch     string // in which Redis last knew it
-	more      Used   // used beyond what was reserved, below 0 when it used less
+	more      Used   // used beyond the reservation, below 0 when it used less
 	remaining []remaining
 	answered  bool
 	refused   *rule // the limit that was too high for the call
@@ -80,7 +80,7 @@ func (e *Lease) Check() error {
 	return nil
 }
 
-// ended says why the lease stands no more. The Limiter's lock is held.
+// ended returns the reason that the lease has ended. The Limiter's lock is held.
 func (e *Lease) ended(now time.Time) error {
 	switch {
 	case e.lost != nil:
@@ -93,8 +93,8 @@ func (e *Lease) ended(now time.Time) error {
 	return nil
 }
 
-// Context returns a context that ends with parent, and with the cause ErrLost
-// when the lease is lost: what is sent under it must end with it.
+// Context returns a context that ends with parent, and with the cause ErrLost when the lease is
+// lost. Requests sent under the lease must use it.
 func (e *Lease) Context(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(parent)
 	e.limiter.mu.Lock()
@@ -109,11 +109,10 @@ func (e *Lease) Context(parent context.Context) (context.Context, context.Cancel
 	return ctx, func() { cancel(context.Canceled) }
 }
 
-// Settle says what the call really used, before its release. What it used beyond
-// what was reserved becomes a debt. What was reserved in excess goes back to
-// budgets, and to windows unless the provider charges what was reserved; a bucket
-// gives nothing back, because what the call left in it may have been lost since,
-// when the bucket was full. A call that is not settled keeps what it reserved.
+// Settle records what the call really used, before its release. Usage beyond the reservation
+// becomes a debt. Excess reservations go back to budgets, and to windows unless the provider
+// charges the reservation; a bucket gives nothing back, because the tokens left in it may have
+// been lost since, when the bucket was full. A call that is not settled keeps its reservation.
 func (e *Lease) Settle(used Used) {
 	e.limiter.mu.Lock()
 	defer e.limiter.mu.Unlock()
@@ -147,31 +146,29 @@ func (e *Lease) Answered() {
 	e.answered = true
 }
 
-// Refused notes, before the lease's release, that the provider refused the call
-// because it is asked too much, or has too much to do; of is the kind of limit that
-// it named, "" when it named none. Unless that is one of calls or tokens started,
-// and such a limit is in force for the call, whose business it is then, the narrowest
-// of the call's adaptive limits is cut: it admits seven tenths of the calls that are
-// in flight under it, or of what it admitted if that is less, and at least one.
+// Refused notes, before the lease's release, that the provider refused the call because of too
+// many requests or overload; of is the kind of limit that it named, "" if none. If of is a
+// limit of calls or tokens started, and the call has such a limit in force, that limit handles
+// it. Otherwise the narrowest of the call's adaptive limits is cut to seven tenths of the calls
+// in flight under it, or of the limit if that is less, and at least one.
 //
-// All calls that had started before a cut are of one episode, and cut no further,
-// in whatever process: what they meet says nothing of the limit as it is now. This
-// clock is none of the provider's hints: a long Retry-After holds calls back
-// (HoldBack) and delays no cut. A call that was refused with no other beside it was
-// not one too many, and cuts nothing; so does one under a limit that is closed.
+// All calls that started before a cut belong to one episode and cut no further, in any process:
+// their refusals say nothing about the limit as it is now. Provider hints do not affect this: a
+// long Retry-After starts a cooldown (HoldBack) and delays no cut. A call refused with no other
+// call beside it was not one too many and cuts nothing; neither does one under a limit that is
+// closed.
 //
-// A limit grows again by one call, or a fiftieth of its cap, when as many calls as
-// it allows were answered that started since its cut and ended while every one of
-// its leases was taken: one that is not used up shows nothing. It never grows
-// beyond its cap. What it is cut to is forgotten an hour after the last call under
-// it was answered or refused, so that none stays behind that nobody uses.
+// A limit grows again by one call, or a fiftieth of its cap, once as many calls as it allows
+// were answered that started since its cut and ended while every one of its leases was taken: a
+// limit that is not used up gives no evidence. It never grows beyond its cap. A cut is
+// forgotten an hour after the last call under the limit was answered or refused, so unused
+// limits leave nothing behind.
 //
-// Additive increase and multiplicative decrease are those of D.-M. Chiu and
-// R. Jain, Analysis of the Increase and Decrease Algorithms for Congestion Avoidance
-// in Computer Networks, 1989. Congestion control has the rest from the same
-// questions: a cut of what is in flight (RFC 5681, 3.1), to 0.7 of it (RFC 9438,
-// 4.6), once for what was sent before it (RFC 6582), and no growth of what is not
-// used (RFC 7661).
+// Additive increase and multiplicative decrease are those of D.-M. Chiu and R. Jain, Analysis
+// of the Increase and Decrease Algorithms for Congestion Avoidance in Computer Networks, 1989.
+// The remaining choices follow congestion control: a cut of the calls in flight (RFC 5681,
+// 3.1), to 0.7 of them (RFC 9438, 4.6), once for everything sent before it (RFC 6582), and no
+// growth while the limit is not fully used (RFC 7661).
 func (e *Lease) Refused(of Kind) {
 	var narrowest *rule
 	for _, r := range e.rules {
@@ -187,22 +184,22 @@ func (e *Lease) Refused(of Kind) {
 	e.refused = narrowest
 }
 
-// Release ends the lease and returns when Redis has it, or with an error when
-// ctx ends before; the limiter goes on trying then. A second Release waits for
-// the first. Use it in every exit path, with a context that outlives the call's.
+// Release ends the lease and returns when Redis has recorded it, or with an error when ctx ends
+// first; the limiter then keeps trying. A second Release waits for the first. Use it in every
+// exit path, with a context that outlives the call's.
 func (e *Lease) Release(ctx context.Context) error {
 	return e.limiter.confirm(ctx, e.end(release{}))
 }
 
-// End is Release without the wait: Redis has it together with what is asked next,
-// and the limiter goes on trying until it has, or Run ends. The lease of a call
-// that was given up, whose request the provider may still be counting, stands for
-// another keep and then ends by itself; 0: it ends now.
+// End is Release without the wait: Redis learns of it with the next script, and the limiter
+// keeps trying until it does, or Run ends. keep is for a call that was given up while the
+// provider may still count its request: the lease lasts for another keep and then expires; 0:
+// it ends now.
 func (e *Lease) End(keep time.Duration) { e.end(release{keep: keep}) }
 
-// Cut ends the lease of a call whose connection was cut before its answer had come.
-// The provider may not have noticed and may still be working on it, so the lease
-// counts for another keep, and under Request.Hold until the call's LatestEnd.
+// Cut ends the lease of a call whose connection was cut before the answer arrived. The provider
+// may not have noticed and may still be working on it, so the lease counts for another keep,
+// and under Request.Hold until the call's LatestEnd.
 func (e *Lease) Cut(keep time.Duration) {
 	if e.counts > 0 {
 		keep = max(keep, time.Until(e.latestEnd))
@@ -220,8 +217,8 @@ func (e *Lease) Jitter() time.Duration {
 	return longest
 }
 
-// abandon releases a lease whose call never started, and gives back its place
-// in the rates where nobody was admitted behind it. It does not wait.
+// abandon releases a lease whose call never started, and returns its place in the rates unless
+// another call was admitted after it. It does not wait.
 func (e *Lease) abandon() {
 	e.end(release{unused: true})
 }
@@ -252,7 +249,7 @@ type release struct {
 	start          int64         // on Redis's clock
 	moved          time.Duration // by which that had been set
 	written        chan struct{} // closed when Redis has it
-	reserved, more Used          // more: used beyond what was reserved
+	reserved, more Used          // more: used beyond the reservation
 	remaining      []remaining
 	answered       bool  // by the provider
 	refused        *rule // the limit that was too high for its call; nil: none

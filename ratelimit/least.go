@@ -5,16 +5,14 @@ import (
 	"time"
 )
 
-// LeastTime is how long a limit that nobody has used takes, at best, from the
-// start of the first of calls, now, to the start of the last. It is 0 for what
-// may start at once, for limits of calls in flight and for budgets, and ends at the longest
-// time.Duration.
+// LeastTime is the shortest time an unused limit needs from the start of the first of calls,
+// now, to the start of the last. It is 0 for calls that may start at once, for limits of calls
+// in flight and for budgets. It is capped at the longest time.Duration.
 //
-// Requests begin with the burst, and then start one in each interval to which
-// the limit's window and jitter trim the rate. Tokens, which the calls cost
-// together and each the same, fill a window at once, and then it again whenever
-// it has passed; from a bucket they come at its rate. A quota takes the midnights
-// of its zone.
+// Requests begin with the burst; then one starts in each interval to which the limit's window
+// and jitter trim the rate. Tokens, which all calls cost equally, fill a window at once, and
+// again whenever it has passed; from a bucket they come at its rate. A quota resets at midnight
+// in its zone.
 func (l Limit) LeastTime(now time.Time, calls, tokens int64) time.Duration {
 	if l.Kind == Concurrency || l.Kind == Cost || calls < 1 || l.Max < 1 {
 		return 0

@@ -32,8 +32,8 @@ type Scope struct {
 	Evaluation string `json:"evaluation,omitempty"`
 }
 
-// Matches reports whether a limit of scope s applies to a call of scope call,
-// whose fields are all known.
+// Matches reports whether a limit of scope s applies to a call of scope call. All fields of
+// call must be known.
 func (s Scope) Matches(call Scope) bool {
 	return (s.Provider == "" || s.Provider == call.Provider) &&
 		(s.Model == "" || s.Model == call.Model) &&
@@ -89,10 +89,9 @@ type Window struct {
 	Length time.Duration `json:"length,omitempty"`
 }
 
-// ID names the limit: what it applies to, what it counts and over what period,
-// for example "provider/openai/concurrency" or
-// "provider/openai/model/gpt-5/requests/1m0s". Two limits of one id are the same
-// limit, of which the tightest value holds.
+// ID names the limit: its scope, its unit and its period, for example
+// "provider/openai/concurrency" or "provider/openai/model/gpt-5/requests/1m0s". Two limits with
+// one ID are the same limit, and its tightest value applies.
 func (l Limit) ID() string {
 	id := ""
 	for _, part := range []struct{ name, value string }{

@@ -1,21 +1,18 @@
-// Package ratelimit admits calls under limits that hold across processes.
+// Package ratelimit admits calls under limits shared by all processes.
 //
-// A limit bounds the calls in flight or the calls started in a period, of the
-// whole fleet, a provider, a model, a group or an evaluation. Limits stand in a
-// registry in Redis; a call is admitted under every limit that matches its
-// scope, in one script, or under none, and holds a lease until it is released.
-// Leases live on Redis's clock and are renewed together; a process that could
-// not renew in time knows it by its own monotonic clock before anybody else may
-// use what it held.
+// A limit bounds the calls in flight or the calls started in a period, of the whole fleet, a
+// provider, a model, a group or an evaluation. Limits are kept in a registry in Redis. One
+// script admits a call under every limit that matches its scope, or under none. The call holds
+// a lease until it is released. Leases live on Redis's clock and are renewed together. A
+// process that could not renew in time knows it by its own monotonic clock before any other
+// process may use its leases.
 //
-// Nobody polls. The calls of one process that wait under the same limits stand
-// in one line, for which one script asks; across processes, a lease that ends
-// calls the process that has waited longest, and a process that waits for a
-// rate is told its exact time.
+// There is no polling. The calls of one process that wait under the same limits share one wait
+// queue, for which one script asks. Across processes, a lease that ends wakes the process that
+// has waited longest, and a process that waits for a rate is told its exact time.
 //
-// The package does not know providers, runs or queues, keeps no limit of its
-// own when Redis is away (no call starts then), and never decides whether a
-// failed call is tried again.
+// The package does not know providers, runs or queues. It keeps no limit of its own while Redis
+// is unreachable (no call starts then), and never decides whether a failed call is retried.
 package ratelimit
 
 import (
@@ -42,9 +39,8 @@ var ErrFenced = errors.New("the worker's heartbeat lapsed")
 // ErrStopped means that Run has ended, or was told to.
 var ErrStopped = errors.New("the limiter has stopped")
 
-// ErrLost means that a lease no longer stands for the call: it was not renewed,
-// or the call is too late for the time it was granted for. The call may ask
-// again, under a new id.
+// ErrLost means that a lease is no longer valid for the call: it was not renewed, or the call
+// is too late for the time it was granted for. The call may ask again, under a new ID.
 var ErrLost = errors.New("the lease is lost")
 
 // Config of a Limiter.
@@ -73,7 +69,7 @@ type Limiter struct {
 	beating  chan struct{} // closed at the first heartbeat
 	fenced   chan struct{} // closed when the heartbeat lapsed
 	stopping chan struct{} // closed when Run was told to end
-	ended    chan struct{} // closed when nobody reads mail any more
+	ended    chan struct{} // closed when mail is no longer read
 
 	mu      sync.Mutex // guards the fields below
 	running bool
@@ -115,11 +111,10 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 // covers what two clocks may drift apart in a lease, and the time to stop.
 func (c Config) margin() time.Duration { return c.Lease / 5 }
 
-// Run keeps the heartbeat and the leases, and admits the calls that wait in
-// Acquire. It runs once. When ctx ends it writes down what was released, leaves
-// all lines, removes the heartbeat and returns nil: end it after the calls,
-// because leases still held are lost then. When the heartbeat lapsed it returns
-// ErrFenced.
+// Run keeps the heartbeat and the leases, and admits the calls that wait in Acquire. It runs
+// once. When ctx ends it writes pending releases, leaves all wait queues, removes the heartbeat
+// and returns nil. End it after the calls, because leases still held are then lost. When the
+// heartbeat lapsed it returns ErrFenced.
 func (l *Limiter) Run(ctx context.Context) error {
 	if l.cfg.Worker == "" {
 		return errors.New("run limiter: the worker has no id")
@@ -170,9 +165,9 @@ func (l *Limiter) bury(ctx context.Context) {
 	}
 }
 
-// Fenced is closed when the worker's heartbeat lapsed by its own monotonic
-// clock, before others may use what it held. Every handler must end then,
-// those that wait as well as those with a call in flight.
+// Fenced is closed when the worker's heartbeat lapsed by its own monotonic clock, before other
+// processes may use its leases. Every handler must then end, whether it waits or has a call in
+// flight.
 func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }
 
 // Beating is closed at the first heartbeat: from then on others know that the

@@ -43,8 +43,8 @@ func (p *pump) leaveLines(b *batch) {
 	}
 }
 
-// anyBefore says whether of the lines of this worker that stand before a limit,
-// empty ones among them, one is such.
+// anyBefore reports whether any gate of this worker that waits for a limit, including empty
+// ones, satisfies the condition.
 func (p *pump) anyBefore(id string, such func(*gate) bool) bool {
 	for _, g := range p.gates {
 		if g.standsFor(id) && such(g) {

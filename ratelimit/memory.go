@@ -12,31 +12,29 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Redis's memory has epochs. A new one begins when the registry is empty (the
-// first use, FLUSHALL, a restart without persistence) and when another server
-// answers than the one that began the epoch in force (a restart with its memory,
-// a failover), since that may lack what was written last.
+// Redis's memory has epochs. A new one begins when the registry is empty (the first use,
+// FLUSHALL, a restart without persistence) and when the server is not the one that began the
+// epoch in force (a restart with its memory, a failover), since it may lack the last writes.
 //
-// Into a new epoch nothing is taken on trust: for one lease time nobody is
-// admitted, while every worker tells Redis the leases it holds; rates begin used
-// up, windows of tokens full, and quotas closed until somebody says what was
-// used (Seed). An epoch that began with the server's own start, or with its last
-// flush, counts from there: a Redis that has been up for long, and was never a
-// replica, keeps nobody waiting. It is not believed by a process that knows of an epoch
-// in which it remembered no less: then somebody has deleted the limiter's keys.
+// A new epoch trusts nothing: for one lease time, the grace period, no call is admitted, while
+// every worker reports the leases it holds; rates begin used up, windows of tokens full, and
+// quotas closed until their usage is seeded (Seed). The grace period of an epoch that began
+// with the server's own start, or with its last flush, counts from there: a Redis that has been
+// up for long, and was never a replica, delays no call. A process that remembers an earlier
+// epoch in which the server had as much memory does not rely on this: then the limiter's keys
+// were deleted.
 
 // forgotten is what calls wait for while Redis may not know every lease.
 var forgotten = &rule{id: "redis/memory", way: byMemory}
 
-// unregistered is what calls wait for one of whose holders is not registered.
+// unregistered is the set of waiting calls that have an unregistered holder.
 var unregistered = &rule{id: "registration", way: byRegistration}
 
-// OnConnect returns a function for redis.Options.OnConnect. It asks the server of a
-// new connection whether it began the epoch in force, and begins another epoch if
-// not, before the connection carries anything. A connection whose server cannot be
-// asked yet, because it is loading or its Cluster is down, is refused with the
-// server's answer. namespace and lease are as in Config. A Cluster's client needs
-// WatchNodes as well.
+// OnConnect returns a function for redis.Options.OnConnect. It asks the server of a new
+// connection whether it began the epoch in force, and begins another epoch if not, before the
+// connection carries any other command. A connection to a server that cannot answer yet,
+// because it is loading or its Cluster is down, is refused with the server's answer. namespace
+// and lease are as in Config. A Cluster client needs WatchNodes as well.
 func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
 	l := New(nil, Config{Namespace: namespace, Lease: lease})
 	return func(ctx context.Context, conn *redis.Conn) error {
@@ -60,7 +58,7 @@ func refusesScripts(err error) bool {
 	return false
 }
 
-// askable is a server that may be another than the one of before.
+// askable is a server that may have replaced the previous one.
 type askable interface {
 	infoer
 	redis.Scripter
@@ -73,7 +71,7 @@ func (l *Limiter) recognise(ctx context.Context, c askable) error {
 	ctx = context.WithValue(ctx, looking{}, true)
 	known, err := c.HMGet(ctx, l.keys.registry(), epochField, runField).Result()
 	if err != nil || known[0] == nil || known[1] == nil || known[1] == "" {
-		return err // without an epoch, whoever asks for a call begins the first
+		return err // without an epoch, the first request begins one
 	}
 	run, _, err := server(ctx, c)
 	if err != nil || run == "" || run == known[1] {
@@ -82,7 +80,7 @@ func (l *Limiter) recognise(ctx context.Context, c askable) error {
 	return l.beginWith(ctx, c, run, 0, l.cfg.Lease, "")
 }
 
-// deletedWithin allows for a server's uptime, which is told in seconds.
+// deletedWithin allows for a server's uptime being reported in whole seconds.
 const deletedWithin = 2 * time.Second
 
 // deleted reports whether the limiter's keys have been deleted between two epochs, nil
@@ -92,8 +90,8 @@ func deleted(before, now *registry) bool {
 		now.since <= before.since+deletedWithin.Microseconds()
 }
 
-// begin begins an epoch in place of the one of a registry, which is empty or not to be
-// believed. known: this process has seen an epoch before.
+// begin replaces the epoch of a registry that is empty or cannot be trusted. known: this
+// process has seen an epoch before.
 func (l *Limiter) begin(ctx context.Context, in *registry, known bool) error {
 	var asked infoer = l.client
 	if cluster, ok := l.client.(*redis.ClusterClient); ok {
@@ -116,7 +114,7 @@ func (l *Limiter) begin(ctx context.Context, in *registry, known bool) error {
 	if err != nil && !errors.As(err, &answered) {
 		return fmt.Errorf("ask the server whether it was a replica: %w", err)
 	}
-	// What was never a replica's has the zero id there.
+	// A server that was never a replica has the zero ID there.
 	wasReplica := strings.Contains(replication, "master_replid2:") && !strings.Contains(replication, "master_replid2:"+strings.Repeat("0", 40))
 	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica || known {
 		up = 0
@@ -181,10 +179,9 @@ func (l *Limiter) Since(ctx context.Context) (since time.Time, ok bool, err erro
 	return time.UnixMicro(registry.since), registry.epoch != "", nil
 }
 
-// Begin begins an epoch in an empty registry, of a Redis whose memory goes so
-// far back and which no process of before uses any more: an embedded one, whose
-// folder tells when the last call was made. It does nothing when an epoch is in
-// force.
+// Begin begins an epoch in an empty registry, for a Redis whose memory reaches back that far
+// and that no earlier process still uses: an embedded one, whose folder records when the last
+// call was made. It does nothing when an epoch is in force.
 func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
 	if err := l.beginWith(ctx, l.client, "", memory, 0, ""); err != nil {
 		return fmt.Errorf("begin limits: %w", err)
@@ -192,9 +189,8 @@ func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
 	return nil
 }
 
-// Reseed tells the quotas in force that Redis does not remember what was used of
-// them, by who: used counts the calls that a quota's scope matches and that
-// started between two times.
+// Reseed seeds the quotas in force whose usage Redis does not remember, in the name of who:
+// used counts the calls that a quota's scope matches and that started between two times.
 func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time) (int64, error)) error {
 	registry, err := l.load(ctx)
 	if err != nil {
@@ -220,9 +216,9 @@ func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope,
 	return nil
 }
 
-// Seed tells a quota in force what was used of it today, by calls of which Redis
-// lost its memory; who tells again replaces what it told before. Until somebody
-// has told, a quota that Redis does not remember is closed.
+// Seed tells a quota in force how much of it was used today, by calls that Redis has forgotten;
+// a second call with the same who replaces the first. A quota that Redis does not remember is
+// closed until it is seeded.
 func (l *Limiter) Seed(ctx context.Context, who string, quota Limit, used int64) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is no quota", quota.ID())

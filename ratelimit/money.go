@@ -18,12 +18,12 @@ func Dollars(nano int64) string {
 	return fmt.Sprintf("$%.2f", float64(nano)/Dollar)
 }
 
-// Budget bounds the money that an evaluation's calls cost together, in nano-USD:
-// what is spent and what calls in flight may still cost never pass it. A call that
-// is not settled, because its fate is unknown, has cost what was reserved for it.
+// Budget bounds the total cost of an evaluation's calls, in nano-USD: the amount spent plus
+// what calls in flight may still cost never exceeds it. A call that is not settled, because its
+// outcome is unknown, costs its reservation.
 //
-// A budget admits nothing before TellSpent, and nothing after a loss of memory
-// until TellSpent: what was spent is not known then, and not 0.
+// A budget admits no call before TellSpent, and after a loss of memory none until TellSpent:
+// the amount spent is then unknown, not 0.
 func Budget(evaluation string, nano int64) Limit {
 	return Limit{Scope: Scope{Evaluation: evaluation}, Kind: Cost, Max: nano}
 }
@@ -39,9 +39,9 @@ func (l *Limiter) TellSpent(ctx context.Context, evaluation string, nano int64) 
 	return nil
 }
 
-// ForgetSpent drops what was counted of the budget of an evaluation that is gone,
-// so that another of its id begins anew. While calls of it are in flight it does
-// nothing, and done is false.
+// ForgetSpent drops the amount counted against the budget of a deleted evaluation, so that
+// another with its ID starts from 0. While it has calls in flight, ForgetSpent does nothing and
+// done is false.
 func (l *Limiter) ForgetSpent(ctx context.Context, evaluation string) (done bool, err error) {
 	id := Budget(evaluation, 0).ID()
 	now, err := l.client.Time(ctx).Result()

@@ -9,11 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// WatchNodes has a Cluster's client do what OnConnect does also for connections
-// from before: a replica, to which the client may be connected, becomes the limits'
-// master without a word to anybody. So a node is looked at before it carries the
-// first script on the limits' keys after another node did. namespace and lease are
-// as in Config. It is called before the client is used.
+// WatchNodes makes a Cluster client do what OnConnect does for older connections as well: a
+// replica, to which the client may be connected, becomes the limits' master without notifying
+// its clients. So a node is checked before it runs the first script on the limits' keys after
+// another node did. namespace and lease are as in Config. Call it before the client is used.
 func WatchNodes(client *redis.ClusterClient, namespace string, lease time.Duration) {
 	w := &nodes{limiter: New(nil, Config{Namespace: namespace, Lease: lease})}
 	client.OnNewNode(func(node *redis.Client) { node.AddHook(watched{w, node}) })

@@ -154,8 +154,8 @@ func (p *pump) exhaust(g *gate, budget *rule) {
 	}
 }
 
-// tellClosed warns, once in an epoch, that a quota which refused a call is closed because
-// nobody has told what was used of it today, and not because it is used up.
+// tellClosed warns, once in an epoch, that a quota refused a call because it has not been
+// seeded with today's usage, and not because it is used up.
 func (p *pump) tellClosed(ctx context.Context, quota *rule, redisNow int64) {
 	if p.toldClosed[quota.id] == p.registry.epoch {
 		return

@@ -67,11 +67,10 @@ func scaled(n int64, part, whole time.Duration) int64 {
 	return int64(quotient)
 }
 
-// tightest is the limit that keeps all of several limits with one id. For
-// rates it takes the least burst and the greatest jitter of any, and of the
-// limits changed so the one with the longest interval; it charges what is
-// reserved if any does, and adapts if any does. Quotas whose days end in several zones, which an account
-// cannot have, get the first by name.
+// tightest is the limit that satisfies all of several limits with one ID. For rates it takes
+// the least burst and the greatest jitter, and then the limit with the longest interval; it
+// charges the reservation if any does, and adapts if any does. Quotas whose days end in several
+// zones, which an account cannot have, get the first by name.
 func tightest(limits []Limit) Limit {
 	best := limits[0]
 	if best.Kind == Concurrency || best.Kind == Cost || best.Resets != "" {

@@ -18,14 +18,13 @@ type pump struct {
 	stale    bool      // a script has said so
 
 	gates    map[string]*gate // by the word for their set
-	lines    map[string]*rule // the limits in whose lines this worker stands, by ID
+	lines    map[string]*rule // the limits in whose wait queues this worker is, by ID
 	woken    map[string]*rule // the limits whose line called this worker, by ID
 	releases []*release
-	// releaseBy is when the releases are to be written, if no call is asked for
-	// before.
+	// releaseBy is when pending releases are written, if no call is asked for before.
 	releaseBy time.Time
 
-	toldEpoch  string            // of which was said that calls have to wait
+	toldEpoch  string            // IDs already logged as making calls wait
 	toldClosed map[string]string // epoch by quota, in which was looked whether it is closed
 	calls      uint64            // that came, to number them
 	admissions uint64
@@ -35,8 +34,8 @@ func newPump(l *Limiter) *pump {
 	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}, toldClosed: map[string]string{}}
 }
 
-// idleRelease is how long the end of a lease that changes nothing for anybody may
-// wait for another script to ride with.
+// idleRelease is how long a lease end that frees no waiting call may be deferred to share
+// another script.
 const idleRelease = 100 * time.Millisecond
 
 // How long the pump waits before it asks a Redis that did not answer again.
@@ -45,8 +44,8 @@ const (
 	longestPause  = time.Second
 )
 
-// run serves until the Limiter is told to stop, and writes down what is left;
-// or until ctx ends, and leaves everything.
+// run serves until the Limiter is told to stop, and writes what is pending; or until ctx ends,
+// and drops everything.
 func (p *pump) run(ctx context.Context) error {
 	select {
 	case <-p.beating:
@@ -93,8 +92,7 @@ func (p *pump) rest(ctx context.Context, until time.Time, kick <-chan struct{}) 
 	}
 }
 
-// step does what is due and returns when more will be; the zero time when
-// nothing is known to come.
+// step does all due work and returns when more is due; the zero time when nothing is scheduled.
 func (p *pump) step(ctx context.Context) (time.Time, error) {
 	for {
 		p.collect()
@@ -145,8 +143,8 @@ func (p *pump) collect() {
 	}
 }
 
-// place puts a call into the line of its limits. Before the registry is known
-// all stand in one.
+// place puts a call into the wait queue of its limits. Until the registry is known, all calls
+// share one.
 func (p *pump) place(c *call) {
 	if p.registry != nil && slices.ContainsFunc(c.Holders, func(holder string) bool { return !p.registry.holders[holder] }) {
 		p.setAside(c)
@@ -217,7 +215,7 @@ func (p *pump) undo(c *call) {
 	}
 }
 
-// load reads the registry and puts every waiting call into its line anew.
+// load reads the registry and sorts every waiting call into its wait queue again.
 func (p *pump) load(ctx context.Context) error {
 	registry, err := p.Limiter.load(ctx)
 	if err == nil && (registry.epoch == "" || deleted(p.registry, registry)) {
@@ -234,8 +232,8 @@ func (p *pump) load(ctx context.Context) error {
 		p.epoch = registry.epoch // no lease is older
 		p.mu.Unlock()
 	} else if p.registry.epoch != registry.epoch {
-		// Redis has lost its memory: before anybody is admitted again, it is
-		// told what this worker holds.
+		// Redis has lost its memory: report the leases held here before any call is admitted
+		// again.
 		if err := p.renew(ctx); err != nil {
 			return err
 		}
@@ -264,7 +262,7 @@ func (p *pump) load(ctx context.Context) error {
 	return nil
 }
 
-// plan makes a batch of what is due, or returns nil and when something will be.
+// plan builds a batch of the due work, or returns nil and when the next will be due.
 func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	var due, riding []*gate
 	var next time.Time
@@ -326,9 +324,8 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// ask puts the first calls of the gates that are due into the batch. The one
-// whose calls were admitted longest ago goes first, so that a limit shared by
-// several is shared evenly.
+// ask adds the first calls of the due gates to the batch. The gate whose calls were admitted
+// longest ago goes first, so that several gates share a limit evenly.
 func (p *pump) ask(b *batch, due []*gate, now time.Time) {
 	slices.SortFunc(due, func(x, y *gate) int { return cmp.Compare(x.last, y.last) })
 	due = due[:min(len(due), callsPerScript)]

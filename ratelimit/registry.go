@@ -94,8 +94,8 @@ func (l *Limiter) Unregistered(ctx context.Context, holders ...string) ([]string
 	return missing, nil
 }
 
-// Holders names whoever has pinned limits, also no limits, each once. An evaluation of
-// which something is closed is among them.
+// Holders names each holder of pinned limits once, including holders whose set of limits is
+// empty. An evaluation with a closure is among them.
 func (l *Limiter) Holders(ctx context.Context) ([]string, error) {
 	fields, err := l.client.HKeys(ctx, l.keys.registry()).Result()
 	if err != nil {
@@ -120,9 +120,8 @@ func (l *Limiter) pin(ctx context.Context, holder, text string) error {
 		[]string{l.keys.registry(), l.keys.alive()}, holder, text, l.keys.wake("")).Err()
 }
 
-// InForce lists the limits that calls must keep now, by ID: of the limits of
-// one ID that several holders pinned, the tightest, and of one that is cut what it
-// is cut to.
+// InForce lists the limits in force, by ID: of limits with one ID pinned by several holders the
+// tightest, and for a limit that was cut its current value.
 func (l *Limiter) InForce(ctx context.Context) ([]Limit, error) {
 	registry, cuts, err := l.adapted(ctx)
 	if err != nil {

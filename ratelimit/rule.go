@@ -11,8 +11,8 @@ type rule struct {
 	id      string
 	holders []string // sorted
 	state   string   // key of what the limit counts
-	money   string   // of a budget: key of what is spent and reserved
-	cut     string   // of a limit that adapts: key of what it is cut to
+	money   string   // of a budget: key of the amount spent and reserved
+	cut     string   // of an adaptive limit: key of its current cut
 	waiters string   // key of the workers that wait for it
 	way     way
 	// Of a rate: microseconds a unit, and units. Requests have whole intervals.
@@ -91,8 +91,8 @@ func newRule(k keys, id string, limit Limit) *rule {
 	return r
 }
 
-// numbers are what the admission script is told of a limit: its way, five
-// numbers, and what a call costs. now is the worker's own clock.
+// numbers are the arguments of the admission script for a limit: its kind, five numbers, and
+// the cost of a call. now is the worker's own clock.
 func (r *rule) numbers(now time.Time) []any {
 	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3, Cost: 4}[r.Kind]
 	if r.Charged {
@@ -122,8 +122,8 @@ func (r *rule) wait(n int) time.Duration {
 	return time.Duration(math.Ceil(float64(n)*r.interval)) * time.Microsecond
 }
 
-// resets are the midnights around now in a zone: the last, the next, and the one
-// after. Days of 23 and 25 hours are what they are.
+// resets are the midnights around now in a zone: the last, the next, and the one after. Days
+// may have 23 or 25 hours.
 func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
 	year, month, day := now.In(zone).Date()
 	midnight := func(days int) time.Time { return time.Date(year, month, day+days, 0, 0, 0, 0, zone) }

@@ -25,10 +25,10 @@ func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
 	return alive, nil
 }
 
-// Beats is how long the heartbeat of every worker known to Redis still holds, by
-// Redis's clock: 0 or less of one that has lapsed.
+// Beats is how long the heartbeat of every worker known to Redis remains valid, by Redis's
+// clock: 0 or less if it has lapsed.
 //
-// Right after Redis's clock was set heartbeats say nothing, and Beats returns an error
+// Right after Redis's clock was set heartbeats are meaningless, and Beats returns an error
 // until every worker has renewed its own.
 func (l *Limiter) Beats(ctx context.Context) (map[string]time.Duration, error) {
 	before := time.Now()
@@ -78,8 +78,8 @@ func (l *Limiter) Grace(ctx context.Context) (time.Duration, error) {
 	return time.UnixMicro(micros).Sub(clock.Val()), nil
 }
 
-// Forget removes a worker whose heartbeat lapsed from the heartbeats and from
-// every line of waiters. A worker whose heartbeat holds is left alone.
+// Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait
+// queue. It leaves a worker with a valid heartbeat alone.
 func (l *Limiter) Forget(ctx context.Context, worker string) error {
 	if err := l.remove(ctx, worker, false); err != nil {
 		return fmt.Errorf("forget worker %s: %w", worker, err)
@@ -104,13 +104,12 @@ func (l *Limiter) remove(ctx context.Context, worker string, leaving bool) error
 type Usage struct {
 	Limit   Limit
 	Holders []string // who pinned it, with this value or another
-	// InUse is, of a concurrency limit, leases; of tokens in a window, what was
-	// started in the window, above Allowed where calls used more than they
-	// reserved; of a quota, calls since the last reset, or Max when Redis does
-	// not remember them.
+	// InUse counts, for a concurrency limit, leases; for tokens in a window, the tokens started
+	// in the window, above Allowed where calls used more than they reserved; for a quota, calls
+	// since the last reset, or Max when Redis does not remember them.
 	InUse int
-	// Cut is, of an adaptive limit, since when Limit.Max is less than Cap, what its
-	// holders pinned. Both are zero for others, and for one that is not cut.
+	// Cut is, for an adaptive limit, the time since which Limit.Max is less than Cap, the value
+	// its holders pinned. Both are zero for other limits and for one that is not cut.
 	Cut time.Time
 	Cap int64
 	// Spent is, of a budget, the nano-USD that are spent and reserved; Closed: it is

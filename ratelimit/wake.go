@@ -80,7 +80,7 @@ func (p *pump) rouse(w wake) {
 			continue
 		}
 		if g.calls.Len() == 0 {
-			g.open() // nobody is here to take the turn: it goes on to the next
+			g.open() // no call here can use the turn: pass it to the next worker
 			continue
 		}
 		if g.bound.way == byRate || w.at.Before(g.due) {

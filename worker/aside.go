@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// yieldTime is how much longer than a cooldown runs wait whose kind the provider refused
-// last: the one call that starts after it is then of others in the same queue, if there
+// yieldTime is how much longer than a cooldown runs wait whose kind the provider refused last.
+// The one call that starts after the cooldown is then one of others in the same queue, if there
 // are any.
 const yieldTime = 2 * time.Second
 
@@ -28,7 +28,7 @@ type asides struct {
 	refused map[asker]bool // its last call was refused as one too many
 }
 
-// asker is whose runs a provider tells apart, as far as is known here.
+// asker identifies the runs that a provider can tell apart, as far as we know.
 type asker struct {
 	evaluation eval.ID
 	model      string // provider:model

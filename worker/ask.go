@@ -12,10 +12,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// maxRepairs is how often a model is asked to mend an answer that cannot be used.
+// maxRepairs is how often a model is asked to repair an unusable answer.
 const maxRepairs = 2
 
-// ask asks for the run's answer and records what comes of it.
+// ask asks for the run's answer and records the result.
 func (r *run) ask(ctx context.Context) error {
 	q, err := r.question(ctx)
 	var outcome *record.Run
@@ -73,13 +73,13 @@ func (r *run) askOne(ctx context.Context, target eval.Judge, q *question) (*reco
 			return nil, &gaveUp{class: providers.Malformed, message: err.Error(), status: 200}
 		}
 		s.stage = stageRepair
-		if r.task.Kind != eval.KindRuns { // its prompt is not ours to add to: it is asked once more
+		if r.task.Kind != eval.KindRuns { // its prompt must not be extended: it is asked once more
 			s.request.Messages = append(slices.Clip(asked), messages(prompt.Repair(result.Text, err.Error()))...)
 		}
 	}
 }
 
-// taken is the outcome that stands in an answer.
+// taken is the outcome found in an answer.
 func (r *run) taken(q *question, from eval.Judge, result *providers.Result) (*record.Run, error) {
 	outcome, err := q.read(result.Text)
 	if err != nil {

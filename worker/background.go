@@ -16,9 +16,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// A job is asked for in its queue's time: after a tenth of its age, within these
-// bounds. Providers forget one about ten minutes after its end, and a queue is
-// served for a minute after its evaluation was cancelled.
+// A job is polled in proportion to its age: after a tenth of it, within these bounds. Providers
+// forget a job about ten minutes after its end, and a queue is served for a minute after its
+// evaluation was cancelled.
 const (
 	firstPoll = 2 * time.Second
 	lastPoll  = 30 * time.Second
@@ -44,14 +44,14 @@ func (r *run) background(target eval.Judge) providers.Background {
 	return jobs
 }
 
-// job begins a job, or asks once for the one that was begun: by this worker or by
-// another. While it goes on, the run is back in its queue without a slot of a worker,
-// and the job's lease counts under its own name.
+// job begins a job, or polls once the job that this or another worker began. While the job
+// runs, the run is back in its queue without a slot of a worker, and the job's lease counts
+// under its own name.
 func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, error) {
 	if job := r.progress.Job; job != nil && job.Call.Model == s.target.Target() {
 		return r.poll(ctx, s, *job)
 	}
-	if err := r.withdraw(); err != nil { // of a model that is asked no more
+	if err := r.withdraw(); err != nil { // of a model that is no longer asked
 		return nil, err
 	}
 	if err := r.awaitSubmission(s, key); err != nil {
@@ -63,11 +63,11 @@ func (r *run) job(ctx context.Context, s step, key string) (*providers.Result, e
 	return nil, r.goBack(firstPoll, "its job is running at the provider")
 }
 
-// awaitSubmission leaves the run alone while another worker may be submitting its
-// job, so that one that was frozen meanwhile can still say how the provider calls it.
-// After that the submission counts as an attempt and is recorded as a call that was
-// lost: the job may go on, and nothing can find it, because no provider lists jobs by
-// a name that evalfleet gave them. So max_attempts bounds how many a run can lose.
+// awaitSubmission leaves the run alone while another worker may be submitting its job, so that
+// a worker that was frozen meanwhile can still record the job's name at the provider. After
+// that the submission counts as an attempt and is recorded as a lost call: the job may be
+// running, and cannot be found, because no provider lists jobs by a name that evalfleet gave
+// them. So max_attempts bounds how many jobs a run can lose.
 func (r *run) awaitSubmission(s step, key string) error {
 	begun := r.progress.Submitting
 	if begun.IsZero() {
@@ -144,7 +144,7 @@ func (r *run) handOver(ctx context.Context, lease *ratelimit.Lease, job record.J
 	if !errors.Is(err, ratelimit.ErrLost) {
 		return err
 	}
-	// The lease ended meanwhile, or is still held for a call that may go on.
+	// The lease ended meanwhile, or is still held for a call that may be running.
 	if err := r.limiter.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
 		return err
 	}
@@ -205,7 +205,7 @@ func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Resu
 	return r.endJob(ctx, s, job, result, err)
 }
 
-// assertJob has the limits count a job that goes on.
+// assertJob makes the limits count a running job.
 func assertJob(ctx context.Context, limiter *ratelimit.Limiter, job record.Job) error {
 	left := time.Until(job.Ends)
 	if left <= 0 || len(job.Lease.Limits) == 0 {
@@ -214,8 +214,8 @@ func assertJob(ctx context.Context, limiter *ratelimit.Limiter, job record.Job) 
 	return limiter.AssertBackground(ctx, job.ID, job.Lease, left)
 }
 
-// endJob gives a job's lease back and keeps its record, as end does for a call. What
-// it came to is asked for again where this worker dies before it is written down.
+// endJob returns a job's lease and keeps its record, as end does for a call. If this worker
+// dies before the result is written, the job is polled again.
 func (r *run) endJob(ctx context.Context, s step, job record.Job, result *providers.Result, err error) (*providers.Result, error) {
 	call := job.Call
 	call.Ended = time.Now().UTC()
@@ -268,7 +268,7 @@ func (r *run) dropJob() error {
 	}
 	err := r.life.persist(func(ctx context.Context) error {
 		err := r.store.AppendCalls(ctx, r.task.Evaluation, r.calls)
-		if err != nil && !errors.Is(err, store.ErrNoEvaluation) { // deleted: nobody asks what it cost
+		if err != nil && !errors.Is(err, store.ErrNoEvaluation) { // deleted: its cost is not needed
 			return err
 		}
 		return r.store.ForgetProgress(ctx, r.task.RunID())

@@ -6,9 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// believe removes counts and costs that no call has from what a provider reported, as if
-// it had reported none: the limits and the budget then keep what was reserved. The log
-// names each model once.
+// believe removes impossible counts and costs from a provider's report, as if it had not
+// reported them: the limits and the budget then keep the reservation. It logs each model once.
 func (r *run) believe(model string, result *providers.Result, err error) {
 	var wrong error
 	disbelieve := func(used *providers.Usage) {

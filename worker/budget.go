@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// stage is where a pulled task stands.
+// stage is how far a pulled task has come.
 type stage int
 
 const (
@@ -20,38 +20,35 @@ const (
 const (
 	// pullBatch is the most tasks that one pull takes.
 	pullBatch = 16
-	// mostReady is the most tasks that stand before admission where nothing holds
-	// them up: while some are asked for, the next are pulled.
+	// mostReady is the maximum number of tasks waiting for admission when nothing delays them:
+	// while some are asked for, the next are pulled.
 	mostReady = 4 * pullBatch
 )
 
-// budget decides when tasks may be pulled: only as many as may soon start, so
-// that tasks stand in their queue, where everybody can take them, and not with
-// a worker that has no slot for them.
+// budget decides when tasks may be pulled: only as many as may soon start, so that tasks stay
+// in their queue, where any worker can take them, and not with a worker that has no slot for
+// them.
 //
-// Per queue, a pull is allowed while fewer tasks wait for admission than a
-// tenth of those in flight, and at least one. While runs are admitted without
-// having to wait, and this process has fewer in flight than their limits allow
-// in all, the allowance doubles with each of them, up to mostReady, so that
-// queues are filled fast and unlimited ones are pulled in batches. A pull is made
-// once there is room for as many as stand ready, so that it takes several.
+// Per queue, a pull is allowed while fewer tasks wait for admission than a tenth of those in
+// flight, and at least one. While runs are admitted without having to wait, and this process
+// has fewer in flight than their limits allow in all, the allowance doubles with each of them,
+// up to mostReady, so that queues are filled fast and unlimited ones are pulled in batches. A
+// pull is made once there is room for as many tasks as are ready, so that it takes several.
 //
 // # Shares
 //
-// Queues share the slots of the process by max-min fairness: while n queues have
-// work, each may hold an n-th of the slots, and what one does not use goes to the
-// others. A queue alone uses all. Without shares, a queue whose calls take long
-// takes every slot that another gives back, and keeps it.
+// Queues share the slots of the process by max-min fairness: while n queues have work, each may
+// hold an n-th of the slots, and unused slots go to the others. A queue alone uses all. Without
+// shares, a queue whose calls take long takes every slot that another gives back, and keeps it.
 //
-// A slot is not taken from a call that holds it, so shares alone would let a
-// newcomer wait as long as the longest call. Therefore what a queue does not hold
-// of its share at the moment is kept for it, as far as it used its share lately: its
-// short calls end, and the next are pulled a moment later. For a queue that has no
-// work, one slot is kept for newcomerTime after it had some or was first served, so
-// that its next run starts at once and the others follow as slots come free. That
-// costs the busy queues one slot for each such queue, a tenth of all slots at most.
-// A queue that was alone, and holds every slot when another is first served, gives
-// back a slot with each call that ends.
+// A slot is not taken from a call that holds it, so shares alone would let a newcomer wait as
+// long as the longest call. So the part of its share that a queue does not hold at the moment
+// is kept for it, up to the share it used lately: its short calls end, and the next are pulled
+// a moment later. For a queue that has no work, one slot is kept for newcomerTime after it had
+// some or was first served, so that its next run starts at once and the others follow as slots
+// come free. That costs the busy queues one slot for each such queue, a tenth of all slots at
+// most. A queue that was alone, and holds every slot when another is first served, gives back a
+// slot with each call that ends.
 type budget struct {
 	slots int // calls of this process at once
 	most  int // tasks held by this process in all
@@ -60,7 +57,7 @@ type budget struct {
 	mu      sync.Mutex // guards all below
 	queues  map[string]*load
 	held    int
-	changed chan struct{} // closed when something was given back; nil: nobody waits for it
+	changed chan struct{} // closed when room was given back; nil: no waiter
 }
 
 type load struct {
@@ -102,7 +99,7 @@ func (b *budget) Reserve(ctx context.Context, queue string, limit int) (int, err
 		b.mu.Lock()
 		l := b.of(queue)
 		waiting := l.at[ready]
-		soon := min(l.allowance, l.most-l.at[flying]) // may start at once, as far as this process knows
+		soon := min(l.allowance, l.most-l.at[flying]) // may start at once, to this process's knowledge
 		room := max(soon, l.at[flying]/10, 1) - waiting
 		if room >= waiting {
 			l.use(room, b.now())
@@ -147,7 +144,7 @@ func (b *budget) share(queue string) int {
 			kept += max(0, min(fair, l.lately(now))-l.held())
 		}
 	}
-	all := b.slots // tasks that wait for a slot would stand before those of others
+	all := b.slots // tasks that wait for a slot would be ahead of those of others
 	if busy == 1 && newcomers == 0 {
 		all = b.most
 	}
@@ -158,7 +155,7 @@ func (b *budget) share(queue string) int {
 // held is how many tasks of the queue this process holds.
 func (l *load) held() int { return l.at[ready] + l.at[flying] + l.at[resting] }
 
-// busy reports whether the queue has work, as far as this process knows.
+// busy reports whether the queue has work, to this process's knowledge.
 func (l *load) busy() bool { return l.asking > 0 || l.pending > 0 || l.held() > 0 }
 
 // use notes that the queue holds tasks and could do with more.
@@ -189,9 +186,8 @@ func (b *budget) pulled(queue string, _ int, left int64) {
 	l.coming, l.pending = 0, int(left)
 }
 
-// depth is how many tasks of queue have been pushed and wait: those in the queue,
-// as the last pull of this process left it, and those of this process that stand
-// before admission.
+// depth is how many pushed tasks of queue are waiting: those in the queue at this process's
+// last pull, and those of this process that wait for admission.
 func (b *budget) depth(queue string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -13,18 +13,18 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Cache knows what was answered before; a results.Reader is one. It is used by
-// many goroutines at once.
+// Cache returns earlier answers; a results.Reader is one. It is used by many goroutines at
+// once.
 type Cache interface {
-	// Answered is the call of that record.Call.Key whose answer was of use.
+	// Answered returns the call with that record.Call.Key whose answer was usable.
 	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)
 }
 
 // cacheVersion is that of keyed, and part of every key.
 const cacheVersion = 1
 
-// keyed is what makes two calls the same. Trials, and an evaluation that is asked
-// again, exist to ask once more: they are others.
+// keyed holds everything that makes two calls the same. Trials, and an evaluation that is asked
+// again, exist to ask once more, so their calls differ.
 type keyed struct {
 	Version         int                 `json:"v"`
 	Provider        string              `json:"provider"`
@@ -64,8 +64,8 @@ func (r *run) key(s step) (string, error) {
 	return hex.EncodeToString(sum[:]), nil
 }
 
-// fromCache answers a call with what was answered before, and keeps its record;
-// nil: it is to be made. Runs that are made again after a failure are asked.
+// fromCache answers a call with an earlier answer and keeps its record; nil: the call must be
+// made. Runs retried after a failure are always asked.
 func (r *run) fromCache(ctx context.Context, s step, key string) *providers.Result {
 	if key == "" || r.task.Generation > 0 || !r.life.cacheSays.has(r) {
 		return nil
@@ -99,7 +99,7 @@ func (r *run) fromCache(ctx context.Context, s step, key string) *providers.Resu
 	return result
 }
 
-// cacheSays keeps a process from saying for every call what holds for all.
+// cacheSays limits a warning that applies to all calls to one per process.
 type cacheSays struct{ none, cannot sync.Once }
 
 // has reports whether the worker has a cache at all.

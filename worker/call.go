@@ -28,9 +28,9 @@ const (
 // provider.
 const abandonedKeep = 500 * time.Millisecond
 
-// call makes one call under a lease, or finds that it was answered before, and
-// keeps its record. A call that failed is a *providers.Error; any other error means
-// that none was made, or that one goes on as a job.
+// call makes one call under a lease, or answers it from the cache, and keeps its record. A call
+// that failed is a *providers.Error; any other error means that no call was made, or that one
+// continues as a job.
 func (r *run) call(ctx context.Context, s step) (*providers.Result, error) {
 	once := r.callOnce
 	if r.background(s.target) != nil {
@@ -86,10 +86,10 @@ func (r *run) nextCallID() string {
 	return fmt.Sprintf("%s.%d-%s-%d", r.task.RunID().Short(), r.task.Generation, r.id, r.named.Add(1))
 }
 
-// begin waits for the lease of a call, or of a job that goes on at its provider. What
-// follows is to be sent at once.
+// begin waits for the lease of a call, or of a job that continues at its provider. The caller
+// must send the request at once.
 func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time.Duration, isJob bool) (*ratelimit.Lease, error) {
-	r.leaveRoom() // whoever waits for a lease keeps nobody from reading
+	r.leaveRoom() // waiting for a lease must not block readers
 	r.move(ready)
 	r.emitQueueing(s)
 	lease, err := r.admit(ctx, call, s, timeout, isJob)
@@ -201,7 +201,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 			if consent == nil {
 				continue
 			}
-			if err = r.save(); err == nil { // a crash must not begin the wait anew
+			if err = r.save(); err == nil { // a crash must not restart the wait
 				continue
 			}
 		}
@@ -224,9 +224,9 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	}
 }
 
-// interrupted is what an ended wait for admission comes to: a graceful stop, the
-// halt of its evaluation, and the end of a job's own time to wait give the run back
-// with what it has.
+// interrupted handles a wait for admission that was ended: on a graceful stop, when its
+// evaluation is halted, or at the end of a job's own time to wait, the run is given back with
+// its progress.
 func (r *run) interrupted(ctx context.Context, isJob bool, err error) error {
 	switch {
 	case ctx.Err() != nil:
@@ -240,9 +240,8 @@ func (r *run) interrupted(ctx context.Context, isJob bool, err error) error {
 	return err
 }
 
-// settle says what an ended call used of what was reserved for it, and tells
-// everybody what its failure means for them. What is not known stays as it was
-// reserved. lease is its own; nil: it was a job.
+// settle reports how much of its reservation an ended call used, and announces the consequences
+// of its failure. Unknown usage stays as reserved. lease is its own; nil: it was a job.
 func (r *run) settle(ctx context.Context, lease *ratelimit.Lease, s step, call *record.Call, reserved ratelimit.Used, result *providers.Result, err error) ratelimit.Used {
 	r.believe(call.Model, result, err)
 	used := reserved
@@ -338,8 +337,8 @@ type notSent struct {
 	model, fields string
 }
 
-// sayDropped warns, once for each model of an evaluation and what was left out, that
-// results do not describe a judge as it was asked for.
+// sayDropped warns, once for each model of an evaluation and set of dropped parameters, that
+// the results do not describe the judge as configured.
 func (r *run) sayDropped(call *record.Call) {
 	if len(call.Dropped) == 0 {
 		return

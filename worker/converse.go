@@ -10,10 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// converse has one model answer the turns of a prompt that were not answered yet,
-// one call each. Every answer is kept before the next turn is asked, so that whoever
-// has the run after a crash pays for none of them again. Its errors are those of
-// answered.
+// converse makes one model answer the open turns of a prompt, one call each. Every answer is
+// stored before the next turn is asked, so that no turn is paid for again after a crash. Its
+// errors are those of answered.
 func (r *run) converse(ctx context.Context, target eval.Judge, q *question) (*record.Run, error) {
 	for {
 		s := step{target, stageAnswer, r.request(target, q)}

@@ -15,8 +15,8 @@ import (
 // they count as attempts.
 const maxCooled = 20
 
-// tooMany reports whether a provider says that it is asked too much, now or
-// today: the calls of everybody wait then, and the run's next one with them.
+// tooMany reports whether a provider refused a call because of too many requests, now or today:
+// all its callers must then wait, including this run's next call.
 func tooMany(failed *providers.Error) bool {
 	return failed.Class == providers.RateLimited || failed.Class == providers.QuotaDaily
 }
@@ -28,8 +28,8 @@ func (r *run) costsNothing(failed *providers.Error) bool {
 	return tooMany(failed) && (r.inChain() || !counts && r.progress.Cooled < maxCooled)
 }
 
-// longestHint is how long a provider is believed that has not spoken of a day: of
-// limits a minute, some say that they are over in 24 hours. Then one call is made.
+// longestHint is the longest hint of a provider that is followed, unless it names a day: some
+// report a limit per minute as over in 24 hours. Then one call is made.
 const longestHint = 10 * time.Minute
 
 // hint is how long a provider wants not to be asked again; 0: it does not say. A

@@ -12,13 +12,13 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// unknownCost is what a call cost of which nobody knows.
+// unknownCost is the cost of a call whose cost cannot be known.
 const unknownCost = -1
 
-// mostCost is what a request to a "provider:model" may cost, in nano-USD: the
-// bounds of its tokens and searches at its model's price, and 0 where that is not
-// known. Budgets reserve it: what is learnt to be enough for most calls is not
-// enough for what must never be passed.
+// mostCost is the maximum cost of a request to a "provider:model", in nano-USD: its bounds of
+// tokens and searches at the model's price, and 0 if the price is not known. Budgets reserve
+// it: an estimate that is enough for most calls is not enough for a bound that must never be
+// exceeded.
 func (r *run) mostCost(model string, request *providers.Request) int64 {
 	price, ok := r.evaluation.record.Settings.Prices[model]
 	if !ok {
@@ -28,9 +28,9 @@ func (r *run) mostCost(model string, request *providers.Request) int64 {
 	return price.Bound(input, output, request.MostSearches())
 }
 
-// price says what a call cost, in nano-USD or unknownCost, and notes it in the
-// call and its result: what the provider reported, else what was used at the
-// model's price. most is what was reserved for it.
+// price determines the cost of a call, in nano-USD or unknownCost, and stores it in the call
+// and its result: the cost the provider reported, or else the usage at the model's price. most
+// is the call's reservation.
 func (r *run) price(call *record.Call, most int64, result *providers.Result, err error) int64 {
 	price, priced := r.evaluation.record.Settings.Prices[call.Model]
 	inTier, known := price, priced
@@ -56,8 +56,8 @@ func (r *run) price(call *record.Call, most int64, result *providers.Result, err
 	return unknownCost
 }
 
-// readReported reports whether it is known what a model read. No answer comes of
-// nothing: an input of 0 is one that the provider did not count.
+// readReported reports whether the number of input tokens is known. An answer needs input, so
+// an input of 0 means that the provider did not count it.
 func readReported(used providers.Usage) bool { return used.Reported && used.Input > 0 }
 
 func dollars(nano int64) *float64 {
@@ -69,13 +69,13 @@ func dollars(nano int64) *float64 {
 // before, a budget that Redis has lost meanwhile could be told too little.
 func (r *run) spent(lease *ratelimit.Lease) {
 	if r.evaluation.record.Settings.Budget() > 0 {
-		_ = r.life.persist(lease.Release) // what cannot be counted any more cannot be recorded either
+		_ = r.life.persist(lease.Release) // a number too large to count is too large to record
 	}
 }
 
-// outOfBudget stops the run's evaluation, whose budget leaves no room for another
-// call, and gives the run back. Where the budget has changed, because the
-// evaluation was submitted with it meanwhile, that is asked first.
+// outOfBudget stops the run's evaluation, whose budget has no room for another call, and gives
+// the run back. If the budget has changed, because the evaluation was submitted again with a
+// new one, the new budget is asked first.
 func (r *run) outOfBudget(ctx context.Context) error {
 	id := r.task.Evaluation
 	if now, err := r.store.Evaluation(ctx, id); err == nil && now.Settings.Budget() != r.evaluation.record.Settings.Budget() {

@@ -42,7 +42,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	s.keep(ids)
-	if time.Since(s.looked) >= s.lookAfter { // for what was announced and missed
+	if time.Since(s.looked) >= s.lookAfter { // for missed announcements
 		if err := s.refresh(ctx, slices.Concat(ids, s.halts.held())...); err != nil {
 			return err
 		}
@@ -54,7 +54,7 @@ func (s *session) discoverOnce(ctx context.Context) error {
 		return err
 	}
 	wanted := map[string]int{}         // by queue, how many of its calls may be in flight
-	all := map[string]map[asker]bool{} // by queue, whose runs are in it
+	all := map[string]map[asker]bool{} // by queue with their runs
 	for _, id := range ids {
 		e, err := s.evaluations.load(ctx, id)
 		switch {
@@ -117,8 +117,8 @@ func (s *session) keep(ids []eval.ID) {
 	})
 }
 
-// refresh drops what is remembered of evaluations that have changed. Their runs that wait
-// for a call, and those of paused or cancelled evaluations, go back to their queues.
+// refresh drops cached evaluations that have changed. Their runs that wait for a call, and
+// those of paused or cancelled evaluations, go back to their queues.
 func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
 	changed, err := s.evaluations.look(ctx, ids...)
 	if err != nil {
@@ -130,8 +130,8 @@ func (s *session) refresh(ctx context.Context, ids ...eval.ID) error {
 	return s.halts.look(ctx, ids...)
 }
 
-// endIdle stops serving queues that have had no runs for a while: each costs Redis a look
-// now and then. Only discover serves queues, so that none of them is served meanwhile.
+// endIdle stops serving queues that have had no runs for a while: each costs Redis a look now
+// and then. Only discover serves queues, so none can be served meanwhile.
 func (s *session) endIdle(ctx context.Context) {
 	var idle []string
 	s.mu.Lock()

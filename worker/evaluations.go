@@ -21,20 +21,19 @@ import (
 // tiled, so that neighbouring runs share documents.
 const textCacheBytes = 64 << 20
 
-// evaluation is everything a worker needs to carry out an evaluation's runs.
+// evaluation is everything a worker needs to process an evaluation's runs.
 type evaluation struct {
 	record record.Evaluation
 	asked  *eval.Evaluation
 	plans  []*plan.Plan
 }
 
-// evaluations remembers what was read from Redis. It is safe for concurrent
-// use.
+// evaluations caches what it reads from Redis. It is safe for concurrent use.
 type evaluations struct {
 	store   *store.Store
 	reading singleflight.Group // one reader of each evaluation
 
-	mu    sync.Mutex // guards all below; not held while Redis is asked
+	mu    sync.Mutex // guards all below; not held during I/O with Redis
 	known map[eval.ID]*evaluation
 	texts map[string]string
 	bytes int
@@ -53,8 +52,8 @@ func (c *evaluations) load(ctx context.Context, id eval.ID) (*evaluation, error)
 	return c.readOnce(ctx, id, "")
 }
 
-// at is load of an evaluation whose revision was just read: what is remembered of
-// another revision is read again.
+// at is load for an evaluation whose revision was just read: a cached entry of another revision
+// is read again.
 func (c *evaluations) at(ctx context.Context, id eval.ID, revision record.Revision) (*evaluation, error) {
 	if e := c.remembered(id); e != nil && e.record.Revision == revision {
 		return e, nil
@@ -62,8 +61,7 @@ func (c *evaluations) at(ctx context.Context, id eval.ID, revision record.Revisi
 	return c.readOnce(ctx, id, revision)
 }
 
-// look forgets those of ids that have another revision than what is remembered, and
-// returns them.
+// look drops the cached evaluations among ids whose revision has changed, and returns them.
 func (c *evaluations) look(ctx context.Context, ids ...eval.ID) (changed []eval.ID, err error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(id eval.ID) bool { return c.remembered(id) == nil })
 	if len(ids) == 0 {
@@ -182,8 +180,8 @@ func (c *evaluations) textsOf(ctx context.Context, id eval.ID, documents ...eval
 	return texts, nil
 }
 
-// find loads the evaluation of a task, whose revision was read with the task's check,
-// and finds the task's place in its plan. errNoRun when the evaluation has no such run.
+// find loads the evaluation of a task, whose revision was read with the task's check, and finds
+// the task's place in its plan. It returns errNoRun when the evaluation has no such run.
 func (c *evaluations) find(ctx context.Context, t record.Task, revision record.Revision) (*evaluation, plan.Run, error) {
 	e, err := c.at(ctx, t.Evaluation, revision)
 	if err != nil {

@@ -35,9 +35,9 @@ type Event struct {
 	Agent      string    `json:"agent,omitempty"`     // of a panel
 	Dimension  string    `json:"dimension,omitempty"` // of a panel; those of a call for several with commas between
 	Worker     string    `json:"worker,omitempty"`    // none where a submission has queued the run
-	// QueueDepth, of queueing, is how many runs of the run's queue have been pushed
-	// and wait, this one among them: in the queue, for all workers, as this one's
-	// last pull left it, and with this worker.
+	// QueueDepth, for queueing, is how many pushed runs of the run's queue are waiting,
+	// including this one: in the queue, for all workers, at this one's last pull, and with this
+	// worker.
 	QueueDepth int `json:"queue_depth,omitempty"`
 	// ActiveSlots, of acquired and released, is how many calls are in flight in all
 	// workers under the narrowest bound on them (ratelimit.Lease.InFlight), this one

@@ -76,11 +76,10 @@ func (r *run) window(target eval.Judge) int {
 	return of(target.Model).ContextWindow
 }
 
-// next returns the position of the model to ask after one that gave up; len(targets):
-// there is none. After a text too long for it, that is one that is known to take more,
-// or without such a one the first whose window is unknown; after a refused key or account,
-// one of another provider. Models whose provider cannot be called from here are passed
-// over.
+// next returns the position of the model to ask after one that gave up; len(targets): there is
+// none. After a text too long for it, that is a model known to take more, or otherwise the
+// first whose window is unknown; after a refused key or account, a model of another provider.
+// Models whose provider cannot be called from here are skipped.
 func (r *run) next(targets []eval.Judge, at int, over *gaveUp) int {
 	unknown := len(targets)
 	for next := at + 1; next < len(targets); next++ {
@@ -140,8 +139,8 @@ func (r *run) refused(target eval.Judge) *gaveUp {
 	return noted.(refusedProvider).over
 }
 
-// standIn reports whether a model of another provider may still answer in the place of
-// the one that is asked.
+// standIn reports whether a model of another provider may still answer instead of the current
+// one.
 func (r *run) standIn(target eval.Judge) bool {
 	if !r.inChain() {
 		return false
@@ -151,8 +150,8 @@ func (r *run) standIn(target eval.Judge) bool {
 	return r.next(targets, at, &gaveUp{class: providers.Auth}) < len(targets) && targets[at].Provider == target.Provider
 }
 
-// fallTo makes a model the one that the run asks, and keeps that for whoever has
-// the run after a crash.
+// fallTo makes the run ask another model, and stores that for the worker that continues the run
+// after a crash.
 func (r *run) fallTo(target eval.Judge, at int, over *gaveUp) error {
 	f, state := r.fallback(), &r.progress.Fallen
 	fell := record.Fell{
@@ -179,8 +178,8 @@ func (r *run) fallTo(target eval.Judge, at int, over *gaveUp) error {
 	return r.save()
 }
 
-// inChain reports whether others may answer in the place of the model that is asked.
-// Once one has answered in prose, they may not.
+// inChain reports whether other models may answer instead of the current one. Once one has
+// answered in prose, they may not.
 func (r *run) inChain() bool {
 	return r.fallback() != nil && r.progress.AnswerBy == ""
 }
@@ -198,8 +197,8 @@ func (r *run) consent(target eval.Judge, aside bool) func(own time.Duration, fir
 		until := time.Now().Add(own)
 		switch wait, ok := f.LimitWait(state.Waits, own); {
 		case !first || aside && own <= probeTime:
-			// What it waits for is the turn of others, as long as the limit alone
-			// would not be too long.
+			// The run only waits for other calls, as long as its own limits would not delay it
+			// too long.
 			_, ok := f.LimitWait(0, own)
 			return ok
 		case state.Waits > 0 && !until.After(state.Until.Add(aboutTurns)):
@@ -251,7 +250,7 @@ func (r *run) afterRefusal(ctx context.Context, s step, failed *providers.Error)
 		return true, r.pause(ctx, wait, string(failed.Class))
 	case providers.QuotaDaily:
 		return true, over
-	case providers.Ungrounded, providers.Unreasoned: // it is asked again, more firmly
+	case providers.Ungrounded, providers.Unreasoned: // asked again, more firmly
 		return false, nil
 	}
 	last := state.Asked >= len(f.Targets(r.judge))-1

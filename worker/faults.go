@@ -67,7 +67,7 @@ func (r *run) land(cause error) {
 	r.flight = nil
 	f.lease.End(abandonedKeep)
 	if job := r.progress.Job; job != nil && job.Call.ID == f.call.ID {
-		return // it goes on at the provider
+		return // it continues at the provider
 	}
 	call := *f.call
 	call.Ended, call.Class, call.Error, call.MaybeBill = time.Now().UTC(), providers.Lost, cause.Error(), true
@@ -90,10 +90,9 @@ func (r *run) freeSlot() {
 	}
 }
 
-// faulted counts a failure of the program itself, whose cause is cause, and ends the
-// run when there were as many as it may have. Before that the run goes back to its
-// queue. A task whose count cannot be stored is archived: it would be made again
-// without end.
+// faulted counts a failure of the program itself, caused by cause, and ends the run when it has
+// reached the maximum. Before that the run goes back to its queue. A task whose count cannot be
+// stored is archived: it would be retried without end.
 func (r *run) faulted(cause error) error {
 	r.land(cause)
 	r.progress.Faults++

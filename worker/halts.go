@@ -9,17 +9,17 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
-// halts end the waits of runs whose evaluation was paused, cancelled or deleted
-// after their task was checked, or whose provider was paused for it. A call in
-// flight is left to end by itself. It is safe for concurrent use.
+// halts end the waits of runs if their evaluation was paused, cancelled or deleted, or their
+// provider paused for it, after their task was checked. A call in flight is left to end. It is
+// safe for concurrent use.
 type halts struct {
 	store *store.Store
 
-	mu sync.Mutex // guards of and the halts in it; not held while Redis is asked
+	mu sync.Mutex // guards of and the halts in it; not held during I/O with Redis
 	of map[haltKey]*halt
 }
 
-// haltKey is whose runs a halt is for.
+// haltKey identifies the runs that a halt applies to.
 type haltKey struct {
 	evaluation eval.ID
 	provider   string
@@ -74,8 +74,8 @@ func (h *halts) held() []eval.ID {
 	return ids
 }
 
-// end halts an evaluation, and says whether runs of it were held that nobody had
-// halted. Runs pulled later are checked anew.
+// end halts an evaluation, and reports whether it held runs that were not halted yet. Runs
+// pulled later are checked again.
 func (h *halts) end(id eval.ID) bool {
 	return h.endThose(func(key haltKey) bool { return key.evaluation == id })
 }
@@ -93,7 +93,8 @@ func (h *halts) endThose(which func(haltKey) bool) (any bool) {
 	return any
 }
 
-// look halts what of ids does not go on. Runs pulled later are checked anew.
+// look cancels the waits of inactive evaluations among ids. Runs pulled later are checked
+// again.
 func (h *halts) look(ctx context.Context, ids ...eval.ID) error {
 	held := h.held()
 	ids = slices.DeleteFunc(ids, func(id eval.ID) bool { return !slices.Contains(held, id) })

@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// EventRateLimitWait is told in Handled alone: the run waits, as long as DelayS says,
-// instead of asking another model (record.Tally.RateLimitWaits).
+// EventRateLimitWait appears only in Handled: the run waits for DelayS instead of asking
+// another model (record.Tally.RateLimitWaits).
 const EventRateLimitWait = "rate_limit_wait"
 
 // Handled is what a worker did for a run, from the moment it had the run's task to
@@ -60,15 +60,15 @@ func (h *hand) recorded(outcome record.Run) {
 	}
 }
 
-// takeInHand begins to gather what is told of the run, if anybody listens.
+// takeInHand starts collecting the run's events, if there is a listener.
 func (r *run) takeInHand() {
 	if r.cfg.Handled != nil {
 		r.hand = &hand{began: time.Now()}
 	}
 }
 
-// letGo tells what was done for a run whose handler returns err. Of a task that was
-// dropped before anything began there is nothing to tell.
+// letGo reports what was done for a run whose handler returns err. It reports nothing for a
+// task that was dropped before anything began.
 func (r *run) letGo(err error) {
 	h := r.hand
 	if h == nil || len(h.events)+len(h.calls) == 0 {

@@ -20,34 +20,34 @@ const (
 	// goneFor is how long outcomes are kept of an evaluation that Redis does not
 	// know any more: it may have been lost, and be submitted again.
 	goneFor = 10 * time.Minute
-	// verifiedFor is how long it is looked whether an outcome still stands. What an
-	// unnoticed failover loses was written moments before it.
+	// verifiedFor is how long a stored outcome is checked for. An unnoticed failover loses only
+	// what was written moments before it.
 	verifiedFor = time.Minute
 	// clockStep is what Redis's clock may be set forward by unnoticed.
 	clockStep = time.Second
 )
 
-// kept are outcomes and calls that only Redis has, because no collector has them in a
-// results store yet, and jobs that go on. When Redis loses its memory they are
-// recorded again, so that what was answered is not asked again, and what was paid for
-// is known. put is safe for concurrent use; look is for one goroutine.
+// kept are outcomes and calls that only Redis has, because no collector has moved them to a
+// results store yet, and running jobs. When Redis loses its memory they are recorded again, so
+// that answered calls are not repeated and paid calls stay known. put is safe for concurrent
+// use; look is for one goroutine.
 type kept struct {
 	store   *store.Store
 	limiter *ratelimit.Limiter // does not run
 	jobs    keptJobs
-	suspect bool // whoever looks has it: Redis was away, and may have lost the last it was told
+	suspect bool // the next look checks it: Redis was away, and may have lost its last writes
 
 	mu       sync.Mutex     // guards all below
 	outcomes []*keptOutcome // oldest first
 	bytes    int
 }
 
-// keptOutcome is what was recorded of one run, or calls of one that goes on.
+// keptOutcome is a recorded outcome of one run, or recorded calls of an unfinished one.
 type keptOutcome struct {
 	store.Outcome
 	calls   *keptCalls // nil: it is an outcome
-	created time.Time  // of the record in which it stands; zero: in none
-	at      time.Time  // when it stood there
+	created time.Time  // when the record that contains it was made; zero: none does
+	at      time.Time  // when it was found there
 }
 
 type keptCalls struct {
@@ -84,7 +84,7 @@ func newKept(s *store.Store, limiter *ratelimit.Limiter) *kept {
 	return &kept{store: s, limiter: limiter}
 }
 
-// putCalls keeps calls of a run that goes on, recorded in the record made at a time.
+// putCalls keeps calls of an unfinished run, recorded in the record made at a time.
 func (k *kept) putCalls(id eval.ID, calls []record.Call, created time.Time) {
 	if len(calls) == 0 {
 		return
@@ -111,9 +111,9 @@ func (k *kept) put(o keptOutcome) {
 	k.outcomes = k.outcomes[drop:] // append moves the rest, when it must
 }
 
-// look records again what Redis has lost, and forgets what is in a sink. It
-// calls lost for an evaluation whose record is gone, or is another than before:
-// than that of an outcome, or than the one made at the time that held says of it.
+// look records again what Redis has lost, and drops what the results store has. It calls lost
+// for an evaluation whose record is gone, or is not the record of an outcome, or not the one
+// made at the time that held gives for it.
 func (k *kept) look(ctx context.Context, held map[eval.ID]time.Time, lost func(eval.ID)) error {
 	ids := k.evaluations()
 	for id := range held {
@@ -178,7 +178,7 @@ func (k *kept) lookAt(ctx context.Context, id eval.ID, before time.Time, lost fu
 	return nil
 }
 
-// evaluations lists those of which something is kept.
+// evaluations lists those with kept entries.
 func (k *kept) evaluations() []eval.ID {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -191,8 +191,8 @@ func (k *kept) evaluations() []eval.ID {
 	return ids
 }
 
-// missing are the outcomes that may not stand in the record made at a time.
-// replaced: some stood in another.
+// missing are the outcomes that may be missing from the record made at a time. replaced: some
+// were in another record.
 func (k *kept) missing(id eval.ID, created time.Time) (outcomes []*keptOutcome, replaced bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -206,8 +206,8 @@ func (k *kept) missing(id eval.ID, created time.Time) (outcomes []*keptOutcome, 
 	return outcomes, replaced
 }
 
-// gone are the outcomes of the last minute that stood in the record made at a time and do
-// not any more: a failover that nobody noticed may lack what was written last.
+// gone are the outcomes of the last minute that were in the record made at a time and no longer
+// are: after an unnoticed failover the last writes may be missing.
 func (k *kept) gone(ctx context.Context, id eval.ID, created time.Time) ([]*keptOutcome, error) {
 	byPhase := map[int][]*keptOutcome{}
 	k.mu.Lock()

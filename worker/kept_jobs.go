@@ -25,7 +25,7 @@ type keptJob struct {
 	record.Job
 	evaluation eval.ID
 	created    time.Time // of the record in which its run has it
-	at         time.Time // when it was known to go on
+	at         time.Time // when it was last known to be running
 }
 
 func (k *keptJobs) put(id eval.ID, job record.Job, created time.Time) {
@@ -58,9 +58,9 @@ func (k *keptJobs) all() []keptJob {
 	return jobs
 }
 
-// restore gives runs of an evaluation their jobs back whose record was made at a time,
-// zero: is gone, and has the limits count those that they had forgotten. suspect: the
-// record may lack what was written last.
+// restore gives runs of an evaluation their jobs back if its record was made at a time (zero:
+// is gone), and makes the limits count jobs that they had forgotten. suspect: the record may
+// lack its last writes.
 func (k *keptJobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Limiter, id eval.ID, created time.Time, suspect bool) error {
 	for _, job := range k.all() {
 		if job.evaluation != id || job.created.Equal(created) && !suspect {

@@ -40,7 +40,8 @@ type summary struct {
 	Attempts int            `json:"attempts"`
 }
 
-// summaryRunes is how much of a reason or an answer stands in a summary; the sink has it all.
+// summaryRunes is how much of a reason or an answer a summary contains; the results store has
+// it all.
 const summaryRunes = 300
 
 // lastAnswer is the answer of a run in prose, or the last of several.

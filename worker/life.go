@@ -15,8 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// How long what was answered may take to be written down: beyond the grace, and
-// after Config.AtOnce.
+// How long writing answers may take: beyond the grace period, and after Config.AtOnce.
 const (
 	lastWords = 5 * time.Second
 	hurry     = time.Second
@@ -32,7 +31,7 @@ type life struct {
 	cacheSays cacheSays
 	lasting   context.Context // ends when nothing can be written down any more
 	giveUp    context.CancelFunc
-	watched   chan struct{} // closed when nobody looks any more
+	watched   chan struct{} // closed when the watcher has ended
 
 	looking sync.Mutex // one look at a time
 	away    bool       // Redis did not answer the last one
@@ -74,8 +73,8 @@ func (l *life) begin() (leave func(), ok bool) {
 	}, true
 }
 
-// end waits for the handlers that are left, which give up what they cannot write
-// down within grace, or soon after atOnce.
+// end waits for the remaining handlers, which give up unwritten results within grace, or soon
+// after atOnce.
 func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
 	defer func() {
 		l.giveUp()
@@ -104,8 +103,8 @@ func (l *life) end(grace time.Duration, atOnce <-chan struct{}) {
 	<-l.idle
 }
 
-// persist writes to Redis what must not be lost, and waits while Redis is away or
-// full: not for a session, but for as long as the worker lives.
+// persist writes data to Redis that must not be lost, and waits while Redis is unreachable or
+// full: for the worker's lifetime, not a session's.
 func (l *life) persist(write func(context.Context) error) error {
 	for delay := 50 * time.Millisecond; ; delay = min(2*delay, time.Second) {
 		err := write(l.lasting)
@@ -122,7 +121,7 @@ func (l *life) persist(write func(context.Context) error) error {
 }
 
 const (
-	// watchEvery is how often it is seen whether Redis has what it was told.
+	// watchEvery is how often Redis is checked for lost writes.
 	watchEvery = time.Second
 	// lookTime is how long Redis may take to answer that it is there.
 	lookTime = 2 * time.Second
@@ -141,9 +140,9 @@ func (l *life) watch() {
 	}
 }
 
-// look notices that Redis is away, which it says once, as it says once that it is
-// back, and mends what Redis has lost: runs that wait for a call under a record
-// that is gone begin none, because they are pushed anew under the next one.
+// look notices that Redis is unreachable, logs that once, and its return once, and repairs what
+// Redis has lost: runs that wait for a call under a lost record begin none, because they are
+// pushed again under the next one.
 func (l *life) look(ctx context.Context) {
 	l.looking.Lock()
 	defer l.looking.Unlock()

@@ -14,15 +14,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// leads reports whether the run makes the one call for all dimensions that its agent
-// is asked for of its document, and pushes the runs of those that it does not answer
-// (enqueue.Together).
+// leads reports whether the run makes the one call that asks its agent for all dimensions of
+// its document, and pushes the runs that this call does not answer (enqueue.Together).
 func (r *run) leads() bool {
 	return r.place.Dimension == 0 && enqueue.Together(r.evaluation.asked, r.evaluation.record.Settings, r.plan(), r.place)
 }
 
-// others reads which of the runs that the leader leads have not ended. begun: some
-// have, so that their answer came before, or they are made again.
+// others reads which runs of the leader's group have not ended. begun: some have, so their
+// answer came before, or they are being retried.
 func (r *run) others(ctx context.Context) (open []enqueue.Pending, begun bool, err error) {
 	group := r.plan().Group(r.place.Index)
 	first, last := group[0], group[len(group)-1]
@@ -60,13 +59,13 @@ func (r *run) handOn(ctx context.Context, except []record.Run) error {
 	return err
 }
 
-// askTogether makes the leader's call for all dimensions, takes what can be used of
-// the answer, and hands the rest on to be asked for singly. over is false when the
-// leader's own is among the rest, or there was nothing to ask together.
+// askTogether makes the leader's call for all dimensions, takes the usable parts of the answer,
+// and leaves the rest to be asked for singly. over is false when the leader's own dimension is
+// part of the rest, or there was nothing to ask together.
 //
-// Killed before the answer is recorded, the call is made again, like any. What it
-// answers is recorded in one step; afterwards nothing makes it again: the leader is
-// recorded, or some that it leads are, or its progress says so.
+// Killed before the answer is recorded, the call is repeated, like any other. Its answers are
+// recorded in one step; after that it is never repeated: the leader is recorded, or other runs
+// of the group are, or its progress says so.
 func (r *run) askTogether(ctx context.Context) (over bool, err error) {
 	open, begun, err := r.others(ctx)
 	if err != nil || len(open) == 0 {
@@ -117,7 +116,7 @@ func (r *run) answerTo(ctx context.Context, together []enqueue.Pending) (*record
 	if err != nil {
 		return nil, err
 	}
-	q.read = func(text string) (record.Run, error) { // what cannot be used is asked for singly, not mended
+	q.read = func(text string) (record.Run, error) { // unusable parts are asked for singly, not repaired
 		scores, corrupt := verdict.Batch(text, dimensions, r.evaluation.asked.Panel.Scale)
 		if len(corrupt) > 0 {
 			r.logger().Warn().Strs("raw", corrupt).Msg("part of an answer to several dimensions is invalid; asking for these dimensions separately")
@@ -174,8 +173,8 @@ func (r *run) take(outcomes []record.Run) error {
 	return r.save()
 }
 
-// takenOnce notes that the answer to all dimensions was taken: what was kept of it is
-// no answer to the leader's own, and calls for all that failed are no attempts at that.
+// takenOnce notes that the answer to all dimensions was taken: its kept parts are no answer to
+// the leader's own dimension, and failed calls for all dimensions are no attempts at it.
 func (r *run) takenOnce() {
 	if !r.progress.Taken {
 		r.progress.Fallen.Spent += r.failures()
@@ -189,7 +188,7 @@ func (r *run) readPanel(text string) (record.Run, error) {
 	return record.Run{Scores: scoresOf(scores)}, err
 }
 
-// argumentOf stands in the place of the argument of a run that failed.
+// argumentOf replaces the argument of a failed run.
 func (r *run) argumentOf(class providers.Class) string {
 	switch class {
 	case providers.RateLimited, providers.Overloaded, providers.Transient, providers.Timeout,

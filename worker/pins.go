@@ -20,8 +20,7 @@ func (s *session) pin(ctx context.Context) error {
 	return s.limiter.Register(ctx, rescue.Holder(s.id), s.cfg.Limits)
 }
 
-// unpin is the end of what pin began. Where it fails, another worker does it once
-// this one's heartbeat has lapsed.
+// unpin undoes pin. If it fails, another worker does it once this one's heartbeat has lapsed.
 func (s *session) unpin(ctx context.Context) {
 	if len(s.cfg.Limits) == 0 {
 		return

@@ -6,9 +6,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Probe looks into a worker while it runs: put the address of one into
-// Config.Probe. It may be asked at any time and by anybody; it never asks
-// Redis, and so does not block when Redis is away.
+// Probe looks into a running worker: put the address of one into Config.Probe. It is safe for
+// concurrent use at any time. It never asks Redis, and so does not block when Redis is
+// unreachable.
 type Probe struct {
 	mu       sync.Mutex // guards all below
 	limiter  *ratelimit.Limiter

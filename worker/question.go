@@ -14,11 +14,11 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// question is what a run asks, whoever is asked.
+// question is the content of a run's request, independent of the model.
 type question struct {
 	prompt.Prompt
-	// read takes the outcome out of an answer. Its error tells the model that gave
-	// the answer what is wrong with it.
+	// read takes the outcome out of an answer. Its error tells the model that gave the answer
+	// what is wrong with it.
 	read func(text string) (record.Run, error)
 	// enforced: the question is not asked of a model without a JSON mode.
 	enforced bool
@@ -56,7 +56,7 @@ func (r *run) questionOf(ctx context.Context, dimensions ...int) (*question, err
 		}
 	case eval.KindPanel:
 		q.read = r.readPanel
-	case eval.KindPrompts: // what is answered is taken as it is
+	case eval.KindPrompts: // any answer is accepted
 		q.Messages = q.Written.At(r.progress.Said)
 	default:
 		return nil, fmt.Errorf("run %s has an unknown kind: %q", r.task.RunID(), r.task.Kind)

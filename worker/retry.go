@@ -26,8 +26,8 @@ func (s step) event(name string) Event {
 	return Event{Event: name, Provider: s.target.Provider, Model: s.target.Model}
 }
 
-// gaveUp says that what was wanted will not come: of this model, by this way, or
-// at all. It is how a run fails, and not how it is interrupted.
+// gaveUp means that the answer will not come: from this model, in this way, or at all. A run
+// fails with it; an interrupted run does not.
 type gaveUp struct {
 	class   providers.Class
 	message string
@@ -70,8 +70,8 @@ func refusal(result *providers.Result) string {
 	return "the model refused to answer: " + shorten(result.Reason)
 }
 
-// cutShort is how a run ends whose answer was cut off before it could be used; nil:
-// it was not. Asked in the same way it would be cut off again.
+// cutShort ends a run whose answer was truncated before it could be used; nil: it was not.
+// Asked in the same way it would be truncated again.
 func cutShort(s step, result *providers.Result) error {
 	if result.Finish != providers.FinishTruncated {
 		return nil
@@ -102,7 +102,7 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 		return &gaveUp{class: failed.Class, message: failed.Message, noJSON: true}
 	case ctx.Err() != nil: // the call was ended with the worker; another one will make it again
 		return ctx.Err()
-	case errors.Is(failure, ratelimit.ErrLost): // it was ended with its lease; under another it is made again
+	case errors.Is(failure, ratelimit.ErrLost): // ended with its lease; it is made again under another
 		if r.progress.Cut >= record.MaxCut {
 			return cutOff()
 		}
@@ -131,8 +131,8 @@ func (r *run) afterFailure(ctx context.Context, s step, failure error) error {
 	return r.pause(ctx, delay, string(failed.Class))
 }
 
-// failures is how many calls of the model that is asked failed. Those that were
-// answered, with a verdict or without, are no reason to give up.
+// failures counts the failed calls of the current model. Calls that were answered, with a
+// verdict or without, are no reason to give up.
 func (r *run) failures() int {
 	return r.progress.Attempts - r.progress.Answers - r.progress.Fallen.Spent
 }

@@ -2,9 +2,9 @@ package worker
 
 import "context"
 
-// longAnswers bounds the bytes of answers that one process has in its hands at once,
-// beside providers.SmallAnswer for each call in flight. What is made of an answer, until
-// it is recorded, takes a few times as much.
+// longAnswers bounds the bytes of answers that one process handles at once, beside
+// providers.SmallAnswer for each call in flight. Processing an answer, until it is recorded,
+// takes a few times as much.
 const longAnswers = 64 << 20
 
 // takeRoom waits until there is room for a long answer, which the run keeps until it

@@ -57,9 +57,9 @@ type run struct {
 	place      plan.Run
 	judge      eval.Judge
 	documents  []eval.Document
-	dimension  string // of a panel: what is asked for now, by id
+	dimension  string // of a panel: the dimensions asked for now, by ID
 	gone       bool   // no server listens at its provider's address, as its last call found
-	handedOn   bool   // the runs that it leads were pushed, as far as they are not recorded
+	handedOn   bool   // the runs of its group were pushed, unless recorded
 	progress   store.Progress
 	ended      record.Run    // as it was recorded, here or by another worker
 	cancelled  bool          // with its evaluation, before it could be recorded
@@ -70,7 +70,7 @@ type run struct {
 	room       int64         // for a long answer, is the run's
 	flight     *flight       // the call in flight; nil: none is
 	tooLong    time.Duration // the wait at a limit that was declined last
-	hand       *hand         // nil: nobody listens
+	hand       *hand         // nil: no listener
 }
 
 // handle carries one task out. nil ends the task, which asynq then keeps for a
@@ -112,8 +112,8 @@ func (s *session) handle(ctx context.Context, t *asynq.Task) (err error) {
 	return err
 }
 
-// released decides what becomes of the task of a run that was carried out as far as
-// err says. nil: the run is recorded.
+// released decides what happens to the task of a run whose handler returned err. nil: the run
+// is recorded.
 func (r *run) released(ctx context.Context, err error) error {
 	var back *putBack
 	var panicked *panicked
@@ -125,7 +125,7 @@ func (r *run) released(ctx context.Context, err error) error {
 	case errors.Is(err, store.ErrNoEvaluation):
 		return asynq.RevokeTask // deleted
 	case errors.Is(err, store.ErrTaken):
-		return &putBack{why: "another worker has it"} // or had it: then it is read anew
+		return &putBack{why: "another worker has it"} // or had it: then read again
 	case errors.As(err, &panicked):
 		return r.faulted(err)
 	case ctx.Err() != nil || r.stopping.Err() != nil || errors.Is(err, ratelimit.ErrFenced):
@@ -161,8 +161,8 @@ func (r *run) carryOut(ctx context.Context) error {
 	return r.ask(ctx)
 }
 
-// begun finds out what the run asks and of whom, as far as it goes on. over: it has
-// its record, and nobody needs to be asked.
+// begun determines the run's question and model, if the run is still wanted. over: it is
+// already recorded, and no call is needed.
 func (r *run) begun(ctx context.Context) (over bool, err error) {
 	checked, err := r.store.Check(ctx, r.task)
 	if err != nil {
@@ -303,7 +303,7 @@ func (r *run) giveUp(why *gaveUp) error {
 	return r.fail(why)
 }
 
-// cutOff is how a run ends whose calls were cut off too often.
+// cutOff ends a run whose calls were cut off too often.
 func cutOff() *gaveUp {
 	return &gaveUp{class: providers.Lost, message: fmt.Sprintf("%d calls were cut off before they were answered, with their worker or with their lease", record.MaxCut)}
 }
@@ -327,13 +327,12 @@ func (r *run) elapsed() time.Duration {
 	return time.Since(r.progress.Started)
 }
 
-// record writes the run's outcome down, and those of others that were asked together
-// with it, with the calls not recorded before. It goes on when the worker is stopping
-// or was fenced: what was paid for is kept, and the script records a run once,
-// whoever comes.
+// record writes the run's outcome, and those of runs asked together with it, with the calls not
+// recorded before. It continues when the worker is stopping or was fenced: paid answers are
+// kept, and the script records a run only once, from any worker.
 func (r *run) record(state eval.State, outcome record.Run, others ...record.Run) error {
 	r.move(resting)
-	if r.leads() { // once it is recorded, nobody may look after the others
+	if r.leads() { // once it is recorded, the others are not looked after
 		err := r.life.persist(func(ctx context.Context) error { return r.handOn(ctx, others) })
 		if err != nil {
 			return err
@@ -354,7 +353,7 @@ func (r *run) recordAll(state eval.State, outcomes []record.Run) error {
 		if encoded[i], err = store.Encode(r.task.Evaluation, state, outcomes[i], calls); err != nil {
 			return err
 		}
-		calls = nil // they stand with the first
+		calls = nil // they are stored with the first
 	}
 	recorded, err := r.put(encoded)
 	for _, o := range encoded {
@@ -455,7 +454,7 @@ func (r *run) emit(e Event) {
 	}
 }
 
-// unheard reports whether nobody is told of events.
+// unheard reports whether events have no listener.
 func (r *run) unheard() bool { return r.cfg.Events == nil && r.hand == nil }
 
 // completed is an event with what all of the run's have in common.

@@ -28,8 +28,7 @@ import (
 )
 
 const (
-	// An evaluation that was submitted is announced; looking finds those whose
-	// announcement was missed.
+	// A submitted evaluation is announced; looking finds missed announcements.
 	discoverEvery = 1800 * time.Millisecond
 	lookEvery     = 5 * time.Second // at limits, statuses and revisions, whose changes are announced
 	// lookTimeEach makes lookEvery longer with each active evaluation, so that many
@@ -63,7 +62,7 @@ type session struct {
 	named       atomic.Int64 // calls, by their ids
 	newer       sync.Map     // queues with tasks of a newer version, once that was said
 	dropped     sync.Map     // notSent, once that was said
-	absurd      sync.Map     // models whose usage was not believed, once that was said
+	absurd      sync.Map     // models already logged for implausible usage
 	unserved    sync.Map     // providers of further calls that this worker cannot make, once that was said
 	refusals    sync.Map     // refusedProvider by haltKey
 	servers     servers
@@ -73,7 +72,7 @@ type session struct {
 	working  context.Context // ends when calls in flight must end
 
 	changed chan struct{} // an evaluation was announced; holds one
-	broken  chan error    // what no waiting mends; holds one
+	broken  chan error    // an error that waiting does not solve; holds one
 
 	looked    time.Time     // at statuses and revisions; discover's alone
 	lookAfter time.Duration // how long after looked to look again; discover's alone
@@ -118,7 +117,7 @@ func newSession(cfg Config, id string, of *life) *session {
 		IsFailure:         func(error) bool { return false },
 		RetryDelayFunc:    retryDelay,
 		TaskCheckInterval: gate.CheckInterval,
-		// Beyond the grace, at whose end every handler is told to return.
+		// After the grace period, at whose end every handler is told to return.
 		ShutdownTimeout: 24 * time.Hour,
 		// A Keeper does this for all workers.
 		DelayedTaskCheckInterval: 24 * time.Hour,
@@ -129,14 +128,13 @@ func newSession(cfg Config, id string, of *life) *session {
 	return s
 }
 
-// run works until ctx ends (nil), or until the session's leases could not be
-// renewed in time (ratelimit.ErrFenced). Any other error is one that waiting
-// does not mend.
+// run works until ctx ends (nil), or until the session's leases could not be renewed in time
+// (ratelimit.ErrFenced). Any other error is one that waiting does not solve.
 //
-// The order of the end matters. First nothing more is pulled and what was
-// pulled but not begun goes back; then calls in flight may finish; then asynq's
-// servers end, whose last scripts still need the gate; the limiter goes last,
-// because leases are renewed until the last call has ended.
+// The order of shutdown matters. First pulling stops and tasks that were pulled but not begun
+// go back; then calls in flight may finish; then asynq's servers end, whose last scripts still
+// need the gate; the limiter goes last, because leases are renewed until the last call has
+// ended.
 func (s *session) run(ctx context.Context) error {
 	var stop, abort context.CancelFunc
 	s.stopping, stop = context.WithCancel(ctx)
@@ -205,8 +203,8 @@ func (s *session) run(ctx context.Context) error {
 	return errors.Join(broken, err, <-limiter)
 }
 
-// queued makes an event of each task that this session puts into its queue; nil where
-// nobody listens.
+// queued makes an event of each task that this session puts into its queue; nil without a
+// listener.
 func (s *session) queued() func(record.Task, time.Time) {
 	if s.cfg.Events == nil {
 		return nil
@@ -218,10 +216,9 @@ func (s *session) queued() func(record.Task, time.Time) {
 	}
 }
 
-// end ends pulling, gives back what was pulled and not begun, and ends the server once
-// its handlers have returned. The gate comes first: the server cannot end while it waits
-// in a pull. Calls in flight have the grace, or until the limiter is fenced, or
-// Config.AtOnce.
+// end ends pulling, gives back tasks pulled but not begun, and ends the server once its
+// handlers have returned. The gate comes first: the server cannot end while it waits in a pull.
+// Calls in flight have the grace period, or until the limiter is fenced, or Config.AtOnce.
 func (s *session) end(abort context.CancelFunc) {
 	grace := time.AfterFunc(s.grace(), abort)
 	defer grace.Stop()
@@ -248,7 +245,7 @@ func (s *session) notGivenBack(err error) {
 	s.log.WithLevel(levelOf(err)).Err(err).Msg("cannot return pulled tasks; they return when this worker's heartbeat expires")
 }
 
-// grace is how long calls in flight may go on after a stop.
+// grace is how long calls in flight may continue after a stop.
 func (s *session) grace() time.Duration {
 	if s.cfg.Grace > 0 {
 		return s.cfg.Grace
@@ -258,8 +255,8 @@ func (s *session) grace() time.Duration {
 	return s.longest + graceBeyondCall
 }
 
-// offerEvery is how often a worker says which providers it can call; what it said
-// holds three times as long.
+// offerEvery is how often a worker announces which providers it can call; an announcement is
+// valid for three times as long.
 const offerEvery = 10 * time.Second
 
 // keepHouse looks after the queues of all active evaluations, also for workers that
@@ -289,8 +286,7 @@ func retryDelay(_ int, err error, _ *asynq.Task) time.Duration {
 	return time.Second
 }
 
-// listen passes on what is announced: queues that were filled, evaluations that
-// changed.
+// listen passes on announcements: queues that were filled, evaluations that changed.
 func (s *session) listen(ctx context.Context) {
 	subscription := s.cfg.Client.Subscribe(ctx, s.store.Keys().Announce())
 	defer subscription.Close()

@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// unableDelay is how long a run stays in its queue for a worker that can call whom
-// it needs, after one that cannot had it.
+// unableDelay is how long a run stays in its queue for another worker after one that cannot
+// call its provider had it.
 const unableDelay = 15 * time.Second
 
 // inTwo reports whether the JSON that a step wants takes a call of its own.
@@ -77,8 +77,8 @@ func (r *run) unable(target eval.Judge) error {
 	return r.goBack(unableDelay, "this worker cannot call "+target.Target())
 }
 
-// sayUnserved says what comes of runs that need a provider which this worker cannot
-// call, once for each.
+// sayUnserved logs the consequence for runs that need a provider which this worker cannot call,
+// once for each provider.
 func (r *run) sayUnserved(target eval.Judge, consequence string) {
 	if _, said := r.unserved.LoadOrStore(target.Provider, true); !said {
 		r.log.Warn().Str("provider", target.Provider).Str("model", target.Model).

@@ -14,10 +14,9 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// stopsAll reports whether a failed call is the end of all runs of the provider
-// that the run asks, until a person has done something about it: a call of that
-// one, or of the one that makes JSON of its answers. Of one that stands in for it,
-// it is only the end of what was wanted of that.
+// stopsAll reports whether a failed call stops all runs of the run's provider until a person
+// has acted: a call to that provider, or to the one that turns its answers into JSON. A failed
+// call to a stand-in only ends the attempt at that stand-in.
 func (r *run) stopsAll(s step, failed *providers.Error) bool {
 	ours := s.target.Provider == r.judge.Provider || r.progress.AnswerBy != ""
 	return (record.PausesProvider(failed.Class) || r.gone) && ours && !r.standIn(s.target)
@@ -41,7 +40,7 @@ type servers struct {
 	by map[string]server
 }
 
-// met notes how a call of a provider ended, and returns what is known since.
+// met notes how a call of a provider ended, and returns the updated knowledge.
 func (s *servers) met(provider string, failure error) server {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ func (r *run) noteServer(ctx context.Context, target eval.Judge, failure error) 
 	}
 }
 
-// wordsOf is what a provider said, and who, where it is not the one that is asked.
+// wordsOf is the provider's message, with the provider's name if it is not the one asked.
 func (r *run) wordsOf(s step, failed *providers.Error) string {
 	if s.target.Provider == r.judge.Provider {
 		return failed.Message
@@ -90,12 +89,11 @@ func (r *run) wordsOf(s step, failed *providers.Error) string {
 	return s.target.Target() + " says: " + failed.Message
 }
 
-// pauseTime bounds what is told to the fleet beside a run's own commands.
+// pauseTime bounds the time for telling the fleet, apart from a run's own commands.
 const pauseTime = 5 * time.Second
 
-// pauseProvider has no further call of the run's provider begun for its evaluation,
-// anywhere, and says so if nobody has before. Where that fails, the next run that
-// meets the same does it.
+// pauseProvider stops new calls to the run's provider for its evaluation, in every process, and
+// logs it the first time. If that fails, the next run that meets the same failure does it.
 func (r *run) pauseProvider(why record.Pause) {
 	ctx, cancel := context.WithTimeout(r.life.lasting, pauseTime)
 	defer cancel()

@@ -13,16 +13,15 @@ import (
 )
 
 const (
-	// tellEvery is how often a worker tells of itself; what it told holds as long
-	// as a heartbeat does by default.
+	// tellEvery is how often a worker reports its state; a report is valid for as long as a
+	// heartbeat by default.
 	tellEvery = 3 * time.Second
 	toldHolds = ratelimit.DefaultLease
 )
 
-// tell lets whoever looks at the fleet know about this worker, until its last call
-// has ended.
+// tell publishes this worker's state until its last call has ended.
 func (s *session) tell(ctx context.Context) {
-	host, _ := os.Hostname() // else nobody knows
+	host, _ := os.Hostname() // otherwise unknown
 	of := record.Worker{
 		V: record.WorkerVersion, Host: host, Process: os.Getpid(), Version: s.cfg.Version,
 		Slots: s.cfg.Slots, Queues: []string{}, Since: time.Now().UTC(), Lease: cmp.Or(s.cfg.Lease, ratelimit.DefaultLease),

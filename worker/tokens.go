@@ -18,15 +18,14 @@ const (
 	messageTokens = 16
 	// assumedOutput is reserved where the request sets no bound on its output.
 	assumedOutput = 4096
-	// assumedFound is what one search brings into the input: what OpenAI charges for
-	// one of its small models, whatever is found.
+	// assumedFound is how many tokens one search adds to the input: OpenAI charges this for one
+	// of its small models, whatever is found.
 	assumedFound = 8000
-	// boundFor is how many calls of a model reserve the bound before what was
-	// seen is trusted.
+	// boundFor is how many calls of a model reserve the bound before samples are trusted.
 	boundFor = 20
 	// remembered is how many settled calls of a model the estimate looks back on.
 	remembered = 200
-	// quantile of what was seen that is reserved.
+	// quantile of the samples that is reserved.
 	quantile = 0.99
 )
 
@@ -145,10 +144,10 @@ func (t *tokens) due() (models []string) {
 	return models
 }
 
-// reserve returns the input and output to reserve for a request: the first calls
-// of a model reserve a bound, the later ones what 99 % of those seen would have
-// needed, and never more than the bound. Of a provider that charges the bound on
-// the output, whatever comes of it, that is reserved always.
+// reserve returns the input and output to reserve for a request: the first calls of a model
+// reserve a bound, the later ones what 99 % of those seen would have needed, and never more
+// than the bound. For a provider that charges the bound on the output regardless of usage, that
+// bound is always reserved.
 func (t *tokens) reserve(model string, request *providers.Request, charged bool) (input, output int64) {
 	size := sizeOf(request)
 	input, output = size, assumedOutput
@@ -192,9 +191,8 @@ func (t *tokens) expect(model string, request *providers.Request) int64 {
 	return int64(size * sum / float64(len(s.perByte)))
 }
 
-// bound returns tokens that a request does not pass, for what must not be passed:
-// input where nothing is searched for, output where the request bounds it, or else
-// what was seen lately and assumed.
+// bound returns tokens that a request cannot exceed, if known: input without searches, output
+// bounded by the request. Otherwise it returns an estimate from recent samples and assumptions.
 func (t *tokens) bound(model string, request *providers.Request) (input, output int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

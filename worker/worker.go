@@ -31,7 +31,7 @@ import (
 type Config struct {
 	Client    redis.UniversalClient
 	Namespace string // default record.DefaultNamespace
-	// Version is of the program, for whoever looks at the fleet.
+	// Version is the program's version, shown in the fleet's status.
 	Version string
 	// Slots is how many calls this process has in flight at once. Default 100.
 	Slots int
@@ -39,11 +39,11 @@ type Config struct {
 	MaxAnswer int
 	// Queues are the only ones served. Empty: all that Endpoints can serve.
 	Queues []string
-	// Endpoints are the providers that can be called, by name. A queue whose
-	// provider is not among them is not served.
+	// Endpoints are the providers that can be called, by name. A queue whose provider is not
+	// among them is not served.
 	Endpoints map[string]Endpoint
-	// Grace is how long calls in flight may go on after a stop. Default: the
-	// longest call timeout seen, and 15 s.
+	// Grace is how long calls in flight may continue after a stop. Default: the longest call
+	// timeout seen, and 15 s.
 	Grace time.Duration
 	// Limits belong to the accounts behind the endpoints, or to the fleet, as this
 	// worker's configuration has them. Every worker's calls keep them while this
@@ -52,34 +52,34 @@ type Config struct {
 	// Lease is how long a call's slots stay taken when this process dies.
 	// Default 10 s.
 	Lease time.Duration
-	// Cache answers the calls of evaluations whose settings say so, where they were
-	// answered before. nil: such calls are made, and a warning says so once.
+	// Cache answers repeated calls of evaluations that allow it in their settings. nil: such
+	// calls are made, and a warning is logged once.
 	Cache Cache
 	Log   zerolog.Logger
-	// Events is told what becomes of every run. It must not block. nil: nobody.
+	// Events receives the events of every run. It must not block. nil: events are dropped.
 	Events func(Event)
-	// Calls is told of every call that was made, when it has ended. It must not
-	// block. nil: nobody.
+	// Calls receives every call that was made, when it has ended. It must not block. nil: calls
+	// are not reported.
 	Calls func(record.Call)
-	// Handled is told of every run that this worker has had in hand, when it lets go of
-	// it. It must not block. nil: nobody, and nothing is gathered for it.
+	// Handled receives every run that this worker handled, when it lets go of it. It must not
+	// block. nil: runs are not reported, and nothing is collected for it.
 	Handled func(Handled)
-	// Waits is told of every wait that a run makes instead of asking another model
-	// (record.Tally.RateLimitWaits). It must not block. nil: nobody.
+	// Waits receives every wait that a run makes instead of asking another model
+	// (record.Tally.RateLimitWaits). It must not block. nil: waits are not reported.
 	Waits func(target eval.Judge)
-	// Reserved is told what was reserved of limits of tokens for each call of which the
-	// provider has told what it used. It must not block. nil: nobody.
+	// Reserved receives the reservation of token limits for each call whose usage the provider
+	// has reported. It must not block. nil: reservations are not reported.
 	Reserved func(Reserved)
-	// Spending is told what calls may cost before they are sent, and how much less
-	// they have cost when that is known. It must not block for long. nil: nobody.
+	// Spending receives the maximum cost of calls before they are sent, and how much less they
+	// cost when that is known. It must not block for long. nil: costs are not reported.
 	Spending func(Spending)
-	// Probe looks into the worker while it runs. nil: nobody looks.
+	// Probe looks into the running worker. nil: no probe.
 	Probe *Probe
 	// AtOnce, closed after ctx has ended, gives up the calls in flight. nil: they
 	// have their grace.
 	AtOnce <-chan struct{}
-	// Stopping is told, once ctx has ended, how many calls are in flight and how
-	// long they may go on. nil: nobody.
+	// Stopping is told, once ctx has ended, how many calls are in flight and how long they may
+	// continue. nil: not reported.
 	Stopping func(inFlight int, grace time.Duration)
 }
 
@@ -89,7 +89,7 @@ type Spending struct {
 	Nano       int64 // nano-USD
 }
 
-// Reserved is what was reserved for a call, in tokens.
+// Reserved is the reservation of a call, in tokens.
 type Reserved struct {
 	Provider, Model string
 	Input, Output   int64
@@ -98,8 +98,8 @@ type Reserved struct {
 // Endpoint is a provider with the key it is called with.
 type Endpoint struct {
 	Provider providers.Provider
-	// Prompts is who is sent prompts as somebody wrote them: the same account in the
-	// dialect that their parameters are of. nil: Provider.
+	// Prompts is the provider for evaluations of kind prompts, which are sent as written: the
+	// same account in the dialect of their parameters. nil: Provider.
 	Prompts providers.Provider
 	Key     string
 	KeyEnv  string // the environment variable that Key is from, for messages; may be empty
@@ -159,12 +159,11 @@ func (c Config) Validate() error {
 	return errors.Join(problems...)
 }
 
-// Run works until ctx ends, then lets calls in flight finish for Grace, gives
-// the other tasks back to their queues and returns nil. Redis going away is
-// waited out, with what was answered in hand; what Redis loses before a collector
-// has it is recorded again. A process that could not renew its leases in time,
-// because it was frozen or cut off, ends everything it had and goes on under
-// another worker id. Nothing of Run goes on after it has returned.
+// Run works until ctx ends, then lets calls in flight finish for Grace, gives the other tasks
+// back to their queues and returns nil. While Redis is unreachable it waits and keeps its
+// answers; what Redis loses before a collector has it is recorded again. A process that could
+// not renew its leases in time, because it was frozen or cut off, ends everything it had and
+// continues under another worker ID. All of its goroutines have ended when it returns.
 func Run(ctx context.Context, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return err

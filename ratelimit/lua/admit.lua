@@ -5,11 +5,11 @@
 -- that share a set of limits; those without any go first, the others take turns,
 -- a group keeps its order, and its first refusal ends it.
 --
--- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
+-- KEYS 1 registry 2 alive 3 ledger of the worker 4 cooldowns
 --       then for each limit: its state and its waiters
 --       then, in the order of the limits, the money of each budget and the cut of
 --       each limit that adapts
--- ARGV  1 version of the registry that the limits were read at; "" when only
+-- ARGV 1 version of the registry that the limits were read at; "" when only
 --         leases end
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs
@@ -25,15 +25,15 @@
 --           b  budget: greatest sum of what is spent and reserved, 0, 0, 0, 0
 --         what a call costs (0: one unit, 1: its input, 2: its output, 3: both,
 --         4: its money; below 0 when nothing of it is given back),
---         leases that the worker holds beside those that end here, who else of
---         the worker waits for it (0: nobody, 1: calls, 2: calls that have waited
+--         leases that the worker holds besides those that end here, which other calls of
+--         the worker wait for it (0: none, 1: some, 2: some that have waited
 --         long), 1 when it was woken, 1 when the worker keeps its place in the
---         line although no call waits
+--         wait queue although no call waits
 --       for each lease under no limit that ends now: id
 --       for each other lease that ends: id, µs to keep it, 1 when it was never used,
 --         its start (µs), index of the limit that was too high for it, as its
 --         provider has refused it (0: none, -1: it was answered), input, output and
---         money that it was admitted with, the same that it used beyond them (below
+--         money that it was admitted with, the usage of each beyond that (below
 --         0: less), the epoch in which it was last known ("": not to be counted where
 --         Redis has forgotten it), n, n indices of its limits, 2m, m times the index of
 --         a limit and what its provider says is left of it
@@ -44,17 +44,17 @@
 -- Reply {-1} when the registry has another version, {-2} when it is not a time that the
 --       worker expects: nothing was done. Else
 --       now (µs), then
---       for each limit: 1 when the worker stands among its waiters, how many leases
---         of it stand (0 for a limit of another kind)
+--       for each limit: 1 when the worker is among its waiters, how many leases
+--         of it are held (0 for a limit of another kind)
 --       for each group: number admitted, µs until it should ask again (-1: never,
 --         unless the budget that refused it is raised), exact µs until its next
---         call could start (0: unknown), µs that it would have to wait though
---         nobody stood before it (0: unknown), 1 when nobody does, what refused it
+--         call could start (0: unknown), µs that it would have to wait if
+--         no call were ahead of it (0: unknown), 1 when none is, what refused it
 --         (index of a limit, 0: nothing, -1: leases may be unknown, -1-k: its k-th
 --         cooldown), then for each admitted call: µs from now to its start, index of
 --         the limit that set the start (0: none)
 --
--- Twice is once: an id that the ledger holds is answered with its first start
+-- Idempotent: an id that the ledger holds is answered with its first start
 -- and charged no more; a lease that has ended is not there to end again, and one that a
 -- budget had forgotten is marked when it is counted.
 
@@ -135,8 +135,8 @@ local function lives(worker)
   return tonumber(redis.call('ZSCORE', alive, worker) or 0) > now
 end
 
--- line counts the other workers that wait for a limit, and those of them that
--- stand before this one. The dead leave when they reach the front.
+-- line counts the other workers in a limit's wait queue, and those of them that are
+-- ahead of this one. Dead workers leave when they reach the front.
 local function line(limit)
   if limit.others then return end
   local n = redis.call('ZCARD', limit.waiters)
@@ -156,7 +156,7 @@ local function line(limit)
   limit.ahead = limit.place or n
 end
 
--- front_waits is how long the first of a line has stood there, in µs.
+-- front_waits is how long the first worker of a wait queue has been there, in µs.
 local function front_waits(limit)
   local first = redis.call('ZRANGE', limit.waiters, 0, 0, 'WITHSCORES')
   return first[2] and now - first[2] or 0
@@ -208,7 +208,7 @@ end
 
 -- room finds how many leases a concurrency limit has free, and how many of
 -- them this worker may take: while others wait, its even share, and when it is
--- its turn at least an even part of what is free.
+-- its turn at least an even part of the free ones.
 local wanted = 1
 local function room(limit)
   if limit.free then return end
@@ -237,10 +237,9 @@ local function room(limit)
   end
 end
 
--- pace reads a rate's theoretical arrival time. When Redis's memory began it was
--- used up, by starts that had been granted as far ahead as there are any; what
--- is saved from before may lack the last of them. A waiter whose turn passed
--- while the rate lay idle has lost it.
+-- pace reads a rate's theoretical arrival time. When Redis's memory began the rate
+-- was used up by starts granted as far ahead as possible; a time saved earlier may
+-- lack the last of them. A waiter that leaves the rate idle past its turn loses it.
 local function pace(limit)
   if limit.tat then return end
   line(limit)
@@ -320,8 +319,8 @@ local function window_in(limit, units)
   return math.max(least, limit.slot + limit.burst)
 end
 
--- quota reads what is used of a quota until its next reset. One that Redis does
--- not remember stays closed until it is told what was used, or until the reset.
+-- quota reads the usage of a quota until its next reset. A quota that Redis does
+-- not remember stays closed until it is seeded, or until the reset.
 local function quota(limit)
   if limit.reset then return end
   line(limit)
@@ -346,8 +345,8 @@ local function quota_in(limit, units)
   return 0
 end
 
--- budget reads what is spent and reserved. One of which nobody has told what was
--- spent before Redis began to count is closed.
+-- budget reads the amount spent and reserved. A budget is closed until it is told
+-- what was spent before Redis began to count.
 local function budget(limit)
   if limit.read then return end
   limit.read = true
@@ -357,8 +356,8 @@ local function budget(limit)
   limit.closed = not saved[2]
 end
 
--- recounted counts what a call cost whose lease a budget has forgotten since the epoch
--- in which the lease was granted, together with what it reserved.
+-- recounted counts the cost and the reservation of a call whose lease a budget has
+-- forgotten since the epoch in which the lease was granted.
 local function recounted(limit, id, granted, money)
   local score = redis.call('ZSCORE', limit.state, id)
   if score then return tonumber(score) < NO_TIME end
@@ -427,11 +426,11 @@ for _ = 1, tonumber(ARGV[9]) do
       local units = cost(limit, input, output, money)
       local more = 0
       if limit.column > 0 then more = cost(limit, more_input, more_output, more_money) end
-      -- A bucket gives nothing back: what was not used may have been lost in a
+      -- A bucket gives nothing back: unused tokens may have been lost in a
       -- full bucket since, and only its history would tell.
       if limit.charged or limit.kind == 'r' then more = math.max(0, more) end
-      -- A start that never came is given back, in a rate only while nobody was
-      -- admitted behind it.
+      -- A start that never came is given back; in a rate only if no call was
+      -- admitted after it.
       if limit.kind == 'r' then
         if unused and start > now then
           pace(limit)
@@ -503,9 +502,9 @@ local function admitted(group, start, bound)
   table.insert(group.admitted, bound)
 end
 
--- keeps says whether a worker may take again a slot that it gave up in this
--- script, although others wait for it: when calls need a second limit that
--- others wait for too, whoever were called would find that one full, and the
+-- keeps reports whether a worker may take back a slot that it gave up in this
+-- script although others wait for it. When calls need a second limit that
+-- others wait for too, the worker woken would find that one full, and the
 -- slot would lie idle. It ends when the first of them has waited long.
 local function keeps(limit, group)
   if limit.ended <= 0 or limit.free <= 0 then return false end
@@ -548,8 +547,8 @@ local function probe(group, start)
 end
 
 -- expected is the time until a limit lets the group's next call start, and in
--- how many µs it is worth asking: those who stand before come first. Where the
--- former has those in it, too, the time without them is the third.
+-- how many µs it is worth asking: waiters ahead of it come first. If the
+-- former includes those waiters, the time without them is the third result.
 local function expected(limit, group, units)
   if limit.kind == 'r' then
     pace(limit)
@@ -574,8 +573,8 @@ local function expected(limit, group, units)
   return own, own
 end
 
--- retry is when to ask again for a lease: when the first that is held may end, or
--- when whoever was called instead has not come.
+-- retry is when to ask again for a lease: when the first one held may end, or
+-- when the worker woken instead has not come.
 local function retry(limit)
   local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
   if not first[2] then return patience end
@@ -601,8 +600,8 @@ local function affords(group, i, call)
   return false
 end
 
--- admit takes one call in or refuses its group. Everything is asked before
--- anything is written.
+-- admit admits one call or refuses its group. It checks everything before it
+-- writes anything.
 local function admit(group, call)
   local expiry = tonumber(redis.call('ZSCORE', ledger, call.id) or 0)
   if expiry > now then
@@ -721,8 +720,8 @@ for round = 1, rounds do
   end
 end
 
--- wake tells the first other waiter that its turn comes in so many µs. One
--- that listens no more leaves the line, and the next is told.
+-- wake tells the first other waiter that its turn comes in so many µs. A waiter
+-- that no longer listens leaves the wait queue, and the next is told.
 local function wake(limit, wait)
   while true do
     local front = redis.call('ZRANGE', limit.waiters, 0, 1)
@@ -734,8 +733,7 @@ local function wake(limit, wait)
     if not worker then return end
     if lives(worker) and redis.call('PUBLISH', channel .. worker,
         string.format('%s %d', limit.waiters, wait)) > 0 then
-      -- A slot may be taken by whoever comes, so the next one that falls free
-      -- calls the next waiter.
+      -- Any worker may take a slot, so the next one that becomes free wakes the next waiter.
       if limit.kind == 'c' and wait == 0 then redis.call('ZADD', limit.waiters, now, worker) end
       return
     end
@@ -776,7 +774,7 @@ local function save(limit)
       'oldest', string.format('%d', limit.oldest))
     redis.call('PEXPIRE', limit.state, math.ceil((limit.burst + 2 * limit.slot) / 1000) + HOUR)
   else
-    -- What was told of a day before goes with it.
+    -- Seeds of an earlier day are removed with it.
     if limit.anew then redis.call('DEL', limit.state) end
     redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
       'reset', string.format('%d', limit.reset))

@@ -1,12 +1,12 @@
 -- Hands a lease over from the worker that holds it to a background call.
 --
--- KEYS  1 ledger of the worker  2 ledger of background calls  3 background
+-- KEYS 1 ledger of the worker 2 ledger of background calls 3 background
 --       calls, then the leases of each concurrency limit
--- ARGV  1 lease  2 name of the background call  3 µs until its latest end
---       4 what its end needs to know
+-- ARGV 1 lease 2 name of the background call 3 µs until its latest end
+--       4 data that its end needs
 -- Reply 1, or 0 when the worker's lease has ended
 --
--- Twice is once: the second time the background call has it.
+-- Idempotent: the second time the background call has it.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

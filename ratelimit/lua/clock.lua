@@ -1,17 +1,18 @@
 -- Moves what is stored with Redis's clock, which was set forward or back, and begins
--- an epoch, so that nothing is admitted before every worker has told its leases.
+-- an epoch, so that nothing is admitted before every worker has reported its leases.
 --
--- KEYS  1 registry  2 alive  3 cooldowns, then ledgers of workers, then for each
---       limit its state and its waiters, then what each limit that adapts is cut to
--- ARGV  1 how often the clock had been set when the worker's clock last agreed with it
+-- KEYS 1 registry 2 alive 3 cooldowns, then ledgers of workers, then for each
+--       limit its state and its waiters, then the current cut of each adaptive limit
+-- ARGV 1 how often the clock had been set when the worker's clock last agreed with it
 --       2 by how much the clock was set at most  3 at least  4 lease, all in µs
 --       5 name of the new epoch  6 of the one that the worker knows  7 worker
 --       8 prefix of the wake channels  9 number of ledgers  10 of limits, then for
 --       each limit its kind and the length of its slot (µs)
--- Reply 1, or 0 when another worker has done it or no epoch is in force, or -1 when other workers disagree:
---       it is this worker's clock that stood still
+-- Reply 1, or 0 when another worker has done it or no epoch is in force, or -1 when other
+-- workers disagree:
+--       it is this worker's clock that stopped
 --
--- Twice is once: the second time the clock has been set once more than ARGV 1 says.
+-- Idempotent: the second time the clock has been set once more than ARGV 1 says.
 
 local HOUR = 3600000000
 local EPOCH = 1483228800 -- s, 2017: where redis_rate's times begin

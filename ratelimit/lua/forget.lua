@@ -1,11 +1,11 @@
--- Removes a dead worker from the lines of those who wait.
+-- Removes a dead worker from the wait queues.
 --
--- KEYS  1 alive  2… waiters of each limit
--- ARGV  1 worker  2 1 to remove it although its heartbeat holds: it says so
---         itself
--- Reply 1 when it was removed, 0 when its heartbeat holds and nothing was done
+-- KEYS 1 alive 2… waiters of each limit
+-- ARGV 1 worker 2 1 to remove it although its heartbeat is valid: it asks for
+--         its own removal
+-- Reply 1 when it was removed, 0 when its heartbeat is valid and nothing was done
 --
--- Twice is once: what is removed is not there to remove again.
+-- Idempotent: a removed worker is not there to remove again.
 
 local worker = ARGV[1]
 local time = redis.call('TIME')

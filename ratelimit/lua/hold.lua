@@ -1,13 +1,13 @@
--- Holds back every call of a scope for a while.
+-- Starts a cooldown: no call of a scope starts for a while.
 --
--- KEYS  1 cooldowns
--- ARGV  1 name of the cooldown  2 µs, 0 when nobody said how long
+-- KEYS 1 cooldowns
+-- ARGV 1 name of the cooldown 2 µs, 0 when the provider gave no duration
 --       3 "cool", or "parked" when a day's quota is used up
 -- Reply µs until calls may start again
 --
 -- Without a time it is a second, and twice as long each time that the first call
 -- after a cooldown was refused too, up to a minute. Of several cooldowns of one
--- scope the latest end holds, with its word. Twice is once: it never adds up.
+-- scope the latest end applies, with its word. Idempotent: waits never add up.
 
 local SECOND = 1000000
 local time = redis.call('TIME')

@@ -1,25 +1,25 @@
 -- Renews the heartbeat of a worker and the leases it holds.
 --
--- A lease is renewed only where its ledger and all its limits still hold it
--- unexpired: what others may have counted as free is never taken back. Only when
--- Redis has lost its memory, and as long as nobody is admitted for that reason
+-- A lease is renewed only if its ledger and all its limits still have it
+-- unexpired: a lease that others may have counted as free is never taken back. Only when
+-- Redis has lost its memory, and as long as no call is admitted for that reason
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
--- does not know are taken as they are, and budgets reserve for them, unless their end
+-- does not know are accepted as they are, and budgets reserve for them, unless their end
 -- has come first.
 --
--- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
+-- KEYS 1 registry 2 alive 3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget
--- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
+-- ARGV 1 worker 2 lease (µs) 3 epoch in which the leases were granted
 --       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
 --       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
 --       n indices of its sets, m, m times the index of a budget's set and of its
---       money, what it reserves of each (nano-USD)
+--       money, its reservation of each (nano-USD)
 -- Reply the epoch in force, now (µs), how often the clock was set, then the indices of
 --       the leases that are lost; or "", now and 0 when it is not a time that the worker
 --       expects, and nothing was done
 --
--- Twice is once: the second time renews again.
+-- Idempotent: the second time renews again.
 
 local me, lease, epoch = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local HOUR = 3600000 -- ms that keys outlive their use

@@ -1,13 +1,13 @@
--- Tells a quota what was used of it before Redis lost its memory. One that was
--- counted without being told is remembered, and stays.
+-- Seeds a quota with its usage before Redis lost its memory. A quota that was
+-- counted without a seed is remembered, and stays.
 --
--- KEYS  1 the quota's state  2 registry  3 alive
--- ARGV  1 who tells  2 units  3 next reset (µs)  4 prefix of the wake channels
+-- KEYS 1 the quota's state 2 registry 3 alive
+-- ARGV 1 who seeds 2 units 3 next reset (µs) 4 prefix of the wake channels
 -- Reply units used in all
 --
--- Every live worker is told that its calls may be asked for anew.
+-- Wakes every live worker, because its calls may now be admitted.
 --
--- Twice is once: a teller's units take the place of those it told before.
+-- Idempotent: a seeder's units replace those it gave before.
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

@@ -1,12 +1,12 @@
--- Tells a budget what was spent of it before Redis began to count, which opens it.
+-- Tells a budget how much was spent before Redis began to count, which opens it.
 --
--- KEYS  1 the budget's money  2 registry  3 alive
--- ARGV  1 nano-USD  2 prefix of the wake channels
+-- KEYS 1 the budget's money 2 registry 3 alive
+-- ARGV 1 nano-USD 2 prefix of the wake channels
 -- Reply nano-USD spent and reserved in all
 --
--- Every live worker is told that its calls may be asked for anew.
+-- Wakes every live worker, because its calls may now be admitted.
 --
--- Twice is once: what is told later Redis has counted itself.
+-- Idempotent: Redis has counted itself what is told later.
 
 local MONTH = 2592000000 -- ms that the money outlives its last change
 if redis.call('HSETNX', KEYS[1], 'told', ARGV[1]) == 0 then
