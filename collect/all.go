@@ -39,7 +39,7 @@ type followers struct {
 	seen  map[eval.ID]store.Standing
 	pause time.Duration // between looks
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	busy  map[eval.ID]*news
 	ended map[eval.ID]int  // runs that had ended when all was drained
 	said  map[eval.ID]bool // it was logged that these cannot be drained

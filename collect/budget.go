@@ -42,11 +42,11 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) 
 	return nano, err
 }
 
-// RestoreSpent opens the budget of an evaluation where Redis has lost what was spent: it
-// counts on from what the results store has once drain has moved there what waits in Redis,
-// and from least, in nano-USD, if that is more. It waits for the end of the limiter's grace
-// period, in which calls begin for no evaluation, because a call that ended as the memory
-// was lost may not be recorded yet.
+// RestoreSpent opens the budget of an evaluation after Redis has lost the amount spent. It
+// counts on from the amount in the results store once drain has moved what waits in Redis, and
+// from least, in nano-USD, if that is more. It waits for the end of the limiter's grace period,
+// in which no evaluation's calls begin, because a call that ended as the memory was lost may
+// not be recorded yet.
 func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
 	if s.Budget() == 0 {
 		return nil
@@ -77,8 +77,8 @@ func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s 
 	return limits.TellSpent(ctx, string(id), max(nano, least))
 }
 
-// budgetClosed reports whether Redis does not know what was spent of an evaluation's
-// budget, so that no call begins.
+// budgetClosed reports whether Redis does not know the amount spent of an evaluation's budget,
+// so that no call begins.
 func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (bool, error) {
 	usage, err := limits.Usage(ctx)
 	if err != nil {

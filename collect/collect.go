@@ -1,11 +1,10 @@
-// Package collect brings the results of evaluations from Redis into their results
-// stores and carries evaluations to their end: it drains, chooses the phases that
-// follow from results, restores budgets and quotas that Redis has lost, and stores the
-// end.
+// Package collect brings the results of evaluations from Redis into their results stores and
+// completes evaluations: it drains, chooses the phases that depend on results, restores budgets
+// and quotas that Redis has lost, and stores the end.
 //
 // A Fleet collects any evaluation of one Redis; its caller opens the results stores. An
-// Evaluation is one whose results store is open already. Neither prints: an Observer
-// receives progress, and an Outcome says how an evaluation ended.
+// Evaluation already has an open results store. Neither prints: an Observer receives progress,
+// and an Outcome says how an evaluation ended.
 package collect
 
 import (
@@ -33,8 +32,8 @@ type Fleet struct {
 	// Open opens the results store of an evaluation, where only this process writes.
 	// Several evaluations may be open at once.
 	Open func(ctx context.Context, r record.Evaluation) (results.Sink, error)
-	// Allow is asked before anything of an evaluation is opened. An error keeps it from
-	// being collected. nil: all may be.
+	// Allow is called before anything of an evaluation is opened. If it returns an error, the
+	// evaluation is not collected. nil: all are allowed.
 	Allow func(record.Evaluation) error
 	// Refused reports whether an error of Allow or Open concerns one evaluation alone,
 	// so that the others are collected nevertheless. nil: none does.
@@ -70,8 +69,8 @@ type Drained struct {
 	Entries int
 }
 
-// Once drains what is in Redis now, lets a phase begin that is due, and stores the end
-// of an evaluation that has ended. Drained is valid beside an error.
+// Once drains what is in Redis now, starts a phase that is due, and stores the end of an
+// evaluation that has ended. Drained is valid beside an error.
 func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	var d Drained
 	r, sink, err := f.OpenEvaluation(ctx, id)
@@ -80,7 +79,7 @@ func (f *Fleet) Once(ctx context.Context, id eval.ID) (Drained, error) {
 	}
 	defer sink.Close()
 	d.Record = r
-	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // what had ended by now is then collected
+	standings, err := f.Store.Standings(ctx, []eval.ID{id}) // results of runs that have ended by now are then collected
 	if err != nil {
 		return d, err
 	}
@@ -234,7 +233,7 @@ func Put(ctx context.Context, sink results.Sink, r record.Evaluation, e *eval.Ev
 	switch {
 	case r.Status == record.StatusCancelled:
 		asked.Cancelled = time.Now()
-	case r.Stopped != "" || len(r.Paused) > 0: // what was noted of that holds
+	case r.Stopped != "" || len(r.Paused) > 0: // notes about those that are still valid
 		stored, err := sink.Evaluation(ctx, r.ID)
 		if err != nil && !errors.Is(err, results.ErrNoEvaluation) {
 			return err

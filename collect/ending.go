@@ -37,8 +37,8 @@ type ending struct {
 	paused  map[string]record.Pause
 }
 
-// How often Redis is asked while results are missing: about one evaluation, and about
-// each of many that are followed together.
+// How often Redis is polled while results are missing: for one evaluation, and for each of many
+// that are followed together.
 const (
 	askEvery     = time.Second
 	askEveryMany = 30 * time.Second

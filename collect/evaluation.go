@@ -22,7 +22,7 @@ type Settings struct {
 	Sink     results.Sink      // has the evaluation, as after Put
 	Record   record.Evaluation
 	Planned  int // runs, if Record's phases may be others by now; 0: Record's
-	// Retried are the failed runs that are made again; nil: none.
+	// Retried are the failed runs being retried; nil: none.
 	Retried func(enqueue.Recorded) bool
 	// Observer receives progress; it may be nil.
 	Observer Observer
@@ -83,7 +83,7 @@ func (e *Evaluation) committed(entries []record.Entry) {
 // Counts returns how far the evaluation is now.
 func (e *Evaluation) Counts() Counts { return e.tally.now() }
 
-// Drain collects what is in Redis now.
+// Drain moves the results now in Redis to the results store.
 func (e *Evaluation) Drain(ctx context.Context) error {
 	_, err := e.collector.Drain(ctx)
 	return err
@@ -125,7 +125,7 @@ func (e *Evaluation) reread(ctx context.Context) error {
 	return nil
 }
 
-// counted is the outcome without what was spent.
+// counted is the outcome without the amount spent.
 func (e *Evaluation) counted() Outcome {
 	now := e.Counts()
 	return Outcome{
@@ -134,8 +134,8 @@ func (e *Evaluation) counted() Outcome {
 	}
 }
 
-// Outcome says how Follow ended, and how far the evaluation is now. Of one that its
-// budget has stopped, the results store is asked what was spent.
+// Outcome says how Follow ended, and the evaluation's progress now. If its budget has stopped
+// it, the amount spent is read from the results store.
 func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	o := e.counted()
 	if o.Stopped == "" || o.Budget == 0 {

@@ -37,11 +37,11 @@ func (o Outcome) Why() results.Stop {
 	return why
 }
 
-// InterruptedError is returned when the context ends before the evaluation. What is in
-// the results store remains there, and the rest is in Redis.
+// InterruptedError is returned when the context ends before the evaluation. Results in the
+// results store remain there, and the rest is in Redis.
 type InterruptedError struct {
 	Outcome
-	Cause error // why it had not gone on before; nil: it had
+	Cause error // why it had stopped before; nil: it had not
 }
 
 func (e *InterruptedError) Error() string {

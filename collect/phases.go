@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// choosePhase lets the due phase of an evaluation begin, all results before it being in
-// the results store; false: none is due. What it compares is stored there first: no
-// result of the phase can be stored without it, and a process that comes later, or
-// repeats this after being killed, takes it from there.
+// choosePhase starts the due phase of an evaluation, once all results before it are in the
+// results store; false: none is due. The documents it compares are stored there first: no
+// result of the phase can be stored without them, and a process that comes later, or repeats
+// this after being killed, reads them from there.
 func choosePhase(ctx context.Context, q *enqueue.Enqueuer, sink results.Sink, id eval.ID) (bool, error) {
 	return q.Choose(ctx, id, func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error) {
 		before, err := Choices(ctx, sink, id)

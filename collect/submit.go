@@ -16,15 +16,15 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// SettleTime is how long workers have, after Redis lost an evaluation, to record again
-// what they have answered: they look every second.
+// SettleTime is how long workers have, after Redis lost an evaluation, to record their answers
+// again: they look every second.
 const SettleTime = 3 * time.Second
 
 // awayFor is how long an unreachable Redis is left alone.
 const awayFor = 500 * time.Millisecond
 
-// Submit submits an evaluation with what its results store (nil: none yet) has recorded
-// of it, which is not asked again. Reseed and RestoreSpent should follow.
+// Submit submits an evaluation with the runs already recorded in its results store (nil: none
+// yet), which are not asked again. Reseed and RestoreSpent should follow.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
@@ -41,10 +41,10 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 	return q.Submit(ctx, s)
 }
 
-// Submit submits an evaluation to the fleet, and tells the daily quotas which calls were
-// made today. recorded is as in the function Submit.
-// s.Lost says that Redis has had it before, as recorded runs do. closed: its budget is
-// closed until Once has drained what waits in Redis, because that was spent as well.
+// Submit submits an evaluation to the fleet, and seeds the daily quotas with the calls made
+// today. recorded is as in the function Submit. s.Lost says that Redis has had it before, as
+// recorded runs do. closed: its budget is closed until Once has drained what waits in Redis,
+// because that was spent as well.
 func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
 	if recorded != nil {
@@ -90,9 +90,9 @@ func recordedIn(ctx context.Context, sink results.Reader, r record.Evaluation) i
 	}
 }
 
-// Resubmitting follows an evaluation to its end. When Redis has lost it, it is submitted
-// again; what is in the results store is not asked again. While Redis is unreachable it
-// waits. follow and submit return the errors of this package.
+// Resubmitting follows an evaluation to its end. If Redis loses it, it is submitted again;
+// results in the results store are kept. While Redis is unreachable it waits. follow and submit
+// return the errors of this package.
 func Resubmitting(ctx context.Context, log zerolog.Logger, id eval.ID, follow, submit func(context.Context) error) error {
 	lost := false
 	for {

@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
-// Due is the phase of which it is now to be chosen what it compares: it is open, and
-// every run of the phases before it has ended.
+// Due is the phase that can now be chosen: it is open, and every run of the phases before it
+// has ended.
 func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 	for i, p := range r.Phases {
 		if p.Open {
@@ -26,10 +26,10 @@ func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 	return 0, false
 }
 
-// Choose lets the phase of an evaluation begin that is due, by what it is to compare:
-// choose computes that from the results, all of which must be in the sink by now, and
-// stores it there, for good. It may be repeated after any failure, and several
-// processes may do it at once: the phase is written once. false: none is due.
+// Choose starts the due phase of an evaluation: choose computes its documents from the results,
+// all of which must be in the results store by now, and stores them there permanently. Choose
+// may be repeated after any failure, and several processes may call it at once: the phase is
+// written once. false: none is due.
 func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error)) (bool, error) {
 	e, err := q.Store.Plan(ctx, id)
 	if err != nil {
@@ -56,7 +56,7 @@ func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx conte
 		if err != nil {
 			return false, err
 		}
-		// Somebody else may have been faster, or had runs made again.
+		// Another process may have been faster, or retried runs.
 		if written, err := q.Store.Choose(ctx, r, phase, chosen); err != nil || !written {
 			if err != nil {
 				return false, err
@@ -68,7 +68,7 @@ func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx conte
 	}
 }
 
-// Chosen is an open phase of r with what it compares, and the runs that come of it.
+// Chosen is an open phase of r with the documents it compares, and the resulting runs.
 func Chosen(e *eval.Evaluation, r record.Evaluation, phase int, choice *plan.Choice) (record.Phase, error) {
 	of := r
 	of.Phases = append([]record.Phase{}, r.Phases[:phase+1]...)

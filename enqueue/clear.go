@@ -10,10 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/store"
 )
 
-// clearTasks removes the tasks of an evaluation from queues, as far as no worker holds
-// them, and those of runs that have a job at a provider: the worker that drops such a
-// task cancels the job. It is for an evaluation that has ended or has no record. One
-// that goes on again meanwhile has its runs pushed anew.
+// clearTasks removes the tasks of an evaluation from queues, unless a worker holds them, and
+// those of runs that have a job at a provider: the worker that drops such a task cancels the
+// job. Call it for an evaluation that has ended or has no record. If the evaluation resumes
+// meanwhile, its runs are pushed again.
 func clearTasks(ctx context.Context, s *store.Store, id eval.ID, queues []string, states []gate.State) error {
 	var jobs map[string]bool
 	pick := func(ctx context.Context, state gate.State, tasks []string) (chosen []string, err error) {
@@ -57,8 +57,9 @@ func queuesFor(ctx context.Context, s *store.Store, id eval.ID) ([]string, error
 	}), err
 }
 
-// forgetQueues takes those queues off asynq's list that are empty and that no evaluation
-// uses, and with drop also off ours: for queues to which nobody can be about to push.
+// forgetQueues removes queues from asynq's list if they are empty and no evaluation uses them,
+// and with drop also from ours. Use drop only for queues to which no process can be about to
+// push.
 func forgetQueues(ctx context.Context, s *store.Store, queues []string, drop bool) error {
 	used, err := usedQueues(ctx, s)
 	if err != nil {

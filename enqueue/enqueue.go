@@ -36,18 +36,17 @@ type Submission struct {
 	// Choices are what phases compare that was chosen from results before, by their
 	// numbers, as the sink has it; nil: none.
 	Choices []*plan.Choice
-	// Jobs may go on at their providers, as the sink has it. A submission that makes
-	// the record gives them back to their runs.
+	// Jobs are jobs in the results store that may still be running at their providers. A
+	// submission that creates the record gives them back to their runs.
 	Jobs []record.Job
-	// Settle is how long workers have, once the record stands and before any run
-	// can be pulled, to record again what Redis has lost of an evaluation
-	// submitted before. Only for a submission that makes the record.
+	// Settle is how long workers have, once the record exists and before any run can be pulled,
+	// to record again what Redis has lost of an evaluation submitted before. Only for a
+	// submission that creates the record.
 	Settle time.Duration
 	// Lost is set by a program that submits by itself what Redis has lost. Where Redis
 	// knows the evaluation after all, it stays as it is: paused, if it is paused.
 	Lost bool
-	// Retry says which failed runs are made again, each as a run of its next
-	// generation; nil: none.
+	// Retry selects the failed runs to retry, each as a run of its next generation; nil: none.
 	Retry func(Recorded) bool
 }
 
@@ -61,7 +60,7 @@ type Recorded struct {
 // Receipt says what a submission came to.
 type Receipt struct {
 	ID      eval.ID
-	Created bool // false: Redis knew the evaluation, and it goes on where it was
+	Created bool // false: Redis knew the evaluation, which resumes
 	// Kept is set when the submission's settings differ from those in force and
 	// the evaluation is active: they stay until it is not.
 	Kept   bool
@@ -89,9 +88,8 @@ type Limits interface {
 	AssertBackground(ctx context.Context, call string, of ratelimit.Background, latestEnd time.Duration) error
 }
 
-// Submit stores an evaluation and pushes the first window of its runs. The same
-// submission again resumes: what is recorded stays recorded. Submit may be
-// repeated after any failure.
+// Submit stores an evaluation and pushes the first window of its runs. Submitting it again
+// resumes it: recorded results are kept. Submit may be repeated after any failure.
 func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	id := s.Evaluation.ID()
 	r, plans, err := Plan(id, s.Evaluation, s.Settings, s.Choices...)
@@ -167,9 +165,8 @@ func (q *Enqueuer) logLimits(r record.Evaluation) {
 		Msg("limits are pinned")
 }
 
-// resume is the record of an evaluation that Redis knows, with the settings of a
-// new submission where they may take effect now. The queues stay: what has ended
-// is counted by them.
+// resume is the record of an evaluation that Redis knows, with those settings of a new
+// submission that may take effect now. The queues stay: ended runs are counted by queue.
 func (q *Enqueuer) resume(ctx context.Context, s Submission, asked record.Evaluation) (r record.Evaluation, kept bool, err error) {
 	old, err := q.Store.WithChoices(ctx, asked.ID)
 	if err != nil {
@@ -225,8 +222,8 @@ func encoded(r record.Evaluation) [2]string {
 	return [2]string{string(settings), string(phases)}
 }
 
-// Plan lays an evaluation's phases and queues out, without Redis. choices are what its
-// phases compare that was chosen from results before, by their numbers.
+// Plan lays out an evaluation's phases and queues, without Redis. choices are, by phase number,
+// the documents chosen earlier from results.
 func Plan(id eval.ID, e *eval.Evaluation, settings record.Settings, choices ...*plan.Choice) (record.Evaluation, []*plan.Plan, error) {
 	r := record.Evaluation{ID: id, Name: e.Name, Status: record.StatusActive, Settings: settings}
 	queuesOf := func(kind eval.Kind) []string { return JudgeQueues(id, e, kind, settings) }
@@ -289,8 +286,8 @@ func Fits(e *eval.Evaluation, r record.Evaluation) error {
 	return nil
 }
 
-// runsFit reports an error unless the record has as many runs as its plans, in the same
-// queues: what is shown, pushed and counted then agrees.
+// runsFit reports an error unless the record has as many runs as its plans, in the same queues,
+// so that the runs shown, pushed and counted agree.
 func runsFit(e *eval.Evaluation, r record.Evaluation, plans []*plan.Plan) error {
 	if kinds := plan.Phases(e); r.Settings.Limit == 0 && len(r.Phases) != len(kinds) {
 		return fmt.Errorf("%s: its record has %d phases, its plan %d", r.ID, len(r.Phases), len(kinds))
@@ -305,9 +302,8 @@ func runsFit(e *eval.Evaluation, r record.Evaluation, plans []*plan.Plan) error 
 	return nil
 }
 
-// Read loads an evaluation to be worked on: its record and what it asks, each checked,
-// and its plans, if they fit the record.
-// store.ErrNoEvaluation, store.ErrUnreadable.
+// Read loads an evaluation to work on: its record and its content, each checked, and its plans,
+// if they fit the record. store.ErrNoEvaluation, store.ErrUnreadable.
 func Read(ctx context.Context, s *store.Store, id eval.ID) (record.Evaluation, *eval.Evaluation, []*plan.Plan, error) {
 	r, err := s.WithChoices(ctx, id)
 	if err != nil {
@@ -353,11 +349,10 @@ func Plans(e *eval.Evaluation, r record.Evaluation) ([]*plan.Plan, error) {
 	return plans, nil
 }
 
-// JudgeQueues names the queue of each of those whom a kind asks: runs that share a
-// limit set share a queue. A model with limits of its own has a queue of its own, a
-// group has one for all its models, and an evaluation that is held tighter than its
-// provider or group keeps its runs apart, so that they do not stand in front of
-// others'.
+// JudgeQueues names the queue of each judge of a kind: runs that share a limit set share a
+// queue. A model with limits of its own has a queue of its own, a group has one for all its
+// models. An evaluation with tighter limits than its provider or group has separate queues, so
+// that its runs do not block others.
 func JudgeQueues(id eval.ID, e *eval.Evaluation, kind eval.Kind, settings record.Settings) []string {
 	judges := e.Asked(kind)
 	queues := make([]string, len(judges))

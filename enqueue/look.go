@@ -150,7 +150,7 @@ func (t *TopUp) forget(active map[eval.ID]bool, now time.Time) {
 	maps.DeleteFunc(t.pace, func(_ string, p *pace) bool { return now.Sub(p.at) > paceKept })
 }
 
-// standings are what was last seen of each active evaluation.
+// standings are the last seen states of the active evaluations.
 func (t *TopUp) standings() map[eval.ID]store.Standing {
 	all := make(map[eval.ID]store.Standing, len(t.looks))
 	for id, l := range t.looks {

@@ -19,8 +19,8 @@ type pace struct {
 	perSecond float64 // negative: not known yet
 }
 
-// nextTick is when to look again at what is busy, a number of evaluations: so that the
-// fastest queue has used up between an eighth and a half of its window by then.
+// nextTick is when to look again at the busy evaluations, so that the fastest queue has used up
+// between an eighth and a half of its window by then.
 func (t *TopUp) nextTick(busy int) time.Duration {
 	switch {
 	case t.used > 0.75: // faster than could be seen
@@ -56,7 +56,7 @@ func (t *TopUp) measure(queue string, shares []*share) int {
 		current := max(float64(ended-p.ended), 0) / elapsed.Seconds()
 		if p.perSecond < 0 {
 			p.perSecond = current
-		} else { // half of what is remembered fades in about 3 s
+		} else { // half of the remembered rate fades in about 3 s
 			weight := min(elapsed.Seconds()/4, 1)
 			p.perSecond += weight * (current - p.perSecond)
 		}

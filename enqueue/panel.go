@@ -10,11 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Together reports whether a run of p is asked in one call with the others of its
-// group (plan.Group): those in which an agent judges a document, one for each
-// dimension. The first of the group, its leader, makes that call. Until the leader
-// is recorded nobody pushes the others but who carries it out; from then on they are
-// runs like any.
+// Together reports whether a run of p is asked in one call with the others of its group
+// (plan.Group): those in which an agent judges a document, one for each dimension. The first of
+// the group, its leader, makes that call. Until the leader is recorded, only the worker that
+// handles it pushes the others; from then on they are ordinary runs.
 func Together(e *eval.Evaluation, settings record.Settings, p *plan.Plan, run plan.Run) bool {
 	return p.Kind() == eval.KindPanel && slices.Contains(settings.Batching, e.Panel.Agents[run.Judge].Name)
 }
@@ -34,8 +33,8 @@ func (s *share) waits(p *plan.Plan, run plan.Run, leader byte) bool {
 	return s.leader(p, run) != run.Index && state == eval.StateNone
 }
 
-// firstOf is the first index that must be looked at to push runs from an index on:
-// their leaders stand before them.
+// firstOf is the first index to look at when pushing runs from an index on: their leaders come
+// before them.
 func (s *share) firstOf(p *plan.Plan, index int) int {
 	if p.Kind() != eval.KindPanel || len(s.record.Settings.Batching) == 0 {
 		return index
@@ -43,8 +42,8 @@ func (s *share) firstOf(p *plan.Plan, index int) int {
 	return p.Leader(index) - p.Run(index).Judge
 }
 
-// runsPerTask is how many runs a task of a phase's queue carries out where every
-// call for several dimensions answers all of them.
+// runsPerTask is how many runs a task of a phase's queue completes if every call for several
+// dimensions answers all of them.
 func (k *known) runsPerTask(phase int, queue string) float64 {
 	of := k.record.Phases[phase]
 	if of.Kind != eval.KindPanel {

@@ -22,16 +22,16 @@ const taskTimeout = 30 * 24 * time.Hour
 // pushAtOnce is how many tasks one script pushes.
 const pushAtOnce = 100
 
-// push sends tasks of runs that have not ended to queue, many in a script. A task
-// that is in the queue already, and not ended, is left as it is. It may be
-// repeated. keeps says which tasks asynq keeps for a while after they succeeded.
-// queued, unless it is nil, hears of each task that this call has put there; of the
-// tasks of one range, whoever pushes it again at the same time hears of the others.
+// push sends tasks of runs that have not ended to queue, many in a script. A task that is
+// already in the queue, and has not ended, is left unchanged. It may be repeated. keeps says
+// which tasks asynq keeps for a while after they succeeded. queued, unless it is nil, receives
+// each task that this call has queued; if two calls push one range at the same time, each
+// receives its own tasks.
 func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) error {
 	if len(tasks) == 0 {
 		return nil
 	}
-	// Listed first: whoever removes what is left behind looks into the queue.
+	// Listed first: a cleaner of leftovers looks into the listed queues.
 	if err := s.AddQueues(ctx, queue); err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func push(ctx context.Context, s *store.Store, queue string, tasks []record.Task
 	return err
 }
 
-// send pushes tasks and returns those whose ids are taken.
+// send pushes tasks and returns those whose IDs are taken.
 //
-// asynq has no batch enqueue, so its own client runs over a recorder that keeps
-// what it would send; encoding and script stay asynq's.
+// asynq has no batch enqueue, so its own client runs over a recorder that keeps the commands;
+// encoding and script remain asynq's.
 func send(ctx context.Context, client redis.UniversalClient, queue string, tasks []record.Task, keeps func(index int) bool, queued func(record.Task)) (refused []record.Task, err error) {
 	if len(tasks) == 0 {
 		return nil, nil
@@ -130,8 +130,7 @@ func (errNoScript) Error() string { return "NOSCRIPT its source is not known yet
 // RedisError marks the error as an answer of Redis, as go-redis wants it.
 func (errNoScript) RedisError() {}
 
-// EvalSha keeps a call of the script whose source is known, and asks for the
-// source of another.
+// EvalSha records a call of a script with known source, and asks for the source of any other.
 func (r *recorder) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
 	if sha != r.hash {

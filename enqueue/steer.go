@@ -46,9 +46,9 @@ func (q *Enqueuer) Cancel(ctx context.Context, id eval.ID) (record.Status, error
 	return status, err
 }
 
-// halt changes an evaluation's status and then closes its limits. The closure comes
-// last, and open reads closures before it reads the status: so nobody who found the
-// evaluation active before takes this closure back.
+// halt changes an evaluation's status and then closes its limits. The closure comes last, and
+// open reads closures before it reads the status: so a process that found the evaluation active
+// before does not undo this closure.
 func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.Status, error)) (record.Status, error) {
 	status, err := change()
 	if err != nil || status != record.StatusPaused && status != record.StatusCancelled {
@@ -60,13 +60,13 @@ func (q *Enqueuer) halt(ctx context.Context, id eval.ID, change func() (record.S
 	return status, q.open(ctx, id) // it may have been resumed meanwhile
 }
 
-// PauseProvider keeps calls of a provider from being begun for an active
-// evaluation, in every process from the moment it returns, until the evaluation is
-// resumed or submitted again; those in flight end and are recorded. first is true
-// for one of all who do it: the one who is to tell.
+// PauseProvider stops new calls to a provider for an active evaluation, in every process from
+// the moment it returns, until the evaluation is resumed or submitted again; calls in flight
+// end and are recorded. first is true for exactly one of several concurrent callers, which
+// should report it.
 //
-// The record goes first: killed in between, the provider's tasks are dropped, and
-// whoever meets the failure in a call that waited closes the limits.
+// The record is written first: if the process is killed in between, the provider's tasks are
+// dropped, and the next worker whose waiting call meets the failure closes the limits.
 func (q *Enqueuer) PauseProvider(ctx context.Context, id eval.ID, provider string, why record.Pause) (first bool, err error) {
 	paused, first, err := q.Store.PauseProvider(ctx, id, provider, why)
 	if err == nil && paused {
@@ -83,8 +83,8 @@ func PausedQueue(e *eval.Evaluation, phase record.Phase, queue string, paused ma
 	return some && all
 }
 
-// pausedIn reports whether some, and whether all, of those whom a queue's runs ask are
-// of providers that are paused.
+// pausedIn reports whether some, and whether all, of the models of a queue's runs belong to
+// paused providers.
 func pausedIn(e *eval.Evaluation, phase record.Phase, queue string, paused map[string]record.Pause) (some, all bool) {
 	if len(paused) == 0 {
 		return false, false
@@ -163,9 +163,9 @@ func openUnless(ctx context.Context, s *store.Store, limits Limits, id eval.ID, 
 	})...)
 }
 
-// Resume lets a paused evaluation go on, and an active one with its paused
-// providers, and pushes what it lacks. It returns the status afterwards: active, or
-// done or cancelled, which do not go on.
+// Resume resumes a paused evaluation, and the paused providers of an active one, and pushes
+// missing tasks. It returns the status afterwards: active, or done or cancelled, which cannot
+// be resumed.
 func (q *Enqueuer) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	r, err := q.Store.Evaluation(ctx, id)
 	if err != nil {
@@ -198,14 +198,14 @@ func (q *Enqueuer) start(ctx context.Context, id eval.ID) error {
 
 // Retried says what became of failed runs.
 type Retried struct {
-	Runs      int // to be made again
+	Runs      int // to be retried
 	Exhausted int // left as they are: record.MaxGeneration generations have failed
 }
 
-// Retry makes failed runs again, each as a run of its next generation: whatever
-// a worker still writes of the one before changes nothing. pick says which are
-// meant. An evaluation that is done goes on, a paused one stays paused. Retry may
-// be repeated after any failure. store.ErrCancelled, store.ErrNoEvaluation.
+// Retry retries failed runs, each as a run of its next generation: late writes of workers for
+// the generation before have no effect. pick selects the runs. An evaluation that is done
+// becomes active, a paused one stays paused. Retry may be repeated after any failure.
+// store.ErrCancelled, store.ErrNoEvaluation.
 func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bool) (Retried, error) {
 	r, err := q.Store.WithChoices(ctx, id)
 	if err != nil {
@@ -232,8 +232,7 @@ func (q *Enqueuer) Retry(ctx context.Context, id eval.ID, pick func(Recorded) bo
 			return result, err
 		}
 	}
-	// Also when nothing was left to do: whoever retried before may have been
-	// killed here.
+	// Also when there was nothing left to do: an earlier Retry may have been killed here.
 	return result, q.start(ctx, id)
 }
 
@@ -296,7 +295,7 @@ func (q *Enqueuer) Delete(ctx context.Context, id eval.ID, alive bool) error {
 	if err != nil {
 		return err
 	}
-	// Of an active one, somebody may be about to push tasks: drop comes back to it.
+	// For an active one, another process may be about to push tasks: drop returns to it.
 	left := active && alive
 	if err := remove(ctx, q.Store, id, !left); err != nil || left {
 		return err
@@ -332,8 +331,7 @@ func unpin(ctx context.Context, s *store.Store, limits Limits, id eval.ID) error
 	if err := s.Deactivate(ctx, id); err != nil {
 		return err
 	}
-	// Whoever submitted it meanwhile, or has had failed runs made again, pinned the limits
-	// before.
+	// A process that submitted it meanwhile, or retried failed runs, pinned the limits first.
 	r, active, err := ifActive(ctx, s, id)
 	if err != nil || !active {
 		return err

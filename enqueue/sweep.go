@@ -23,11 +23,11 @@ type SweptLimits interface {
 	Holders(ctx context.Context) ([]string, error)
 }
 
-// Sweeper removes what killed processes left in Redis: tasks of evaluations that have
-// ended or have no record, completed tasks that nobody removes because their queue has no
-// worker, queues that no evaluation uses, and what is listed of evaluations whose record
-// has expired. It removes nothing of an evaluation that goes on, and no task that a worker
-// holds. It is for one goroutine; any number of processes may have one.
+// Sweeper removes what killed processes left in Redis: tasks of evaluations that have ended or
+// have no record, completed tasks of queues that have no worker, queues that no evaluation
+// uses, and lists of evaluations whose record has expired. It removes nothing of an unfinished
+// evaluation, and no task that a worker holds. It is for one goroutine; any number of processes
+// may have one.
 type Sweeper struct {
 	store  *store.Store
 	limits SweptLimits
@@ -73,8 +73,8 @@ func NewSweeper(s *store.Store, limits SweptLimits, log zerolog.Logger) *Sweeper
 	}
 }
 
-// Sweep looks at everything once. What has no record must have been without one for a
-// minute, so the first Sweep removes little.
+// Sweep looks at everything once. It removes an evaluation without a record only after a minute
+// without one, so the first Sweep removes little.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	s.gone.next()
 	s.ended.next()
@@ -165,14 +165,13 @@ func (s *Sweeper) sweepQueue(ctx context.Context, queue string) error {
 		s.log.Info().Str("queue", queue).Int("tasks", removed).Msg("removed tasks of inactive evaluations")
 	}
 	for id := range useless {
-		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may go on by now
+		err = errors.Join(err, s.store.PushAgain(ctx, id)) // it may have resumed by now
 	}
 	return err
 }
 
-// useless chooses those of a queue's tasks that are of no use any more, and notes their
-// evaluations. What is read of these is newer than the tasks: a task pushed later is not
-// judged by it.
+// useless selects the obsolete tasks of a queue, and notes their evaluations. The state it
+// reads is newer than the tasks, so a task pushed later is not judged by it.
 func (s *Sweeper) useless(ctx context.Context, queue string, state gate.State, tasks []string, of map[eval.ID]bool) (chosen []string, err error) {
 	byEvaluation := map[eval.ID][]eval.RunID{}
 	names := map[eval.RunID][]string{}
@@ -221,8 +220,8 @@ func (s *Sweeper) over(id eval.ID, use store.Use, queue string, state gate.State
 	return use.Status == record.StatusDone && waiting
 }
 
-// sweepEvaluations removes what is listed of evaluations that have no record, and gives
-// those an end that have ended and were given none.
+// sweepEvaluations removes the lists of evaluations that have no record, and sets the end of
+// those that have ended without one.
 func (s *Sweeper) sweepEvaluations(ctx context.Context, uses map[eval.ID]store.Use) error {
 	maps.DeleteFunc(s.given, func(id eval.ID, _ bool) bool { return !hasEnded(uses[id]) })
 	for id, use := range uses {
@@ -246,10 +245,10 @@ func hasEnded(use store.Use) bool {
 	return use.Status == record.StatusDone || use.Status == record.StatusCancelled
 }
 
-// vacate removes what is left of an evaluation without a record.
+// vacate removes the leftovers of an evaluation without a record.
 func (s *Sweeper) vacate(ctx context.Context, id eval.ID) error {
 	active, err := s.store.IsActive(ctx, id)
-	if err != nil || active { // whoever tops queues up drops it
+	if err != nil || active { // the process that tops up queues drops it
 		return err
 	}
 	if done, err := s.limits.ForgetSpent(ctx, string(id)); err != nil || !done {

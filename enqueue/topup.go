@@ -30,17 +30,17 @@ const (
 	lookTimeEach = 10 * time.Millisecond
 )
 
-// unpinAfter is how long the limits of a deleted or cancelled evaluation stay
-// pinned: workers look every two seconds whether what they hold goes on, also
-// when they missed that it was announced.
+// unpinAfter is how long the limits of a deleted or cancelled evaluation stay pinned: workers
+// check every two seconds whether the evaluations they hold are active, also when they missed
+// the announcement.
 const unpinAfter = 5 * time.Second
 
 // TopUp keeps the queues of active evaluations filled. Any number of processes
 // may run one: a short lock lets one of them work and saves the others the
 // trouble, and nothing is lost or pushed wrongly when two work at once.
 type TopUp struct {
-	// Queued is told of each task that this process has put into its queue, and
-	// when. It must not block. nil: nobody.
+	// Queued receives each task that this process has queued, and when. It must not block. nil:
+	// tasks are not reported.
 	Queued func(task record.Task, at time.Time)
 
 	store      *store.Store
@@ -59,7 +59,7 @@ type TopUp struct {
 	dropped    map[eval.ID]time.Time // deleted or cancelled, and since when that is known
 	looks      map[eval.ID]*look     // the last at each active evaluation
 	beside     int                   // active evaluations that are never looked at
-	next       time.Duration         // between the last two looks at what is busy
+	next       time.Duration         // between the last two looks at busy evaluations
 	used       float64               // the most that a queue lacked of its window, as a share of it
 }
 
@@ -119,8 +119,8 @@ func (t *TopUp) isolate(id eval.ID, err error) error {
 	return err
 }
 
-// sharesNow ends an evaluation that is complete, or that does not go on, and returns its
-// shares of queues, by queue.
+// sharesNow ends an evaluation that is complete or inactive, and returns its shares of queues,
+// by queue.
 func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standing, undrained verdict) (map[string][]*share, error) {
 	switch {
 	case standing.Unreadable != nil:
@@ -133,7 +133,7 @@ func (t *TopUp) sharesNow(ctx context.Context, id eval.ID, standing store.Standi
 		return nil, nil
 	}
 	k, err := t.load(ctx, id, standing.Revision)
-	if err != nil || k.record.Revision != standing.Revision { // it changed after the standing was read
+	if err != nil || k.record.Revision != standing.Revision { // it changed after its state was read
 		return nil, err
 	}
 	if t.complete(k, standing) {
@@ -185,7 +185,7 @@ func (t *TopUp) drop(ctx context.Context, id eval.ID) error {
 	if done, err := t.limits.ForgetSpent(ctx, string(id)); err != nil || !done {
 		return err
 	}
-	// Again: workers held some of its tasks, and somebody may have been pushing others.
+	// Again: workers held some of its tasks, and another process may have been pushing others.
 	if err := remove(ctx, t.store, id, true); err != nil {
 		return err
 	}
@@ -201,12 +201,12 @@ type share struct {
 	*known
 	phase, length, cursor, ended int
 
-	// Of a group, some of whose providers are paused: how many of their runs were passed
-	// over or dropped, and who is.
+	// For a group with paused providers: how many of their runs were skipped or dropped, and
+	// which providers are paused.
 	parked int
 	paused map[string]record.Pause
 
-	perTask float64 // runs that one task carries out; 1 but for panels that are asked together
+	perTask float64 // runs that one task completes; 1 but for panels that are asked together
 	fresh   bool    // was read in this tick; others count, and get nothing
 }
 

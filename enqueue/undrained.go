@@ -20,15 +20,15 @@ const (
 	// before evaluations with more than an equal part of it get no more runs. Where
 	// Redis has a maxmemory, it is at most a quarter of that.
 	undrainedBound = 256 << 20
-	// memoryShare of maxmemory is where no evaluation gets more runs, whatever takes the
-	// memory: the rest is for what is under way.
+	// memoryShare of maxmemory is the level above which no evaluation gets more runs, whatever
+	// uses the memory: the rest is for runs under way.
 	memoryShare = 0.75
 	// measureEvery is how often memory is measured. Redis walks the whole of a stream,
 	// which takes some milliseconds for 100 MB.
 	measureEvery = time.Second
 	// measureTimeEach makes measureEvery longer with each evaluation whose results wait.
 	measureTimeEach = 5 * time.Millisecond
-	// measuredAtOnce bounds what Redis is asked in one go.
+	// measuredAtOnce bounds the number of keys that Redis is asked about in one command.
 	measuredAtOnce = 100
 )
 
@@ -49,7 +49,7 @@ type size struct{ bytes, entries int64 }
 
 // verdict says who gets no more runs, and why.
 type verdict struct {
-	memory bool             // Redis is nearly full: nobody does
+	memory bool             // Redis is nearly full: none does
 	held   map[eval.ID]bool // their results wait
 }
 

@@ -49,7 +49,7 @@ type AnswerFiles struct {
 	place Place
 	runs  *eval.Runs
 	ours  *writtenAnswers   // below place.Working; nil: nothing is written there
-	of    map[string]string // the run whose answer is at a path
+	of    map[string]string // path to the run whose answer it is
 	names []string          // in place.Dir, by position in runs.List
 }
 

@@ -56,14 +56,14 @@ func several(answers []string) *[]string {
 	return &answers
 }
 
-// Append stores entries of an evaluation, and what they add up to.
+// Append stores entries of an evaluation, and updates its totals.
 func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) error {
 	return s.transact(ctx, "store results of "+string(id), func(t *transaction) error {
 		if err := t.lock(ctx, id); err != nil {
 			return err
 		}
-		// Two trips to the database, however many entries, where no row of theirs stands
-		// yet: what comes of a run is stored only where its row is new or gave way.
+		// Two round trips to the database, however many entries, if none of their rows exists
+		// yet: a run's outcome is stored only if its row is new or was replaced.
 		runs, calls, err := t.putRows(ctx, id, entries)
 		if err != nil {
 			return err
@@ -103,7 +103,7 @@ func (s *store) Append(ctx context.Context, id eval.ID, entries []record.Entry) 
 type put[T any] struct {
 	row    *T
 	add    statement
-	before *T   // the row that stood under its key; nil: none did
+	before *T   // the existing row of its key; nil: none
 	stored bool // it is new, or the other gave way
 }
 
@@ -144,9 +144,9 @@ func (t *transaction) putRows(ctx context.Context, id eval.ID, entries []record.
 	return runs, calls, t.replaceCalls(ctx, id, calls)
 }
 
-// replaceRuns puts runs in place of the rows that stand under their keys, where those
-// give way. Each row is read by its whole key: of a list of keys PostgreSQL, while it
-// has no statistics of a young table, goes through all the evaluation's rows.
+// replaceRuns overwrites the rows that have the runs' keys, if they may be overwritten. Each
+// row is read by its whole key: given a list of keys PostgreSQL, while it has no statistics of
+// a young table, scans all the evaluation's rows.
 func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[record.Run]) error {
 	type key struct{ phase, index int }
 	standing := map[key]*record.Run{}
@@ -180,7 +180,7 @@ func (t *transaction) replaceRuns(ctx context.Context, id eval.ID, runs []put[re
 	return nil
 }
 
-// replaceCalls puts calls in place of the rows that stand under their keys.
+// replaceCalls overwrites the rows that have the calls' keys.
 func (t *transaction) replaceCalls(ctx context.Context, id eval.ID, calls []put[record.Call]) error {
 	standing := map[string]*record.Call{}
 	var statements []statement
@@ -250,14 +250,14 @@ func (a *appender) job(j *record.Job) error {
 	return nil
 }
 
-// clear removes what came of a run before; its kind is the same for good.
+// clear removes a run's earlier outcome; its kind never changes.
 func (a *appender) clear(r *record.Run) {
 	id := r.RunID(eval.ID(a.evaluation)).Short()
 	a.add("DELETE FROM "+outcomesOf(r.Kind).table+" WHERE evaluation = ? AND id = ?", a.evaluation, id)
 	a.add("DELETE FROM events WHERE evaluation = ? AND run = ?", a.evaluation, id)
 }
 
-// outcome stores what came of a run.
+// outcome stores a run's outcome.
 func (a *appender) outcome(r *record.Run) error {
 	first, second := pair(r.Documents)
 	candidate1, candidate2 := pair(r.Candidates)
@@ -297,8 +297,8 @@ func (a *appender) outcome(r *record.Run) error {
 	return nil
 }
 
-// said is what came of a panel's run: a score with its argument, or none with
-// what stands in its place.
+// said is the outcome of a panel's run: a score with its argument, or none with a replacement
+// text.
 func said(r *record.Run) (score *float64, argument string) {
 	argument = r.Reason
 	for _, s := range r.Scores { // one

@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// batch writes what came of a Batch file's requests in the form in which OpenAI gives
-// results of such files: those that were answered, and those that failed.
+// batch writes the outcomes of a Batch file's requests in OpenAI's format for results of such
+// files: one for answered requests, one for failed ones.
 type batch struct {
 	e Evaluation
 	r Reader
@@ -112,7 +112,7 @@ func (b *batch) url(ctx context.Context, row PromptRow) (string, error) {
 	return line.URL, err
 }
 
-// answerBody is an answer as the endpoint that was asked for gives it, whoever gave it.
+// answerBody is an answer in the form of the requested endpoint, whichever provider gave it.
 func answerBody(url, id string, row PromptRow, used providers.Usage) any {
 	answers := row.Answers
 	if answers == nil {

@@ -84,9 +84,9 @@ func NewCollector(client redis.UniversalClient, keys record.Keys, id eval.ID, si
 	return &Collector{client: client, keys: keys, id: id, sink: sink, options: o, size: batchEntries, pause: pollEvery}
 }
 
-// Drain claims the evaluation for the sink and collects what is in Redis now.
-// It returns how many entries it committed, also beside an error: ErrOtherSink,
-// ErrNoEvaluation, ErrFull, ErrBusy, or that Redis cannot be reached.
+// Drain claims the evaluation for the results store and collects what is in Redis now. It
+// returns how many entries it committed, also beside an error: ErrOtherSink, ErrNoEvaluation,
+// ErrFull, ErrBusy, or that Redis cannot be reached.
 func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 	if err := c.claim(ctx); err != nil {
 		return 0, err
@@ -100,11 +100,11 @@ func (c *Collector) Drain(ctx context.Context) (committed int, err error) {
 	}
 }
 
-// Follow claims the evaluation for the sink and collects until done reports true
-// and nothing is left, then returns nil; or until ctx ends, and returns its
-// error. done may be nil (never); it is asked a few times a second. While Redis
-// is away or the sink is locked, or full with Options.WaitForRoom, Follow says so
-// once and waits. Any other failure, done's too, ends it.
+// Follow claims the evaluation for the results store and collects until done reports true and
+// nothing is left, then returns nil; or until ctx ends, and returns its error. done may be nil
+// (never); it is called a few times a second. While Redis is unreachable or the results store
+// is locked, or full with Options.WaitForRoom, Follow logs it once and waits. Any other
+// failure, including done's, ends it.
 func (c *Collector) Follow(ctx context.Context, done func(context.Context) (bool, error)) error {
 	spell := outage.Spell{
 		Log:   c.options.Log.With().Str("evaluation", string(c.id)).Logger(),
@@ -138,7 +138,7 @@ func (c *Collector) step(ctx context.Context, done func(context.Context) (bool, 
 			return false, err
 		}
 	}
-	// Asked before reading: what was recorded before the end is then read.
+	// done is called before reading, so that everything recorded before the end is read.
 	if done != nil {
 		if finished, err = done(ctx); err != nil {
 			return false, fmt.Errorf("ask whether %s is done: %w", c.id, err)
@@ -176,15 +176,15 @@ func (c *Collector) rest(ctx context.Context) error {
 	return nil
 }
 
-// batch moves one batch of n entries from the stream to the sink, and says
-// whether there are more. It always reads from the start: what is there has not
-// been deleted, whether or not it was committed before.
+// batch moves one batch of n entries from the stream to the results store, and reports whether
+// there are more. It always reads from the start: entries there have not been deleted, whether
+// or not they were committed before.
 func (c *Collector) batch(ctx context.Context) (n int, more bool, err error) {
 	messages, more, err := nextEntries(ctx, c.client, c.keys, c.id, "-", c.size)
 	if err != nil || len(messages) == 0 {
 		return 0, false, err
 	}
-	if time.Since(c.claimed) > claimEvery { // what is read may be another sink's by now
+	if time.Since(c.claimed) > claimEvery { // the stream may belong to another results store by now
 		if err := c.claim(ctx); err != nil {
 			return 0, false, err
 		}

@@ -10,21 +10,20 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// dialect is what SQLite and PostgreSQL do in ways of their own. All else is
-// written once, in SQL that both take: parameters are ?, counts of what holds are
-// count(*) FILTER (WHERE …), integers are cast to BIGINT, and tables and types are
-// those of the files in schema.
+// dialect is where SQLite and PostgreSQL differ. Everything else is written once, in SQL that
+// both accept: parameters are ?, conditional counts are count(*) FILTER (WHERE …), integers
+// are cast to BIGINT, and tables and types are those of the files in schema.
 //
-// A new column needs a new file in schema, a place in its table's list of columns
-// (append.go), where a row is written (append.go) and where one is read (rows.go,
-// run.go), and in totals.go where it is summed.
+// A new column needs a new file in schema, a place in its table's list of columns (append.go),
+// where a row is written (append.go) and where one is read (rows.go, run.go), and in totals.go
+// where it is summed.
 type dialect interface {
 	// bind is the query as the database takes its parameters.
 	bind(query string) string
 	// seconds is an expression: those from one column of times to another.
 	seconds(from, to string) string
-	// using stands behind a table of which that index is to be read. SQLite keeps no
-	// statistics here, and would often take another.
+	// using follows a table's name and forces that index. SQLite keeps no statistics here, and
+	// would often choose another.
 	using(index string) string
 	// locked ends a SELECT of one row that no other transaction is to change before
 	// this one ends.
@@ -38,8 +37,8 @@ type dialect interface {
 	// send carries statements out, in their order, and says how many rows each has
 	// changed.
 	send(ctx context.Context, t *transaction, statements []statement) ([]int64, error)
-	// explain names the operation and the database and says what helps, so that the
-	// message stands alone on a terminal.
+	// explain names the operation and the database and says what helps, so that the message is
+	// complete on a terminal.
 	explain(operation, name string, err error) error
 }
 
@@ -79,8 +78,8 @@ func (a *access) unread(err error) error {
 	return a.explain("read", a.name, err)
 }
 
-// maxText bounds a text that is unpacked: a document, or all votes of people. A few
-// kilobytes that somebody else packed could otherwise become any number of gigabytes.
+// maxText bounds an unpacked text: a document, or all votes of people. A few kilobytes of
+// crafted input could otherwise unpack to any number of gigabytes.
 const maxText = 512 << 20
 
 // reader reads a sink.
@@ -131,8 +130,7 @@ func newStore(r *reader, write *sql.DB) (*store, error) {
 	return &store{r, write, encoder}, nil
 }
 
-// Close closes the database; a write-ahead log is moved into it when nobody else
-// has it open.
+// Close closes the database; the last process to close it moves the write-ahead log into it.
 func (s *store) Close() error {
 	err := s.reader.Close()
 	if closeErr := s.write.Close(); closeErr != nil {
@@ -197,19 +195,17 @@ func insert(table, columns string) string {
 	return "INSERT INTO " + table + " (" + columns + ") VALUES (" + placeholders(strings.Count(columns, ",")+1) + ")"
 }
 
-// upsert is insert; a row that stands under the key gets the other columns anew.
+// upsert is insert, but overwrites the other columns of an existing row.
 func upsert(table, key, columns string) string {
 	return insertOr(table, key, columns, func(column string) string { return "excluded." + column })
 }
 
-// addition is insert; a row that stands under the key has the other columns added to
-// its own.
+// addition is insert, but adds the other columns to those of an existing row.
 func addition(table, key, columns string) string {
 	return insertOr(table, key, columns, func(column string) string { return table + "." + column + " + excluded." + column })
 }
 
-// insertOr is insert; a row that stands under the key gets a value in each of the
-// other columns.
+// insertOr is insert, but sets each of the other columns of an existing row to a value.
 func insertOr(table, key, columns string, value func(column string) string) string {
 	var set []string
 	for column := range strings.SplitSeq(columns, ", ") {

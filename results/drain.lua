@@ -1,19 +1,19 @@
--- Claims an evaluation for one sink, and removes what that sink has committed.
+-- Claims an evaluation for one results store, and removes the entries it has committed.
 --
 -- KEYS[1]  the evaluation's record (hash)
 -- KEYS[2]  its results (stream)
--- ARGV[1]  the sink's id
+-- ARGV[1]  the results store's id
 -- ARGV[2]… ids of the entries to remove
 --
--- Returns the id of the sink that the evaluation belongs to, and the URL of the
--- sink asked for at submission ("" if none); an empty list without a record.
--- Nothing changes when the evaluation belongs to another sink.
+-- Returns the id of the store that the evaluation belongs to, and the URL of the store
+-- asked for at submission ("" if none); an empty list without a record.
+-- Nothing changes when the evaluation belongs to another store.
 --
 -- Entries are removed by id and not up to an id: after a failover to a master whose
--- clock is behind, entries that no sink has are older than those that were read.
+-- clock is behind, entries not yet stored are older than those that were read.
 --
--- Safe to run twice: a claim by its holder is no change, and an entry that was
--- removed is passed over.
+-- Idempotent: a repeated claim changes nothing, and a removed entry is skipped.
+--
 
 if redis.call('EXISTS', KEYS[1]) == 0 then
   return {}

@@ -134,8 +134,8 @@ func (x *experiment) completed(ctx context.Context, use func(object) error) erro
 	return nil
 }
 
-// responseOfPrompt is what stands in the place of an answer: the answer, a list of them, or
-// the words for why there is none.
+// responseOfPrompt is the value of the answer field: the answer, a list of answers, or an
+// explanation of why there is none.
 func responseOfPrompt(row PromptRow) json.RawMessage {
 	switch {
 	case row.State == eval.StateFailed.String():
@@ -163,9 +163,8 @@ var pythonErrors = map[providers.Class]string{
 	providers.Auth: "AuthenticationError", providers.ModelUnavailable: "NotFoundError",
 }
 
-// failureText is the text that stands in the place of an answer where there is none.
-// Readers of such files know it by its two forms: an error of the line itself, and
-// one that calls met.
+// failureText replaces a missing answer. Readers of such files know it by its two forms: an
+// error of the line itself, and a failed call.
 func failureText(run record.Run) string {
 	provider, _, _ := strings.Cut(run.Model, ":")
 	name := pythonErrors[run.Class]
@@ -196,8 +195,8 @@ func (x *experiment) lines(ctx context.Context, w io.Writer) error {
 	})
 }
 
-// csv writes the lines as a table, whose columns are all keys in the order in which
-// they first come. Texts are inert; lists and objects are JSON.
+// csv writes the lines as a table with the union of all keys as columns, in order of first
+// appearance. Texts are inert; lists and objects are JSON.
 func (x *experiment) csv(ctx context.Context, w io.Writer) error {
 	var header []string
 	at := map[string]int{}

@@ -40,7 +40,7 @@ type RankingRow struct {
 	Wins, Losses, Ties      int
 	WinRate                 float64
 	Group                   int     // of candidates that were compared with each other, from 1
-	ModelSE                 float64 // the standard error that takes verdicts as independent
+	ModelSE                 float64 // the standard error if verdicts were independent
 	BeatsNext               float64 // probability that it is better than the next of its group
 	// RankLow and RankHigh hold for all candidates at once, these for one alone.
 	MarginalLow, MarginalHigh int
@@ -51,8 +51,8 @@ type RankingRow struct {
 	Lead, LeadLow, LeadHigh float64
 }
 
-// ComparisonRow is a line of comparison.csv: one candidate in one evaluation. What is
-// not defined is as in RankingRow.
+// ComparisonRow is a line of comparison.csv: one candidate in one evaluation. Undefined values
+// are as in RankingRow.
 type ComparisonRow struct {
 	Candidate               string
 	Evaluation, Name        string // its id and name
@@ -96,29 +96,29 @@ type Choices struct {
 type Place struct {
 	// Dir is the output folder, which must exist.
 	Dir string
-	// Outs are the patterns by which answers of listed runs are named below Working,
-	// by the runs' own ids; the answer of a run without one is written into Dir. They
-	// come from the command that submitted the evaluation. Patterns stored with an
-	// evaluation are never read here, because a results store may be somebody else's.
+	// Outs are the patterns that name the answers of listed runs below Working, by the runs'
+	// own IDs; the answer of a run without one is written into Dir. They come from the command
+	// that submitted the evaluation. Patterns stored with an evaluation are never read here,
+	// because a results store may come from another person.
 	Outs map[string]string
-	// Working is the folder that Outs are below; by default the process's own. No
-	// answer leaves it, wherever symbolic links lead, is written into or as a name
-	// that begins with a dot, or replaces a file that is not an answer (AnswersFile).
+	// Working is the folder that Outs are below; by default the process's own. No answer leaves
+	// it through symbolic links, no path element may begin with a dot, and no file that is not
+	// an answer (AnswersFile) is replaced.
 	Working string
-	// Out names the file of the only listed run's answer, anywhere, in place of what
-	// its settings say. It is what somebody at this machine has asked for.
+	// Out names the file of the only listed run's answer, anywhere, overriding its settings. It
+	// comes from the user of this machine.
 	Out string
-	// Data is the data folder in whose output folder the files of an experiment are
-	// written; empty: they are written in Dir.
+	// Data is the data folder that contains the output folder for an experiment's files; empty:
+	// they are written in Dir.
 	Data string
-	// Input is an experiment's file, of which a copy stands beside its answers; empty:
-	// its lines are written.
+	// Input is an experiment's file, which is copied beside its answers; empty: its lines are
+	// written.
 	Input string
 	// CSV has the answers of an experiment written as CSV, too.
 	CSV bool
 }
 
-// Exported are the paths of what was written.
+// Exported are the paths of the written files.
 type Exported struct {
 	Files   []string // in the output folder, and an experiment's in its data folder
 	Answers []string // of listed runs that succeeded, in the order of their list; or an experiment's lines with their answers

@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// WriteFile puts what write writes at name below root, on disk and complete, or
-// leaves what is there as it was. Only its owner may read it. Folders on the way are made. The error names the
-// path; ErrFull when there is no room.
+// WriteFile writes a file at name below root with write, and syncs it to disk, or leaves an
+// existing file unchanged. Only its owner may read it. It creates missing folders. The error
+// names the path; ErrFull when there is no room.
 func WriteFile(root *os.Root, name string, write func(io.Writer) error) error {
 	if err := writeFile(root, name, write); err != nil {
 		return explainFile(filepath.Join(root.Name(), name), err)

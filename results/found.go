@@ -10,11 +10,10 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// Found reads what it is chosen by what e's phase compares (plan.Choose): the scores
-// of documents, each the mean over judges, criteria and trials; or their candidates'
-// abilities (Bradley–Terry, ties as half wins, all judges together). Whoever answered
-// counts, also in another's place. It reads all of these rows; every run of the phases
-// before must be in the sink.
+// Found reads the results that determine what e's phase compares (plan.Choose): the scores of
+// documents, each the mean over judges, criteria and trials; or their candidates' abilities
+// (Bradley–Terry, ties as half wins, all judges together). Answers of fallback models count.
+// It reads all of these rows; every run of the phases before must be in the results store.
 func Found(ctx context.Context, r Reader, id eval.ID, e *eval.Evaluation, phase int) (plan.Found, error) {
 	documents := make(map[string]int, len(e.Documents))
 	for i, d := range e.Documents {

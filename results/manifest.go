@@ -57,9 +57,9 @@ type manifestCalls struct {
 	Errors map[string]int `json:"errors_by_class"`
 }
 
-// manifestUsage says what calls have used. The cost is null when that of any call
-// is unknown; what is known then stands in CostAtLeast. Tokens are those
-// reported, null when none were by calls that must have used some.
+// manifestUsage is the usage of calls. The cost is null when that of any call is unknown;
+// CostAtLeast is then the sum of the known costs. Tokens are those reported, null when none
+// were by calls that must have used some.
 type manifestUsage struct {
 	Calls         int      `json:"calls"`
 	FromCache     int      `json:"answered_before,omitempty"` // and for which no call was made
@@ -84,7 +84,7 @@ type manifestRun struct {
 	Item       string   `json:"item"`
 	Documents  []string `json:"documents"`
 	Trial      int      `json:"trial"`
-	Dimension  string   `json:"dimension,omitempty"` // of a panel, whose agent is the judge
+	Dimension  string   `json:"dimension,omitempty"` // of a panel: its agent is the judge
 	Generation int      `json:"generation"`
 	Attempts   int      `json:"attempts"`
 	Path       string   `json:"path,omitempty"` // of a listed run's answer
@@ -112,9 +112,8 @@ func errorOf(r RunRow) manifestError {
 	}
 }
 
-// writeManifest writes the head as one object, opened up so that the runs, of
-// which there may be millions, follow one on a line. paths are those of answers, by
-// RunID.Short.
+// writeManifest writes the head as one object, opened up to stream the runs, of which there may
+// be millions, one on a line. paths are those of answers, by RunID.Short.
 func writeManifest(ctx context.Context, w io.Writer, r Reader, e Evaluation, ranking *Choices, paths map[string]string) error {
 	head, err := manifest(ctx, r, e)
 	if err != nil {

@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// Open opens the sink at url, and creates it with a random identity where there is
-// none: "sqlite:PATH" or a plain path, whose folder must exist, or what libpq takes
-// for a PostgreSQL database, "postgres://…" or "host=… dbname=…", whose search_path
-// names the schema. What is not in url comes from libpq's environment and files.
+// Open opens the results store at url, and creates it with a random identity if it does not
+// exist: "sqlite:PATH" or a plain path, whose folder must exist, or a libpq connection string
+// for a PostgreSQL database, "postgres://…" or "host=… dbname=…", whose search_path names
+// the schema. Missing settings come from libpq's environment and files.
 //
-// Open migrates a sink of an older version before it returns, or leaves it as it was.
+// Open migrates a results store of an older version before it returns, or leaves it unchanged.
 // It waits while another process migrates it.
 //
-// The error names the place, never a password, and what to do: it is something else, is
-// damaged, was written by a newer program, or cannot be written.
+// The error names the place, never a password, and what to do: the place is no results store,
+// is damaged, was written by a newer program, or cannot be written.
 func Open(ctx context.Context, url string) (Sink, error) { return open(ctx, url, released) }
 
 func open(ctx context.Context, url string, h history) (Sink, error) {

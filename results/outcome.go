@@ -10,8 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// outcomes adds to runs of an evaluation what came of them: verdicts, scores,
-// opinions and answers.
+// outcomes adds to runs of an evaluation their outcomes: verdicts, scores, opinions and
+// answers.
 func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error {
 	of := map[string]*record.Run{}
 	ids := map[eval.Kind][]any{}
@@ -35,7 +35,7 @@ func (r *reader) outcomes(ctx context.Context, id eval.ID, runs []RunRow) error 
 	return nil
 }
 
-// outcomeRows are the rows that outcomes of a kind stand in.
+// outcomeRows are the tables for outcomes of a kind.
 type outcomeRows struct {
 	table, columns string
 	add            func(row scanner, of map[string]*record.Run) error // to the run of its id
@@ -72,7 +72,7 @@ func addScore(row scanner, of map[string]*record.Run) error {
 	return err
 }
 
-// addOpinion adds a score with its argument, or what stands in its place.
+// addOpinion adds a score with its argument, or the replacement text.
 func addOpinion(row scanner, of map[string]*record.Run) error {
 	var id, argument string
 	var score *float64

@@ -62,7 +62,7 @@ func (d postgres) begin(ctx context.Context, t *transaction) error {
   CASE current_setting('synchronous_commit') WHEN 'off' THEN set_config('synchronous_commit', 'on', true) END`,
 			[]any{strconv.FormatInt(d.patience.Milliseconds(), 10)}},
 		{"SELECT pg_advisory_xact_lock_shared(" + migrationLock + ")", nil},
-		{"SELECT id FROM sink WHERE version = ?", []any{d.version}}, // sees what was committed before the lock was had
+		{"SELECT id FROM sink WHERE version = ?", []any{d.version}}, // sees rows committed before the lock was acquired
 	})
 	if err == nil && changed[2] != 1 {
 		err = outgrown(d.version)

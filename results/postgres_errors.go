@@ -82,8 +82,7 @@ func isAway(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, pgconn.ErrConnClosed)
 }
 
-// parseError is why an address cannot be used, without what may be a password in
-// it.
+// parseError explains why an address is invalid, without the parts that may contain a password.
 func parseError(address string, err error) error {
 	_, why, _ := strings.Cut(err.Error(), "`: ")
 	if why == "" || strings.Contains(why, "failed to parse as") {

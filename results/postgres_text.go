@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// PostgreSQL's text has neither NUL nor bytes that are not UTF-8, and answers may.
-// Such a byte is stored as escape and two hexadecimal digits, and escape itself is
-// doubled. All other text stands as it is.
+// PostgreSQL's text can contain neither NUL nor bytes that are not UTF-8, and answers may. Such
+// a byte is stored as escape and two hexadecimal digits, and escape itself is doubled. All
+// other text is unchanged.
 const escape = "␛" // U+241B
 
 func escapeText(text string) string {
@@ -74,7 +74,7 @@ func (postgres) values(args []any) []any {
 
 func (postgres) row(row scanner) scanner { return escapedRow{row} }
 
-// escapedRow is a row whose texts are escaped.
+// escapedRow is a row with escaped texts.
 type escapedRow struct{ scanner }
 
 func (r escapedRow) Scan(into ...any) error {

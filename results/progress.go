@@ -8,11 +8,11 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Progress is what is recorded of one judge's runs in one phase.
+// Progress counts the recorded runs of one judge in one phase.
 type Progress struct {
 	Phase int
-	// Judge is also an agent, or who is asked by listed runs. It is empty for calls
-	// whose run has not ended.
+	// Judge may also be an agent, or the model of listed runs. It is empty for calls whose run
+	// has not ended.
 	Judge                        string
 	Succeeded, Failed, Cancelled int // runs
 	// First is when the first of these runs began, Last when the last of them ended;
@@ -21,7 +21,7 @@ type Progress struct {
 	Used        Usage // by all calls for them, also those of discarded generations
 }
 
-// Progress says what is recorded, by phase and judge.
+// Progress counts recorded runs by phase and judge.
 func (r *reader) Progress(ctx context.Context, id eval.ID) ([]Progress, error) {
 	type group struct {
 		Progress

@@ -16,8 +16,7 @@ type field struct {
 // object is a JSON object whose keys keep their order.
 type object []field
 
-// parseObject reads one; of a key that stands twice, the last value in the place of
-// the first.
+// parseObject reads an object; for a repeated key, the last value at the position of the first.
 func parseObject(text string) (object, error) {
 	values := json.NewDecoder(bytes.NewReader([]byte(text)))
 	start, err := values.Token()
@@ -98,7 +97,7 @@ func dumpNext(to *bytes.Buffer, values *json.Decoder) error {
 	return nil
 }
 
-// dumpAll appends what follows the beginning of a list or an object.
+// dumpAll appends the rest of a list or an object after its beginning.
 func dumpAll(to *bytes.Buffer, values *json.Decoder, begin json.Delim) error {
 	to.WriteRune(rune(begin))
 	for i := 0; values.More(); i++ {

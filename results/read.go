@@ -56,7 +56,7 @@ func collect[T any](seq iter.Seq2[T, error]) ([]T, error) {
 	return all, nil
 }
 
-// Evaluations lists what is stored, oldest first.
+// Evaluations lists the stored evaluations, oldest first.
 func (r *reader) Evaluations(ctx context.Context) ([]Listed, error) {
 	return collect(rows(ctx, &r.access, func(row scanner, l *Listed) error {
 		var created, finished, cancelled stamp

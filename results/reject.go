@@ -29,7 +29,7 @@ type decoded struct {
 	entries []record.Entry
 	of      []redis.XMessage // entries, as they are in the stream
 	bad     []rejected
-	newer   bool // what follows is of another version: it is met again, as the first
+	newer   bool // the rest is of another version: it is read again, as the first
 }
 
 // decode reads entries, and finds those that are no results of the evaluation. The error

@@ -17,10 +17,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Rest keeps what a sink has no room for, where the stream that it stands in ends
-// with the process. Its file was written in advance, so that a full disk has room
-// for it, and is taken into the sink by the next to open it. It is for one
-// goroutine, and its file for one process.
+// Rest keeps results that the results store has no room for when their stream ends with the
+// process. Its file is allocated in advance, so that a full disk has room for it, and the next
+// process to open it moves it into the results store. It is for one goroutine, and its file for
+// one process.
 type Rest struct {
 	path string
 	size int64
@@ -34,8 +34,8 @@ type restLine struct {
 	Calls      []record.Call `json:"calls,omitempty"`
 }
 
-// OpenRest puts what an earlier process has kept at path into sink, and makes room
-// for size bytes. ErrNoEvaluation: the sink does not know what was kept, and it
+// OpenRest moves what an earlier process has kept at path into sink, and makes room for size
+// bytes. ErrNoEvaluation: the results store does not know the kept evaluation, and the file
 // stays. ErrFull: there is no room.
 func OpenRest(ctx context.Context, path string, size int64, sink Sink) (*Rest, error) {
 	r := &Rest{path: path, size: size}
@@ -82,8 +82,8 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 	return nil
 }
 
-// Keep writes what is left in the evaluation's stream into the file, and returns
-// how many entries it keeps and for how many there was no room.
+// Keep writes the rest of the evaluation's stream into the file, and returns how many entries
+// it keeps and for how many there was no room.
 func (r *Rest) Keep(ctx context.Context, client redis.UniversalClient, keys record.Keys, id eval.ID) (kept, left int, err error) {
 	messages, err := client.XRange(ctx, keys.Results(id), "-", "+").Result()
 	if err != nil {

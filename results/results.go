@@ -1,12 +1,10 @@
-// Package results takes an evaluation's results out of Redis into the one sink
-// that keeps them, reads them back row by row, and writes the files made from
-// them.
+// Package results moves an evaluation's results out of Redis into its one results store, reads
+// them back row by row, and writes the files made from them.
 //
-// A Sink is the store, a Collector drains one evaluation's stream into it, and
-// Export writes the CSVs and the manifest. Found reads what a later phase is chosen
-// by. The package ranks nothing for its own part (Export is handed the finished rows),
-// does not decide when an evaluation is over, and does not bound what waits in the
-// stream.
+// A Sink is the store, a Collector drains one evaluation's stream into it, and Export writes
+// the CSVs and the manifest. Found reads the results that later phases depend on. The package
+// computes no rankings (Export receives the finished rows), does not decide when an evaluation
+// is over, and does not bound the stream.
 package results
 
 import (
@@ -27,8 +25,8 @@ var (
 	// ErrOtherSink means that the evaluation is drained into another sink, and
 	// only there.
 	ErrOtherSink = errors.New("the evaluation belongs to another sink")
-	// ErrFull means that nothing more can be written: disk full, quota or file
-	// size limit reached. What was committed is safe, the rest is still in Redis.
+	// ErrFull means that nothing more can be written: disk full, quota or file size limit
+	// reached. Committed results are safe, the rest is still in Redis.
 	ErrFull = errors.New("no space left")
 	// ErrUnfit means that the file that was named cannot be a sink: it is something
 	// else, was written by a newer program, or cannot be written. Another name
@@ -49,13 +47,11 @@ var (
 // repeated: the second time changes nothing.
 type Sink interface {
 	Reader
-	// PutEvaluation stores what e asks and how it is carried out. Stored again,
-	// the settings, votes and phases are replaced, while Created and Finished stay;
-	// and one that was cancelled or has stopped resumes, unless e.Cancelled or
-	// e.Stopped says otherwise.
-	// texts are documents, and the votes that e.Settings name, by their hash; those
-	// stored before need not be given. A document without text is an error and stores
-	// nothing, and so are votes.
+	// PutEvaluation stores e's questions and settings. Stored again, the settings, votes and
+	// phases are replaced, while Created and Finished stay; and an evaluation that was
+	// cancelled or has stopped resumes, unless e.Cancelled or e.Stopped says otherwise. texts
+	// are documents, and the votes that e.Settings name, by their hash; those stored before may
+	// be omitted. A document without text is an error and stores nothing, and so are votes.
 	PutEvaluation(ctx context.Context, e Evaluation, texts iter.Seq2[string, string]) error
 	// Append stores entries of an evaluation that PutEvaluation has stored
 	// (otherwise ErrNoEvaluation), all of them or none. A run's row gives way
@@ -79,10 +75,10 @@ type Sink interface {
 // be larger than memory; an iteration that fails yields its error last. Asking
 // about an evaluation that is not there yields no rows.
 type Reader interface {
-	// ID is the sink's random identity, which stays with the data wherever it is
+	// ID is the results store's random identity, which stays with the data wherever it is
 	// moved.
 	ID() string
-	// Evaluations lists what is stored, oldest first.
+	// Evaluations lists the stored evaluations, oldest first.
 	Evaluations(ctx context.Context) ([]Listed, error)
 	// Evaluation returns ErrNoEvaluation for one that is not stored. Queues of its
 	// phases are not kept in a sink.
@@ -118,14 +114,14 @@ type Reader interface {
 	// Search returns a page of the runs that a Filter means. It looks at no more than
 	// MostLooked of them, so that it takes a moment, also where next to none fits.
 	Search(ctx context.Context, id eval.ID, s Search) (Page, error)
-	// SearchCount counts the runs of a filter, as far as a search looks; exact is
+	// SearchCount counts the runs that match a filter, within the bounds of a search; exact is
 	// false when there are or may be more.
 	SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, exact bool, err error)
-	// Jobs are the jobs that were submitted, whose calls have not ended and whose time
-	// is not over: they may go on at their providers.
+	// Jobs are the submitted jobs whose calls have not ended and whose time is not over: they
+	// may still be running at their providers.
 	Jobs(ctx context.Context, id eval.ID) ([]record.Job, error)
-	// Calls yields the calls made for one run, in the order in which they were
-	// asked for, also those whose outcome was discarded.
+	// Calls yields the calls made for one run, in the order in which they were asked for, also
+	// those with a discarded outcome.
 	Calls(ctx context.Context, run eval.RunID) iter.Seq2[record.Call, error]
 	// NotSent lists what calls asked for and their models would not take.
 	NotSent(ctx context.Context, id eval.ID) ([]NotSent, error)
@@ -140,7 +136,7 @@ type Reader interface {
 	// Pace counts, by phase, the runs that ended at or after a time; the zero time
 	// counts all. A phase without such runs is left out.
 	Pace(ctx context.Context, id eval.ID, since time.Time) ([]Pace, error)
-	// Progress says what is recorded, by phase and judge.
+	// Progress counts recorded runs by phase and judge.
 	Progress(ctx context.Context, id eval.ID) ([]Progress, error)
 	// Timeline sums the calls by when they began and ended, in at most that many
 	// periods (at least 1).
@@ -151,9 +147,9 @@ type Reader interface {
 	// CallsBegun counts the calls of every evaluation that began from one time on
 	// and before another, by "provider:model".
 	CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error)
-	// Spent sums what the calls of an evaluation have cost, in nano-USD: where that
-	// is not known, what they may have cost at most. unknown are those, possibly
-	// charged, of which not even that is known.
+	// Spent sums the cost of an evaluation's calls, in nano-USD, with the maximum possible cost
+	// of calls whose cost is unknown. unknown counts possibly charged calls for which not even
+	// that is known.
 	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
 	// Answered is the earliest call of that record.Call.Key, in any evaluation, that was
 	// answered for a run that succeeded with it; found is false where there is none.
@@ -172,7 +168,7 @@ type Evaluation struct {
 	Phases    []record.Phase
 	Created   time.Time
 	Finished  time.Time // zero: not finished
-	Cancelled time.Time // zero: not cancelled, or it goes on again
+	Cancelled time.Time // zero: not cancelled, or resumed
 	Stopped   *Stop     // nil: it has not stopped, or has resumed
 }
 
@@ -213,8 +209,8 @@ type RunRow struct {
 	Used Usage
 }
 
-// Usage is what calls have used. A call that may have been charged without
-// anybody saying how much is counted, never taken as 0.
+// Usage is the usage of calls. A call that may have been charged without a reported usage is
+// counted, never taken as 0.
 type Usage struct {
 	Calls      int
 	FromCache  int   // answers that were given before, for which no call was made
@@ -235,8 +231,8 @@ type CallTotal struct {
 	Errors map[string]int // calls that failed, by class
 }
 
-// Wait is what one limit has cost: the time between asking for admission and
-// sending the request, which also holds the wait for a slot of the worker.
+// Wait is the time one limit has cost: from asking for admission to sending the request,
+// including the wait for a slot of the worker.
 type Wait struct {
 	Limit string // id (ratelimit.Limit.ID); empty: no limit held these back
 	Calls int
@@ -269,7 +265,7 @@ type PairwiseRow struct {
 
 // The two orders in which a pair can have been shown.
 const (
-	OrderForward = "forward" // the document whose id sorts first was shown first
+	OrderForward = "forward" // the document with the lower ID was shown first
 	OrderReverse = "reverse"
 )
 
@@ -296,7 +292,7 @@ type PanelRow struct {
 	Agent        string
 	Dimension    string    // by id
 	Score        *float64  // nil: the run failed
-	Argument     string    // or what stands in its place
+	Argument     string    // or the replacement text
 	Model        string    // provider:model asked
 	Timestamp    time.Time // when the run ended
 	Item         string

@@ -23,8 +23,8 @@ func (u *Usage) fields() []any {
 	return []any{&u.Calls, &u.FromCache, &u.Input, &u.Output, &u.Cached, &u.Reasoning, &u.Unreported, &u.CostUSD, &u.Unpriced}
 }
 
-// The queries below walk runs in the order of its key and look the rest up, so
-// that nothing is sorted and the first row comes at once.
+// The queries below walk runs in the order of the key and look the rest up, so nothing is
+// sorted and the first row comes at once.
 const (
 	fromRuns = `
 FROM runs r LEFT JOIN calls c ON c.evaluation = r.evaluation AND c.phase = r.phase AND c.index_ = r.index_

@@ -53,7 +53,7 @@ func scanFell(row scanner, f *record.Fell) error {
 	return err
 }
 
-// Jobs are the jobs that may go on at their providers.
+// Jobs are the jobs that may still be running at their providers.
 func (r *reader) Jobs(ctx context.Context, id eval.ID) ([]record.Job, error) {
 	submitted, err := collect(rows(ctx, &r.access, scanJob,
 		"SELECT metadata FROM events WHERE evaluation = ? AND run = '' AND name = '"+eventJob+"' ORDER BY id", string(id)))

@@ -13,15 +13,13 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Bounds of a search, so that it takes a moment whatever is asked of however many
-// runs.
+// Bounds of a search, so that it takes a moment for any filter and any number of runs.
 const (
 	MostFound  = 2_000  // runs on a page
 	MostLooked = 10_000 // runs that one search looks at, and that are counted
 )
 
-// Filter says which recorded runs of an evaluation are meant. What is not set asks
-// for nothing.
+// Filter selects recorded runs of an evaluation. Unset fields match every run.
 type Filter struct {
 	Phase     *int
 	Kind      eval.Kind
@@ -35,7 +33,7 @@ type Filter struct {
 	Order     string   // of a pair: OrderForward or OrderReverse
 	Trial     int
 	Winner    string // a document, a candidate, or eval.Tie
-	// Text stands in the reason, argument, answer or error, in whatever case of A to Z.
+	// Text is found in the reason, argument, answer or error, ignoring the case of A to Z.
 	Text string
 }
 
@@ -57,8 +55,8 @@ type Mark struct {
 // Page is what a Search found.
 type Page struct {
 	Runs []RunRow // with their verdicts and answers
-	// Next is where the search goes on; nil: nothing is behind. A page that is not
-	// full has one when MostLooked runs were looked at.
+	// Next is where the search continues; nil: it is complete. A page that is not full has one
+	// when MostLooked runs were looked at.
 	Next *Mark
 }
 
@@ -178,14 +176,14 @@ func outcomeIn(table, condition string) string {
 	return "(SELECT count(*) FROM " + table + " o WHERE o.evaluation = r.evaluation AND o.id = r.phase || '.' || r.index_ AND " + condition + ") > 0"
 }
 
-// saying is the condition that a text stands in what came of run r. Both databases
-// take the capitals of ASCII alone for small letters.
+// saying is the condition that run r's outcome contains a text. Both databases ignore case for
+// ASCII letters only.
 func saying(text string) where {
 	const in = " LIKE ? ESCAPE '!'"
 	pattern := func(text string) string {
 		return "%" + strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(lowerASCII(text)) + "%"
 	}
-	quoted, _ := json.Marshal(text) // as answers stand in their column
+	quoted, _ := json.Marshal(text) // in the form in which the column stores answers
 	plain, inJSON := pattern(text), pattern(string(quoted[1:len(quoted)-1]))
 	return where{}.and("(lower(r.error)"+in+" OR CASE r.kind"+
 		" WHEN 'pairwise' THEN "+outcomeIn("pairwise_results", "lower(o.reason)"+in)+
@@ -252,14 +250,15 @@ func (r *reader) Search(ctx context.Context, id eval.ID, s Search) (Page, error)
 	return page, r.outcomes(ctx, id, page.Runs)
 }
 
-// SearchCount counts the runs of a filter, as far as a search looks; exact is false
-// when there are or may be more.
+// SearchCount counts the runs that match a filter, within the bounds of a search; exact is
+// false when there are or may be more.
 func (r *reader) SearchCount(ctx context.Context, id eval.ID, f Filter) (n int, exact bool, err error) {
 	matching, end, err := r.within(ctx, id, Search{Filter: f})
 	if err != nil {
 		return 0, false, err
 	}
-	// Sorted, because PostgreSQL would else read the whole table for what has no index.
+	// Sorted, because otherwise PostgreSQL would read the whole table for a condition without
+	// an index.
 	err = r.one(ctx, "SELECT count(*) FROM (SELECT 1 FROM "+matching.from+" WHERE "+matching.text+" ORDER BY r.phase, r.index_ LIMIT ?) AS found",
 		append(matching.args, MostLooked+1)...).Scan(&n)
 	if err != nil {

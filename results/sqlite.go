@@ -55,8 +55,8 @@ func (lite) seconds(from, to string) string {
 }
 
 func (lite) send(ctx context.Context, t *transaction, statements []statement) ([]int64, error) {
-	// When ctx ends, so does the transaction, and with it every statement. To
-	// watch for that once more in each would cost as much as the statements.
+	// When ctx ends, so does the transaction, and with it every statement. Watching for that
+	// again in each statement would cost as much as the statements.
 	ctx = context.WithoutCancel(ctx)
 	prepared := map[string]*sql.Stmt{}
 	changed := make([]int64, len(statements))
@@ -253,8 +253,8 @@ func openSQLiteReader(ctx context.Context, path string, h history) (*reader, err
 	if err == nil || !unwritable(err) || pendingLog(path) {
 		return r, err
 	}
-	// SQLite reads through a file of shared memory beside the database. In a
-	// folder where that cannot be made nobody is writing either.
+	// SQLite reads through a file of shared memory beside the database. In a folder where that
+	// cannot be created, there are no writers either.
 	return openReader(ctx, path, "immutable", h)
 }
 

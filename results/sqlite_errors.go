@@ -47,8 +47,7 @@ type missing struct{ unfit }
 
 func (e missing) Is(target error) bool { return target == ErrNoSink || e.unfit.Is(target) }
 
-// unwritable reports whether err comes of a file or folder that cannot be
-// written.
+// unwritable reports whether err is caused by a file or folder that cannot be written.
 func unwritable(err error) bool {
 	switch codeOf(err) & 0xff {
 	case codes.SQLITE_READONLY, codes.SQLITE_CANTOPEN, codes.SQLITE_PERM:

@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Statistics count the runs of an evaluation that ended and needed a model, by who
-// answered, and what they waited for rate limits.
+// Statistics count the runs of an evaluation that ended and needed a model, by model, and their
+// waits for rate limits.
 type Statistics struct {
 	Total              int `json:"total_requests"`
 	Primary            int `json:"primary_requests"`  // answered by the model that was asked

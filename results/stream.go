@@ -13,8 +13,8 @@ import (
 
 const (
 	batchEntries = 500
-	// batchBytes bounds a batch besides: an entry can have some megabytes, and what is
-	// made of it in memory takes a few times as much.
+	// batchBytes also bounds a batch: an entry can have some megabytes, and takes a few times
+	// as much memory.
 	batchBytes = 8 << 20
 )
 

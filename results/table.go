@@ -51,7 +51,7 @@ func (t table[T]) csv(w io.Writer, rows iter.Seq2[T, error]) error {
 	return out.Error()
 }
 
-// cell is a value as it stands in a CSV.
+// cell is a value in CSV form.
 func cell(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -108,7 +108,7 @@ func (t table[T]) jsonl(w io.Writer, rows iter.Seq2[T, error]) error {
 	return nil
 }
 
-// typed is a value as it stands in JSON.
+// typed is a value in JSON form.
 func typed(value any) any {
 	switch v := value.(type) {
 	case float64:

@@ -34,8 +34,8 @@ var widths = []time.Duration{
 	15 * time.Minute, 30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour,
 }
 
-// widthOf is the least width of which at most that many periods hold a span, both
-// ends included.
+// widthOf is the smallest width with which at most that many periods cover a span, both ends
+// included.
 func widthOf(span time.Duration, most int) time.Duration {
 	for _, width := range widths {
 		if span/width < time.Duration(most) {
@@ -105,8 +105,8 @@ func newTimeline(first, last time.Time, most int) *timeline {
 	return t
 }
 
-// add counts a call that began and ended within the timeline's span; one whose
-// times stand in the wrong order ended as it began.
+// add counts a call that began and ended within the timeline's span; a call whose times are in
+// the wrong order ended as it began.
 func (t *timeline) add(began, ended time.Time, limit string, failed bool) {
 	if ended.Before(began) {
 		ended = began

@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// The columns of totals besides the evaluation: keys, and what is summed under them.
+// The columns of totals besides the evaluation: keys, and the sums for them.
 const (
 	runTotalKey  = "phase, state, class, model, answered_by"
 	runTotalSums = "runs, rate_limit_waits, rate_limit_fallbacks, context_fallbacks, waited"
@@ -38,8 +38,8 @@ type runMinute struct {
 
 type callTotal struct{ model, stage, class, boundBy string }
 
-// totals are what a transaction changes of what runs and calls add up to. They are
-// stored with the rows, so that no reader has to go through millions of them.
+// totals are a transaction's changes to the sums over runs and calls. They are stored with the
+// rows, so that readers do not have to scan millions of them.
 type totals struct {
 	runs    map[runTotal][5]int64
 	minutes map[runMinute]int64
@@ -99,7 +99,7 @@ func one(is bool) int {
 // picoUSD is a call's cost in a unit in which sums are exact, whatever their order: a
 // token of the cheapest model costs thousands of it.
 func picoUSD(usd float64) int64 {
-	const most = 9e6 // of which an int64 has room
+	const most = 9e6 // fits into an int64
 	return int64(math.Round(max(-most, min(usd, most)) * 1e12))
 }
 

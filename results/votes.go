@@ -29,8 +29,7 @@ const (
 
 var putVote = insert("votes", "evaluation, index_, "+voteFields)
 
-// votesOf is the hash of the votes that stand in the evaluation's rows; empty where
-// there are none.
+// votesOf is the hash of the votes in the evaluation's rows; empty if there are none.
 func (t *transaction) votesOf(ctx context.Context, id eval.ID) (string, error) {
 	var raw string
 	err := t.one(ctx, "SELECT settings FROM evaluations WHERE id = ?"+t.locked(), string(id)).Scan(&raw)

@@ -155,8 +155,8 @@ func (s *store) putTexts(ctx context.Context, t *transaction, documents []eval.D
 	return nil
 }
 
-// noteCancelled appends to the events that an evaluation was cancelled at a time,
-// or, at the zero time, that it goes on; nothing when that is so already.
+// noteCancelled appends to the events that an evaluation was cancelled at a time, or, at the
+// zero time, that it resumed; nothing if its state is the same already.
 func (t *transaction) noteCancelled(ctx context.Context, id eval.ID, at time.Time) error {
 	name, unless := eventCancelled, cancelledAt+" IS NOT NULL"
 	if at.IsZero() {

@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// writtenAnswers knows which files below a working folder are answers: their paths
-// and the hashes of what was written there.
+// writtenAnswers knows which files below a working folder are answers: their paths and the
+// hashes of the written contents.
 type writtenAnswers struct {
 	folder string
 	hashes map[string][]string // by slash-separated path below folder
@@ -93,9 +93,9 @@ func (w *writtenAnswers) claim(root *os.Root, name, text string) error {
 // errForeign means that a file that an answer would replace is not an answer.
 var errForeign = errors.New("the file exists, and evalfleet did not write it: move it away, or choose another out")
 
-// replaces returns why an answer must not replace what is at name below root: a folder, a
-// link, or a file that holds neither next nor an answer that was recorded. next is the
-// hash of the answer.
+// replaces returns why an answer must not replace the file at name below root: it is a folder,
+// a link, or a file that contains neither next nor a recorded answer. next is the hash of the
+// answer.
 func (w *writtenAnswers) replaces(root *os.Root, name, next string) error {
 	now, there, err := hashOf(root, name)
 	if err != nil {

@@ -5,11 +5,11 @@
 -- that share a set of limits; those without any go first, the others take turns,
 -- a group keeps its order, and its first refusal ends it.
 --
--- KEYS 1 registry 2 alive 3 ledger of the worker 4 cooldowns
+-- KEYS  1 registry  2 alive  3 ledger of the worker  4 cooldowns
 --       then for each limit: its state and its waiters
 --       then, in the order of the limits, the money of each budget and the cut of
 --       each limit that adapts
--- ARGV 1 version of the registry that the limits were read at; "" when only
+-- ARGV  1 version of the registry that the limits were read at; "" when only
 --         leases end
 --       2 worker  3 prefix of the wake channels
 --       4 lease  5 horizon  6 lead  7 patience, all in µs

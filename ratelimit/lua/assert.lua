@@ -1,8 +1,8 @@
 -- Counts a background call again if Redis has forgotten that it is running.
 --
--- KEYS 1 ledger of background calls 2 background calls, then the leases of each
+-- KEYS  1 ledger of background calls  2 background calls, then the leases of each
 --       concurrency limit and budget, then the money of each budget
--- ARGV 1 name of the background call 2 µs until its latest end 3 data that its end
+-- ARGV  1 name of the background call  2 µs until its latest end  3 data that its end
 --       needs  4 number of sets of leases  5 its reservation (nano-USD),
 --       then for each budget the index of its set
 -- Reply 1 when something had been forgotten, else 0

@@ -1,8 +1,8 @@
 -- Hands a lease over from the worker that holds it to a background call.
 --
--- KEYS 1 ledger of the worker 2 ledger of background calls 3 background
+-- KEYS  1 ledger of the worker  2 ledger of background calls  3 background
 --       calls, then the leases of each concurrency limit
--- ARGV 1 lease 2 name of the background call 3 µs until its latest end
+-- ARGV  1 lease  2 name of the background call  3 µs until its latest end
 --       4 data that its end needs
 -- Reply 1, or 0 when the worker's lease has ended
 --

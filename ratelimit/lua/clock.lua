@@ -1,9 +1,9 @@
 -- Moves what is stored with Redis's clock, which was set forward or back, and begins
 -- an epoch, so that nothing is admitted before every worker has reported its leases.
 --
--- KEYS 1 registry 2 alive 3 cooldowns, then ledgers of workers, then for each
+-- KEYS  1 registry  2 alive  3 cooldowns, then ledgers of workers, then for each
 --       limit its state and its waiters, then the current cut of each adaptive limit
--- ARGV 1 how often the clock had been set when the worker's clock last agreed with it
+-- ARGV  1 how often the clock had been set when the worker's clock last agreed with it
 --       2 by how much the clock was set at most  3 at least  4 lease, all in µs
 --       5 name of the new epoch  6 of the one that the worker knows  7 worker
 --       8 prefix of the wake channels  9 number of ledgers  10 of limits, then for

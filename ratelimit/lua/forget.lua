@@ -1,7 +1,7 @@
 -- Removes a dead worker from the wait queues.
 --
--- KEYS 1 alive 2… waiters of each limit
--- ARGV 1 worker 2 1 to remove it although its heartbeat is valid: it asks for
+-- KEYS  1 alive  2… waiters of each limit
+-- ARGV  1 worker  2 1 to remove it although its heartbeat is valid: it asks for
 --         its own removal
 -- Reply 1 when it was removed, 0 when its heartbeat is valid and nothing was done
 --

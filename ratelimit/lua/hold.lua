@@ -1,7 +1,7 @@
 -- Starts a cooldown: no call of a scope starts for a while.
 --
--- KEYS 1 cooldowns
--- ARGV 1 name of the cooldown 2 µs, 0 when the provider gave no duration
+-- KEYS  1 cooldowns
+-- ARGV  1 name of the cooldown  2 µs, 0 when the provider gave no duration
 --       3 "cool", or "parked" when a day's quota is used up
 -- Reply µs until calls may start again
 --

@@ -7,9 +7,9 @@
 -- does not know are accepted as they are, and budgets reserve for them, unless their end
 -- has come first.
 --
--- KEYS 1 registry 2 alive 3 ledger of the worker, then the leases of each
+-- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
 --       concurrency limit and budget, then the money of each budget
--- ARGV 1 worker 2 lease (µs) 3 epoch in which the leases were granted
+-- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
 --       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
 --       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,

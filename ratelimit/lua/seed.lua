@@ -1,8 +1,8 @@
 -- Seeds a quota with its usage before Redis lost its memory. A quota that was
 -- counted without a seed is remembered, and stays.
 --
--- KEYS 1 the quota's state 2 registry 3 alive
--- ARGV 1 who seeds 2 units 3 next reset (µs) 4 prefix of the wake channels
+-- KEYS  1 the quota's state  2 registry  3 alive
+-- ARGV  1 who seeds  2 units  3 next reset (µs)  4 prefix of the wake channels
 -- Reply units used in all
 --
 -- Wakes every live worker, because its calls may now be admitted.

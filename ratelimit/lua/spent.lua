@@ -1,7 +1,7 @@
 -- Tells a budget how much was spent before Redis began to count, which opens it.
 --
--- KEYS 1 the budget's money 2 registry 3 alive
--- ARGV 1 nano-USD 2 prefix of the wake channels
+-- KEYS  1 the budget's money  2 registry  3 alive
+-- ARGV  1 nano-USD  2 prefix of the wake channels
 -- Reply nano-USD spent and reserved in all
 --
 -- Wakes every live worker, because its calls may now be admitted.
