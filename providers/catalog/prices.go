@@ -3,9 +3,10 @@ package catalog
 import (
 	"bytes"
 	"cmp"
-	_ "embed" // prices.yaml
+	_ "embed" // prices.yaml, prices_generated.yaml
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"sync"
@@ -19,7 +20,10 @@ import (
 //go:embed prices.yaml
 var pricesFile []byte
 
-// priceTable is the content of prices.yaml.
+//go:embed prices_generated.yaml
+var generatedFile []byte // package prices, in providers/prices, writes it
+
+// priceTable is the content of prices.yaml, and of prices_generated.yaml.
 type priceTable struct {
 	AsOf    string `json:"as_of"` // year-month-day, as all days here
 	Sources map[string]struct {
@@ -42,6 +46,7 @@ type priceRow struct {
 	Providers []string `json:"providers"`
 	Models    []string `json:"models"`
 	Source    string   `json:"source"` // of Sources
+	On        string   `json:"on"`     // the day of its figures; empty: that of Source
 	From      string   `json:"from"`   // first day; empty: it holds already
 	Until     string   `json:"until"`  // last day; empty: none is known
 	providers.Price
@@ -49,18 +54,25 @@ type priceRow struct {
 
 // priced is read once, by whoever first asks what a model costs.
 var priced = sync.OnceValue(func() priceTable {
+	table, generated := readPrices("prices.yaml", pricesFile), readPrices("prices_generated.yaml", generatedFile)
+	maps.Copy(table.Sources, generated.Sources)
+	table.Prices = append(table.Prices, generated.Prices...)
+	return table
+})
+
+func readPrices(name string, file []byte) priceTable {
 	var t priceTable
-	raw, err := yaml.YAMLToJSON(pricesFile)
+	raw, err := yaml.YAMLToJSON(file)
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(raw))
 		decoder.DisallowUnknownFields()
 		err = decoder.Decode(&t)
 	}
 	if err != nil {
-		panic(fmt.Errorf("prices.yaml: %w", err))
+		panic(fmt.Errorf("%s: %w", name, err))
 	}
 	return t
-})
+}
 
 // PricesAsOf is the day of the table behind Price, as year-month-day.
 func PricesAsOf() string { return priced().AsOf }

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -28,6 +29,12 @@ func TestPricesFile(t *testing.T) {
 	}
 	for i, row := range table.Prices {
 		used[row.Source] = true
+		if row.On != "" {
+			day("row "+strings.Join(row.Models, ", "), row.On)
+		}
+		if row.Search == 0 {
+			t.Errorf("row %d, %v: searches cost nothing", i+1, row.Models)
+		}
 		_, known := table.Sources[row.Source]
 		tiers := row.Long == nil || row.Long.Above > 0 && row.Long.Input > row.Input && row.Long.Output > row.Output
 		if !known || len(row.Models) == 0 || row.Input <= 0 || row.Output < row.Input || !tiers {
@@ -63,6 +70,34 @@ func TestPricesFile(t *testing.T) {
 	}
 }
 
+// The generated file is the generator's: each of its rows has a day of its own and a
+// source, a file of a commit, and none is about a model that prices.yaml names.
+func TestGeneratedPricesFile(t *testing.T) {
+	t.Parallel()
+	hand, generated := readPrices("prices.yaml", pricesFile), readPrices("prices_generated.yaml", generatedFile)
+	if len(generated.Prices) < 40 || len(generated.Tiers) > 0 {
+		t.Errorf("%d rows and %d tiers, want at least 40 rows", len(generated.Prices), len(generated.Tiers))
+	}
+	commit := regexp.MustCompile(`^https://github\.com/pydantic/genai-prices/blob/[0-9a-f]{7}/prices/providers/[a-z_]+\.yml$`)
+	for name, source := range generated.Sources {
+		if _, twice := hand.Sources[name]; twice || !commit.MatchString(source.At) || source.On != generated.AsOf {
+			t.Errorf("source %s is %+v, want a file at a commit of %s, which prices.yaml does not have", name, source, generated.AsOf)
+		}
+	}
+	for i, row := range generated.Prices {
+		if row.On == "" || row.On > generated.AsOf {
+			t.Errorf("row %d, %v, is of %q, want a day up to %s", i+1, row.Models, row.On, generated.AsOf)
+		}
+		for _, above := range hand.Prices {
+			for _, model := range above.Models {
+				if above.Providers[0] == row.Providers[0] && slices.Contains(row.Models, model) {
+					t.Errorf("row %d is about %s, which prices.yaml names", i+1, model)
+				}
+			}
+		}
+	}
+}
+
 func TestPriceOfAModel(t *testing.T) {
 	t.Parallel()
 	november := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -81,6 +116,11 @@ func TestPriceOfAModel(t *testing.T) {
 		{openai, "gpt-5-2025-08-07", november, 1.25},
 		{openai, "gpt-5-mini-high", november, 0},
 		{openai, "gpt-5.7", november, 0},
+		{openai, "gpt-5.6-sol", november, 0},
+		{openai, "gpt-5.6-terra", november, 2},
+		{openai, "gpt-4.1-nano", november, 0.1},
+		{BuiltIn()["anthropic"], "claude-opus-4-20250514", november, 15},
+		{BuiltIn()["anthropic"], "claude-sonnet-5", november, 2}, // by hand; the source has another price
 		{openai, "o3-deep-research", november, 10},
 		{second, "gpt-5-mini", november, 0.25},
 		{gateway, "gpt-5-mini", november, 0},
