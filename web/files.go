@@ -86,7 +86,11 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	var built *report.Report
 	form := reportFiles[name]
 	if form != nil || ofReport(name) {
-		if built, err = s.reports.Get(r.Context(), id); err != nil {
+		state, err := recordedState(r.Context(), reader, e) // files have all that is recorded, not what was a moment ago
+		if err == nil {
+			built, err = s.reports.Get(r.Context(), reported{id, state})
+		}
+		if err != nil {
 			failJSON(w, err)
 			return
 		}

@@ -81,7 +81,7 @@ type Server struct {
 	streams *streams
 	notes   *notes
 	uploads chan struct{} // holds the submissions under way
-	reports moment.Cache[eval.ID, *report.Report]
+	reports moment.Cache[reported, *report.Report]
 	handler http.Handler
 }
 
@@ -89,7 +89,7 @@ type Server struct {
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: make(chan struct{}, mostUploads), looks: view.NewLooks(cfg.Log)}
 	s.looks.Brief, s.looks.Open = true, s.open
-	s.reports = moment.Cache[eval.ID, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
+	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))
@@ -228,14 +228,31 @@ const (
 	waitingReports = 8
 )
 
+// reported is what a report is about: an evaluation as it was when its results store was
+// at a state; empty: a moment ago.
+type reported struct {
+	id    eval.ID
+	state string
+}
+
+// recordedState returns what changes with everything that is recorded of an evaluation.
+func recordedState(ctx context.Context, reader results.Reader, e results.Evaluation) (string, error) {
+	counts, err := reader.Counts(ctx, e.ID)
+	if err != nil {
+		return "", err
+	}
+	totals, err := reader.CallTotals(ctx, e.ID)
+	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped), err
+}
+
 // build ranks what is recorded by now.
-func (s *Server) build(ctx context.Context, id eval.ID) (*report.Report, error) {
-	reader, err := s.results(ctx, id)
+func (s *Server) build(ctx context.Context, of reported) (*report.Report, error) {
+	reader, err := s.results(ctx, of.id)
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	return report.Build(ctx, reader, id, report.Options{})
+	return report.Build(ctx, reader, of.id, report.Options{})
 }
 
 // report answers with the ranking of what was recorded a moment ago.
@@ -248,7 +265,7 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_ = reader.Close()
-	built, err := s.reports.Get(r.Context(), id)
+	built, err := s.reports.Get(r.Context(), reported{id: id})
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -73,7 +73,7 @@ func TestUIFollowsARun(t *testing.T) {
 	eventuallySays(t, ui, "/api/evaluations", `"cost": "$0`) // from the folder's results
 	_, id, _ := strings.Cut(get(t, ui, "/api/evaluations"), `"evaluation": "`)
 	id, _, _ = strings.Cut(id, `"`)
-	for _, act := range [][2]string{{"pause", "out is paused"}, {"resume", "out is resumed"}, {"retry", "out: retrying 0 failed runs"}} {
+	for _, act := range [][2]string{{"pause", "out is paused"}, {"resume", "out is resumed"}, {"retry", "out: no run failed: nothing to retry"}} {
 		if text := post(t, ui, "/evaluations/"+id+"/"+act[0]); !strings.HasPrefix(text, "200") || !strings.Contains(text, act[1]) {
 			t.Errorf("after %s, the page does not say %q:\n%s", act[0], act[1], tail(text))
 		}
