@@ -11,9 +11,9 @@ import (
 	"slices"
 )
 
-// PlanVersion is part of every evaluation's identity. It changes when the
-// meaning of a run's index changes, so that records made under another
-// numbering are never mistaken for this one's.
+// PlanVersion is part of every evaluation's identity. It changes when the meaning of a run's
+// index changes, so that records made under another numbering are never mistaken for this
+// one's.
 const PlanVersion = 1
 
 // Evaluation is everything one submission asks for. Its JSON form is stored in
@@ -37,7 +37,7 @@ type Evaluation struct {
 	Jsonify     *Jsonify    `json:"jsonify,omitempty"`
 	Grounding   Requirement `json:"grounding,omitempty"` // of a search; see Grounded
 	Reasoning   Requirement `json:"reasoning,omitempty"` // see Reasoned
-	// Blind hides who wrote what: judges see documents by labels, not ids; see ShownAs.
+	// Blind hides authorship: judges see documents by labels, not IDs; see ShownAs.
 	Blind bool `json:"blind,omitempty"`
 }
 
@@ -74,9 +74,9 @@ func (e *Evaluation) Asked(kind Kind) []Judge {
 	return nil
 }
 
-// Everyone lists all who may be called for the evaluation as it is asked: judges,
-// agents, the models of listed runs and of prompts, and who writes JSON after them
-// (as a Judge with Provider and Model alone).
+// Everyone lists all models that may be called for the evaluation as submitted: judges, agents,
+// the models of listed runs and of prompts, and the models that write JSON after them (as a
+// Judge with Provider and Model alone).
 func (e *Evaluation) Everyone() []Judge {
 	everyone := slices.Clone(e.Judges)
 	if e.Panel != nil {
@@ -123,8 +123,8 @@ func (e *Evaluation) ShownAs(documents []Document) []string {
 	return names
 }
 
-// Everything lists all documents whose texts the runs show: those that are judged,
-// the files of listed runs, and the rows of prompts.
+// Everything lists all documents whose texts the runs show: judged documents, files of listed
+// runs, and rows of prompts.
 func (e *Evaluation) Everything() []Document {
 	all := e.Documents
 	if e.Runs != nil {
@@ -136,10 +136,9 @@ func (e *Evaluation) Everything() []Document {
 	return all
 }
 
-// Template is the text of the template by which a kind is asked, as it is in the
-// evaluation: config puts the built-in one there where the file names none, so that
-// the text is part of the identity and of what is recorded. Empty: whatever is built
-// in, or a kind that has no template.
+// Template is the text of a kind's prompt template, as it is in the evaluation: config puts the
+// built-in one there if the file names none, so the text is part of the identity and of the
+// recorded evaluation. Empty: the built-in template, or a kind that has none.
 func (e *Evaluation) Template(kind Kind) string {
 	switch {
 	case kind == KindSingle && e.Single != nil:
@@ -165,7 +164,7 @@ type Judge struct {
 	Provider  string         `json:"provider"`
 	Model     string         `json:"model"`
 	Overrides map[string]any `json:"overrides,omitempty"` // reasoning_effort, max_completion_tokens, temperature, …
-	Prompt    string         `json:"prompt,omitempty"`    // what an agent of a panel is told to be; empty for others
+	Prompt    string         `json:"prompt,omitempty"`    // role of a panel's agent; empty for others
 }
 
 // Target is the judge's "provider:model".
@@ -230,7 +229,7 @@ type Pairs struct {
 	Sample float64  `json:"sample,omitempty"` // share of all pairs, in (0, 1]
 	Share  float64  `json:"share,omitempty"`  // of swiss: share of all pairs, in (0, 1]
 	Listed [][2]int `json:"listed,omitempty"` // document indexes, as listed in the file
-	// Baseline is the candidate whose documents are compared with every other's.
+	// Baseline is the candidate whose documents are compared with those of every other.
 	Baseline string `json:"baseline,omitempty"`
 }
 
@@ -257,7 +256,7 @@ type Runs struct {
 	List   []FileRun  `json:"list"`
 }
 
-// FileRun is one of Runs: its instructions, and what they are about.
+// FileRun is one of Runs: its instructions and their input.
 type FileRun struct {
 	ID    string `json:"id"`     // unique
 	Model int    `json:"model"`  // index into Runs.Models
@@ -322,7 +321,7 @@ const (
 	OrderAsListed Order = "as_listed"
 )
 
-// JSONMode says whether structured output is asked of a provider.
+// JSONMode says whether a provider is asked for structured output.
 type JSONMode string
 
 // The JSON modes.

@@ -81,13 +81,12 @@ const idDigits = "abcdefghijklmnopqrstuvwxyz234567"
 
 var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 
-// ID derives the evaluation's identifier from everything it asks, so that the
-// same submission has the same identifier wherever and whenever it is made.
-// Call Normalize first: the order of documents is part of the identity.
+// ID derives the evaluation's identifier from its whole content, so the same submission has the
+// same identifier wherever and whenever it is made. Call Normalize first: the order of
+// documents is part of the identity.
 //
-// It is the identity of the evaluation as it is stored, so that reading it back gives
-// the same one: JSON keeps neither integers above 2^53 nor bytes that
-// are not UTF-8.
+// It is the identity of the evaluation as it is stored, so that reading it back gives the same
+// one: JSON keeps neither integers above 2^53 nor bytes that are not UTF-8.
 func (e *Evaluation) ID() ID {
 	var stored Evaluation
 	if err := json.Unmarshal(e.encode(), &stored); err != nil {
@@ -110,10 +109,10 @@ func (e *Evaluation) encode() []byte {
 	return raw
 }
 
-// Normalize sorts items and documents by their ids and renumbers what refers to
-// them, so that the identity does not depend on the order in which files were
-// found. Judges, listed runs and prompts keep their order. What is required of answers is
-// said in one way: what the kinds asked come to anyway.
+// Normalize sorts items and documents by their IDs and renumbers references to them, so the
+// identity does not depend on the order in which files were found. Judges, listed runs and
+// prompts keep their order. Requirements on answers get one canonical form: their effect on the
+// kinds asked.
 func (e *Evaluation) Normalize() {
 	e.PlanVersion = PlanVersion
 	e.Grounding, e.Reasoning = e.said(e.Grounding), e.said(e.Reasoning)

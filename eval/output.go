@@ -15,8 +15,8 @@ import (
 // DefaultOutput names the answer of a run that says nothing about it.
 const DefaultOutput = "<file_b_stem>.<model_name>.<run_id>.fpf.response.md"
 
-// longestName is how many bytes one name in a path may have: the 255 of common file
-// systems, with room for what is added while the file is written.
+// longestName is the maximum length of one name in a path, in bytes: the 255 of common file
+// systems, with room for a suffix while the file is written.
 const longestName = 200
 
 // placeholders are what a pattern may name, each with its value in a run.
@@ -65,7 +65,7 @@ func (r *Runs) Output(pattern string, i int) string {
 // Placeholders are those that Output replaces, sorted.
 func Placeholders() []string { return slices.Sorted(maps.Keys(placeholders)) }
 
-// UnknownPlaceholders are those of a pattern that Output leaves standing.
+// UnknownPlaceholders are those of a pattern that Output does not replace.
 func UnknownPlaceholders(pattern string) []string {
 	var unknown []string
 	for _, found := range placeholder.FindAllString(pattern, -1) {
@@ -86,10 +86,9 @@ func stem(file string) string {
 	return name
 }
 
-// safeName makes a value a piece of one file name on any system: what divides
-// folders, what some system forbids, and what does not show (control characters,
-// marks that turn the direction of writing) becomes _, as does a value that is empty
-// or made of dots.
+// safeName makes a value part of one file name on any system: path separators, characters that
+// some system forbids, and invisible ones (control characters, marks that change the direction
+// of writing) become _, as does a value that is empty or made of dots.
 func safeName(value string) string {
 	if strings.Trim(value, ".") == "" {
 		return strings.Repeat("_", max(len(value), 1))

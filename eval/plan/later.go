@@ -95,9 +95,9 @@ func descending(start, end int, values []float64) []int {
 	return order
 }
 
-// standIn are documents in the place of those of a choice ByScores that is not made
-// yet: as many of each item as will be compared, and where only pairs with a baseline
-// are, of such candidates that there are as many pairs as there may be.
+// standIn are placeholder documents for a choice ByScores that is not made yet: as many of each
+// item as will be compared; if only pairs with a baseline are compared, their candidates give
+// the maximum number of pairs.
 func standIn(e *eval.Evaluation) []int {
 	var chosen []int
 	for start, end := range items(e.Documents) {

@@ -110,8 +110,8 @@ func (l listed) count() int { return len(l) }
 
 func (l listed) at(i int) (a, b int) { return l[i][0], l[i][1] }
 
-// sampled are the first pairs of a pseudo-random permutation of all, so that
-// also the beginning of a sample is a fair one.
+// sampled are the first pairs of a pseudo-random permutation of all, so that the beginning of a
+// sample is a fair sample too.
 type sampled struct {
 	all   *allPairs
 	order permutation

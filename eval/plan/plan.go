@@ -1,28 +1,25 @@
-// Package plan says which runs an evaluation's phase consists of, without ever
-// listing them: any run is computed from its index, so ten million pairs take no
-// more memory than ten.
+// Package plan defines the runs of an evaluation's phase without ever listing them: any run is
+// computed from its index, so ten million pairs take no more memory than ten.
 //
-// A run's index belongs to its phase alone. It counts, from the outside in, what
-// is asked (a document, or a pair in one order), the trial and the judge:
+// A run's index belongs to its phase alone. It counts, from the outside in, the subject (a
+// document, or a pair in one order), the trial and the judge:
 //
 //	single:   index = (document·trials + trial)·judges + judge
 //	pairwise: index = ((pair·orders + order)·trials + trial)·judges + judge
 //	panel:    index = (document·dimensions + dimension)·agents + agent
 //	runs:     index = position in the list
 //
-// Judges are innermost so that which queue a judge's runs go through is only a
-// matter of arithmetic, and neighbouring runs of every queue share documents.
-// Listed runs have a model each and follow no such order; a plan keeps, beside the
-// list, four bytes a run that say which queue has it. What an index means is frozen
-// by [eval.PlanVersion].
+// Judges are innermost so that the queue of a run follows by arithmetic, and neighbouring runs
+// of every queue share documents. Listed runs have a model each and follow no such order; a
+// plan keeps, beside the list, four bytes a run for its queue. The meaning of an index is
+// frozen by [eval.PlanVersion].
 //
-// What a phase compares may follow from the results of those before it (BasisOf):
-// Choose computes it from them, and from then on it is part of what the plan is made
-// of. Only later rounds of swiss pairing take memory for their pairs.
+// The documents that a phase compares may depend on the results of earlier phases (BasisOf):
+// Choose computes them, and from then on they are part of the plan's input. Only later rounds
+// of swiss pairing take memory for their pairs.
 //
-// The package does not know which runs are already recorded, and pairs of
-// identical texts are runs like others: whether a judge is asked about them is
-// decided where they are carried out.
+// The package does not know which runs are already recorded, and pairs of identical texts are
+// ordinary runs: the worker decides whether to ask a judge about them.
 package plan
 
 import (
@@ -34,9 +31,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Phases lists the kinds of an evaluation's phases in the order in which they
-// are carried out. A phase's number is its position in this list. Swiss pairing has a
-// phase for each round.
+// Phases lists the kinds of an evaluation's phases in the order in which they run. A phase's
+// number is its position in this list. Swiss pairing has a phase for each round.
 func Phases(e *eval.Evaluation) []eval.Kind {
 	var kinds []eval.Kind
 	if e.Single != nil {
@@ -57,8 +53,7 @@ func Phases(e *eval.Evaluation) []eval.Kind {
 	return kinds
 }
 
-// Options say how a phase's runs are carried out. They never change what an
-// index means.
+// Options are settings for executing a phase's runs. They never change the meaning of an index.
 type Options struct {
 	// JudgeQueues is the queue of each judge, by position in Evaluation.Asked.
 	JudgeQueues []string
@@ -139,7 +134,7 @@ func New(e *eval.Evaluation, phase int, o Options) (*Plan, error) {
 	return p, nil
 }
 
-// listing completes a plan whose runs are a list.
+// listing completes a plan with a list of runs.
 func (p *Plan) listing(l list, o Options) *Plan {
 	p.list, p.all = l, l.count()
 	p.runs = within(p.all, o.Limit)
@@ -158,9 +153,9 @@ func within(all, limit int) int {
 // Kind is what the phase's runs ask.
 func (p *Plan) Kind() eval.Kind { return p.kind }
 
-// Open reports whether it is still to be chosen what the phase compares. How many runs
-// it has is known, at most; which documents they show is made up until then: good for
-// an estimate, and never to be carried out.
+// Open reports whether the phase's documents are still to be chosen. Its maximum number of runs
+// is known; until then its documents are placeholders, good for an estimate and never to be
+// run.
 func (p *Plan) Open() bool { return p.open }
 
 // Runs is the number of runs in all queues together.

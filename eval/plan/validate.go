@@ -31,7 +31,7 @@ func validate(e *eval.Evaluation, phase int, o Options) error {
 		return errors.Join(append(problems, validatePrompts(e))...)
 	}
 	if err := validateDocuments(e); err != nil {
-		return errors.Join(append(problems, err)...) // what follows relies on sorted documents
+		return errors.Join(append(problems, err)...) // the code below relies on sorted documents
 	}
 	switch phases[phase] {
 	case eval.KindSingle:
@@ -82,7 +82,7 @@ func validateDocuments(e *eval.Evaluation) error {
 // maxListed is how many runs may be listed: their positions are kept in 32 bits.
 const maxListed = math.MaxInt32
 
-// validateRuns reports the first listed run that could not be carried out.
+// validateRuns reports the first invalid listed run.
 func validateRuns(e *eval.Evaluation) error {
 	runs := e.Runs
 	if err := validateList("runs", len(runs.List)); err != nil {
@@ -106,7 +106,7 @@ func validateRuns(e *eval.Evaluation) error {
 	return nil
 }
 
-// validatePrompts reports the first prompt that could not be carried out.
+// validatePrompts reports the first invalid prompt.
 func validatePrompts(e *eval.Evaluation) error {
 	p := e.Prompts
 	if p.Format != eval.PromptsExperiment && p.Format != eval.PromptsBatch {

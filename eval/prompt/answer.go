@@ -87,7 +87,7 @@ func pairwiseAnswer(first, second string, ties bool) answerFormat {
 		name: "pairwise_verdict",
 		words: "- winner_doc_id: " + winner + ".\n" +
 			"- reason: what decided, in one to three sentences; never empty.",
-		// Written by hand, because every run has one of its own.
+		// Built as text, because every run has a schema of its own.
 		schema: json.RawMessage(`{"type":"object","properties":{"winner_doc_id":{"type":"string","enum":[` + strings.Join(ids, ",") +
 			`]},"reason":{"type":"string"}},"required":["winner_doc_id","reason"],"additionalProperties":false}`),
 	}

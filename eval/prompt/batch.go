@@ -57,11 +57,10 @@ func batchRow(line string) (Written, error) {
 	return w, nil
 }
 
-// BatchSettings are the parameters of the body of a Batch file's line, which was
-// written for url, as the settings of a model (eval.Judge.Overrides) whose endpoint
-// speaks dialect. Where that is the dialect of url, all go as they are; else those
-// that it has a word for. The names of the rest are dropped, sorted. body is not
-// changed.
+// BatchSettings are the parameters of the body of a Batch file's line, written for url, as the
+// settings of a model (eval.Judge.Overrides) whose endpoint speaks dialect. If that is the
+// dialect of url, all are kept unchanged; otherwise those with an equivalent are translated.
+// The names of dropped parameters are sorted. body is not changed.
 func BatchSettings(url, dialect string, body map[string]any) (settings map[string]any, dropped []string) {
 	settings = map[string]any{}
 	words, same := batchWords[dialect], batchDialect[url] == dialect
@@ -95,7 +94,7 @@ func BatchSettings(url, dialect string, body map[string]any) (settings map[strin
 	return settings, dropped
 }
 
-// batchDialect is what an endpoint of a Batch file speaks.
+// batchDialect is the dialect of a Batch file's endpoint.
 var batchDialect = map[string]string{BatchChat: "chat", BatchResponses: "responses"}
 
 // batchWords are the words of dialects for OpenAI's parameters, and the object of the

@@ -7,19 +7,18 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// anyObject asks for an answer in JSON whose form is the instructions' own.
+// anyObject asks for an answer in JSON in the form that the instructions define.
 const anyObject = "\n\nAnswer with one JSON object and nothing before or after it."
 
-// Listed makes the prompt of a listed run: one message of the user's, with the text
-// of the instructions, an empty line and the text of the input. Both texts stand
-// byte for byte as they are in their files; where one is empty, the other stands
-// alone. Where inJSON is set, a last paragraph asks for one JSON object, of which the
-// instructions say the form.
+// Listed makes the prompt of a listed run: one user message with the text of the instructions,
+// an empty line and the text of the input. Both texts are included byte for byte; if one is
+// empty, the message is the other. If inJSON is set, a last paragraph asks for one JSON object
+// in the form that the instructions define.
 //
-// There are no tags around the texts, as around judged documents, because the
-// instructions may say themselves how the input is to be read, and whoever lists a
-// run wrote or chose both. The instructions come first, so that all runs that share
-// them begin alike and providers can reuse what they computed for them.
+// There are no tags around the texts, as around judged documents, because the instructions may
+// say themselves how to read the input, and the author of the list wrote or chose both. The
+// instructions come first, so that all runs that share them have a common prefix for the
+// providers' caches.
 func Listed(instructions, input eval.Document, texts map[string]string, inJSON bool) (Prompt, error) {
 	var content string
 	for _, file := range []eval.Document{instructions, input} {

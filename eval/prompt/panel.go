@@ -7,7 +7,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// anyone is what an agent is told to be that has no prompt of its own.
+// anyone is the role of an agent without a prompt of its own.
 const anyone = "You are a careful and impartial judge."
 
 // agentWords are how an agent's prompt begins.

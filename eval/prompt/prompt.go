@@ -22,7 +22,7 @@ type Message struct {
 	Content string
 }
 
-// Prompt is what one run asks.
+// Prompt is the question of one run.
 type Prompt struct {
 	Messages []Message // an optional system message, then a user message
 	// Schema is the JSON schema of the answer, in the strict form that structured
@@ -43,22 +43,21 @@ type Prompt struct {
 
 // About is what of an evaluation a prompt is about.
 type About struct {
-	First  int // position in e.Shown(kind) of what is shown first, or alone
+	First  int // position in e.Shown(kind) of the document shown first, or alone
 	Second int // likewise; -1 where one document is shown
-	// Of a panel: the agent's position in e.Panel.Agents, and those of the dimensions
-	// that it is asked for, at least one.
+	// For a panel: the agent's position in e.Panel.Agents, and those of the dimensions that it
+	// is asked for, at least one.
 	Judge      int
 	Dimensions []int
 }
 
-// Build makes the prompt of a run of the given kind. texts are the documents' texts
-// by eval.Document.Hash. A listed run (eval.KindRuns) is no question of ours: see
-// [Listed]; nor is a prompt of a list (eval.KindPrompts): see [ReadRow].
+// Build makes the prompt of a run of the given kind. texts are the documents' texts by
+// eval.Document.Hash. Listed runs (eval.KindRuns) and prompts of a list (eval.KindPrompts) have
+// no built-in question: see [Listed] and [ReadRow].
 //
-// The same arguments always make the same prompt. Everything before the second
-// document, or before the dimensions of a panel, is the same for all runs that show
-// the same first document (to the same agent), so that providers can reuse what they
-// computed for it.
+// Build is deterministic. Everything before the second document, or before the dimensions of a
+// panel, is the same for all runs that show the same first document (to the same agent), so
+// that providers can use their prompt caches.
 func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]string) (Prompt, error) {
 	if kind == eval.KindRuns {
 		return Listed(e.Runs.Files[about.First], e.Runs.Files[about.Second], texts, e.JSONOf(kind) != eval.JSONFalse)
@@ -119,9 +118,8 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	return Prompt{Messages: messages, Schema: answer.schema, SchemaName: answer.name, form: form{answer: answer, at: at}}, nil
 }
 
-// Repair is what follows the prompt's messages when an answer was no verdict:
-// the answer itself and a turn that says what was wrong with it. problem is the
-// words of a verdict.Problem.
+// Repair returns the messages that follow the prompt after an invalid answer: the answer itself
+// and a turn that says what was wrong with it. problem is the text of a verdict.Problem.
 func Repair(previousAnswer, problem string) []Message {
 	if strings.TrimSpace(previousAnswer) == "" {
 		previousAnswer = "(no text)" // providers refuse an empty turn
@@ -141,7 +139,7 @@ func criteriaList(criteria []eval.Criterion) string {
 	return strings.Join(lines, "\n")
 }
 
-// described is a line of a list: a name and what it means.
+// described is a line of a list: a name and its description.
 func described(name, description string) string {
 	if description == "" {
 		return "- " + name

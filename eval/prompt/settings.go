@@ -9,18 +9,17 @@ import (
 )
 
 // Settings are the parameters of an experiment's line as the settings of its model
-// (eval.Judge.Overrides): the bound on the output, where there is one, has our word
-// for it, whatever its api calls it, and the rest stands where the dialect of its api
-// wants it. Of two words for one setting the later in the alphabet holds. filter is the
-// line's safety_filter; known is false for a word that is none of those of
-// SafetyFilters. parameters are not changed.
+// (eval.Judge.Overrides): the bound on the output, if any, gets our name for it, whatever its
+// api calls it, and the rest is placed where the dialect of its api expects it. Of two names
+// for one setting the later in the alphabet wins. filter is the line's safety_filter; known is
+// false for a value that is not one of SafetyFilters. parameters are not changed.
 func Settings(api string, parameters map[string]any, filter string) (settings map[string]any, known bool) {
 	settings = make(map[string]any, len(parameters))
 	written, ok := apis[api]
 	if !ok {
 		written = apiWords{bound: "max_tokens"}
 	}
-	for _, name := range slices.Sorted(maps.Keys(parameters)) { // so that the same line is the same settings
+	for _, name := range slices.Sorted(maps.Keys(parameters)) { // so that equal lines have equal settings
 		value := parameters[name]
 		if written.google {
 			name = camel(name) // they may be written as Python or as the wire has them
@@ -59,7 +58,7 @@ type apiWords struct {
 	google bool   // its models are Google's
 }
 
-// apis are those whose words are not OpenAI's.
+// apis are those whose names differ from OpenAI's.
 var apis = map[string]apiWords{
 	"gemini":   {"maxOutputTokens", "generationConfig", true},
 	"vertexai": {"maxOutputTokens", "generationConfig", true},

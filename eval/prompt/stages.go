@@ -32,10 +32,10 @@ func (p Prompt) Prose() []Message {
 	return messages
 }
 
-// Jsonify are the messages that ask for the JSON of an answer that [Prompt.Prose]
-// was given. They show the answer and nothing that it was about, so that whoever
-// writes the JSON cannot judge anew. An answer that leaves something out is not to
-// be completed: its reason is then empty, which is no verdict.
+// Jsonify are the messages that ask for the JSON of an answer that [Prompt.Prose] was given.
+// They show only the answer and not its subject, so that the model that writes the JSON cannot
+// judge again. It must not complete an incomplete answer: the reason is then empty, which is no
+// verdict.
 func (p Prompt) Jsonify(answer string) []Message {
 	if p.Open {
 		return jsonifyListed(p.form.instructions, answer)

@@ -21,19 +21,20 @@ var (
 	panelTemplate string
 )
 
-// DefaultTemplate is the text of the built-in template of a kind. Placeholders
-// are words in double square brackets:
+// DefaultTemplate is the text of the built-in template of a kind. Placeholders are words in
+// double square brackets:
 //
 //	[[documents]]      the fenced documents; required
 //	[[question]]       the item's question, fenced
-//	[[answer_format]]  the wanted answer and its schema; the end of the prompt where it is left out
+//	[[answer_format]]  the wanted answer and its schema; at the end of the prompt if omitted
 //	[[criteria]]       single: the criteria with their descriptions, as a list
 //	[[scale]]          single, panel: "1 (worst) to 5 (best)"
-//	[[agent]]          panel: what the agent is told to be
-//	[[dimensions]]     panel: what it is asked for, as a list
+//	[[agent]]          panel: the agent's role
+//	[[dimensions]]     panel: the dimensions asked for, as a list
 //	[[user]]           ends the system message and begins the user's; without it, all is the user's
 //
-// Documents, question and answer format stand on lines of their own. Nothing else in a template is expanded.
+// Documents, question and answer format must be on lines of their own. Nothing else in a
+// template is expanded.
 func DefaultTemplate(kind eval.Kind) string {
 	switch kind {
 	case eval.KindSingle:
@@ -56,7 +57,7 @@ type parsing struct {
 	text string
 }
 
-// mostTemplates bounds templates, which begin anew beyond.
+// mostTemplates bounds the cache of templates, which is emptied beyond it.
 const mostTemplates = 100
 
 // parsed is parse with a memory.
@@ -159,8 +160,8 @@ func parse(kind eval.Kind, text string) (template, error) {
 	return t, nil
 }
 
-// trim drops the blank lines around [[user]] from the template's own text, so
-// that no text that is filled in is ever trimmed.
+// trim drops the blank lines around [[user]] from the template's own text, before values are
+// filled in, so that these are never trimmed.
 func (t *template) trim() {
 	if last := len(t.system) - 1; last >= 0 {
 		t.system[last].literal = strings.TrimRight(t.system[last].literal, " \t\r\n")

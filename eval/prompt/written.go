@@ -12,7 +12,7 @@ import (
 
 // Written is a prompt as its author wrote it, parsed.
 type Written struct {
-	// Turns are what is said, one call each: every turn follows the answers to those
+	// Turns are the user's messages, one call each: every turn follows the answers to those
 	// before it. There is at least one.
 	Turns [][]Message
 	// Complete asks for the continuation of the one turn's one text, and not for an
@@ -42,8 +42,8 @@ func written(p *eval.Prompts, row int, texts map[string]string) (Prompt, error) 
 	return Prompt{Messages: w.At(nil), Written: &w}, nil
 }
 
-// ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The
-// error says what is wrong with the prompt, in words for its author.
+// ReadRow reads the prompt of one of eval.Prompts' rows, whose text is line. The error tells
+// the prompt's author what is wrong with it.
 func ReadRow(format eval.PromptFormat, line string) (Written, error) {
 	switch format {
 	case eval.PromptsBatch:
@@ -117,7 +117,7 @@ func said(parts []json.RawMessage) (w Written, err error) {
 // systemFirst are the apis whose system message comes first, if at all.
 var systemFirst = map[string]bool{"anthropic": true, "gemini": true, "vertexai": true}
 
-// roles are the words for who speaks, in all apis.
+// roles are the names of roles, in all apis.
 var roles = map[string]string{"system": "system", "developer": "system", "user": "user", "assistant": "assistant", "model": "assistant"}
 
 func conversation(name, api string, parts []json.RawMessage) (Written, error) {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Level is what may be done with the values that raters give: how far two of them
-// are apart (Stevens 1946, "On the Theory of Scales of Measurement").
+// Level is the level of measurement of raters' values, which defines how far two of them are
+// apart (Stevens 1946, "On the Theory of Scales of Measurement").
 type Level uint8
 
 // The levels.
@@ -47,8 +47,8 @@ func NewAgreement(raters int) *Agreement {
 	}
 }
 
-// Add takes what was said about one unit: a value for each rater, NaN where it said
-// nothing. It panics when there is not one for each.
+// Add takes the values of one unit: one for each rater, NaN for no value. It panics when the
+// number of values is not the number of raters.
 func (a *Agreement) Add(values []float64) {
 	if len(values) != a.raters {
 		panic(fmt.Sprintf("rank: %d values of %d raters", len(values), a.raters))
@@ -71,7 +71,7 @@ func (a *Agreement) Add(values []float64) {
 			table[[2]float64{v, values[j]}]++
 		}
 	}
-	// Every ordered pair of values, so that each unit weighs as many as it has.
+	// Every ordered pair of values, so that each unit is weighted by its number of values.
 	agreeing := 0
 	for i, v := range said {
 		for j, w := range said {

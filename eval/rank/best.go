@@ -62,7 +62,7 @@ func (u *Uncertainty) newWinners(in *influences) *winners {
 		for k, i := range part.Candidates {
 			own, clustered := u.fit.covariance.At(i, i), u.covariance.At(i, i)
 			pooled := (trusted*mean*own + (clusters-1)*clustered) / (trusted + clusters - 1)
-			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of errors whose mean is not 0
+			variances[k] = floor(pooled, own, u.parts[c].floored) * size / max(size-1, 1) // of errors with a mean other than 0
 		}
 		w.spread = append(w.spread, w.spreadsOf(part.Candidates, variances, u.parts[c].freedom))
 	}
@@ -78,7 +78,7 @@ type spreads struct {
 }
 
 type scatter struct {
-	abilities, tail float64 // standard deviation of abilities; what errors are multiplied by
+	abilities, tail float64 // standard deviation of abilities; the factor of errors
 }
 
 // spreadsOf weighs each spread by how well it explains the estimates: abilities are

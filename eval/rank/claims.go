@@ -18,8 +18,8 @@ const (
 	families
 )
 
-// separated are pairs of candidates, the better one first, between which all verdicts went
-// one way, with what is claimed of them.
+// separated are pairs of candidates, the better one first, between which all verdicts went one
+// way, with the claims about them.
 type separated map[orderedPair]*claims
 
 type claims struct {
@@ -112,8 +112,8 @@ func (f *Fit) inOrder(c int) []int {
 	return candidates
 }
 
-// follow claims of separated candidates what follows from other claims: a candidate that
-// is better than one is better than all that this one is better than.
+// follow derives claims about separated candidates from other claims: a candidate that is
+// better than another is better than all candidates that the other is better than.
 func (u *Uncertainty) follow(c int) {
 	part, candidates := &u.parts[c], u.fit.inOrder(c)
 	n := len(candidates)
@@ -143,11 +143,11 @@ func (s separated) claim(winner, loser int) *claims {
 	return s[pair]
 }
 
-// stepDown finds from how many standard errors on a difference is claimed: as many
-// differences as are not yet claimed share the chance of a false claim (Holm 1979, "A
-// simple sequentially rejective multiple test procedure"). The errors of differences come
-// from few clusters and are not one common error; critical values of the studentised
-// range, or ones drawn with such correlations, are too small for them.
+// stepDown finds the number of standard errors above which a difference is claimed: all
+// differences not yet claimed share the chance of a false claim (Holm 1979, "A simple
+// sequentially rejective multiple test procedure"). The errors of differences come from few
+// clusters and are not one common error; critical values of the studentised range, or ones
+// drawn with such correlations, are too small for them.
 func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }

@@ -11,9 +11,9 @@ import (
 type Component struct {
 	Candidates []int // ascending
 
-	// Separable is set when the candidates fall into two groups of which one never
-	// lost to, or tied with, the other. The likelihood then has no finite maximum
-	// (Ford 1957, "Solution of a ranking problem from binary comparisons").
+	// Separable is set when the candidates fall into two groups, and one never lost to, or tied
+	// with, the other. The likelihood then has no finite maximum (Ford 1957, "Solution of a
+	// ranking problem from binary comparisons").
 	Separable bool
 
 	// Regularised is set when a prior was needed to make the abilities finite; they
@@ -106,8 +106,7 @@ func strong(n int, rows []row) (of []int) {
 	return of
 }
 
-// visit appends what can be reached from start and was not seen, each after all that
-// it leads to.
+// visit appends the unseen nodes reachable from start, each after all that it leads to.
 func visit(edges [][]int32, start int, seen []bool, finished []int) []int {
 	if seen[start] {
 		return finished

@@ -7,7 +7,7 @@ import "math/bits"
 // the method of paired comparisons").
 type Cycles struct {
 	Circular int // triples in which a beats b, b beats c and c beats a
-	Triples  int // triples whose three pairs were all decided
+	Triples  int // triples in which all three pairs were decided
 }
 
 // Share is Circular / Triples; 0 without triples. Of decisions by chance it is a

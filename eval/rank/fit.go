@@ -65,9 +65,9 @@ type Fit struct {
 	Components []Component
 	Judges     []JudgeEffect // in the order of the tallies
 
-	// Length is the log-odds that a standard deviation more of length brings, of
-	// FromObserved alone; only where HasLength is set: lengths differ, and not as the
-	// candidates do. LengthRegularised: it has no finite estimate, and a prior holds it.
+	// Length is the log-odds that a standard deviation more of length adds, of FromObserved
+	// alone; only if HasLength is set: lengths differ, and not as the candidates do.
+	// LengthRegularised: it has no finite estimate, and a prior bounds it.
 	Length, LengthSE             float64
 	HasLength, LengthRegularised bool
 
@@ -135,37 +135,37 @@ func (e JudgeEffect) Nu() float64 {
 
 const (
 	maxIterations = 100
-	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors,
-	// at which the next step would change nothing that is printed.
+	// converged is Newton's decrement g'H⁻¹g, a squared distance in standard errors, at
+	// which the next step would not change any printed digit.
 	converged = 1e-14
-	// uncertain is the standard error of an order effect or ln ν from which it counts
-	// as having no finite estimate: an error of 22,000 times in the odds. Where
-	// there is none, the error grows without end as the steps go on.
+	// uncertain is the standard error of an order effect or ln ν above which it counts as
+	// having no finite estimate: an error of 22,000 times in the odds. Without a finite
+	// estimate, the error grows without bound from step to step.
 	uncertain = 10
 	// endless is the size from which that need not be waited for: odds of three
 	// million to one.
 	endless = 15
-	// mostConfounded is the share of verdicts by judges whose order effect cannot be
-	// told up to which candidates are compared all the same.
+	// mostConfounded is the maximum share of verdicts by judges whose order effect cannot be
+	// separated from the candidates, up to which candidates are still compared.
 	mostConfounded = 0.05
 )
 
-// BradleyTerry fits abilities to the comparisons of all judges together, by
-// maximum likelihood (Bradley and Terry 1952, "Rank analysis of incomplete block
-// designs"): abilities are shared, order effects and tie propensities are each
-// judge's own. Newton's method is used with step halving; the likelihood is
-// concave, and the inverse of its second derivatives is the covariance.
+// BradleyTerry fits abilities to the comparisons of all judges together, by maximum likelihood
+// (Bradley and Terry 1952, "Rank analysis of incomplete block designs"): abilities are shared,
+// order effects and tie propensities are each judge's own. Newton's method is used with step
+// halving; the likelihood is concave, and the inverse of its second derivatives is the
+// covariance.
 //
-// Abilities have a finite estimate in a component exactly when it is not
-// Separable. Where it is, and where a judge's own parameter has no finite
-// estimate, a weak prior is applied to the component, or to that judge and all
-// components it judged, and the result says so (Regularised).
+// Abilities have a finite estimate in a component exactly when it is not Separable. If it is,
+// or if a judge's own parameter has no finite estimate, a weak prior is applied to the
+// component, or to that judge and all components it judged, and the result says so
+// (Regularised).
 //
-// Standard errors take every comparison as independent. Both orders of a pair and
+// Standard errors assume that all comparisons are independent. Both orders of a pair and
 // several judges of the same texts are not: use Fit.Uncertainty.
 //
-// All tallies must be over the same n candidates; n may be 0, and candidates that
-// were never compared make components of their own with ability 0.
+// All tallies must be over the same n candidates; n may be 0, and candidates that were never
+// compared make components of their own with ability 0.
 func BradleyTerry(n int, judges []*Tally, options Options) (*Fit, error) {
 	if n > MaxCandidates {
 		return nil, fmt.Errorf("rank %d candidates: %w (at most %d)", n, ErrTooManyCandidates, MaxCandidates)

@@ -10,18 +10,18 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// flips tests differences between two candidates where one never lost to the other, not
-// even through a chain of others. Their fitted difference is the prior's, so it says
-// nothing. Instead, each test fits the model with both abilities equal, and takes what
-// each cluster of verdicts adds to the slope of the likelihood there. If the abilities are
-// equal, each of these has either sign with equal chances. Flipping the signs at random
-// therefore shows how large their sum may be by chance (Hemerik, Goeman and Finos 2020,
-// "Robust testing in generalized linear models by sign flipping score contributions").
-// Of two candidates compared only with each other, it is the sign test of clusters.
+// flips tests differences between two candidates where one never lost to the other, not even
+// through a chain of others. Their fitted difference is the prior's, so it says nothing.
+// Instead, each test fits the model with both abilities equal, and computes the contribution of
+// each cluster of verdicts to the slope of the likelihood there. If the abilities are equal,
+// each of these has either sign with equal chances. Flipping the signs at random shows how
+// large their sum may be by chance (Hemerik, Goeman and Finos 2020, "Robust testing in
+// generalized linear models by sign flipping score contributions"). Of two candidates compared
+// only with each other, it is the sign test of clusters.
 //
-// All differences flip together, so that what is claimed of several holds for all at
-// once (Westfall and Young 1993, "Resampling-Based Multiple Testing"; Romano and Wolf
-// 2005, "Exact and approximate stepdown methods for multiple hypothesis testing").
+// All differences flip together, so that several claims are valid simultaneously (Westfall and
+// Young 1993, "Resampling-Based Multiple Testing"; Romano and Wolf 2005, "Exact and approximate
+// stepdown methods for multiple hypothesis testing").
 type flips struct {
 	pairs  []orderedPair
 	sums   []float64   // of each pair, positive where its first candidate is the better one
@@ -130,14 +130,14 @@ func flipped(weights [][]weight, signs []float32) []float32 {
 	return out
 }
 
-// contributions are what each cluster adds to the slope of the likelihood in the direction
-// of a difference between two candidates, where it is none, with a sum of squares of 1,
-// and their sum. A contribution is too small, because the fit has followed the cluster:
-// it is divided by the root of what is left of its variance (as in Bell and McCaffrey
-// 2002). The sum is that of the contributions as they are.
+// contributions are the contributions of clusters to the slope of the likelihood in the
+// direction of a difference between two candidates, at no difference, scaled to a sum of
+// squares of 1, and their sum. A contribution is too small, because the fit has followed the
+// cluster: it is divided by the root of the remaining part of its variance (as in Bell and
+// McCaffrey 2002). The sum is that of the undivided contributions.
 //
-// x is the maximum of the likelihood. The sum is 0 if there is no maximum, or if all
-// verdicts together add less than one alone may: then nothing is claimed.
+// x is the maximum of the likelihood. The sum is 0 if there is no maximum, or if all verdicts
+// together add less than one alone may: then nothing is claimed.
 func (f *Fit) contributions(m *model, pair orderedPair, clusters [][]Observed, near []float64) (sum float64, weights []weight, x []float64) {
 	i, j := pair.split()
 	x, along, covariance, ok := m.maximiseEqual(i, j, near)
@@ -195,7 +195,7 @@ func (c *clusterScore) along(direction *mat.VecDense, covariance *mat.SymDense) 
 // the direction in which their difference grows as all other parameters follow;
 // covariance is that of the other parameters. ok is false where there is no maximum.
 func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat.VecDense, covariance *mat.SymDense, ok bool) {
-	const near = 0.01 // of a squared standard error; the step after it is far less
+	const near = 0.01 // of a squared standard error; the next step is far smaller
 	x = slices.Clone(from)
 	x[i], x[j] = (x[i]+x[j])/2, (x[i]+x[j])/2
 	gradient, step := mat.NewVecDense(m.size, nil), mat.NewVecDense(m.size, nil)
@@ -234,8 +234,8 @@ func (m *model) maximiseEqual(i, j int, from []float64) (x []float64, along *mat
 	return nil, nil, nil, false
 }
 
-// claimed are the pairs, of those given by their places in t.pairs, whose first candidate
-// is better: at most a share of chance of all evaluations claims any of them falsely.
+// claimed are the pairs, among those given by their places in t.pairs, whose first candidate is
+// better: at most a share of chance of all evaluations claims any of them falsely.
 func (t *flips) claimed(of []int, chance float64) []int {
 	var claims []int
 	for {
@@ -261,7 +261,7 @@ func (t *flips) claimed(of []int, chance float64) []int {
 	}
 }
 
-// chance is the share of the draws, whose sizes are ascending, that reach sum.
+// chance is the share of draws that reach sum. Their sizes are ascending.
 func (t *flips) chance(sizes []float64, sum float64) float64 {
 	const rounding = 1e-5
 	first, _ := slices.BinarySearch(sizes, sum-rounding)

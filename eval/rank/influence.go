@@ -37,10 +37,10 @@ const mostLeverage = 3_000_000_000
 var errOtherVerdicts = errors.New("these are not the verdicts of the fit")
 
 // influences are of observed, in any order. A cluster's residuals are too small, because the
-// fit has followed them: they are divided by what is left of the identity after the
-// cluster's share of the information (Bell and McCaffrey 2002, "Bias reduction in
-// standard errors for linear regression with multi-stage samples", the jackknife's
-// CR3). Where that takes too long, every cluster is given an equal share.
+// fit has followed them: they are divided by the identity less the cluster's share of the
+// information (Bell and McCaffrey 2002, "Bias reduction in standard errors for linear
+// regression with multi-stage samples", the jackknife's CR3). If that takes too long, every
+// cluster is given an equal share.
 func (f *Fit) influences(observed []Observed) (*influences, error) {
 	observed = slices.Clone(observed)
 	slices.SortFunc(observed, func(a, b Observed) int { return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), a.compare(b)) })
@@ -107,7 +107,7 @@ func (in *influences) bridge(f *Fit, cluster []Observed) {
 	}
 }
 
-// count counts the k-th cluster, from 1, for what it is about.
+// count counts the k-th cluster, from 1, for its judge and candidates.
 func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	components, judges := map[int]bool{}, map[int32]bool{}
 	for _, o := range cluster {

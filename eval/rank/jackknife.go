@@ -90,7 +90,7 @@ func (c *ClusteredAgreement) lessGroup(group *Agreement) *Agreement {
 	return a
 }
 
-// less takes counts from others; what is left of those that rounding keeps from 0 goes.
+// less subtracts counts from others and drops residues that rounding keeps from 0.
 func less[K comparable, N int | float64](from, counts map[K]N) {
 	for key, n := range counts {
 		if from[key] -= n; math.Abs(float64(from[key])) < 1e-9 {

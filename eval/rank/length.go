@@ -64,9 +64,9 @@ func (l *Lengths) Correlation() float64 {
 	return (n*l.both - l.differences.sum*l.verdicts.sum) / math.Sqrt(spread)
 }
 
-// tellsLength reports whether differences in length can be told from those between
-// candidates, and from a preference for a position: whether anything of them is left
-// once those have explained what they can.
+// tellsLength reports whether differences in length can be separated from those between
+// candidates, and from a preference for a position: whether anything of them remains
+// unexplained by those.
 func (m *model) tellsLength() bool {
 	information := mat.NewSymDense(m.size, nil)
 	m.derivatives(m.start(), make([]float64, m.size), information)

@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 )
 
-// row is what one judge said of one ordered pair.
+// row is one judge's verdicts on one ordered pair.
 type row struct {
 	first, second, judge int
 	wins, losses, ties   float64 // of first; halves where ties count so
@@ -16,7 +16,7 @@ type row struct {
 
 func (r row) total() float64 { return r.wins + r.losses + r.ties }
 
-// compare orders rows by what they are about, as a model has them.
+// compare orders rows by judge and pair, as in a model.
 func (r row) compare(s row) int {
 	return cmp.Or(cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second), cmp.Compare(r.longer, s.longer))
 }
@@ -204,11 +204,11 @@ func (m *model) pinMeans(at func(i, j int) *float64) (pin []float64) {
 	return pin
 }
 
-// centred turns the inverse of the pinned information into the covariance of
-// abilities whose mean is 0 in every component.
+// centred turns the inverse of the pinned information into the covariance of abilities whose
+// mean is 0 in every component.
 //
-// The vector 1 of a component is an eigenvector of the pinned information, with
-// eigenvalue ridge + size·pin, so its part of the inverse is known.
+// The vector 1 of a component is an eigenvector of the pinned information, with eigenvalue
+// ridge + size·pin, so its part of the inverse is known.
 func (m *model) centred(covariance *mat.SymDense, pin []float64) {
 	for i, c := range m.component {
 		size := float64(m.sizes[c])

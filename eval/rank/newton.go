@@ -61,8 +61,8 @@ func (m *model) maximise(from []float64) (s solution, infinite []int, err error)
 	return s, nil, fmt.Errorf("no maximum of the likelihood found in %d steps", s.iterations)
 }
 
-// scaleSum is the vector whose product with the parameters is the sum of the judges'
-// scales less their number; nil without scales.
+// scaleSum is the vector whose product with the parameters is the sum of the judges' scales
+// less their number; nil without scales.
 func (m *model) scaleSum() *mat.VecDense {
 	var sum *mat.VecDense
 	for _, position := range m.scales {

@@ -31,23 +31,22 @@ func (o Observed) counts() Counts {
 	return Counts{int(o.FirstWins), int(o.SecondWins), int(o.Ties)}
 }
 
-// compare orders as a model's rows are, and then by cluster and by what was said, so
-// that sorting leaves nothing to chance.
+// compare orders like a model's rows, and then by cluster and verdict, so that the sort order
+// is fully determined.
 func (o Observed) compare(p Observed) int {
 	return cmp.Or(cmp.Compare(o.Judge, p.Judge), cmp.Compare(o.First, p.First), cmp.Compare(o.Second, p.Second),
 		cmp.Compare(o.Longer, p.Longer), cmp.Compare(o.Cluster, p.Cluster), cmp.Compare(o.FirstWins, p.FirstWins),
 		cmp.Compare(o.SecondWins, p.SecondWins), cmp.Compare(o.Ties, p.Ties), cmp.Compare(o.Identical, p.Identical))
 }
 
-// FromObserved is BradleyTerry of verdicts by cluster, which it sorts in place. Where
-// any differ in Observed.Longer it has one parameter more: what the length of a text
-// adds to its odds beside its candidate's ability, which then is that of texts of
-// equal length (the style control of Li, Angelopoulos and Chiang 2024, "Does style
-// matter?"). The covariate is divided by its standard deviation around 0, so that
-// Fit.Length is comparable between evaluations.
+// FromObserved is BradleyTerry of verdicts by cluster, which it sorts in place. If any differ
+// in Observed.Longer it has one more parameter: the effect of a text's length on its odds
+// beside its candidate's ability, which then is that of texts of equal length (the style
+// control of Li, Angelopoulos and Chiang 2024, "Does style matter?"). The covariate is divided
+// by its standard deviation around 0, so that Fit.Length is comparable between evaluations.
 //
-// It can be told from ability only where candidates have several texts of different
-// lengths; with one text each, the length is the candidate's.
+// It can be separated from ability only if candidates have several texts of different lengths;
+// with one text each, the length is the candidate's.
 //
 // Memory grows with the verdicts that differ in judge, candidates or lengths.
 func FromObserved(n, judges int, observed []Observed, options Options) (*Fit, error) {

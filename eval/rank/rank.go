@@ -1,13 +1,12 @@
-// Package rank turns pairwise verdicts into a ranking: counts, Bradley–Terry
-// and Davidson abilities with intervals, confidence sets for ranks, Elo,
-// win rates, and what can be said of a judge's preference for a position.
+// Package rank turns pairwise verdicts into a ranking: counts, Bradley–Terry and Davidson
+// abilities with intervals, confidence sets for ranks, Elo, win rates, and estimates of judges'
+// preferences for a position.
 //
-// It is pure mathematics over small integers: candidates are 0 … n−1, judges
-// are positions in a slice, and no names appear. It reads nothing, keeps
-// no verdicts (only counts, but for Fit.Uncertainty, which reads them by cluster
-// and draws from the seed it is given), and gives the same digits for the same
-// input in any order. Which verdicts count is the caller's choice: a failed run
-// is not a comparison, and there is no way to say it here.
+// It is pure mathematics over small integers: candidates are 0 … n−1, judges are positions
+// in a slice, and no names appear. It reads nothing, keeps no verdicts (only counts, but for
+// Fit.Uncertainty, which reads them by cluster and draws from the seed it is given), and gives
+// the same digits for the same input in any order. The caller chooses which verdicts count: a
+// failed run is not a comparison, and cannot be passed in.
 package rank
 
 import "fmt"

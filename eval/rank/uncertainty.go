@@ -133,7 +133,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 
 func student(freedom float64) distuv.StudentsT { return distuv.StudentsT{Sigma: 1, Nu: freedom} }
 
-// shrink is the jackknife's (G−1)/G; 1 of a single cluster, whose spread is not used.
+// shrink is the jackknife's (G−1)/G; 1 for a single cluster, since its spread is not used.
 func (in *influences) shrink() float64 {
 	if g := float64(in.clusters()); g > 1 {
 		return (g - 1) / g
@@ -244,11 +244,11 @@ func (f *Fit) followed(pull []float64) []float64 {
 	return out.RawVector().Data
 }
 
-// exaggerated is by how much each parameter is expected to be too large, to first order
-// (Cox and Snell 1968, "A general definition of residuals"): with few verdicts a candidate,
-// maximum likelihood takes all effects for greater than they are. Limits of order effects
-// reach that much further towards what they may be. Abilities need no such correction,
-// because their errors grow with the same lack of verdicts.
+// exaggerated is the expected excess of each parameter, to first order (Cox and Snell 1968, "A
+// general definition of residuals"): with few verdicts per candidate, maximum likelihood
+// overestimates all effects. Limits of order effects are extended by as much towards their
+// possible values. Abilities need no such correction, because their errors grow with the same
+// lack of verdicts.
 func (u *Uncertainty) exaggerated() []float64 {
 	m := u.fit.model
 	here, pull := m.at(u.fit.at), make([]float64, m.size)

@@ -30,7 +30,7 @@ func answer(text, key string) (map[string]json.RawMessage, error) {
 	if differ {
 		return nil, problem("the answer has several JSON objects, with different values of %s; write the one that holds, and no other", quote(key))
 	}
-	if start < 0 || lastMention(text, key) >= end { // a later mention: what was found is a draft
+	if start < 0 || lastMention(text, key) >= end { // a later mention: the text found is a draft
 		return nil, noObject(text, key)
 	}
 	return fieldsProblem([]byte(text[start:end]))
@@ -50,9 +50,8 @@ func wholeAnswer(text, key string) (map[string]json.RawMessage, error) {
 	return fields, nil
 }
 
-// afterThinking drops the reasoning that some models write into their answer
-// between <think> tags: what is there is a draft. An answer that ends within
-// it holds nothing else.
+// afterThinking drops the reasoning that some models write into their answer between <think>
+// tags, because it is a draft. An answer that ends within it contains nothing else.
 func afterThinking(text string) (string, error) {
 	const begin, end = "<think>", "</think>"
 	if i := strings.LastIndex(text, end); i >= 0 {

@@ -14,12 +14,11 @@ func Panel(text string, dimensions []eval.Dimension, scale eval.Scale) ([]Score,
 	return panelSheet(dimensions, scale).read(text)
 }
 
-// Batch takes what can be used of an answer to several dimensions: the scores of
-// those that are in it exactly once and are right, in the order of dimensions.
-// corrupt is the text of everything else that was given: entries that fit nothing
-// asked, of a dimension that was given twice all of them, the end of a list that
-// breaks off, and an answer without a list as a whole. A dimension about which nothing
-// was said is in neither.
+// Batch takes the usable parts of an answer to several dimensions: the valid scores of
+// dimensions that occur exactly once, in the order of dimensions. corrupt is the text of
+// everything else: entries that match no dimension asked for, all entries of a dimension given
+// twice, the end of a truncated list, and the whole of an answer without a list. A dimension
+// that the answer does not mention is in neither.
 func Batch(text string, dimensions []eval.Dimension, scale eval.Scale) (scores []Score, corrupt []string) {
 	s := panelSheet(dimensions, scale)
 	entries, rest := entriesIn(text)

@@ -1,11 +1,9 @@
-// Package verdict reads what a judge said: it finds the JSON object in the
-// answer, checks it against what was asked, and says what is wrong with it in
-// words that the judge can be sent.
+// Package verdict reads a judge's answer: it finds the JSON object in it, checks it against the
+// question, and describes errors in words that can be sent to the judge.
 //
-// It guesses nothing. An answer that could be read in two ways, or that is no
-// valid JSON, is a Problem, never a tie, a lowest score or a win: asking
-// again costs a call, a wrong verdict costs the evaluation. Asking again is not
-// its business.
+// It never guesses. An answer that could be read in two ways, or that is no valid JSON, is a
+// Problem, never a tie, a lowest score or a win: asking again costs a call, a wrong verdict
+// costs the evaluation. Asking again is left to the caller.
 package verdict
 
 import (
@@ -18,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// Problem is why an answer is no verdict. Its words say what was found and what
-// is wanted, for a repair turn and for people.
+// Problem is why an answer is no verdict. Its text says what was found and what is expected,
+// for a repair turn and for people.
 type Problem struct {
 	words string
 }
