@@ -42,10 +42,23 @@ func (p *process) fleetRedis(c *cli.Context) (dial.Settings, error) {
 	return s, nil
 }
 
-// connect opens a client to a Redis and makes sure that it can be used. lease is as
+// roleOf is what a command does with Redis: its user needs no more rights.
+func roleOf(c *cli.Context) dial.Role {
+	switch name := c.Command.Name; {
+	case name == "worker":
+		return dial.Worker
+	case name == "enqueue" && !c.Bool(waitFlag), name == "doctor":
+		return dial.Submitter
+	case name == "status" || name == "limits" || name == "show" || name == "report" || name == "ui" && !c.Bool(allowActionsFlag):
+		return dial.Viewer
+	}
+	return dial.Controller
+}
+
+// connect opens a client to a Redis and makes sure that it can be used in a role. lease is as
 // in dial.Address.Open. Whoever stays, with a lease or not, hears what is unwise
 // about the Redis; stays is false for a look.
-func connect(ctx context.Context, at dial.Settings, namespace string, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
+func connect(ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
 	address, err := dial.Parse(at)
 	if err != nil {
 		return nil, usageError("--%s %s: %w", redisFlag, dial.Redact(at.URL), err)
@@ -54,7 +67,7 @@ func connect(ctx context.Context, at dial.Settings, namespace string, lease time
 		return nil, usageError("--%s: %w", namespaceFlag, err)
 	}
 	client := address.Open(namespace, lease)
-	unwise, err := dial.Examine(ctx, client, namespace)
+	unwise, err := dial.Examine(ctx, client, namespace, role)
 	if err != nil {
 		_ = client.Close()
 		return nil, withCode(exitUnreachable, fmt.Errorf("redis at %s: %w", address, err))

@@ -67,7 +67,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	if at.URL == "" {
 		say("redis", "embedded; to use a fleet's, set --redis", nil)
 	} else {
-		client, err := connect(c.Context, at, c.String(namespaceFlag), s.Lease, false, zerolog.Nop())
+		client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), s.Lease, false, zerolog.Nop())
 		if err == nil {
 			defer client.Close()
 		}

@@ -212,7 +212,7 @@ func (p *process) openDrain(c *cli.Context, lease time.Duration, stays bool) (*d
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect(c.Context, at, c.String(namespaceFlag), lease, stays, log)
+	client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), lease, stays, log)
 	if err != nil {
 		return nil, err
 	}

@@ -160,7 +160,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(withCode(exitUnreachable, open.Close()), err) }()
 	var client redis.UniversalClient
 	if j.redis.URL != "" {
-		if client, err = connect(ctx, j.redis, j.namespace, j.submission.Lease, true, j.log); err != nil {
+		if client, err = connect(ctx, j.redis, j.namespace, dial.Controller, j.submission.Lease, true, j.log); err != nil {
 			return err
 		}
 		defer client.Close()
@@ -412,7 +412,7 @@ func (j *job) embedded(ctx context.Context) (redis.UniversalClient, func(), erro
 	if err != nil {
 		return nil, nil, withCode(exitUnreachable, err)
 	}
-	client, err := connect(ctx, dial.Settings{URL: server.URL()}, j.namespace, 0, false, j.log)
+	client, err := connect(ctx, dial.Settings{URL: server.URL()}, j.namespace, dial.Controller, 0, false, j.log)
 	if err != nil {
 		return nil, nil, errors.Join(err, server.Close())
 	}

@@ -150,7 +150,7 @@ func (s *source) fleet(ctx context.Context) *drain {
 	if err != nil {
 		return nil
 	}
-	client, err := connect(ctx, dial.Settings{URL: address}, s.namespace, 0, false, s.log) // what a killed run left behind refuses
+	client, err := connect(ctx, dial.Settings{URL: address}, s.namespace, dial.Viewer, 0, false, s.log) // what a killed run left behind refuses
 	if err != nil {
 		return nil
 	}

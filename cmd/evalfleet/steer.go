@@ -79,7 +79,7 @@ func (p *process) target(c *cli.Context) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := connect(c.Context, at, c.String(namespaceFlag), 0, false, log)
+	client, err := connect(c.Context, at, c.String(namespaceFlag), roleOf(c), 0, false, log)
 	if err != nil {
 		return nil, err
 	}

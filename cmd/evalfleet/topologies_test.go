@@ -19,7 +19,7 @@ import (
 // guarded are the options of servers that speak TLS alone and know the user
 // evalfleet, who has the rights of docs/redis.md, no more.
 func guarded(certificates redistest.Certificates) []string {
-	user := append([]string{"--user", "evalfleet", "on", ">secret"}, strings.Fields(dial.Rights("ef"))...)
+	user := append([]string{"--user", "evalfleet", "on", ">secret"}, strings.Fields(dial.Rights("ef", dial.Controller))...)
 	return append(certificates.Args(false), user...)
 }
 
@@ -111,7 +111,7 @@ func TestFleetOnACluster(t *testing.T) {
 	f.steers(pages)
 	f.wantRights(c.Masters...)
 	used := usedCommands(t, c.Masters...)
-	for _, right := range strings.Fields(dial.Rights("ef")) {
+	for _, right := range strings.Fields(dial.Rights("ef", dial.Controller)) {
 		if name, ok := strings.CutPrefix(right, "+"); ok && !used[name] {
 			t.Errorf("the right to %s is not used", name)
 		}

@@ -127,7 +127,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		}
 		address, err := embedded.Address(dir)
 		if err == nil {
-			if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), 0, false, log); err == nil {
+			if client, err := connect(c.Context, dial.Settings{URL: address}, c.String(namespaceFlag), dial.Controller, 0, false, log); err == nil {
 				of.client = client
 				of.steered(&drain{client: client, store: store.New(client, c.String(namespaceFlag)), dir: dir, log: log}, dir)
 				return of, nil

@@ -165,7 +165,7 @@ func ask(t *testing.T, s Settings, namespace string) (unwise []string, err error
 	}
 	client := a.Open(namespace, 0)
 	defer client.Close()
-	return Examine(t.Context(), client, namespace)
+	return Examine(t.Context(), client, namespace, Controller)
 }
 
 // TestExamineOneServer: what is wrong with a server is said in a sentence that
@@ -178,14 +178,14 @@ func TestExamineOneServer(t *testing.T) {
 	plain := redistest.NewTCP(t)
 	client := plain.Client()
 	for user, rights := range map[string]string{
-		"full":      Rights("ef"),
-		"other":     Rights("team-b"),
-		"readless":  Rights("ef") + " -hget -zcard",
-		"keyless":   strings.ReplaceAll(Rights("ef"), "~rate:{ef}:*", ""),
-		"muted":     strings.ReplaceAll(Rights("ef"), "&{ef}:*", ""),
-		"deaf":      Rights("ef") + " -subscribe",
-		"blind":     Rights("ef") + " -info",
-		"undecided": Rights("ef") + " -multi",
+		"full":      Rights("ef", Controller),
+		"other":     Rights("team-b", Controller),
+		"readless":  Rights("ef", Controller) + " -hget -zcard",
+		"keyless":   strings.ReplaceAll(Rights("ef", Controller), "~rate:{ef}:*", ""),
+		"muted":     strings.ReplaceAll(Rights("ef", Controller), "&{ef}:*", ""),
+		"deaf":      Rights("ef", Controller) + " -subscribe",
+		"blind":     Rights("ef", Controller) + " -info",
+		"undecided": Rights("ef", Controller) + " -multi",
 	} {
 		args := []any{"acl", "setuser", user, "reset", "on", ">pw"}
 		for word := range strings.FieldsSeq(rights) {

@@ -41,7 +41,7 @@ func CheckNamespace(name string) error {
 // every master answers, is new enough, throws no keys away, and lets the user do
 // what evalfleet does. It returns what is unwise about them besides. What a server
 // does not tell, as managed and embedded ones may not, is not held against it.
-func Examine(ctx context.Context, client redis.UniversalClient, namespace string) (unwise []string, err error) {
+func Examine(ctx context.Context, client redis.UniversalClient, namespace string, role Role) (unwise []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
 	err = client.Ping(ctx).Err()
@@ -53,11 +53,11 @@ func Examine(ctx context.Context, client redis.UniversalClient, namespace string
 	}
 	cluster, ok := client.(*redis.ClusterClient)
 	if !ok {
-		return examineServer(ctx, client.(*redis.Client), namespace, false)
+		return examineServer(ctx, client.(*redis.Client), namespace, role, false)
 	}
 	var mu sync.Mutex
 	err = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		found, err := examineServer(ctx, node, namespace, true)
+		found, err := examineServer(ctx, node, namespace, role, true)
 		if err == nil {
 			err = whole(ctx, node)
 		}
@@ -97,7 +97,7 @@ func whole(ctx context.Context, node *redis.Client) error {
 }
 
 // examineServer asks one server, which must be a master, alone or of a Cluster.
-func examineServer(ctx context.Context, server *redis.Client, namespace string, cluster bool) (unwise []string, err error) {
+func examineServer(ctx context.Context, server *redis.Client, namespace string, role Role, cluster bool) (unwise []string, err error) {
 	info, err := server.Info(ctx).Result()
 	var answered redis.Error
 	switch {
@@ -110,7 +110,7 @@ func examineServer(ctx context.Context, server *redis.Client, namespace string, 
 	if err := refuse(info, cluster); err != nil {
 		return nil, err
 	}
-	return advise(info), checkRights(ctx, server, namespace)
+	return advise(info), checkRights(ctx, server, namespace, role)
 }
 
 // refuse says why a server cannot be used, alone or as one of a Cluster, by what

@@ -17,17 +17,23 @@ import (
 var rights = []string{
 	"client setname evalfleet", "ping", "info", "time", "multi", "discard",
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
-	"del K", "exists K", "expire K 1", "expireat K 1", "memory usage K", "persist K", "pexpire K 1", "pttl K", "unlink K",
+	"del K", exists, "expire K 1", "expireat K 1", "memory usage K", "persist K", "pexpire K 1", "pttl K", "unlink K",
 	"get K", "getex K", "getrange K 0 0", "incr K", "incrby K 1", "set K v", "setex K 1 v", "setrange K 0 v",
 	"hdel K f", "hexists K f", "hget K f", "hgetall K", "hincrby K f 1", "hkeys K", "hlen K", "hmget K f", "hset K f v",
 	"hsetnx K f v", "hvals K",
 	"llen K", "lpush K v", "lrange K 0 0", "lrem K 0 v", "rpop K", "rpush K v",
 	"sadd K m", "sismember K m", "smembers K", "srem K m", "sscan K 0",
-	"xadd K * f v", "xdel K 1-1", "xlen K", "xrange K - +",
+	"xadd K * f v", "xdel K 1-1", "xlen K", xrange,
 	"zadd K 1 m", "zcard K", "zcount K 0 1", "zmscore K m", "zrange K 0 0", "zrangebyscore K 0 1", "zrank K m", "zrem K m",
 	"zremrangebyrank K 0 0", "zremrangebyscore K 0 1", "zscore K m",
-	"publish C m", "subscribe C",
+	publish, "subscribe C",
 }
+
+// Every role has these, by which patterns are tried.
+const (
+	publish = "publish C m"
+	exists  = "exists K"
+)
 
 // ofCluster are those that a Cluster's client sends besides.
 var ofCluster = []string{"cluster info", "cluster slots", "command"}
@@ -42,19 +48,27 @@ func keys(namespace string) (keys, channels []string) {
 	return keys, channels
 }
 
-// Rights are what the user of the fleet of a namespace needs, as ACL SETUSER takes
-// it: the patterns of keys and channels, and the commands.
-func Rights(namespace string) string {
+// Rights are what the user of a role needs in a namespace, as ACL SETUSER takes it:
+// the patterns of keys and channels, and the commands; then, in parentheses, commands
+// for some keys only.
+func Rights(namespace string, role Role) string {
 	var words []string
-	keys, channels := keys(namespace)
-	for _, pattern := range keys {
-		words = append(words, "~"+pattern)
-	}
-	for _, pattern := range channels {
-		words = append(words, "&"+pattern)
-	}
-	for _, example := range slices.Concat(rights, ofCluster) {
-		words = append(words, "+"+right(example))
+	for i, g := range role.grants(namespace) {
+		var all []string
+		for _, pattern := range g.keys {
+			all = append(all, "~"+pattern)
+		}
+		for _, pattern := range g.channels {
+			all = append(all, "&"+pattern)
+		}
+		for _, example := range g.commands {
+			all = append(all, "+"+right(example))
+		}
+		text := strings.Join(all, " ")
+		if i > 0 {
+			text = "(" + text + ")"
+		}
+		words = append(words, text)
 	}
 	return strings.Join(words, " ")
 }
@@ -68,10 +82,10 @@ func right(example string) string {
 	return words[0]
 }
 
-// checkRights makes sure that the client's user may do what a namespace's fleet
-// does. Commands are refused when they are queued in a transaction, which is then
+// checkRights makes sure that the client's user may do what a role does in a
+// namespace. Commands are refused when they are queued in a transaction, which is then
 // discarded: nothing is done.
-func checkRights(ctx context.Context, server *redis.Client, namespace string) error {
+func checkRights(ctx context.Context, server *redis.Client, namespace string, role Role) error {
 	conn := server.Conn()
 	defer conn.Close()
 	transaction := conn.Pipeline()
@@ -84,17 +98,31 @@ func checkRights(ctx context.Context, server *redis.Client, namespace string) er
 		}
 		asked[right] = transaction.Do(ctx, words...)
 	}
-	keys, channels := keys(namespace)
-	for _, r := range rights {
-		if name := right(r); name != "multi" && name != "discard" && name != "subscribe" { // which are done
-			ask("+"+name, r, example(keys[0]), example(channels[0]))
+	grants := role.grants(namespace)
+	for i, g := range grants {
+		channel := ""
+		if len(g.channels) > 0 {
+			channel = example(g.channels[0])
 		}
-	}
-	for _, pattern := range keys {
-		ask("~"+pattern, "exists K", example(pattern), "")
-	}
-	for _, pattern := range channels {
-		ask("&"+pattern, "publish C m", "", example(pattern))
+		of := ""
+		if i > 0 {
+			of = " ~" + g.keys[0]
+		}
+		for _, r := range g.commands {
+			name := right(r)
+			// The first three are done, and what a Cluster needs no other server has to allow.
+			if name != "multi" && name != "discard" && name != "subscribe" && !slices.Contains(ofCluster, r) {
+				ask("+"+name+of, r, example(g.keys[0]), channel)
+			}
+		}
+		for _, pattern := range g.keys {
+			ask("~"+pattern, exists, example(pattern), "")
+		}
+		for _, pattern := range g.channels {
+			if slices.Contains(g.commands, publish) {
+				ask("&"+pattern, publish, "", example(pattern))
+			}
+		}
 	}
 	asked["+discard"] = transaction.Do(ctx, "discard")
 	done, err := transaction.Exec(ctx)
@@ -103,15 +131,15 @@ func checkRights(ctx context.Context, server *redis.Client, namespace string) er
 		return explain(err)
 	}
 	asked["+multi"] = done[0]
-	listening := server.Subscribe(ctx, example(channels[0]))
+	listening := server.Subscribe(ctx, example(grants[0].channels[0]))
 	defer listening.Close()
 	_, unheard := listening.Receive(ctx)
-	return lacks(namespace, asked, unheard)
+	return lacks(namespace, role, asked, unheard)
 }
 
 // lacks says which rights are missing by what was answered. Other errors are of
 // forms of another version, or of a Cluster's other nodes: they forbid nothing.
-func lacks(namespace string, asked map[string]redis.Cmder, unheard error) error {
+func lacks(namespace string, role Role, asked map[string]redis.Cmder, unheard error) error {
 	var missing []string
 	for right, cmd := range asked {
 		if redis.HasErrorPrefix(cmd.Err(), "NOPERM") {
@@ -125,8 +153,8 @@ func lacks(namespace string, asked map[string]redis.Cmder, unheard error) error 
 		return nil
 	}
 	slices.Sort(missing)
-	return fmt.Errorf("its user lacks rights: %s; give it what docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace))
+	return fmt.Errorf("its user lacks rights: %s; give it what docs/redis.md lists: ACL SETUSER <user> %s", strings.Join(missing, " "), Rights(namespace, role))
 }
 
 // example is a key or a channel of a pattern.
-func example(pattern string) string { return strings.TrimSuffix(pattern, "*") + "rights" }
+func example(pattern string) string { return strings.ReplaceAll(pattern, "*", "rights") }
