@@ -67,8 +67,9 @@ func (a *account) seen() (most, ever int) {
 
 // TestAdaptiveConcurrency: two workers find out how much an account takes that is
 // said to take more, and use all that they may when it takes more. Beside them two
-// others meet the same with a limit that does not adapt. With
-// -full they must use all that they may, which a busy machine does not.
+// others meet the same with a limit that does not adapt. With -full they must use all
+// that they may, and be refused less often than those others: a busy machine makes too
+// few calls at once for either.
 func TestAdaptiveConcurrency(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -133,7 +134,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 	other.waitFor("calls were answered", func(store.Standing) bool { return fixed.narrow.Stats().All.Answered >= answers })
 	without := fixed.narrow.Stats().All
 	t.Logf("without adapting: %d refusals for %d answers", without.Rejected, without.Answered)
-	if 2*last.All.Rejected*without.Answered > without.Rejected*last.All.Answered {
+	if *full && 2*last.All.Rejected*without.Answered > without.Rejected*last.All.Answered {
 		t.Errorf("%d refusals for %d answers, and %d for %d without adapting; want at most half of the share",
 			last.All.Rejected, last.All.Answered, without.Rejected, without.Answered)
 	}
