@@ -18,6 +18,12 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/dynamic/fake"
 )
 
 const chartDir = "deploy/helm/evalfleet"
@@ -25,6 +31,12 @@ const chartDir = "deploy/helm/evalfleet"
 // rendered is what `helm template evalfleet --namespace evals` makes of the chart with
 // values: text by the template's name. service is who is said to manage the objects.
 func rendered(t *testing.T, values, service string) (map[string]string, error) {
+	t.Helper()
+	return renderedOver(t, values, service, nil)
+}
+
+// renderedOver is what helm makes where a Secret, or nil for none, is in the cluster.
+func renderedOver(t *testing.T, values, service string, there *corev1.Secret) (map[string]string, error) {
 	t.Helper()
 	chart, err := loader.Load(filepath.Join(root, chartDir))
 	if err != nil {
@@ -40,7 +52,7 @@ func rendered(t *testing.T, values, service string) (map[string]string, error) {
 		return nil, err
 	}
 	with["Release"].(map[string]any)["Service"] = service
-	files, err := engine.Render(chart, with)
+	files, err := engine.RenderWithClientProvider(chart, with, inCluster(t, there))
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +64,26 @@ func rendered(t *testing.T, values, service string) (map[string]string, error) {
 	}
 	delete(short, "_helpers.tpl")
 	return short, nil
+}
+
+// provider answers lookup in templates.
+type provider struct{ client dynamic.Interface }
+
+func (p provider) GetClientFor(version, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	resource, _ := meta.UnsafeGuessKindToResource(schema.FromAPIVersionAndKind(version, kind))
+	return p.client.Resource(resource), true, nil
+}
+
+func inCluster(t *testing.T, there *corev1.Secret) provider {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	if err := corev1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	if there == nil {
+		return provider{fake.NewSimpleDynamicClient(scheme)}
+	}
+	return provider{fake.NewSimpleDynamicClient(scheme, there)}
 }
 
 // options are the sets of values that are rendered and checked as a fleet.
@@ -242,6 +274,91 @@ enqueue: {enabled: true, files: {evaluation.yaml: "name: x"}}
 		if diff := cmp.Diff(want, given); diff != "" {
 			t.Errorf("cache: %t: PGPASSWORD (-want +got):\n%s", cache, diff)
 		}
+	}
+}
+
+// The chart's Redis has a password: a random one, which upgrades keep, unless the values
+// name a Secret.
+func TestChartRedisPassword(t *testing.T) {
+	t.Parallel()
+	made := func(values string, there *corev1.Secret) *corev1.Secret {
+		t.Helper()
+		files, err := renderedOver(t, values, "Helm", there)
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := files["NOTES.txt"]
+		delete(files, "NOTES.txt")
+		c := decoded(t, files)
+		secrets := all[*corev1.Secret](c)
+		if len(secrets) == 0 {
+			return nil
+		}
+		secret := secrets[0]
+		for _, w := range c.workloads {
+			name := "EVALFLEET_REDIS_PASSWORD"
+			if w.part == "redis" {
+				name = "REDISCLI_AUTH"
+			}
+			if got := environment(w)[name]; got != "secret "+secret.Name {
+				t.Errorf("%s takes %s from %q, want the Secret %s", w.name, name, got, secret.Name)
+			}
+			for _, e := range w.container().Env {
+				if from := e.ValueFrom; e.Name == name && from != nil && from.SecretKeyRef != nil && secret.Data[from.SecretKeyRef.Key] == nil {
+					t.Errorf("%s reads %s, which the Secret has not: %v", w.name, from.SecretKeyRef.Key, slices.Collect(maps.Keys(secret.Data)))
+				}
+			}
+		}
+		for key, password := range secret.Data {
+			if len(password) < 32 || strings.Count(fmt.Sprint(files, notes), string(password)) > 0 {
+				t.Errorf("%s is %q, want 32 characters, which are only in the Secret", key, password)
+			}
+		}
+		// A new password, from a renderer that does not see the cluster, is refused there
+		// instead of locking the fleet out.
+		if secret.Immutable == nil || !*secret.Immutable {
+			t.Error("the Secret can be changed")
+		}
+		return secret
+	}
+
+	first, second := made("", nil), made("", nil)
+	if first == nil || second == nil {
+		t.Fatal("no Secret is made: Redis has no password")
+	}
+	if cmp.Equal(first.Data, second.Data) {
+		t.Errorf("two installations have the same password: %s", first.Data)
+	}
+	first.Namespace = "evals"
+	for _, values := range []string{"", "worker: {replicas: 3}"} {
+		if upgraded := made(values, first); upgraded == nil || !cmp.Equal(first.Data, upgraded.Data) {
+			t.Errorf("an upgrade makes %v of %s", upgraded, first.Data)
+		}
+	}
+	made("redis: {password: {key: pass}}", nil)
+	for name, want := range map[string]string{"a password of its own redis": "secret redis", "redis by its url": "", "another redis and postgres": ""} {
+		if secret := made(options[name], nil); secret != nil {
+			t.Errorf("%s: a Secret is made: %v", name, secret)
+		}
+		files, err := rendered(t, options[name], "Helm")
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(files, "NOTES.txt")
+		for _, w := range decoded(t, files).workloads {
+			if got := environment(w)["EVALFLEET_REDIS_PASSWORD"]; got != want && w.part != "redis" {
+				t.Errorf("%s: %s takes the password from %q, want %q", name, w.name, got, want)
+			}
+		}
+	}
+}
+
+// In the upgrade that gives Redis its password, new workers reach the one without.
+func TestPasswordBeforeRedisHasOne(t *testing.T) {
+	t.Parallel()
+	with := privateRedis(t, "--requirepass", "")
+	if out, err := status(t, "redis://"+with[strings.LastIndex(with, "@")+1:], "new"); err != nil {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -202,19 +202,22 @@ func TestComposeRedisRefuses(t *testing.T) {
 	t.Parallel()
 	with := privateRedis(t)
 	without := "redis://" + with[strings.LastIndex(with, "@")+1:]
-	status := func(address, password string) (string, error) {
-		command := exec.Command(program(t), "status", "--redis", address)
-		command.Env = append(os.Environ(), "EVALFLEET_REDIS_PASSWORD="+password)
-		out, err := command.CombinedOutput()
-		return string(out), err
-	}
-	if out, err := status(without, ""); err == nil || !strings.Contains(out, "password") {
+	if out, err := status(t, without, ""); err == nil || !strings.Contains(out, "password") {
 		t.Errorf("without a password: %v, %s", err, out)
 	}
 	worker := asMap(project(t).Services["worker"].Environment)
-	if out, err := status(without, worker["EVALFLEET_REDIS_PASSWORD"]); err != nil {
+	if out, err := status(t, without, worker["EVALFLEET_REDIS_PASSWORD"]); err != nil {
 		t.Errorf("with the workers' password: %v, %s", err, out)
 	}
+}
+
+// status is what `evalfleet status` prints of a Redis.
+func status(t *testing.T, address, password string) (string, error) {
+	t.Helper()
+	command := exec.Command(program(t), "status", "--redis", address)
+	command.Env = append(os.Environ(), "EVALFLEET_REDIS_PASSWORD="+password)
+	out, err := command.CombinedOutput()
+	return string(out), err
 }
 
 // The documented command writes passwords that are not there yet, and leaves the rest of

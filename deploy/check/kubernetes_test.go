@@ -164,8 +164,10 @@ func wantFleet(t *testing.T, c *cluster) {
 			t.Errorf("%s %s names the namespace %s, want whatever is current", kind, object.GetName(), object.GetNamespace())
 		}
 	}
-	if len(all[*corev1.Secret](c)) > 0 {
-		t.Error("a Secret is made; it is to be made where the keys are")
+	for _, secret := range all[*corev1.Secret](c) {
+		if part := secret.Labels["app.kubernetes.io/component"]; part != "redis" {
+			t.Errorf("the Secret %s is made; only the password of Redis is, and keys are to be made where they are", secret.Name)
+		}
 	}
 	for _, w := range c.workloads {
 		wantRestricted(t, w)

@@ -64,6 +64,25 @@ func TestManifests(t *testing.T) {
 	}
 }
 
+// The page says how to make the Secrets without which the manifests' pods do not start.
+func TestManifestsSecrets(t *testing.T) {
+	t.Parallel()
+	page, needed := read(t, "docs/kubernetes.md"), map[string]bool{}
+	for _, w := range decoded(t, manifests(t)).workloads {
+		for _, e := range w.container().Env {
+			if from := e.ValueFrom; from != nil && from.SecretKeyRef != nil {
+				needed[from.SecretKeyRef.Name] = true
+				if line := "\nkubectl create secret generic " + from.SecretKeyRef.Name + " --from-literal=" + from.SecretKeyRef.Key + "="; !strings.Contains(page, line) {
+					t.Errorf("%s needs %s of the Secret %s: docs/kubernetes.md has no line %q", w.name, from.SecretKeyRef.Key, from.SecretKeyRef.Name, line)
+				}
+			}
+		}
+	}
+	if len(needed) != 1 {
+		t.Errorf("the manifests need %v, want the Secret with the password of Redis", needed)
+	}
+}
+
 // kustomization is what of a kustomization.yaml is used here.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`

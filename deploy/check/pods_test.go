@@ -145,7 +145,7 @@ func wantRedis(t *testing.T, w workload) {
 		t.Errorf("redis is ready by %q: redis-cli ends with 0 after an error reply, too", ready)
 	}
 	password := environment(w)["REDISCLI_AUTH"]
-	if options := strings.Join(w.container().Args, " "); strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") != (password != "") {
+	if options := strings.Join(w.container().Args, " "); !strings.Contains(options, "--requirepass $(REDISCLI_AUTH)") || password == "" {
 		t.Errorf("redis is started with %q, and its password is %q", options, password)
 	}
 }

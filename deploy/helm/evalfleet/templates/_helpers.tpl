@@ -140,6 +140,13 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* The Secret with the password of Redis, if it has one. */}}
+{{- define "evalfleet.redisSecret" -}}
+{{- with .Values.redis }}
+{{- if .password.existingSecret }}{{ .password.existingSecret }}{{ else if .enabled }}{{ include "evalfleet.fullname" $ }}-redis{{ end }}
+{{- end }}
+{{- end -}}
+
 {{/* What everyone is told, of Redis and the fleet's file to begin with: (list $
      values-of-the-part opens-the-sink). */}}
 {{- define "evalfleet.env" -}}
@@ -161,14 +168,12 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
   value: redis://{{ include "evalfleet.fullname" $root }}-redis:6379
 {{- end }}
 - {name: EVALFLEET_CONFIG, value: /etc/evalfleet/fleet.yaml}
-{{- with $redis.password }}
-{{- if .existingSecret }}
+{{- with include "evalfleet.redisSecret" $root }}
 - name: EVALFLEET_REDIS_PASSWORD
-  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .key }}}}
-{{- if .sentinelKey }}
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ $redis.password.key }}}}
+{{- if and $redis.password.existingSecret $redis.password.sentinelKey }}
 - name: EVALFLEET_REDIS_SENTINEL_PASSWORD
-  valueFrom: {secretKeyRef: {name: {{ .existingSecret }}, key: {{ .sentinelKey }}}}
-{{- end }}
+  valueFrom: {secretKeyRef: {name: {{ . }}, key: {{ $redis.password.sentinelKey }}}}
 {{- end }}
 {{- end }}
 {{- with $redis.tls }}
