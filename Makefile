@@ -4,6 +4,8 @@ GOLANGCI_LINT_VERSION := v2.15.0
 TOOLS := $(CURDIR)/.tools
 GOTESTSUM_VERSION := v1.13.0
 GOVULNCHECK_VERSION := v1.9.0
+CYCLONEDX_VERSION := v1.9.0
+CYCLONEDX := $(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_VERSION)
 GOTESTSUM := $(TOOLS)/gotestsum-$(GOTESTSUM_VERSION)
 
 .PHONY: help
@@ -125,6 +127,22 @@ vuln: $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION) ## look for known vulnerabilit
 $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION):
 	GOBIN=$(TOOLS) go install golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSION)
 	mv $(TOOLS)/govulncheck $@
+
+# From the program, so that only what is in it is listed, with the versions that are.
+.PHONY: sbom
+sbom: build $(CYCLONEDX) ## write what the program is made of, with licences, as CycloneDX: bin/sbom.json
+	$(CYCLONEDX) bin -json -licenses -assert-licenses -version "$$(git describe --always --dirty)" -output bin/sbom.json bin/evalfleet
+
+# Needs jq.
+.PHONY: licences
+licences: sbom ## list the licence of each module in the program: bin/licences.txt; fails where none is detected
+	jq -r '.components[] | [.name, .version, ([.licenses[]?.license | .id // .name] | join(" "))] | @tsv' bin/sbom.json > bin/licences.txt
+	cat bin/licences.txt
+	@jq -e 'all(.components[]; .licenses)' bin/sbom.json > /dev/null || { echo "modules above have no licence that is known" >&2; exit 1; }
+
+$(CYCLONEDX):
+	GOBIN=$(TOOLS) go install github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_VERSION)
+	mv $(TOOLS)/cyclonedx-gomod $@
 
 $(GOTESTSUM):
 	GOBIN=$(TOOLS) go install gotest.tools/gotestsum@$(GOTESTSUM_VERSION)
