@@ -5,15 +5,15 @@ import (
 	"slices"
 )
 
-// Capabilities are what is known of a model on an endpoint. The zero value knows
-// nothing and makes a dialect conservative: it sends what every model takes, and
-// leaves the rest out or finds out.
+// Capabilities are the known abilities of a model on an endpoint. The zero value knows nothing
+// and makes a dialect conservative: it sends fields that every model accepts, and omits or
+// probes the rest.
 type Capabilities struct {
-	// JSON is the way in which a schema is asked for.
+	// JSON is the way to ask for a schema.
 	JSON JSON `json:"json,omitempty"`
-	// JSONWithSearch: a schema and the provider's search may stand in one request.
-	// A dialect answers such a request for another model with an error of class
-	// BadRequest and sends nothing; two calls are needed.
+	// JSONWithSearch: a schema and the provider's search may be in one request. A dialect
+	// answers such a request for another model with an error of class BadRequest and sends
+	// nothing; two calls are needed.
 	JSONWithSearch bool `json:"json_with_search,omitempty"`
 	// SchemaBounds: the endpoint takes minimum and maximum in a schema. Where it is
 	// not known to, SchemaToSend puts them into descriptions.
@@ -29,7 +29,7 @@ type Capabilities struct {
 	// Sampling is when a temperature may be sent; where not, it is named in
 	// Result.Dropped.
 	Sampling Sampling `json:"sampling,omitempty"`
-	// Background: a call is a job that goes on at the provider by itself, for up to
+	// Background: a call is a job that runs at the provider without a connection, for up to
 	// hours, and that has to search: deep research.
 	Background bool `json:"background,omitempty"`
 	// ContextWindow and MaxOutput are tokens; 0: not known.
@@ -53,10 +53,10 @@ func (c Capabilities) Check(req *Request) error {
 	return nil
 }
 
-// TwoCalls reports whether the JSON of an answer takes a call of its own, of another
-// model: beside a search where one call cannot do both, or always where the model
-// has no structured output. Without always, a model that has none and does not
-// search is asked for JSON by the prompt alone.
+// TwoCalls reports whether the JSON of an answer takes a separate call, of another model:
+// beside a search if one call cannot do both, or always if the model has no structured output.
+// Without always, a model that has none and does not search is asked for JSON by the prompt
+// alone.
 func (c Capabilities) TwoCalls(search, always bool) bool {
 	search = search || c.Background
 	if search && !c.JSONWithSearch {
@@ -65,11 +65,10 @@ func (c Capabilities) TwoCalls(search, always bool) bool {
 	return c.JSON == JSONNone && (search || always)
 }
 
-// Effort is the effort to send for req; empty: none. A request that asks for
-// reasoning and not for how much gets "medium" of a model that is told how much, or
-// the least that it takes, since some do not reason by default; one with levels keeps
-// its own default, which may be higher. refused: the
-// request's own effort is not among those that the model takes.
+// Effort is the effort to send for req; empty: none. A request for reasoning without an effort
+// gets "medium" if the model takes efforts, or the lowest that it takes, since some do not
+// reason by default; a model with levels keeps its own default, which may be higher. refused:
+// the model does not take the request's own effort.
 func (c Capabilities) Effort(req *Request) (effort string, refused bool) {
 	takes := func(effort string) bool {
 		return !c.TakesNoReasoning() && (c.Efforts == nil || slices.Contains(c.Efforts, effort))
@@ -120,8 +119,8 @@ func (c Capabilities) TakesTemperatureAt(effort string) bool {
 // JSON is a way of asking for structured output.
 type JSON string
 
-// The ways. What the schema asks must stand in the prompt for all but JSONSchema,
-// and does no harm there.
+// The ways. For all but JSONSchema the prompt must contain the schema's requirements, and it
+// always may.
 const (
 	JSONAuto   JSON = ""       // JSONSchema until the endpoint refuses it, then JSONObject, then JSONNone
 	JSONSchema JSON = "schema" // the schema itself, strictly
@@ -129,7 +128,7 @@ const (
 	JSONNone   JSON = "none"   // the prompt alone
 )
 
-// ReasoningControl is how a model's reasoning is asked for.
+// ReasoningControl is the way to ask for a model's reasoning.
 type ReasoningControl string
 
 // The ways. Which of them exist depends on the dialect.

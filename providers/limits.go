@@ -5,7 +5,7 @@ import "time"
 // LimitKind is what a provider's limit counts.
 type LimitKind string
 
-// The kinds of limits that providers speak of.
+// The kinds of limits that providers report.
 const (
 	LimitRequests     LimitKind = "requests"
 	LimitTokens       LimitKind = "tokens" // input and output together
@@ -14,14 +14,14 @@ const (
 	LimitConcurrency  LimitKind = "concurrency" // named by errors, never by headers
 )
 
-// LimitState is what a provider's headers say of one limit. It was true when the
-// provider took the request; since then, other calls may have used what remains.
+// LimitState is what a provider's headers report about one limit. It was true when the provider
+// took the request; since then, other calls may have used the remainder.
 type LimitState struct {
 	Kind   LimitKind     // empty: not said
 	Period time.Duration // of the limit; 0: not said, most often a minute
 	Limit  int64         // 0: not said
-	// Remaining is what may still be used; -1: not said. Providers that reserve
-	// tokens count those of the call as used up to its bound.
+	// Remaining is the unused amount; -1: not reported. Providers that reserve tokens count
+	// those of the call as used up to its bound.
 	Remaining int64
 	// Reset is the time until the limit is whole again, not until it has room
 	// for one more; 0: not said, or already.

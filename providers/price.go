@@ -14,8 +14,8 @@ type Price struct {
 	Search float64    `json:"search,omitempty"` // a thousand searches
 	// SearchOnce: a call pays for one search, however many it makes.
 	SearchOnce bool `json:"search_once,omitempty"`
-	// Tiers are the factors on the prices of tokens in tiers of service other than
-	// the standard one. What a tier without a factor costs is unknown.
+	// Tiers are the factors on the prices of tokens in service tiers other than the standard
+	// one. The cost in a tier without a factor is unknown.
 	Tiers map[string]float64 `json:"tiers,omitempty"`
 }
 
@@ -77,8 +77,8 @@ func (p Price) of(input int64) Rates {
 	return p.Rates
 }
 
-// StandardTier reports whether a tier of service that an answer names is the one of
-// list prices: what OpenAI, Anthropic and Gemini, and Groq call it.
+// StandardTier reports whether a service tier named in an answer is the one of list prices, in
+// the terms of OpenAI, Anthropic, Gemini and Groq.
 func StandardTier(name string) bool {
 	switch name {
 	case "", "default", "standard", "auto", "on_demand":

@@ -1,9 +1,9 @@
-// Package providers makes one call to a model provider and says what came back.
+// Package providers makes one call to a model provider and returns its result.
 //
-// A Provider makes exactly one attempt: it never sleeps, never retries, never
-// reads the environment and knows nothing of limits. What to do about a failure
-// is decided by its caller from the Error's class. Each wire dialect has a
-// folder of its own; a provider is a dialect plus data (base URL, name).
+// A Provider makes exactly one attempt: it never sleeps, never retries, never reads the
+// environment and knows nothing of limits. The caller decides how to handle a failure from the
+// Error's class. Each wire dialect has a folder of its own; a provider is a dialect plus data
+// (base URL, name).
 package providers
 
 import (
@@ -21,9 +21,9 @@ type Provider interface {
 	Call(ctx context.Context, req *Request) (*Result, error)
 }
 
-// Background is implemented by providers that can run a request as a job of
-// their own (deep research). The response id belongs to the run, not to the
-// process: whoever holds it may poll or cancel. Every error is an *Error.
+// Background is implemented by providers that can run a request as a job of their own (deep
+// research). The response ID belongs to the run, not to the process: any process that has it
+// may poll or cancel. Every error is an *Error.
 type Background interface {
 	// Submit starts the job and returns its response id. It is not idempotent.
 	Submit(ctx context.Context, req *Request) (responseID string, err error)
@@ -75,7 +75,7 @@ const MaxToolCalls = "max_tool_calls"
 // says nothing else. Only with BoundSearches is it a bound: models may search more.
 const DefaultSearches = 5
 
-// MostSearches is how many searches the request may come to, as far as is known.
+// MostSearches is the maximum number of searches of the request, if known.
 func (r *Request) MostSearches() int {
 	if !r.Search {
 		return 0
@@ -113,7 +113,7 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Role is who speaks in a Message.
+// Role is the author of a Message.
 type Role string
 
 // The roles.
@@ -153,7 +153,7 @@ type Result struct {
 // Grounding is the evidence in an answer that the provider searched for it.
 type Grounding struct {
 	Searches int      `json:"searches,omitempty"` // that the provider made; its bill counts these
-	Queries  []string `json:"queries,omitempty"`  // what was searched for, where the provider says it
+	Queries  []string `json:"queries,omitempty"`  // the query, if the provider reports it
 	Sources  []Source `json:"sources,omitempty"`  // what the answer cites or was given, each address once
 }
 
@@ -206,12 +206,12 @@ type Usage struct {
 	Written   int64    `json:"written,omitempty"` // input that the provider charged for keeping in its cache
 	Reasoning int64    `json:"reasoning,omitempty"`
 	Tools     int64    `json:"tools,omitempty"`    // input that the provider's search brought in and does not charge (Google)
-	Tier      string   `json:"tier,omitempty"`     // of service, as the answer names it; empty: the standard one, or none named
+	Tier      string   `json:"tier,omitempty"`     // service tier, as the answer names it; empty: the standard one, or none named
 	CostUSD   *float64 `json:"cost_usd,omitempty"` // only where the provider reports it
 }
 
-// Bounds on what one call uses and costs. No model comes near them, and sums of millions
-// of calls do not overflow.
+// Bounds on the usage and cost of one call. No model comes near them, and sums of millions of
+// calls do not overflow.
 const (
 	MostTokens   = 1_000_000_000
 	MostSearches = 1_000_000
@@ -301,10 +301,10 @@ func (e *Error) Error() string {
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// ErrAgain is in the chain of an Error after which the provider would send the
-// request differently (it learnt, say, that the endpoint refuses a schema). The
-// same Request should be made again at once; it counts as no attempt. A provider
-// can only learn so much: three repeats at most.
+// ErrAgain is in the chain of an Error after which the provider would send the request
+// differently (it learnt, say, that the endpoint refuses a schema). The caller should repeat
+// the same Request at once; it counts as no attempt. A provider can only learn so much: three
+// repeats at most.
 var ErrAgain = errors.New("the provider learnt something from this answer; make the same request again")
 
 // ErrNoJSON is in the chain of the Error, of class BadRequest, of a call that was not sent

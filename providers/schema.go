@@ -17,7 +17,7 @@ func (c Capabilities) SchemaToSend(s *Schema) json.RawMessage {
 	}
 	described, err := describeBounds(s.Schema)
 	if err != nil {
-		return s.Schema // not JSON: the endpoint says what is wrong with it
+		return s.Schema // not JSON: the endpoint reports the error
 	}
 	return described
 }

@@ -2,9 +2,9 @@ package providers
 
 import "maps"
 
-// WithTool returns the tools of a body: those that Request.Extra has, and the search.
-// Where is tells that one of Extra's is the search, that one is kept with what it
-// says, and only gets the fields of the search that it lacks.
+// WithTool returns the tools of a body: those in Request.Extra, and the search. If is reports
+// that one of Extra's is the search, that one keeps its fields, and only gets the missing
+// fields of the search.
 func WithTool(extra any, search map[string]any, is func(tool map[string]any) bool) []any {
 	given, _ := extra.([]any)
 	tools := make([]any, 0, len(given)+1)

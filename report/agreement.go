@@ -89,8 +89,8 @@ func (b *builder) agreement(first int, raters []string) *Agreement {
 	return agreed("", raters, a)
 }
 
-// ratings are scores by what is scored, rater and aspect (a criterion or a
-// dimension): the mean over trials. Its memory grows with these, not with the scores.
+// ratings are scores by subject, rater and aspect (a criterion or a dimension): the mean over
+// trials. Its memory grows with these, not with the scores.
 type ratings struct {
 	raters, aspects int
 	scores          [][]Score // by document; nil: none

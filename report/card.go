@@ -20,9 +20,9 @@ type CardOptions struct {
 	Details string // command that prints all tables
 }
 
-// WriteCard writes the result in some 15 lines: who is first and how sure that is, whether
-// the judges can be relied on, what it cost, and where the report is. It is harmless to
-// print and fits the width as WriteText does.
+// WriteCard writes the result in some 15 lines: the leader and how certain it is, whether the
+// judges can be relied on, the cost, and the path of the report. It is harmless to print and
+// fits the width as WriteText does.
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}

@@ -26,7 +26,7 @@ type Comparison struct {
 type Compared struct {
 	Name   string
 	Places []*Place // by evaluation; nil: not ranked there
-	Moves  []Move   // by evaluation, from the first, whose own is MoveSame
+	Moves  []Move   // by evaluation, relative to the first, whose own is MoveSame
 }
 
 // Place is a candidate's place in one evaluation.
@@ -174,7 +174,7 @@ func differences(reports []*Report) []Difference {
 	})
 }
 
-// comparable are the settings that say what was asked, and how.
+// comparable are the settings that determine the questions and how they are asked.
 func (r *Report) comparable() []setting {
 	all := slices.DeleteFunc(r.settings(), func(s setting) bool {
 		return slices.Contains([]string{"submitted", "finished", "cancelled", "budget"}, s.Name)

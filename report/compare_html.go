@@ -31,7 +31,7 @@ type comparedView struct {
 	Number, Name, ID, Headline                                                string
 	Candidates, Judges, Verdicts, Scores, Runs, Failed, Missing, Tokens, Cost string
 	Submitted                                                                 string
-	Value                                                                     string // what candidates are ranked by
+	Value                                                                     string // the measure that ranks candidates
 	Later                                                                     bool   // it is compared with the first
 	Notes                                                                     []string
 }

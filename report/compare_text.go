@@ -102,7 +102,7 @@ func (c *Comparison) columns(k int, shown []Compared) table {
 	return t
 }
 
-// valueName is what candidates are ranked by.
+// valueName is the measure that ranks candidates.
 func valueName(r *Report) string {
 	switch {
 	case r.ByScore():

@@ -16,7 +16,7 @@ import (
 // jsonVersion is that of the JSON form. Fields are added without a new one.
 const jsonVersion = 1
 
-// beatsCandidates bounds the candidates of a ranking with a matrix of who beats whom.
+// beatsCandidates is the maximum number of candidates of a ranking with a matrix of wins.
 const beatsCandidates = 200
 
 // WriteJSON writes the report for programs: every text as it was recorded, null for a
@@ -76,7 +76,7 @@ func (r *Report) json() reportJSON {
 	return out
 }
 
-// rankedBy is what candidates are ranked by; empty where there is nothing to rank.
+// rankedBy is the measure that ranks candidates; empty if there is nothing to rank.
 func (r *Report) rankedBy() string {
 	switch {
 	case len(r.Groups) == 0:
@@ -245,7 +245,7 @@ func (r *Report) panelJSON() *panelJSON {
 	return out
 }
 
-// addUse adds what was planned, what failed, and what calls took.
+// addUse adds the planned runs, the failures, and the usage of calls.
 func (r *Report) addUse(out *reportJSON) {
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {

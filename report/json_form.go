@@ -31,7 +31,7 @@ func (l array[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal([]T(l))
 }
 
-// The JSON form; docs/formats.md says what its fields mean.
+// The JSON form; docs/formats.md describes its fields.
 type (
 	reportJSON struct {
 		Version        int                   `json:"version"`

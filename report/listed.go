@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Listed is what came of the listed runs, or the prompts, that asked one model.
+// Listed is the outcome of the listed runs, or the prompts, of one model.
 type Listed struct {
 	Model     string // provider:model
 	Runs      int    // listed

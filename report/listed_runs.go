@@ -6,7 +6,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// ListedRun says what came of one listed run.
+// ListedRun is the outcome of one listed run.
 type ListedRun struct {
 	ID    string // its own
 	Model string // provider:model
@@ -38,7 +38,7 @@ func newListedRuns(e results.Evaluation, phases []results.PhaseCounts) []ListedR
 	return listed
 }
 
-// addListedRun notes what came of a run.
+// addListedRun adds a run's outcome.
 func (r *Report) addListedRun(row results.RunRow) {
 	if row.Kind == eval.KindRuns && row.Index >= 0 && row.Index < len(r.ListedRuns) {
 		run := &r.ListedRuns[row.Index]

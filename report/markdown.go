@@ -104,7 +104,7 @@ func (r *Report) panelCandidates() section {
 	return section{title: "Panel: mean score of each candidate", table: t}
 }
 
-// progressSection is what was planned, and what is recorded.
+// progressSection shows the planned and the recorded runs.
 func (r *Report) progressSection() section {
 	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
@@ -159,7 +159,7 @@ func (r *Report) writeFailures(out *markdownWriter) {
 	}
 }
 
-// markdownWriter escapes what it is given; its writer keeps the first error.
+// markdownWriter escapes its input; its writer keeps the first error.
 type markdownWriter struct{ w *bufio.Writer }
 
 func (o *markdownWriter) print(format string, args ...any) { _, _ = fmt.Fprintf(o.w, format, args...) }

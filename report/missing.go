@@ -26,7 +26,8 @@ type MissingOf struct {
 	Name     string
 	Verdicts int
 	Given    int // verdicts on it that count
-	// Won, Lost and Tied are missing verdicts whose other order is known, by what it said.
+	// Won, Lost and Tied count missing verdicts with a known verdict in the other order, by
+	// that verdict.
 	Won, Lost, Tied int
 	// Uneven is set where wins or losses are missing more often than chance explains.
 	Uneven bool
@@ -153,8 +154,8 @@ func (b *builder) missingVerdicts() []rank.Missing {
 	return out
 }
 
-// uneven reports whether, of the missing verdicts whose other order was lost or won, more
-// were lost, or won, than of those that were given, beyond chance: by a binomial test.
+// uneven reports whether more of the missing verdicts than of the given ones, beyond chance,
+// have a loss (or a win) in their other order: by a binomial test.
 func uneven(lost, won, givenLost, givenWon int) bool {
 	n, given := lost+won, givenLost+givenWon
 	if n == 0 || given == 0 {
@@ -194,7 +195,7 @@ func (r *Report) missingNotes() []string {
 	return notes
 }
 
-// missingSection is which verdicts are missing, and what they could change.
+// missingSection lists the missing verdicts, and how they could change the result.
 func (r *Report) missingSection(most int) section {
 	t := append(table{{head: "candidate", flexible: true}}, heads("missing", "given", "lost", "won", "tied", "rank", "rank if all lost–won", "95 % bounds")...)
 	rows := r.missingRows(most)
@@ -241,7 +242,7 @@ func rankSpan(from, to int) string {
 	return fmt.Sprintf("%d–%d", from, to)
 }
 
-// The JSON form of Missing; docs/formats.md says what its fields mean.
+// The JSON form of Missing; docs/formats.md describes its fields.
 type (
 	missingJSON struct {
 		Verdicts   int                  `json:"verdicts"`

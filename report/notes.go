@@ -10,9 +10,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// Notes say in words what a reader must know before trusting the numbers: what is
-// missing, what was left out, what is assumed, and how judges are biased. They are
-// harmless to print.
+// Notes explain the limits of the numbers: missing and excluded data, assumptions, and biases
+// of judges. They are harmless to print.
 func (r *Report) Notes() []string {
 	var notes []string
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }

@@ -111,7 +111,7 @@ func rankColumn(head string, shown []Ranked, groups []Group) column {
 	return c
 }
 
-// The JSON form of People; docs/formats.md says what its fields mean.
+// The JSON form of People; docs/formats.md describes its fields.
 type (
 	peopleJSON struct {
 		Votes      int                      `json:"votes"`

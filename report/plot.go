@@ -15,7 +15,7 @@ type plot struct {
 	Axis                       string
 	Ticks                      []tick
 	Rows                       []plotRow
-	Alternative                string // what it shows, in words
+	Alternative                string // a description of its content
 	Omitted                    int    // candidates below the last row
 }
 
@@ -96,7 +96,7 @@ func (p *plot) scale(from, to float64) func(float64) float64 {
 	return at
 }
 
-// finish places what is below rows of that height.
+// finish places the content below rows of that height.
 func (p *plot) finish(rows float64) {
 	p.Bottom = tenth(plotMargin/2 + rows)
 	p.TickY, p.AxisY, p.Height = p.Bottom+14, p.Bottom+32, p.Bottom+plotAxis

@@ -10,15 +10,14 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// PhaseProgress is what one phase planned, and what is recorded of it.
+// PhaseProgress is the planned and the recorded runs of one phase.
 type PhaseProgress struct {
 	Phase  int
 	Kind   eval.Kind
 	Judges []JudgeProgress // in the order of the plan; last, with an empty name, calls of runs that have not ended
 }
 
-// JudgeProgress is what was planned of one judge in one phase, and what is
-// recorded.
+// JudgeProgress is the planned and the recorded runs of one judge in one phase.
 type JudgeProgress struct {
 	results.Progress
 	Model   string // provider:model
@@ -45,7 +44,7 @@ func (p JudgeProgress) plus(q JudgeProgress) JudgeProgress {
 	return p
 }
 
-// name is the judge's, or says what its calls are of.
+// name is the judge's, or describes its calls.
 func (p JudgeProgress) name() string { return cmp.Or(p.Judge, "runs that have not ended") }
 
 // took is from when the first run began to when the last ended; 0 where that is not
@@ -75,7 +74,7 @@ func (r *Report) progress() JudgeProgress {
 	return sum
 }
 
-// asker is who is asked in a phase.
+// asker is the judge asked in a phase.
 type asker struct {
 	phase int
 	name  string

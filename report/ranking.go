@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// finish ranks what has been read.
+// finish ranks the rows read.
 func (b *builder) finish(ctx context.Context) error {
 	r := b.report
 	slices.SortFunc(r.Failures, func(x, y Failure) int {
@@ -267,8 +267,8 @@ func (b *builder) nameGroups(groups []Group) {
 	}
 }
 
-// Rankings are the rows of ranking.csv and elo_summary.csv. A number that was not
-// estimated is NaN. Ranks start anew in every group.
+// Rankings are the rows of ranking.csv and elo_summary.csv. A number that was not estimated is
+// NaN. Ranks restart in every group.
 func (r *Report) Rankings() results.Rankings {
 	out := results.Rankings{Elo: r.elo}
 	if r.Verdicts == 0 {

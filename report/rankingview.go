@@ -27,8 +27,8 @@ type rowOfPage struct {
 	Row  rankingRow
 }
 
-// rankingViews are the rankings as far as pageRows go, and how many candidates are
-// beyond. reasoned are the candidates whose reasons the page has.
+// rankingViews are the rankings up to pageRows, and the number of candidates beyond. reasoned
+// are the candidates whose reasons the page has.
 func (r *Report) rankingViews(reasoned []Ranked) (views []rankingView, hidden int) {
 	why := map[int]string{}
 	for _, c := range reasoned {

@@ -116,7 +116,7 @@ func (b *builder) clusterBy() string {
 	return ByPair
 }
 
-// tallied counts what was observed, by judge.
+// tallied counts the observations by judge.
 func tallied(n, judges int, observed []rank.Observed) ([]*rank.Tally, error) {
 	tallies := make([]*rank.Tally, judges)
 	for k := range tallies {

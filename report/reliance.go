@@ -8,9 +8,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval/rank"
 )
 
-// Reliance says in a line whether judges can be relied on: how far they agree with each
-// other and with people, and how often the order of two texts changes what they say.
-// Numbers that are not known are NaN.
+// Reliance summarises in a line whether judges can be relied on: their agreement with each
+// other and with people, and how often the order of two texts changes their verdict. Unknown
+// numbers are NaN.
 type Reliance struct {
 	// Level is the worst of what the numbers say.
 	Level Level

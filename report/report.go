@@ -1,11 +1,10 @@
-// Package report reads an evaluation's results, ranks its candidates and says
-// what came out: as a table for the terminal, as one self-contained page, and as
-// the rows of the CSVs that package results writes.
+// Package report reads an evaluation's results, ranks its candidates and presents the outcome:
+// as a table for the terminal, as one self-contained page, and as the rows of the CSVs that
+// package results writes.
 //
-// Build streams the rows once and keeps counts, so its memory grows with
-// candidates and pairs of candidates, not with verdicts. It decides which
-// verdicts count; the mathematics is eval/rank's. It opens no file and no
-// connection, and asks no model.
+// Build streams the rows once and keeps counts, so its memory grows with candidates and pairs
+// of candidates, not with verdicts. It decides which verdicts count; the mathematics is
+// eval/rank's. It opens no file and no connection, and asks no model.
 package report
 
 import (
@@ -70,8 +69,8 @@ type Report struct {
 	Progress   []PhaseProgress  // of each phase
 	Timeline   results.Timeline // of all calls, in at most timelinePeriods
 	Waits      []results.Wait   // of calls, by limit, the most frequent first
-	// Spent is what calls cost, in nano-USD, with what those may have cost at most
-	// whose cost is not known.
+	// Spent is the cost of calls, in nano-USD, and the maximum possible cost of those whose
+	// cost is unknown.
 	Spent    int64
 	Criteria []string // in the order of the plan
 
@@ -139,16 +138,16 @@ const (
 	ByPair = "pair"
 )
 
-// Fit is how well the model fits that gave the abilities, and what it says of length.
-// The fields are those of rank.Fit.
+// Fit is the goodness of fit of the model behind the abilities, and its estimate of the effect
+// of length. The fields are those of rank.Fit.
 type Fit struct {
 	LogLikelihood, Deviance      float64
 	DegreesOfFreedom, Iterations int
 	// Dense is set where cells have enough verdicts to compare Deviance with a
 	// chi-squared distribution on DegreesOfFreedom.
 	Dense bool
-	// Length is what a standard deviation more of length adds, in log-odds, with
-	// limits; only where HasLength is set.
+	// Length is the log-odds that a standard deviation more of length adds, with limits; only
+	// if HasLength is set.
 	Length                       float64
 	LengthLimits                 rank.Limits
 	HasLength, LengthRegularised bool
@@ -194,9 +193,8 @@ func (g Group) beatsNext(k int) float64 {
 	return g.Beats(k, k+1)
 }
 
-// Ranked is one candidate's place. Without verdicts on pairs the place is by
-// Overall, and of Standing only Rank means anything. The other limits are those of
-// rank.Uncertainty.
+// Ranked is one candidate's place. Without verdicts on pairs the place is by Overall, and only
+// Rank of Standing is meaningful. The other limits are those of rank.Uncertainty.
 type Ranked struct {
 	Name string
 	rank.Standing
@@ -204,7 +202,7 @@ type Ranked struct {
 	RankLow, RankHigh         int         // of all candidates at once
 	MarginalLow, MarginalHigh int         // of the rank of this candidate alone
 	Best                      float64     // probability that it is the best; NaN: it cannot be told
-	WinLimits                 rank.Limits // of Standing.WinRate; NaN: of one cluster only
+	WinLimits                 rank.Limits // of Standing.WinRate; NaN: only one cluster
 	Scores                    []Score     // by criterion
 	Overall                   Score       // over all criteria
 	ScoreLimits               rank.Limits // of Overall; NaN: of one item only
@@ -231,7 +229,7 @@ func (s *Score) add(value float64) {
 	s.sum += value
 }
 
-// Judge is what one judge did.
+// Judge summarises one judge's runs.
 type Judge struct {
 	Name, Model string
 	Positions   rank.Counts      // verdicts it was asked for, by position

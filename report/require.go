@@ -26,7 +26,7 @@ type Requirement struct {
 
 // measure is a number of a report that can be required.
 type measure struct {
-	share bool // it is a share, whose bound is a percentage
+	share bool // it is a share, with a percentage as bound
 	of    func(*Report) float64
 	count func(*Report) int // of a share: the runs it is the share of all of
 }
@@ -53,10 +53,10 @@ func relied(of func(*Reliance) float64) func(*Report) float64 {
 // requirementForm is LEFT >= RIGHT or LEFT <= RIGHT, with @ CONFIDENCE between candidates.
 var requirementForm = regexp.MustCompile(`^\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(>=|<=)\s*("[^"]*"|[^"<>=@]*[^"<>=@\s])\s*(?:@\s*([0-9.]+))?\s*$`)
 
-// ParseRequirement reads a requirement: `new >= old @ 0.95` (candidates; names with <, >,
-// = or @ in quotation marks), or a number with a bound: `failed <= 1%`, `missing <= 0`,
-// `flips <= 20%`, `kappa >= 0.4`, `people >= 0.4` (kappa of judges and people) and
-// `cost <= 5` (USD). The error says what is wrong.
+// ParseRequirement reads a requirement: `new >= old @ 0.95` (candidates; names with <, >, = or
+// @ in quotation marks), or a number with a bound: `failed <= 1%`, `missing <= 0`, `flips <=
+// 20%`, `kappa >= 0.4`, `people >= 0.4` (kappa of judges and people) and `cost <= 5` (USD). The
+// error says which part is invalid.
 func ParseRequirement(text string) (Requirement, error) {
 	match := requirementForm.FindStringSubmatch(text)
 	if match == nil {
@@ -98,7 +98,7 @@ type Checked struct {
 	Got         string // in words
 }
 
-// Check reports whether a report meets the requirement. What is not known is not met. The
+// Check reports whether a report meets the requirement. An unknown number does not meet it. The
 // error says that a candidate does not exist.
 func (q Requirement) Check(r *Report) (Checked, error) {
 	checked := Checked{Requirement: q.text}
@@ -177,7 +177,7 @@ func someOf(names []string) string {
 	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %s more", count(len(names)-most))
 }
 
-// WriteJUnit writes what was checked in the XML form of JUnit, a test case for each.
+// WriteJUnit writes the checked requirements in the XML form of JUnit, a test case for each.
 func WriteJUnit(w io.Writer, suite string, all []Checked) error {
 	type failure struct {
 		Message string `xml:"message,attr"`

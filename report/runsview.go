@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// runsView is what was planned and what is recorded, by phase and judge.
+// runsView is the planned and the recorded runs, by phase and judge.
 type runsView struct {
-	Missing string // what has no result, in words
+	Missing string // a description of the runs without a result
 	When    string // what the times are
 	Phases  []phaseView
 	Total   *progressRow // nil: there is one phase only

@@ -149,7 +149,7 @@ func (r *Report) template(kind eval.Kind) string {
 	return "own template " + eval.TextHash(text)[:8]
 }
 
-// promptOf names what an agent is told to be by the hash of its text.
+// promptOf names an agent's role by the hash of its text.
 func promptOf(agent eval.Judge) string {
 	if agent.Prompt == "" {
 		return "no prompt of its own"
@@ -203,7 +203,7 @@ func (r *Report) method() []string {
 	}
 }
 
-// limitsMethod says where standard errors and intervals come from.
+// limitsMethod describes how standard errors and intervals are computed.
 func (r *Report) limitsMethod() string {
 	how := r.Intervals
 	if how.Clusters < 2 {

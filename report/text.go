@@ -61,7 +61,7 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	return out.w.Flush()
 }
 
-// asked says what was compared by which judges, how often and when.
+// asked says which judges compared what, how often and when.
 func (r *Report) asked() string {
 	plan := r.Evaluation.Plan
 	parts := []string{
@@ -97,8 +97,8 @@ func (r *Report) asked() string {
 	return strings.Join(parts, " · ")
 }
 
-// section is a table with a title, and what is said below it. It is written for a
-// terminal, and as Markdown.
+// section is a table with a title and notes below it. It is written for a terminal, and as
+// Markdown.
 type section struct {
 	title string
 	table table
@@ -237,7 +237,7 @@ func (j Judge) orderEffect() string {
 	return plusMinus(j.Effect.Order, j.OrderLimits.SE)
 }
 
-// totals are the runs, and what they took.
+// totals are the runs and their usage.
 func (r *Report) totals() []string {
 	planned, succeeded, failed, _ := r.runs()
 	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", count(planned), count(succeeded), count(failed))

@@ -59,8 +59,8 @@ const (
 	freeOfLimit = "not held back"
 )
 
-// limitKeys are what is told apart: calls that no limit held back, the limits that
-// held back most, and the others together.
+// limitKeys are the series of the timeline: calls that no limit delayed, the limits that
+// delayed calls most, and the others together.
 func (r *Report) limitKeys() (keys []barKey, place map[string]int) {
 	place = map[string]int{"": 0}
 	keys = []barKey{{"free", freeOfLimit}}
@@ -215,7 +215,7 @@ func (v *timelineView) flight(line results.Timeline) string {
 	return path.String()
 }
 
-// describe says in words what is drawn.
+// describe describes the drawing in words.
 func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	v.Caption = fmt.Sprintf("%s in %s from %s UTC on. Each is counted at the limit that it waited for last; calls in flight are the mean of each period.",
@@ -245,7 +245,7 @@ func clock(line results.Timeline, k int) string {
 
 func hundredth(x float64) float64 { return math.Round(x*100) / 100 }
 
-// waitView is what one limit has cost.
+// waitView is the waiting time caused by one limit.
 type waitView struct {
 	Limit, Calls, Share, Total, Mean string
 }

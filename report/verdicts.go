@@ -16,7 +16,7 @@ type verdicts struct {
 	merged int // of cells, which are sorted and all different
 }
 
-// cell is what one rater said about two documents in the order shown.
+// cell is one rater's verdicts on two documents in the order shown.
 type cell struct {
 	first, second, rater int32
 	wins, losses, ties   int32 // of the one shown first

@@ -16,9 +16,9 @@ import (
 type People struct {
 	Votes      int
 	Annotators []Annotator // in the order of their first votes
-	// Groups are the ranking by all of them together, as Report.Groups but without
-	// scores and reasons, and Intervals is as Report.Intervals. In which order people
-	// saw the texts is not known, so that no effect of it is estimated.
+	// Groups are the ranking by all of them together, as Report.Groups but without scores and
+	// reasons, and Intervals is as Report.Intervals. The order in which people saw the texts is
+	// not known, so no effect of it is estimated.
 	Groups    []Group
 	Intervals *Intervals
 	// Agreement compares the annotators, nil where no two of them said something of
@@ -49,7 +49,7 @@ const (
 	mostOwn  = 20  // people with a ranking of their own
 )
 
-// Annotator is what one person said.
+// Annotator summarises one person's votes.
 type Annotator struct {
 	Name        string
 	Votes, Ties int
@@ -58,9 +58,9 @@ type Annotator struct {
 	Groups []Group
 }
 
-// AgainstPeople compares a judge with the majority of people, on the pairs that have
-// one and that the judge said something of: what it preferred more often, over orders
-// and trials. The numbers are those of rank.Confusion, and NaN without pairs.
+// AgainstPeople compares a judge with the majority of people, on the pairs that have one and a
+// verdict of the judge: its more frequent preference, over orders and trials. The numbers are
+// those of rank.Confusion, and NaN without pairs.
 type AgainstPeople struct {
 	Judge                           string
 	Pairs                           int

@@ -164,7 +164,7 @@ func tokens(n int64, u results.Usage) string {
 	}
 }
 
-// cost is a number of dollars, or what is known of it; an unknown price is never 0.
+// cost is a number of dollars, or the known part of it; an unknown price is never 0.
 func cost(u results.Usage) string {
 	amount := fmt.Sprintf("$%.2f", u.CostUSD)
 	if u.CostUSD > 0 && u.CostUSD < 0.1 {
@@ -180,9 +180,8 @@ func cost(u results.Usage) string {
 	}
 }
 
-// budget is how far the evaluation's budget is spent: what calls cost, what may have
-// to be paid for those of unknown cost, and the bound on both. Empty
-// without a budget.
+// budget is the used part of the evaluation's budget: the cost of calls, the possible cost of
+// those whose cost is unknown, and the bound on both. Empty without a budget.
 func (r *Report) budget() string {
 	budget := r.Evaluation.Settings.Budget()
 	if budget == 0 {

@@ -15,7 +15,7 @@ type Budget struct {
 	SpentUSD *float64 `json:"spent_usd" jsonschema:"nullable"`
 	// Stopped: it leaves no room for another call.
 	Stopped bool `json:"stopped"`
-	// Closed: Redis does not know what was spent, and no call begins.
+	// Closed: Redis does not know the amount spent, and no call begins.
 	Closed bool `json:"closed,omitempty"`
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Cooldown is a scope whose calls are held back, because its provider answered that it
-// gets too many.
+// Cooldown is a scope whose calls are in cooldown, because its provider reported too many
+// requests.
 type Cooldown struct {
 	ID    string  `json:"limit"`
 	Words string  `json:"words"`

@@ -20,9 +20,8 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// Looks looks at evaluations again and again. It remembers how far they were, so as to
-// tell their pace, and what is costly to read. It is safe for concurrent use; Open and
-// Brief are set before.
+// Looks looks at evaluations repeatedly. It remembers their progress, to compute their pace,
+// and the results of costly reads. It is safe for concurrent use; set Open and Brief before.
 type Looks struct {
 	// Open opens the results store of an evaluation for reading. It returns nil if that
 	// is not possible from here, which it logs. A nil Open never is.

@@ -35,11 +35,11 @@ type Limit struct {
 	Resets   string         `json:"resets,omitempty"`    // of a quota: the time zone at whose midnight its day ends
 	ResetsAt *time.Time     `json:"resets_at,omitempty"` // that midnight
 	Adaptive bool           `json:"adaptive,omitempty"`  // it is cut when the provider refuses calls
-	Cap      int64          `json:"cap,omitempty"`       // of one that is cut: what is pinned
+	Cap      int64          `json:"cap,omitempty"`       // of a limit that is cut: the pinned value
 	CutAt    *time.Time     `json:"cut_at,omitempty"`    // and when it was, last
 	InUse    *int           `json:"in_use,omitempty"`    // calls in flight, tokens in the window, or calls of the day
 	SpentUSD *float64       `json:"spent_usd,omitempty"` // of a budget: spent and reserved; null: unknown
-	Debt     int64          `json:"debt,omitempty"`      // in use above what is allowed
+	Debt     int64          `json:"debt,omitempty"`      // in use above the limit
 	Ready    *int           `json:"ready,omitempty"`     // of a rate: calls that may start at once
 	Waiting  int            `json:"waiting_workers"`     //
 	NextS    *float64       `json:"next_s,omitempty"`    // until the next call may start; absent: when one ends
@@ -47,7 +47,7 @@ type Limit struct {
 	PinnedBy []string       `json:"pinned_by,omitempty"`
 	Shared   *SharedRate    `json:"redis_rate,omitempty"`
 	Waited   *Wait          `json:"waited,omitempty"` // after the end
-	// Usage is what it was read from, of a limit in force.
+	// Usage is the underlying usage of a limit in force.
 	Usage ratelimit.Usage `json:"-"`
 }
 

@@ -21,7 +21,7 @@ type mark struct {
 	done int
 }
 
-// Restart forgets what was noted before.
+// Restart forgets earlier observations.
 func (p *Pace) Restart(at time.Time, done int) {
 	p.marks = nil
 	p.Note(at, done)

@@ -32,8 +32,7 @@ const (
 	endedRest = 30 * time.Second
 )
 
-// addSink adds to an evaluation what only its results store knows, as far as that can be
-// read.
+// addSink adds to an evaluation the data that only its results store has, if it can be read.
 func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation, now time.Time) {
 	numbers, err := l.numbers(ctx, e, r, now)
 	if err != nil {
@@ -111,7 +110,7 @@ func (l *Looks) numbers(ctx context.Context, e *Evaluation, r record.Evaluation,
 	return numbers, nil
 }
 
-// readUse reads what failed and what was used.
+// readUse reads failures and usage.
 func readUse(ctx context.Context, reader results.Reader, e *Evaluation) (*sinkNumbers, error) {
 	numbers := &sinkNumbers{classes: map[string]int{}}
 	counts, err := reader.Counts(ctx, e.ID)

@@ -1,8 +1,8 @@
-// Package view reads what people are shown of a fleet or of a folder's results: how far
-// evaluations are, what they used, which limits are in force and which of them bind. Its
-// types are the JSON of `status` and `limits`, and of the pages, which add words to them.
+// Package view reads the state of a fleet or of a folder's results for display: the
+// evaluations' progress and usage, the limits in force and which of them bind. Its types are
+// the JSON of `status` and `limits`, and of the pages, which add words to them.
 //
-// It reads and never changes anything. How things look is decided by those who show them.
+// It reads and never changes anything. Its callers decide on presentation.
 package view
 
 import (

@@ -36,9 +36,9 @@ const (
 	lookEvery = time.Second
 )
 
-// Accounts are the names and passwords of an htpasswd file, by which the pages
-// can be reached. What the file says holds a second after it was changed; while
-// it cannot be read, nobody is let in. Safe for concurrent use.
+// Accounts are the names and passwords of an htpasswd file that give access to the pages. A
+// change of the file takes effect within a second; while it cannot be read, all logins are
+// refused. Safe for concurrent use.
 type Accounts struct {
 	path   string
 	secret [32]byte      // of the keys of known
@@ -51,8 +51,8 @@ type Accounts struct {
 	seen   os.FileInfo
 	people map[string]account // by name
 	dear   []byte             // the hash that takes longest
-	err    error              // what is wrong with the file
-	told   error              // of that, what was logged
+	err    error              // the error of the file
+	told   error              // the logged part of it
 	known  map[[sha256.Size]byte]time.Time
 }
 
@@ -71,10 +71,9 @@ const (
 // errCrowded says that too many wait for their passwords to be compared.
 var errCrowded = errors.New("too many logins at once")
 
-// OpenAccounts reads a file of lines NAME:HASH or NAME:HASH:ROLE, the hashes by
-// bcrypt, as `htpasswd -B` makes them. A viewer may look and change nothing; an
-// operator, as everybody without a role, may do what Config.Actions allow. Empty lines
-// and those that begin with # say nothing.
+// OpenAccounts reads a file of lines NAME:HASH or NAME:HASH:ROLE, the hashes by bcrypt, as
+// `htpasswd -B` makes them. A viewer may only read; an operator, the default role, may do what
+// Config.Actions allow. Empty lines and those that begin with # are ignored.
 func OpenAccounts(path string) (*Accounts, error) {
 	a := &Accounts{path: path, checks: make(chan struct{}, mostChecks), queue: make(chan struct{}, mostChecks+mostWaiting),
 		tries: &guesses{of: map[guess]failures{}}, known: map[[sha256.Size]byte]time.Time{}}
@@ -139,8 +138,8 @@ func parseAccounts(path string, raw []byte) (people map[string]account, dear []b
 	return people, dear, nil
 }
 
-// find is whose password it is compared with: of a name that there is not, another
-// that takes as long, and real is false.
+// find is the account to compare a password with: for an unknown name, another that takes as
+// long, and real is false.
 func (a *Accounts) find(name string) (of account, real bool, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -154,8 +153,8 @@ func (a *Accounts) find(name string) (of account, real bool, err error) {
 	return account{hash: a.dear}, false, nil
 }
 
-// right reports whether a name has the password, and whose it is. An error says that
-// this cannot be told now: errCrowded, a *delayed, or what is wrong with the file.
+// right reports whether a name has the password, and returns its account. An error means that
+// this cannot be answered now: errCrowded, a *delayed, or the error of the file.
 func (a *Accounts) right(ctx context.Context, address, name, password string) (of account, right bool, err error) {
 	of, real, err := a.find(name)
 	if err != nil {
@@ -199,8 +198,8 @@ func (d *delayed) Error() string {
 	return fmt.Sprintf("too many failed logins: try again in %s", d.wait.Round(time.Second))
 }
 
-// key stands for a password that was compared with a hash; from it, nobody can
-// try passwords faster.
+// key identifies a password that was compared with a hash; it does not help an attacker to try
+// passwords faster.
 func (a *Accounts) key(hash []byte, password string) (key [sha256.Size]byte) {
 	mac := hmac.New(sha256.New, a.secret[:])
 	mac.Write(hash)
@@ -236,13 +235,13 @@ func (a *Accounts) news(err error) bool {
 	return true
 }
 
-// user is the context's name of whoever asks, and viewer whether they may only look.
+// user is the context's name of the logged-in user, and viewer whether they may only read.
 type (
 	user   struct{}
 	viewer struct{}
 )
 
-// mayAct reports whether whoever asks may change anything.
+// mayAct reports whether the user may change anything.
 func (s *Server) mayAct(r *http.Request) bool {
 	onlyLooks, _ := r.Context().Value(viewer{}).(bool)
 	return s.cfg.Actions != nil && !onlyLooks

@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Actions steer an evaluation as the commands of these names do. Each answers
-// with a sentence that says what came of it; an error's text is for people, too.
+// Actions steer an evaluation as the commands of these names do. Each returns a sentence that
+// describes the result; an error's text is for people, too.
 type Actions interface {
 	Pause(context.Context, eval.ID) (string, error)
 	Resume(context.Context, eval.ID) (string, error)
@@ -23,7 +23,7 @@ type Actions interface {
 	Retry(ctx context.Context, id eval.ID, classes []string) (string, error)
 }
 
-// What can be done with an evaluation; also the last part of the paths to do it.
+// The actions on an evaluation; also the last part of their paths.
 const (
 	doPause  = "pause"
 	doResume = "resume"
@@ -34,7 +34,7 @@ const (
 // actTime is how long an action may take, whether or not its viewer waits for it.
 const actTime = 30 * time.Second
 
-// can says what it makes sense to do with the evaluation.
+// can returns the actions that make sense for the evaluation.
 func (e Evaluation) can() []string {
 	var can []string
 	switch {
@@ -52,9 +52,8 @@ func (e Evaluation) can() []string {
 	return can
 }
 
-// act does what a form asks for and goes back to the evaluation's page, which
-// says what came of it. That another site's page has sent the form, guard has
-// ruled out.
+// act performs a form's action and redirects to the evaluation's page, which shows the result.
+// guard has ruled out forms sent by another site's page.
 func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	if !s.mayAct(r) {
 		refuseActions(w, r)
@@ -96,7 +95,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, "/evaluations/"+url.PathEscape(string(id))+"?said="+s.notes.keep(result), http.StatusSeeOther)
 }
 
-// refuseActions answers where nobody may act.
+// refuseActions answers if no actions are allowed.
 func refuseActions(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "these pages are read-only: they run without --allow-actions, or your account has the role viewer", http.StatusForbidden)
 }
@@ -109,7 +108,7 @@ func (s *Server) askCancel(r *http.Request) (*Detail, error) {
 	return s.evaluation(r)
 }
 
-// note is what came of an action.
+// note is the result of an action.
 type note struct {
 	Text string
 	Bad  bool
@@ -127,7 +126,7 @@ type keptNote struct {
 	until time.Time
 }
 
-// noteTime is how long what came of an action can be read.
+// noteTime is how long the result of an action can be read.
 const noteTime = 5 * time.Minute
 
 func (n *notes) keep(what note) (name string) {

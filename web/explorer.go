@@ -16,9 +16,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// explorer adds the pages of an evaluation's recorded runs, of its pairs, and of one
-// run. They are as of when they were asked for, and no script keeps them fresh: what
-// somebody reads does not move.
+// explorer adds the pages of an evaluation's recorded runs, of its pairs, and of one run. They
+// show the state at the time of the request, and no script refreshes them: text does not move
+// while it is read.
 func (s *Server) explorer(routes *http.ServeMux) {
 	routes.HandleFunc("GET /evaluations/{id}/results", still(s, "results", s.found))
 	routes.HandleFunc("GET /evaluations/{id}/pairs", still(s, "pairs", s.pairs))
@@ -32,7 +32,7 @@ func (s *Server) explorer(routes *http.ServeMux) {
 type Part struct {
 	ID   eval.ID `json:"evaluation"`
 	Name string  `json:"name"`
-	Twin string  `json:"-"` // the page's own under /api, with what it asks for
+	Twin string  `json:"-"` // the page's own under /api, with its query
 }
 
 func partOf(id eval.ID, name string, r *http.Request) Part {
@@ -61,7 +61,7 @@ func (s *Server) asked(ctx context.Context, id eval.ID) (results.Reader, results
 	return sink, e, nil
 }
 
-// patience is how long a page goes on looking for runs. One search looks at so many.
+// patience is how long a page keeps searching for runs. One search looks at a limited number.
 const patience = time.Second
 
 // search looks on until the page is full, nothing is left, or patience is.
@@ -84,13 +84,12 @@ func search(ctx context.Context, sink results.Reader, id eval.ID, s results.Sear
 type Results struct {
 	Part
 	Runs []Result `json:"runs"`
-	// Count is how many there are, as far as they were counted; on the first page
-	// alone.
+	// Count is the number of matches counted; on the first page alone.
 	Count *Count `json:"count,omitempty"`
 	Next  string `json:"next,omitempty"` // the next page's after; empty: this is the last
 
 	Query Query `json:"-"`
-	Full  bool  `json:"-"` // else the search for more goes on
+	Full  bool  `json:"-"` // otherwise the search for more continues
 	Lists lists `json:"-"`
 }
 
@@ -100,7 +99,7 @@ type Count struct {
 	Exact bool `json:"exact"`
 }
 
-// Result is a recorded run with what came of it.
+// Result is a recorded run with its outcome.
 type Result struct {
 	ID string `json:"id"` // <phase>.<index>
 	record.Run
@@ -114,7 +113,7 @@ type Used struct {
 	FromCache int     `json:"from_cache,omitempty"`
 	Input     int64   `json:"input_tokens"`
 	Output    int64   `json:"output_tokens"`
-	CostUSD   float64 `json:"cost_usd"`           // of the calls whose cost is known
+	CostUSD   float64 `json:"cost_usd"`           // of the calls with known cost
 	Unpriced  int     `json:"unpriced,omitempty"` // calls, possibly charged, without a cost
 }
 

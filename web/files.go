@@ -34,7 +34,7 @@ type Files struct {
 // Title returns the title of the page.
 func (f Files) Title() string { return "Files of " + f.Name }
 
-// files lists what can be downloaded: the files that `evalfleet report` writes.
+// files lists the downloads: the files that `evalfleet report` writes.
 func (s *Server) files(r *http.Request) (Files, error) {
 	reader, e, err := s.asked(r.Context(), eval.ID(r.PathValue("id")))
 	if err != nil {
@@ -45,8 +45,8 @@ func (s *Server) files(r *http.Request) (Files, error) {
 	return Files{partOf(e.ID, e.Plan.Name, r), names}, err
 }
 
-// fileNames lists what can be made of what is recorded by now: nothing is ranked before
-// there is a verdict.
+// fileNames lists the files available from the results recorded by now: nothing is ranked
+// before there is a verdict.
 func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation) ([]string, error) {
 	counts, err := reader.Counts(ctx, e.ID)
 	if err != nil {
@@ -65,7 +65,7 @@ func fileNames(ctx context.Context, reader results.Reader, e results.Evaluation)
 	return names, nil
 }
 
-// file sends one of an evaluation's files, with what is recorded by now.
+// file sends one of an evaluation's files, built from the results recorded by now.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	id, name := eval.ID(r.PathValue("id")), r.PathValue("name")
 	reader, e, err := s.asked(r.Context(), id)

@@ -18,8 +18,8 @@ const (
 	mostGuesses = 10_000
 )
 
-// guesses delays logins after failures, by the address they come from and the name
-// they try, so that nobody can keep another out. Safe for concurrent use.
+// guesses delays logins after failures, by address and name, so that an attacker cannot lock
+// out another user. Safe for concurrent use.
 type guesses struct {
 	mu sync.Mutex
 	of map[guess]failures

@@ -17,9 +17,8 @@ const (
 	monitorPolicy = "default-src 'self'; style-src 'self' 'unsafe-inline'; script-src 'self' 'unsafe-inline'; img-src 'self' data:; base-uri 'self'; form-action 'self'; frame-ancestors 'none'"
 )
 
-// guard stands in front of everything: it sets the headers that all answers
-// have, and refuses requests that a foreign page has caused under a name of its
-// own for this machine.
+// guard wraps all handlers: it sets the headers that all answers have, and refuses requests
+// that a foreign page has caused under a name of its own for this machine.
 func guard(known bool, hosts []string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -44,8 +43,8 @@ func refuseForeign(next http.Handler) http.Handler {
 	return http.NewCrossOriginProtection().Handler(next)
 }
 
-// knownName reports whether a request's Host is a name of ours. An address is: a
-// browser sends a foreign page's name, not what it stands for.
+// knownName reports whether a request's Host is a name of ours. An address is: a browser sends
+// a foreign page's name, not the address it resolves to.
 func knownName(host string, hosts []string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

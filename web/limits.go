@@ -59,8 +59,7 @@ func used(u ratelimit.Usage) (words string, share int) {
 	return "free", 0
 }
 
-// state says what is to be known of a limit besides: that it binds, that it is
-// cut, when it is reset.
+// state adds notes to a limit: that it binds, that it is cut, when it is reset.
 func state(u ratelimit.Usage, now time.Time) string {
 	var words []string
 	if u.Binds() {

@@ -33,7 +33,7 @@ var templates = sync.OnceValue(func() *template.Template {
 	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
 
-// barOf is a phase's bar and where its numbers stand in the page's JSON.
+// barOf is a phase's bar and the position of its numbers in the page's JSON.
 type barOf struct {
 	Phase Phase
 	Path  string
@@ -45,7 +45,7 @@ type pageData struct {
 	Page  string // its name, by which the navigation knows it
 	API   string // the page's twin; empty: the page does not change
 	Now   string // the page's time
-	Said  *note  // what came of an action
+	Said  *note  // the result of an action
 	Acts  bool   // people may act
 	Fleet bool   // there is a Redis, and so what only a fleet has
 	Data  any
@@ -81,7 +81,7 @@ func still[T any](s *Server, name string, read func(*http.Request) (T, error)) h
 	}
 }
 
-// view is a page's, whose title is its name where the data have none.
+// view is a page's, with its name as title if the data have none.
 func (s *Server) view(r *http.Request, page string, data any) pageData {
 	v := pageData{Title: page, Page: page, Now: now(), Fleet: s.fleet != nil, Acts: s.mayAct(r), Data: data}
 	if of, ok := data.(interface{ Title() string }); ok {
@@ -123,7 +123,7 @@ func api[T any](s *Server, read func(*http.Request) (T, error)) http.HandlerFunc
 	}
 }
 
-// fail answers with a page that says what is wrong.
+// fail answers with an error page.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	status := statusOf(err)
 	if status != http.StatusNotFound && r.Context().Err() == nil {
@@ -133,8 +133,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	s.write(w, status, "error", v)
 }
 
-// statusOf tells a page that is not there, and one that nobody can serve, from a
-// Redis that is not there.
+// statusOf distinguishes a missing page, and one that cannot be served, from an unreachable
+// Redis.
 func statusOf(err error) int {
 	switch {
 	case errors.Is(err, errNotFound):

@@ -12,8 +12,7 @@ import (
 // pairsShown is how many pairs are on a page, where each has not very many runs.
 const pairsShown = 20
 
-// Pairs is a page of pairs, as they are planned. Pairs of which no run is recorded
-// are left out.
+// Pairs is a page of pairs, in the plan's order. Pairs without a recorded run are left out.
 type Pairs struct {
 	Part
 	Pairs []Pair `json:"pairs"`
@@ -43,8 +42,7 @@ type Judgment struct {
 	Trial   int     `json:"trial"`
 	Forward *Result `json:"forward" jsonschema:"nullable"` // the first of the documents was shown first; null: it was not, or not yet
 	Reverse *Result `json:"reverse" jsonschema:"nullable"`
-	// Agrees is what both orders together say, in words; empty: there are not two
-	// verdicts.
+	// Agrees compares both orders in words; empty: there are not two verdicts.
 	Agrees string `json:"agrees,omitempty"`
 }
 
@@ -106,8 +104,8 @@ func samePair(a, b results.RunRow, size int) bool {
 	return a.Phase == b.Phase && a.Index/size == b.Index/size
 }
 
-// wholePairs leaves the last pair of a page to the next, unless it is the page's only
-// one, since the rest of its runs may stand there.
+// wholePairs moves the last pair of a page to the next, unless it is the page's only one, since
+// the rest of its runs may be there.
 func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
 	rows, n := page.Runs, len(page.Runs)
 	if page.Next == nil || n == 0 {

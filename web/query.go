@@ -35,11 +35,10 @@ type Query struct {
 	values url.Values // without empty ones
 }
 
-// setting reads one parameter's value into a search; its error says what is wanted
-// instead.
+// setting reads one parameter's value into a search; its error says which values are valid.
 type setting func(s *results.Search, value string) error
 
-// everything is what runs can be searched by.
+// everything lists the search parameters of runs.
 var everything = map[string]setting{
 	"phase":     phaseOf,
 	"kind":      kindOf,
@@ -119,8 +118,7 @@ func sortOf(s *results.Search, value string) error {
 	return nil
 }
 
-// parse reads an address by what it may be searched by, and the page's size and
-// beginning.
+// parse reads a search from an address, with the page's size and beginning.
 func parse(r *http.Request, by map[string]setting) (Query, error) {
 	q := Query{path: r.URL.Path, values: url.Values{}}
 	q.Most = runsShown
@@ -177,7 +175,7 @@ func (q *Query) begin(after []string) error {
 	return nil
 }
 
-// cursor is a mark as it stands in addresses: "0.17", or where the newest come first
+// cursor is a mark as it appears in addresses: "0.17", or if the newest come first
 // "2026-01-02T03:04:05.678Z_0.17".
 func cursor(m *results.Mark, newest bool) string {
 	run := eval.RunID{Phase: m.Phase, Index: m.Index}.Short()

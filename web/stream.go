@@ -15,7 +15,7 @@ import (
 const (
 	// streamEvery is how often what streams tell is read again.
 	streamEvery = 2 * time.Second
-	// mostStreams may be open at once; who comes then is asked to come again.
+	// mostStreams may be open at once; further clients are asked to retry.
 	mostStreams = 256
 	// readTime is how long reading may take that no viewer's going away ends, and
 	// writeTime how long a viewer may take an event.
@@ -25,9 +25,8 @@ const (
 
 var errBusy = errors.New("too many pages are open; the number of streams is bounded")
 
-// streams tell the pages that are open what has changed. Each twin is read once
-// an interval however many look at it, and only while somebody does: whoever
-// wakes first reads for all.
+// streams send changes to open pages. Each twin is read once an interval for any number of
+// viewers, and only while there are some: the first to wake reads for all.
 type streams struct {
 	every time.Duration
 	most  int
@@ -47,7 +46,7 @@ type feed struct {
 	last    event
 }
 
-// event is what was read. An event without data says what went wrong.
+// event is one state read. An event without data carries an error.
 type event struct {
 	time string
 	data []byte // JSON on one line
@@ -112,7 +111,7 @@ func (s *streams) next(ctx context.Context, of *feed, read func(context.Context)
 	return of.last, of.at.Add(s.every), true
 }
 
-// wantsEvents reports whether a twin is asked for as a stream.
+// wantsEvents reports whether a twin is requested as a stream.
 func wantsEvents(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "text/event-stream")
 }
@@ -163,8 +162,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, read func(contex
 	}
 }
 
-// after is the event as it is sent to somebody who has the one before. Its id is
-// its time.
+// after is the event in the form sent to a client that has the one before. Its ID is its time.
 func (e event) after(sent event) string {
 	switch {
 	case e.away != "":

@@ -30,10 +30,9 @@ const mostUploads = 2
 // evaluation cannot be submitted now.
 type Submit func(context.Context, Submission) (Receipt, error)
 
-// Submission is an evaluation that was received, with what its sender asks for in the
-// query.
+// Submission is a received evaluation, with the options from the query.
 type Submission struct {
-	Folder string // holds what was received
+	Folder string // holds the received files
 	File   string // evaluation file, or folder of documents, relative to Folder
 
 	Judges          []string // for a folder: PROVIDER:MODEL

@@ -13,9 +13,9 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// Overview is the list of evaluations, newest first. It, and what follows, is what a page
-// shows and, as JSON, what the page's twin under /api has: that of `status --json` and
-// `limits --json`, with words.
+// Overview is the list of evaluations, newest first. It, and the types below, are the data of a
+// page and, as JSON, of its twin under /api: that of `status --json` and `limits --json`, with
+// words.
 type Overview struct {
 	Evaluations []Evaluation `json:"evaluations"`
 	Workers     int          `json:"workers"` // alive
@@ -67,7 +67,7 @@ type Detail struct {
 	Cooldowns []Cooldown `json:"cooldowns"`
 	Failures  []Failure  `json:"failures"` // the last ones, newest first
 	Report    bool       `json:"report"`   // can be made here
-	Actions   []string   `json:"actions"`  // that make sense now; none where nobody may act
+	Actions   []string   `json:"actions"`  // that make sense now; none if no actions are allowed
 }
 
 // Title is the page's.
@@ -93,7 +93,7 @@ type ShownLimit struct {
 	Pinned string `json:"pinned"` // by which evaluations and workers
 }
 
-// Cooldown is a scope whose calls are held back, as its provider asked for.
+// Cooldown is a scope whose calls are in cooldown, at its provider's request.
 type Cooldown struct {
 	view.Cooldown
 	Left string `json:"left"` // in words

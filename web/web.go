@@ -1,11 +1,11 @@
-// Package web serves pages about a fleet: its evaluations, their queues and
-// limits as they are now, and asynqmon for the queues' tasks. Without a Redis it
-// serves what an output folder holds.
+// Package web serves pages about a fleet: its evaluations, their queues and limits as they are
+// now, and asynqmon for the queues' tasks. Without a Redis it serves the contents of an output
+// folder.
 //
-// The pages are written by the server and work without a script; one small
-// script of our own keeps their numbers fresh. They change nothing unless they
-// are given Actions, and let everybody in unless they are given Accounts. What
-// is done to an evaluation, and who may log in, is decided elsewhere.
+// The pages are written by the server and work without a script; one small script of our own
+// keeps their numbers fresh. They change nothing unless they are given Actions, and are open to
+// all unless they are given Accounts. Other packages implement actions and decide who may log
+// in.
 package web
 
 import (
@@ -34,9 +34,8 @@ import (
 // QueuesPath is where asynqmon is mounted.
 const QueuesPath = "/queues"
 
-// Config says what the pages are read from: a fleet's Redis, a folder, or both,
-// as while a run with an embedded Redis goes on; the folder then answers when
-// the Redis has gone.
+// Config names the pages' sources: a fleet's Redis, a folder, or both, as during a run with an
+// embedded Redis; the folder then answers when the Redis has gone.
 type Config struct {
 	// Store and Limits are the fleet's, both or none.
 	Store  *store.Store
@@ -46,8 +45,8 @@ type Config struct {
 	// Results opens an evaluation's results store for its numbers and its report. nil, or
 	// an error: they are not shown.
 	Results func(context.Context, eval.ID) (results.Reader, error)
-	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts; it
-	// stands in asynqmon's page. Empty: there are no charts.
+	// Prometheus is the URL of one that scrapes the controller, for asynqmon's charts;
+	// asynqmon's page contains it. Empty: there are no charts.
 	Prometheus string
 	// Actions are what people may do to evaluations; nil: nothing, and queues and
 	// tasks can only be looked at in asynqmon, too.
@@ -57,7 +56,7 @@ type Config struct {
 	Submit Submit
 	// MaxUpload is the largest size of a submission's files together, in bytes.
 	MaxUpload int64
-	// Accounts are those who are let in. nil: everybody.
+	// Accounts may log in. nil: the pages need no login.
 	Accounts *Accounts
 	// Hosts are names under which the pages may be asked for. Without Accounts, others
 	// than these, this machine's and addresses are refused, so that no foreign page can
@@ -147,9 +146,8 @@ type shared struct{ client redis.UniversalClient }
 // MakeRedisClient is asynq.RedisConnOpt.
 func (s shared) MakeRedisClient() any { return s.client }
 
-// payload is a task's payload as asynqmon shows it: short, so that a list of
-// tasks is one, and with the run's number, of which asynqmon's own column of ids
-// shows only the beginning.
+// payload is a task's payload as asynqmon shows it: one short line, with the run's number,
+// since asynqmon's own column of IDs shows only the beginning.
 func payload(taskType string, raw []byte) string {
 	task, err := record.DecodeTask(raw)
 	if err != nil {
@@ -245,7 +243,7 @@ func recordedState(ctx context.Context, reader results.Reader, e results.Evaluat
 	return fmt.Sprint(counts, totals, e.Finished, e.Cancelled, e.Stopped), err
 }
 
-// build ranks what is recorded by now.
+// build ranks the results recorded by now.
 func (s *Server) build(ctx context.Context, of reported) (*report.Report, error) {
 	reader, err := s.results(ctx, of.id)
 	if err != nil {
@@ -255,7 +253,7 @@ func (s *Server) build(ctx context.Context, of reported) (*report.Report, error)
 	return report.Build(ctx, reader, of.id, report.Options{})
 }
 
-// report answers with the ranking of what was recorded a moment ago.
+// report answers with the ranking of results recorded a moment ago.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	id := eval.ID(r.PathValue("id"))
 	reader, err := s.results(r.Context(), id)

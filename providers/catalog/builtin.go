@@ -18,7 +18,7 @@ const (
 	Simulator = "simulator" // chat, spoken with a server in this process where there is no address
 )
 
-// Dialects are those that an endpoint of a user's own may speak.
+// Dialects are those that a user-defined endpoint may speak.
 var Dialects = []string{Chat, Responses, Messages, Generate, Ollama}
 
 // builtIn are the providers known without configuration.

@@ -28,17 +28,17 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Entry is where a model is asked: an endpoint, the dialect it speaks, and the
-// variable that holds its key. Its JSON form stands in resume.json.
+// Entry describes how to reach a model: an endpoint, its dialect, and the variable that holds
+// its key. Its JSON form is stored in resume.json.
 type Entry struct {
 	Name    string `json:"name"`
-	Like    string `json:"like,omitempty"`        // the built-in provider of which it is another account; empty: of none
+	Like    string `json:"like,omitempty"`        // the built-in provider that this is another account of; empty: none
 	Dialect string `json:"dialect"`               // one of Dialects, Simulator or Test
-	BaseURL string `json:"base_url,omitempty"`    // stands before the dialect's paths
+	BaseURL string `json:"base_url,omitempty"`    // prefix of the dialect's paths
 	KeyEnv  string `json:"api_key_env,omitempty"` // environment variable of the key; empty: no key is needed
 	JSON    string `json:"json,omitempty"`        // as Facts.JSON, of models that Models says nothing else of
 	Charges string `json:"charges,omitempty"`     // what limits of tokens count: Used or Reserved; empty: by its address
-	Models  []Rule `json:"models,omitempty"`      // what the user says of models; stronger than what is known of them
+	Models  []Rule `json:"models,omitempty"`      // facts about models from the user; they override the built-in ones
 	// Headers are added to every request, by name.
 	Headers map[string]HeaderValue `json:"headers,omitempty"`
 	// CAFile has the certificates that are trusted there, in place of the system's.
@@ -57,11 +57,11 @@ type HeaderValue struct {
 
 // What a provider's limits of tokens count of a call.
 const (
-	Used     = "used"     // what it used, once that is known
+	Used     = "used"     // usage, once known
 	Reserved = "reserved" // its input and all that max_completion_tokens allows, from the start
 )
 
-// reserving are the hosts, and domains of hosts, that charge what is reserved.
+// reserving are the hosts, and domains of hosts, that charge the reservation.
 var reserving = []string{"api.openai.com", "openai.azure.com", "cognitiveservices.azure.com", "services.ai.azure.com"}
 
 // ChargesReserved reports whether the provider gives nothing back of the tokens
@@ -73,8 +73,8 @@ func (e Entry) ChargesReserved() bool {
 	return slices.ContainsFunc(reserving, e.CalledAt)
 }
 
-// CalledAt reports whether the entry's address is at a host, or in a domain of hosts,
-// whose name is in lower case.
+// CalledAt reports whether the entry's address is at a host, or in a domain of hosts; its name
+// is in lower case.
 func (e Entry) CalledAt(domain string) bool {
 	u, err := url.Parse(e.BaseURL)
 	if err != nil {
@@ -94,9 +94,9 @@ func (e Entry) Zone() *time.Location {
 	return zone
 }
 
-// ForPrompts is the entry as prompts are asked there that somebody wrote for OpenAI's
-// API: their parameters are those of chat completions, which have more of them. ok is
-// false where that is how it is asked anyway.
+// ForPrompts is the entry for prompts written for OpenAI's API: their parameters are those of
+// chat completions, which have more of them. ok is false if the entry speaks that dialect
+// anyway.
 func (e Entry) ForPrompts() (chat Entry, ok bool) {
 	if e.Dialect != Responses {
 		return e, false
@@ -132,7 +132,7 @@ func (e Entry) Unset(env Lookup) []string {
 // Lookup returns the value of an environment variable.
 type Lookup = func(name string) (value string, ok bool)
 
-// Credentials reads the key and the headers from the environment. What is missing is a
+// Credentials reads the key and the headers from the environment. A missing one is a
 // *providers.Error of class Auth that names the variable.
 func (e Entry) Credentials(env Lookup) (Credentials, error) {
 	if unset := e.Unset(env); len(unset) > 0 {

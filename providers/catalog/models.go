@@ -23,7 +23,7 @@ type Rule struct {
 	Facts     `yaml:",inline"`
 }
 
-// Facts are providers.Capabilities in words, each of them stated or not.
+// Facts are providers.Capabilities in words; each may be stated or not.
 type Facts struct {
 	JSON           string   `yaml:"json" json:"json,omitempty"` // one of JSONWords
 	JSONWithSearch *bool    `yaml:"json_with_search" json:"json_with_search,omitempty"`
@@ -66,7 +66,7 @@ type models struct {
 	Rules []Rule `yaml:"rules"`
 }
 
-// known is read once, by whoever first asks about a model.
+// known is read once, on first use.
 var known = sync.OnceValue(func() models {
 	var m models
 	if err := yaml.UnmarshalWithOptions(modelsFile, &m, yaml.Strict()); err != nil {
@@ -75,9 +75,8 @@ var known = sync.OnceValue(func() models {
 	return m
 })
 
-// Capabilities are what is known of a model at the entry's endpoint: of each fact
-// what the first rule about the model states, the entry's own before those of
-// models.yaml.
+// Capabilities are the known abilities of a model at the entry's endpoint: each fact comes from
+// the first rule about the model that states it, the entry's own before those of models.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
 	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known().Rules} { // asked with every call: nothing is copied
@@ -96,8 +95,8 @@ func (e Entry) Capabilities(model string) providers.Capabilities {
 	return capabilities
 }
 
-// researches reports whether a model does deep research: all of openaidp's, and
-// those of that name wherever the Responses dialect is spoken.
+// researches reports whether a model does deep research: all of openaidp's, and those of that
+// name at any endpoint with the Responses dialect.
 func (e Entry) researches(model string) bool {
 	return e.Dialect == Responses && (cmp.Or(e.Like, e.Name) == "openaidp" || strings.Contains(model, "deep-research"))
 }
@@ -113,7 +112,7 @@ func isVersion(model, name string) bool {
 	return rest[0] != '.' && !isDigit(rest[0]) && !laterVersion.MatchString(rest)
 }
 
-// laterVersion is what stands behind the name of an earlier version; dates are longer.
+// laterVersion matches the suffix after the name of an earlier version; dates are longer.
 var laterVersion = regexp.MustCompile(`^-\d{1,2}(-|$)`)
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }

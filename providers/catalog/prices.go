@@ -52,7 +52,7 @@ type priceRow struct {
 	providers.Price
 }
 
-// priced is read once, by whoever first asks what a model costs.
+// priced is read once, on first use.
 var priced = sync.OnceValue(func() priceTable {
 	table, generated := readPrices("prices.yaml", pricesFile), readPrices("prices_generated.yaml", generatedFile)
 	maps.Copy(table.Sources, generated.Sources)
@@ -77,9 +77,9 @@ func readPrices(name string, file []byte) priceTable {
 // PricesAsOf is the day of the table behind Price, as year-month-day.
 func PricesAsOf() string { return priced().AsOf }
 
-// Price is what a model costs on a day at the entry's endpoint, as far as the
-// built-in table knows. It is about the vendors' own addresses: what a gateway
-// charges is not known. What is simulated costs nothing.
+// Price is the price of a model on a day at the entry's endpoint, if the built-in table has it.
+// The table covers the vendors' own addresses: a gateway's prices are not known. Simulated
+// calls cost nothing.
 func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 	if e.Dialect == Simulator {
 		return providers.Price{}, true // nothing
@@ -102,7 +102,7 @@ func (e Entry) Price(model string, day time.Time) (providers.Price, bool) {
 	return providers.Price{}, false
 }
 
-// dated is what stands behind the name of a version that the vendor has dated.
+// dated matches the suffix after the name of a version that the vendor has dated.
 var dated = regexp.MustCompile(`-(\d{8}|\d{4}-\d{2}-\d{2})$`)
 
 func (r priceRow) isAbout(provider, model, day string) bool {

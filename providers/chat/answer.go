@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// completion is what is read of an answer; all else stays in Result.Raw.
+// completion has the fields read from an answer; all else stays in Result.Raw.
 type completion struct {
 	Model       string           `json:"model"`
 	Error       *json.RawMessage `json:"error"` // OpenRouter and LM Studio send errors with status 200
@@ -109,8 +109,8 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	return result, nil
 }
 
-// content is a message's text: a string, null, or a list of parts of which the
-// texts are joined, and a reasoning model's thoughts apart.
+// content is a message's text: a string, null, or a list of parts whose texts are joined, and a
+// reasoning model's thoughts apart.
 type content struct {
 	text, thoughts string
 }
@@ -155,7 +155,7 @@ func thinking(raw json.RawMessage) string {
 	return text.String()
 }
 
-// thought is text that an answer can do without: what is no text reads as none.
+// thought is optional text of an answer: anything but text reads as none.
 type thought string
 
 // UnmarshalJSON never fails.
@@ -182,7 +182,7 @@ func (c *citations) UnmarshalJSON(raw []byte) error {
 // pages are listed as addresses or as objects that have one.
 type pages []providers.Source
 
-// UnmarshalJSON never fails: what is no page is left out.
+// UnmarshalJSON never fails: invalid pages are left out.
 func (p *pages) UnmarshalJSON(raw []byte) error {
 	var listed []json.RawMessage
 	_ = json.Unmarshal(raw, &listed) // leaves it empty

@@ -6,9 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// encode builds the body and names the fields of the request that the model does
-// not take. The request's own fields win over Extra's; keys are sorted, so that
-// the same request is the same bytes.
+// encode builds the body and names the request's fields that the model does not take. The
+// request's own fields win over Extra's; keys are sorted, so equal requests have equal bytes.
 func (f Flavour) encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body map[string]any, dropped []string) {
 	body = make(map[string]any, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)

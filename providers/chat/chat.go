@@ -1,9 +1,9 @@
-// Package chat speaks the chat completions dialect: OpenAI's, and that of every
-// endpoint compatible with it (Azure, OpenRouter, vLLM, LM Studio, …).
+// Package chat speaks the chat completions dialect: OpenAI's, and that of every endpoint
+// compatible with it (Azure, OpenRouter, vLLM, LM Studio, …).
 //
-// It makes one attempt per call and streams nothing. A text that is to be continued
-// goes to the older endpoint for that. Images and tools other than an endpoint's own
-// search are deliberately absent.
+// It makes one attempt per call and streams nothing. A text to be continued goes to the older
+// endpoint for that. Images and tools other than an endpoint's own search are deliberately
+// absent.
 package chat
 
 import (
@@ -17,9 +17,9 @@ import (
 
 // Config describes one endpoint.
 type Config struct {
-	// Config's BaseURL stands before /chat/completions and /completions, for example
-	// "http://127.0.0.1:8000/v1"; its KeyHeader is "Authorization" when empty,
-	// Azure has "api-key"; Capabilities.Search is a name of Flavour.Search's kind.
+	// Config's BaseURL is the prefix of /chat/completions and /completions, for example
+	// "http://127.0.0.1:8000/v1"; its KeyHeader is "Authorization" when empty, Azure has
+	// "api-key"; Capabilities.Search is a name of Flavour.Search's kind.
 	transport.Config
 	// Flavour is in what the endpoint's requests differ from others'.
 	Flavour Flavour
@@ -33,7 +33,7 @@ type Flavour struct {
 	MaxTokensField string
 	// Effort is where Request.ReasoningEffort goes.
 	Effort EffortStyle
-	// Search is how the endpoint's own search is asked for.
+	// Search is the way to ask for the endpoint's own search.
 	Search SearchStyle
 	// RequireParameters has a gateway route a request with a schema only to
 	// upstreams that know all of its fields, not to one that leaves the schema out.
@@ -50,7 +50,7 @@ const (
 	EffortAbsent EffortStyle = "absent" // nowhere; it is named in Result.Dropped
 )
 
-// SearchStyle is how search is asked for by the name in Capabilities.Search.
+// SearchStyle is how the name in Capabilities.Search asks for a search.
 type SearchStyle string
 
 // The styles.

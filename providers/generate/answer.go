@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// response is what is read of an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; all else stays in Result.Raw.
 type response struct {
 	Error          *json.RawMessage `json:"error"` // gateways send errors with status 200
 	Candidates     []candidate      `json:"candidates"`
@@ -80,7 +80,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 	return result, nil
 }
 
-// texts are what the candidate says, and what its model thought.
+// texts are the candidate's text and its model's thoughts.
 func (c *candidate) texts() (text, thoughts string) {
 	var said, thought strings.Builder
 	for _, part := range c.Content.Parts {
@@ -93,8 +93,8 @@ func (c *candidate) texts() (text, thoughts string) {
 	return said.String(), thought.String()
 }
 
-// finish takes over the candidate's text and why it ended. broken is what is wrong
-// with one that another attempt may answer better; empty: nothing.
+// finish copies the candidate's text and finish reason. broken describes an error that another
+// attempt may avoid; empty: none.
 func (c *candidate) finish(result *providers.Result) (broken string) {
 	result.Text, result.Reasoning = c.texts()
 	switch c.FinishReason {
@@ -122,7 +122,7 @@ type groundingMetadata struct {
 	} `json:"groundingChunks"`
 }
 
-// UnmarshalJSON never fails: what cannot be read is no evidence.
+// UnmarshalJSON never fails: unreadable input is no evidence.
 func (m *groundingMetadata) UnmarshalJSON(raw []byte) error {
 	type fields groundingMetadata
 	_ = json.Unmarshal(raw, (*fields)(m))

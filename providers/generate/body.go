@@ -10,9 +10,9 @@ import (
 
 type object = map[string]any
 
-// encode builds the body and names the fields of the request that the model does
-// not take. The request's own fields win over Extra's, also inside of
-// generationConfig; keys are sorted, so that the same request is the same bytes.
+// encode builds the body and names the request's fields that the model does not take. The
+// request's own fields win over Extra's, also inside generationConfig; keys are sorted, so
+// equal requests have equal bytes.
 func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+4)
 	maps.Copy(body, req.Extra)
@@ -73,8 +73,8 @@ func plus(given any, field string, value any) object {
 	return own
 }
 
-// turns are the messages in Google's form: what the system says stands apart, and
-// an assistant is a model.
+// turns are the messages in Google's form: system messages are separate, and an assistant is a
+// model.
 func turns(messages []providers.Message) (system []any, contents []any) {
 	contents = []any{}
 	for _, m := range messages {
@@ -99,9 +99,8 @@ var budgets = map[string]int{"none": 0, "minimal": 1024, "low": 1024, "medium": 
 // levels are the words of models with levels; the other efforts have none.
 var levels = []string{"minimal", "low", "medium", "high"}
 
-// addThinking asks for the request's effort in the way of the model: a number of
-// tokens or a level, never both, which is an error. A model of which nothing is
-// known gets a number, which newer models take, too.
+// addThinking asks for the request's effort in the model's way: a number of tokens or a level,
+// never both, which is an error. An unknown model gets a number, which newer models take, too.
 func addThinking(config object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
 	effort, refused := caps.Effort(req)
 	thinking := object{}

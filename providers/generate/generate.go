@@ -14,10 +14,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Config describes one endpoint. BaseURL stands before
+// Config describes one endpoint. BaseURL is the prefix of
 // /v1beta/models/{model}:generateContent, for example
-// "https://generativelanguage.googleapis.com"; KeyHeader is "x-goog-api-key" when
-// empty; Capabilities.Search is the name of a tool, "googleSearch".
+// "https://generativelanguage.googleapis.com"; KeyHeader is "x-goog-api-key" when empty;
+// Capabilities.Search is the name of a tool, "googleSearch".
 type Config = transport.Config
 
 // Provider calls one endpoint in the generateContent dialect. It is safe for
@@ -33,9 +33,9 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. A prompt that Google blocks and
-// an answer that it stops for what stands in it are Results with FinishRefused.
-// Google cannot be made to search: the prompt has to ask for it.
+// Call makes one attempt; see providers.Provider. A prompt that Google blocks and an answer
+// that it stops for its content are Results with FinishRefused. Google cannot be made to
+// search: the prompt has to ask for it.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	model := strings.TrimPrefix(req.Model, "models/") // Google's own form of names
 	x, err := p.endpoint.Begin(req, model)

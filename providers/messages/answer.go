@@ -10,7 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// message is what is read of an answer; all else stays in Result.Raw.
+// message has the fields read from an answer; all else stays in Result.Raw.
 type message struct {
 	Error       *json.RawMessage  `json:"error"` // gateways send errors with status 200
 	Content     []json.RawMessage `json:"content"`
@@ -26,7 +26,7 @@ type message struct {
 	Model string `json:"model"`
 }
 
-// turn is what was answered to one call, in one part or, after pauses, in several.
+// turn is the answer to one call, in one part or, after pauses, in several.
 type turn struct {
 	parts    int
 	content  []json.RawMessage // as received: it is sent back as it is
@@ -71,8 +71,8 @@ func (t *turn) add(answer *transport.Answer) error {
 
 func (t *turn) paused() bool { return t.last.StopReason == "pause_turn" }
 
-// resume is the body that has the model go on where it paused: the same, and what
-// it said so far.
+// resume is the body that makes the model continue after a pause: the same, with its text so
+// far.
 func (t *turn) resume(body object, req *providers.Request) object {
 	_, turns := split(req.Messages)
 	body = maps.Clone(body)
@@ -117,9 +117,9 @@ func (t *turn) result() (*providers.Result, error) {
 	return result, nil
 }
 
-// texts are the text and what is shown of the thoughts. An answer that cites is cut
-// into a block for each citation; where anything but text stands between two, a
-// line is left out.
+// texts are the text and the visible thoughts. An answer that cites is cut into a block for
+// each citation; if anything but text is between two blocks, these are separated by an empty
+// line.
 func (t *turn) texts() (text, thoughts string) {
 	var said, thought strings.Builder
 	apart := false
@@ -164,7 +164,7 @@ func (u *usage) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// addTo adds the usage of one part; what one of them does not report is not
+// addTo adds the usage of one part; a number that one of them does not report counts as not
 // reported.
 func (u *usage) addTo(sum providers.Usage, first bool) providers.Usage {
 	if u == nil {

@@ -12,15 +12,14 @@ import (
 type object = map[string]any
 
 const (
-	// defaultMaxTokens is sent where neither the request nor what is known of the
-	// model bounds the output; the dialect requires a bound, and every model takes
-	// this one.
+	// defaultMaxTokens is sent if neither the request nor the known facts about the model bound
+	// the output; the dialect requires a bound, and every model takes this one.
 	defaultMaxTokens = 4096
 )
 
-// compose is the body, and the fields of the request that the model does not take.
-// The request's own fields win over Extra's, also inside of output_config; encoded,
-// keys are sorted, so that the same request is the same bytes.
+// compose returns the body, and the request's fields that the model does not take. The
+// request's own fields win over Extra's, also inside output_config; encoded, keys are sorted,
+// so equal requests have equal bytes.
 func compose(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+8)
 	maps.Copy(body, req.Extra)
@@ -94,9 +93,8 @@ const leastBudget = 1024
 // others of providers.Efforts have none.
 var words = []string{"low", "medium", "high", "xhigh", "max"}
 
-// addThinking asks for the request's effort in the way of the model, of which, when
-// nothing is known, it is supposed that it decides itself how much to think, as all
-// newer ones do.
+// addThinking asks for the request's effort in the model's way. An unknown model is assumed to
+// decide itself how much to think, as all newer ones do.
 func addThinking(body, output object, req *providers.Request, caps providers.Capabilities) (thinks, refused bool) {
 	effort, refused := caps.Effort(req)
 	switch {
@@ -125,8 +123,8 @@ func addThinking(body, output object, req *providers.Request, caps providers.Cap
 	return true, refused
 }
 
-// addBudget leaves at least a fifth of max_tokens, of which thinking is a part, to
-// the answer. Where that is less than the least budget, the model does not think.
+// addBudget leaves at least a fifth of max_tokens, which includes thinking, to the answer. If
+// that is less than the minimum budget, the model does not think.
 func addBudget(body object, req *providers.Request, caps providers.Capabilities, effort string, refused bool) (bool, bool) {
 	if effort == "" && req.Reason {
 		effort = "medium"

@@ -1,8 +1,8 @@
 // Package messages speaks Anthropic's messages dialect, that of Claude.
 //
-// It streams nothing. A turn that Anthropic pauses is gone on with inside of the
-// same call, each part a request of its own. Images, prompt caching and tools other
-// than Anthropic's own search are deliberately absent: evalfleet asks for one text.
+// It streams nothing. A turn that Anthropic pauses is continued within the same call, each part
+// a request of its own. Images, prompt caching and tools other than Anthropic's own search are
+// deliberately absent: evalfleet asks for one text.
 package messages
 
 import (
@@ -13,17 +13,15 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// version is the one that the dialect has had since 2023; what was added since
-// stands in fields.
+// version is the dialect's version since 2023; later additions are fields.
 const version = "2023-06-01"
 
-// mostPauses bounds what one call may cost. Anthropic pauses after ten rounds of
-// its tools.
+// mostPauses bounds the cost of one call. Anthropic pauses after ten rounds of its tools.
 const mostPauses = 8
 
-// Config describes one endpoint. BaseURL stands before /v1/messages, for example
-// "https://api.anthropic.com"; KeyHeader is "x-api-key" when empty;
-// Capabilities.Search is the type of a tool, "web_search_20250305".
+// Config describes one endpoint. BaseURL is the prefix of /v1/messages, for example
+// "https://api.anthropic.com"; KeyHeader is "x-api-key" when empty; Capabilities.Search is the
+// type of a tool, "web_search_20250305".
 type Config = transport.Config
 
 // Provider calls one endpoint in the messages dialect. It is safe for concurrent
@@ -39,11 +37,10 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. A turn that is paused takes a
-// further request for each pause, eight at most, each of which asks Request.Ready;
-// their usage is summed, Result.Raw has a body a line, and where one of them fails,
-// those before it may be billed. The prompt has to ask for a search: models that
-// think cannot be made to.
+// Call makes one attempt; see providers.Provider. A turn that is paused takes a further request
+// for each pause, eight at most, each of which asks Request.Ready; their usage is summed,
+// Result.Raw has a body a line, and if one of them fails, those before it may be billed. The
+// prompt has to ask for a search: models that think cannot be forced to.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {

@@ -22,8 +22,7 @@ type block struct {
 	Content   json.RawMessage `json:"content"`   // of a tool's result
 }
 
-// grounding is the evidence of searches. One that failed is none, nor is one of
-// which no result came.
+// grounding is the evidence of searches. A failed search is none, nor is one without results.
 func (t *turn) grounding() providers.Grounding {
 	g := providers.Grounding{Searches: t.searches}
 	var cited, given []providers.Source

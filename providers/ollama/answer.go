@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// response is what is read of an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; all else stays in Result.Raw.
 type response struct {
 	Error   *json.RawMessage `json:"error"`
 	Model   string           `json:"model"`

@@ -10,12 +10,12 @@ import (
 
 type object = map[string]any
 
-// encode builds the body and names the fields of the request that the model does
-// not take. The request's own fields win over Extra's, also inside of options; keys
-// are sorted, so that the same request is the same bytes.
+// encode builds the body and names the request's fields that the model does not take. The
+// request's own fields win over Extra's, also inside options; keys are sorted, so equal
+// requests have equal bytes.
 //
-// The server is told not to cut a prompt that does not fit, nor to forget it while
-// it answers, which it does in silence otherwise. Extra may say otherwise.
+// The server is told not to truncate a prompt that does not fit, nor to drop its start while
+// answering, which it does silently otherwise. Extra may override this.
 func encode(req *providers.Request, caps providers.Capabilities, format providers.JSON) (body object, dropped []string) {
 	body = make(object, len(req.Extra)+8)
 	body["truncate"], body["shift"] = false, false
@@ -64,11 +64,10 @@ const (
 	roleTokens = 16
 )
 
-// window is the context, in tokens, that the request needs: its prompt, a token for
-// every three bytes, which is above what all but hashes come to, and its answer.
-// The server's default may be as small as 4,096 whatever the model could do. A
-// change has it load the model anew, so there are few sizes, each twice the one
-// before, up to the model's own.
+// window is the context, in tokens, that the request needs: its prompt, at a token for every
+// three bytes, which exceeds the true number except for hashes, and its answer. The server's
+// default may be as small as 4,096 whatever the model supports. A change makes it reload the
+// model, so there are few sizes, each twice the one before, up to the model's own.
 func window(req *providers.Request, caps providers.Capabilities) int {
 	need := cmp.Or(req.MaxOutputTokens, unboundedRoom)
 	for _, m := range req.Messages {

@@ -1,8 +1,8 @@
-// Package ollama speaks the dialect of Ollama's own server, /api/chat, which says
-// more than its copy of OpenAI's: whether a prompt was cut, what a model thought.
+// Package ollama speaks the dialect of Ollama's own server, /api/chat, which reports more than
+// its copy of OpenAI's: whether a prompt was truncated, and a model's thoughts.
 //
-// It makes one attempt per call and streams nothing. Images, tools and the loading
-// of models are deliberately absent: evalfleet asks for one text.
+// It makes one attempt per call and streams nothing. Images, tools and the loading of models
+// are deliberately absent: evalfleet asks for one text.
 package ollama
 
 import (
@@ -12,10 +12,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Config describes one endpoint. BaseURL stands before /api/chat, for example
-// "http://127.0.0.1:11434". KeyHeader, of servers that want a key, is
-// "Authorization" when empty. With providers.ReasoningEffort a model is told how
-// much to think (gpt-oss), else only whether to.
+// Config describes one endpoint. BaseURL is the prefix of /api/chat, for example
+// "http://127.0.0.1:11434". KeyHeader, for servers that require a key, is "Authorization" when
+// empty. With providers.ReasoningEffort a model is told how much to think (gpt-oss), otherwise
+// only whether to.
 type Config = transport.Config
 
 // Provider calls one endpoint in Ollama's dialect. It is safe for concurrent use.

@@ -153,7 +153,7 @@ func checkLimit(t *testing.T, states []providers.LimitState, left int64) {
 	}
 }
 
-// temperature: it is sent, or it is named among what was dropped.
+// temperature: it is either sent or listed as dropped.
 func temperature(t *testing.T, d Dialect) {
 	const cool = 0.25
 	for sampling, sent := range map[providers.Sampling]bool{providers.SamplingAlways: true, providers.SamplingNever: false} {
@@ -182,7 +182,7 @@ func effort(t *testing.T, d Dialect) {
 	}
 }
 
-// reasoning: where it is asked for it shows, and where there was none it does not.
+// reasoning: it appears if asked for, and only if there was some.
 func reasoning(t *testing.T, d Dialect) {
 	if d.Capabilities.Reasoning == providers.ReasoningNone {
 		t.Skip("this dialect's models do not reason")
@@ -314,8 +314,8 @@ func slowBody(t *testing.T, d Dialect) {
 	}
 }
 
-// longAnswers: ten megabytes are an answer where so much may be read; more is a failure
-// of which only a part is kept.
+// longAnswers: ten megabytes are an answer if the limit allows it; more is a failure, and only
+// a part is kept.
 func longAnswers(t *testing.T, d Dialect) {
 	if d.Vendor != "" && d.Vendor != simulator.OpenAI {
 		t.Skip("vendors do not differ in it, and it takes its time")

@@ -73,8 +73,8 @@ func (s *site) wait(t *testing.T, id string) (*providers.Result, error) {
 	return result, err
 }
 
-// submission: a job is submitted once and has the result of a call; whoever knows
-// its id may ask, and again.
+// submission: a job is submitted once and has the result of a call; any process that has its ID
+// may poll, repeatedly.
 func submission(t *testing.T, d Dialect) {
 	const lasts = 50 * time.Millisecond
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: lasts, Max: lasts}}})
@@ -140,8 +140,8 @@ func lostJob(t *testing.T, d Dialect) {
 	}
 }
 
-// longJob: a job whose answer is longer than allowed is over. Asked again, it would
-// have the same answer.
+// longJob: a job whose answer is longer than allowed has ended. Polled again, it would have the
+// same answer.
 func longJob(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{AnswerBytes: providers.DefaultAnswer}})
 	_, err := s.wait(t, s.submit(t, d.request()))
@@ -151,8 +151,8 @@ func longJob(t *testing.T, d Dialect) {
 	}
 }
 
-// cancellation: a job under way has nothing to show; it is ended, however often that
-// is asked, and one that has ended stays as it is.
+// cancellation: a job under way has no result; cancelling it is idempotent, and a job that has
+// ended is unchanged.
 func cancellation(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}})
 	id := s.submit(t, d.request())
@@ -188,8 +188,8 @@ func cancellation(t *testing.T, d Dialect) {
 	}
 }
 
-// failedSubmissions: there is no id of what was not begun, nor of what was and
-// whose answer got lost; the latter may be billed.
+// failedSubmissions: there is no ID of a job that was not begun, nor of one whose submission's
+// answer was lost; the latter may be billed.
 func failedSubmissions(t *testing.T, d Dialect) {
 	for _, test := range []struct {
 		behaviour simulator.Behaviour

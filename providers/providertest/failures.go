@@ -169,8 +169,8 @@ func cutBody(t *testing.T, d Dialect) {
 	}
 }
 
-// keys: a key leaves in its header and nowhere else; a wrong or missing one is told
-// as such.
+// keys: a key is sent in its header and nowhere else; a wrong or missing one is reported as
+// such.
 func keys(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Keys: []string{key}})
 	req := d.request()

@@ -20,9 +20,8 @@ func Serve(t testing.TB, handler http.HandlerFunc) (url string, client *http.Cli
 	return server.URL, client
 }
 
-// Fuzz has read, which reads the body of a good answer, say of every body what it
-// is: a result with an end and no negative counts, or a *providers.Error with a
-// class, never both.
+// Fuzz checks that read, which reads the body of a good answer, returns for every body either a
+// result with an end and no negative counts, or a *providers.Error with a class, never both.
 func Fuzz(f *testing.F, seeds []string, read func(t *testing.T, body []byte) (*providers.Result, error)) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))

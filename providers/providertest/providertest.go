@@ -1,6 +1,6 @@
-// Package providertest is the one suite that every wire dialect passes against the
-// simulated provider, which shares no code with them. Each dialect's own tests run
-// it; what is peculiar to a dialect is tested there and not here.
+// Package providertest is the one suite that every wire dialect passes against the simulated
+// provider, which shares no code with them. Each dialect's own tests run it and cover its
+// peculiarities.
 package providertest
 
 import (
@@ -30,7 +30,7 @@ type Dialect struct {
 	New func(url string, client *http.Client, caps providers.CapabilitiesOf) (providers.Provider, error)
 	// Model is the name of a model that the simulator knows; "careful" when empty.
 	Model string
-	// Vendor is whose manners the simulator has, where several speak the dialect.
+	// Vendor selects the vendor that the simulator imitates, if several speak the dialect.
 	Vendor simulator.Vendor
 	// Capabilities are the model's. Without Search, or with ReasoningNone, what
 	// needs them is not tested.
@@ -98,7 +98,7 @@ func Run(t *testing.T, d Dialect) {
 	}
 }
 
-// site is a simulator behind a record of what came to it, and a provider for it.
+// site is a simulator that records its requests, and a provider for it.
 type site struct {
 	*simulator.Simulator
 	provider providers.Provider
@@ -289,7 +289,7 @@ func brief(result *providers.Result) string {
 	return text[:min(len(text), 1000)]
 }
 
-// told is an error with what its text leaves out, for messages.
+// told formats an error with the fields that its text omits.
 func told(err error) string {
 	var failed *providers.Error
 	if !errors.As(err, &failed) {

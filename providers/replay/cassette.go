@@ -149,8 +149,8 @@ func number(value any) (float64, bool) {
 	return 0, false
 }
 
-// body is a body's bytes: text, bytes, an object that holds them, or the JSON value
-// that was parsed out of them.
+// body is a body's bytes: text, bytes, an object that holds them, or the JSON value parsed from
+// them.
 func body(written, parsed any) []byte {
 	if parsed != nil {
 		raw, _ := json.Marshal(parsed) // of YAML's plain values

@@ -10,8 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/replay/expect"
 )
 
-// judge returns the differences between what a dialect made of an answer and what is
-// expected of it.
+// judge returns the differences between a dialect's result and the expected one.
 func judge(want expect.Answer, result *providers.Result, err error) []string {
 	var differences []string
 	differ := func(what string, got, want any) {

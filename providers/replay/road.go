@@ -78,7 +78,7 @@ type road struct {
 	server *httptest.Server
 	client *http.Client
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	playing  recording
 	requests int
 }
@@ -94,7 +94,7 @@ func (r *road) close() {
 	r.server.Close()
 }
 
-// unanswered is the status of a second request, of which the recording knows nothing.
+// unanswered is the status for a second request, which the recording does not contain.
 const unanswered = http.StatusNotImplemented
 
 func (r *road) answer(w http.ResponseWriter, _ *http.Request) {
@@ -114,7 +114,7 @@ func (r *road) answer(w http.ResponseWriter, _ *http.Request) {
 	_, _ = w.Write(r.playing.response)
 }
 
-// take makes the call and returns what its dialect made of the recorded answer.
+// take makes the call and returns its dialect's result for the recorded answer.
 func (r *road) take(ctx context.Context, c call, of recording) (*providers.Result, error) {
 	r.mu.Lock()
 	r.playing, r.requests = of, 0

@@ -20,7 +20,7 @@ const (
 	statusCancelled  = "cancelled"
 )
 
-// response is what is read of an answer; all else stays in Result.Raw.
+// response has the fields read from an answer; all else stays in Result.Raw.
 type response struct {
 	ID                string           `json:"id"`
 	Status            string           `json:"status"`
@@ -183,8 +183,7 @@ func (o *output) addReasoning(raw json.RawMessage) {
 	}
 }
 
-// addSearch counts what is billed: a search that was completed, not a page opened
-// after it.
+// addSearch counts billed searches: a completed search, not a page opened after it.
 func (o *output) addSearch(raw json.RawMessage) {
 	var item struct {
 		Status string `json:"status"`

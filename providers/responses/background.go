@@ -15,10 +15,9 @@ var _ providers.Background = (*Provider)(nil)
 
 var errNoID = errors.New("no response id")
 
-// Submit starts a job that the provider keeps until it is asked for; see
-// providers.Background. How many searches it may make is bounded by
-// "max_tool_calls" in Request.Extra. What the model does not take of the request
-// is left out and named nowhere. It learns as Call does.
+// Submit starts a job that the provider keeps until it is polled; see providers.Background.
+// "max_tool_calls" in Request.Extra bounds its number of searches. Request fields that the
+// model does not take are dropped without being listed. It learns as Call does.
 func (p *Provider) Submit(ctx context.Context, req *providers.Request) (responseID string, err error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
@@ -71,14 +70,14 @@ func (p *Provider) Poll(ctx context.Context, key, responseID string) (result *pr
 		return nil, true, err
 	}
 	if strings.HasPrefix(r.Text.Format.Type, "json") {
-		asked := &providers.Request{Schema: &providers.Schema{}} // by whoever submitted it
+		asked := &providers.Request{Schema: &providers.Schema{}} // by the submitter
 		result.JSON = transport.JSONText(asked, result.Text)
 	}
 	return result, true, nil
 }
 
-// Cancel ends a job; see providers.Background. Where the provider will not, the
-// job is asked for once: one that has ended, or is unknown, is cancelled enough.
+// Cancel ends a job; see providers.Background. If the provider refuses, the job is polled once:
+// one that has ended, or is unknown, counts as cancelled.
 func (p *Provider) Cancel(ctx context.Context, key, responseID string) error {
 	_, err := p.job(ctx, http.MethodPost, key, responseID, "/cancel")
 	var failed *providers.Error

@@ -16,17 +16,16 @@ type way struct {
 	format     providers.JSON // of its schema
 }
 
-// encode builds the body and names the fields of the request that the model does
-// not take. The request's own fields win over Extra's; keys are sorted, so that
-// the same request is the same bytes.
+// encode builds the body and names the request's fields that the model does not take. The
+// request's own fields win over Extra's; keys are sorted, so equal requests have equal bytes.
 func (w way) encode(req *providers.Request, caps providers.Capabilities) (body map[string]any, dropped []string) {
 	body = make(map[string]any, len(req.Extra)+12)
 	maps.Copy(body, req.Extra)
 	delete(body, "stream") // the answer is read as one JSON object
 	delete(body, "background")
 	body["model"] = req.Model
-	body["truncation"] = "disabled" // what does not fit is an error, never cut in silence
-	body["store"] = w.background    // a job is asked for later, a plain answer is not
+	body["truncation"] = "disabled" // input that does not fit is an error, never truncated silently
+	body["store"] = w.background    // a job is polled later, a plain answer is not
 	if w.background {
 		body["background"] = true
 	}
@@ -112,10 +111,9 @@ func object(body map[string]any, name string) map[string]any {
 	return own
 }
 
-// bare knows the models of which some evidence cannot be asked here: summaries of
-// reasoning are for organisations that OpenAI has verified, not every model can be
-// told to search, and not every endpoint lists sources. They reason and search
-// all the same.
+// bare knows the models for which some evidence cannot be requested here: summaries of
+// reasoning are for organisations that OpenAI has verified, not every model can be told to
+// search, and not every endpoint lists sources. They reason and search all the same.
 type bare struct {
 	mu     sync.Mutex
 	models map[string]bool

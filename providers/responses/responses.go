@@ -13,10 +13,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 
-// Config describes one endpoint. BaseURL stands before /responses, for example
-// "https://api.openai.com/v1" or "https://NAME.openai.azure.com/openai/v1";
-// KeyHeader is "Authorization" when empty, Azure has "api-key";
-// Capabilities.Search is the type of the search tool.
+// Config describes one endpoint. BaseURL is the prefix of /responses, for example
+// "https://api.openai.com/v1" or "https://NAME.openai.azure.com/openai/v1"; KeyHeader is
+// "Authorization" when empty, Azure has "api-key"; Capabilities.Search is the type of the
+// search tool.
 type Config = transport.Config
 
 // Provider calls one endpoint in the responses dialect. It implements
@@ -35,11 +35,10 @@ func New(config Config) (*Provider, error) {
 	return &Provider{endpoint: endpoint}, nil
 }
 
-// Call makes one attempt; see providers.Provider. Nothing of it is stored at the
-// provider. A refusal in a good answer is a Result with FinishRefused, a prompt
-// refused outright an error of class Refused. An endpoint that refuses a way of
-// structured output, or what asks for more evidence than it gives, is asked
-// without it from then on for that model, beginning with providers.ErrAgain.
+// Call makes one attempt; see providers.Provider. The provider stores nothing of it. A refusal
+// in a good answer is a Result with FinishRefused, a prompt refused outright an error of class
+// Refused. If an endpoint refuses a way of structured output, or a request for evidence that it
+// does not give, later requests for that model omit it, beginning with providers.ErrAgain.
 func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	x, err := p.endpoint.Begin(req, req.Model)
 	if err != nil {
@@ -60,7 +59,7 @@ func (p *Provider) Call(ctx context.Context, req *providers.Request) (*providers
 	return x.Finish(result, dropped), nil
 }
 
-// create sends req and learns from what is refused of it.
+// create sends req and learns from refusals.
 func (p *Provider) create(ctx context.Context, req *providers.Request, x *transport.Exchange, background bool) (answer *transport.Answer, dropped []string, err error) {
 	w := way{background: background, bare: p.bare.is(req.Model), format: x.Format}
 	body, dropped := w.encode(req, x.Capabilities)

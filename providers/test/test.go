@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// What it says, word for word as the tool that the files come from.
+// Its output, word for word as the tool that the files come from.
 const (
 	Response = "This is a test response"
 	Failure  = "This is a test error which we should handle and return"
@@ -29,11 +29,10 @@ const (
 // Provider answers by itself. It is safe for concurrent use.
 type Provider struct{}
 
-// Call answers, or fails: as the parameter raise_error says, "True" or "yes", "False"
-// or "no"; without any of them it fails one call in five, by chance. The class of a
-// failure is BadRequest, which is not retried, or Transient, which is, where the
-// parameter raise_error_type is "Exception". A search or reasoning that is asked for
-// shows.
+// Call answers, or fails as the parameter raise_error says, "True" or "yes", "False" or "no";
+// without any of them it fails one call in five, at random. The class of a failure is
+// BadRequest, which is not retried, or Transient, which is, if the parameter raise_error_type
+// is "Exception". Requested search or reasoning appears in the result.
 func (Provider) Call(ctx context.Context, req *providers.Request) (*providers.Result, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, &providers.Error{Class: providers.ClassOf(err), Message: err.Error(), Err: err}

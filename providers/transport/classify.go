@@ -15,7 +15,7 @@ import (
 // code counts most, then the status, then the words.
 func (a *Answer) Failure() *providers.Error { return a.classify(parseFailure(a.Body)) }
 
-// FailureIn classifies an error object that stands deeper in the answer.
+// FailureIn classifies an error object nested deeper in the answer.
 func (a *Answer) FailureIn(object json.RawMessage) *providers.Error {
 	return a.classify(parseError(object))
 }
@@ -106,8 +106,8 @@ func (f failure) unpaid() bool {
 		unpaid.MatchString(f.message)
 }
 
-// overloaded: the provider has too little for everybody, whatever this account
-// asked. Its words count only where the status leaves it open.
+// overloaded: the provider lacks capacity for all accounts, independent of this account's
+// requests. Its words count only if the status is ambiguous.
 func (f failure) overloaded(status int) bool {
 	open := status == 0 || status == http.StatusTooManyRequests || status >= 500
 	return status == 529 || status == 498 || status == http.StatusServiceUnavailable || // 498 is Groq's

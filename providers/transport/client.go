@@ -42,8 +42,8 @@ func NewClient(c Connections) *http.Client {
 		MaxIdleConnsPerHost:    max(c.Slots, 1),
 		IdleConnTimeout:        time.Minute,
 		MaxResponseHeaderBytes: 256 << 10,
-		// What does not fit passes by the buffers in one piece, so that larger ones
-		// would only be memory for every call in flight.
+		// Larger data bypasses the buffers in one piece, so larger buffers would only use
+		// memory for every call in flight.
 		WriteBufferSize:   1 << 10,
 		ReadBufferSize:    2 << 10,
 		ForceAttemptHTTP2: true,
@@ -102,7 +102,7 @@ func New(httpClient *http.Client, baseURL string, header http.Header) (*Client, 
 	base, err := url.Parse(baseURL)
 	switch {
 	case err != nil:
-		// The parser's error repeats the URL, in which a key may stand.
+		// The parser's error repeats the URL, which may contain a key.
 		return nil, errors.New("base_url: not a URL")
 	case base.Scheme != "http" && base.Scheme != "https", base.Host == "":
 		return nil, errors.New("base_url: want http://… or https://…")

@@ -12,13 +12,13 @@ import (
 
 // Config describes one endpoint, in whatever dialect.
 type Config struct {
-	// BaseURL stands before the dialect's own paths. Required; a query is kept.
+	// BaseURL is the prefix of the dialect's own paths. Required; a query is kept.
 	BaseURL string
 	// HTTPClient's connections are used; its redirect policy and timeout are
 	// not. Share one of NewClient's. Required.
 	HTTPClient *http.Client
-	// KeyHeader is the header of the key; the dialect's own when empty. In
-	// "Authorization" it stands behind "Bearer".
+	// KeyHeader is the header of the key; the dialect's own when empty. In "Authorization" the
+	// key follows "Bearer".
 	KeyHeader string
 	// Header is added to every request, in place of a header of the same name. Its
 	// values are secrets: they are struck out of what the endpoint answers.
@@ -27,8 +27,8 @@ type Config struct {
 	Capabilities providers.CapabilitiesOf
 }
 
-// Endpoint is where a dialect's requests go, and what was learnt there of models.
-// It is safe for concurrent use.
+// Endpoint is the destination of a dialect's requests, and the knowledge gained there about
+// models. It is safe for concurrent use.
 type Endpoint struct {
 	client       *Client
 	keyHeader    string
@@ -53,7 +53,7 @@ func Open(config Config, keyHeader string) (*Endpoint, error) {
 // Exchange is one call on its way.
 type Exchange struct {
 	Capabilities providers.Capabilities // of the model
-	Format       providers.JSON         // in which the schema is asked for; JSONNone where there is none
+	Format       providers.JSON         // of asking for the schema; JSONNone if there is none
 	Header       http.Header            // of its requests; a dialect may add to it
 
 	endpoint *Endpoint
@@ -61,8 +61,8 @@ type Exchange struct {
 	req      *providers.Request
 }
 
-// Begin prepares a call of a model. Its error, of a *providers.Error, is about what
-// the model cannot do or a key that cannot stand in a header; nothing was sent.
+// Begin prepares a call of a model. Its error, of a *providers.Error, is about an ability that
+// the model lacks or a key that is invalid in a header; nothing was sent.
 func (e *Endpoint) Begin(req *providers.Request, model string) (*Exchange, error) {
 	x := &Exchange{Capabilities: e.capabilities(model), Format: providers.JSONNone, endpoint: e, model: model, req: req}
 	if err := x.Capabilities.Check(req); err != nil {
@@ -92,9 +92,9 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.req.Key, Body: raw, Ready: x.req.Ready})
 }
 
-// Learn takes the error of a call and returns what the caller is told: where the
-// endpoint refuses the way in which the schema was asked for, providers.ErrAgain
-// is in its chain, and the model is asked otherwise from then on.
+// Learn takes the error of a call and returns the error for the caller: if the endpoint refuses
+// the way in which the schema was asked for, providers.ErrAgain is in its chain, and the model
+// is asked in another way from then on.
 func (x *Exchange) Learn(err error) error {
 	return x.endpoint.formats.learn(x.model, x.Capabilities.JSON, x.Format, err)
 }
@@ -107,7 +107,7 @@ func (x *Exchange) Finish(result *providers.Result, dropped []string) *providers
 	return result
 }
 
-// Ask makes a request without a body, about something that stands at the endpoint.
+// Ask makes a request without a body, about an object at the endpoint.
 func (e *Endpoint) Ask(ctx context.Context, method, path, key string) (*Answer, error) {
 	header, err := Header(&providers.Request{Key: key}, e.keyHeader)
 	if err != nil {

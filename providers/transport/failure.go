@@ -63,7 +63,7 @@ func parseFailure(body []byte) failure {
 		return f
 	}
 	inner := parseError(*envelope.Error)
-	if len(inner.codes) == 0 { // xAI's code stands beside its error
+	if len(inner.codes) == 0 { // xAI has its code beside the error
 		inner.codes = f.codes
 	}
 	inner.message = cmp.Or(inner.message, f.message)
@@ -179,8 +179,8 @@ func (f failure) hasPart(part string) bool {
 	})
 }
 
-// detail is a text, or FastAPI's list with the place and words of each problem,
-// which Mistral puts into an object. What it repeats of the input is left out.
+// detail is a text, or FastAPI's list with the location and message of each problem, which
+// Mistral puts into an object. Repeated input is left out.
 func detail(raw json.RawMessage) string {
 	var object struct {
 		Detail json.RawMessage `json:"detail"`
@@ -221,7 +221,7 @@ func word(raw json.RawMessage) string {
 
 var title = regexp.MustCompile(`(?is)<title[^>]*>(.*?)</title>`)
 
-// pageTitle is the title of a proxy's web page, and all of what is no web page.
+// pageTitle is the title of a proxy's web page, and the whole of any other text.
 func pageTitle(text string) string {
 	if match := title.FindStringSubmatch(text); match != nil {
 		return cmp.Or(html.UnescapeString(match[1]), text)
@@ -234,7 +234,7 @@ func oneLine(text string) string {
 	return strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "")
 }
 
-// excerpt is as much of a text as a log line bears.
+// excerpt is a text truncated for logging.
 func excerpt(text string) string {
 	const most = 2000
 	if len(text) > most {

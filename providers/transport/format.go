@@ -14,11 +14,11 @@ import (
 // concurrent use.
 type formats struct {
 	mu      sync.Mutex
-	learned map[string]providers.JSON // by model; absent: what is known, or providers.JSONSchema
+	learned map[string]providers.JSON // by model; absent: the known way, or providers.JSONSchema
 }
 
-// of is the way in which model is asked now. known is what is known of it from
-// elsewhere; it holds until the endpoint refuses it.
+// of is the way in which model is asked now. known is the way known from elsewhere; it applies
+// until the endpoint refuses it.
 func (f *formats) of(model string, known providers.JSON) providers.JSON {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -32,9 +32,9 @@ func (f *formats) current(model string, known providers.JSON) providers.JSON {
 	return cmp.Or(known, providers.JSONSchema)
 }
 
-// learn takes err, the failure of a call whose schema was asked for in the given
-// way, and returns what the caller is told. Of many calls that fail together one
-// moves the model on and all are told to repeat.
+// learn takes err, the failure of a call whose schema was asked for in the given way, and
+// returns the error for the caller. Of many calls that fail together one moves the model on and
+// all must repeat.
 func (f *formats) learn(model string, known, asked providers.JSON, err error) error {
 	var failed *providers.Error
 	if asked == providers.JSONNone || !errors.As(err, &failed) || !refusesFormat(failed) {

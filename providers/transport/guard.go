@@ -10,20 +10,20 @@ import (
 	"sync/atomic"
 )
 
-// sending is one request on its way out. It calls ready at the last moment before
-// the first byte is written, when everything that can take time is over: the
-// handshake, the wait for a stream, the wait for other requests on the connection.
+// sending is one request on its way out. It calls ready at the last moment before the first
+// byte is written, when everything that can take time is done: the handshake, the wait for a
+// stream, the wait for other requests on the connection.
 //
-// On HTTP/1.1 the request has its connection to itself, and that connection calls
-// ready (guardedConn); a proxy has opened its tunnel by then. On HTTP/2 requests share a connection, and a write that
-// fails would end all of them. There net/http asks the request's context
-// (Context.Done) after it has taken the connection's write lock, directly before it
-// writes the headers, and again before each part of the body that the server's
-// flow control lets through. So sending is that context, and its Done calls ready
-// first. Tests pin both moments, because net/http does not promise them.
+// On HTTP/1.1 the request has its connection to itself, and that connection calls ready
+// (guardedConn); a proxy has opened its tunnel by then. On HTTP/2 requests share a connection,
+// and a write that fails would end all of them. There net/http asks the request's context
+// (Context.Done) after it has taken the connection's write lock, directly before it writes the
+// headers, and again before each part of the body that the server's flow control lets through.
+// So sending is that context, and its Done calls ready first. Tests pin both moments, because
+// net/http does not promise them.
 //
-// The body is asked about until its first part is written. A later part may be late
-// because the body is large and the network slow, and would be as late next time.
+// The body is asked about until its first part is written. A later part may be late because the
+// body is large and the network slow, and would be as late next time.
 type sending struct {
 	context.Context // ends when ready refuses
 	end             context.CancelCauseFunc

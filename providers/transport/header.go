@@ -9,10 +9,10 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Header is what a request's headers are made of in every dialect: its key, and
-// the name by which both sides' logs know it. keyHeader is the header of the key,
-// "Authorization" when empty; there it stands behind "Bearer". The error, of a key
-// that cannot stand in a header, is a *providers.Error.
+// Header builds a request's headers in every dialect: its key, and the name by which both
+// sides' logs identify it. keyHeader is the header of the key, "Authorization" when empty;
+// there the key follows "Bearer". The error, for a key that is invalid in a header, is a
+// *providers.Error.
 func Header(req *providers.Request, keyHeader string) (http.Header, error) {
 	const authorization = "Authorization"
 	h := http.Header{}
@@ -49,8 +49,8 @@ func requestID(h http.Header) string {
 	return ""
 }
 
-// keep is what is worth keeping of a response's headers: everything about limits
-// (ofLimit, Retry-After…) and the request's id.
+// keep returns the useful headers of a response: everything about limits (ofLimit,
+// Retry-After…) and the request's ID.
 func keep(h http.Header) http.Header {
 	kept := http.Header{}
 	for name, values := range h {

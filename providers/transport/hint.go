@@ -12,16 +12,16 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// maxHint bounds what is believed of a hint. No quota resets later.
+// maxHint is the longest hint that is followed. No quota resets later.
 const maxHint = 24 * time.Hour
 
-// comeBack is the provider's hint when to come back; 0 if it gave none. What
-// was said of this request (Retry-After, the body, the message) comes before the
-// reset times of limits, which tell when a bucket is full again and so are only
-// asked where a limit was met and nothing better is known.
+// comeBack is the provider's hint for when to retry; 0 if it gave none. Hints about this
+// request (Retry-After, the body, the message) come before the reset times of limits, which say
+// when a bucket is full again and so are only used if a limit was met and nothing better is
+// known.
 func (f failure) comeBack(class providers.Class, h http.Header, now time.Time) time.Duration {
 	if class == providers.QuotaDaily && f.google {
-		return 0 // its RetryInfo speaks of the quota a minute
+		return 0 // its RetryInfo is about the quota per minute
 	}
 	hint := wait(h.Get("Retry-After-Ms")+"ms", now)
 	if hint == 0 {
@@ -39,8 +39,8 @@ func (f failure) comeBack(class providers.Class, h http.Header, now time.Time) t
 	return min(max(hint, 0), maxHint)
 }
 
-// sent is when a response was, by its own clock, which is what its dates and
-// reset times go by; ours where it does not say.
+// sent is when a response was sent, by the server's clock, which its dates and reset times
+// refer to; by ours if the server does not say.
 func sent(h http.Header) time.Time {
 	if at, err := http.ParseTime(h.Get("Date")); err == nil {
 		return at
@@ -57,14 +57,14 @@ func (f failure) upstreamHeader() http.Header {
 	return h
 }
 
-// ofLimit reports whether a header speaks of a limit: x-ratelimit-…,
-// anthropic-ratelimit-…, ratelimit-…, Azure's x-rate-limit-….
+// ofLimit reports whether a header is about a limit: x-ratelimit-…, anthropic-ratelimit-…,
+// ratelimit-…, Azure's x-rate-limit-….
 func ofLimit(name string) bool {
 	return strings.Contains(name, "Ratelimit") || strings.Contains(name, "Rate-Limit")
 }
 
-// latestReset is how long the slowest exhausted limit needs. A limit of which
-// something is left is not what refused the request.
+// latestReset is how long the slowest exhausted limit needs. A limit with a remainder did not
+// refuse the request.
 func latestReset(h http.Header, now time.Time) time.Duration {
 	latest := time.Duration(0)
 	for name := range h {
@@ -79,9 +79,8 @@ func latestReset(h http.Header, now time.Time) time.Duration {
 	return latest
 }
 
-// wait reads how long to wait as vendors write it: seconds, a Go duration
-// ("6m0s"), Unix seconds or milliseconds, RFC 3339, or an HTTP date. What is
-// none of these, or negative, is 0.
+// wait reads a wait in the vendors' formats: seconds, a Go duration ("6m0s"), Unix seconds or
+// milliseconds, RFC 3339, or an HTTP date. Anything else, or a negative value, is 0.
 func wait(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0
@@ -107,7 +106,7 @@ func wait(value string, now time.Time) time.Duration {
 	return 0
 }
 
-// seconds converts without overflow; NaN and what is negative are no hint.
+// seconds converts without overflow; NaN and negative values are no hint.
 func seconds(n float64) time.Duration {
 	if !(n > 0) {
 		return 0

@@ -20,8 +20,8 @@ func JSONText(req *providers.Request, text string) json.RawMessage {
 	return json.RawMessage(text)
 }
 
-// Count is a number of tokens in an answer. What is no such number reads as 0: an
-// odd count must not cost the answer that was paid for.
+// Count is a number of tokens in an answer. Anything else reads as 0: an odd count must not
+// cost a paid answer.
 type Count int64
 
 // UnmarshalJSON never fails.
@@ -33,9 +33,9 @@ func (c *Count) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Dollars is what an answer says that its call cost. USD is nil where it says
-// nothing, or what cannot be: a negative cost, or one beyond all prices, would ruin
-// every sum and budget that it enters.
+// Dollars is the cost of a call as the answer reports it. USD is nil if it reports none, or an
+// impossible one: a negative cost, or one beyond all prices, would ruin every sum and budget
+// that it enters.
 type Dollars struct{ USD *float64 }
 
 // UnmarshalJSON never fails. Perplexity gives an object with the parts of the cost.
@@ -76,8 +76,8 @@ func credible(usd *float64) *float64 {
 	return usd
 }
 
-// Tier is the tier of service that an answer names, in lower case; empty for the
-// standard one and for what is no name.
+// Tier is the service tier that an answer names, in lower case; empty for the standard one and
+// for anything but a name.
 type Tier string
 
 // UnmarshalJSON never fails.

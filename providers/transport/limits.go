@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// headerLimit is a limit of which up to three headers speak.
+// headerLimit is a limit described by up to three headers.
 type headerLimit struct {
 	kind                    providers.LimitKind
 	period                  time.Duration
@@ -82,8 +82,7 @@ func whole(h http.Header, name string) int64 {
 	return int64(math.Min(n, math.MaxInt32*1e6)) // within what int64 and float64 both hold
 }
 
-// exhausted is the kind of the limits of which nothing is left, where it is one
-// and said.
+// exhausted is the kind of the exhausted limits, if there is exactly one kind and it is known.
 func exhausted(states []providers.LimitState) providers.LimitKind {
 	var kinds []providers.LimitKind
 	for _, state := range states {

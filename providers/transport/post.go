@@ -24,7 +24,7 @@ const MaxErrorBytes = 64 << 10
 // Post is one request.
 type Post struct {
 	Method string       // "POST" when empty
-	Path   string       // below the base URL; what is no part of the path stands in it escaped
+	Path   string       // below the base URL; characters that cannot be part of the path are escaped
 	Header http.Header  // the dialect's own, with the key in it
 	Key    string       // struck out of what the other side writes
 	Body   []byte       // JSON; empty: none is sent
@@ -60,8 +60,8 @@ func (c *Client) Do(ctx context.Context, p Post) (*Answer, error) {
 	if req.ContentLength = int64(len(p.Body)); len(p.Body) == 0 {
 		req.Body = http.NoBody
 	}
-	// Without a way to read the body again, net/http cannot repeat a request of
-	// which a byte was written.
+	// Without a way to read the body again, net/http cannot repeat a request after it wrote a
+	// byte.
 	req.GetBody = nil
 	for name, values := range p.Header {
 		req.Header[name] = values
@@ -147,7 +147,7 @@ func (a *Answer) Fits(n int) error {
 	return failed
 }
 
-// Malformed is the error of an answer that cannot be read as what it should be.
+// Malformed is the error for an answer that cannot be parsed.
 func (a *Answer) Malformed(err error) *providers.Error {
 	failed := a.fail(providers.Transient, "", "unreadable answer: "+err.Error())
 	failed.Err = err
@@ -160,16 +160,15 @@ func (a *Answer) Fail(class providers.Class, message string) *providers.Error {
 	return a.fail(class, "", message)
 }
 
-// Empty is the error about an answer that is complete and has no text. What it used
-// was charged.
+// Empty is the error for an answer that is complete and has no text. Its usage was charged.
 func (a *Answer) Empty(used providers.Usage) *providers.Error {
 	failed := a.Fail(providers.Transient, "the answer has no text, and no reason for it")
 	failed.Used, failed.MayBeBilled = used, true
 	return failed
 }
 
-// fail is an error about this answer, with the secrets struck out of it: what was
-// decoded out of a body may have one that the body spells otherwise.
+// fail is an error about this answer, with the secrets removed: decoded text may contain one
+// that the body spells differently.
 func (a *Answer) fail(class providers.Class, code, message string) *providers.Error {
 	return &providers.Error{
 		Class:       class,
@@ -183,9 +182,8 @@ func (a *Answer) fail(class providers.Class, code, message string) *providers.Er
 	}
 }
 
-// mayBeBilled: a provider does not charge for what it refused, but may for what
-// got lost on the way back, and for what it began to work on before it failed: it
-// had answered that all was well.
+// mayBeBilled: a provider does not charge for requests that it refused, but may for an answer
+// lost on the way back, and for work done before it failed: its status was success.
 func mayBeBilled(class providers.Class, status int) bool {
 	return status/100 == 2 || class == providers.Transient
 }

@@ -15,8 +15,8 @@ type secrets []string
 // "lm-studio") may be in any answer, which must stay as it is.
 const leastSecret = 12
 
-// secretsOf returns the values of a header, and the credential of each that begins with
-// a scheme ("Bearer …").
+// secretsOf returns the values of a header, and the credential of each that begins with a
+// scheme ("Bearer …").
 func secretsOf(header http.Header) secrets {
 	var s secrets
 	for _, values := range header {

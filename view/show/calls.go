@@ -13,8 +13,8 @@ func (c Call) Title() string {
 	return fmt.Sprintf("%s of %s, attempt %d (%s)", c.Stage, c.Model, c.Attempt, c.ID)
 }
 
-// How tells how a call went, in lines: when, what it waited for, what came back and
-// what was used. Errors, evidence and texts are not in it.
+// How describes a call, in lines: its time, its waits, its outcome and its usage. Errors,
+// evidence and texts are not in it.
 func (c Call) How() []string {
 	if c.Cached {
 		return []string{"not made: the same was answered before, found " + clock(c.Ended)}
@@ -80,7 +80,7 @@ func (c Call) Reasoned() string {
 	return plural(int(c.Usage.Reasoning), "token")
 }
 
-// Where says how what a call was sent besides the run's prompt stands to it.
+// Where says how the messages sent with a call relate to the run's prompt.
 func (c Call) Where() string {
 	if c.Alone {
 		return "instead of"

@@ -28,8 +28,7 @@ type reading struct {
 	place plan.Run
 }
 
-// OwnID is the id that whoever listed a run of a kind gave it; empty: it is not of a
-// list.
+// OwnID is the ID that the author of a list gave a run of a kind; empty: it is not of a list.
 func OwnID(e *eval.Evaluation, kind eval.Kind, index int) string {
 	switch kind {
 	case eval.KindRuns:
@@ -118,8 +117,8 @@ func (f *reading) documents() []eval.Document {
 	return documents
 }
 
-// recorded adds the outcome and the calls, from the sink and from what waits in
-// Redis to be collected.
+// recorded adds the outcome and the calls, from the results store and from Redis if they wait
+// there to be collected.
 func (f *reading) recorded(ctx context.Context, run *Run) error {
 	var calls []record.Call
 	if f.Sink != nil {
@@ -185,7 +184,7 @@ func (f *reading) problem(kind eval.Kind, answer string) string {
 	return err.Error()
 }
 
-// waiting adds where a run stands that has not ended.
+// waiting adds the state of a run that has not ended.
 func (f *reading) waiting(ctx context.Context, run *Run) error {
 	if f.Store == nil {
 		return nil
@@ -253,8 +252,8 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// prompt rebuilds what the judge was or will be sent. A run over two identical
-// texts is asked of nobody.
+// prompt rebuilds the prompt that the judge was or will be sent. No judge is asked about two
+// identical texts.
 func (f *reading) prompt(ctx context.Context, run *Run) error {
 	texts := map[string]string{}
 	documents := f.documents()

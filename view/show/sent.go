@@ -6,9 +6,9 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// sent shows the prompt as it was sent, and what each call was sent besides it or
-// instead: a repair the answer before and what was wrong with it, the second of two
-// calls the answer of the first, one after an answer without evidence firmer words.
+// sent shows the prompt as it was sent, and the messages that each call was sent besides it or
+// instead: a repair the answer before and its error, the second of two calls the answer of the
+// first, one after an answer without evidence firmer words.
 func (f *reading) sent(run *Run, built prompt.Prompt) {
 	run.Prompt = turnsOf(built.Messages)
 	if built.Written != nil {
@@ -29,7 +29,7 @@ func (f *reading) sent(run *Run, built prompt.Prompt) {
 		if call.Alone {
 			call.Turns = turnsOf(built.Jsonify(prose))
 		}
-		if call.Stage == "repair" && run.Kind != eval.KindRuns { // a listed run is asked the same again
+		if call.Stage == "repair" && run.Kind != eval.KindRuns { // a listed run is sent the same again
 			call.Turns = append(call.Turns, turnsOf(prompt.Repair(answer, f.problem(run.Kind, answer)))...)
 		}
 		if lacked && !call.Alone {
@@ -47,8 +47,8 @@ func (f *reading) sent(run *Run, built prompt.Prompt) {
 	}
 }
 
-// sentTurns shows what each call of a prompt of several turns was sent behind the
-// first: the answers before it, and what was said to them.
+// sentTurns shows the messages that each call of a prompt of several turns was sent after the
+// first: the answers before it, and the user's replies.
 func sentTurns(run *Run, w prompt.Written) {
 	var answers []string
 	for i := range run.Calls {

@@ -1,10 +1,9 @@
-// Package show gathers everything about one run, whether it has ended, is under way
-// or waits: what the plan says of it, the prompt as it was sent, each call with its
-// answer and evidence, what came of it, and where it stands. The prompt is not
-// stored: it is rebuilt from the plan and the documents, which always gives the same
-// one.
+// Package show gathers everything about one run, whether it has ended, is under way or waits:
+// its place in the plan, the prompt as it was sent, each call with its answer and evidence, its
+// outcome, and its state. The prompt is not stored: it is rebuilt from the plan and the
+// documents, which is deterministic.
 //
-// It reads a Redis, a sink, or both, and finds neither for itself.
+// It reads a Redis, a results store, or both; the caller opens them.
 package show
 
 import (
@@ -107,8 +106,8 @@ type Run struct {
 	Item       string         `json:"item"`
 	Documents  []string       `json:"documents"` // the one shown first first
 	Candidates []string       `json:"candidates"`
-	// ShownAs are the names by which the judge saw the documents: A and B if it was
-	// blind, which its reason uses.
+	// ShownAs are the names by which the judge saw the documents: A and B if it was blind,
+	// which its reason uses.
 	ShownAs []string `json:"shown_as,omitempty"`
 	Trial   int      `json:"trial"`
 	Queue   string   `json:"queue"`
@@ -119,18 +118,18 @@ type Run struct {
 	Calls  []Call `json:"calls"`
 }
 
-// Wait is where a run stands that has not ended.
+// Wait is the state of a run that has not ended.
 type Wait struct {
 	Check     store.Verdict `json:"check"` // what a worker would be told: "run", "paused", …
 	Attempts  int           `json:"attempts"`
 	Deaths    int           `json:"worker_deaths"`
 	NotBefore *time.Time    `json:"not_before,omitempty"`
 	Started   *time.Time    `json:"started,omitempty"`
-	Job       *Job          `json:"job,omitempty"`  // its call that goes on at the provider
+	Job       *Job          `json:"job,omitempty"`  // its call that is running at the provider
 	Task      *Task         `json:"task,omitempty"` // absent: not pushed yet
 }
 
-// Job is a call that goes on at the provider.
+// Job is a call that is running at the provider.
 type Job struct {
 	ID      string    `json:"id"` // the provider's name for it
 	Model   string    `json:"model"`
@@ -157,7 +156,7 @@ type Turn struct {
 	Content string `json:"content"`
 }
 
-// Call is a call, with what it was sent besides the run's prompt.
+// Call is a call, with the messages it was sent besides the run's prompt.
 type Call struct {
 	record.Call
 	Bound    string `json:"bound_by_words,omitempty"`

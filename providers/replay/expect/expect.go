@@ -176,7 +176,7 @@ func float(value any, path ...any) *float64 {
 	return nil
 }
 
-// tier is a tier of service other than the standard one.
+// tier is a service tier other than the standard one.
 func tier(name string) string {
 	if slices.Contains([]string{"default", "standard", "auto", "on_demand", "null"}, strings.ToLower(name)) {
 		return ""
