@@ -11,14 +11,12 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// batchProviders serve the endpoints that a Batch file may name, where --provider
-// names nobody.
+// batchProviders serve the endpoints that a Batch file may name, if --provider is omitted.
 var batchProviders = map[string]string{prompt.BatchChat: "openai-chat", prompt.BatchResponses: "openai"}
 
 // LoadBatch makes an evaluation of the requests of a file in OpenAI's Batch format.
-// Options.Provider and Model, where they are given, are asked instead of those whom
-// the file is for. The evaluation is called as the file without its ending. Its error
-// is of type Problems.
+// Options.Provider and Model, if given, replace the models of the file. The evaluation is named
+// after the file without its extension. Its error is of type Problems.
 func LoadBatch(path string, o Options) (*Submission, error) {
 	base := filepath.Base(path)
 	s, err := newDraft(path, filepath.Dir(path), strings.TrimSuffix(base, filepath.Ext(base)), o)
@@ -50,10 +48,10 @@ type batch struct {
 	prompts eval.Prompts
 	item    int
 	url     string           // of all
-	urlAt   place            // where it stands first
+	urlAt   place            // where it occurs first
 	ids     map[string]place // of the lines
 	models  map[string]int   // positions in prompts.Models, by name
-	dropped map[string]bool  // parameters of which has been warned
+	dropped map[string]bool  // parameters already warned about
 }
 
 // line takes one request in.
@@ -143,7 +141,7 @@ func (b *batch) body(at place, values map[string]placedValue) map[string]any {
 	return body
 }
 
-// model is the position of whom a line asks, with the settings that it has.
+// model is the position of a line's model, with its settings.
 func (b *batch) model(url string, body map[string]any, at place) int {
 	written, _ := body["model"].(string)
 	m := eval.Judge{

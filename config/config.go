@@ -1,13 +1,12 @@
-// Package config turns files, environment variables and flags into the settings
-// of the other packages: an evaluation file into a Submission, the fleet's
-// --config into a Fleet.
+// Package config turns files, environment variables and flags into the settings of the other
+// packages: an evaluation file into a Submission, the fleet's --config into a Fleet.
 //
-// Everything wrong is found in one pass and reported with its place, what was
-// found and what would be right (Problems); nothing unknown is ignored. File
-// text is never expanded for "$", "{}" or "<…>", because prompts contain them.
+// One pass finds all problems and reports each with its place, the value found and the valid
+// one (Problems); unknown keys are never ignored. File text is never expanded for "$", "{}" or
+// "<…>", because prompts contain them.
 //
-// It reads files and the environment it is given, and does nothing else: it
-// calls no provider, opens no Redis and keeps no state. Only cmd imports it.
+// It reads files and the environment it is given, and does nothing else: it calls no provider,
+// opens no Redis and keeps no state. Only cmd imports it.
 package config
 
 import (
@@ -23,11 +22,12 @@ import (
 // Lookup finds an environment variable, as os.LookupEnv does.
 type Lookup func(name string) (value string, ok bool)
 
-// Options are what stands above an evaluation file: the fleet's settings below
-// it, the environment and flags over it. The zero value has none of them.
+// Options are the settings around an evaluation file: the fleet's, which it overrides, and the
+// environment and flags, which override it. The zero value has none of them.
 type Options struct {
-	// Env, of which a .env that was found is part, is read for MAX_CONCURRENT_LLM_CALLS, RETRY_INITIAL_DELAY,
-	// RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS, BATCHING_ENABLED and LLM_CALL_TIMEOUT. nil: empty.
+	// Env, including the variables of a .env file, is read for MAX_CONCURRENT_LLM_CALLS,
+	// RETRY_INITIAL_DELAY, RETRY_MAX_DELAY, RETRY_MAX_ATTEMPTS, BATCHING_ENABLED and
+	// LLM_CALL_TIMEOUT. nil: empty.
 	Env Lookup
 	// Fleet is the submitter's --config. nil: the built-in providers only.
 	Fleet *Fleet
@@ -42,8 +42,8 @@ type Options struct {
 	// Listed are runs that are listed outside of the evaluation file. The zero value
 	// has none.
 	Listed Listed
-	// Provider and Model are --provider and --model: whom listed runs ask that name
-	// nobody. Empty: not given.
+	// Provider and Model are --provider and --model: the model for listed runs that name none.
+	// Empty: not given.
 	Provider, Model string
 	// Batch is --batch: runs are made at once although the evaluation file says
 	// enabled: false.
@@ -77,8 +77,8 @@ type Submission struct {
 	// Providers are all that a judge may name: built in, from Options.Fleet, and
 	// from the file itself.
 	Providers map[string]catalog.Entry
-	// Lease is how long a call's lease holds without renewal, for whoever makes
-	// the calls in this process.
+	// Lease is how long a call's lease is valid without renewal, for calls made in this
+	// process.
 	Lease time.Duration
 	// Sink is that of Options.Fleet.
 	Sink string
@@ -97,9 +97,8 @@ type Submission struct {
 	Dir string
 }
 
-// OwnProviders are those that the evaluation file itself names and that it asks,
-// sorted. Their addresses are its author's, so they get no key that nobody here has
-// allowed.
+// OwnProviders are the providers that the evaluation file itself defines and asks, sorted. The
+// file's author chose their addresses, so they get no key unless the local user allowed it.
 func (s *Submission) OwnProviders(configured map[string]catalog.Entry) []string {
 	var own []string
 	for _, asked := range s.Settings.Everyone(s.Evaluation) {

@@ -75,7 +75,7 @@ const maxID = 512
 // nameable reports whether a text can be a name or an id.
 func nameable(text string) bool { return len(text) <= maxID && !unprintable.MatchString(text) }
 
-// unnameable refuses a text that cannot; not says of what it is none.
+// unnameable refuses a text that cannot be a name; not says what it is not valid for.
 func (f *findings) unnameable(at place, text, not string) {
 	f.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q %s", text, not)
 }

@@ -58,8 +58,8 @@ func realPath(path string) string {
 // pattern would write it.
 type match struct{ path, name string }
 
-// match lists the files that a pattern names, sorted. "**" stands for any
-// number of folders; hidden files only match where their dot is written.
+// match lists the files that match a pattern, sorted. "**" matches any number of folders;
+// hidden files only match a written dot.
 func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
 	folder := filepath.FromSlash(base)
@@ -95,7 +95,7 @@ func (set *documentSet) match(at place, pattern string) ([]match, bool) {
 	return files, true
 }
 
-// addFile adds the document whose text is a file.
+// addFile adds the document with a file's text.
 func (set *documentSet) addFile(file string, doc foundDocument) {
 	text, ok := set.draft.readText(file, maxText)
 	if !ok {
@@ -107,9 +107,9 @@ func (set *documentSet) addFile(file string, doc foundDocument) {
 
 var placeholder = regexp.MustCompile(`<(\w*)>`)
 
-// files reads the form {files: "essays/<item>/<candidate>.md"}: the two names
-// are taken from the path, each within one folder's or file's name. Anything
-// else in it stands for itself. It returns the pattern as written.
+// files reads the form {files: "essays/<item>/<candidate>.md"}: the two names are taken from
+// the path, each within one folder's or file's name. All other characters are literal. It
+// returns the pattern as written.
 func (set *documentSet) files(y *yamlFile, v value) (pattern string) {
 	at := v.place
 	y.mapping(v, keys{"files": func(v value) { pattern, at = y.text(v), v.place }})

@@ -15,18 +15,15 @@ import (
 // DefaultEnvFile is read where it exists when --env-file is not given.
 const DefaultEnvFile = ".env"
 
-// WithEnvFile adds the variables of an .env file to env, which wins. Nothing is
-// exported to this process or its children. settings are the variables that may
-// change what is called, opened or written; keys are those that may hold a
-// provider's key or a bound on calls.
+// WithEnvFile adds the variables of an .env file to env, which wins. Nothing is exported to
+// this process or its children. settings are the variables that may change which addresses and
+// files are used; keys are those that may hold a provider's key or a bound on calls.
 //
-// A file that is named sets both. An empty path is DefaultEnvFile, which may be
-// absent: it sets keys only, because the working folder may come from somebody
-// else, and a setting in it is refused. The error is of type Problems and never
-// quotes the file, which holds keys.
+// An explicitly named file sets both. An empty path is DefaultEnvFile, which may be absent: it
+// sets keys only, because the working folder may come from another person, and a setting in it
+// is refused. The error is of type Problems and never quotes the file, which holds keys.
 //
-// In the file, "$" expands earlier names of the same file, except within single
-// quotes.
+// In the file, "$" expands earlier names of the same file, except within single quotes.
 func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 	found := path == ""
 	if found {
@@ -65,8 +62,8 @@ func WithEnvFile(env Lookup, path string) (settings, keys Lookup, err error) {
 	return env, keys, problems.err()
 }
 
-// isSetting reports whether a variable changes where evalfleet connects, or what it
-// reads and writes.
+// isSetting reports whether a variable changes the addresses that evalfleet connects to, or the
+// files it reads and writes.
 func isSetting(name string) bool {
 	return name == "REDIS_URL" || strings.HasPrefix(name, "EVALFLEET_") || strings.HasPrefix(name, "OTEL_") ||
 		slices.ContainsFunc(endpoints, func(e endpoint) bool { return e.variable == name })

@@ -32,13 +32,13 @@ type draft struct {
 	batching  bool    // dimensions are asked for together where that is possible
 	modelsAt  []place // of asked.Runs.Models
 	jsonifyAt place
-	// fallbackAt is where the models of settings.Fallback stand.
+	// fallbackAt is the position of the models of settings.Fallback.
 	fallbackAt []place
 	own        concurrency
-	asks       asks   // whom listed runs ask that name nobody
+	asks       asks   // the model for listed runs that name none
 	out        string // as Submission.Out
 	jsonAt     place  // of json, where the file says it
-	nameAt     place  // of name, or the file whose name it is
+	nameAt     place  // of name, or of the file that gives the name
 	named      bool   // the file says blind: false
 
 	prices map[string]providers.Price
@@ -165,7 +165,7 @@ func (s *draft) read(y *yamlFile, root value) {
 	s.judged(y, documents, judges, pairwise, votes)
 }
 
-// judged takes what is asked, and what people have said, about documents.
+// judged reads the questions and people's votes about documents.
 func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes *value) {
 	paired := s.asked.Single != nil || pairwise != nil
 	switch {
@@ -314,11 +314,10 @@ func (s *draft) timeoutFromEnv() {
 // maxFromEnv is the largest MAX_CONCURRENT_LLM_CALLS.
 const maxFromEnv = 50
 
-// ownBound is the evaluation's own bound on calls in flight, and notes in the
-// settings where it came from: the strongest of flag, environment and file. When
-// none of them speaks, the fleet's bound holds alone, or the caps of the judges'
-// providers when every one is capped, or else the default, or the sum of the caps where
-// that is more.
+// ownBound is the evaluation's own bound on calls in flight, and notes its source in the
+// settings: the strongest of flag, environment and file. If none of them sets it, the fleet's
+// bound applies alone, or the caps of the judges' providers if all are capped, or else the
+// default, or the sum of the caps if that is more.
 func (s *draft) ownBound() bound {
 	var own bound
 	source := ""

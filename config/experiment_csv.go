@@ -18,9 +18,9 @@ var textColumns = []string{"prompt", "api", "model_name", "group"}
 // maxCSV bounds a CSV file, which is read whole.
 const maxCSV = 256 << 20
 
-// readCSV reads a file of rows below a header. A row is a JSON line whose keys are the
-// columns in their order; the columns parameters-NAME become parameters. Empty cells
-// are left out. A column is of numbers, or of true and false, where all its cells are.
+// readCSV reads a file of rows below a header. A row is a JSON line whose keys are the columns
+// in their order; the columns parameters-NAME become parameters. Empty cells are left out. A
+// column contains numbers, or booleans, if all its cells do.
 func (x *experiment) readCSV(path string) {
 	text, ok := x.readText(path, maxCSV)
 	if !ok {
@@ -54,9 +54,9 @@ func (x *experiment) checkHeader(path string, header []string) {
 // column is what all cells of a column can be read as, besides as text.
 type column struct{ whole, number, boolean bool }
 
-// columnsOf reads a file for what its columns are of.
+// columnsOf scans a file for the types of its columns.
 func columnsOf(path string, text []byte) []column {
-	silent := &draft{} // what is wrong is reported when the rows are taken in
+	silent := &draft{} // errors are reported when the rows are read
 	rows := silent.newTable(path, text, nil)
 	columns := make([]column, len(rows.header))
 	for i, name := range rows.header {

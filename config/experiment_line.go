@@ -42,8 +42,7 @@ func (x *experiment) missing(l experimentLine, key, example string) {
 	x.refuse(at, fix, "the line has no %s", key)
 }
 
-// checkPrompt wants a text, texts or messages. What is in a message is for those who
-// send it.
+// checkPrompt requires a text, texts or messages. The content of messages is the sender's.
 func (x *experiment) checkPrompt(l experimentLine) {
 	const fix = `want text, a list of texts or a list of messages, for example [{"role": "user", "content": "…"}]`
 	v, ok := l.values["prompt"]
@@ -156,9 +155,8 @@ func (x *experiment) filter(l experimentLine, api string) string {
 	return word
 }
 
-// model is the position of whom a line asks, and how. Those who go through queues of
-// their own are told apart whatever the flags are, so that flags are no part of the
-// evaluation's identity.
+// model is the position of a line's model, with its settings. Models with queues of their own
+// are distinguished whatever the flags are, so flags are no part of the evaluation's identity.
 func (x *experiment) model(who sender, parameters map[string]any, filter string, at place) int {
 	m := eval.Judge{Provider: x.provider(who), Model: who.model}
 	m.Name = m.Target()
@@ -196,7 +194,7 @@ func (x *experiment) provider(who sender) string {
 	return catalog.Canonical(who.api)
 }
 
-// row is the position of a line's text, which stands there once.
+// row is the position of a line's text, which is stored there once.
 func (x *experiment) row(l experimentLine) int {
 	hash := eval.TextHash(l.text)
 	if i, ok := x.rows[hash]; ok {

@@ -40,9 +40,9 @@ func (x *experiment) finish() (*Submission, error) {
 	return s, nil
 }
 
-// nameRuns gives every prompt an id of its own: the line's, where no line before has
-// it, else one made of the line's number. Prompts for Ollama then stand in the order
-// of their models, so that a server loads each model once.
+// nameRuns gives every prompt a unique ID: the line's, if no earlier line has it, or else one
+// made of the line's number. Prompts for Ollama are then sorted by their models, so that a
+// server loads each model once.
 func (x *experiment) nameRuns() {
 	taken := map[string]place{}
 	for i, w := range x.written {
@@ -141,8 +141,7 @@ func (x *experiment) checkSenders() {
 	}
 }
 
-// unaddressed are apis that have no address which everybody knows, and what to write
-// for one.
+// unaddressed are apis without a well-known address, and the setting that gives one.
 var unaddressed = map[string]string{
 	"vertexai":        `providers: {vertexai: {dialect: generate, base_url: "https://…", api_key_env: VERTEXAI_API_KEY}}`,
 	"huggingface-tgi": `providers: {huggingface-tgi: {dialect: chat, base_url: "http://…/v1"}}`,

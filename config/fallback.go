@@ -44,7 +44,7 @@ func (s *draft) fallback(y *yamlFile, v value) {
 			f.AfterRetries = y.oneOf(v, []string{"immediate", "after_retries"}) == "after_retries"
 		}),
 	})
-	for _, set := range settings { // over the preset, wherever that stands
+	for _, set := range settings { // overrides the preset, wherever it is written
 		set()
 	}
 	if !named {
@@ -83,8 +83,7 @@ func (s *draft) fallbackModel(f *record.Fallback, target string, at place) {
 	s.fallbackAt = append(s.fallbackAt, at)
 }
 
-// checkFallback wants of the models that answer in place of others what is wanted
-// of judges.
+// checkFallback applies the checks of judges to fallback models.
 func (s *draft) checkFallback() {
 	grounded, reasoned := s.demands(s.asked.Grounded), s.demands(s.asked.Reasoned)
 	for i, judge := range s.settings.Fallback.Judges() {

@@ -25,9 +25,8 @@ const (
 // FileKinds are all kinds.
 var FileKinds = []FileKind{EvaluationFile, ExperimentFile, BatchFile, RunsFile}
 
-// KindOfFile recognises a file by its content, and by the end of its name where the
-// content says nothing. A file that cannot be read is an evaluation file: whoever
-// reads it says what is wrong.
+// KindOfFile recognises a file by its content, or else by its extension. An unreadable file
+// counts as an evaluation file: its reader reports the error.
 func KindOfFile(path string) FileKind {
 	file, err := openRegular(path)
 	if err != nil {

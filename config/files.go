@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds on what is read whole.
+// Bounds on files read whole.
 const (
 	maxSettings = 1 << 20 // a fleet file, a .env
 	maxText     = 8 << 20 // a document, a template, a line of JSONL, a file that may list runs
@@ -61,7 +61,7 @@ func (f *findings) textAt(at place, path string, limit int64) (text []byte, ok b
 	return text, ok
 }
 
-// open opens a file that is part of what is submitted.
+// open opens a file that is part of the submission.
 func (f *findings) open(path string) (*os.File, error) {
 	file, err := openRegular(path)
 	if err == nil && f.opened != nil {

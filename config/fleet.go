@@ -14,8 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Fleet is what holds for every evaluation: the settings of --config over the
-// defaults.
+// Fleet has the settings for all evaluations: those of --config over the defaults.
 type Fleet struct {
 	// Providers are the built-in ones and those configured.
 	Providers map[string]catalog.Entry
@@ -37,7 +36,7 @@ type Fleet struct {
 	// Warnings do not stop anything.
 	Warnings []Problem
 
-	asks    asks // whom listed runs ask that name nobody
+	asks    asks // the model for listed runs that name none
 	groups  map[string]groupProvider
 	written []limit // Limits with their places
 	max     bound   // of calls in flight in the whole fleet; among written too
@@ -127,16 +126,16 @@ func (f *findings) knownScopes(c concurrency, known map[string]catalog.Entry) {
 
 type endpoint struct{ variable, provider, path, key string }
 
-// endpoints are addresses in the environment as the tool that experiments come from
-// reads them: the variable, the provider, and what follows the address there.
+// endpoints are the environment's address variables of the tool that experiments come from: the
+// variable, the provider, and the suffix of the address.
 var endpoints = []endpoint{
 	{"OLLAMA_API_ENDPOINT", "ollama", "", ""},
 	{"AZURE_OPENAI_API_ENDPOINT", "azure-openai", "/openai/v1", "AZURE_OPENAI_API_KEY"},
 	{"HUGGINGFACE_TGI_API_ENDPOINT", "huggingface-tgi", "/v1", "HUGGINGFACE_TGI_API_KEY"},
 }
 
-// Endpoints takes addresses from the environment for providers of which the file says
-// none; keys says whether there is a key for them. The error is of type Problems.
+// Endpoints takes addresses from the environment for providers without one in the file; keys
+// reports whether there is a key for them. The error is of type Problems.
 func (f *Fleet) Endpoints(env, keys Lookup) error {
 	var found findings
 	builtIn := catalog.BuiltIn()

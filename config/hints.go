@@ -93,8 +93,8 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	y.refuse(child.key, hint(key, known), "unknown key")
 }
 
-// environmentName reads the name of a variable that holds an API key. What cannot be one
-// is taken for the key itself.
+// environmentName reads the name of a variable that holds an API key. An invalid name is taken
+// for the key itself.
 func (y *yamlFile) environmentName(v value) string {
 	name := y.text(v)
 	if name != "" && !variableName.MatchString(name) {

@@ -7,12 +7,12 @@ import (
 	"io"
 )
 
-// jsonText is JSON of which each value has a place.
+// jsonText is JSON whose values have positions.
 type jsonText struct {
 	*findings
 	file string
 	text []byte
-	// first is the line in which the text begins, from 1; 0 stands for 1.
+	// first is the line in which the text begins, from 1; 0 means 1.
 	first int
 }
 
@@ -24,7 +24,7 @@ type member struct {
 	from  int // where the value begins
 }
 
-// place is where an offset stands.
+// place is the position of an offset.
 func (j jsonText) place(offset int, path string) place {
 	start := place{file: j.file, line: max(j.first, 1), column: 1, path: path}
 	return start.after(j.text[:min(offset, len(j.text))])
@@ -40,9 +40,8 @@ func (p place) after(text []byte) place {
 	return p
 }
 
-// object is the text as an object, in the order in which it is written. What is
-// wrong with it is reported, also keys that are given twice anywhere in it; fix says
-// what would be right.
+// object is the text as an object, in the order of the file. Its errors are reported, including
+// keys that are repeated anywhere in it; fix says how to correct them.
 func (j jsonText) object(fix string) (members []member, ok bool) {
 	if offset := invalidUTF8(j.text); offset >= 0 {
 		j.refuse(j.place(offset, ""), "save the file as UTF-8", "not UTF-8: a byte that is no part of a character")
@@ -122,7 +121,7 @@ func membersOf(object []byte, offset int) []member {
 		m := member{at: offset + before + bytes.IndexByte(object[before:], '"')}
 		m.key, _ = key.(string)
 		if decoder.Decode(&m.value) != nil {
-			return all // of what is valid it has no error
+			return all // valid input has no error
 		}
 		m.from = offset + int(decoder.InputOffset()) - len(m.value)
 		all = append(all, m)

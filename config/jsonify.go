@@ -10,8 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// defaultJSONify writes the JSON of answers in prose where the evaluation names
-// nobody.
+// defaultJSONify writes the JSON of answers in prose if the evaluation names no model.
 var defaultJSONify = eval.Jsonify{Provider: "openai", Model: "gpt-4.1-mini"}
 
 // jsonify reads a jsonify block over the default.
@@ -33,15 +32,15 @@ func (y *yamlFile) jsonify(v value) *eval.Jsonify {
 	return &j
 }
 
-// setJsonify sees that somebody writes the JSON of those who cannot give it in the
-// call that searches, and that they can.
+// setJsonify makes sure that a suitable model writes the JSON for models that cannot give it in
+// the call that searches.
 func (s *draft) setJsonify() {
 	first, needed := s.inTwo()
 	j := s.asked.Jsonify
 	for i, judge := range s.settings.Fallback.Judges() {
 		switch {
 		case !s.takesTwo(judge):
-		case j == nil && !needed: // what answers in place of others is no part of what is asked
+		case j == nil && !needed: // fallback models are no part of the identity
 			s.refuse(s.fallbackAt[i], "add jsonify: {provider: openai, model: gpt-4.1-mini}",
 				"%s cannot produce the requested JSON in one call", judge.Target())
 		default:
@@ -69,7 +68,7 @@ func (s *draft) setJsonify() {
 	}
 }
 
-// takesTwo reports whether a model takes two calls for any verdict that is asked.
+// takesTwo reports whether a model takes two calls for any of the verdicts.
 func (s *draft) takesTwo(judge eval.Judge) bool {
 	return slices.ContainsFunc(plan.Phases(&s.asked), func(kind eval.Kind) bool { return twoCalls(&s.asked, s.known, kind, judge) })
 }

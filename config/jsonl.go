@@ -177,7 +177,7 @@ func halfCharacter(line []byte) int {
 	return -1
 }
 
-// escaped is what \uXXXX stands for, with which text begins.
+// escaped is the character of the \uXXXX with which text begins.
 func escaped(text []byte) (r rune, ok bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// judgeSettings is the file of a judge folder that says whom a name means.
+// judgeSettings is the file of a judge folder that maps names to models.
 const judgeSettings = "settings.json"
 
-// JudgeFolder is what is asked about the answers of an experiment, and of whom.
+// JudgeFolder is the questions about the answers of an experiment, and the judges.
 type JudgeFolder struct {
 	dir       string
 	judges    []folderJudge
@@ -29,8 +29,8 @@ type folderTemplate struct {
 	parts []templatePart
 }
 
-// LoadJudgeFolder reads settings.json and the templates of a folder, and checks whom
-// it asks. Its error is of type Problems.
+// LoadJudgeFolder reads settings.json and the templates of a folder, and checks the models. Its
+// error is of type Problems.
 func LoadJudgeFolder(dir string, templates, judges []string, o Options) (*JudgeFolder, error) {
 	path := filepath.Join(dir, judgeSettings)
 	x, err := newExperiment(path, "judge", o)

@@ -13,11 +13,11 @@ const (
 	outputResponse = "{OUTPUT_RESPONSE}"
 )
 
-// templatePart is text, or what stands for something.
+// templatePart is text or a placeholder.
 type templatePart struct{ text, field string }
 
-// templateParts takes a template apart that is written for Python's str.format: names
-// stand in braces, and braces that mean themselves are doubled.
+// templateParts parses a template for Python's str.format: names are in braces, and literal
+// braces are doubled.
 func (f *findings) templateParts(file, template string) []templatePart {
 	var parts []templatePart
 	var text strings.Builder

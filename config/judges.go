@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// judges reads the list of judges into the draft; what they name is checked
-// once everything is known.
+// judges reads the list of judges into the draft; their names are checked once everything is
+// known.
 func (y *yamlFile) judges(v value, s *draft) {
 	y.list(v, func(v value) {
 		var judge eval.Judge
@@ -90,8 +90,8 @@ func (s *draft) checkModels() {
 	}
 }
 
-// reachable wants a provider that is known and, where the calls are made here, has
-// an address, and says what its model can do.
+// reachable requires a known provider that, if the calls are made here, has an address, and
+// returns its model's abilities.
 func (s *draft) reachable(at place, judge eval.Judge) (can providers.Capabilities, ok bool) {
 	e, known := s.known[judge.Provider]
 	switch {
@@ -110,7 +110,7 @@ func (s *draft) demands(required func(eval.Kind) bool) bool {
 	return slices.ContainsFunc(plan.Phases(&s.asked), required)
 }
 
-// checkAsked wants a model that can be asked, and can show what is required of it.
+// checkAsked requires a model that can be called, and can give the required evidence.
 func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) {
 	can, ok := s.reachable(at, judge)
 	if !ok {
@@ -139,9 +139,8 @@ func (s *draft) checkAsked(at place, judge eval.Judge, grounded, reasoned bool) 
 // maxOverrides bounds how many values one judge's overrides hold.
 const maxOverrides = 1000
 
-// overrides reads a judge's settings. Those that every dialect knows are
-// checked; the rest goes into the request as it stands, except for what
-// evalfleet itself puts there.
+// overrides reads a judge's settings. Those that every dialect knows are checked; the rest goes
+// into the request unchanged, except for keys that evalfleet itself sets.
 func (y *yamlFile) overrides(v value) map[string]any {
 	all := map[string]any{}
 	budget := maxOverrides

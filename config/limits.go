@@ -7,10 +7,10 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// combine puts the limits of several files together, strongest file last: of
-// two with one id the tightest stays, as everywhere else, and a limit that
-// another always beats is a warning. Fleet limits that are beaten are no news to
-// whoever submits an evaluation, so only limits written in file are warned of.
+// combine joins the limits of several files, strongest file last: of two with one ID the
+// tightest stays, as everywhere else, and a limit that another always beats is a warning.
+// Beaten fleet limits do not concern the submitter, so only limits written in file are warned
+// of.
 func (f *findings) combine(limits []limit, file string) []ratelimit.Limit {
 	f.oneZone(limits, file)
 	for i, a := range limits {
@@ -142,7 +142,7 @@ func most(l ratelimit.Limit, span time.Duration) float64 {
 	return periods(l.Window.Length) * within(l, l.Window.Length)
 }
 
-// rate is what a limit lets through a second, within what it does so in a time.
+// rate is what a limit admits in a second, averaged over a period.
 func rate(l ratelimit.Limit) float64 { return float64(l.Max) / l.Period.Seconds() }
 
 func within(l ratelimit.Limit, span time.Duration) float64 { return rate(l) * span.Seconds() }

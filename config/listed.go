@@ -55,10 +55,9 @@ func LoadRuns(o Options) (*Submission, error) {
 	return s.finish()
 }
 
-// listed takes in the runs that are listed, if any are: in the evaluation file's
-// list or its block of a single run (nil: it has none), or by flags. A pair of files
-// that flags name stands for the file's single run. It reports whether any were meant
-// to be listed.
+// listed reads the listed runs, if any: from the evaluation file's list or its block of a
+// single run (nil: it has none), or from flags. A pair of files named by flags replaces the
+// file's single run. It reports whether any runs were listed.
 func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	asked := asks{provider: catalog.Canonical(s.options.Provider), model: s.options.Model,
 		providerAt: place{path: "--provider"}, modelAt: place{path: "--model"}}
@@ -104,7 +103,7 @@ func (s *draft) listed(y *yamlFile, list, single *value) bool {
 	return true
 }
 
-// runsConfig reads a list of runs that stands in a file of its own.
+// runsConfig reads a list of runs from a separate file.
 func (s *draft) runsConfig(path string) {
 	y, root, ok := s.parse(path)
 	if !ok {
@@ -126,7 +125,7 @@ func (s *draft) runsConfig(path string) {
 	s.listRuns(y.runs(*list), filepath.Dir(path), false)
 }
 
-// stdin is what standard input is called where it has problems.
+// stdin is the name of standard input in problems.
 const stdin = "stdin"
 
 // runsJSON reads a JSON array of runs. JSON is YAML, and so are its places.

@@ -30,7 +30,7 @@ func (r ownRate) queue() string {
 	return r.key + "-" + r.model
 }
 
-// defaultKey stands for the models that have no rate of their own.
+// defaultKey is the key for models without a rate of their own.
 const defaultKey = "default"
 
 // ownRates reads the file of --max-queries-json: an object of whole numbers, or of

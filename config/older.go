@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// olderNames are keys of files that were written for the tools that evalfleet comes
-// after, and where the keys stand that say the same here.
+// olderNames are keys from files written for the predecessors of evalfleet, and the equivalent
+// keys here.
 type olderNames struct {
 	enforceWebSearch, llmAPI, retries *value
 	grounding                         place
@@ -71,7 +71,7 @@ func (o olderNames) readAPI(y *yamlFile, s *draft) {
 	})
 }
 
-// onlyName refuses an older name where the key that replaced it stands as well.
+// onlyName refuses an older name beside the key that replaced it.
 func (y *yamlFile) onlyName(v value, other place, name string) bool {
 	if other == (place{}) {
 		return true

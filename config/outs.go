@@ -10,10 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// outputs checks where the answers of listed runs are written, and keeps it: no two runs
-// write one file, and none writes over what is read here. Paths that differ in upper and
-// lower case are one, as some file systems have it. Of a run that is not whole, because
-// something else is wrong with it, only the pattern is checked.
+// outputs checks and stores the paths of listed runs' answers: no two runs write one file, and
+// none overwrites a file read here. Paths that differ only in case are the same, as in some
+// file systems. For a run with other errors, only the pattern is checked.
 func (s *draft) outputs(runs []writtenRun, whole []bool, dir string) {
 	o := outputs{
 		draft: s, named: s.namedRuns(runs), working: realPath("."),
@@ -66,7 +65,7 @@ type outputs struct {
 	named   *eval.Runs
 	working string             // the real path of the working folder
 	read    map[string]string  // files that are read, by their real paths, as they are written
-	writers map[written]string // ids of runs by what they write
+	writers map[written]string // ids of runs by output path
 	folders map[string]string  // ids of runs by the folders in which they write, in lower case
 }
 

@@ -30,8 +30,8 @@ func (s *draft) panel(y *yamlFile, v value) *eval.Panel {
 	return panel
 }
 
-// agents reads who is on a panel. Their names are unique; what they name is checked
-// once everything is known.
+// agents reads the agents of a panel. Their names are unique; the models are checked once
+// everything is known.
 func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 	var all []eval.Judge
 	first := map[string]place{}

@@ -86,8 +86,7 @@ func (y *yamlFile) dollars(v value) float64 {
 	return usd
 }
 
-// priceOf is the row of a model: the one of its name, else that of the longest
-// prefix.
+// priceOf is a model's row: the one with its name, or else the one with the longest prefix.
 func priceOf(rows map[string]providers.Price, target string) (providers.Price, bool) {
 	if p, ok := rows[target]; ok {
 		return p, true
@@ -118,14 +117,14 @@ func (y *yamlFile) budget(v value) money {
 	return money{nano, at}
 }
 
-// money is an amount of money in nano-USD, 0 for none, and where it stands.
+// money is an amount of money in nano-USD, 0 for none, and its position.
 type money struct {
 	nano int64
 	at   place
 }
 
-// price is what a model costs: by what is written, the evaluation's rows over the
-// fleet's, else by the built-in table (listed).
+// price is a model's price: from the files, the evaluation's rows over the fleet's, or else
+// from the built-in table (listed).
 func (s *draft) price(provider, model string) (p providers.Price, known, listed bool) {
 	rows := maps.Clone(s.fleet.Prices)
 	maps.Copy(rows, s.prices)

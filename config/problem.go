@@ -10,18 +10,17 @@ import (
 	"github.com/xrash/smetrics"
 )
 
-// Problem is one thing wrong: where, what was found, and what would be right.
+// Problem is one problem: its position, the value found, and the valid one.
 type Problem struct {
 	File    string // empty: not in a file
 	Line    int    // from 1; 0: the file as a whole
 	Column  int    // from 1; 0: the line as a whole
 	Path    string // the key ("judges[1].model"), flag or variable; may be empty
-	Message string // what was found
+	Message string // the value found
 	Fix     string // what would be right; may be empty
 }
 
-// String is the problem on one line: place, key, what was found, what would be
-// right.
+// String is the problem on one line: position, key, value found, valid value.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.File != "" {
@@ -46,8 +45,8 @@ func (p Problem) String() string {
 
 var oneLine = strings.NewReplacer("\n", `\n`, "\r", `\r`)
 
-// Problems is everything wrong with what was read. It is
-// the error of every function here that reads settings.
+// Problems are all problems of the input. It is the error of every function here that reads
+// settings.
 type Problems []Problem
 
 // Error has one line a problem.

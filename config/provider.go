@@ -19,9 +19,9 @@ import (
 
 var providerName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
-// providers reads a providers block into known. Only the fleet's own file may
-// change providers, built-in ones and its own (configured): an evaluation file that
-// moved one to another address would have its key sent there.
+// providers reads a providers block into known. Only the fleet's own file may change providers,
+// built-in ones and its own (configured): an evaluation file that moved one to another address
+// would receive its key there.
 func (y *yamlFile) providers(v value, known, configured map[string]catalog.Entry) {
 	ours := catalog.BuiltIn()
 	first := map[string]place{}
@@ -137,8 +137,7 @@ func (y *yamlFile) absolute(v value) string {
 	return full
 }
 
-// like reads the name of a built-in provider, of which the endpoint is another
-// account.
+// like reads the name of a built-in provider that the endpoint is another account of.
 func (y *yamlFile) like(v value, base catalog.Entry) string {
 	name := catalog.Canonical(y.text(v))
 	var hosted []string
@@ -157,8 +156,8 @@ func (y *yamlFile) like(v value, base catalog.Entry) string {
 	return name
 }
 
-// models reads what is said of models by their names' beginnings. The longest
-// beginning comes first, and so is the strongest.
+// models reads facts about models by prefixes of their names. The longest prefix comes first,
+// and so is the strongest.
 func (y *yamlFile) models(v value) []catalog.Rule {
 	var rules []catalog.Rule
 	y.entries(v, func(prefix string, v value) {

@@ -24,17 +24,16 @@ func (s sender) key() string {
 	return s.api
 }
 
-// countedSender is a sender where it stands first, and how many prompts it has.
+// countedSender is a sender with its first position, and its number of prompts.
 type countedSender struct {
 	sender
 	at      place
 	prompts int
 }
 
-// queuing lays prompts out in queues: with own rates, in the order in which the tool
-// that experiments come from lists them. Those that the rates name come first, then
-// those of the prompts, which stand there although each of their models may have a
-// queue of its own.
+// queuing assigns prompts to queues: with own rates, in the order in which the tool that
+// experiments come from lists them. Models named in the rates come first, then those of the
+// prompts, which are listed even if each of their models has a queue of its own.
 type queuing struct {
 	most   int    // prompts a minute where nothing else is said
 	only   string // the one queue of all prompts; empty: they are laid out
@@ -80,7 +79,7 @@ func (q *queuing) add(s sender, prompts int) (name string) {
 	return q.queues[i].Name
 }
 
-// unused warns of own rates that hold for no prompt: of what was probably misspelt.
+// unused warns about own rates that apply to no prompt and are probably misspelt.
 func (f *findings) unused(rates []ownRate, senders []countedSender) {
 	var keys []string
 	models := map[string][]string{} // by key

@@ -8,11 +8,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// retry reads a retry block over what already holds. Each setting has two names:
-// those of the bounded-concurrency specification, and those of file runs, whose
-// delays are milliseconds.
+// retry reads a retry block over the current values. Each setting has two names: those of the
+// bounded-concurrency specification, and those of file runs, whose delays are milliseconds.
 func (y *yamlFile) retry(v value, r *record.Retry) {
-	first := map[any]value{} // by what it sets
+	first := map[any]value{} // by setting
 	once := func(what any, read func(value)) func(value) {
 		return func(v value) {
 			if before, ok := first[what]; ok {

@@ -10,14 +10,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
-// asks is whom listed runs ask that name nobody.
+// asks is the model for listed runs that name none.
 type asks struct {
 	provider, model     string
 	providerAt, modelAt place
 }
 
-// over is a with what it lacks taken from weaker. A model is one of its provider's,
-// so that of another provider is not taken.
+// over is a completed from weaker. A model belongs to its provider, so that of another provider
+// is not taken.
 func (a asks) over(weaker asks) asks {
 	if a.model == "" && (a.provider == "" || weaker.provider == "" || a.provider == weaker.provider) {
 		a.model, a.modelAt = weaker.model, weaker.modelAt
@@ -103,7 +103,7 @@ func (y *yamlFile) filesKeys(r *writtenRun) keys {
 	}
 }
 
-// singleRun reads the block of a single run: it asks whom the whole file names.
+// singleRun reads the block of a single run: it asks the file's model.
 func (y *yamlFile) singleRun(v value) writtenRun {
 	r := writtenRun{id: "run1", idAt: v.place, at: v.place, fileAAt: v.place, fileBAt: v.place}
 	y.mapping(v, y.filesKeys(&r))
@@ -232,7 +232,7 @@ func (l *runList) file(r writtenRun, name string, at place, key, what string) (i
 	if i, ok := l.files[path]; ok {
 		return i, i >= 0
 	}
-	l.files[path] = -1 // until it is read: what is wrong with it is said once
+	l.files[path] = -1 // until it is read: its errors are reported once
 	if !l.byCommand && !s.mayRead(at, l.dir, path) {
 		return 0, false
 	}

@@ -124,8 +124,8 @@ func (y *yamlFile) seconds(v value) time.Duration {
 	return time.Second
 }
 
-// secondsToDuration is exact to the nanosecond; ok is false for what no
-// time.Duration can hold and for less than nothing.
+// secondsToDuration is exact to the nanosecond; ok is false for values that a time.Duration
+// cannot represent and for negative ones.
 func secondsToDuration(f float64) (time.Duration, bool) {
 	if math.IsNaN(f) || f < 0 || f > record.LongestTime.Seconds() {
 		return 0, false

@@ -8,8 +8,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// How a provider is taken to count what it allows a minute, the spread assumed
-// between a grant and its request's arrival, and the zone of its days.
+// How a provider is assumed to count a limit per minute, the spread assumed between a grant and
+// its request's arrival, and the zone of its days.
 const (
 	defaultWindow = time.Minute
 	defaultJitter = 500 * time.Millisecond
@@ -99,15 +99,14 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 	}
 }
 
-// amount reads what a limit allows, at least 1; ok is false where something else
-// stands.
+// amount reads a limit's amount, at least 1; ok is false for anything else.
 func (y *yamlFile) amount(v value) (n int64, ok bool) {
 	before := len(y.problems)
 	n = int64(y.integer(v, 1, math.MaxInt32))
 	return n, len(y.problems) == before
 }
 
-// shapesNothing warns of a key beside which nothing stands that it applies to.
+// shapesNothing warns about a key without another key that it applies to.
 func (y *yamlFile) shapesNothing(shape map[string]place, key, what string) {
 	if at, ok := shape[key]; ok {
 		y.warn(at, "set "+what+" beside it, or remove it", "%s has no effect here", key)

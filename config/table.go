@@ -51,7 +51,7 @@ func (t *table) cell(name string) (string, place) {
 	return t.row[i], place{file: t.path, line: line, column: column, path: name}
 }
 
-// each reads the rows, and has take take each of them in.
+// each reads the rows and passes each to take.
 func (t *table) each(take func()) {
 	if t.rows == nil {
 		return

@@ -19,7 +19,7 @@ const annotatorColumn = "annotator"
 
 var winnerColumns = []string{"winner", "winner_doc_id"}
 
-// unnamed is whose verdicts those are of a file that names no annotators.
+// unnamed is the annotator of the verdicts in a file that names none.
 const unnamed = "people"
 
 // voteList reads one file of people's verdicts.
@@ -32,7 +32,7 @@ type voteList struct {
 	absent     []place // of candidates that have no document of the item
 }
 
-// voted is whose verdict it is on which pair.
+// voted identifies an annotator's verdict on a pair.
 type voted struct {
 	pair      [2]int
 	annotator string
@@ -90,7 +90,7 @@ func (l *voteList) readTable(t *table) {
 	t.each(func() { l.take(t.header, t.cell) })
 }
 
-// readLines reads JSON objects, whose fields are called as columns are.
+// readLines reads JSON objects, whose fields have the names of columns.
 func (l *voteList) readLines(y *yamlFile, v value, path string) {
 	file, err := l.open(path)
 	if err != nil {
@@ -202,8 +202,8 @@ func (l *voteList) vote(annotator, word string, pair [2]int, at place) {
 	l.votes = append(l.votes, eval.Vote{Annotator: annotator, First: first.ID, Second: second.ID, Winner: meant[0]})
 }
 
-// winners are the ids that a word can stand for: a code, a letter, or the name or id
-// of one of the pair.
+// winners are the IDs that a word can mean: a code, a letter, or the name or ID of one of the
+// pair.
 func winners(word string, first, second eval.Document) []string {
 	var meant []string
 	for _, reading := range []struct{ winner, code, letter, name string }{

@@ -16,12 +16,11 @@ const maxNesting = 64
 
 var errTooDeep = fmt.Errorf("nested more than %d deep", maxNesting)
 
-// yamlFile is one YAML file being read. Its methods read values of one type and
-// report what is wrong with them; what they return then is a zero value that
-// nobody uses, because problems end the reading.
+// yamlFile is one YAML file being read. Its methods read values of one type and report errors;
+// the zero value returned with an error is never used, because problems end the reading.
 type yamlFile struct {
 	*findings
-	name    string // stands in every place
+	name    string // included in every place
 	anchors map[string]ast.Node
 	ofFleet bool // it is the fleet's file
 	misused bool // reported once: it is an evaluation file all the same

@@ -37,8 +37,7 @@ import (
 )
 
 const (
-	// readEvery is how often the queues of active evaluations are read for what is due
-	// in them.
+	// readEvery is how often the queues of active evaluations are read to find due tasks.
 	readEvery = 2 * time.Second
 	// readTimeEach makes readEvery longer with each active evaluation, so that many do
 	// not keep Redis busy.
@@ -121,7 +120,7 @@ func (c *Controller) committed(entries []record.Entry) {
 	}
 }
 
-// keep looks for what is due and for what dead workers left, unless a worker does.
+// keep handles due tasks and the leftovers of dead workers, unless a worker does.
 func (c *Controller) keep(ctx context.Context) {
 	spell := outage.Spell{Log: c.log, Fails: "cannot do housekeeping for the queues; retrying", Works: "looking after the queues again"}
 	keeper := rescue.NewKeeper(c.store, c.limiter, c.log)

@@ -29,7 +29,7 @@ func (c *Controller) gatherAsynq(tell tell) {
 			continue
 		}
 		info, err := c.queues.GetQueueInfo(name)
-		if err != nil { // it has just gone, or what it is made of may not be asked
+		if err != nil { // it has just gone, or its parts may not be read
 			c.log.Debug().Err(err).Str("queue", name).Msg("asynq does not tell of a queue")
 			continue
 		}

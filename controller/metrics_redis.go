@@ -25,7 +25,7 @@ type field struct {
 	amount bool
 }
 
-// redisFields are those that are told, by the section that they stand in.
+// redisFields are the exported fields, by section.
 var redisFields = map[string][]field{
 	"stats":  {{"evicted_keys", evictedKeys, true}},
 	"memory": {{"used_memory", memoryUsed, true}, {"maxmemory", memoryMax, true}},
@@ -61,7 +61,7 @@ type infoer interface {
 	InfoMap(ctx context.Context, sections ...string) *redis.InfoCmd
 }
 
-// ask asks one server; what it does not say is left out.
+// ask asks one server; fields that it does not report are left out.
 func (s *said) ask(ctx context.Context, server infoer) {
 	for section, wanted := range redisFields {
 		info, err := server.InfoMap(ctx, section).Result()

@@ -20,8 +20,8 @@ var (
 	drainedLast     = gauge("evalfleet_results_last_drain_timestamp_seconds", "When this process last brought a result into a sink.")
 )
 
-// gatherResults tells of the results of all evaluations together, some of which are
-// known to be unreadable.
+// gatherResults exports the results of all evaluations together; some are known to be
+// unreadable.
 func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell tell) error {
 	ids, err := c.store.Evaluations(ctx)
 	if err != nil {
@@ -61,7 +61,7 @@ func (c *Controller) gatherResults(ctx context.Context, known []eval.ID, tell te
 
 // drained counts what this process has drained.
 type drained struct {
-	mu   sync.Mutex // guards what follows
+	mu   sync.Mutex // guards the fields below
 	n    int
 	last time.Time
 }

@@ -47,7 +47,7 @@ func (p *pace) add(calls []record.Call) {
 	}
 }
 
-// ofModel is what is known of a model; without any call, calls is 0 and seconds the
+// ofModel returns the knowledge about a model; without any call, calls is 0 and seconds the
 // configured latency.
 func (p *pace) ofModel(model string) usual {
 	p.mu.Lock()

@@ -49,9 +49,9 @@ type Queue struct {
 	Parked int `json:"parked"`
 	// Runnable is Planned − Recorded − Parked.
 	Runnable int `json:"runnable"`
-	// InFlight are the leases under a concurrency limit that holds for this queue
-	// alone, jobs that go on at a provider by themselves included; without one, the
-	// tasks in the hands of workers, of which some wait to begin.
+	// InFlight counts the leases under a concurrency limit that applies to this queue alone,
+	// including jobs running at a provider; without such a limit, the tasks held by workers,
+	// including those that wait to begin.
 	InFlight int `json:"in_flight"`
 	// Allowed is how many calls at once the queue's limits can keep busy, taken one by
 	// one; nil: nothing bounds it.
@@ -71,7 +71,8 @@ type Limit struct {
 	ID      string `json:"limit"`
 	Allowed int    `json:"allowed"`
 	InUse   int    `json:"in_use"` // leases, of a concurrency limit; else 0
-	// Wanted is what its queues could use without it, and Desired what it leaves them.
+	// Wanted is the number its queues could use without the limit, and Desired the number it
+	// allows them.
 	Wanted  int `json:"wanted"`
 	Desired int `json:"desired_concurrency"`
 }
@@ -88,7 +89,7 @@ func (s Scale) Of(serves func(queue string) bool) Scale {
 	return part
 }
 
-// demand is what one evaluation wants of one queue.
+// demand is the demand of one evaluation for one queue.
 type demand struct {
 	queue  string
 	scopes []ratelimit.Scope // of its calls, one for each model
@@ -110,18 +111,18 @@ type capacity struct {
 	inUse   int
 }
 
-// Scale looks at every queue and limit. For each queue it takes the smaller of what
-// could run (planned − recorded − parked) and what the queue's limits can keep busy;
-// then what queues share is divided. A rate keeps rate × latency calls busy (Little's
-// law), with a fifth more because latencies vary; one of tokens, that divided by the
-// usual call's.
+// Scale looks at every queue and limit. For each queue it takes the smaller of the number of
+// runs that could run (planned − recorded − parked) and the number of calls that the
+// queue's limits can keep busy; then shared limits are divided among queues. A rate keeps rate
+// × latency calls busy (Little's law), with a fifth more because latencies vary; a rate of
+// tokens, that divided by the tokens of the usual call.
 //
-// Limits that contain each other (a model's in its provider's in the fleet's) are
-// applied from the narrowest to the widest, which is exact for them; where they only
-// overlap, the result keeps every one of them and may be less than the most.
+// Limits that contain each other (a model's in its provider's in the fleet's) are applied from
+// the narrowest to the widest, which is exact for them; where they only overlap, the result
+// keeps every one of them and may be less than the most.
 //
-// It is never less than what is in flight, so that nobody who works is taken away, and
-// 0 when nothing can run and nothing is in flight.
+// It is never less than the number in flight, so no busy worker is removed, and 0 when nothing
+// can run and nothing is in flight.
 func (c *Controller) Scale(ctx context.Context) (Scale, error) {
 	seen, err := c.look(ctx)
 	if err != nil {
@@ -161,7 +162,7 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
-// scale is what was seen in calls at once.
+// scale is the state read in one consistent look.
 func (c *Controller) scale(s *seen) Scale {
 	queues := map[string]*Queue{}
 	for name, depth := range s.depths {
@@ -175,14 +176,14 @@ func (c *Controller) scale(s *seen) Scale {
 	return divide(queues, demands, c.capacities(s, demands))
 }
 
-// demandsOf adds an evaluation's runs to its queues, and returns what it wants of each.
+// demandsOf adds an evaluation's runs to its queues, and returns its demand for each.
 func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing, queues map[string]*Queue) []*demand {
 	var demands []*demand
 	for i, phase := range r.Phases {
 		for name, planned := range phase.Queues {
 			q := queues[name]
 			if standing.Status != record.StatusActive {
-				continue // paused: only what is in flight counts
+				continue // paused: only runs in flight count
 			}
 			d := &demand{queue: name}
 			paused := 0
@@ -217,8 +218,8 @@ func demandsOf(r record.Evaluation, e *eval.Evaluation, standing store.Standing,
 	return demands
 }
 
-// fit takes what is delayed for long, or of a queue paused by hand, from those who want
-// it, and tells of each queue what is left and how long its calls last.
+// fit subtracts runs that are delayed for long, or in a queue paused in asynq, from the
+// demands, and returns for each queue the rest and the duration of its calls.
 func (c *Controller) fit(queues map[string]*Queue, demands []*demand, depths map[string]gate.Depth) {
 	for name, q := range queues {
 		parked := depths[name].Delayed
@@ -380,8 +381,8 @@ func divide(queues map[string]*Queue, demands []*demand, capacities []capacity) 
 	return scale
 }
 
-// share cuts what demands are given to what a limit allows them together, each in
-// proportion, and returns what it leaves.
+// share reduces the demands under a limit to the amount it allows them together, each in
+// proportion, and returns the remainder.
 func share(under []*demand, wanted int, of capacity) (left int) {
 	if wanted <= of.allowed {
 		return wanted
@@ -402,10 +403,10 @@ func share(under []*demand, wanted int, of capacity) (left int) {
 	return left
 }
 
-// ServeScale answers GET /scale with Scale as JSON; with queue=NAME, which may be given
-// several times, for those queues and the parts of them that evaluations have for
-// themselves. While Redis does not answer it is 503, for which autoscalers keep what
-// they have. However many ask, Redis is asked once a second.
+// ServeScale answers GET /scale with Scale as JSON; with queue=NAME, which may be repeated, for
+// those queues and the parts of them that evaluations have for themselves. While Redis is
+// unreachable the status is 503, on which autoscalers keep the current number. Redis is asked
+// at most once a second, however many clients ask.
 func (c *Controller) ServeScale(w http.ResponseWriter, r *http.Request) {
 	scale, err := c.scales.Get(r.Context(), struct{}{})
 	if err != nil {

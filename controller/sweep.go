@@ -44,12 +44,12 @@ func (c *Controller) newSweeps() *sweeps {
 	}
 }
 
-// step sweeps once, unless another controller does. Tasks that dead workers hold are
-// returned first, also those in queues of which no evaluation is active.
+// step sweeps once, unless another controller does. Tasks held by dead workers are returned
+// first, including those in queues without an active evaluation.
 func (s *sweeps) step(ctx context.Context) error {
 	held, err := s.lock.Hold(ctx)
 	if err != nil || !held {
-		s.sweeper = nil // what it saw before may have changed by the time it sweeps again
+		s.sweeper = nil // its last view may be outdated at its next sweep
 		return err
 	}
 	if s.sweeper == nil {

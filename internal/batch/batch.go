@@ -1,9 +1,9 @@
-// Package batch lets goroutines that want the same at the same time share one
-// round trip to Redis.
+// Package batch lets goroutines that need the same operation at the same time share one round
+// trip to Redis.
 //
-// What is asked while nothing is under way goes at once, unless a Pause was
-// asked for, and what is asked meanwhile goes together when that has come back.
-// The package neither retries nor knows what it sends.
+// A request made while none is under way is sent at once, unless a Pause was asked for;
+// requests made meanwhile are sent together when it has returned. The package neither retries
+// nor knows the content of requests.
 package batch
 
 import (

@@ -24,10 +24,9 @@ type Call struct {
 	Args []any
 }
 
-// Run runs a script of Script once for all calls, which have as many keys and
-// arguments each, and whose keys are in one slot. It returns their answers, of
-// which an error is one call's; err is all calls', of which some may have been
-// done.
+// Run runs a script of Script once for all calls, which have equally many keys and arguments,
+// and whose keys are in one slot. It returns their answers; an error among them is one call's.
+// err applies to all calls, some of which may have been done.
 func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []Call) (answers []any, err error) {
 	nKeys, nArgs := len(calls[0].Keys), len(calls[0].Args)
 	keys := make([]string, 0, len(calls)*nKeys)

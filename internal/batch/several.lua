@@ -1,4 +1,4 @@
--- Does several times what another script does, whose text stands in place of the
+-- Runs another script several times. Its text replaces the
 -- line of marks.
 --
 -- KEYS those of the script for the first time, for the second, ...
@@ -8,7 +8,7 @@
 --
 -- Returns the answer of each time. An error that the script answers is that
 -- time's answer; one that it runs into ends the whole, and what was done before
--- stays done. Running it twice does what running the script twice does.
+-- stays done. Running it twice has the effect of running the script twice.
 local function once(KEYS, ARGV)
 ----
 end

@@ -1,9 +1,9 @@
-// Package embedded brings a Redis of its own to a process, so that one command
-// does the main job on one machine.
+// Package embedded runs a Redis inside a process, so that one command does the main job on one
+// machine.
 //
-// It is miniredis, listening on loopback with a random password, and keeps
-// nothing when the process ends: what must last is in the sink. It is for one
-// machine and its own process; a fleet needs a real Redis.
+// It is miniredis, listening on loopback with a random password, and keeps nothing when the
+// process ends: the results store has everything that must last. It is for one machine and its
+// own process; a fleet needs a real Redis.
 package embedded
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// AddressFile is the file, in an output folder, that holds the URL of the Redis
-// of a run that is going on. Only its owner can read it: the password is in it.
+// AddressFile is the file, in an output folder, that contains the URL of the Redis of an active
+// run. Only its owner can read it, because it contains the password.
 const AddressFile = "redis.url"
 
 // tick is how often expiry times move on. miniredis has no clock of its own,
@@ -104,9 +104,8 @@ func writePrivate(path, content string) error {
 	return err
 }
 
-// Address reads the URL of the Redis of a run that is going on in dir;
-// os.ErrNotExist when none is. An address that is not on this machine is an error: no
-// run wrote it.
+// Address reads the URL of the Redis of the active run in dir; os.ErrNotExist without one. An
+// address that is not on this machine is an error: no run wrote it.
 func Address(dir string) (string, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, AddressFile))
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 
 // Bound is a limit and the least time that it takes for the calls it covers.
 type Bound struct {
-	Limit   string  `json:"limit"`            // what it bounds, in words
+	Limit   string  `json:"limit"`            // a description of the bounded amount
 	Setting string  `json:"setting"`          // where it is set
 	Calls   int     `json:"calls"`            // it covers
 	Tokens  int64   `json:"tokens,omitempty"` // that it counts of them, where it counts tokens
 	Seconds float64 `json:"seconds"`
 }
 
-// demand is what a judge is asked in a phase.
+// demand is a judge's work in a phase.
 type demand struct {
 	judge         eval.Judge
 	group         string // of limits; empty: none

@@ -1,10 +1,9 @@
-// Package estimate says, before anything is spent, what an evaluation will come
-// to: runs, calls, tokens, and the shortest time that its limits allow.
+// Package estimate predicts, before anything is spent, an evaluation's runs, calls, tokens, and
+// the shortest time that its limits allow.
 //
-// It is arithmetic on the plan, the texts and the settings. It calls nobody and
-// reads no clock or file, takes every limit as unused at the
-// start, and does not guess at failures: retries and repairs come on top of
-// everything that it says.
+// It is arithmetic on the plan, the texts and the settings. It calls no provider and reads no
+// clock or file, assumes every limit unused at the start, and does not guess at failures:
+// retries and repairs are extra.
 package estimate
 
 import (
@@ -23,15 +22,15 @@ import (
 // Question is what an estimate is made of.
 type Question struct {
 	Evaluation *eval.Evaluation
-	Plans      []*plan.Plan      // of its phases, as they would be carried out
+	Plans      []*plan.Plan      // of its phases, as they would run
 	Texts      map[string]string // documents by hash
 	Settings   record.Settings
 	Latency    time.Duration // assumed of every call; above 0
-	TokensOut  int           // assumed of every answer; 0: by what is asked
+	TokensOut  int           // assumed of every answer; 0: derived from the question
 	Now        time.Time     // of the start, from which days are counted
 	Slots      int           // calls in flight in one process; 0: any number of processes
-	// TwoCalls reports whose verdicts take a second call, of Evaluation.Jsonify; nil:
-	// nobody's.
+	// TwoCalls reports which models' verdicts take a second call, of Evaluation.Jsonify; nil:
+	// none.
 	TwoCalls func(kind eval.Kind, judge eval.Judge) bool
 }
 
@@ -62,7 +61,7 @@ type Estimate struct {
 	Savings []Saving `json:"savings"`
 }
 
-// Part is what one judge is asked in one phase.
+// Part is one judge's work in one phase.
 type Part struct {
 	Kind  eval.Kind `json:"kind,omitempty"`
 	Judge string    `json:"judge,omitempty"`
@@ -83,7 +82,7 @@ type Saving struct {
 	Calls   int    `json:"calls"`
 }
 
-// The settings that savings speak of.
+// The settings that savings refer to.
 const (
 	OneOrder  = "order: random"
 	OneInFive = "pairs: sample:0.2"

@@ -15,7 +15,7 @@ const promptsSampled = 200
 // prose has about 4, code and JSON about 3: the estimate is high rather than low.
 const BytesPerToken = 3.2
 
-// Tokens of an answer where nobody says: a winner with one to three sentences of
+// Tokens of an answer without a configured assumption: a winner with one to three sentences of
 // reason, the same for each criterion of a score, and a page or two of prose.
 const (
 	TokensPerComparison = 90
@@ -23,7 +23,7 @@ const (
 	TokensPerListedRun  = 1000
 )
 
-// prompts is what was learnt from the prompts that were built.
+// prompts are statistics of the prompts that were built.
 type prompts struct {
 	count  int
 	bytes  int64
@@ -40,8 +40,8 @@ func (p prompts) share(bytes int64, calls int) int64 {
 	return int64(math.Ceil(float64(bytes) / float64(p.count) / BytesPerToken * float64(calls)))
 }
 
-// second are the calls that write the JSON of a judge's answers: they read the
-// answer and what is asked of it, and write as much.
+// second are the calls that write the JSON of a judge's answers: they read the answer and its
+// requirements, and write as much.
 func second(q Question, first Part, p prompts) (eval.Judge, Part) {
 	j := q.Evaluation.Jsonify
 	writer := eval.Judge{Provider: j.Provider, Model: j.Model}
@@ -65,7 +65,7 @@ func samplePrompts(q Question, p *plan.Plan, n int) (prompts, error) {
 		}
 		built, err := prompt.Build(q.Evaluation, p.Kind(), prompt.About{First: run.First, Second: run.Second, Judge: run.Judge, Dimensions: []int{run.Dimension}}, q.Texts)
 		switch {
-		case err != nil && p.Kind() == eval.KindPrompts: // nobody is asked
+		case err != nil && p.Kind() == eval.KindPrompts: // no model is asked
 			continue
 		case err != nil:
 			return prompts{}, err
@@ -100,8 +100,7 @@ func spread(i, n, runs int) int {
 	return int(share * float64(runs))
 }
 
-// output is what the answers of a judge will come to, and what they cannot pass;
-// 0 where nothing bounds them.
+// output is the expected output of a judge's answers, and its maximum; 0 if it is unbounded.
 func output(q Question, kind eval.Kind, judge eval.Judge, calls int) (assumed, bound int64) {
 	each := q.TokensOut
 	if each == 0 {

@@ -65,9 +65,9 @@ func (c client) pull(ctx context.Context) *redis.Cmd {
 	return cmd
 }
 
-// lapsed answers asynq's question for tasks whose lease has ended, by asking it of each
-// queue that is served: those of other workers pass no guard, but a task whose ending
-// could not be written is this worker's still, and comes back by its own server alone.
+// lapsed answers asynq's query for tasks with an expired lease, by querying each served queue:
+// tasks of other workers pass no guard, but a task whose end could not be written is still this
+// worker's, and comes back by its own server alone.
 func (c client) lapsed(ctx context.Context, args []any, ask func(keys []string, args []any) *redis.Cmd) *redis.Cmd {
 	answer := redis.NewCmd(ctx)
 	var all []any
@@ -149,7 +149,7 @@ type endings struct {
 // alike is what tasks that end in one script have in common.
 type alike struct {
 	script     *redis.Script
-	queue      string // whose keys are in one slot
+	queue      string // with keys in one slot
 	keys, args int
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// forwardAtOnce bounds what one script moves or deletes.
+// forwardAtOnce bounds the tasks that one script moves or deletes.
 const forwardAtOnce = 500
 
 // Forward moves the tasks of queue whose time has come to its pending list, and
@@ -33,9 +33,8 @@ func Forward(ctx context.Context, client redis.UniversalClient, queue string) (m
 	return moved, nil
 }
 
-// Expire deletes the tasks of queue that were kept after they were done and whose time
-// is over: what asynq does in every server of a queue. Any number of processes may call
-// it at once.
+// Expire deletes the tasks of queue that were kept after completion and whose time is over, as
+// asynq does in every server of a queue. Any number of processes may call it at once.
 func Expire(ctx context.Context, client redis.UniversalClient, queue string) error {
 	keys := keysOf(queue)
 	for {
@@ -79,7 +78,7 @@ type Depth struct {
 	// Oldest is since when the task that is pulled next has been pending; zero: none
 	// is.
 	Oldest time.Time
-	Paused bool // by hand, in asynq
+	Paused bool // through asynq's own tools
 }
 
 // DepthOf looks at a queue; delayed tasks count as due until a time.

@@ -92,10 +92,9 @@ func page(ctx context.Context, client redis.UniversalClient, key string, state S
 	return client.ZRangeArgs(ctx, redis.ZRangeArgs{Key: key, Start: first, Stop: last, Rev: true}).Result()
 }
 
-// Forget takes a queue that has no task off asynq's list, with asynq's counts of it,
-// and reports whether it did. A queue that is paused by hand stays, so that the pause
-// is seen. Whoever pushes to the queue at the same moment may find it off the list:
-// see List.
+// Forget takes a queue without tasks off asynq's list, with asynq's counts of it, and reports
+// whether it did. A queue paused in asynq stays, so that the pause is visible. A process that
+// pushes to the queue at the same moment may find it off the list: see List.
 func Forget(ctx context.Context, client redis.UniversalClient, queue string) (bool, error) {
 	empty, err := forget(ctx, client, queue)
 	if err != nil || !empty {
@@ -145,8 +144,8 @@ func forgottenKeys(queue string) []string {
 	return names
 }
 
-// Processes are on asynq's lists of servers until these moments. Only whoever reads the
-// lists, such as asynqmon, removes a process that was killed.
+// Processes are on asynq's lists of servers until these moments. Only readers of the lists,
+// such as asynqmon, remove a process that was killed.
 const (
 	serversKey = asynqKeys + "servers"
 	workersKey = asynqKeys + "workers"

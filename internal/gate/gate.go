@@ -1,8 +1,8 @@
-// Package gate stands between asynq's servers and Redis in a worker.
+// Package gate connects asynq's servers to Redis in a worker.
 //
-// asynq pulls whatever is pending, one task a round trip, polls empty queues,
-// does not pause when Redis is away, and lets a worker that was frozen end tasks
-// that another has meanwhile. A server whose client is a Gate's
+// asynq pulls whatever is pending, one task a round trip, polls empty queues, does not pause
+// while Redis is unreachable, and lets a worker that was frozen end tasks that another has
+// meanwhile. A server whose client is a Gate's
 //
 //   - pulls only what may soon start, as its Permits say, so that "active" in
 //     Redis means started;
@@ -10,23 +10,23 @@
 //     takes up to 16 in one script;
 //   - writes its worker's id into the tasks it pulls, and changes nothing when it
 //     ends one that has another's;
-//   - backs off while Redis is away.
+//   - backs off while Redis is unreachable.
 //
 // [Recover] returns the tasks of workers that died.
 //
-// The package knows asynq v0.26.0's scripts by their keys, and its tests pin
-// them. It decides neither what may be pulled nor who is alive, makes no
-// heartbeat, and counts no attempts.
+// The package knows asynq v0.26.0's scripts by their keys, and its tests pin them. It decides
+// neither which tasks may be pulled nor which workers are alive, makes no heartbeat, and counts
+// no attempts.
 //
 // # Use
 //
-// Make one server for all queues, with [Served] as its only queue and
-// [CheckInterval] as its [asynq.Config.TaskCheckInterval]. Name the queues to the gate
-// with [Gate.Serve]: it answers each pull with a task of any of them, so that a queue
-// whose limits are used up holds up no other. Before [asynq.Server.Shutdown] call
-// [Gate.Stop]: a server waits in its pull, and cannot shut down while it does.
+// Make one server for all queues, with [Served] as its only queue and [CheckInterval] as its
+// [asynq.Config.TaskCheckInterval]. Name the queues to the gate with [Gate.Serve]: it answers
+// each pull with a task of any of them, so that a queue whose limits are used up holds up no
+// other. Before [asynq.Server.Shutdown] call [Gate.Stop]: a server waits in its pull, and
+// cannot shut down while it does.
 //
-// The server does nothing for a queue while it is empty. Somebody has to [Forward] the
+// The server does nothing for a queue while it is empty. The caller has to [Forward] the
 // delayed tasks of queues, and to [Recover] those of workers that died.
 package gate
 
@@ -53,8 +53,8 @@ const MaxBatch = 16
 // for up to one and a half times this.
 const CheckInterval = 10 * time.Millisecond
 
-// Served is the queue that asynq's servers behind a Gate are given. There is no such
-// queue: it stands for those that the gate serves.
+// Served is the queue that asynq's servers behind a Gate are given. No such queue exists: it
+// represents those that the gate serves.
 const Served = "evalfleet"
 
 const (
@@ -65,8 +65,8 @@ const (
 	// many queues longer, so that it looks at one of them a second.
 	fallback     = 5 * time.Second
 	fallbackEach = time.Second
-	// A task pulled longer ago is returned instead of handed over: nobody renews
-	// its lease, and after twice that time a frozen worker counts as dead.
+	// A task pulled longer ago is returned instead of handed over: its lease is not renewed,
+	// and after twice that time a frozen worker counts as dead.
 	handOverWithin = 5 * time.Second
 	// Of the leases in Redis: asynq's 30 s, which it counts from the hand-over.
 	leaseFor = 30*time.Second + handOverWithin
@@ -79,27 +79,26 @@ const (
 	endEnough = 8
 )
 
-// Permits says how many tasks may be pulled. Its methods are called by several
-// goroutines.
+// Permits decides how many tasks may be pulled. Its methods are called by several goroutines.
 //
-// A permit goes with its task: once the task was handed to asynq, whoever
-// handles it gives the permit back. asynq calls the handler for each task it was
-// given, unless the task's deadline has passed or the base context has ended.
+// A permit goes with its task: once the task was handed to asynq, its handler gives the permit
+// back. asynq calls the handler for each task it was given, unless the task's deadline has
+// passed or the base context has ended.
 type Permits interface {
 	// Reserve blocks until at least one task of queue may be pulled, and reserves
 	// and returns between one and limit. When ctx ends first it returns an error
 	// and has reserved nothing. ctx ends after 10 s at most, and the gate then
 	// asks again. It is asked only while the queue may have something to pull.
 	Reserve(ctx context.Context, queue string, limit int) (int, error)
-	// Cancel gives n reserved permits back, for which no task was there or whose
-	// tasks were returned to their queue. It does not block.
+	// Cancel gives back n reserved permits that got no task or whose tasks were returned to
+	// their queue. It does not block.
 	Cancel(queue string, n int)
 }
 
 // Config is what a Gate needs.
 type Config struct {
-	// Owner is the worker's id, never used by another worker or after this one
-	// counted as dead: a worker that goes on under a new id makes a new Gate.
+	// Owner is the worker's ID, never used by another worker or after this one counted as dead:
+	// a worker that continues under a new ID makes a new Gate.
 	Owner string
 	// Batch is how many tasks to take at once; 0 or more than MaxBatch is MaxBatch.
 	Batch   int
@@ -124,7 +123,7 @@ type Gate struct {
 
 	maxWait, fallback time.Duration // tests set others
 
-	mu      sync.RWMutex // guards what follows
+	mu      sync.RWMutex // guards the fields below
 	queues  []*queue
 	changed chan struct{} // closed when queues change, and at Stop
 	stopped bool

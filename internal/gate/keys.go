@@ -28,8 +28,8 @@ func keysOf(queue string) queueKeys {
 	}
 }
 
-// asynq's calls are told apart by their keys, because a script shows only its
-// hash. TestScriptShapes pins what is assumed here.
+// asynq's calls are distinguished by their keys, because a script shows only its hash.
+// TestScriptShapes pins these assumptions.
 
 // isPull reports whether a script with these keys is a dequeue.
 func isPull(keys []string) bool {

@@ -41,9 +41,9 @@ func (p prefixed) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// rename puts the prefix in front of every key among the words of a command
-// whose first key is one of asynq's; asynq hands its scripts the beginnings of keys
-// besides, and lists keys in others. Words of other commands may be anybody's.
+// rename puts the prefix before every key among the words of a command whose first key is one
+// of asynq's; asynq also passes its scripts prefixes of keys, and lists keys in other keys.
+// Words of other commands are left alone.
 func (p prefixed) rename(words []any) (renamed bool) {
 	first := 1
 	if name, _ := words[0].(string); strings.HasPrefix(name, "eval") {

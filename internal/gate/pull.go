@@ -15,8 +15,8 @@ import (
 // of the same owner must not reuse the number of a pull whose tasks still run.
 var pulls atomic.Int64
 
-// nextPull numbers a pull by its time, Unix microseconds, so that a task says
-// since when it is held; numbers rise whatever the clock does.
+// nextPull numbers a pull by its time, Unix microseconds, so that a task shows since when it is
+// held; numbers increase even if the clock does not.
 func nextPull(now time.Time) int64 {
 	for {
 		last := pulls.Load()
@@ -97,9 +97,9 @@ func (g *Gate) replenish(ctx, waiting context.Context, q *queue) bool {
 	return true
 }
 
-// fill pulls tasks into the buffer, which holds at most stale ones. It waits
-// for permits as long as waiting lasts, and talks to Redis under ctx: a script
-// once sent is not given up by Stop, which could not know what it pulled.
+// fill pulls tasks into the buffer, which keeps them for at most stale. It waits for permits
+// until waiting ends, and talks to Redis under ctx: Stop does not abandon a script once sent,
+// because it could not know which tasks it pulled.
 func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	if err := g.settle(ctx, q, q.overdue()); err != nil {
 		return err
@@ -144,8 +144,8 @@ func (g *Gate) fill(ctx, waiting context.Context, q *queue) error {
 	return nil
 }
 
-// settle returns to the queue what must not be handed over: the given tasks of
-// its buffer and those of a pull whose answer was lost. It wants the turn.
+// settle returns tasks to the queue that must not be handed over: the given tasks of its buffer
+// and those of a pull with a lost answer. It needs the turn.
 func (g *Gate) settle(ctx context.Context, q *queue, tasks []pulled) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -193,8 +193,8 @@ func (g *Gate) returnStale(q *queue) {
 	}
 }
 
-// failed makes the queue wait. It says so once for all queues, until pulling
-// from each works again; whoever owns the worker says that Redis is away.
+// failed makes the queue wait. It logs this once for all queues, until pulling from each works
+// again; the worker's owner reports that Redis is unreachable.
 func (g *Gate) failed(q *queue, err error) {
 	if q.failed() && g.failing.Add(1) == 1 {
 		level := zerolog.WarnLevel

@@ -13,16 +13,16 @@ type queue struct {
 	keys queueKeys
 
 	filled chan struct{} // something was pushed; holds one
-	turn   chan struct{} // holds one while somebody talks to Redis about the queue
+	turn   chan struct{} // locked during I/O with Redis about the queue
 
-	// Of whoever has the turn.
-	more     bool      // something is left to pull, as far as is known
+	// Owned by the holder of the turn.
+	more     bool      // something may be left to pull
 	next     time.Time // when to look although nothing is known
 	failures int       // in a row
 	retry    time.Time // not before
-	lost     int64     // pull whose answer was lost; 0: none
+	lost     int64     // pull with a lost answer; 0: none
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	closed bool
 	buffer []pulled  // not handed over yet
 	since  time.Time // when the buffer was asked for
@@ -90,7 +90,7 @@ func (q *queue) left() bool {
 // stale says whether the buffer is too old. It wants q.mu.
 func (q *queue) stale() bool { return time.Since(q.since) >= handOverWithin }
 
-// keep fills the empty buffer with what was asked for at since.
+// keep fills the empty buffer with the tasks requested at since.
 func (q *queue) keep(tasks []pulled, since time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

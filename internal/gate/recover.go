@@ -21,18 +21,17 @@ const (
 // not before, or a worker that has just begun seems dead.
 type Alive func(ctx context.Context, owners []string) (map[string]bool, error)
 
-// Recover returns the tasks of dead workers to the head of queue, those pulled
-// first foremost, and returns their ids. It uses up no attempt. Tasks that
-// another process has returned meanwhile are not among them, so ids can be
-// counted as deaths; any number of processes may call it at once.
+// Recover returns the tasks of dead workers to the head of queue, earliest pulls first, and
+// returns their IDs. It uses up no attempt. Tasks that another process has returned meanwhile
+// are not among them, so IDs can be counted as deaths; any number of processes may call it at
+// once.
 //
-// alive is asked once, unless nobody owns an active task; owners are those
-// found, each once. Owners missing from its answer are taken for dead, which is
-// for good: such a worker must have stopped its calls by then.
+// alive is called once, unless no active task has an owner; owners are those found, each once.
+// Owners missing from its answer count as dead, permanently: such a worker must have stopped
+// its calls by then.
 //
-// Active tasks without an owner, pulled by something other than a Gate, are
-// returned 30 s after their lease ended, or at once if they have no lease. Ids
-// whose task is gone are removed.
+// Active tasks without an owner, pulled by something other than a Gate, are returned 30 s after
+// their lease ended, or at once if they have no lease. IDs without a task are removed.
 func Recover(ctx context.Context, client redis.UniversalClient, queue string, alive Alive) (returned []string, err error) {
 	dead, err := orphans(ctx, client, queue, alive)
 	if err != nil {

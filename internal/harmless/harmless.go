@@ -46,8 +46,8 @@ func shown(r rune) rune {
 	return unicode.ReplacementChar
 }
 
-// Writer passes on what is written to it as Text does, which also keeps JSON valid. It
-// is safe for concurrent use.
+// Writer passes on its input as Text does, which also keeps JSON valid. It is safe for
+// concurrent use.
 type Writer struct {
 	out io.Writer
 

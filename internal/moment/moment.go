@@ -14,7 +14,7 @@ var ErrBusy = errors.New("too many requests for what takes long to compute; try 
 
 // Cache makes answers. It is safe for concurrent use.
 type Cache[K comparable, V any] struct {
-	// Make makes the answer to a key. Its context ends when nobody waits for it any more.
+	// Make makes the answer for a key. Its context ends when the last waiter has left.
 	Make func(context.Context, K) (V, error)
 	// Keep is how long an answer is kept after it was made, or as long as making it
 	// took, if that is longer. Errors are not kept.
@@ -77,7 +77,7 @@ func (c *Cache[K, V]) join(ctx context.Context, key K) (*answer[V], error) {
 	return a, nil
 }
 
-// leave cancels an answer that nobody waits for any more.
+// leave cancels an answer without waiters.
 func (c *Cache[K, V]) leave(key K, a *answer[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +93,7 @@ func (c *Cache[K, V]) leave(key K, a *answer[V]) {
 	}
 }
 
-// forget makes the next to ask for a key begin anew. c.mu is held.
+// forget makes the next request for a key start over. c.mu is held.
 func (c *Cache[K, V]) forget(key K, a *answer[V]) {
 	if c.answers[key] == a {
 		delete(c.answers, key)

@@ -1,6 +1,5 @@
-// Package outage tells a Redis that cannot be asked now, which waiting may mend,
-// from one that answers that it will not do what it was asked; and says once, not at
-// each try, that something does not work.
+// Package outage distinguishes a Redis that is unavailable for a while from one that refuses a
+// command; and it logs once, not at each try, that something does not work.
 package outage
 
 import (
@@ -19,9 +18,8 @@ func Is(err error) bool {
 	return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded) || redis.IsLoadingError(err)
 }
 
-// Passes reports whether err is an answer of Redis that another one may follow
-// without anybody changing what is asked: it starts, fails over, or is full, in
-// memory or on the disk that it saves to.
+// Passes reports whether err is an answer of Redis that may change without a change to the
+// command: it starts, fails over, or is full, in memory or on the disk that it saves to.
 func Passes(err error) bool {
 	for _, passing := range []func(error) bool{
 		redis.IsLoadingError, redis.IsReadOnlyError, redis.IsClusterDownError, redis.IsTryAgainError,

@@ -41,7 +41,7 @@ const Locked = "locked"
 type Server struct {
 	dir   string // of the socket, the data and the log
 	bin   string
-	as    *syscall.Credential // whom it runs as; nil: as this process
+	as    *syscall.Credential // user to run it as; nil: as this process
 	cmd   *exec.Cmd
 	alive *os.File // the server ends when this is closed, however this process ends
 }
@@ -88,7 +88,7 @@ func (s *Server) Kill() {
 	_ = s.cmd.Wait()
 }
 
-// Start starts the server again after Kill, and returns once it lets somebody in.
+// Start starts the server again after Kill, and returns once it accepts connections.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
 	if err := s.start(); err != nil {
@@ -158,7 +158,7 @@ func start() (*Server, error) {
 		return nil, err
 	}
 	s := &Server{dir: dir, bin: bin}
-	if os.Getuid() == 0 { // as whom PostgreSQL does not run
+	if os.Getuid() == 0 { // a user that PostgreSQL refuses to run as
 		if s.as, err = somebody(); err != nil {
 			return nil, err
 		}
@@ -192,9 +192,8 @@ func (s *Server) command(name string, args ...string) *exec.Cmd {
 // files go, too, unless it is to be started again.
 const watch = `"$@" & server=$!; cat >/dev/null; kill -QUIT $server; wait $server; [ -e kept ] || rm -rf "$PWD"`
 
-// start starts the server and returns once it lets somebody in. A shell holds the
-// other end of a pipe, so that the server ends with this process even when that is
-// killed.
+// start starts the server and returns once it accepts connections. A shell holds the other end
+// of a pipe, so that the server ends with this process even when that is killed.
 func (s *Server) start() error {
 	log, err := os.Create(s.log())
 	if err != nil {
@@ -208,8 +207,8 @@ func (s *Server) start() error {
 	defer input.Close()
 	cmd := s.command("sh", "-c", watch, "sh", filepath.Join(s.bin, "postgres"), "-D", s.data(), "-k", s.dir,
 		"-c", "listen_addresses=", "-c", "max_connections=200", "-c", "shared_buffers=32MB",
-		// Nothing waits for the disk. What is committed without asking for more may be
-		// lost when the server is killed.
+		// Commits do not wait for the disk. A commit that does not ask for more may be lost
+		// when the server is killed.
 		"-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "full_page_writes=off", "-c", "autovacuum=off",
 		"-c", "wal_level=minimal", "-c", "max_wal_senders=0", "-c", "log_min_messages=fatal")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, log, log

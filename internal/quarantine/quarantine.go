@@ -1,8 +1,8 @@
-// Package quarantine keeps an evaluation that a program cannot read from stopping
-// the others: it tells such a failure from one of Redis, and says each once.
+// Package quarantine keeps an evaluation that a program cannot read from stopping the others:
+// it distinguishes such a failure from one of Redis, and logs each once.
 //
-// It keeps no evaluation from being looked at again: one whose record can be read
-// later, because the program was upgraded or the record was mended, is worked on.
+// Evaluations are looked at again: one whose record can be read later, because the program was
+// upgraded or the record was repaired, is processed.
 package quarantine
 
 import (
@@ -23,18 +23,18 @@ import (
 type Quarantine struct {
 	log zerolog.Logger
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	of map[eval.ID]string
 }
 
-// New makes a Quarantine that holds nothing.
+// New makes an empty Quarantine.
 func New(log zerolog.Logger) *Quarantine {
 	return &Quarantine{log: log, of: map[eval.ID]string{}}
 }
 
-// Concerns reports whether err is the failure of one evaluation, so that others can
-// go on: its record cannot be read, or Redis answers that one of its keys is not
-// what it should be. An outage of Redis is not.
+// Concerns reports whether err is the failure of one evaluation, so that others can continue:
+// its record cannot be read, or Redis answers that one of its keys has the wrong type or
+// content. An outage of Redis is not.
 func Concerns(err error) bool {
 	var answered redis.Error
 	switch {

@@ -24,8 +24,8 @@ const (
 	JobField   = "job"   // one Job as JSON, when it was submitted
 )
 
-// Run is the recorded outcome of one run. It names its documents and judge in
-// full, so that whoever drains it needs no plan.
+// Run is the recorded outcome of one run. It names its documents and judge in full, so that
+// draining it needs no plan.
 type Run struct {
 	Phase      int       `json:"phase"`
 	Index      int       `json:"index"`
@@ -42,13 +42,13 @@ type Run struct {
 	Documents  []string `json:"documents"`           // one, or two with the one shown first first; of a listed run its instructions and its input
 	Candidates []string `json:"candidates"`          // of Documents
 	Trial      int      `json:"trial"`               // from 1
-	Dimension  string   `json:"dimension,omitempty"` // of a panel: what its Judge, an agent, was asked for
+	Dimension  string   `json:"dimension,omitempty"` // of a panel: the dimension that its Judge, an agent, was asked for
 
 	Winner string `json:"winner,omitempty"` // pairwise: a document id, or eval.Tie
-	// Reason is, of a pair, the judge's, or "identical" when no judge was asked; of a
-	// panel, what stands in the place of an argument when the run failed.
+	// Reason is, for a pair, the judge's, or "identical" when no judge was asked; for a panel,
+	// the text that replaces the argument when the run failed.
 	Reason string  `json:"reason,omitempty"`
-	Scores []Score `json:"scores,omitempty"` // single, by criterion; of a panel the one of its dimension
+	Scores []Score `json:"scores,omitempty"` // single, by criterion; for a panel the one of its dimension
 	Answer string  `json:"answer,omitempty"` // of a listed run or a prompt: its text as it came
 	// Answers are, of a prompt of several turns, or one that asks for several answers,
 	// all of them in order; Answer is empty then.
@@ -115,26 +115,26 @@ type Call struct {
 	// Dropped are the fields that were asked for and not sent, because the model
 	// refuses them: "temperature", …
 	Dropped []string `json:"dropped,omitempty"`
-	// Evidence that the provider searched and the model reasoned, as far as the
-	// answer shows it and Evidence keeps it.
+	// Evidence that the provider searched and the model reasoned, if the answer shows it and
+	// Evidence keeps it.
 	Grounding  *providers.Grounding `json:"grounding,omitempty"`
 	Reasoning  string               `json:"reasoning,omitempty"`
 	Worker     string               `json:"worker"`
 	Generation int                  `json:"generation"`
-	// Key is the same for calls that ask the same, in hexadecimal; empty where
-	// answers are not used again. Cached: the answer is that of such a call made
-	// before, so that none was made: Started is zero, and nothing was used or charged.
+	// Key is the same for calls with the same content, in hexadecimal; empty if answers are not
+	// reused. Cached: the answer is that of such a call made before, so that none was made:
+	// Started is zero, and nothing was used or charged.
 	Key    string `json:"key,omitempty"`
 	Cached bool   `json:"cached,omitempty"`
 }
 
-// Job is a call that goes on at the provider by itself while no process waits for
-// it. Any worker may ask for it.
+// Job is a call that runs at the provider while no process waits for it. Any worker may poll
+// it.
 type Job struct {
 	ID   string    `json:"id"`   // the provider's name for it
 	Ends time.Time `json:"ends"` // when it is given up
 	Call Call      `json:"call"` // as it began
-	// What was reserved for it.
+	// Its reservation.
 	Input  int64 `json:"input,omitempty"`
 	Output int64 `json:"output,omitempty"`
 	Cost   int64 `json:"cost,omitempty"` // nano-USD

@@ -30,8 +30,8 @@ const (
 // another call.
 const StoppedByBudget = "budget"
 
-// Evaluation is an evaluation's record: what stands beside its plan. Its
-// Settings say how it is carried out and take no part in its identity.
+// Evaluation is an evaluation's record, which is stored beside its plan. Its Settings control
+// execution and take no part in its identity.
 type Evaluation struct {
 	ID      eval.ID
 	Name    string
@@ -48,13 +48,13 @@ type Evaluation struct {
 	Revision Revision
 }
 
-// Revision names an evaluation's record and what it says is to run. Two that are
-// equal are of the same record with the same settings, phases and choices.
+// Revision identifies an evaluation's record and its runnable content. Two that are equal are
+// of the same record with the same settings, phases and choices.
 type Revision string
 
-// RevisionOf builds a Revision from fields of a record: when it was made, how often
-// what is to run was changed since, and how often a phase was chosen. An empty one
-// counts as 0: records of earlier versions do not have all of them.
+// RevisionOf builds a Revision from fields of a record: when it was made, how often its
+// runnable content changed since, and how often a phase was chosen. An empty one counts as 0:
+// records of earlier versions do not have all of them.
 func RevisionOf(created, revision, chosen string) Revision {
 	return Revision(cmp.Or(created, "0") + "." + cmp.Or(revision, "0") + "." + cmp.Or(chosen, "0"))
 }
@@ -131,11 +131,11 @@ type Phase struct {
 	// JudgeQueues is the queue of each judge, by its position in
 	// eval.Evaluation.Asked.
 	JudgeQueues []string `json:"judge_queues"`
-	// Open: what it compares follows from the results of the phases before it, which
-	// are not all there. Runs and Queues are then what it has at most.
+	// Open: its documents depend on the results of the phases before it, some of which are
+	// missing. Runs and Queues are then maximum numbers.
 	Open bool `json:"open,omitempty"`
-	// Chosen: what it compares followed from results. Choice says it, and is stored
-	// beside the record (Keys.Choice).
+	// Chosen: its documents were chosen from results. The choice is stored beside the record
+	// (Keys.Choice).
 	Chosen bool         `json:"chosen,omitempty"`
 	Choice *plan.Choice `json:"-"`
 }
@@ -163,7 +163,7 @@ func (e Evaluation) QueueNames() []string {
 	return slices.Compact(queues)
 }
 
-// Settings say how an evaluation is carried out.
+// Settings control how an evaluation is executed.
 type Settings struct {
 	Priority int               `json:"priority"` // share of a queue against other evaluations; at least 1
 	Limits   []ratelimit.Limit `json:"limits"`   // pinned while the evaluation is active
@@ -171,7 +171,7 @@ type Settings struct {
 	// here is unknown, and not 0.
 	Prices map[string]providers.Price `json:"prices,omitempty"`
 	// PricesAsOf is the day of the built-in table that some of Prices are from, as
-	// year-month-day; empty: all of them were written by somebody.
+	// year-month-day; empty: all of them were configured.
 	PricesAsOf string `json:"prices_as_of,omitempty"`
 	Retry      Retry  `json:"retry"`
 	// Fallback is what other models answer when; nil: none.
@@ -208,16 +208,15 @@ type Settings struct {
 	Votes string `json:"votes,omitempty"`
 }
 
-// Call is the scope of a call to a model that a run of the i-th of those whom a kind
-// asks (eval.Evaluation.Asked) makes: to its own, or to one in its place.
+// Call is the scope of a call to a model made by a run of the i-th judge of a kind
+// (eval.Evaluation.Asked): to its own model, or to a fallback.
 func (e Evaluation) Call(kind eval.Kind, i int, model eval.Judge) ratelimit.Scope {
 	return ratelimit.Scope{
 		Provider: model.Provider, Model: model.Model, Group: e.Settings.Group(kind, i), Evaluation: string(e.ID),
 	}
 }
 
-// Group is that of the i-th of those whom a kind asks (eval.Evaluation.Asked); empty
-// where it has none.
+// Group is that of the i-th judge of a kind (eval.Evaluation.Asked); empty if it has none.
 func (s Settings) Group(kind eval.Kind, i int) string {
 	if kind != eval.KindPrompts || i >= len(s.Groups) {
 		return ""
@@ -235,7 +234,7 @@ func (s Settings) Budget() int64 {
 	return 0
 }
 
-// Retry says when a failed call is made again and how long to wait before.
+// Retry says when a failed call is retried and how long to wait before.
 type Retry struct {
 	MaxAttempts  int           `json:"max_attempts"`  // calls in all; default 3
 	InitialDelay time.Duration `json:"initial_delay"` // default 1 s
@@ -260,18 +259,18 @@ func (r Retry) Delay(n int, random float64) time.Duration {
 	return min(delay+time.Duration(random*float64(r.Jitter)), r.MaxDelay)
 }
 
-// DefaultRetry is what holds where nothing else is said.
+// DefaultRetry applies without other settings.
 var DefaultRetry = Retry{MaxAttempts: 3, InitialDelay: time.Second, MaxDelay: 60 * time.Second, Jitter: 500 * time.Millisecond}
 
 // DefaultTimeout bounds one call where nothing else is said.
 const DefaultTimeout = 120 * time.Second
 
-// DefaultJobTimeout bounds one job that goes on at the provider where nothing is
-// said of its model or provider.
+// DefaultJobTimeout bounds one job at the provider if neither its model nor its provider has a
+// setting.
 const DefaultJobTimeout = 2 * time.Hour
 
-// JobTimeout is the bound on one job of provider:model. What is said of all calls
-// is not meant for jobs.
+// JobTimeout is the bound on one job of provider:model. Settings for all calls do not apply to
+// jobs.
 func (s Settings) JobTimeout(provider, model string) time.Duration {
 	for _, key := range []string{provider + ":" + model, provider} {
 		if d, ok := s.Timeouts[key]; ok {
@@ -294,23 +293,23 @@ func (s Settings) Timeout(provider, model string) time.Duration {
 // Fields of the state of a run in progress (Keys.Progress).
 const (
 	ProgressAttempts  = "attempts"   // calls made so far
-	ProgressAnswers   = "answers"    // of those answered, with what was wanted or without
+	ProgressAnswers   = "answers"    // of those answered, with or without a usable answer
 	ProgressCooled    = "cooled"     // of those refused, that are no attempts
 	ProgressDeaths    = "deaths"     // workers that died holding it
 	ProgressNotBefore = "not_before" // Unix milliseconds before which no call is made
 	ProgressStarted   = "started"    // Unix milliseconds of the first call
 	ProgressLacked    = "lacked"     // class of the last answer without the evidence that is required
-	ProgressAnswer    = "answer"     // the answer in prose, of which JSON is to be made
+	ProgressAnswer    = "answer"     // the answer in prose, to be turned into JSON
 	ProgressTaken     = "taken"      // 1: the answer to all dimensions came, and they are asked for singly
 	ProgressAnswerBy  = "answer_by"  // provider:model that gave it
-	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and whom it asks now
+	ProgressFallen    = "fallback"   // Fallen, as JSON: its waits, and the current model
 	ProgressSaid      = "said"       // JSON: the answers to the turns of a prompt so far
 	ProgressJob       = "job"        // Job as JSON; empty: none
 	ProgressUnusable  = "unusable"   // answers of the model asked now that could not be used
 	ProgressCut       = "cut"        // calls cut off with their worker or lease, that are no attempts
 	ProgressFaults    = "faults"     // failures of the program itself at this run
-	// ProgressSubmitting is when a job was about to be submitted whose name is not
-	// known yet, in Unix milliseconds; 0: none.
+	// ProgressSubmitting is when a job was about to be submitted whose name is not known yet,
+	// in Unix milliseconds; 0: none.
 	ProgressSubmitting = "submitting"
 	ProgressWriter     = "died:writer" // the pull that saved it last: "<worker>-<n>"; releases that do not know it pass over died:…
 )

@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// What is kept of an answer's evidence: a call's record travels through Redis and
-// stands in the sink, for millions of calls.
+// The part of an answer's evidence that is kept: a call's record travels through Redis into the
+// results store, for millions of calls.
 const (
 	keptQueries   = 20
 	keptSources   = 50

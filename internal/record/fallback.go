@@ -20,12 +20,12 @@ type Fallback struct {
 	Base       float64       `json:"backoff_base"` // at least 1
 	// After429 is the first wait after a provider's refusal that gives no longer one.
 	After429 time.Duration `json:"after_429"`
-	// AfterRetries has calls that failed otherwise made again by the rules of Retry
-	// before the next model is asked; else it is asked at once.
+	// AfterRetries retries calls that failed for other reasons by the rules of Retry before the
+	// next model is asked; otherwise it is asked at once.
 	AfterRetries bool `json:"after_retries,omitempty"`
 }
 
-// DefaultFallback is what holds where an evaluation names models and nothing else.
+// DefaultFallback applies if an evaluation names only models.
 var DefaultFallback = Fallback{
 	AutoWait: true, MaxWait: 300 * time.Second, MaxRetries: 3, Base: 2, After429: 60 * time.Second,
 }
@@ -60,9 +60,8 @@ func (f *Fallback) grown(b time.Duration, n int) time.Duration {
 	return time.Duration(grown)
 }
 
-// Targets are whom a judge's runs ask: the judge itself, then the models in its
-// place, with those of its overrides that every provider knows. A nil Fallback has
-// none.
+// Targets are the models of a judge's runs: the judge itself, then its fallbacks, with those of
+// its overrides that every provider knows. A nil Fallback has none.
 func (f *Fallback) Targets(judge eval.Judge) []eval.Judge {
 	targets := []eval.Judge{judge}
 	if f == nil {
@@ -92,7 +91,7 @@ func (f *Fallback) Judges() []eval.Judge {
 	return f.Targets(eval.Judge{})[1:]
 }
 
-// Everyone is who is called for e: whom it asks, and who answers in their place.
+// Everyone lists all models called for e: those it asks, and their fallbacks.
 func (s Settings) Everyone(e *eval.Evaluation) []eval.Judge {
 	return append(e.Everyone(), s.Fallback.Judges()...)
 }

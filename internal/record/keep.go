@@ -6,7 +6,7 @@ import "time"
 // people see it and its result in asynqmon.
 const KeptTime = 10 * time.Minute
 
-// Bounds of what is kept, because each kept task costs memory.
+// Bounds on kept tasks, because each costs memory.
 const (
 	keptWhole = 10_000 // runs up to which an evaluation's tasks are all kept
 	keptShare = 100    // one in so many is kept above

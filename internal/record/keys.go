@@ -1,8 +1,8 @@
-// Package record is the written form of a run's life: task payloads, Redis
-// keys, run states, the state of a run in progress, and result entries. It is
-// the code beside docs/formats.md, and every key and queue name is built here.
+// Package record is the written form of a run's life: task payloads, Redis keys, run states,
+// the state of a run in progress, and result entries. It is the code beside docs/formats.md,
+// and every key and queue name is built here.
 //
-// It talks to nothing: internal/store sends what is described here.
+// It does no I/O: internal/store sends the commands.
 package record
 
 import (
@@ -52,8 +52,8 @@ func (k Keys) TopUpLock() string { return k.Namespace + ":topup" }
 // tasks whose time has come, and takes over what dead workers left.
 func (k Keys) HouseLock() string { return k.Namespace + ":house" }
 
-// Asynq is what stands in front of asynq's keys and channels, as asynq has no
-// namespaces: nothing in the default one, where asynq's own tools find them.
+// Asynq is the prefix of asynq's keys and channels, as asynq has no namespaces: empty in the
+// default one, where asynq's own tools find them.
 func (k Keys) Asynq() string {
 	if k.Namespace == DefaultNamespace {
 		return ""
@@ -96,7 +96,7 @@ func (k Keys) States(id eval.ID, phase, index int) string {
 // compressed with zstd.
 func (k Keys) Choice(id eval.ID, phase int) string { return k.of(id, "choice:"+strconv.Itoa(phase)) }
 
-// Progress is the hash of what must outlive a worker for one run.
+// Progress is the hash of one run's state that must outlive a worker.
 func (k Keys) Progress(id eval.RunID) string { return k.ProgressOf(id.Evaluation, id.Short()) }
 
 // ProgressOf is Progress of a run by its short id.

@@ -30,7 +30,7 @@ type Task struct {
 	Documents  []string  `json:"documents"`
 }
 
-// Provider is that of the model that is asked.
+// Provider is that of the current model.
 func (t Task) Provider() string { return providerOf(t.Model) }
 
 // providerOf is the provider of a "provider:model".

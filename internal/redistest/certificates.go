@@ -46,8 +46,8 @@ func NewCertificates(t testing.TB) Certificates {
 	return c
 }
 
-// Args are the options of a server that speaks TLS alone, to clients, its master
-// and its Cluster; verify is whether it wants a client's certificate.
+// Args are the options of a server that uses TLS for all connections: clients, its master and
+// its Cluster; verify is whether it requires a client's certificate.
 func (c Certificates) Args(verify bool) []string {
 	wants := "no"
 	if verify {

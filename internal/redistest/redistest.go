@@ -84,10 +84,9 @@ func start(t testing.TB, port int, args []string) *Server {
 	return s
 }
 
-// remember makes the server one that has been up for long: limits that find a
-// Redis which started a moment ago hold everything back until no lease from
-// before can stand (ratelimit, memory.go). After FlushAll, and after Kill and
-// Start, it is such a Redis.
+// remember makes the server appear to have been up for long: the limiter's grace period after a
+// start (ratelimit, memory.go) holds back all calls until earlier leases must have expired.
+// After FlushAll, and after Kill and Start, the grace period applies.
 func (s *Server) remember() {
 	s.t.Helper()
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: s.socket})

@@ -38,7 +38,7 @@ func NewWatched(t testing.TB, args ...string) *Watched {
 	}
 	var sentinels []*redis.Client
 	for range 3 {
-		// A Sentinel writes what it knows into the file that it was started with.
+		// A Sentinel writes its state into the file that it was started with.
 		file := filepath.Join(t.TempDir(), "sentinel.conf")
 		settings := fmt.Sprintf("sentinel monitor mymaster 127.0.0.1 %d 2\nsentinel down-after-milliseconds mymaster 1000\nsentinel failover-timeout mymaster 6000\n", w.Master.port)
 		if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
@@ -126,7 +126,7 @@ func NewCluster(t testing.TB, replicas bool, args ...string) *Cluster {
 		}
 		return !slices.ContainsFunc(c.Replicas, func(s *Server) bool { return !follows(clients[s]) })
 	})
-	for _, s := range c.Masters { // each remembers what its slots hold
+	for _, s := range c.Masters { // each remembers the contents of its slots
 		if err := clients[s].HMGet(ctx, "{ef}:limits", "run").Err(); err == nil {
 			s.remember()
 		}
@@ -182,7 +182,7 @@ func addressOf(form, user string, servers []*Server) string {
 	return scheme + "+" + form + "://" + user + strings.Join(hosts, ",")
 }
 
-// follows reports whether a replica has its master's data, and gets what comes.
+// follows reports whether a replica has its master's data, and receives new data.
 func follows(replica *redis.Client) bool {
 	info, err := replica.InfoMap(context.Background(), "replication").Result()
 	return err == nil && info["Replication"]["master_link_status"] == "up"

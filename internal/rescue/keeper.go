@@ -22,7 +22,7 @@ const (
 	dueTimeEach = 10 * time.Millisecond
 	// rescueEvery is how often dead workers are looked for.
 	rescueEvery = 3 * time.Second
-	// stepInEvery is how often the others see whether somebody keeps house.
+	// stepInEvery is how often the others check whether a process keeps house.
 	stepInEvery = 2 * time.Second
 	// lockLife outlives the time between two looks, so that the holder keeps the lock.
 	lockLife = 3 * time.Second
@@ -36,7 +36,7 @@ const (
 type Keeper struct {
 	// Queues names the queues to look after: those of all active evaluations.
 	Queues func(ctx context.Context) ([]string, error)
-	// Note is told what each look came to.
+	// Note receives the result of each look.
 	Note func(ctx context.Context, err error)
 
 	store   *store.Store
@@ -64,7 +64,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// step does what is to be done at a time, and returns when there is more to do.
+// step does the due work at a time, and returns when more is due.
 func (k *Keeper) step(ctx context.Context, now time.Time) (next time.Duration) {
 	next = stepInEvery
 	held, err := k.lock.Hold(ctx)

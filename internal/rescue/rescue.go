@@ -32,8 +32,8 @@ func Holder(worker string) string { return holderPrefix + worker }
 // an evaluation's.
 func PinnedBy(holder string) (worker string, ok bool) { return strings.CutPrefix(holder, holderPrefix) }
 
-// Pinners names whoever pinned a limit, the first three evaluations and the number
-// of workers: those pin what stands in their --config.
+// Pinners names the holders of a limit, the first three evaluations and the number of workers:
+// those pin the limits of their --config.
 func Pinners(holders []string) string {
 	const most = 3
 	var names []string
@@ -68,8 +68,8 @@ type Rescuer struct {
 	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
 }
 
-// pinsOutlive is how long after a worker was seen dead its limits stay in force. A worker
-// that could not renew in time, because Redis was away, goes on under another id and pins
+// pinsOutlive is how long after a worker was seen dead its limits stay in force. A worker that
+// could not renew in time, because Redis was unreachable, continues under another ID and pins
 // the same limits again.
 const pinsOutlive = 4 * time.Second
 
@@ -84,7 +84,7 @@ func New(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Rescue
 // all else that is known of those workers goes, and limits that they pinned are no
 // longer in force. Within the limiter's grace period Once does nothing.
 func (r *Rescuer) Once(ctx context.Context, queues []string, filled func(queue string)) error {
-	// What is alive is unknown while Redis may have forgotten it.
+	// Which workers are alive is unknown while Redis may have forgotten some.
 	if grace, err := r.limiter.Grace(ctx); err != nil || grace > 0 {
 		return err
 	}
@@ -137,8 +137,8 @@ func (r *Rescuer) returnTasks(ctx context.Context, queue string, filled func(str
 	return nil
 }
 
-// countDeath notes that a worker died holding a task's run. Whoever returned the
-// task counts it, under a token that makes a repeated command count once.
+// countDeath notes that a worker died holding a task's run. The process that returned the task
+// counts it, under a token that makes a repeated command count once.
 func (r *Rescuer) countDeath(ctx context.Context, task string) error {
 	id, generation, err := record.ParseTaskID(task)
 	if err != nil {

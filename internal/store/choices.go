@@ -21,8 +21,8 @@ var (
 	chooseScript = redis.NewScript(chooseSource)
 )
 
-// WithChoices is Evaluation, with what those phases compare that were chosen from
-// results: what is needed to rebuild their plans.
+// WithChoices is Evaluation, with the documents of phases chosen from results, which are needed
+// to rebuild their plans.
 func (s *Store) WithChoices(ctx context.Context, id eval.ID) (record.Evaluation, error) {
 	r, err := s.Evaluation(ctx, id)
 	if err != nil {

@@ -103,9 +103,9 @@ func useOf(values []any) Use {
 	return Use{Status: record.Status(words[1]), Queues: record.Evaluation{Phases: phases}.QueueNames()}
 }
 
-// PushAgain has all runs of an evaluation pushed anew that have not ended, if it is
-// active or paused: whoever removed tasks of it, because it had ended or had no record,
-// calls it afterwards. Tasks that are there are left alone.
+// PushAgain makes all unfinished runs of an evaluation be pushed again, if it is active or
+// paused: call it after removing tasks of an evaluation because it had ended or had no record.
+// Existing tasks are left alone.
 func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
 	if err := againScript.Run(ctx, s.client, []string{s.keys.Record(id), s.keys.Cursors(id)}).Err(); err != nil {
 		return fmt.Errorf("push the runs of %s again: %w", id, err)
@@ -113,8 +113,8 @@ func (s *Store) PushAgain(ctx context.Context, id eval.ID) error {
 	return nil
 }
 
-// WithJob lists the runs of an evaluation, by their short ids, that may have a job at a
-// provider. Whoever drops the task of such a run cancels the job.
+// WithJob lists the runs of an evaluation, by their short IDs, that may have a job at a
+// provider. A worker that drops the task of such a run cancels the job.
 func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error) {
 	runs := map[string]bool{}
 	err := s.eachInProgress(ctx, id, func(run, job string) {
@@ -128,9 +128,9 @@ func (s *Store) WithJob(ctx context.Context, id eval.ID) (map[string]bool, error
 	return runs, nil
 }
 
-// Vacate removes what is left of an evaluation that has no record, but for runs that
-// have a job at a provider, and takes it off the list. One that gets a record meanwhile
-// keeps everything. What a submission writes before the record expires by itself.
+// Vacate removes the leftovers of an evaluation without a record, except for runs that have a
+// job at a provider, and takes it off the list. An evaluation that gets a record meanwhile
+// keeps everything. Keys that a submission writes before the record expire by themselves.
 func (s *Store) Vacate(ctx context.Context, id eval.ID) error {
 	keys := []string{s.keys.Record(id), s.keys.Cursors(id), s.keys.Counts(id), s.keys.Results(id)}
 	jobs := 0
@@ -196,16 +196,16 @@ func (s *Store) eachInProgress(ctx context.Context, id eval.ID, see func(run, jo
 	}
 }
 
-// Expire gives an evaluation that has ended and was drained seven days more. One that
-// goes on is left as it is.
+// Expire makes an evaluation that has ended and was drained expire in seven days. One that is
+// unfinished is unchanged.
 func (s *Store) Expire(ctx context.Context, id eval.ID) error {
 	_, err := s.expire(ctx, id, 0)
 	return err
 }
 
-// ExpireEnded is Expire of an evaluation that has ended, none of whose results waits,
-// and that nobody has given an end, because its drain was cut short, or had nothing to
-// drain. It reports whether the evaluation has an end now.
+// ExpireEnded is Expire for an ended and fully drained evaluation without an expiry, because
+// its drain was interrupted, or had nothing to drain. It reports whether the evaluation has an
+// expiry now.
 func (s *Store) ExpireEnded(ctx context.Context, id eval.ID) (bool, error) {
 	return s.expire(ctx, id, 1)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Offer says that somebody can call providers until a time, by the caller's clock.
-// It only ever lengthens what others said.
+// Offer announces that this process can call providers until a time, by the caller's clock. It
+// only ever extends other announcements.
 func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) error {
 	offers := make([]redis.Z, len(providers))
 	for i, name := range providers {
@@ -28,7 +28,7 @@ func (s *Store) Offer(ctx context.Context, providers []string, until time.Time) 
 	return nil
 }
 
-// Offered lists the providers that somebody can call now.
+// Offered lists the providers that some worker can call now.
 func (s *Store) Offered(ctx context.Context) ([]string, error) {
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	names, err := s.client.ZRangeByScore(ctx, s.keys.Offers(), &redis.ZRangeBy{Min: now, Max: "+inf"}).Result()

@@ -16,14 +16,14 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Verdict says whether a pulled task may go on, or why it is to be dropped.
+// Verdict says whether a pulled task may run, or why it is to be dropped.
 type Verdict string
 
 // The verdicts of Check.
 const (
 	VerdictRun       Verdict = "run"
 	VerdictGone      Verdict = "gone"      // Redis has no record of the evaluation
-	VerdictPaused    Verdict = "paused"    // or its provider is: pushed again when it goes on
+	VerdictPaused    Verdict = "paused"    // or its provider is: pushed again when it resumes
 	VerdictCancelled Verdict = "cancelled" //
 	VerdictEnded     Verdict = "ended"     // recorded already, or of another generation
 )
@@ -31,21 +31,21 @@ const (
 // Progress is what outlived the workers that had a run before.
 type Progress struct {
 	Attempts  int             // calls made
-	Answers   int             // of which were answered, with what was wanted or without
+	Answers   int             // of those answered, with or without a usable answer
 	Cooled    int             // calls that a provider refused as too many, and that are no attempts
 	Deaths    int             // workers that died holding it
 	NotBefore time.Time       // zero: at once
 	Started   time.Time       // of the first call; zero: none yet
 	Lacked    providers.Class // of the last answer without the evidence that is required; empty: none
-	// Taken: the dimensions of a panel that were asked for together are asked for
-	// singly from here on, whatever came of it.
+	// Taken: the dimensions of a panel that were asked for together are asked for singly from
+	// here on, whatever the result.
 	Taken bool
-	// Answer is an answer in prose of which JSON is to be made, and AnswerBy the
-	// provider:model that gave it; empty: there is none.
+	// Answer is an answer in prose to be turned into JSON, and AnswerBy the provider:model that
+	// gave it; empty: there is none.
 	Answer, AnswerBy string
 	Said             []string // the answers to the turns of a prompt so far
 	Fallen           record.Fallen
-	Job              *record.Job // that goes on at the provider; nil: none
+	Job              *record.Job // running at the provider; nil: none
 	Unusable         int         // answers of the model asked now that could not be used
 	Cut              int         // calls cut off with their worker or lease, which are no attempts
 	Faults           int         // failures of the program itself at this run
@@ -118,7 +118,7 @@ func (s *Store) sendChecks(tasks []record.Task) ([]checked, error) {
 	return answers, nil
 }
 
-// parseChecked reads the answer to the first task, and returns what follows it.
+// parseChecked reads the answer for the first task, and returns the rest.
 func parseChecked(words []string) (answer checked, rest []string, err error) {
 	if len(words) < 2 {
 		return answer, nil, fmt.Errorf("%d words in the answer", len(words))
@@ -224,10 +224,9 @@ func parseProgress(words []string) (Progress, error) {
 	return p, nil
 }
 
-// SaveProgress keeps the progress of a task's run that goes on, together with the
-// calls that were made for it. Of a run that has ended meanwhile, and with ErrTaken,
-// only the calls are kept. ErrNoEvaluation when the evaluation was deleted. Deaths
-// are counted by Died alone.
+// SaveProgress stores the progress of an unfinished task's run, together with its calls. For a
+// run that has ended meanwhile, and with ErrTaken, only the calls are stored. ErrNoEvaluation
+// when the evaluation was deleted. Deaths are counted by Died alone.
 func (s *Store) SaveProgress(ctx context.Context, t record.Task, p Progress, calls []record.Call) error {
 	_, err := s.saveProgress(ctx, t, p, calls, nil)
 	return err
@@ -241,8 +240,8 @@ func (s *Store) SaveJob(ctx context.Context, t record.Task, p Progress, calls []
 	return err
 }
 
-// RestoreJob gives a run the job back that Redis has forgotten, in a record that was
-// made anew. false: the run has ended, or a pull has saved its progress already.
+// RestoreJob gives a run the job back that Redis has forgotten, in a record that was made
+// again. false: the run has ended, or a pull has saved its progress already.
 func (s *Store) RestoreJob(ctx context.Context, id eval.ID, job record.Job) (bool, error) {
 	call := job.Call
 	task := record.Task{Evaluation: id, Phase: call.Phase, Index: call.Index, Generation: call.Generation}
@@ -315,7 +314,7 @@ func (p Progress) fields() ([]any, error) {
 	if p.Taken {
 		values = append(values, record.ProgressTaken, 1)
 	}
-	if p.AnswerBy != "" || p.Taken { // what was kept of the answer to all is none to one
+	if p.AnswerBy != "" || p.Taken { // a stored answer to all dimensions answers no single one
 		values = append(values, record.ProgressAnswer, p.Answer, record.ProgressAnswerBy, p.AnswerBy)
 	}
 	if len(p.Said) > 0 {

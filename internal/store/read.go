@@ -73,7 +73,7 @@ func parsePauses(text string) (pauses map[string]record.Pause, err error) {
 	return pauses, nil
 }
 
-// Plan reads what an evaluation asks. Its content is what its id was derived from.
+// Plan reads an evaluation's questions. Its ID is derived from this content.
 func (s *Store) Plan(ctx context.Context, id eval.ID) (*eval.Evaluation, error) {
 	raw, err := s.client.Get(ctx, s.keys.Plan(id)).Bytes()
 	if errors.Is(err, redis.Nil) {

@@ -35,7 +35,7 @@ type Outcome struct {
 	generation int
 	state      eval.State
 	queue      string
-	provider   string // whose streak of failures it goes on or ends; empty: nobody's
+	provider   string // provider whose streak of failures it continues or ends; empty: none
 	class      providers.Class
 	run, calls []byte
 }
@@ -181,7 +181,7 @@ func (s *Store) AppendCalls(ctx context.Context, id eval.ID, calls []record.Call
 	return nil
 }
 
-// Held is what of an evaluation's results stands in Redis alone.
+// Held is the part of an evaluation's results that only Redis has.
 type Held struct {
 	// Created tells one record of an evaluation from another that replaced it;
 	// zero: there is none.
@@ -193,7 +193,7 @@ type Held struct {
 	Status record.Status
 }
 
-// Held reads what of an evaluation's results stands in Redis alone.
+// Held reads the part of an evaluation's results that only Redis has.
 func (s *Store) Held(ctx context.Context, id eval.ID) (Held, error) {
 	answer, err := heldScript.Run(ctx, s.client, []string{s.keys.Record(id), s.keys.Results(id)}).StringSlice()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Standing is how far an evaluation has come.
+// Standing is an evaluation's progress.
 type Standing struct {
 	Status  record.Status
 	Stopped string                  // as record.Evaluation.Stopped
@@ -71,11 +71,11 @@ func (s Standing) Total(state eval.State) int {
 	return n
 }
 
-// standingsAtOnce bounds what Redis is asked in one go.
+// standingsAtOnce bounds the keys that Redis is asked about in one command.
 const standingsAtOnce = 100
 
-// Standings reads how far evaluations have come. One that has no record has an
-// empty Status, as has one whose Unreadable is set.
+// Standings reads the progress of evaluations. One that has no record has an empty Status, as
+// has one whose Unreadable is set.
 func (s *Store) Standings(ctx context.Context, ids []eval.ID) (map[eval.ID]Standing, error) {
 	standings := make(map[eval.ID]Standing, len(ids))
 	for part := range slices.Chunk(ids, standingsAtOnce) {
@@ -117,7 +117,7 @@ func ofOneKey(err error) bool {
 	return (redis.HasErrorPrefix(err, "WRONGTYPE") || redis.HasErrorPrefix(err, "ERR")) && !outage.Passes(err)
 }
 
-// standingOf reads the answer about one evaluation.
+// standingOf reads the answer for one evaluation.
 func standingOf(id eval.ID, answer *redis.Cmd) Standing {
 	words, err := answer.StringSlice()
 	var standing Standing

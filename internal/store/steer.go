@@ -71,15 +71,14 @@ func (s *Store) PauseProvider(ctx context.Context, id eval.ID, provider string, 
 	return answer > 0, answer == 2, nil
 }
 
-// Resume lets a paused evaluation go on once it is activated, and an active one
-// with the providers that were paused. It returns the status afterwards.
+// Resume resumes a paused evaluation once it is activated, and the paused providers of an
+// active one. It returns the status afterwards.
 func (s *Store) Resume(ctx context.Context, id eval.ID) (record.Status, error) {
 	return s.steer(ctx, "resume", id, resumeScript, []string{s.keys.Record(id), s.keys.Cursors(id)}, rand.Text())
 }
 
-// Cancel ends every run of an evaluation that has not ended, and returns the
-// evaluation's status afterwards. What is recorded stays; runs that are being
-// made are not recorded any more, only their calls.
+// Cancel ends every unfinished run of an evaluation, and returns the evaluation's status
+// afterwards. Recorded results stay; runs in flight are no longer recorded, only their calls.
 func (s *Store) Cancel(ctx context.Context, r record.Evaluation) (record.Status, error) {
 	var queues []any
 	for i, phase := range r.Phases {
@@ -169,15 +168,15 @@ func (s *Store) Delete(ctx context.Context, id eval.ID) error {
 	if err := s.deleteProgress(ctx, id); err != nil {
 		return fmt.Errorf("delete runs in progress of %s: %w", id, err)
 	}
-	// Last, so that whoever repeats an interrupted deletion finds it.
+	// Last, so that a repeated deletion finds it after an interruption.
 	if err := s.client.SRem(ctx, s.keys.Evaluations(), string(id)).Err(); err != nil {
 		return fmt.Errorf("take %s off the list: %w", id, err)
 	}
 	return nil
 }
 
-// deleteProgress removes what is listed of runs in progress, but for those with a job at
-// a provider: whoever drops the run's task cancels it.
+// deleteProgress removes the list of runs in progress, except those with a job at a provider:
+// the worker that drops the run's task cancels it.
 func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 	var over []string
 	err := s.eachInProgress(ctx, id, func(run, job string) {
@@ -196,9 +195,9 @@ func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 // progressAtOnce is how many runs in progress are read in one go.
 const progressAtOnce = 1000
 
-// ask sends the commands of a pipeline, each of which has its own error then. Where
-// nothing was sent, because a hook refused it or ctx has ended, all have that error:
-// go-redis leaves those of a hook's refusal without one.
+// ask sends the commands of a pipeline, each of which has its own error then. If nothing was
+// sent, because a hook refused it or ctx has ended, all have that error: go-redis leaves those
+// of a hook's refusal without one.
 func ask(ctx context.Context, pipe redis.Pipeliner) {
 	commands, err := pipe.Exec(ctx)
 	if err == nil || slices.ContainsFunc(commands, func(c redis.Cmder) bool { return c.Err() != nil }) {
@@ -209,7 +208,7 @@ func ask(ctx context.Context, pipe redis.Pipeliner) {
 	}
 }
 
-// Going says what of an evaluation goes on.
+// Going says which parts of an evaluation are active.
 type Going struct {
 	Status record.Status           // empty: it has no record, or none that can be read
 	Paused map[string]record.Pause // providers
@@ -221,7 +220,7 @@ func (g Going) Begins(provider string) bool {
 	return (g.Status == record.StatusActive || g.Status == record.StatusDone) && !paused
 }
 
-// Going reads what of evaluations goes on.
+// Going reads which parts of evaluations are active.
 func (s *Store) Going(ctx context.Context, ids []eval.ID) (map[eval.ID]Going, error) {
 	asked := make([]*redis.SliceCmd, len(ids))
 	pipe := s.client.Pipeline()

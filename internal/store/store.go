@@ -71,8 +71,8 @@ const (
 	batchTimeout = 5 * time.Second
 )
 
-// NewBusy is New for a process that carries out many runs at once: what is to be
-// checked or recorded at about the same time is gathered, for up to 5 and 10 ms.
+// NewBusy is New for a process that runs many runs at once: checks and records of about the
+// same time are gathered, for up to 5 and 10 ms.
 func NewBusy(client redis.UniversalClient, namespace string) *Store {
 	s := New(client, namespace)
 	s.checks = batch.New(batch.Config{Most: batchRuns, Pause: checkPause, Enough: checkEnough}, s.sendChecks)
@@ -173,10 +173,10 @@ type Restored struct {
 	Generation   int
 }
 
-// Create stores an evaluation: plan and documents first, the record last, so
-// that a record means that everything is there. restored are the runs that the
-// evaluation's sink has recorded. created is false when the record stood
-// already; then nothing is changed. Create may be repeated after any failure.
+// Create stores an evaluation: plan and documents first, the record last, so that a record
+// means that everything is stored. restored are the runs recorded in the evaluation's results
+// store. created is false when the record existed already; then nothing is changed. Create may
+// be repeated after any failure.
 func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluation, texts map[string]string, restored []Restored) (created bool, err error) {
 	if err := r.Check(); err != nil { // nothing is written that could not be read again
 		return false, fmt.Errorf("create evaluation %s: %w", r.ID, err)
@@ -203,8 +203,8 @@ func (s *Store) Create(ctx context.Context, r record.Evaluation, e *eval.Evaluat
 	if err != nil {
 		return false, err
 	}
-	// Listed before it exists: whoever meets an id without a record passes
-	// over it, while a record that nobody lists would never be found.
+	// Listed before it exists: readers skip an ID without a record, while a record that is not
+	// listed would never be found.
 	if err := s.client.SAdd(ctx, s.keys.Evaluations(), string(r.ID)).Err(); err != nil {
 		return false, fmt.Errorf("list evaluation %s: %w", r.ID, err)
 	}
@@ -325,7 +325,7 @@ func (s *Store) Reopen(ctx context.Context, r record.Evaluation, texts map[strin
 	return reopened, nil
 }
 
-// recordFields are the record's words as they stand in Redis.
+// recordFields are the record's fields in Redis.
 func recordFields(r record.Evaluation) ([]any, error) {
 	settings, phases, err := encodeSettings(r)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Tell writes down what a worker tells of itself, for as long as that holds.
+// Tell stores a worker's report for as long as it is valid.
 func (s *Store) Tell(ctx context.Context, worker string, of record.Worker, holds time.Duration) error {
 	raw, err := json.Marshal(of)
 	if err == nil {

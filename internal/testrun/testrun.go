@@ -1,10 +1,9 @@
-// Package testrun holds what the tests of every package share: the two levels
-// of the suite, and how a test waits.
+// Package testrun contains helpers for the tests of every package: the two levels of the suite,
+// and how a test waits.
 //
-// A test waits for an event and never for a length of time, because a busy
-// machine can make any step slow. The only bound is the deadline of the whole
-// test binary (go test -timeout), so that a test that hangs still says what it
-// was waiting for.
+// A test waits for an event and never for a length of time, because a busy machine can make any
+// step slow. The only bound is the deadline of the whole test binary (go test -timeout), so
+// that a test that hangs still reports the event it was waiting for.
 package testrun
 
 import (
@@ -69,8 +68,8 @@ func Eventually(t testing.TB, what string, reached func() bool) {
 	EventuallyGot(t, what, func() (string, bool) { return "", reached() })
 }
 
-// EventuallyGot is Eventually for a condition that can say what it last saw;
-// the failure prints it.
+// EventuallyGot is Eventually for a condition that also returns the last value seen; the
+// failure prints it.
 func EventuallyGot(t testing.TB, what string, look func() (got string, reached bool)) {
 	t.Helper()
 	deadline, begun := Deadline(t), time.Now()

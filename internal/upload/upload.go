@@ -1,6 +1,6 @@
-// Package upload packs the files of an evaluation for sending, and unpacks received ones
-// into a folder. What is received is not trusted: nothing is written outside the folder,
-// and sizes are bounded.
+// Package upload packs the files of an evaluation for sending, and unpacks received ones into a
+// folder. Received data is not trusted: nothing is written outside the folder, and sizes are
+// bounded.
 package upload
 
 import (
@@ -77,10 +77,10 @@ func pack(archive *tar.Writer, root *os.Root, name string) error {
 	return err
 }
 
-// Unpack writes the files of an upload into folder, which must exist and be empty. It
-// returns ErrType, ErrTooLarge if the files have more than maxBytes together, or an error
-// that says what is wrong with the upload; the caller then removes what was written.
-// Links, devices, absolute paths and paths outside the folder are refused.
+// Unpack writes the files of an upload into folder, which must exist and be empty. It returns
+// ErrType, ErrTooLarge if the files have more than maxBytes together, or an error that
+// describes the problem of the upload; the caller then removes the written files. Links,
+// devices, absolute paths and paths outside the folder are refused.
 func Unpack(r io.Reader, mediaType, folder string, maxBytes int64) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
@@ -117,7 +117,8 @@ func (t *target) tar(r io.Reader) error {
 	for {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			// What follows the archive is read too: a sender that was cut off is noticed.
+			// Trailing data after the archive is read too: a sender that was cut off is
+			// noticed.
 			if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil {
 				return fmt.Errorf("read archive: %w", err)
 			}

@@ -1,4 +1,4 @@
--- Ends tasks of one queue that are done and not kept. It is the guard and asynq's
+-- Ends completed tasks of one queue that are not kept. It is the guard and asynq's
 -- script of that purpose in one, for several tasks at once: KEYS and ARGV are
 -- those of a script made by batch.Script.
 --
@@ -10,7 +10,7 @@
 -- the highest count, the task's result, which of its keys is the task's, worker
 -- id
 --
--- An id stands once among the active ones, the first pulled last.
+-- An id occurs once among the active ones, the first pulled last.
 --
 -- Returns each task's answer: OK, also for one that is not, or no longer, this
 -- worker's, which is left alone; or NOT FOUND for one that is not active. Running

@@ -1,4 +1,4 @@
--- Deletes tasks of one queue that were kept after they were done and whose time is
+-- Deletes tasks of one queue that were kept after completion and whose time is
 -- over, the earliest first, as asynq's own janitor does in every server.
 --
 -- KEYS[1] asynq:{queue}:completed   zset by Unix seconds

@@ -2,7 +2,7 @@
 --
 -- KEYS[1..8]  asynq:{queue}:pending, active, scheduled, retry, archived, completed,
 --             groups, paused
--- KEYS[9...]  what it keeps besides: leases and counts
+-- KEYS[9...]  its other keys: leases and counts
 --
 -- Returns 1, or 0 if any of the first eight exists: then nothing is removed.
 -- Running it twice is safe: the second time there is nothing to remove.

@@ -1,12 +1,12 @@
--- Stands in front of each of asynq's scripts that end a task, whose KEYS and ARGV
--- it leaves as they are. Three arguments are added at the end:
+-- Precedes each of asynq's scripts that end a task, and leaves their KEYS and ARGV
+-- unchanged. Three arguments are added at the end:
 --
 -- ARGV[#ARGV-2] what the handler has written as the task's result, or ""
 -- ARGV[#ARGV-1] which of KEYS is the task's
 -- ARGV[#ARGV]   worker id
 --
 -- A task that is not, or no longer, this worker's is left alone and the answer
--- is OK: whoever has it now ends it. That also makes running it twice safe.
+-- is OK: its current owner ends it. That also makes running it twice safe.
 do
   local task = KEYS[tonumber(ARGV[#ARGV - 1])]
   if redis.call("HGET", task, "owner") ~= ARGV[#ARGV] then

@@ -1,5 +1,5 @@
 -- Pulls up to ARGV[2] tasks from the head of a queue. It is asynq's dequeue, for
--- several tasks at once, and writes besides who has them.
+-- several tasks at once, and also writes their owner.
 --
 -- KEYS[1] asynq:{queue}:pending   list
 -- KEYS[2] asynq:{queue}:paused    exists while the queue is paused
@@ -15,7 +15,7 @@
 -- Returns {tasks left in pending, 1 if paused else 0, id, message, id, message, ...}.
 --
 -- Running it twice takes two batches: it is sent without retries, and what a
--- lost answer held is found by reclaim.lua. A pull that Redis only comes to
+-- lost answer contained is found by reclaim.lua. A pull that Redis only runs
 -- after that is an error, FENCED, and takes nothing.
 --
 -- A task that was deleted while it waited has no message; it is dropped from
@@ -56,7 +56,7 @@ if reply[2] == 0 then
     if #gone > 0 then
       redis.call("DEL", unpack(gone))
     end
-    -- Last: where memory is short, what comes before it is refused, and nothing
+    -- Last: if memory is short, the commands before it are refused, and nothing
     -- has left the queue.
     redis.call("RPOP", KEYS[1], #ids)
     wanted, dropped = wanted - #taken, dropped + #gone

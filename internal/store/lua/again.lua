@@ -1,10 +1,10 @@
--- again: the runs of an evaluation are to be pushed anew, because tasks of it may have
+-- again: the runs of an evaluation are to be pushed again, because tasks of it may have
 -- been removed.
 --
 -- KEYS[1] record   KEYS[2] cursors
--- Returns 1, or 0 where nothing is to be pushed: it is gone, done or cancelled. The
+-- Returns 1, or 0 if nothing is to be pushed: it is gone, done or cancelled. The
 -- revision is raised, so that no push begun before moves a cursor.
--- Twice: the runs are pushed anew once more, which leaves tasks alone that are there.
+-- Twice: the runs are pushed once more, which leaves existing tasks alone.
 local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "active" and status ~= "paused" then
   return 0

@@ -1,11 +1,11 @@
--- choose: what an open phase compares, written once.
+-- choose: the documents of an open phase, written once.
 --
 -- KEYS[1] record   KEYS[2] the phase's choice   KEYS[3] counts
 -- ARGV[1] phases as they were read (JSON)   ARGV[2] phases from now on (JSON)
 -- ARGV[3] the choice   ARGV[4] number of runs in the phases before
 -- ARGV[5…] count fields of these
 -- Returns 1 when the phase is chosen, 0 when nothing was changed: the record has other
--- phases by now, it is cancelled, or runs before are made again; -1 when there is no
+-- phases by now, it is cancelled, or earlier runs are retried; -1 when there is no
 -- record.
 -- Twice: the second time the record has other phases.
 local known = redis.call("HMGET", KEYS[1], "phases", "status")

@@ -4,10 +4,10 @@
 -- KEYS[5…] chunks of states that were restored
 -- ARGV[1] n, the number of words of the record, then n words: field, value, …;
 -- then field, value, … of the counts
--- Returns 1 when the record was made, 0 when it stood already (nothing is
+-- Returns 1 when the record was made, 0 when it existed already (nothing is
 -- changed), -1 when something that was stored before is missing.
 -- Twice: the second time finds the record and answers 0; the caller treats
--- both answers as "it stands".
+-- both answers as "it exists".
 if redis.call("EXISTS", KEYS[1]) == 1 then
   return 0
 end

@@ -3,7 +3,7 @@
 -- KEYS[1] record   KEYS[2…] its other keys
 -- ARGV[1] phases of the record (JSON), from which the keys were listed
 -- Returns 1 when nothing is left of them, 0 when the record has other phases by
--- now: then nothing was done, and the keys are to be listed anew.
+-- now: then nothing was done, and the keys must be listed again.
 -- Twice: there is nothing left to delete. Nothing comes back, because every
 -- script that writes such a key asks for the record first.
 local phases = redis.call("HGET", KEYS[1], "phases")

@@ -5,7 +5,7 @@
 -- ARGV[3] seconds that the progress lives   ARGV[4] the run, as it is listed
 -- ARGV[5] names this death
 -- Returns how many have died holding it; 0 when the run has ended or is gone.
--- Twice: a death is counted once, its name stands in the hash.
+-- Twice: a death is counted once, its name is in the hash.
 if redis.call("EXISTS", KEYS[1]) == 0 then
   return 0
 end

@@ -2,9 +2,9 @@
 --
 -- KEYS[1] record   KEYS[2] results stream   KEYS[3…] its other keys
 -- ARGV[1] seconds   ARGV[2] 1: only if no result waits and no time is set yet; or 0
--- Returns 1 where a time is set now; 0 where none is: it has not ended, or goes on
+-- Returns 1 if a time is set now; 0 if none is: it has not ended, or is active
 -- again, or with ARGV[2] = 1 results wait.
--- Twice: the time begins anew, or with ARGV[2] = 1 it is left as it is.
+-- Twice: the time starts again, or with ARGV[2] = 1 it is unchanged.
 local status = redis.call("HGET", KEYS[1], "status")
 if status ~= "done" and status ~= "cancelled" then
   return 0

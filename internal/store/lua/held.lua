@@ -1,9 +1,9 @@
--- held: what of an evaluation's results stands in Redis alone.
+-- held: the part of an evaluation's results that only Redis has.
 --
 -- KEYS[1] record   KEYS[2] results stream
--- Returns {created, age, status}: when the record was made, Unix ms, or "" where
--- there is none; how many ms ago the oldest entry was appended that no sink has
--- yet, or "" where every entry is in the sink; the evaluation's status, or "".
+-- Returns {created, age, status}: when the record was made, Unix ms, or "" if
+-- there is none; how many ms ago the oldest entry was appended that no results store has
+-- yet, or "" if every entry is stored; the evaluation's status, or "".
 -- Twice: it only reads.
 local record = redis.call("HMGET", KEYS[1], "created", "status")
 local created, status = record[1] or "", record[2] or ""

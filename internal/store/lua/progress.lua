@@ -1,4 +1,4 @@
--- progress: what must outlive the worker of a run that goes on, and the calls that
+-- progress: state that must outlive the worker of an unfinished run, and the calls that
 -- were made for it.
 --
 -- KEYS[1] record   KEYS[2] states   KEYS[3] progress   KEYS[4] runs in progress
@@ -13,7 +13,7 @@
 -- before; -1 when the evaluation is gone, and nothing is kept; -2 when another
 -- pull has written since, and only the calls are kept.
 -- Twice: it writes the same again, and appends calls and job again; they have ids,
--- and the sink keeps each once.
+-- and the results store keeps each once.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
   return -1

@@ -5,22 +5,22 @@
 -- progress, then for each run: states, progress
 -- ARGV[1] entry version, then for each run: offset of its byte, generation,
 -- state (1 succeeded, 2 failed, 3 cancelled), count field of that state, count
--- field of failed, provider whose streak of failures it ends or goes on, or "",
--- class of the failure, or "" where it ends it, the run as it is listed among
+-- field of failed, provider whose streak of failures it ends or continues, or "",
+-- class of the failure, or "" if it ends it, the run as it is listed among
 -- those in progress, run (JSON), calls (JSON) or ""
--- Returns for each run 1 recorded, 1 + n where it is the n-th of its provider that
+-- Returns for each run 1 recorded, 1 + n if it is the n-th of its provider that
 -- failed so in a row, 0 discarded (the run had ended, or the generation is not the
 -- run's), -2 discarded because the evaluation was cancelled, -1 when the evaluation
 -- is gone (nothing is kept).
 -- Twice: the second time the run has ended, so that only the calls are appended
--- again; they have ids, and the sink keeps each once. The same holds for a run
+-- again; they have ids, and the store keeps each once. The same applies to a run
 -- that comes twice in one call.
 local known = redis.call("HMGET", KEYS[1], "status", "streaks")
 local status, streaks, struck = known[1], known[2] and cjson.decode(known[2]) or {}, false
 local answer, counts, over, listed = {}, {}, {}, {}
 
--- A script whose first write takes no memory may end although Redis is full: what was
--- paid for is recorded, when nothing is enqueued any more.
+-- A script whose first write takes no memory may end although Redis is full: paid
+-- results are still recorded when nothing is enqueued any more.
 redis.call("HDEL", KEYS[1], "")
 
 -- The bytes of all runs are read at once.

@@ -3,11 +3,11 @@
 -- KEYS[1] record   KEYS[2] cursors   KEYS[3] documents   KEYS[4…] its other keys
 -- ARGV[1] settings (JSON)   ARGV[2] phases (JSON)
 -- ARGV[3] the command's token
--- ARGV[4…] hash, text (zstd) of what the settings name and may not be there yet
+-- ARGV[4…] hash, text (zstd) of texts that the settings name and may be missing
 -- Returns 1 when the settings are in force and the evaluation is active, 0 when
--- it was active or cancelled and is left as it is. Cursors start anew: what is
--- recorded is passed over when runs are pushed. The revision is raised.
--- Twice: the second time finds its token and returns 1, also where it was paused
+-- it was active or cancelled and is unchanged. Cursors restart: recorded runs
+-- are skipped when runs are pushed. The revision is raised.
+-- Twice: the second time finds its token and returns 1, even if it was paused
 -- between, which it stays.
 if steered(KEYS[1], ARGV[3]) then
   return 1

@@ -1,13 +1,13 @@
--- resume: a paused evaluation goes on, and an active one with its paused providers.
+-- resume: resumes a paused evaluation, and the paused providers of an active one.
 --
 -- KEYS[1] record   KEYS[2] cursors
 -- ARGV[1] the command's token
 -- Returns the evaluation's status afterwards: "active", or "done" or
--- "cancelled" where it cannot go on; "" when it is gone. Cursors start anew,
--- because tasks that were pulled during the pause were dropped: what is recorded
--- is passed over when runs are pushed, and tasks that are still there conflict.
+-- "cancelled" if it cannot be resumed; "" when it is gone. Cursors restart,
+-- because tasks that were pulled during the pause were dropped: recorded runs
+-- are skipped when runs are pushed, and existing tasks conflict.
 -- The revision is raised, so that no push begun before moves them.
--- Twice: the second time finds its token, and leaves also a pause alone that came
+-- Twice: the second time finds its token, and also leaves alone a pause that came
 -- between.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then

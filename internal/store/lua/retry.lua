@@ -4,11 +4,11 @@
 -- KEYS[5…] the evaluation's other keys
 -- ARGV for each run: its offset, the generation that failed, the count field of
 -- failed in its queue
--- Returns how many runs are to be made again, -1 when the evaluation is gone,
+-- Returns how many runs are retried, -1 when the evaluation is gone,
 -- -2 when it was cancelled. A done evaluation becomes active with no provider
--- paused, its keys last again, and cursors start anew, so that the runs are pushed;
+-- paused, its keys persist again, and cursors restart, so that the runs are pushed;
 -- the revision is raised, so that no push begun before moves them.
--- Twice: a run that is not failed in that generation any more is passed over.
+-- Twice: a run that is no longer failed in that generation is skipped.
 local status = redis.call("HGET", KEYS[1], "status")
 if not status then
   return -1

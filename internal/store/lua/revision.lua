@@ -1,6 +1,6 @@
--- revision is put in front of every script that compares what is to run.
+-- revision precedes every script that compares an evaluation's runnable content.
 --
--- revision(record) names the evaluation's record and what it says is to run. It
+-- revision(record) identifies the evaluation's record and its runnable content. It
 -- changes when the record is made again (created), when settings, runs or cursors
 -- change (revision), and when a phase is chosen (chosen). An absent field counts
 -- as 0.

@@ -1,4 +1,4 @@
--- standing: how far an evaluation has come, in one command.
+-- standing: an evaluation's progress, in one command.
 --
 -- KEYS[1] record   KEYS[2] cursors   KEYS[3] counts   KEYS[4] results stream
 -- Returns {status or "", paused providers (JSON) or "", version of the record,
