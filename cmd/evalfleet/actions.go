@@ -10,7 +10,7 @@ import (
 // actions steer evaluations for the pages as the commands do.
 type actions struct {
 	*drain
-	folder string // whose run goes on; empty: a fleet's evaluations
+	folder string // folder of the active run; empty: a fleet's evaluations
 }
 
 func (a actions) target(id eval.ID) *target {

@@ -20,9 +20,9 @@ const allowSinkFlag = "allow-sink"
 // has named in submissions, one a line and without passwords.
 const sinksFile = "sinks"
 
-// errForeignSink means that an evaluation in Redis names a results store that nobody
-// here has named. Anyone who may enqueue can write that name, and opening the store
-// would give it this user's password.
+// errForeignSink means that an evaluation in Redis names a results store that the local user
+// has not named. Anyone who may enqueue can write that name, and opening the store would give
+// it this user's password.
 var errForeignSink = errors.New("its results store is not one that was named here")
 
 // allowedSinks are the results stores, as savedSink writes them, that evaluations in
@@ -36,7 +36,7 @@ func (p *process) allowedSinks(c *cli.Context) (allowedSinks, error) {
 	if fromEnvironment, ok := p.env("EVALFLEET_SINK"); ok {
 		named = append(named, fromEnvironment)
 	}
-	fleet, err := config.LoadFleet(c.String(configFlag)) // whose warnings are others' to print
+	fleet, err := config.LoadFleet(c.String(configFlag)) // with warnings that other commands print
 	if err != nil {
 		return nil, err
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// commands lists every command, in the order in which help shows them. Whoever
-// adds a command adds its line here.
+// commands lists every command, in the order in which help shows them. A new command needs a
+// line here.
 func commands(p *process) []*cli.Command {
 	return []*cli.Command{
 		runCommand(p),
@@ -53,7 +53,7 @@ type process struct {
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
-	atOnce <-chan struct{} // closed when what is in flight is to be given up
+	atOnce <-chan struct{} // closed to give up everything in flight
 }
 
 // Main runs one command line and returns the process's exit code. args are
@@ -61,15 +61,15 @@ type process struct {
 // asks the command to wind up; closing atOnce after that, not to wait for calls in
 // flight. nil: they have their grace.
 func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(string) (string, bool), stdin io.Reader, stdout, stderr io.Writer) int {
-	// What is not evalfleet's own must not steer a terminal. To files and pipes, results go
-	// as they are.
+	// Text from others must not control a terminal. To files and pipes, results are written
+	// unchanged.
 	stderr = harmless.NewWriter(stderr)
 	if terminalOf(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
 	err := p.run(ctx, args)
-	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // wherever it was stopped
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) { // from any point of the command
 		err = withCode(exitInterrupted, errors.New("interrupted: recorded results are kept; run the same command again to resume"))
 	}
 	if redis.HasErrorPrefix(err, "WRONGTYPE") {
@@ -81,9 +81,8 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 	return int(codeOf(err))
 }
 
-// run takes the command line apart before the library sees it, because the
-// library drops flags that stand after an argument, and reads the environment
-// of the process itself where ours is given.
+// run parses the command line before the library sees it, because the library drops flags after
+// an argument, and reads the environment of the process itself instead of ours.
 func (p *process) run(ctx context.Context, args []string) error {
 	all := commands(p)
 	for _, command := range all {
@@ -142,7 +141,7 @@ func noArguments(c *cli.Context) error {
 	return nil
 }
 
-// message is what is said about an error: one line a problem.
+// message is the text for an error: one line a problem.
 func message(err error) string {
 	var problems config.Problems
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 )
 
-// commandLine is a command line taken apart: flags may stand anywhere in it.
+// commandLine is a parsed command line: flags may be anywhere in it.
 type commandLine struct {
 	command *cli.Command // nil: none was named
 	help    bool
@@ -98,8 +98,8 @@ func (line *commandLine) take(args []string) error {
 	return nil
 }
 
-// commandAt is the position of the command's name, -1 without one. Which flags
-// take a value is asked of every command, as the name is not known yet.
+// commandAt is the position of the command's name, -1 without one. Flags of every command are
+// considered, as the name is not known yet.
 func commandAt(args []string, commands []*cli.Command) int {
 	flags := byName(commonFlags())
 	for _, command := range commands {
@@ -171,8 +171,8 @@ func (line *commandLine) envFile(env config.Lookup) string {
 	return path
 }
 
-// check tries the value on a flag set of its own, so that a bad one is reported
-// with the place where it was given.
+// check tries the value on a flag set of its own, so that a bad one is reported with its
+// position.
 func (s setting) check() error {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	if err := s.flag.Apply(set); err != nil {
@@ -215,8 +215,7 @@ type optionalInt struct {
 	alone string // the value that it has then
 }
 
-// standsAlone reports whether a flag is an optionalInt and what follows it is no
-// number.
+// standsAlone reports whether a flag is an optionalInt without a number after it.
 func standsAlone(f cli.Flag, following []string) bool {
 	if _, ok := f.(optionalInt); !ok {
 		return false

@@ -59,7 +59,7 @@ type drain struct {
 	place   results.Place               // of files besides the output folder
 	sinkURL string                      // as it was named here, with its password; empty: as the record says
 	allowed allowedSinks                // that records may name
-	answers []string                    // the paths of those that hold answers, once they are written
+	answers []string                    // the paths of the files with answers, once they are written
 	printing
 	stdout  io.Writer
 	console *console
@@ -164,7 +164,7 @@ func (d *drain) collect(ctx context.Context, id eval.ID, follow bool) error {
 	return withCode(exitUnreachable, errors.Join(unreadable...))
 }
 
-// once drains what is there now.
+// once drains everything now in Redis.
 func (d *drain) once(ctx context.Context, id eval.ID) error {
 	drained, err := d.fleet().Once(ctx, id)
 	if errors.Is(err, store.ErrNoEvaluation) {
@@ -187,8 +187,8 @@ func (d *drain) lost(o collect.Outcome, err error) error {
 		err, dir, redisFlag, waitFlag, outDirFlag, quoted(dir)))
 }
 
-// goOnWith adds the command that goes on after an interruption, or once Redis or
-// the disk is usable again. An evaluation that Redis has lost, it cannot bring back.
+// goOnWith adds the command that resumes after an interruption, or once Redis or the disk is
+// usable again. It cannot restore an evaluation that Redis has lost.
 func goOnWith(err error, command string) error {
 	if errors.Is(err, results.ErrNoEvaluation) {
 		return err

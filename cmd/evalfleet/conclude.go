@@ -21,14 +21,14 @@ const (
 	failOnNever failOn = "never" //
 )
 
-// conclusion is what is done when an evaluation's results are complete.
+// conclusion handles an evaluation with complete results.
 type conclusion struct {
 	reader  results.Reader
 	id      eval.ID
 	place   results.Place
 	failOn  failOn
 	again   string    // the command that writes the files once more, and asks nothing again
-	answers *[]string // is given the paths of the answers; nil: nobody asks
+	answers *[]string // receives the paths of the answers; nil: not called
 	printing
 	stdout  io.Writer
 	console io.Writer

@@ -10,9 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// console shares stderr between lines that stay, such as logs, and one line at
-// its foot that is drawn over again and again, such as progress. What is written to it
-// is made harmless; logs, which have colours, go to its raw side.
+// console shares stderr between permanent lines, such as logs, and one line at its foot that is
+// redrawn, such as progress. Its input is made harmless; logs, which have colours, go to its
+// raw side.
 type console struct {
 	*harmless.Writer
 	raw *shared
@@ -74,8 +74,7 @@ func (c *shared) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// setFoot draws the foot anew; an empty one takes it away. Without a terminal
-// it does nothing.
+// setFoot redraws the foot; an empty one removes it. Without a terminal it does nothing.
 func (c *console) setFoot(line string) {
 	if c.terminal() {
 		c.raw.setFoot(harmless.Line(line))
@@ -92,7 +91,7 @@ func (c *shared) setFoot(line string) {
 	_, _ = io.WriteString(c.out, clearLine+line)
 }
 
-// width is the number of columns of the terminal, 100 when nobody knows.
+// width is the number of columns of the terminal, 100 if unknown.
 func (c *console) width() int {
 	if file, ok := c.raw.out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {

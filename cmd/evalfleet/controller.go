@@ -49,7 +49,7 @@ func controllerCommand(p *process) *cli.Command {
 	}
 }
 
-// control runs a controller with what it serves until the context ends.
+// control runs a controller and its servers until the context ends.
 func (p *process) control(c *cli.Context) error {
 	d, err := p.openDrain(c, 0, true)
 	if err != nil {

@@ -84,7 +84,7 @@ func (t *target) uncollected(ctx context.Context) (int64, error) {
 	return standing.Waiting, nil
 }
 
-// mayLose asks before results are lost that nobody has collected.
+// mayLose asks before deleting results that were not collected.
 func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
 	what := fmt.Sprintf("%s of %s have not been collected", count(int(waiting), "result"), t.id)
 	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete anyway?")

@@ -90,7 +90,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 	return nil
 }
 
-// probe asks a model for one word, and says what came of it or what to do.
+// probe asks a model for one word, and reports the result or a remedy.
 func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
 	callable, err := openEndpoints(s.Providers, p.env, p.keys, 1, ofJudges([]eval.Judge{judge}))
 	if err != nil {

@@ -71,7 +71,7 @@ type plannedRun struct {
 	plan.Run
 	phase int
 	kind  eval.Kind
-	open  bool // it stands for one of its phase: which documents that shows is not chosen yet
+	open  bool // it represents one of its phase, whose documents are not chosen yet
 }
 
 // firstRuns chooses n runs for which a judge is called: the first of each phase
@@ -96,7 +96,7 @@ func firstRuns(e *eval.Evaluation, plans []*plan.Plan, n int) []plannedRun {
 				run := p.Run(l.next)
 				l.next++
 				if run.Judge != l.judge || p.Kind() == eval.KindPairwise && shown[run.First].Hash == shown[run.Second].Hash {
-					continue // another judge's, or a tie, of which no judge is asked
+					continue // another judge's, or a tie, for which no judge is asked
 				}
 				chosen, found = append(chosen, plannedRun{run, l.phase, p.Kind(), p.Open()}), true
 				break

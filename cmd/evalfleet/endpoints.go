@@ -107,7 +107,7 @@ func ofJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	}
 }
 
-// servable picks every provider whose key and address are here.
+// servable picks every provider with a key and an address here.
 func servable(e catalog.Entry, keyErr error) error {
 	var missing *providers.Error
 	if errors.As(keyErr, &missing) || !e.Addressed() {

@@ -132,7 +132,7 @@ func (d *drain) unserved(ctx context.Context, s *config.Submission) string {
 	return fmt.Sprintf("no live worker can call %s: runs wait for a worker with its key, and with its address if it is not built in", strings.Join(unserved, " or "))
 }
 
-// submit stores the evaluation, with what its results store may have recorded before.
+// submit stores the evaluation, with the runs that its results store may have recorded before.
 // lost: Redis knew it.
 func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
 	public, err := results.Public(d.sinkURL)
@@ -157,7 +157,7 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost,
 	}, recorded)
 	if err == nil && closed {
-		return receipt, d.once(ctx, id) // what waits in Redis was spent as well
+		return receipt, d.once(ctx, id) // results waiting in Redis were paid for as well
 	}
 	return receipt, collectError(err)
 }

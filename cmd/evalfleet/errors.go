@@ -20,7 +20,7 @@ const (
 	exitRunsFailed  exit = 1   // some run failed
 	exitUsage       exit = 2   // command line, file or configuration wrong; output folder not writable
 	exitUnreachable exit = 3   // Redis or the sink cannot be reached, disk full
-	exitInterrupted exit = 130 // what is done is kept
+	exitInterrupted exit = 130 // finished work is kept
 )
 
 // exitError is an error that knows its exit code.
@@ -40,9 +40,9 @@ func withCode(code exit, err error) error {
 	return &exitError{code, err}
 }
 
-// stopped returns how a command that runs until it is told to stop ends: with
-// exitOK after SIGTERM, which is how a service ends, and with exitInterrupted
-// after Ctrl-C, a closed terminal or a second signal.
+// stopped returns the result of a command that runs until it is stopped: exitOK after SIGTERM,
+// which is how a service ends, and exitInterrupted after Ctrl-C, a closed terminal or a second
+// signal.
 func (p *process) stopped(ctx context.Context, what string) error {
 	select {
 	case <-p.atOnce:
@@ -60,10 +60,9 @@ func usageError(format string, args ...any) error {
 	return withCode(exitUsage, fmt.Errorf(format, args...))
 }
 
-// codeOf is the exit code of what a command returned: the code it was given
-// with withCode, or what can be told from the error itself. What nobody foresaw
-// counts as the surroundings' failure, because settings are checked before
-// anything is begun.
+// codeOf is the exit code for a command's error: the code given with withCode, or one derived
+// from the error itself. An unforeseen error counts as the environment's failure, because
+// settings are checked before anything is begun.
 func codeOf(err error) exit {
 	var coded *exitError
 	var problems config.Problems

@@ -61,8 +61,7 @@ func (p *process) estimate(c *cli.Context) error {
 	return asked.each(func(s *config.Submission) error { return p.estimateOf(c, s, latency, tokensOut, slots) })
 }
 
-// estimateOf says what one evaluation would come to. latency and tokensOut are 0
-// where nothing is said of them.
+// estimateOf estimates one evaluation. latency and tokensOut are 0 if not given.
 func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.Duration, tokensOut, slots int) error {
 	var err error
 	p.sayQueues(s)
@@ -116,8 +115,8 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 	return latency, "median in " + dir, nil
 }
 
-// writeEstimate writes an estimate for people; source says where its latency
-// came from, tokensOut what was said of answers.
+// writeEstimate writes an estimate for people; source is the origin of its latency, tokensOut
+// the assumption about answers.
 func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut int) error {
 	text := &estimateText{}
 	text.line("%s (%s): %s, at least %s, plus retries and repairs", clip(e.Name, 30), e.Evaluation,

@@ -29,13 +29,13 @@ const (
 type folder struct {
 	dir  string
 	lock *flock.Flock
-	// What was not there before: names in the folder, and the topmost folder that
-	// was made for it.
+	// What did not exist before: names in the folder, and the topmost folder that was made for
+	// it.
 	added []string
 	made  string
 }
 
-// defaultFolder is where an evaluation's files go when nobody says.
+// defaultFolder is the folder for an evaluation's files if none is given.
 func defaultFolder(name string, id eval.ID) string {
 	return filepath.Join(outRoot, fileSafe(name)+"-"+fileSafe(string(id)))
 }
@@ -117,8 +117,8 @@ func folderCode(err error) exit {
 	return exitUsage
 }
 
-// Close lets others have the folder. The lock's file stays: removed, it could be
-// the one that somebody else has just locked.
+// Close unlocks the folder. The lock's file stays: removed, it could be the one that another
+// process has just locked.
 func (f *folder) Close() error { return f.lock.Unlock() }
 
 func (f *folder) path(name string) string { return filepath.Join(f.dir, name) }

@@ -24,9 +24,9 @@ func allowOutsideOption() cli.Flag {
 	return &cli.BoolFlag{Name: allowOutsideFlag, Usage: "allow FILE to name documents, templates and other files outside of its folder"}
 }
 
-// grantKeys decides which keys the providers get that evaluation files define: those
-// that the command line allows, or whoever sits at the terminal. It says where each
-// goes.
+// grantKeys decides which providers defined by evaluation files get a key: those that the
+// command line allows, or the user at the terminal. It prints the address that each key is sent
+// to.
 func (p *process) grantKeys(c *cli.Context, asked *request) error {
 	allowed := map[string]string{}
 	for _, pair := range c.StringSlice(allowKeysFlag) {

@@ -83,8 +83,7 @@ func helpUsage(f cli.Flag) string {
 	return usage
 }
 
-// splitUsage takes the name of a flag's value out of its usage, where it stands
-// in back quotes.
+// splitUsage takes the name of a flag's value out of its usage, where it is in back quotes.
 func splitUsage(f cli.Flag) (placeholder, usage string) {
 	documented, ok := f.(cli.DocGenerationFlag)
 	if !ok {

@@ -147,8 +147,7 @@ func writeStarter(dir string, files []starterFile) (err error) {
 	return nil
 }
 
-// makeFolders makes a folder and those above it, and appends what was missing to
-// made.
+// makeFolders makes a folder and its parents, and appends the new ones to made.
 func makeFolders(made []string, dir string) ([]string, error) {
 	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 		return made, err

@@ -31,7 +31,7 @@ const (
 	judgeTemplatesFlag = "judge-templates"
 )
 
-// defaultDataFolder is where the files of experiments are when nobody says.
+// defaultDataFolder is the folder for the files of experiments if none is given.
 const defaultDataFolder = "data"
 
 // inputFlags are those that name a file, and those of experiments.
@@ -57,7 +57,7 @@ func experimentFlags() []cli.Flag {
 	}
 }
 
-// defaultTemplate is the file of a judge folder that is its template when nobody says.
+// defaultTemplate is the template file of a judge folder if none is given.
 const defaultTemplate = "template.txt"
 
 // input is a file, or a folder of documents, that a command line names.
@@ -137,7 +137,7 @@ func inputFolder(c *cli.Context) ([]input, error) {
 	return all, all[0].refuse(c)
 }
 
-// refuse wants flags that mean something for what is asked.
+// refuse rejects flags that have no meaning for the input.
 func (in input) refuse(c *cli.Context) error {
 	var problems []error
 	no := func(flags []cli.Flag, why string) {
@@ -197,7 +197,7 @@ func (in input) load(judges []string, options config.Options) (*config.Submissio
 	return config.LoadEvaluation(in.path, options)
 }
 
-// placeOf is where the files of an evaluation are written whose output folder is dir.
+// placeOf is where the files of an evaluation are written, given its output folder dir.
 func placeOf(c *cli.Context, s *config.Submission, dir string) (results.Place, error) {
 	place := results.Place{Dir: dir, Out: s.Out, Outs: s.Settings.Outs}
 	if s.Queues == nil {
@@ -243,8 +243,8 @@ func outDir(c *cli.Context, s *config.Submission) string {
 // ofAnswers reports whether an experiment asks about the answers of another.
 func ofAnswers(s *config.Submission) bool { return s.Queues != nil && s.File == "" }
 
-// inTurn does what is asked, one evaluation after another, and has the judges asked
-// about the answers of each as soon as it has ended.
+// inTurn processes the inputs, one evaluation after another, and asks the judges about the
+// answers of each as soon as it has ended.
 func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submission) (answers []string, err error)) error {
 	return asked.each(func(s *config.Submission) error {
 		if err := moveToInput(c, s); err != nil {

@@ -1,8 +1,7 @@
-// Command evalfleet judges documents with language models: it plans, enqueues,
-// works, collects and reports, on one machine or with a fleet of workers.
+// Command evalfleet judges documents with language models: it plans, enqueues, works, collects
+// and reports, on one machine or with a fleet of workers.
 //
-// main parses and wires; what a command does stands in a file of its own and is
-// listed in app.go.
+// main parses and wires; each command has a file of its own and is listed in app.go.
 package main
 
 import (
@@ -37,17 +36,17 @@ func stopSignals() <-chan os.Signal {
 	return signals
 }
 
-// lastMoment is how long a second signal leaves to write down what was answered.
+// lastMoment is how long a second signal leaves to write received answers.
 const lastMoment = 3 * time.Second
 
 // errTerminated is the cause of a stop by SIGTERM, by which Kubernetes, systemd
 // and docker end a service. Its cancellation is still context.Canceled.
 var errTerminated = fmt.Errorf("SIGTERM: %w", context.Canceled)
 
-// stopOnSignals winds the command up at the first signal, and has it give up what
-// is in flight at the second; a third, or a command that does not end then, ends
-// the process. A closed terminal is no impatience: it may hang up twice, once for
-// the shell and once for the kernel.
+// stopOnSignals winds the command up at the first signal, and makes it give up everything in
+// flight at the second; a third, or a command that does not end then, ends the process. A
+// closed terminal is no impatience: it may hang up twice, once for the shell and once for the
+// kernel.
 func stopOnSignals(signals <-chan os.Signal, windUp context.CancelCauseFunc, atOnce chan<- struct{}) {
 	if s := <-signals; s == syscall.SIGTERM {
 		windUp(errTerminated)

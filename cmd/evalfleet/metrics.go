@@ -16,9 +16,8 @@ const (
 	metricsOff      = "off"
 )
 
-// watched serves a worker's metrics on an address and makes settings tell them.
-// An address that nobody gave may be taken: several workers of one machine need
-// no flags.
+// watched serves a worker's metrics on an address and makes settings report them. A default
+// address may be in use: several workers of one machine need no flags.
 func watched(ctx context.Context, settings *worker.Config, address string, given bool, log zerolog.Logger) (io.Closer, error) {
 	if address == metricsOff {
 		return io.NopCloser(nil), nil

@@ -17,9 +17,9 @@ import (
 // keyFile holds the key of a user's seals, below the folder of the user's state.
 const keyFile = "evalfleet/resume.key"
 
-// sealer marks each resume.json as written by this user. One without the mark, or
-// changed since, may come from somebody else: the addresses and paths in it are not
-// used. Where there is no folder for a user's state, nothing is marked.
+// sealer marks each resume.json as written by this user. One without the mark, or changed
+// since, may come from another person: the addresses and paths in it are not used. Without a
+// folder for a user's state, nothing is marked.
 type sealer struct{ path string }
 
 // newSealer finds the folder of the user's state.

@@ -43,7 +43,7 @@ func newProgress(c *console, r record.Evaluation) *progress {
 	return &progress{name: r.Name, console: c, bounds: r.Settings.BoundWords()}
 }
 
-// Counted is collect.Observer. The pace begins anew when there are fewer than before.
+// Counted is collect.Observer. The pace restarts when there are fewer than before.
 func (p *progress) Counted(now collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

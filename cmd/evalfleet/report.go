@@ -42,7 +42,7 @@ const (
 
 var formats = []string{formatHTML, formatCSV, formatJSON, formatMarkdown}
 
-// comparisonFolder is where a comparison goes when nobody says.
+// comparisonFolder is the folder for a comparison if none is given.
 var comparisonFolder = filepath.Join(outRoot, "comparison")
 
 func reportCommand(p *process) *cli.Command {
@@ -105,7 +105,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	}
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
-		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be somebody else's
+		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be another person's
 		if before, err := readResumption(arguments[0]); err == nil {
 			place.CSV = before.CSV
 		}

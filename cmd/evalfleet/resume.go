@@ -46,8 +46,8 @@ func resumeCommand(p *process) *cli.Command {
 	}
 }
 
-// continueRun does the rest of the run in a folder. classes are those of failed
-// runs that are made again; nil: none are.
+// continueRun finishes the run in a folder. classes selects the failed runs to retry; nil:
+// none.
 func (p *process) continueRun(c *cli.Context, classes []string) error {
 	dir := c.Args().First()
 	how, err := workOf(c)
@@ -116,10 +116,9 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	return j.run(c.Context)
 }
 
-// adopt takes out of the resume.json of a folder what nobody but this user may say,
-// where no run of this user wrote it: files are written into the folder alone, and the
-// addresses of providers and the results store are those configured here. Where they
-// differ it asks.
+// adopt removes from the resume.json of a folder the settings that only this user may make, if
+// no run of this user wrote it: files are written into the folder alone, and the addresses of
+// providers and the results store are those configured here. If they differ it asks.
 func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *config.Fleet, out *console) error {
 	saved.Slots, saved.Grace, saved.Lease = 0, 0, fleet.Lease
 	saved.Out, saved.Outs, saved.Data, saved.Input = "", nil, "", ""
@@ -178,7 +177,7 @@ func calledAt(e catalog.Entry) string {
 	return fmt.Sprintf("%q with the key in %q", e.BaseURL, e.KeyEnv)
 }
 
-// resumeWith is the command that goes on with a run in a folder.
+// resumeWith is the command that resumes a run in a folder.
 func resumeWith(c *cli.Context, dir string) string {
 	line := "evalfleet resume " + quoted(dir)
 	for _, name := range slices.Concat([]string{redisFlag}, redisFlags, []string{namespaceFlag, envFileFlag, queuesFlag, metricsFlagName, eventsFlag}) {

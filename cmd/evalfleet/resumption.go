@@ -16,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// resumeFile, in an output folder, holds what `run` needs to go on there and
-// what the sink does not have. No key and no password stands in it.
+// resumeFile, in an output folder, contains the data that `run` needs to resume there and that
+// the results store does not have. It contains no key and no password.
 const resumeFile = "resume.json"
 
 // resumeVersion is that of the file's form.
@@ -45,7 +45,7 @@ type resumption struct {
 	Seal string            `json:"seal,omitempty"` // of sealer, over everything else
 }
 
-// resumption is what must be known to go on with the job.
+// resumption is the data needed to resume the job.
 func (j *job) resumption() (resumption, error) {
 	e := j.submission.Evaluation
 	r := resumption{
@@ -61,7 +61,7 @@ func (j *job) resumption() (resumption, error) {
 	return r, err
 }
 
-// savedSink is a sink's URL that holds wherever it is read, without a password.
+// savedSink is a results store's URL that is valid from any folder, without a password.
 func savedSink(url string) (string, error) {
 	path, isFile := results.File(url)
 	if url == "" || !isFile {
@@ -123,7 +123,7 @@ func (r resumption) place(dir string) results.Place {
 	return results.Place{Dir: dir, Out: r.Out, Outs: r.Outs, Data: r.Data, Input: r.Input, CSV: r.CSV}
 }
 
-// submission rebuilds what was asked from the sink: the evaluation file and its
+// submission rebuilds the submission from the results store: the evaluation file and its
 // documents may have moved, or changed.
 func (r resumption) submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
 	stored, err := sink.Evaluation(ctx, r.Evaluation)

@@ -145,7 +145,7 @@ func classesOf(c *cli.Context) ([]string, error) {
 	return classes, checkClasses(classes)
 }
 
-// checkClasses refuses what is no error class.
+// checkClasses refuses anything but error classes.
 func checkClasses(classes []string) error {
 	var known []string
 	for _, class := range providers.Classes {

@@ -93,7 +93,7 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 		return nil, err
 	}
 	j.resumeWith, j.again = resumeWith(c, j.dir), p.again(c)
-	if c.IsSet(judgeFolderFlag) { // what comes after it is no part of the folder
+	if c.IsSet(judgeFolderFlag) { // the part after it is no part of the folder
 		j.resumeWith = j.again
 	}
 	if c.Bool(retryFailedFlag) {
@@ -102,15 +102,14 @@ func (p *process) newJob(c *cli.Context, submission *config.Submission) (*job, e
 	return j, nil
 }
 
-// job is one `run`: an evaluation carried out, drained and reported in one
-// process.
+// job is one `run`: an evaluation run, drained and reported in one process.
 type job struct {
 	submission *config.Submission
 	redis      dial.Settings // no URL: an embedded one
 	namespace  string
 	dir        string        // output folder
 	place      results.Place // of files, in the output folder and besides
-	answers    []string      // the paths of those that hold answers, once it has run
+	answers    []string      // the paths of the files with answers, once it has run
 	sinkURL    string        // empty: results.db in the folder
 	how        work
 	env        config.Lookup
@@ -118,8 +117,8 @@ type job struct {
 	own        sealer
 	atOnce     <-chan struct{} // as in process
 	failOn     failOn
-	retry      func(enqueue.Recorded) bool // failed runs that are made again; nil: none
-	resumeWith string                      // the command that goes on after an interruption
+	retry      func(enqueue.Recorded) bool // failed runs to retry; nil: none
+	resumeWith string                      // the command that resumes after an interruption
 	again      string                      // the command that submits the evaluation once more
 
 	printing
@@ -128,8 +127,8 @@ type job struct {
 	log     zerolog.Logger
 }
 
-// run carries the job out. Interrupted, it keeps what is done and says how to
-// go on. What can be refused is refused before anything is written.
+// run runs the job. Interrupted, it keeps finished work and prints how to resume. It reports
+// invalid input before anything is written.
 func (j *job) run(ctx context.Context) (err error) {
 	e := j.submission.Evaluation
 	id := e.ID()
@@ -178,7 +177,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	if err := collect.Put(ctx, sink, r, e, j.submission.Texts); err != nil {
 		return sinkError(err)
 	}
-	if len(r.Phases) == 0 { // votes alone: nobody is asked
+	if len(r.Phases) == 0 { // votes alone: no model is asked
 		if err := sink.Finish(ctx, id, time.Now()); err != nil {
 			return sinkError(err)
 		}
@@ -229,7 +228,7 @@ func (j *job) run(ctx context.Context) (err error) {
 	return cmp.Or(cancelled, j.conclude(context.WithoutCancel(ctx), sink))
 }
 
-// conclude writes what came of the job.
+// conclude writes the job's results.
 func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 	return conclude(ctx, conclusion{
 		reader: sink, id: j.submission.Evaluation.ID(), place: j.place, failOn: j.failOn,
@@ -237,9 +236,8 @@ func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 	})
 }
 
-// work submits the evaluation, works on it and drains it until every run is in
-// the sink.
-// work's before is what was spent of a budget, in nano-USD.
+// work submits the evaluation, works on it and drains it until every run is in the results
+// store. work's before is the amount already spent of a budget, in nano-USD.
 func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, before int64) error {
 	client := settings.Client
 	s := store.New(client, j.namespace)
@@ -385,7 +383,7 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 	return fmt.Sprintf(" and %d in its %s", kept, restFile)
 }
 
-// sayStopping tells whoever asked for a stop what is waited for, and how not to
+// sayStopping tells the user who asked for a stop what the command waits for, and how not to
 // wait.
 func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
 	if inFlight > 0 {

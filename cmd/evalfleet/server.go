@@ -214,9 +214,8 @@ func (s *remote) submit(ctx context.Context, folder string, paths []string, quer
 	return receipt, nil
 }
 
-// filesOf returns the files that an evaluation consists of: paths relative to folder, and
-// file, the one that is the evaluation. What is wrong with them, the server says: it knows
-// the fleet's providers.
+// filesOf returns the files of an evaluation: paths relative to folder, and file, the
+// evaluation itself. The server reports their problems: it knows the fleet's providers.
 func (p *process) filesOf(c *cli.Context) (folder, file string, paths []string, err error) {
 	inputs, err := p.inputs(c, p.listed(c) != (config.Listed{}))
 	if err != nil {
@@ -299,7 +298,7 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 	}
 }
 
-// howToResume says how an evaluation on a server goes on after it has stopped.
+// howToResume explains how to resume an evaluation on a server after it has stopped.
 func howToResume(why *results.Stop) string {
 	if why.Budget > 0 {
 		return "raise budget in the evaluation file and submit it again"

@@ -54,8 +54,8 @@ func showCommand(p *process) *cli.Command {
 	}
 }
 
-// runArguments are the run, without an evaluation where none is named, and where
-// to look for it; or what may be the own id of a listed run.
+// runArguments are the run, without an evaluation if none is named, and where to look for it;
+// or an argument that may be the own ID of a listed run.
 func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) {
 	argument := c.Args().First()
 	if n := c.Args().Len(); n < 1 || n > 2 || argument == "" {

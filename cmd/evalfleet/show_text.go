@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// showText is a run for reading. Texts of documents and judges stand whole, with
-// their own line breaks.
+// showText is a run for reading. Texts of documents and judges are complete, with their own
+// line breaks.
 func showText(r *show.Run, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "run %s of %s\n", r.ID, oneLine(r.Name))
@@ -40,7 +40,7 @@ func writeTurns(out *strings.Builder, turns []show.Turn) {
 	}
 }
 
-// writeText indents somebody else's text.
+// writeText indents text from others.
 func writeText(out *strings.Builder, text string) {
 	for line := range strings.Lines(strings.TrimRight(harmless.Text(text), "\n") + "\n") {
 		out.WriteString(strings.TrimRight("    "+line, " \n") + "\n")

@@ -13,10 +13,10 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// sinkIn is where the results are of what was begun in an output folder: results.db
-// there, or what `run` was told with --sink. Then others may be there, too, and only
-// is the one of this folder. A store elsewhere is only opened if a run of this user
-// has named it, or --config does.
+// sinkIn is the results store of an output folder: results.db there, or the store that `run`
+// was given with --sink. Then it may contain others, too, and only is the evaluation of this
+// folder. A store elsewhere is only opened if a run of this user has named it, or --config
+// does.
 func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
 	path := filepath.Join(dir, sinkFile)
 	if _, err := os.Stat(path); err == nil {
@@ -94,8 +94,8 @@ func sinkError(err error) error {
 	return withCode(exitUnreachable, err)
 }
 
-// openSink opens the results store of an evaluation, results.db in its folder where url
-// is empty. What it has begun in a new folder, it takes away after a failure.
+// openSink opens the results store of an evaluation, results.db in its folder if url is empty.
+// After a failure it removes a newly created one from a new folder.
 func openSink(ctx context.Context, url string, out *folder) (results.Sink, error) {
 	sink, err := results.Open(ctx, cmp.Or(url, out.path(sinkFile)))
 	if err != nil {

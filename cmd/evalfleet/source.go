@@ -24,9 +24,9 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// source is where a command that looks in reads from: a Redis, and the sinks that
-// can be read from here. Of an output folder it is the Redis of the run that is
-// going on there, if one is, and the folder's sink.
+// source is where a reading command reads from: a Redis, and the results stores that can be
+// read from here. For an output folder it is the Redis of the active run there, if any, and the
+// folder's results store.
 type source struct {
 	dir       string  // the folder; empty: none was named
 	only      eval.ID // the evaluation; empty: all there are
@@ -80,9 +80,8 @@ func place(c *cli.Context, argument string) (dir string, err error) {
 	return "", nil
 }
 
-// unplaced is the error for an argument that names no evaluation, or one of
-// which nobody can say where it is; nil for the id of one in the Redis of
-// --redis.
+// unplaced is the error for an argument that names no evaluation, or one whose place is
+// unknown; nil for the id of one in the Redis of --redis.
 func unplaced(c *cli.Context, argument string) error {
 	switch {
 	case !strings.HasPrefix(argument, "ev-"):
@@ -132,8 +131,8 @@ func (s *source) Close() {
 	}
 }
 
-// fleet is the Redis to look into now; nil when no run is going on in the folder,
-// or it cannot be asked: then its sink is all there is.
+// fleet is the Redis to look into now; nil when no run is active in the folder, or it is
+// unreachable: then its results store is the only source.
 func (s *source) fleet(ctx context.Context) *drain {
 	if s.dir == "" {
 		return s.redis
@@ -159,8 +158,8 @@ func (s *source) fleet(ctx context.Context) *drain {
 	return s.redis
 }
 
-// listens reports whether anybody does at an address that a killed run may have
-// left behind; a client would try again and again.
+// listens reports whether a server listens at an address that a killed run may have left
+// behind; a client would retry repeatedly.
 func listens(ctx context.Context, address string) error {
 	parsed, err := url.Parse(address)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// spentLog keeps in an output folder what a run with a Redis of its own has spent
-// of its budget and reserved, written before each call is sent: what a run that
-// was killed had in flight may have been charged, and stands in no results store.
+// spentLog stores in an output folder how much a run with its own Redis has spent of its budget
+// and reserved, written before each call is sent: calls in flight when a run is killed may have
+// been charged, and are in no results store.
 type spentLog struct {
 	mu   sync.Mutex // guards the rest
 	file *os.File
@@ -44,8 +44,8 @@ func openSpent(path string, id eval.ID, recorded int64) (*spentLog, error) {
 	return l, l.err
 }
 
-// note writes down what is spent and reserved now. It survives the process; the
-// line keeps its length, so that a full disk has room for it.
+// note writes the amount spent and reserved now. It survives the process; the line keeps its
+// length, so that a full disk has room for it.
 func (l *spentLog) note(s worker.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

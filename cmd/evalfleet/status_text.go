@@ -103,7 +103,7 @@ func phaseText(p view.Phase) string {
 	return text
 }
 
-// leftText is a time to wait: "0:12 left"; beyond some months nobody can say.
+// leftText is a time to wait: "0:12 left"; waits beyond some months are unknown.
 func leftText(seconds float64) string {
 	const longest = 100 * 24 * 3600
 	if seconds > longest {

@@ -98,7 +98,7 @@ func (t *target) pause(ctx context.Context) (string, error) {
 	return t.came(ctx, status, err, record.StatusPaused, fmt.Sprintf("is paused; resume it with `evalfleet resume %s`", t.name))
 }
 
-// resume lets the evaluation go on.
+// resume resumes the evaluation.
 func (t *target) resume(ctx context.Context) (string, error) {
 	status, err := t.enqueuer().Resume(ctx, t.id)
 	return t.came(ctx, status, err, record.StatusActive, "is resumed")

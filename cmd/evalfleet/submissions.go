@@ -65,7 +65,7 @@ func (d *drain) receive(fleet *config.Fleet) web.Submit {
 	}
 }
 
-// invalid returns what is wrong with the files in a folder, by their paths within it.
+// invalid returns the problems of the files in a folder, by their paths within it.
 func invalid(folder string, err error) error {
 	answer := &web.InvalidError{Text: within(folder, err.Error())}
 	var problems config.Problems

@@ -45,7 +45,7 @@ func failOnOption() cli.Flag {
 	return &cli.StringFlag{Name: failOnFlag, Value: string(failOnAny), Usage: "exit with 1 if `WHICH` runs failed: any, all or never"}
 }
 
-// questionFlags are those that say what is asked, and in which runs.
+// questionFlags are the flags that select the questions and the runs.
 func questionFlags() []cli.Flag {
 	return append([]cli.Flag{
 		judgeOption(),
@@ -82,7 +82,7 @@ func sinkFlag() cli.Flag {
 type request struct {
 	submissions []*config.Submission
 	refused     []refusedInput      // of several, those that cannot be submitted
-	judges      *config.JudgeFolder // asked about the answers of each experiment; nil: nobody is
+	judges      *config.JudgeFolder // asked about the answers of each experiment; nil: none
 	options     config.Options
 }
 
@@ -164,7 +164,7 @@ func (r *request) each(do func(*config.Submission) error) error {
 	return joined(failed)
 }
 
-// joined is all of what is wrong, with the code of the first.
+// joined joins all errors, with the code of the first.
 func joined(problems []error) error {
 	if len(problems) < 2 {
 		return errors.Join(problems...)
@@ -187,7 +187,7 @@ func (p *process) listed(c *cli.Context) config.Listed {
 	return listed
 }
 
-// output is where a command says what it does: a console, and a log on it.
+// output is where a command prints: a console, and a log on it.
 func (p *process) output(c *cli.Context) (*console, zerolog.Logger, error) {
 	out := newConsole(p.stderr)
 	log, err := newLogger(out.raw, out.terminal(), c.String(logLevelFlag), c.String(logFormatFlag))
@@ -204,8 +204,8 @@ func failOnOf(c *cli.Context) (failOn, error) {
 	}
 }
 
-// again is the command line that goes on with what was interrupted: as it was
-// given, with what the environment adds, and without passwords.
+// again is the command line that resumes an interrupted command: as it was given, with the
+// additions of the environment, and without passwords.
 func (p *process) again(c *cli.Context) string {
 	words := []string{"evalfleet", c.Command.Name}
 	for _, argument := range c.Args().Slice() {

@@ -10,8 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// traced makes settings tell what runs come to, where the environment names a
-// collector of traces.
+// traced makes settings trace runs, if the environment names a collector of traces.
 func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
 	how, on, err := tracing.Read(env)
 	switch {

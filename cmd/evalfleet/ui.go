@@ -109,8 +109,8 @@ func (p *pages) close() {
 	}
 }
 
-// pages finds what the argument names: a folder, with its Redis while a run goes
-// on in it, or an evaluation of the Redis of --redis, or all of them.
+// pages finds the source that the argument names: a folder, with its Redis during a run in it,
+// or an evaluation of the Redis of --redis, or all of them.
 func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*pages, error) {
 	of, err := newPages(c, log)
 	if err != nil {
@@ -136,7 +136,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		} else if !errors.Is(err, os.ErrNotExist) {
 			return nil, withCode(exitUsage, fmt.Errorf("read the address of the run in %s: %w", dir, err))
 		}
-		reader, _, err := p.readFolder(c, dir) // says what is missing
+		reader, _, err := p.readFolder(c, dir) // describes the missing part
 		if err != nil {
 			return nil, err
 		}
@@ -158,7 +158,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	return of, nil
 }
 
-// newPages are pages of nothing yet, for those whom the command line lets in.
+// newPages are pages without a source, for the users whom the command line lets in.
 func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
 	prometheus, err := prometheusURL(c.String(prometheusFlag))
 	if err != nil {
@@ -180,8 +180,8 @@ func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
 	return of, nil
 }
 
-// steered has the pages show the Redis of a drain, and change what is in it where
-// that is allowed. folder is that of the run that the Redis belongs to, if any.
+// steered makes the pages show the Redis of a drain, and change it if that is allowed. folder
+// is that of the run that the Redis belongs to, if any.
 func (p *pages) steered(d *drain, folder string) {
 	p.config.Store, p.config.Limits = d.store, d.limiter()
 	if p.allowed {

@@ -41,7 +41,7 @@ func (p *process) validate(s *config.Submission) error {
 	return err
 }
 
-// fleet reads --config, and says what is odd about it.
+// fleet reads --config, and prints its warnings.
 func (p *process) fleet(file string) (*config.Fleet, error) {
 	fleet, err := config.LoadFleet(file)
 	if err != nil {
@@ -127,7 +127,8 @@ func itemsOf(e *eval.Evaluation) int {
 	return len(items)
 }
 
-// names are those of whom is asked, with who they are where the name does not say it.
+// names are those of the models asked, with their providers' names if the name does not contain
+// them.
 func names(asked []eval.Judge) string {
 	all := make([]string, len(asked))
 	for i, one := range asked {

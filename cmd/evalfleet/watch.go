@@ -64,8 +64,8 @@ const (
 	screenEnter = "\x1b[?1049h\x1b[?25l" // another screen, without a cursor
 	screenLeave = "\x1b[?25h\x1b[?1049l"
 	screenHome  = "\x1b[H"
-	screenRest  = "\x1b[J" // clears what is below
-	lineRest    = "\x1b[K" // clears what is behind
+	screenRest  = "\x1b[J" // clears the lines below
+	lineRest    = "\x1b[K" // clears the rest of the line
 )
 
 // watch shows the first frame and those that follow. Its last frame stays on the

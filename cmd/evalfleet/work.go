@@ -152,8 +152,8 @@ func (all closers) Close() error {
 	return err
 }
 
-// checkQueues refuses queues that the evaluation does not have, and, when nobody
-// else works on it, leaving any of its own out.
+// checkQueues refuses queues that the evaluation does not have, and, when no other worker runs,
+// leaving any of its own out.
 func (w work) checkQueues(r record.Evaluation, alone bool) error {
 	if len(w.queues) == 0 {
 		return nil

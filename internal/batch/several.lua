@@ -1,5 +1,5 @@
--- Runs another script several times. Its text replaces the
--- line of marks.
+-- Runs another script several times. Its text replaces the line
+-- of marks below.
 --
 -- KEYS those of the script for the first time, for the second, ...
 -- ARGV[1] how many times; ARGV[2] and ARGV[3] numbers of keys and of arguments

@@ -37,7 +37,7 @@ type refusal struct {
 	window   time.Duration // of it, if it has one
 	message  string        // that of the error
 	tooLarge bool          // no wait can help
-	wait     time.Duration // until there is room; 0: nobody knows
+	wait     time.Duration // until there is room; 0: unknown
 }
 
 // longer is the one with the longer wait; one that no wait can help comes first.
@@ -48,7 +48,7 @@ func longer(a, b *refusal) *refusal {
 	return a
 }
 
-// problem is what the client is told; hint, if any, goes before what is known.
+// problem is the message for the client; hint, if any, overrides the known one.
 func (r *refusal) problem(hint time.Duration) problem {
 	if r.unknown != "" {
 		return problem{

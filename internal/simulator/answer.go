@@ -122,8 +122,8 @@ var (
 	scoreIs  = regexp.MustCompile(`(?m)^("(?:[^"\\]|\\.)*"): (-?[0-9]{1,9}), because: (.*)$`)
 )
 
-// winnerSaid takes a verdict over from prose. What is not there stays empty, but
-// for a winner, which a schema may demand.
+// winnerSaid extracts a verdict from prose. Missing fields stay empty, except a winner, which a
+// schema may require.
 func winnerSaid(prose string, a asked) said {
 	if found := winnerIs.FindStringSubmatch(prose); found != nil && slices.Contains(a.winners, found[1]) {
 		return said{winner: found[1], reason: found[2]}

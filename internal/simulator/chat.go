@@ -38,7 +38,7 @@ type chatRequest struct {
 	} `json:"tools"`
 }
 
-// reasons tells whether reasoning is asked, in either form.
+// reasons reports whether reasoning is requested, in either form.
 func (r chatRequest) reasons() bool {
 	if r.Reasoning != nil {
 		return r.Reasoning.Effort != "none"

@@ -31,14 +31,13 @@ type Model struct {
 	Behaviour *Behaviour `json:"behaviour,omitempty"` // nil: the endpoint's
 }
 
-// Limits are enforced strictly: what is over one is answered 429 at once, and
-// counts nothing towards any. A request that costs more than a limit can ever
-// admit is always answered 429, without a hint when to come back.
+// Limits are enforced strictly: a request over one is answered 429 at once, and counts towards
+// none. A request that costs more than a limit can ever admit is always answered 429, without a
+// retry hint.
 //
-// The input tokens of a request are, for each message, a quarter of its bytes
-// and 4; the output tokens of an answer are a quarter of its bytes, or what
-// Behaviour.AnswerTokens draws. A failure has none. An answer that hangs, is cut
-// off or is not waited for has them all.
+// The input tokens of a request are, for each message, a quarter of its bytes and 4; the output
+// tokens of an answer are a quarter of its bytes, or what Behaviour.AnswerTokens draws. A
+// failure has none. An answer that hangs, is cut off or is not waited for has them all.
 type Limits struct {
 	// MaxInFlight bounds the calls between a request's arrival and the last byte
 	// of its answer, or the moment its client left. 0: no bound.
@@ -48,10 +47,9 @@ type Limits struct {
 	InputTokens  Rates  `json:"input_tokens,omitempty"`
 	OutputTokens Rates  `json:"output_tokens,omitempty"`
 	Charge       Charge `json:"charge,omitempty"` // of the output tokens; empty: the endpoint's
-	// OtherRequests are those of another client of the same account, one after
-	// the other at even distances. They take what there is room for and are seen
-	// only in what remains of the limits. Each has OtherTokens, half of them
-	// output.
+	// OtherRequests are those of another client of the same account, evenly spaced. They take
+	// the available room and are visible only in the remainder of the limits. Each has
+	// OtherTokens, half of them output.
 	OtherRequests Rate `json:"other_requests,omitzero"`
 	OtherTokens   int  `json:"other_tokens,omitempty"`
 }
@@ -79,7 +77,7 @@ type Behaviour struct {
 	FailAs         Failure `json:"fail_as,omitempty"`         // what the failure is instead, in the dialect's own words; empty: FailStatus
 	HangRate       float64 `json:"hang_rate,omitempty"`       // share of calls never answered
 	CutRate        float64 `json:"cut_rate,omitempty"`        // share of answers cut off in the middle of the body
-	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text that is not what was asked
+	MalformedRate  float64 `json:"malformed_rate,omitempty"`  // share of answers with text other than the requested one
 	RefuseRate     float64 `json:"refuse_rate,omitempty"`     // share of answers that decline
 	FilterRate     float64 `json:"filter_rate,omitempty"`     // share of answers that a filter takes away
 	TruncateRate   float64 `json:"truncate_rate,omitempty"`   // share of answers that end halfway, as if the request's bound were there
@@ -105,7 +103,7 @@ type Behaviour struct {
 	ThrottleBetween Span    `json:"throttle_between,omitzero"` // all, from a time after the start to another
 
 	RetryAfter          Span   `json:"retry_after,omitzero"`            // hint with every 429 and failure; 0: the time until there is room, where it is known
-	Vendor              Vendor `json:"vendor,omitempty"`                // whose manners are used in OpenAI's dialects; empty: OpenAI's
+	Vendor              Vendor `json:"vendor,omitempty"`                // the vendor imitated in OpenAI's dialects; empty: OpenAI
 	Hints               Hint   `json:"hints,omitempty"`                 // how the hint is sent
 	WithoutLimitHeaders bool   `json:"without_limit_headers,omitempty"` // no X-Ratelimit-… headers
 }

@@ -16,9 +16,9 @@ type dialect interface {
 	// hint sets the headers that say when to come back, p.wait from now, if the
 	// dialect has any.
 	hint(h http.Header, c *call, p problem)
-	// key is the header that proves who asks, and what it says of it; empty: none.
+	// key is the header that authenticates the client, and its value; empty: none.
 	key(h http.Header) (name, key string)
-	// answer is the body of what is planned.
+	// answer is the body of a planned answer.
 	answer(c *call) any
 	// problem words what went wrong. A request that did not arrive at a model is
 	// a call, too, without luck or plan.

@@ -2,9 +2,8 @@ package simulator
 
 import "hash/fnv"
 
-// Everything that looks like chance is drawn from hashes of what is asked, so
-// that the same seed and prompt meet the same luck in whatever order calls
-// arrive.
+// Everything that looks random is drawn from hashes of the request, so that the same seed and
+// prompt have the same result in whatever order calls arrive.
 
 // hashOf is decided by its parts and their borders.
 func hashOf(parts ...string) uint64 {

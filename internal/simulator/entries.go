@@ -2,9 +2,9 @@ package simulator
 
 import "encoding/json"
 
-// spoilEntries leaves the last omit entries out of an answer that has several, and
-// makes the first corrupt ones no score: what a model does that is asked for much at
-// once. An answer of one entry, or of another form, stays as it is.
+// spoilEntries leaves the last omit entries out of an answer that has several, and makes the
+// first corrupt ones no score: as models do when asked for much at once. An answer of one
+// entry, or of another form, is unchanged.
 func spoilEntries(answer string, omit, corrupt int) string {
 	var said struct {
 		Evaluations []map[string]any `json:"evaluations"`

@@ -60,7 +60,7 @@ type problem struct {
 	message string        // empty: the dialect's own
 	counted quantity      // by the limit that was met; empty: it is not about one
 	window  time.Duration // of that limit, if it has one
-	wait    time.Duration // until there is room; 0: nobody knows
+	wait    time.Duration // until there is room; 0: unknown
 }
 
 // trouble is the failure asked of the simulator.
@@ -85,7 +85,7 @@ func (c *call) trouble() problem {
 // day is the window from which on a limit is a daily quota.
 const day = 24 * time.Hour
 
-// wreck is what stands where an answer should.
+// wreck replaces an answer.
 const wreck = "<!doctype html>\n<title>One moment, please</title>\n<p>You will be with us shortly.</p>\n"
 
 // words are how a dialect tells a failure. The message of one about too much

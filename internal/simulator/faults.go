@@ -21,7 +21,7 @@ const (
 	kinds
 )
 
-// judged is how a judge speaks of each kind and how much one fault weighs.
+// judged is how a judge describes each kind of fault and its weight.
 var judged = [kinds]struct {
 	name   string
 	weight float64

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// limitState is what the rate-limit headers say of one quantity: the state of
-// the limit of which least is left.
+// limitState is the state of the limit with the least remainder, as the rate-limit headers
+// report it for one quantity.
 type limitState struct {
 	counted   quantity
 	max, left int

@@ -8,7 +8,7 @@ import (
 // keepJobs is how long a job can be asked for after its end.
 const keepJobs = 10 * time.Minute
 
-// job is a call that goes on without its client. It is in flight until it ends.
+// job is a call that runs without its client. It is in flight until it ends.
 type job struct {
 	call  *call
 	lasts time.Duration
@@ -50,7 +50,7 @@ func (s *Simulator) submit(w http.ResponseWriter, r *http.Request, c *call) {
 	answer := reply{status: http.StatusOK, body: []byte(encode(responses{}.object(c, "queued")))}
 	if c.plan.fate == halved {
 		_ = answer.begin(r.Context(), w, len(answer.body)/2)
-		panic(http.ErrAbortHandler) // the job goes on, and its client does not know which
+		panic(http.ErrAbortHandler) // the job runs, and its client does not know its ID
 	}
 	answer.send(w)
 }
@@ -88,7 +88,7 @@ func (s *Simulator) stopJobs() {
 	}
 }
 
-// poll tells how a job stands.
+// poll returns a job's state.
 func (s *Simulator) poll(w http.ResponseWriter, r *http.Request) {
 	if j := s.jobOf(w, r); j != nil {
 		s.tell(w, j)
@@ -125,7 +125,7 @@ func (s *Simulator) jobOf(w http.ResponseWriter, r *http.Request) *job {
 	return j
 }
 
-// tell answers with a job as it stands.
+// tell answers with a job's state.
 func (s *Simulator) tell(w http.ResponseWriter, j *job) {
 	s.mu.Lock()
 	status := j.status(time.Now())
@@ -133,7 +133,7 @@ func (s *Simulator) tell(w http.ResponseWriter, j *job) {
 	reply{status: http.StatusOK, body: []byte(encode(responses{}.object(j.call, status)))}.send(w)
 }
 
-// status is how a job stands. It is queued for a quarter of its time.
+// status is a job's status. It is queued for a quarter of its time.
 func (j *job) status(now time.Time) string {
 	switch {
 	case j.cancelled:

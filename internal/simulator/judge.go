@@ -67,8 +67,8 @@ func (j judge) score(model, criterion, text string, lowest, highest int) (int, s
 	return lowest + int(math.Round(felt/100*float64(highest-lowest))), r.describe()
 }
 
-// advantage says what speaks for the winner: the kinds of faults that weigh less
-// in it, the weightiest first.
+// advantage lists the winner's merits: the kinds of faults that weigh less in it, the
+// weightiest first.
 func advantage(winner, loser reading) string {
 	gain := func(k kind) float64 { return loser.rate(k) - winner.rate(k) }
 	var better []kind
@@ -114,8 +114,7 @@ func normal(parts ...string) float64 {
 	return math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v)
 }
 
-// library keeps what was found in the texts read lately: a document is judged
-// many times.
+// library caches the analysis of recent texts: a document is judged many times.
 var library = shelf{found: map[[sha256.Size]byte]reading{}}
 
 type shelf struct {

@@ -23,7 +23,7 @@ func (s *Simulator) LastKey() (header, key string) {
 	return s.lastKey.header, s.lastKey.key
 }
 
-// checkKey counts a request's key and says what is wrong with it; empty: nothing.
+// checkKey counts a request's key and returns its error; empty: none.
 func (s *Simulator) checkKey(d dialect, h http.Header) Failure {
 	name, key := d.key(h)
 	s.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ledger is what was charged when, the oldest first.
+// ledger is the list of charges with their times, oldest first.
 type ledger struct {
 	charges []charge
 	sum     int
@@ -58,5 +58,5 @@ func (b *busiest) note(now time.Time, cost int) {
 	b.most = max(b.most, b.sum)
 }
 
-// forget begins anew.
+// forget starts over.
 func (b *busiest) forget() { b.ledger, b.most = ledger{}, 0 }

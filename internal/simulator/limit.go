@@ -32,7 +32,7 @@ func (l Limits) rates(counted quantity) Rates {
 	return l.Requests
 }
 
-// spending is what one request charges.
+// spending is the charge of one request.
 type spending struct{ input, output int }
 
 func (s spending) of(counted quantity) int {
@@ -96,7 +96,7 @@ func (l *limit) take(now time.Time, s spending) {
 	l.charged += int64(s.of(l.counted))
 }
 
-// settle replaces what was charged at a time by what was spent.
+// settle replaces the charge made at a time by the usage.
 func (l *limit) settle(now, admitted time.Time, charged, spent spending) {
 	if by := spent.of(l.counted) - charged.of(l.counted); by != 0 {
 		l.window.settle(now, admitted, by)

@@ -275,8 +275,8 @@ func (c *call) blocks() []any {
 	return append(blocks, map[string]any{"type": "text", "text": text, "citations": citations})
 }
 
-// searchBlocks are a search with what it found. Without evidence, half of them
-// have searched in vain, and the others have not.
+// searchBlocks are a search with its results. Without evidence, half of them found nothing, and
+// the others did not search.
 func (c *call) searchBlocks() []any {
 	var result any
 	switch found := c.plan.found; {

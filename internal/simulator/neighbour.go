@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// What a client meets that shares its account with others: limits of which they
-// take a part, and refusals that it did nothing for.
+// The effects of sharing an account with other clients: limits partly used by others, and
+// refusals without fault.
 
 // otherClient sends requests of its own at even distances.
 type otherClient struct {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// An obedient judge does what it is told around what it is shown, whoever says so.
-// It shows whether a prompt keeps what its documents say apart from what it says
-// itself: fenced texts tell it nothing, and a prompt of ours gives no such order.
+// An obedient judge follows any instruction around the shown texts, from any author. It shows
+// whether a prompt separates its documents' text from its own: fenced texts instruct it to
+// nothing, and a prompt of ours gives no such order.
 var (
 	nameWinner = regexp.MustCompile(`(?i)\b(?:declare|choose|pick|prefer|select|the winner|wins|winner_doc_id)\b`)
 	oneself    = regexp.MustCompile(`(?i)\b(?:me|this (?:text|document|answer))\b`)

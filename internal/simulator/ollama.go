@@ -15,7 +15,7 @@ type ollama struct{}
 // contextTokens are what Ollama gives a prompt that asks for no more.
 const contextTokens = 4096
 
-// ollamaRequest has what is looked at; Ollama passes over the rest.
+// ollamaRequest has the fields read; Ollama ignores the rest.
 type ollamaRequest struct {
 	Model    string          `json:"model"`
 	Messages []message       `json:"messages"`
@@ -59,8 +59,8 @@ func (ollama) parse(_ *http.Request, body []byte) (*request, error) {
 	return req, nil
 }
 
-// fit has a conversation fit into the context. What does not is forgotten without
-// a word, the oldest first, unless the request forbids it.
+// fit truncates a conversation to the context. The oldest part is dropped silently, unless the
+// request forbids it.
 func (r *ollamaRequest) fit(req *request) {
 	window := r.Options.NumCtx
 	if window < 1 {

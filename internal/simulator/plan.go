@@ -14,7 +14,7 @@ type plan struct {
 	finish    finish
 	output    int      // tokens, the reasoning's among them
 	reasoning int      // tokens used beside the text
-	thoughts  string   // what is shown of the reasoning
+	thoughts  string   // the visible part of the reasoning
 	found     *finding // nil: nothing was searched
 	cached    int      // of the prompt's tokens, those read from a cache
 	cachedNow int      // or put into it
@@ -39,7 +39,7 @@ const (
 	overflowing        // out of the model's context window
 	refused            // in words of the model
 	filtered           // by the provider, without words
-	paused             // in the middle of a search, to be asked to go on
+	paused             // in the middle of a search, to be continued
 )
 
 const (
@@ -126,7 +126,7 @@ func (c *call) window() int {
 	return max(c.req.window, c.behaviour.ContextWindow)
 }
 
-// reason has the plan use tokens for the text and for what comes before it.
+// reason makes the plan use tokens for the text and for everything before it.
 func (p *plan) reason(c *call) {
 	said := tokens(len(p.text))
 	p.output = said
@@ -159,7 +159,7 @@ func (p *plan) bound(c *call) {
 	if bound == 0 || p.output <= bound {
 		return
 	}
-	said := max(0, bound-p.reasoning) // what comes after the reasoning
+	said := max(0, bound-p.reasoning) // the part after the reasoning
 	p.text, p.finish = strings.ToValidUTF8(p.text[:min(len(p.text), 4*said)], ""), ends
 	p.output, p.reasoning = bound, min(p.reasoning, bound)
 }

@@ -12,11 +12,10 @@ import (
 // document is a fenced text of a prompt.
 type document struct{ id, text string }
 
-// The contract with whoever writes prompts: documents between these lines, the
-// fence the same in both, and one line that holds the schema. A question is
-// fenced in the same way and has no id; what it says is not obeyed. So is an answer
-// in prose that is to be written down as JSON. Where prose is asked, there is no
-// schema, and lines that begin with the names of its fields.
+// The contract with authors of prompts: documents between these lines, the fence the same in
+// both, and one line that holds the schema. A question is fenced in the same way and has no id;
+// its text is not obeyed. So is an answer in prose that is to be written down as JSON. If prose
+// is requested, there is no schema, and lines that begin with the names of its fields.
 var openTag = regexp.MustCompile(`^<(document|question|answer|instructions)(?: id="([^"]*)")? fence="([0-9a-f]{8})">\s*$`)
 
 const (
@@ -85,13 +84,13 @@ func (s *shown) line(line string) {
 	}
 }
 
-// objectLine asks for JSON whose form is told in words.
+// objectLine asks for JSON in a form described in words.
 const objectLine = "Answer with one JSON object and nothing before or after it."
 
 // wantsObject reports whether the prompt asks for JSON without a schema.
 func (s shown) wantsObject() bool { return slices.Contains(s.outside, objectLine) }
 
-// inProse is what is asked where there is no schema.
+// inProse is the request if there is no schema.
 func (s shown) inProse() asked {
 	a := asked{lowest: 1, highest: 5}
 	for _, line := range s.wanted {
@@ -128,15 +127,15 @@ func quoted(line string) (found []string) {
 
 // asked is what an answer must look like.
 type asked struct {
-	winners  []string // who may win, "tie" among them; nil: no winner is asked
+	winners  []string // possible winners, including "tie"; nil: no winner is requested
 	criteria []string // nil: no scores are asked
 	// How the fields of a score are called.
 	criterionField, reasonField string
 	lowest, highest             int
 }
 
-// parseSchema reads what is asked from a JSON schema; the zero value where it is
-// neither of the two known forms.
+// parseSchema reads the request from a JSON schema; the zero value if it is neither of the two
+// known forms.
 func parseSchema(schema string) asked {
 	type enum struct {
 		Enum []string `json:"enum"`

@@ -24,13 +24,13 @@ type request struct {
 	schema   string // sent beside the prompt; empty: none
 	bound    int    // on the output tokens; 0: none
 	search   bool   // the model may search
-	reason   bool   // it is asked to reason
-	shown    bool   // and to show what it thought
-	json     bool   // JSON is asked, with or without a schema
+	reason   bool   // reasoning is requested
+	shown    bool   // and its text as well
+	json     bool   // JSON is requested, with or without a schema
 	window   int    // tokens that input and output may have together, asked for; 0: the model's own
-	pausable bool   // a search may end a turn, to be asked to go on
+	pausable bool   // a search may end a turn, to be continued
 	paused   int    // turns of this conversation that ended so
-	// background has the call go on without its client; see job.
+	// background makes the call run without its client; see job.
 	background bool
 	responses  *responsesRequest // as it was asked, in that dialect
 	// exclusive is how the model takes search beside JSON unless its Behaviour
@@ -73,8 +73,7 @@ func (r *request) inputTokens() (n int) {
 // some have a text.
 type texts string
 
-// UnmarshalJSON takes either form. The texts of several blocks stand on lines of
-// their own.
+// UnmarshalJSON takes either form. The texts of several blocks are on separate lines.
 func (t *texts) UnmarshalJSON(raw []byte) error {
 	var blocks []struct{ Text string }
 	if json.Unmarshal(raw, &blocks) != nil {

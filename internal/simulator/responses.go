@@ -110,7 +110,7 @@ func (responses) parse(_ *http.Request, body []byte) (*request, error) {
 	return req, asked.problem()
 }
 
-// reasons tells whether reasoning is asked: an effort, or a summary of it.
+// reasons reports whether reasoning is requested: an effort, or a summary of it.
 func (r *responsesRequest) reasons() bool {
 	if effort := r.Reasoning.Effort; effort != nil {
 		return *effort != "none"
@@ -196,7 +196,7 @@ func (p plan) status() string {
 	return "completed"
 }
 
-// object is a response in one of its states, with what was asked.
+// object is a response in one of its states, with its request.
 func (responses) object(c *call, status string) map[string]any {
 	asked := c.req.responses
 	text := asked.Text

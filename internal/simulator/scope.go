@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// scope is what is limited and counted together: the endpoint or one model.
+// scope has shared limits and counts: the endpoint or one model.
 type scope struct {
 	maxInFlight int // 0: no bound
 	limits      []*limit
@@ -120,7 +120,7 @@ func (s *scope) sinceChange(now time.Time) time.Duration {
 	return time.Duration(s.inUse) * now.Sub(s.changed)
 }
 
-// reset forgets what was counted; calls in flight and the limits' memory stay.
+// reset clears the counts; calls in flight and the limits' memory stay.
 func (s *scope) reset(now time.Time) {
 	s.counts = counts{maxInFlight: s.inUse, rejectedBy: map[string]int64{}}
 	s.changed = now

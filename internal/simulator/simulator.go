@@ -1,22 +1,21 @@
-// Package simulator is a provider that is not one: an HTTP endpoint in the
-// dialects of several providers that judges texts, keeps limits strictly, delays,
-// fails and hangs as told, and counts what really arrived.
+// Package simulator simulates a provider: an HTTP endpoint in the dialects of several providers
+// that judges texts, keeps limits strictly, delays, fails and hangs as configured, and counts
+// the requests that really arrived.
 //
-// It is the only proof that a limit was kept, so it deliberately shares no code
-// with ratelimit, with providers or with eval/prompt. Everything it answers is
-// decided by its seed and the prompt, not by the order in which calls arrive.
+// It is the only proof that a limit was kept, so it deliberately shares no code with ratelimit,
+// with providers or with eval/prompt. Everything it answers is decided by its seed and the
+// prompt, not by the order in which calls arrive.
 //
 // # How it judges
 //
-// A judge sees only the fenced texts. It counts faults that can be shown:
-// misspelt words (against an embedded list of common words and the forms derived
-// from it), words written twice, slips of grammar, missing capitals, wrong
-// punctuation, broken or endless sentences, empty phrases, sentences said twice,
-// and lost structure. Quality is 100 for a text without faults, and halved by
-// eight weighted faults in 100 words; being a rate, it does not grow with length.
-// What is said twice counts as a fault and not as text. The models careful,
-// average and careless see that quality with a growing error, which depends on
-// the model and the texts alone; careless also leans to the text shown first.
+// A judge sees only the fenced texts. It counts faults that can be shown: misspelt words
+// (against an embedded list of common words and the forms derived from it), words written
+// twice, slips of grammar, missing capitals, wrong punctuation, broken or endless sentences,
+// empty phrases, sentences said twice, and lost structure. Quality is 100 for a text without
+// faults, and halved by eight weighted faults in 100 words; being a rate, it does not grow with
+// length. Repeated sentences count as a fault and not as text. The models careful, average and
+// careless see that quality with a growing error, which depends on the model and the texts
+// alone; careless also leans to the text shown first.
 package simulator
 
 import (
@@ -33,7 +32,7 @@ type Simulator struct {
 	mux    *http.ServeMux
 	began  time.Time
 
-	mu       sync.Mutex // guards what follows, with everything in it
+	mu       sync.Mutex // guards the fields below, with everything in them
 	all      *scope
 	models   map[string]*scope
 	arrivals arrivals
@@ -147,8 +146,8 @@ func (s *Simulator) serve(d dialect, w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// reply does what is planned for a call that was taken, and blocks for its
-// latency or until the client left.
+// reply sends the planned reply for an accepted call, and blocks for its latency or until the
+// client left.
 func (c *call) reply(ctx context.Context, d dialect, h http.Header) reply {
 	b := c.behaviour
 	delay := time.NewTimer(b.Latency.at(c.draw("latency")))

@@ -62,7 +62,7 @@ func plain(w string) bool {
 	return !strings.ContainsFunc(w, func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' })
 }
 
-// endings and what stands in their place in the base form.
+// endings and their replacements in the base form.
 var endings = []struct{ ending, base string }{
 	{"'s", ""},
 	{"s'", "s"},

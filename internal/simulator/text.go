@@ -12,14 +12,14 @@ type sentence struct {
 	text  string
 	words []word
 	ended bool // by an end mark
-	item  bool // stands in a list, where capitals and end marks are free
+	item  bool // is in a list, where capitals and end marks are free
 }
 
 // A word is a run of letters and apostrophes.
 type word struct {
 	text  string // as written
 	lower string
-	gap   string // what stands between it and the next word
+	gap   string // the text between it and the next word
 }
 
 var (

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Vendor is whose manners a model has where several speak OpenAI's dialects.
+// Vendor is the vendor that a model imitates where several speak OpenAI's dialects.
 type Vendor string
 
 // The vendors. Those of Compatible are vLLM's, and LM Studio's where it fails
@@ -122,7 +122,7 @@ func azureError(object map[string]any, p problem, said words) {
 	}
 }
 
-// openrouterError has a number for a code, and tells what is behind it.
+// openrouterError has a number for a code, and reports its cause.
 func openrouterError(object map[string]any, c *call, p problem, status int) {
 	object["code"] = status
 	switch {
@@ -140,8 +140,8 @@ func openrouterError(object map[string]any, c *call, p problem, status int) {
 	}
 }
 
-// openrouterLimit is what stands in headers and is repeated in the body; nil
-// where no limit was met, or nothing is known of its end.
+// openrouterLimit is the limit in headers, repeated in the body; nil if no limit was met, or
+// its end is unknown.
 func openrouterLimit(c *call, p problem) map[string]string {
 	if p.counted == "" || p.wait == 0 {
 		return nil

@@ -28,7 +28,7 @@ func newWindow(r Rate) window {
 	return &slidingWindow{n: r.N, length: r.Window}
 }
 
-// slidingWindow keeps what was charged within the window's length.
+// slidingWindow keeps the charges within the window's length.
 type slidingWindow struct {
 	ledger
 	n      int
@@ -162,7 +162,7 @@ func (b *bucket) take(now time.Time, cost int) {
 
 func (b *bucket) settle(now, _ time.Time, by int) {
 	b.fill(now)
-	b.tokens -= float64(by) // what is above the capacity is spilt at the next fill
+	b.tokens -= float64(by) // the amount above the capacity is dropped at the next fill
 }
 
 func (b *bucket) left(now time.Time) int {

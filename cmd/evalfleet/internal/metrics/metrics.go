@@ -142,8 +142,8 @@ func (m *Worker) Event(e worker.Event) {
 	}
 }
 
-// begin has the counts of what is rare and matters begin at 0 for a model: Prometheus
-// sees no increase where a count begins.
+// begin makes the counts of rare, important events begin at 0 for a model: Prometheus sees no
+// increase where a count begins.
 func (m *Worker) begin(provider, model string) {
 	if _, begun := m.begun.LoadOrStore([2]string{provider, model}, true); begun {
 		return
@@ -202,7 +202,7 @@ func (m *Worker) Wait(target eval.Judge) {
 	m.rateLimitWaits.WithLabelValues(target.Provider, target.Model).Inc()
 }
 
-// Reserved counts what was reserved for a call.
+// Reserved counts the reservation of a call.
 func (m *Worker) Reserved(r worker.Reserved) {
 	m.reserved.WithLabelValues(r.Provider, r.Model, "input").Add(float64(r.Input))
 	m.reserved.WithLabelValues(r.Provider, r.Model, "output").Add(float64(r.Output))

@@ -26,8 +26,8 @@ const (
 // mostScrapes are answered at once; a controller asks Redis for each.
 const mostScrapes = 4
 
-// Handler answers the paths: with what told has to tell, and as ready says, whose
-// error is why not.
+// Handler serves the paths: the metrics of told, and the answer of ready, whose error is the
+// reason if it is not ready.
 func Handler(told prometheus.Gatherer, ready func(context.Context) error) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("GET "+MetricsPath, promhttp.HandlerFor(told, promhttp.HandlerOpts{MaxRequestsInFlight: mostScrapes}))
@@ -78,7 +78,7 @@ func Listen(ctx context.Context, address string, handler http.Handler) (*Server,
 	return s, nil
 }
 
-// Address is what is listened on.
+// Address is the listening address.
 func (s *Server) Address() string { return s.http.Addr }
 
 // Close stops answering at once.

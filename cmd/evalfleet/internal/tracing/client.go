@@ -62,8 +62,8 @@ func (c *client) Stop(context.Context) error {
 	return nil
 }
 
-// UploadTraces sends a batch. One that cannot be sent is dropped, which is said once
-// and is no error: the SDK would write each to standard error.
+// UploadTraces sends a batch. A batch that cannot be sent is dropped, which is logged once and
+// is no error: the SDK would write each to standard error.
 func (c *client) UploadTraces(ctx context.Context, spans []*tracepb.ResourceSpans) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -132,7 +132,7 @@ func (c *client) post(ctx context.Context, body []byte) (wait time.Duration, err
 		return 0, fmt.Errorf("the collector at %s: %w", at, err)
 	}
 	defer response.Body.Close()
-	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is used again
+	_, _ = io.Copy(io.Discard, io.LimitReader(response.Body, 64<<10)) // so that the connection is reused
 	switch response.StatusCode {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		wait = time.Second

@@ -24,8 +24,7 @@ func idsOf(t record.Task) runIDs {
 	return runIDs{trace.TraceID(sum[:16]), trace.SpanID(sum[16:24])}
 }
 
-// ids gives a run's span the ids that stand in its context, and every other span one
-// drawn at random.
+// ids gives a run's span the IDs in its context, and every other span a random one.
 type ids struct{}
 
 type idsKey struct{}

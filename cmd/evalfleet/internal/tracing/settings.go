@@ -16,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/certs"
 )
 
-// The standard's variables that are read here. Those of its batches and bounds
-// (OTEL_BSP_…, OTEL_SPAN_…) the SDK reads by itself, from the process's environment.
+// The standard's variables read here. The SDK reads those of its batches and bounds
+// (OTEL_BSP_…, OTEL_SPAN_…) by itself, from the process's environment.
 const (
 	envDisabled   = "OTEL_SDK_DISABLED"
 	envExporter   = "OTEL_TRACES_EXPORTER"
@@ -25,8 +25,7 @@ const (
 	envResource   = "OTEL_RESOURCE_ATTRIBUTES"
 	envSampler    = "OTEL_TRACES_SAMPLER"
 	envSamplerArg = "OTEL_TRACES_SAMPLER_ARG"
-	// These stand for all signals; with TRACES_ after it they stand for traces alone,
-	// and win.
+	// These apply to all signals; with TRACES_ after it they apply to traces alone, and win.
 	envOTLP = "OTEL_EXPORTER_OTLP_"
 )
 
@@ -47,9 +46,9 @@ type Settings struct {
 	resource []attribute.KeyValue
 }
 
-// Read takes the settings from the environment. on is false where nobody is to be
-// traced: without an endpoint, or when the standard's variables switch it off. Its
-// error names everything that is wrong, and quotes no header.
+// Read takes the settings from the environment. on is false if tracing is off: without an
+// endpoint, or when the standard's variables switch it off. Its error names all problems, and
+// quotes no header.
 func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, err error) {
 	get := func(name string) string { value, _ := env(name); return strings.TrimSpace(value) }
 	otlp := func(name string) string {
@@ -107,8 +106,7 @@ func Read(env func(name string) (value string, ok bool)) (s Settings, on bool, e
 	return s, true, errors.Join(problems...)
 }
 
-// endpoint is the address of traces: its own as it stands, or below that of all
-// signals.
+// endpoint is the address of traces: its own unchanged, or one below that of all signals.
 func endpoint(get func(string) string) (string, error) {
 	name := envOTLP + "TRACES_ENDPOINT"
 	text := get(name)

@@ -45,7 +45,7 @@ func (t *Tracer) Handled(h worker.Handled) {
 	had := run
 	if h.Run == nil {
 		partBegan := h.Began
-		if h.First.After(partBegan) { // as the run's span, of which whoever ends it knows no more
+		if h.First.After(partBegan) { // as the run's span, about which the code that ends it knows no more
 			partBegan = h.First
 		}
 		_, had = tracer.Start(ctx, "part of run "+string(h.Task.Kind), trace.WithTimestamp(partBegan))
@@ -98,8 +98,7 @@ func outcome(span trace.Span, run *record.Run) {
 	}
 }
 
-// failed marks a span, by the class of its failure alone: messages may quote what was
-// asked.
+// failed marks a span, by the class of its failure alone: messages may quote the prompt.
 func failed(span trace.Span, class string) {
 	span.SetAttributes(attribute.String("error.type", class))
 	span.SetStatus(codes.Error, class)
@@ -142,7 +141,7 @@ func (t *Tracer) call(ctx context.Context, tracer trace.Tracer, c *record.Call) 
 // finishes are the convention's words for why an answer ended.
 var finishes = map[string]string{"stop": "stop", "truncated": "length", "refused": "content_filter"}
 
-// answered says what is known of a call's answer, but for the answer.
+// answered adds the known facts about a call's answer, except the answer.
 func answered(c *record.Call) []attribute.KeyValue {
 	var said []attribute.KeyValue
 	if c.Named != "" {

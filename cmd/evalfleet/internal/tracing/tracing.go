@@ -1,11 +1,9 @@
-// Package tracing makes OpenTelemetry traces of what a worker tells about the runs
-// that it has had in hand, by the conventions for generative AI, and sends them to
-// a collector.
+// Package tracing makes OpenTelemetry traces of a worker's reports about the runs that it has
+// handled, by the conventions for generative AI, and sends them to a collector.
 //
-// It follows nothing while it goes on: a run's spans are made when the worker lets
-// go of the run, so that the way of a run costs nothing more than being noted down.
-// No prompt, no answer and no provider's words are ever in a span. A collector that
-// is away costs its spans and nothing else.
+// It does not trace live: a run's spans are made when the worker lets go of the run, so that a
+// run costs only the notes taken. No prompt, no answer and no provider's words are ever in a
+// span. An unreachable collector loses its spans and has no other effect.
 package tracing
 
 import (
@@ -25,7 +23,7 @@ import (
 // scope names the spans' instrumentation.
 const scope = "github.com/evalfleet/evalfleet"
 
-// flushTime is how long Close may send what has not been sent.
+// flushTime is how long Close may take to send pending spans.
 const flushTime = 3 * time.Second
 
 // Tracer turns what a worker has done for runs into spans. Its methods are safe for
@@ -53,7 +51,7 @@ func Open(settings Settings, version string, models map[string]Model, log zerolo
 	return t, nil
 }
 
-// Close sends what has not been sent, for 3 s at most, and ends the tracer.
+// Close sends pending spans, for 3 s at most, and ends the tracer.
 func (t *Tracer) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), flushTime)
 	defer cancel()
@@ -63,8 +61,8 @@ func (t *Tracer) Close() error {
 	return nil
 }
 
-// of is the tracer of a worker by its id, of which a process has another after it
-// could not renew its leases in time.
+// of is the tracer of a worker by its ID; a process gets another ID after it could not renew
+// its leases in time.
 func (t *Tracer) of(workerID string) trace.Tracer {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -90,5 +88,5 @@ func (t *Tracer) resource(workerID string) *resource.Resource {
 		attribute.String("telemetry.sdk.language", "go"),
 		attribute.String("telemetry.sdk.version", otelsdk.Version()),
 	}
-	return resource.NewSchemaless(append(all, t.settings.resource...)...) // of two with one name the last stands
+	return resource.NewSchemaless(append(all, t.settings.resource...)...) // of two with one name the last wins
 }
