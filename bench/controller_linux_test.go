@@ -10,9 +10,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// BenchmarkController is what a controller does to Redis and to its machine while
-// nobody works: beside evaluations that have ended, some are active whose runs wait for
-// a provider that nobody serves.
+// BenchmarkController is what a controller does to Redis and to its machine without workers:
+// beside evaluations that have ended, some are active, with runs that wait for an unserved
+// provider.
 func BenchmarkController(b *testing.B) {
 	program := build(b)
 	for _, active := range sized([]int{10, 100}, []int{10, 100, 1000}) {

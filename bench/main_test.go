@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// full makes the benchmarks as large as the figures they stand for; `make bench`
-// sets it. Without it each is only seen to work.
+// full makes the benchmarks as large as the published figures; `make bench` sets it. Without it
+// each only checks that it works.
 var full = flag.Bool("full", false, "run the benchmarks at their whole size")
 
 // sized is one of two settings.

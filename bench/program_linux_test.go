@@ -257,7 +257,7 @@ func ask(address string, into *controller.Scale) error {
 	return json.NewDecoder(response.Body).Decode(into)
 }
 
-// free is an address on which nobody listens.
+// free is an unused address.
 func free(b *testing.B) string {
 	b.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -35,7 +35,7 @@ func TestFollowersSayOnceThatTheyCannotDrain(t *testing.T) {
 	}
 	f.again("ev-a")
 	f.again("ev-a")
-	f.again("ev-c") // of which nothing was said
+	f.again("ev-c") // without a fact about it
 	f.say("ev-a", errors.New("the sink is away"))
 	var got []string
 	for line := range strings.Lines(said.String()) {
@@ -108,7 +108,7 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	put("ev-going", record.StatusActive, true, "6", false)
 	end("ev-going")
 	wants("before it is known to be done")
-	put("ev-going", record.StatusActive, true, "5", false) // a failed one is made again
+	put("ev-going", record.StatusActive, true, "5", false) // a failed one is retried
 	wants("when a run is made again", "ev-going")
 	put("ev-drained", record.StatusCancelled, false, "4", true)
 	wants("when a call has ended late, before all are looked at")

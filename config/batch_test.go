@@ -119,8 +119,8 @@ func sameLines(a, b string) bool {
 	return cmp.Equal(lines(a), lines(b))
 }
 
-// Whatever stands in a Batch file, reading it ends with a submission or with problems
-// that all have a place.
+// Whatever a Batch file contains, reading it ends with a submission or with problems that all
+// have a place.
 func FuzzBatch(f *testing.F) {
 	for _, seed := range []string{
 		request("a", ""), request("a", `,"stream":true,"n":1e400`), request("a", "") + request("a", ""),

@@ -338,7 +338,7 @@ func TestTightest(t *testing.T) {
 	}
 }
 
-// Whoever asks for calls of vanished workers to be held has them held.
+// A setting that holds calls of vanished workers takes effect.
 func TestAbandonedCalls(t *testing.T) {
 	t.Parallel()
 	hold := "concurrency: {abandoned_calls: hold}"

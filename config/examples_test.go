@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The shipped examples load as they stand, without a warning.
+// The shipped examples load unchanged, without a warning.
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../examples/*/evaluation.yaml")

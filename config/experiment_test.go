@@ -102,7 +102,7 @@ func TestExperimentProblemsEnd(t *testing.T) {
 	}
 }
 
-// line is one of an experiment for nobody but the test api.
+// line is one of an experiment for the test api only.
 func line(more string) string {
 	return `{"api": "test", "model_name": "m", "prompt": "?"` + more + "}\n"
 }

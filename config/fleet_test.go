@@ -123,8 +123,7 @@ func TestWithEnvFile(t *testing.T) {
 	}
 }
 
-// Addresses of the tool that experiments come from stand in for those that no file
-// names.
+// Addresses of the tool that experiments come from are used if no file names any.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
 	f := fleet(t, "providers: {azure-openai: {base_url: \"http://127.0.0.1:1/v1\"}}\n")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Whatever stands in an evaluation file, reading it ends with a submission or
-// with problems that all have a place.
+// Whatever an evaluation file contains, reading it ends with a submission or with problems that
+// all have a place.
 func FuzzLoadEvaluation(f *testing.F) {
 	for _, seed := range []string{
 		minimal, judged + "documents: {jsonl: docs/a.md}\n", minimal + "pairwise: {pairs: {file: docs/a.md}}\n",
@@ -71,8 +71,8 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// Whatever stands in an experiment file, reading it ends with runs that each have an id
-// of their own and a queue, or with problems that have a place.
+// Whatever an experiment file contains, reading it ends with runs that each have a unique ID
+// and a queue, or with problems that have a place.
 func FuzzExperiment(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("testdata", "prompto", "*.jsonl"))
 	if err != nil || len(files) == 0 {

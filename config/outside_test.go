@@ -86,7 +86,7 @@ func TestEvaluationFilesMoveNoProvider(t *testing.T) {
 	}
 }
 
-// Files of the system's own folders are read by nobody's leave: they hold keys.
+// Files of the system's own folders cannot be allowed: they hold keys.
 func TestNoFilesOfTheSystemAreRead(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/proc/self/environ", "/dev/stdin", "/proc/../proc/self/environ"} {
@@ -97,8 +97,7 @@ func TestNoFilesOfTheSystemAreRead(t *testing.T) {
 	}
 }
 
-// A .env that nobody named sets keys and bounds on calls; with settings in it, nothing
-// begins.
+// A .env that was not named sets keys and bounds on calls; with settings in it, nothing begins.
 func TestFoundEnvFileSetsKeysOnly(t *testing.T) {
 	dir := folder(t, map[string]string{".env": "OPENAI_API_KEY=k\nHTTPS_PROXY=http://evil\nMAX_CONCURRENT_LLM_CALLS=3\n"})
 	t.Chdir(dir)

@@ -32,8 +32,7 @@ func TestPriceOf(t *testing.T) {
 	}
 }
 
-// The evaluation's rows stand over the fleet's, and its budget is a limit of its
-// own.
+// The evaluation's rows override the fleet's, and its budget is a limit of its own.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
@@ -70,7 +69,7 @@ budget: {usd: 0.37}
 	}
 }
 
-// What searches bring in is charged, and nobody knows it before.
+// The input added by searches is charged, and unknown in advance.
 func TestBudgetOverSearches(t *testing.T) {
 	t.Parallel()
 	const passed = "the budget can be passed by what searches find, which cannot be bounded before the call"
@@ -94,8 +93,8 @@ grounding: ` + grounding + "\n",
 	}
 }
 
-// A judge without a row costs what the built-in table says, at its vendor's own
-// address; what is written is stronger, and what nobody knows stays unknown.
+// A judge without a row has the built-in price, at its vendor's own address; a configured price
+// overrides it, and an unknown price stays unknown.
 func TestListedPrices(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{

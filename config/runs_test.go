@@ -28,7 +28,7 @@ func of(t *testing.T, name string) map[string]string {
 		"test/input/sample_utf8.txt": "Sum it up.", "test/prompts/standard_prompt.txt": "It rained."}
 }
 
-// Files of the tool that file runs come from load as they stand.
+// Files of the tool that file runs come from load unchanged.
 func TestFilesOfFileRuns(t *testing.T) {
 	t.Parallel()
 	files := []eval.Document{
@@ -110,8 +110,8 @@ func TestFilesOfFileRuns(t *testing.T) {
 	}
 }
 
-// Models and files stand once, whatever the number of runs and the way in which a
-// path is written; runs without an id are called after their place.
+// Models and files are stored once, whatever the number of runs and the way in which a path is
+// written; runs without an ID are named after their position.
 func TestListOfRuns(t *testing.T) {
 	t.Parallel()
 	s := load(t, with(pairOfFiles, "sub/c.md", "It snowed.", "eval.yaml", `
@@ -275,8 +275,8 @@ retries: {attempts: 7, base_delay_seconds: 1.5, jitter: 0.25}
 	}
 }
 
-// listedFrom loads a list of runs that stands outside of an evaluation file, whose
-// text may be empty for none. Files are below the folder that is returned.
+// listedFrom loads a list of runs outside an evaluation file, whose text may be empty for none.
+// Files are below the returned folder.
 func listedFrom(t *testing.T, text string, files map[string]string, o Options) (*Submission, string, error) {
 	t.Helper()
 	dir := folder(t, files)

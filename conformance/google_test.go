@@ -346,8 +346,7 @@ func TestGooglesSDKReadsWhatTheSimulatorRejects(t *testing.T) {
 // googleDetails is what an error's details say.
 type googleDetails struct{ quota, retryDelay string }
 
-// googleFailed checks an error of Google's SDK, of which want.Message is a part of
-// the message.
+// googleFailed checks an error of Google's SDK; want.Message is a part of its message.
 func googleFailed(t *testing.T, err error, want genai.APIError) googleDetails {
 	t.Helper()
 	var got genai.APIError

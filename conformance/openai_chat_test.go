@@ -305,8 +305,8 @@ func TestOpenAIsSDKReadsWhatTheSimulatorRejects(t *testing.T) {
 	}
 }
 
-// openaiFailed checks an error of OpenAI's SDK, of which want.Message is a part of
-// the message, and returns the headers that came with it.
+// openaiFailed checks an error of OpenAI's SDK; want.Message is a part of its message. It
+// returns the headers that came with it.
 func openaiFailed(t *testing.T, err error, want openai.Error) http.Header {
 	t.Helper()
 	var got *openai.Error

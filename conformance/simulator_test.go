@@ -22,7 +22,7 @@ func simulated(t *testing.T, config simulator.Config) *simulator.Server {
 	return server
 }
 
-// twoDocuments is a prompt for a verdict, of which a is the better.
+// twoDocuments is a prompt for a verdict; a is the better document.
 var twoDocuments = strings.Join([]string{
 	`<document id="a" fence="0badcafe">`, "A clean sentence stands here.", `</document fence="0badcafe">`,
 	`<document id="b" fence="0badcafe">`, "a uncleen sentense stand here", `</document fence="0badcafe">`,

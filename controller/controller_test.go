@@ -192,7 +192,7 @@ func TestTasksOfTheDeadComeBackWithoutWorkers(t *testing.T) {
 	if err := b.limiter.Register(ctx, rescue.Holder("gone"), []ratelimit.Limit{limit}); err != nil {
 		t.Fatal(err)
 	}
-	b.run() // its heartbeat never was, so that it is dead as soon as somebody looks
+	b.run() // without a heartbeat, so that it is dead at the first look
 	b.until("its tasks are pending again", func() bool { return b.depth("p").Pending == 12 })
 	b.until("its limit is no longer in force", func() bool {
 		limits, err := b.limiter.InForce(ctx)

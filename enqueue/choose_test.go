@@ -32,8 +32,8 @@ func ranking(order float64) func(context.Context, *eval.Evaluation, record.Evalu
 	}
 }
 
-// toEnd carries an evaluation out to its end, its phases chosen by ranking(order), and
-// returns how often each run was; begun are those carried out before.
+// toEnd runs an evaluation to its end, its phases chosen by ranking(order), and returns how
+// often each run ran; begun are those that ran before.
 func (b *bench) toEnd(id eval.ID, order float64, begun map[eval.RunID]int) map[eval.RunID]int {
 	b.t.Helper()
 	topUp := b.topUp(b.store)
@@ -71,8 +71,8 @@ func runsOf(phases []record.Phase) (runs int) {
 	return runs
 }
 
-// An evaluation goes on while a phase is open, and no run of the phase is pushed before
-// it is chosen; which happens once, and for good.
+// An evaluation continues while a phase is open, and no run of the phase is pushed before it is
+// chosen, exactly once.
 func TestPhaseIsChosenOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

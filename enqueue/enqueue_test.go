@@ -137,8 +137,8 @@ func (b *bench) submit(s Submission) Receipt {
 	return receipt
 }
 
-// pull takes up to n pending tasks of a queue the way workers do, carries each
-// out as far as its record, and returns the tasks that were not dropped.
+// pull takes up to n pending tasks of a queue the way workers do, records each, and returns the
+// tasks that were not dropped.
 func (b *bench) pull(queue string, n int) []record.Task {
 	b.t.Helper()
 	ctx, client := b.t.Context(), b.store.Client()
@@ -219,7 +219,7 @@ func TestSubmitPushesReadableTasks(t *testing.T) {
 	}
 }
 
-// Whoever reads the log finds the limits that an evaluation began with.
+// The log contains the limits that an evaluation began with.
 func TestLimitsAreLogged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -99,8 +99,8 @@ func killedAnywhere(t *testing.T, least int, prepare func(*bench) func(mortal *s
 	}
 }
 
-// TestKilledBetweenAnyTwoCommands kills the process that submits, lets another
-// continue, and wants every run carried out once.
+// TestKilledBetweenAnyTwoCommands kills the process that submits, lets another continue, and
+// expects every run to run once.
 func TestKilledBetweenAnyTwoCommands(t *testing.T) {
 	t.Parallel()
 	s := func() Submission { return submission("killed", 11) } // 110 runs, more than one script pushes
@@ -110,7 +110,7 @@ func TestKilledBetweenAnyTwoCommands(t *testing.T) {
 			return err
 		}
 	}, func(b *bench) {
-		// Part of what it pushed is carried out before anybody continues.
+		// Part of the pushed runs finish before another process continues.
 		times := map[int]int{}
 		for _, task := range b.pull("p", 7) {
 			times[task.Index]++
@@ -149,8 +149,8 @@ func TestTopUpKilledBetweenAnyTwoCommands(t *testing.T) {
 	})
 }
 
-// TestChoosingKilledBetweenAnyTwoCommands kills the process that chooses a phase. The
-// next one chooses the same, and every run is carried out once.
+// TestChoosingKilledBetweenAnyTwoCommands kills the process that chooses a phase. The next one
+// chooses the same, and every run runs once.
 func TestChoosingKilledBetweenAnyTwoCommands(t *testing.T) {
 	t.Parallel()
 	var seen sync.Map // by *bench: times of each run

@@ -14,7 +14,7 @@ import (
 // taken is what an evaluation takes, in bytes but for the last.
 type taken struct {
 	submitting int64 // allocated by the submission
-	kept       int64 // by whoever tops its queue up
+	kept       int64 // by the process that tops its queue up
 	redis      int64
 	took       time.Duration
 }

@@ -19,8 +19,8 @@ func stallLong(topUp *TopUp) {
 	}
 }
 
-// Tasks of one evaluation that are deleted or archived by hand are pushed again, while
-// another evaluation keeps the queue busy, and only those.
+// Tasks of one evaluation that are deleted or archived in asynq are pushed again, while another
+// evaluation keeps the queue busy, and only those.
 func TestLostTasksArePushedWhileOthersKeepTheQueueBusy(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -6,8 +6,8 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 )
 
-// asPanel makes a panel of two agents of a submission, of whom the first is asked
-// for all dimensions in one call.
+// asPanel turns a submission into a panel of two agents; the first is asked for all dimensions
+// in one call.
 func asPanel(s Submission, dimensions int) Submission {
 	e := s.Evaluation
 	e.Judges, e.Pairwise = nil, nil

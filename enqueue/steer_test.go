@@ -182,8 +182,8 @@ func (p pausing) Open(ctx context.Context, closures ...ratelimit.Closure) error 
 	return p.Limits.Open(ctx, closures...)
 }
 
-// Whoever lets an evaluation go on, or ends it, takes back no pause that is answered
-// meanwhile: neither by its status nor by its closed limits.
+// Resuming or ending an evaluation undoes no later pause that was already answered: neither its
+// status nor its closed limits.
 func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -246,8 +246,8 @@ func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 	}
 }
 
-// Two commands at once leave an evaluation either paused and closed, or active and
-// open, whoever comes first.
+// Two concurrent commands leave an evaluation either paused and closed, or active and open, in
+// either order.
 func TestPauseAndResumeAtOnceAgree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -282,8 +282,8 @@ func TestPauseAndResumeAtOnceAgree(t *testing.T) {
 	}
 }
 
-// A program that submits by itself what Redis has lost leaves a pause alone, which
-// somebody asked for while it tried.
+// A program that resubmits an evaluation lost by Redis leaves alone a pause that was requested
+// meanwhile.
 func TestResubmissionLeavesAPause(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -193,7 +193,7 @@ func TestSweepOfWhatHasEnded(t *testing.T) {
 	}
 }
 
-// An evaluation that is submitted at the same moment, wherever the sweep is, goes on.
+// An evaluation submitted during a sweep, at any point of it, continues.
 func TestSubmissionDuringASweep(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"smembers", "lrange", "sscan", "srem", "evalsha"} {

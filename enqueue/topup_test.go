@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// work lets a fleet of one work an evaluation off: it tops up, pulls, and
-// returns how often each run was carried out.
+// work completes an evaluation with a fleet of one: it tops up, pulls, and returns how often
+// each run ran.
 func (b *bench) work(id eval.ID, runs int, perTick int) map[int]int {
 	b.t.Helper()
 	topUp := b.topUp(b.store)

@@ -50,8 +50,7 @@ func TestResultsThatWaitStopTheTopUp(t *testing.T) {
 	}
 }
 
-// pushedAfter is how many runs of an evaluation are pushed after two looks, each of which
-// measures.
+// pushedAfter is how many runs of an evaluation are pushed after two measuring looks.
 func (b *bench) pushedAfter(topUp *TopUp, id eval.ID) int {
 	b.t.Helper()
 	for range 2 {
@@ -63,7 +62,7 @@ func (b *bench) pushedAfter(topUp *TopUp, id eval.ID) int {
 	return b.standing(id).Pushed(0, "p")
 }
 
-// The bound is one for all evaluations. One that takes little of it goes on.
+// The bound is one for all evaluations. One that uses little of it continues.
 func TestTheBoundOnWaitingResultsIsTheFleets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

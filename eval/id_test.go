@@ -85,8 +85,8 @@ func normalized(change func(*eval.Evaluation)) *eval.Evaluation {
 	return e
 }
 
-// TestGoldenID fails when the identity of evaluations changes: every evaluation
-// in somebody's Redis or sink would then be asked, and paid for, again.
+// TestGoldenID fails when the identity of evaluations changes: every stored evaluation would
+// then be asked, and paid for, again.
 func TestGoldenID(t *testing.T) {
 	t.Parallel()
 	if got, want := normalized(func(*eval.Evaluation) {}).ID(), eval.ID("ev-beerkh2453xo"); got != want {
@@ -182,8 +182,8 @@ func TestIDDependsOnEverythingAsked(t *testing.T) {
 	}
 }
 
-// The plan is stored as JSON; whoever reads it there must find the same identity,
-// because samples and random orders are drawn from it.
+// The plan is stored as JSON; readers must find the same identity there, because samples and
+// random orders are drawn from it.
 func TestIDSurvivesStorage(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(*eval.Evaluation){

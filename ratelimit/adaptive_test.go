@@ -172,7 +172,7 @@ func TestGreatCapGrowsFaster(t *testing.T) {
 	a.allows(17)
 }
 
-// TestGrowsToItsCap: and no further, whoever waits.
+// TestGrowsToItsCap: and no further, whatever waits.
 func TestGrowsToItsCap(t *testing.T) {
 	t.Parallel()
 	server := redistest.New(t)

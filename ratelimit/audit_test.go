@@ -26,7 +26,7 @@ type flight struct {
 	reserved  int64  // of budgets
 	forgotten bool   // by a budget
 	epoch     string // in which Redis knew it last
-	used      Used   // as the provider counts it, as far as is known
+	used      Used   // as the provider counts it, if known
 
 	release          *release // what its worker sent
 	released, unused bool     // and Redis has
@@ -81,7 +81,7 @@ func (a *audit) forget() {
 	}
 }
 
-// forgets: a budget begins anew.
+// forgets: a budget restarts.
 func (a *audit) forgets(budget string) {
 	delete(a.spent, budget)
 	for _, f := range a.flights {

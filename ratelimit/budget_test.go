@@ -52,8 +52,8 @@ func spends(t testing.TB, callers int, processes ...*process) (charged int64) {
 	return sum.Load()
 }
 
-// What is spent never passes a budget, and comes nearer to it than one call may
-// cost; a higher one goes on.
+// The amount spent never exceeds a budget, and comes nearer to it than one call may cost; a
+// higher budget admits more.
 func TestBudget(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()
@@ -76,8 +76,8 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// Nobody knows what was spent before Redis began to count: nothing is admitted
-// until it is told, once.
+// The amount spent before Redis began to count is unknown: nothing is admitted until it is
+// told, once.
 func TestBudgetIsClosedUntilItIsTold(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		client := connect()

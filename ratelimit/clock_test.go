@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// settable runs a test against an embedded Redis whose clock goes on and can be set.
+// settable runs a test against an embedded Redis with a running clock that can be set.
 func settable(t *testing.T, test func(t testing.TB, connect func() *redis.Client, set func(by time.Duration))) {
 	onServer(t, func(t testing.TB, server *miniredis.Miniredis, connect func() *redis.Client) {
 		var ahead atomic.Int64
@@ -154,7 +154,7 @@ func TestWorkerThatSlept(t *testing.T) {
 	})
 }
 
-// While a Redis whose clock was set may show heartbeats of before, nobody is dead.
+// While a Redis with a changed clock may show earlier heartbeats, no worker is dead.
 func TestHeartbeatsWhenTheClockIsSet(t *testing.T) {
 	t.Parallel()
 	settable(t, heartbeatsWhenTheClockIsSet)

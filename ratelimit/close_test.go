@@ -54,8 +54,8 @@ func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 	})
 }
 
-// A provider that is closed for an evaluation begins no call of it; its other
-// providers, and other evaluations' calls of the same one, go on.
+// A provider that is closed for an evaluation begins no call of it; its other providers, and
+// other evaluations' calls to the same one, continue.
 func TestClosedProviderBeginsNoCallOfTheEvaluation(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		a := start(t, connect(), "a")

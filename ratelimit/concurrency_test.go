@@ -58,7 +58,7 @@ func TestNeverOver(t *testing.T) {
 	})
 }
 
-// idle checks that nothing is held and nobody waits.
+// idle checks that no lease is held and no call waits.
 func idle(t testing.TB, client *redis.Client) {
 	t.Helper()
 	testrun.Eventually(t, "no slot held, nobody waiting", func() bool {
@@ -268,7 +268,7 @@ func TestNextCallDoesNotWaitForAFreeSlot(t *testing.T) {
 	})
 }
 
-// waiting is the number of workers that stand in some line.
+// waiting is the number of workers in wait queues.
 func waiting(t testing.TB, l *Limiter) int {
 	t.Helper()
 	usage, err := l.Usage(context.Background())

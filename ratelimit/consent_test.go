@@ -27,8 +27,8 @@ func (a *asked) consent(longest time.Duration) func(time.Duration, bool) bool {
 	}
 }
 
-// A line before a rate in two processes: nobody is asked to bear more than one
-// interval, however long the line is.
+// A wait queue for a rate in two processes: no call is asked to accept more than one interval,
+// however long the queue is.
 func TestConsentIsNotSoughtForTheLine(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		const interval = 400 * time.Millisecond
@@ -57,8 +57,8 @@ func TestConsentIsNotSoughtForTheLine(t *testing.T) {
 	})
 }
 
-// The first call of a process is told that another process stands before it, and
-// not that it would have to wait for both.
+// The first call of a process is told that another process is ahead of it, and not that it
+// would have to wait for both.
 func TestConsentSaysWhetherOthersStandBefore(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {
 		const interval = 15 * time.Second

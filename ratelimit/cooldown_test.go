@@ -26,7 +26,7 @@ func TestCooldownHoldsBackEveryProcess(t *testing.T) {
 		if refused := refusal(err); refused == nil || refused.Limit != "provider/openai/model/gpt-5/cooldown" || refused.Wait > wait {
 			t.Errorf("Acquire during a cooldown = %v, want a refusal of at most %s", err, wait)
 		}
-		// The other model of the provider goes on.
+		// The other model of the provider is unaffected.
 		mini := Scope{Provider: "openai", Model: "mini", Evaluation: "ev-a"}
 		mustRelease(t, mustAcquire(t, b, newID(), mini))
 		if exact(t) && time.Since(held) >= wait {

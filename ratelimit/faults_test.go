@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// fault is a go-redis hook that stands between a client and its Redis.
+// fault is a go-redis hook between a client and its Redis.
 type fault struct {
 	mu sync.Mutex
-	// thaw is closed when commands may go on; nil: they do.
+	// thaw is closed when commands may continue; nil: they may.
 	thaw chan struct{}
 	cut  bool // commands fail
 	// twice sends every script twice, as a client does that lost the first

@@ -67,7 +67,7 @@ func (h *history) moveClock(w *mate, set, by int64, known string) (int, error) {
 	return got, err
 }
 
-// follow has the calls in flight, whose times are Redis's, go on where they were.
+// follow moves the calls in flight, whose times are Redis's, along with the clock.
 func (h *history) follow(by int64) {
 	for _, w := range slices.Concat(h.workers, h.dead) {
 		w.until += by

@@ -43,7 +43,7 @@ type history struct {
 	limits    map[string]*rule
 	log       []string
 	dead      []*mate
-	// background stands for a worker: it holds the calls that need none.
+	// background is a pseudo-worker: it holds the calls that need none.
 	background *mate
 	flushed    int64 // when Redis began to remember
 	run        string
@@ -248,7 +248,7 @@ func (h *history) timePasses() error {
 		passes = passes * time.Duration(1+h.n(4)) / 3
 	}
 	passes = max(0, passes).Truncate(time.Microsecond)
-	// Nobody renews for long, unless the workers are to live.
+	// Leases are not renewed for long, unless the workers are to live.
 	for live := h.n(4) > 0; live && passes > 3*time.Second && passes < 2*time.Minute; passes -= 3 * time.Second {
 		if err := h.pass(3 * time.Second); err != nil {
 			return err

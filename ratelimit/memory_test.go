@@ -117,8 +117,8 @@ func TestRestartedServerBeginsAnEpoch(t *testing.T) {
 	mustRelease(t, lease)
 }
 
-// What Redis does not remember of rates and windows counts as used up, and a
-// quota as closed until somebody says what was used.
+// Rates and windows that Redis does not remember count as used up, and a quota as closed until
+// it is seeded.
 func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

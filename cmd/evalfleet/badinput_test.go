@@ -20,7 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// badInput is a command line that cannot be carried out as given.
+// badInput is an invalid command line.
 type badInput struct {
 	name  string
 	args  string            // words of the command line
@@ -221,7 +221,7 @@ func TestBadInputs(t *testing.T) {
 // badLooks are inputs of the commands that look in, steer and prepare, and need
 // no Redis to be refused.
 func badLooks() []badInput {
-	const redis = " --redis redis://127.0.0.1:1" // which nobody asks
+	const redis = " --redis redis://127.0.0.1:1" // for a model that is never asked
 	known := map[string]string{"evalfleet-out/essays-ev-abcdefgh2345/results.db": ""}
 	all := []badInput{
 		{"init, two folders", "init a b", nil, "", 2, "init takes one folder or none, got 2"},
@@ -360,7 +360,7 @@ func (c badInput) test(t *testing.T, before ...string) {
 	rest := said
 	for want := range strings.Lines(c.want) {
 		_, after, ok := strings.Cut(rest, want)
-		if !ok && strings.HasSuffix(want, "\n") { // a part of a line that goes on
+		if !ok && strings.HasSuffix(want, "\n") { // a part of a longer line
 			_, after, ok = strings.Cut(rest, strings.TrimSuffix(want, "\n"))
 		}
 		if !ok {

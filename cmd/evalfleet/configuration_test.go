@@ -30,8 +30,8 @@ const (
 	writtenByTest     = "<!-- Written by: go test ./cmd/evalfleet -run TestConfigurationPage -update -->\n"
 )
 
-// TestConfigurationPage holds docs/configuration.md against the code: whoever
-// adds or drops a key, a variable or a flag sees it here.
+// TestConfigurationPage compares docs/configuration.md with the code: it fails when a key, a
+// variable or a flag is added or dropped.
 func TestConfigurationPage(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile(configurationPage)

@@ -17,8 +17,8 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// TestDeleteAsks: results that nobody has collected are not deleted unless
-// somebody says so, on a terminal or with --force.
+// TestDeleteAsks: uncollected results are deleted only after confirmation, on a terminal or
+// with --force.
 func TestDeleteAsks(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 4) // 24 runs

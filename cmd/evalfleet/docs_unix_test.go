@@ -20,9 +20,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestCommandsInTheDocs carries out every command line of the README and of the
-// pages in docs, with the files that stand beside them, against a simulated
-// provider and a Redis of its own. Addresses are replaced, nothing else.
+// TestCommandsInTheDocs runs every command line of the README and of the pages in docs, with
+// the files beside them, against a simulated provider and a Redis of its own. Only addresses
+// are replaced.
 func TestCommandsInTheDocs(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../..")
@@ -194,7 +194,7 @@ func (d *docsBench) serveFleet() {
 	d.server = start("controller", "--allow-actions").line()
 }
 
-// serves are the commands that go on until they are stopped.
+// serves are the commands that run until they are stopped.
 var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--follow`)
 
 // carryOut runs one line. What is not ours is checked to exist: a target of the

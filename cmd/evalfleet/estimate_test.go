@@ -144,7 +144,7 @@ fewer     order: random saves 4,000 calls (order: both doubles them)
 	}
 }
 
-// A cost by the built-in table says of which day that is.
+// A cost from the built-in table comes with the table's day.
 func TestEstimateByListPrices(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{

@@ -61,8 +61,8 @@ func linesOf(t *testing.T, path string) []writtenLine {
 	return all
 }
 
-// completed are the lines of an experiment with their answers, which stand in the one
-// file of their kind.
+// completed are the lines of an experiment with their answers, which are in the one file of
+// their kind.
 func completed(t *testing.T, data, name string) []writtenLine {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(data, "output", name, "*-completed-"+name+".jsonl"))

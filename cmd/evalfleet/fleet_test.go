@@ -22,8 +22,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// fullFleet makes the fleet tests as large as the promises they stand for;
-// `make fleet` sets it.
+// fullFleet makes the fleet tests as large as the promises they check; `make fleet` sets it.
 var fullFleet = flag.Bool("full-fleet", false, "run the fleet tests at their whole size")
 
 // sizedFleet is one of two settings: a small one, and that of `make fleet`.
@@ -370,8 +369,8 @@ func TestFleetSurvivesKill9(t *testing.T) {
 	}
 }
 
-// TestFleetSurvivesFlush: Redis forgets everything in the middle. Whoever waits
-// submits the evaluation again, and what is in the sink is not asked again.
+// TestFleetSurvivesFlush: Redis loses everything in the middle. A waiting command submits the
+// evaluation again, and results in the results store are not asked again.
 func TestFleetSurvivesFlush(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// counter stands between workers and the simulator and notes who calls.
+// counter is a proxy between workers and the simulator that counts callers.
 type counter struct {
 	*httptest.Server
 	t *testing.T

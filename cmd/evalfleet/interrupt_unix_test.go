@@ -21,7 +21,7 @@ import (
 const (
 	interruptedLimit = 8  // calls in flight
 	killed           = -1 // the exit code of a command that was killed
-	goesOn           = -2 // stands for that of a command that is not ended by what happens
+	goesOn           = -2 // the exit code of a command that is not ended by the event
 
 	// Blocks of 512 bytes that a file may have: too few for any file of a run, and
 	// enough for the results of some runs.
@@ -149,7 +149,7 @@ func (c interruption) test(t *testing.T) {
 		t.Errorf("%d calls answered for %d runs: want at most %d made again", end.All.Answered, s.runs, c.again)
 	}
 	arrived := s.runs + c.again
-	if c.code == killed || c.name == "sleep" { // nobody takes back what was being sent
+	if c.code == killed || c.name == "sleep" { // its message is not withdrawn
 		arrived += interruptedLimit
 	}
 	if end.All.Arrived > arrived {
@@ -157,8 +157,8 @@ func (c interruption) test(t *testing.T) {
 	}
 }
 
-// wantWayOn checks that the last line says how to go on: with its words, or
-// with the same command after a stop at once.
+// wantWayOn checks that the last line says how to resume: with its words, or with the same
+// command after a stop at once.
 func wantWayOn(t *testing.T, last string, args []string) {
 	t.Helper()
 	if strings.Contains(last, "run the same command again") {
@@ -172,7 +172,7 @@ func wantWayOn(t *testing.T, last string, args []string) {
 	}
 }
 
-// stand is a fleet in which one command is interrupted.
+// stand is a fleet with one interrupted command.
 type stand struct {
 	*fleet
 	turnstile *turnstile
@@ -205,7 +205,7 @@ func (s *stand) recorded() int {
 	return len(rows)
 }
 
-// resume is the command line that goes on with an interrupted run.
+// resume is the command line that resumes an interrupted run.
 func (s *stand) resume() []string {
 	args := []string{"resume", "out"}
 	if s.redis != nil {

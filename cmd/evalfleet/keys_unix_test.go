@@ -26,8 +26,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// echo stands in everything that parrots say, so that it can be seen how far it
-// gets.
+// echo is in every answer of parrots, so that its spread can be followed.
 const echo = "EchoOfTheProvider"
 
 // parrots are providers that repeat the key that they are given, first in
@@ -39,7 +38,7 @@ type parrots struct {
 	mu    sync.Mutex          // guards all below
 	asked map[string]int      // by provider
 	keys  map[string][]string // headers with a key, by provider
-	loose []string            // where a key stood that is not a header
+	loose []string            // in place of a key that is not a header
 }
 
 func (p *parrots) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +88,7 @@ func (p *parrots) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// keyOf is the header in which a planted key stands, and the key.
+// keyOf is the header that contains a planted key, and the key.
 func keyOf(h http.Header) (name, key string) {
 	for name, values := range h {
 		for _, value := range values {
@@ -271,7 +270,7 @@ func (f *fleet) processes(programs ...*program) map[string]string {
 	return told
 }
 
-// everyFile is what stands in every file below a folder but the one named.
+// everyFile is the contents of every file below a folder but the one named.
 func everyFile(t *testing.T, dir, but string) map[string]string {
 	t.Helper()
 	files := map[string]string{}

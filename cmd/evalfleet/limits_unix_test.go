@@ -343,9 +343,9 @@ concurrency: {per_provider: {simulator: {models: {careful: {rate_limit: {qps: %d
 	f.wantAllFree()
 }
 
-// TestUnaffectedEvaluationGoesOn: of two evaluations on one account, each with a
-// model of its own, one meets every trouble: a provider that refuses, fails and
-// hangs, workers that die or are cut off, a pause. The other goes on.
+// TestUnaffectedEvaluationGoesOn: of two evaluations on one account, each with a model of its
+// own, one meets every trouble: a provider that refuses, fails and hangs, workers that die or
+// are cut off, a pause. The other is unaffected.
 func TestUnaffectedEvaluationGoesOn(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -116,7 +116,7 @@ func stagesIn(t *testing.T, path string) []string {
 	return stages
 }
 
-// A second call that fails is made again alone: the search is paid for once.
+// A failed second call is retried alone: the search is paid for once.
 func TestJSONOfListedRunsRepeatsTheSecondCallAlone(t *testing.T) {
 	t.Parallel()
 	server, err := simulator.Listen("127.0.0.1:0", simulator.Config{

@@ -54,8 +54,8 @@ func answersIn(t *testing.T, dir, stdout string) []string {
 	return paths
 }
 
-// Files of the tool that file runs come from are run as they stand, and what
-// evalfleet makes of keys is not left in the environment.
+// Files of the tool that file runs come from run unchanged, and keys derived by evalfleet do
+// not stay in the environment.
 func TestFilesOfFileRunsUnchanged(t *testing.T) {
 	before := os.Environ()
 	server, fleetFile, keys := simulated(t, simulator.Config{})

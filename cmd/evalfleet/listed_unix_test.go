@@ -57,8 +57,8 @@ func (s *scribe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 const scribeKey = "planted-key-of-the-scribe"
 
-// scribeFiles are four listed runs of a scribe at url, of which the second fails and
-// the third is cut off.
+// scribeFiles are four listed runs of a scribe at url; the second fails and the third is cut
+// off.
 func scribeFiles(url string) map[string]string {
 	return map[string]string{
 		".env":     "SCRIBE_KEY=" + scribeKey + "\n",
@@ -188,7 +188,7 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 	}
 }
 
-// A key from .env is used, and added to nobody's environment.
+// A key from .env is used, and exported to no environment.
 func TestRunLeavesTheEnvironmentAlone(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(&scribe{})

@@ -351,7 +351,7 @@ func TestLookRefuses(t *testing.T) {
 	}
 }
 
-// A watcher goes on while Redis is away, says so once, and ends with the last
+// A watcher continues while Redis is unreachable, reports it once, and ends with the last
 // frame.
 func TestWatchGoesOn(t *testing.T) {
 	t.Parallel()

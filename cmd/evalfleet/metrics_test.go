@@ -91,7 +91,7 @@ func TestMetricsPortTaken(t *testing.T) {
 	}
 }
 
-// freeAddress is an address at which nobody listens.
+// freeAddress is an unused address.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

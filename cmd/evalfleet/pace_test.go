@@ -77,8 +77,8 @@ concurrency: {per_provider: {simulator: {models: {careless: {max_concurrency: 1}
 	}
 }
 
-// TestDefaultLimitHolds: 200 runs of which nobody said how many at once are five
-// at once, however many workers there are.
+// TestDefaultLimitHolds: without a configured limit, 200 runs are called five at a time, by any
+// number of workers.
 func TestDefaultLimitHolds(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

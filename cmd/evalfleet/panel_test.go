@@ -198,8 +198,8 @@ func TestPanelKeepsItsLimitAndUsesIt(t *testing.T) {
 	}
 }
 
-// TestPanelAnswersAllInSpiteOfFailures: refused, failed and hung calls are made again
-// until all 30 dimensions are answered.
+// TestPanelAnswersAllInSpiteOfFailures: refused, failed and hung calls are retried until all 30
+// dimensions are answered.
 func TestPanelAnswersAllInSpiteOfFailures(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

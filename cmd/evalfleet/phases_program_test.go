@@ -71,8 +71,8 @@ func rowsOf(t *testing.T, dir, query string) (all []string) {
 	return all
 }
 
-// TestRoundsAfterKill9: an evaluation in rounds that is killed in its second one goes on
-// with the pairs that were chosen, and comes to the rows of one that was not killed.
+// TestRoundsAfterKill9: an evaluation in rounds that is killed in its second one resumes with
+// the pairs that were chosen, and has the same rows as one that was not killed.
 func TestRoundsAfterKill9(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -34,7 +34,7 @@ func TestPostgresSink(t *testing.T) {
 	database := pgtest.New(t)
 	pgtest.Exec(t, database, "CREATE ROLE "+pgtest.Locked+" LOGIN PASSWORD '"+password+"'; CREATE SCHEMA essays AUTHORIZATION "+pgtest.Locked)
 	t.Cleanup(func() { pgtest.Exec(t, database, "DROP OWNED BY "+pgtest.Locked+"; DROP ROLE "+pgtest.Locked) })
-	// What a URL may say but for the password, which whoever goes on has in a file.
+	// The parts of a URL without the password, which the resuming user has in a file.
 	sink := pgtest.As(t, database, pgtest.Locked) + "&search_path=essays&passfile=" + f.write("pgpass", "*:*:*:*:"+password)
 	if err := os.Chmod(filepath.Join(f.dir, "pgpass"), 0o600); err != nil {
 		t.Fatal(err)

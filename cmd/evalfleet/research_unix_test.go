@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestDeepResearchOutlivesAKill: the worker that began a job is killed, another one
-// goes on with the same job, and no run has been submitted twice.
+// TestDeepResearchOutlivesAKill: the worker that began a job is killed, another one continues
+// the same job, and no run has been submitted twice.
 func TestDeepResearchOutlivesAKill(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -105,7 +105,7 @@ func TestScaleOfAFleetWithoutWorkers(t *testing.T) {
 	wants("?queue=due", due)
 }
 
-// inFlight begins calls of an evaluation, some of which go on by themselves.
+// inFlight begins calls of an evaluation, some as background calls.
 func (f *fleet) inFlight(client *redis.Client, id eval.ID, provider string, calls, jobs int) (end func()) {
 	f.t.Helper()
 	ctx, stop := context.WithCancel(f.t.Context())

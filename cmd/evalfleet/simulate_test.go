@@ -44,7 +44,7 @@ func TestSimulateFlags(t *testing.T) {
 	}
 	want := simulator.Config{
 		Limits: simulator.Limits{
-			MaxInFlight: 9, // of the file; all else stands in a flag
+			MaxInFlight: 9, // of the file; everything else is in a flag
 			Requests: simulator.Rates{
 				{N: 60, Window: time.Minute, Shape: simulator.Bucket, Burst: 5},
 				{N: 1000, Window: 24 * time.Hour, Shape: simulator.Fixed},

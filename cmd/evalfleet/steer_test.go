@@ -124,8 +124,8 @@ func TestRunIsPausedResumedInterruptedAndResumed(t *testing.T) {
 	}
 }
 
-// TestCancelledRunEndsAndCanBeResumed: what is recorded is reported, and the
-// folder goes on where it was.
+// TestCancelledRunEndsAndCanBeResumed: recorded results are reported, and the folder resumes
+// where it was.
 func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What stands in asynqmon's page is the URL of a Prometheus, and no password.
+// asynqmon's page contains the URL of a Prometheus, and no password.
 func TestPrometheusURL(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -75,8 +75,8 @@ func (w *wire) connections() int {
 	return len(w.links)
 }
 
-// cut holds back everything that is sent from now on; mend delivers it, also
-// what was sent by somebody who has given up since, as a network does.
+// cut holds back all later data; mend delivers it, including data from senders that have given
+// up since, as a network does.
 func (w *wire) cut() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -37,8 +37,8 @@ func pairsOf(t testing.TB, e *eval.Evaluation, phase int, choice *plan.Choice) [
 	return pairs
 }
 
-// played chooses every phase of e in turn by abilities that are drawn anew for each,
-// and returns the pairs by phase. What was planned before must hold.
+// played chooses every phase of e in turn by abilities drawn again for each, and returns the
+// pairs by phase. Earlier plans must not change.
 func played(t testing.TB, e *eval.Evaluation, seed uint64) (pairs [][][2]int, choices []*plan.Choice) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, 0))
@@ -193,7 +193,7 @@ func TestLaterRoundsCompareNeighbours(t *testing.T) {
 	}
 	found := plan.Found{Abilities: make([]float64, 40)}
 	for i := range found.Abilities {
-		found.Abilities[i] = float64(i / 2) // pairs of equals stand by their number
+		found.Abilities[i] = float64(i / 2) // pairs of equals are sorted by their number
 	}
 	choice, err := plan.Choose(e, 1, []*plan.Choice{nil}, found)
 	if err != nil {

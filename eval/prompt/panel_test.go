@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
-// panel has two agents, of whom one is told what to be, and three dimensions.
+// panel has two agents, one of them with a role, and three dimensions.
 func panel() (*eval.Evaluation, map[string]string) {
 	e, texts := answers("Rayleigh scattering favours short waves.\n", "Because the sea is blue.")
 	e.Panel = &eval.Panel{

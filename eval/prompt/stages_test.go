@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/prompt"
 )
 
-// What is asked of two models stands in golden files, like what is asked of one.
+// The prompts for two models are in golden files, like those for one.
 func TestStages(t *testing.T) {
 	t.Parallel()
 	for name, kind := range map[string]eval.Kind{"stages_pairwise": eval.KindPairwise, "stages_single": eval.KindSingle} {
@@ -48,8 +48,8 @@ func TestStages(t *testing.T) {
 	}
 }
 
-// An answer is data: it ends where its tag says, whatever it holds, and the
-// documents are not shown to whoever writes it down.
+// An answer is data: it ends at its tag, whatever it contains, and the model that writes its
+// JSON does not see the documents.
 func TestJsonifyShowsTheAnswerAlone(t *testing.T) {
 	t.Parallel()
 	e, texts := answers("the first document's text", "the second document's text")

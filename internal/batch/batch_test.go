@@ -104,7 +104,7 @@ func TestEnoughMeanwhile(t *testing.T) {
 	})
 }
 
-// A failure is told to all of its batch, and to nobody after it.
+// A failure is returned to all callers of its batch, and to none after it.
 func TestFailure(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestFailure(t *testing.T) {
 	})
 }
 
-// Whoever does not wait any more holds up nobody.
+// A caller that no longer waits delays no other.
 func TestWithdrawn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

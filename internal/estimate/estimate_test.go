@@ -106,7 +106,7 @@ func TestInputTokensOfASample(t *testing.T) {
 	if made.Prompts != 200 {
 		t.Errorf("%d prompts were built, want 200", made.Prompts)
 	}
-	// Every document stands in as many prompts as every other.
+	// Every document is in as many prompts as every other.
 	perDocument := 0
 	for _, text := range texts {
 		perDocument += len(text)

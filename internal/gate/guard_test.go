@@ -15,8 +15,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Worker A pulls and is frozen; A counts as dead, its task is returned and
-// pulled by B; A goes on and ends the task in each of asynq's ways.
+// Worker A pulls and is frozen; A counts as dead, its task is returned and pulled by B; A
+// continues and ends the task in each of asynq's ways.
 func TestForeignTaskIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -164,7 +164,7 @@ func TestRecoverVerifiesWhatItRead(t *testing.T) {
 		f.push(2)
 		a, _ := f.by("a", 1)
 		f.pullBy(a)
-		f.redis.RPopLPush(ctx, k.pending, k.active) // t2, which nobody owns
+		f.redis.RPopLPush(ctx, k.pending, k.active) // t2, which has no owner
 		got, err := Recover(ctx, f.redis, queueName, func(context.Context, []string) (map[string]bool, error) {
 			f.redis.LRem(ctx, k.active, 0, "t2")
 			f.recover("t1")

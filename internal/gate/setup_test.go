@@ -156,7 +156,7 @@ func (s *slots) allFree() bool {
 	return true
 }
 
-// perQueue are permits of which one queue gets none.
+// perQueue are permits that give one queue none.
 type perQueue struct {
 	*slots
 	none string

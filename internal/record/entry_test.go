@@ -7,8 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Whatever stands in a stream, decoding it neither panics nor changes it: what
-// was decoded encodes to an entry that decodes to the same.
+// Whatever a stream contains, decoding it neither panics nor changes it: a decoded entry
+// encodes to one that decodes to the same.
 func FuzzDecodeEntry(f *testing.F) {
 	values := exampleEntry().Values()
 	f.Add(values[1], values[3], values[5], true, true)

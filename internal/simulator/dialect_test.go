@@ -17,7 +17,7 @@ import (
 
 // tongue asks the same in one dialect as in every other.
 type tongue struct {
-	path   string // of a request for %s, if the model stands there
+	path   string // of a request for %s, if the model is there
 	header []string
 	key    string // the header that has it
 	prefix string // before the key
@@ -90,7 +90,7 @@ var tongues = map[string]tongue{
 	},
 }
 
-// at is what stands at the end of a way of names and numbers; nil: nothing.
+// at is the value at the end of a path of names and numbers; nil: none.
 func at(from any, way ...any) any {
 	for _, step := range way {
 		switch step := step.(type) {

@@ -129,8 +129,8 @@ func TestAModelChargesLikeTheEndpoint(t *testing.T) {
 	}
 }
 
-// TestASettlementMakesRoom holds two reservations, of which there is room for no
-// more, and lets one client leave.
+// TestASettlementMakesRoom holds two reservations, which leave room for no more, and lets one
+// client leave.
 func TestASettlementMakesRoom(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{

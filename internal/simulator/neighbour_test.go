@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// TestAnotherClientTakesItsPart has nobody else arrive, and asks now and then
-// what is left.
+// TestAnotherClientTakesItsPart sends no other requests, and asks now and then for the
+// remainder.
 func TestAnotherClientTakesItsPart(t *testing.T) {
 	t.Parallel()
 	began := time.Date(2026, 1, 2, 3, 4, 0, 0, time.UTC)

@@ -22,7 +22,7 @@ const (
 	describedSchema = `{"type":"object","properties":{"evaluations":{"type":"array","items":{"type":"object","properties":{"criterion":{"type":"string","enum":["style","facts"]},"score":{"type":"integer","description":"at least 1, at most 5"},"reason":{"type":"string"}}}}}}`
 )
 
-// fenced is a prompt by hand, after the contract in prompt.go.
+// fenced is a prompt written after the contract in prompt.go.
 func fenced(schema string, documents ...document) []message {
 	var b strings.Builder
 	b.WriteString("Judge what follows.\n\n")

@@ -63,8 +63,8 @@ func TestPausedProvider(t *testing.T) {
 	})
 }
 
-// Failures of one class in a row are counted by provider, whatever lies between
-// them of other providers; a success, another class, and resume begin anew.
+// Failures of one class in a row are counted by provider, whatever other providers' failures
+// are between them; a success, another class, and resume restart the count.
 func TestStreaksOfFailures(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {

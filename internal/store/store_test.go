@@ -442,7 +442,7 @@ func TestTogether(t *testing.T) {
 	})
 }
 
-// Whoever may write to Redis can replace a document's text. No judge is sent it.
+// A user with write access to Redis can replace a document's text. No judge is sent it.
 func TestTextsAreCheckedAgainstTheirHashes(t *testing.T) {
 	t.Parallel()
 	s := New(redistest.New(t).Client(), "")

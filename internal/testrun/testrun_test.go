@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// recorder stands in for a test that is about to reach its deadline.
+// recorder replaces a test that is about to reach its deadline.
 type recorder struct {
 	testing.TB
 	end    time.Time

@@ -120,7 +120,7 @@ func TestPriceOfAModel(t *testing.T) {
 		{openai, "gpt-5.6-terra", november, 2},
 		{openai, "gpt-4.1-nano", november, 0.1},
 		{BuiltIn()["anthropic"], "claude-opus-4-20250514", november, 15},
-		{BuiltIn()["anthropic"], "claude-sonnet-5", november, 2}, // by hand; the source has another price
+		{BuiltIn()["anthropic"], "claude-sonnet-5", november, 2}, // entered manually; the source has another price
 		{openai, "o3-deep-research", november, 10},
 		{second, "gpt-5-mini", november, 0.25},
 		{gateway, "gpt-5-mini", november, 0},

@@ -65,7 +65,7 @@ func TestConformance(t *testing.T) {
 	gateway.Capabilities.Search = "openrouter:web_search"
 	gateway.New = at(Config{Flavour: Flavour{Effort: EffortObject, Search: SearchTool, RequireParameters: true}})
 	local.Vendor, local.WithoutLimits, local.WithoutHints = simulator.Compatible, true, true
-	local.Unknown = []simulator.Failure{simulator.QuotaDaily, simulator.QuotaBilling, simulator.SpendLimit, simulator.Refused} // nobody pays
+	local.Unknown = []simulator.Failure{simulator.QuotaDaily, simulator.QuotaBilling, simulator.SpendLimit, simulator.Refused} // free of charge
 	local.New = at(Config{})
 	for _, dialect := range []providertest.Dialect{openai, azure, gateway, local} {
 		t.Run(string(dialect.Vendor), func(t *testing.T) {

@@ -99,7 +99,7 @@ func TestAJobFromSubmissionToResult(t *testing.T) {
 		Grounding: providers.Grounding{Searches: 1, Queries: []string{"q"}, Sources: []providers.Source{{URL: "https://a.example", Title: "A"}}},
 		Raw:       []byte(researched),
 	}
-	for range 2 { // whoever died over the first may ask again
+	for range 2 { // after the first died, another may poll
 		result, done, err := provider.Poll(t.Context(), key, id)
 		if err != nil || !done {
 			t.Fatalf("ended: got %v, %v", done, err)

@@ -53,7 +53,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// A failure that may pass is one that is made again.
+// A transient failure is retried.
 func TestFailuresThatMayPass(t *testing.T) {
 	t.Parallel()
 	req := &providers.Request{Extra: map[string]any{"raise_error": "True", "raise_error_type": "Exception"}}

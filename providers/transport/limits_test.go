@@ -13,7 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// wire reads headers as they stand in a response.
+// wire reads headers as they are in a response.
 func wire(t *testing.T, text string) http.Header {
 	t.Helper()
 	var lines strings.Builder

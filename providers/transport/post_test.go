@@ -220,7 +220,7 @@ func TestConnectionRefusedIsNotBilled(t *testing.T) {
 	}
 }
 
-// A request of which only a part went out cannot have been read.
+// A request that was sent only in part cannot have been read.
 func TestAHalfWrittenRequestIsNotBilled(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
