@@ -24,7 +24,7 @@ type limitSeen struct {
 	others int64 // workers in its line beside this one
 	ahead  int64 // of them, those before this one
 	stands bool  // this worker is in the line
-	first  bool  // and stands first
+	first  bool  // and is first
 
 	refused  bool // a call waits for it now
 	tail     bool // this worker had its turn: behind the others
@@ -115,8 +115,7 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	return o, true
 }
 
-// join looks where the worker stands. Dead workers leave when they come to the
-// front.
+// join finds the worker's place. Dead workers leave when they come to the front.
 func (a *admission) join(l *limitSeen) {
 	for len(l.line) > 0 && l.line[0].worker != a.worker && !a.lives(l.line[0].worker) {
 		l.line = l.line[1:]
@@ -314,8 +313,8 @@ func (a *admission) afterCooldown(g *groupSeen, start int64) {
 	}
 }
 
-// mayKeep: a slot that this admission gave up may be taken again, though others
-// wait for it, while whoever were called would find another limit full.
+// mayKeep: a slot that this admission gave up may be taken again, though others wait for it, if
+// the worker woken would find another limit full.
 func (a *admission) mayKeep(l *limitSeen, g *groupSeen) bool {
 	if l.ended <= 0 || l.free <= 0 || l.frontWaits(a.now) > longWait {
 		return false
@@ -325,7 +324,7 @@ func (a *admission) mayKeep(l *limitSeen, g *groupSeen) bool {
 	})
 }
 
-// tellOthers settles who stands in a limit's line, and calls the next.
+// tellOthers settles who is in a limit's wait queue, and wakes the next worker.
 func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 	if l.way == byRate && l.changed {
 		l.account.arrival = l.arrival
@@ -371,9 +370,9 @@ func (a *admission) tellOthers(l *limitSeen) (waits bool) {
 	return waits
 }
 
-// call tells the first other worker in a line that its turn comes in so many
-// µs. Those who are dead or do not listen leave. Who stands first for a rate
-// calls nobody: it is its own turn.
+// call tells the first other worker in a wait queue that its turn comes in so many µs. Dead
+// workers and those that do not listen leave. The first worker for a rate wakes none: it is its
+// own turn.
 func (a *admission) call(l *limitSeen, in int64) {
 	for {
 		i := 0
@@ -388,7 +387,7 @@ func (a *admission) call(l *limitSeen, in int64) {
 		}
 		next := l.line[i].worker
 		if a.lives(next) && a.send(next, fmt.Sprintf("%s %d", l.waiters, in)) {
-			// Whoever comes may take the slot: the next one calls the next waiter.
+			// Any worker may take the slot: the next one wakes the next waiter.
 			if l.way == byLeases && in == 0 {
 				l.goLast(next, a.now)
 			}

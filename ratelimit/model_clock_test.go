@@ -1,6 +1,6 @@
 package ratelimit
 
-// clockIsSet sets the clock; the life of keys goes on as before.
+// clockIsSet sets the clock; keys expire as before.
 func (m *model) clockIsSet(by int64) {
 	m.now += by
 	for _, l := range m.held {

@@ -69,9 +69,8 @@ func (a *admission) startUnder(l *limitSeen, g *groupSeen, units int64) (own, tu
 	}
 }
 
-// look reads a rate for the first time. After a loss of memory it is used up.
-// When it lay idle although somebody stood before this worker, he has lost his
-// turn.
+// look reads a rate for the first time. After a loss of memory it is used up. If it lay idle
+// although a worker was ahead of this one, that worker has lost its turn.
 func (a *admission) look(l *limitSeen) {
 	if l.looked {
 		return

@@ -75,10 +75,9 @@ const (
 	hour   = 3600 * second
 	month  = 720 * hour
 
-	// A rate that lay idle so long while somebody stood in its line was not
-	// wanted by him.
+	// A waiter that leaves the rate idle this long loses its turn.
 	idleGrace = 250_000
-	// Who stands in a line that long goes first.
+	// A worker that has waited this long goes first.
 	longWait = 5 * second
 	// The call after a cooldown is alone for so long.
 	aloneFor = second
@@ -194,7 +193,7 @@ func (m *model) register(holder, limits string) {
 	m.changed()
 }
 
-// changed tells every live worker to read the registry anew.
+// changed tells every live worker to read the registry again.
 func (m *model) changed() {
 	m.version++
 	m.tellAll()
@@ -355,7 +354,7 @@ func (m *model) handOver(worker, id, call string, ends int64, limits []string) b
 	return true
 }
 
-// A line holds workers by the time since when they stand in it.
+// A wait queue holds workers by the time at which they joined.
 
 func (a *account) place(worker string) int {
 	return slices.IndexFunc(a.line, func(w waiter) bool { return w.worker == worker })
@@ -374,7 +373,7 @@ func (a *account) goLast(worker string, now int64) {
 	})
 }
 
-// frontWaits is how long the first of the line has stood there.
+// frontWaits is how long the first of the wait queue has waited.
 func (a *account) frontWaits(now int64) int64 {
 	if len(a.line) == 0 {
 		return 0

@@ -127,7 +127,7 @@ func TestNobodyBargesBeyondItsShare(t *testing.T) {
 		b.want(0, Scope{}, nil, 0, "b1", "b2")
 		a.want(0, Scope{}, []string{"a1"}, 3, "a5") // its share is 1 of 4 with two others
 		b.called()
-		c.want(1, Scope{}, nil, 0, "c1", "c2")                  // within its share: nobody has to wait for b
+		c.want(1, Scope{}, nil, 0, "c1", "c2")                  // within its share: no worker has to wait for b
 		b.want(0, Scope{}, nil, 0, "b1", "b2")                  // full
 		a.want(1, Scope{}, []string{"a2", "a3"}, 1, "a5", "a6") // its turn: b was called meanwhile
 		b.called()
@@ -276,7 +276,7 @@ func TestEndedLeasesKeepNobodyInTheLine(t *testing.T) {
 		for _, id := range []string{"x", "y", "z"} {
 			hold(id, time.Minute)
 		}
-		a.want(0, Scope{}, nil, 0, "a1") // stands in the line now
+		a.want(0, Scope{}, nil, 0, "a1") // is in the wait queue now
 		client.ZRem(t.Context(), leases, "y", "z")
 		hold("x", -time.Second)
 

@@ -15,8 +15,8 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// TestCompare: a candidate that leaves moves nobody else's shared rank, a swap of the
-// best and the worst is beyond the intervals, and settings that differ are told.
+// TestCompare: a candidate that leaves changes no other shared rank, a swap of the best and the
+// worst is beyond the intervals, and different settings are reported.
 func TestCompare(t *testing.T) {
 	t.Parallel()
 	before := tournament([]string{"a", "b", "c", "d"}, names(8), []string{"j", "k"}, []float64{0, 0}, 6)

@@ -115,7 +115,7 @@ func TestPageTimeline(t *testing.T) {
 	if got, want := rows["provider"], "simulator: 16 in flight 120 15.6 % 27 s 225 ms;x: cooldown 160 20.8 % 22 s 138 ms;"; got != want {
 		t.Errorf("what held calls back: got %q, want %q", got, want)
 	}
-	// Bars stand on each other and end where the number of calls says.
+	// Bars are stacked and end at the number of calls.
 	view := built(t, m, Options{Draws: 20}).timelineView()
 	chart := view.Charts[0]
 	for k, period := range view.Periods {

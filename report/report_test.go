@@ -116,7 +116,7 @@ func TestWhatCounts(t *testing.T) {
 	m := sourceOf(e)
 	m.verdict(0, "q/a", "q/b", "q/a", "r1")
 	m.verdict(0, "q/b", "q/a", "q/b", "r2")                                   // contradicts itself: always first
-	m.verdict(0, "q/a2", "q/b", eval.Tie, "identical").AnsweredBy = ""        // nobody was asked
+	m.verdict(0, "q/a2", "q/b", eval.Tie, "identical").AnsweredBy = ""        // no judge was asked
 	m.verdict(0, "q/b", "q/a2", "q/a2", "r3").AnsweredBy = "other:model"      // fallback
 	m.verdict(0, "q/a", "q/a2", "q/a2", "r4")                                 // one candidate twice
 	m.verdict(0, "q/a2", "q/a", "q/a2", "identical, as far as I can see, no") // a judge's reason may say so

@@ -77,7 +77,7 @@ func TestPublishedVotes(t *testing.T) {
 	if math.Abs(people.Agreement.Fleiss-0.8641753650) > 5e-11 || math.Abs(people.Agreement.Alpha-0.8642206852) > 5e-11 {
 		t.Errorf("Fleiss %.10f, alpha %.10f; want 0.8641753650 and 0.8642206852", people.Agreement.Fleiss, people.Agreement.Alpha)
 	}
-	// Nobody else judges: people's ranking is the evaluation's.
+	// Without judges, people's ranking is the evaluation's.
 	want := [][]string{{"llama-7b 1", "pythia-6.9b 2", "bloom-7b 3", "opt-7b 4", "cerebras-gpt-6.7B 5"}}
 	if diff := cmp.Diff(want, ranking(r)); diff != "" || r.Verdicts != 2997 || r.Intervals.By != ByItem {
 		t.Errorf("%d verdicts by %s (-want +got):\n%s", r.Verdicts, r.Intervals.By, diff)
@@ -170,7 +170,7 @@ func TestFewVotes(t *testing.T) {
 	m.vote("bo", "q/a", "q/b", "q/b") // undecided
 	m.vote("bo", "q/b", "q/c", eval.Tie)
 	m.vote("cy", "q/b", "q/c", eval.Tie)
-	m.vote("cy", "q/a", "q/c", "q/c") // of which the judge says nothing
+	m.vote("cy", "q/a", "q/c", "q/c") // without the judge's verdict
 	m.verdict(0, "q/a", "q/b", "q/a", "")
 	m.verdict(0, "q/b", "q/c", "q/c", "")
 	m.verdict(0, "q/c", "q/b", "q/b", "") // contradicts itself: a tie

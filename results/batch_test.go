@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/record"
 )
 
-// Answers and failures stand in two files, in the form of OpenAI's Batch results.
+// Answers and failures are in two files, in the form of OpenAI's Batch results.
 func TestBatchFiles(t *testing.T) {
 	t.Parallel()
 	chat := `{"custom_id":"a","method":"POST","url":"/v1/chat/completions","body":{"model":"m","messages":[]}}`

@@ -34,8 +34,8 @@ func testCallsBegun(t *testing.T, url string) {
 	}
 }
 
-// What a call may have cost stands for a cost that is not known, and a call of
-// which nothing is known is never 0.
+// The possible cost of a call replaces an unknown cost, and a call without any known cost is
+// never 0.
 func testSpent(t *testing.T, url string) {
 	ctx := context.Background()
 	sink, e := openSink(t, url)
@@ -108,8 +108,7 @@ func testAnswered(t *testing.T, url string) {
 	if diff := cmp.Diff(good.Calls[0], got); diff != "" || !ok || err != nil {
 		t.Errorf("Answered(good): found %t, %v (-want +got):\n%s", ok, err, diff)
 	}
-	// Made again and successful, the run has an answer; of the generation that failed
-	// there is still none.
+	// Retried successfully, the run has an answer; the generation that failed still has none.
 	again := keyed(verdict(3), "again", nil)
 	again.Run.Generation, again.Calls[0].Generation = 1, 1
 	again.Calls[0].ID = "1.3.1-w7k2p9qa-1"

@@ -22,7 +22,7 @@ func bestOf(n int) (Evaluation, func(func(string, string) bool)) {
 	return e, texts
 }
 
-// What a phase compares is stored once, whoever comes, and for good.
+// The documents of a phase are stored once, by the first process, permanently.
 func testChoices(t *testing.T, url string) {
 	ctx := context.Background()
 	sink, err := Open(ctx, url)

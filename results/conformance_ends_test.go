@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// A cancellation is noted once, holds for whoever opens the sink, and ends when
-// the evaluation goes on.
+// A cancellation is stored once, applies to every process that opens the results store, and
+// ends when the evaluation resumes.
 func testCancelled(t *testing.T, url string) {
 	ctx := context.Background()
 	sink, e := openSink(t, url)

@@ -253,8 +253,8 @@ func testSearch(t *testing.T, url string) {
 	}
 }
 
-// Whatever is recorded while somebody leafs through, each run that was there stands
-// on one page, and none on two.
+// Whatever is recorded while a user pages through, each run that was there is on one page, and
+// none on two.
 func testSearchAppended(t *testing.T, url string) {
 	sink, e := openSink(t, url)
 	id := phased(t, sink, e)
@@ -307,8 +307,7 @@ func testSearchAppended(t *testing.T, url string) {
 	}
 }
 
-// A search ends where it has looked at enough and goes on from there, and a count
-// does not say that it is exact.
+// A search ends at its bound and continues from there, and a count does not claim to be exact.
 func testSearchBounded(t *testing.T, url string) {
 	sink, e := openSink(t, url)
 	id := phased(t, sink, e)

@@ -152,8 +152,7 @@ func TestExperimentsAreWrittenAsTheOtherToolDoes(t *testing.T) {
 	}
 }
 
-// Whatever is in a line stays there; what comes besides stands behind it, or in the
-// place of what was there under its name.
+// Keys of a line are kept; added ones follow, or replace those of the same name.
 func TestExperimentFiles(t *testing.T) {
 	t.Parallel()
 	lines := []string{
@@ -222,7 +221,7 @@ down",,,,
 		}
 	}
 
-	// Gone on with, the same files have the rest; the input is the file where it is here.
+	// After resuming, the same files have the rest; the input is copied if the file is here.
 	mustAppend(t, sink, e.ID, ended(e, 4, at(5), func(r *record.Run) { r.Answer = "late" }))
 	input := filepath.Join(t.TempDir(), "exp.csv")
 	if err := os.WriteFile(input, []byte("id,prompt\r\n"), 0o600); err != nil {

@@ -147,7 +147,7 @@ func TestExportRoundTrip(t *testing.T) {
 	want := map[string]bool{
 		"0.0": false, "0.1": false, // answered, and no price came with it
 		"1.0": true, "1.1": true, "1.2": true, "1.10": true,
-		"1.3": true,  // identical: nobody was asked
+		"1.3": true,  // identical: no judge was asked
 		"1.4": false, // timed out, possibly charged
 		"1.5": true,  // cancelled before a call
 	}

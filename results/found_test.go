@@ -58,7 +58,7 @@ func TestFoundScores(t *testing.T) {
 	}
 }
 
-// Documents stand by the ability of their candidate, by the verdicts on all items.
+// Documents are sorted by the ability of their candidate, from the verdicts on all items.
 func TestFoundAbilities(t *testing.T) {
 	t.Parallel()
 	e, _ := essays()

@@ -141,7 +141,7 @@ INSERT INTO runs (%s) SELECT %s FROM runs, n WHERE index_ = 0`, runs-1, all, str
 
 			first, second := startMigrator(t, url, "migrate"), startMigrator(t, url, "migrate")
 			added := 0
-			for { // a collector that goes on
+			for { // a collector that continues
 				err := old.Append(testrun.Context(t), e.ID, []record.Entry{verdict(runs + added)})
 				if err == nil {
 					added++

@@ -11,8 +11,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/redistest"
 )
 
-// What the stream holds when the sink is full is in the sink of whoever opens the
-// file next, and the file makes room again.
+// Entries left in the stream when the results store is full are stored by the next process to
+// open the file, and the file makes room again.
 func TestRestIsTakenByTheNext(t *testing.T) {
 	t.Parallel()
 	const size = 64 << 10

@@ -70,7 +70,7 @@ func BenchmarkSearch(b *testing.B) {
 	}
 }
 
-// quickest reports the shortest time, which what else goes on here has held up least.
+// quickest reports the shortest time, the one least affected by other processes.
 func quickest(b *testing.B, ask func() error) {
 	least := time.Hour
 	for b.Loop() {

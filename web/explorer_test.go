@@ -177,7 +177,7 @@ func testFilters(t *testing.T, s *site, entries []record.Entry) {
 	}
 }
 
-// Whoever follows the pages meets every run once, in order.
+// Following the pages visits every run once, in order.
 func testPaging(t *testing.T, s *site) {
 	for sort, want := range map[string][]string{
 		"plan":   {"0.0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.8"},
@@ -206,7 +206,7 @@ func testPaging(t *testing.T, s *site) {
 	}
 }
 
-// A pair's verdicts stand side by side: both orders and every judge.
+// A pair's verdicts are side by side: both orders and every judge.
 func testPairs(t *testing.T, s *site) {
 	type row struct{ judge, forward, reverse, agrees string }
 	type pair struct {

@@ -80,8 +80,8 @@ func TestDelaysGrowAndEnd(t *testing.T) {
 	}
 }
 
-// More logins at once than can wait are told to come again, failures are logged, and
-// whoever is known gets in all the while.
+// Logins beyond the number that can wait are told to retry, failures are logged, and known
+// users get in all the while.
 func TestCrowdOfLoginsIsTurnedAway(t *testing.T) {
 	t.Parallel()
 	accounts, err := OpenAccounts(accountsFile(t, "ann", "secret"))

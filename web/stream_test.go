@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// However many look, a twin is read once an interval, and not at all when nobody
-// does.
+// A twin is read once an interval for any number of viewers, and not at all without any.
 func TestStreamsReadOnceForAll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

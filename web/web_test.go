@@ -74,8 +74,7 @@ func (j *judge) Call(_ context.Context, request *providers.Request) (*providers.
 	return &providers.Result{Text: string(text), Finish: providers.FinishStop}, nil
 }
 
-// site is a fleet with one evaluation done, in which a run failed, and one that
-// nobody works on.
+// site is a fleet with one evaluation done, with a failed run, and one without a worker.
 type site struct {
 	t          *testing.T
 	store      *store.Store
@@ -294,7 +293,7 @@ func look(data any, path string) (any, bool) {
 	return data, true
 }
 
-// Whatever stands in names and errors, it stays text.
+// Whatever names and errors contain, it stays text.
 func TestNothingRecordedIsMarkup(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)

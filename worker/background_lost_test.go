@@ -19,8 +19,8 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// Redis forgets everything while a job goes on that no collector knows. The worker
-// gives the job back to its run, and no second one is submitted, nor another beside it.
+// Redis loses everything while a job runs that no collector knows. The worker gives the job
+// back to its run, and no second one is submitted, nor another beside it.
 func TestFlushKeepsAJob(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -16,8 +16,7 @@ import (
 
 const researcher = "o3-deep-research"
 
-// research is a bench with one model that does deep research, of which one job may
-// be in flight.
+// research is a bench with one model that does deep research, limited to one job in flight.
 func research(t *testing.T, b simulator.Behaviour, documents int, change ...func(*record.Settings)) *simulated {
 	t.Helper()
 	return researchIn(t, eval.JSONAuto, b, documents, change...)
@@ -196,7 +195,7 @@ func TestUselessJobsAreBounded(t *testing.T) {
 	}
 }
 
-// TestJobOfAnEndedEvaluationIsCancelled by whoever drops its task.
+// TestJobOfAnEndedEvaluationIsCancelled by the worker that drops its task.
 func TestJobOfAnEndedEvaluationIsCancelled(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*simulated) error{

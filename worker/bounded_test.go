@@ -195,7 +195,7 @@ func TestWhatIsStoredBoundsTheCalls(t *testing.T) {
 					s.Fallback = &record.Fallback{Models: []string{"p:other"}, AutoWait: true, MaxRetries: 2, Base: 1, After429: time.Millisecond, AfterRetries: true}
 				}
 				if strings.Contains(tt.name, "fallback") {
-					s.Fallback.Models = []string{"unknown:other"} // which nobody can call
+					s.Fallback.Models = []string{"unknown:other"} // which no worker can call
 				}
 			})
 			b.progress(tt.stored)

@@ -127,7 +127,7 @@ func TestPullsTakeSeveral(t *testing.T) {
 			b.move("q", ready, flying)
 		}
 	}
-	for ended := 1; ended <= 5; ended++ { // and the next of the ten that stand ready begins
+	for ended := 1; ended <= 5; ended++ { // and the next of the ten ready tasks begins
 		b.leave("q", flying)
 		b.move("q", ready, flying)
 		want := 0

@@ -124,8 +124,7 @@ func TestSameCallsAreMadeOnce(t *testing.T) {
 	}
 }
 
-// TestRunsMadeAgainAskAgain: a run of a later generation is answered by nobody but
-// the provider.
+// TestRunsMadeAgainAskAgain: a run of a later generation is answered only by the provider.
 func TestRunsMadeAgainAskAgain(t *testing.T) {
 	t.Parallel()
 	cache := &fakeCache{}
@@ -162,7 +161,7 @@ func TestRunsMadeAgainAskAgain(t *testing.T) {
 	}
 }
 
-// TestCacheThatCannotAnswer: an evaluation goes on, and it is said once.
+// TestCacheThatCannotAnswer: an evaluation continues, and the problem is logged once.
 func TestCacheThatCannotAnswer(t *testing.T) {
 	t.Parallel()
 	for what, cache := range map[string]Cache{"--cache": nil, "cannot read cached answers": &fakeCache{err: errors.New("locked")}} {
@@ -180,8 +179,8 @@ func TestCacheThatCannotAnswer(t *testing.T) {
 	}
 }
 
-// TestKeyHasAllThatIsAsked: whoever adds a field to a request decides whether it
-// makes another call of it.
+// TestKeyHasAllThatIsAsked: a new field of a request must be classified as part of the key or
+// not.
 func TestKeyHasAllThatIsAsked(t *testing.T) {
 	t.Parallel()
 	notAsked := []string{"Key", "Ready", "IdempotencyID"}

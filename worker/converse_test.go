@@ -176,7 +176,7 @@ func TestKilledBetweenTurns(t *testing.T) {
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			_ = Run(ctx, cfg) // what it says of its end is nobody's concern
+			_ = Run(ctx, cfg) // its report about its end does not matter
 		}()
 		k.ending = func() { cancel(); <-ended }
 		all = append(all, k)

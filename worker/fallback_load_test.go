@@ -113,7 +113,7 @@ func TestLineBeforeALimitIsNoReasonToFallBack(t *testing.T) {
 	}
 }
 
-// What a run has waited, and whom it asks, outlives its worker.
+// A run's waits, and its current model, outlive its worker.
 func TestFallbackOutlivesItsWorker(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

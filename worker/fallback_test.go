@@ -340,7 +340,7 @@ func TestRefusedKeyFallsBack(t *testing.T) {
 func TestTooLargeATextGoesToALargerWindow(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		window  int   // of the primary, as far as is known here
+		window  int   // of the primary, as known here
 		arrived int64 // calls of the primary
 		third   int   // window of the last one
 	}{

@@ -54,8 +54,8 @@ func TestRecordedAgainAfterALoss(t *testing.T) {
 	}
 }
 
-// TestLostRecordBeginsNoCall: runs that wait for their next attempt when Redis
-// forgets them are pushed anew, and so must not be begun from here.
+// TestLostRecordBeginsNoCall: runs that wait for their next attempt when Redis forgets them are
+// pushed again, and so must not be begun from here.
 func TestLostRecordBeginsNoCall(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -105,8 +105,8 @@ func TestFullRedisCostsNoCall(t *testing.T) {
 	}
 }
 
-// TestKeptUntilInASink: an outcome is kept until the stream says that a sink has
-// it, also through a record that is made anew.
+// TestKeptUntilInASink: an outcome is kept until the stream shows that a results store has it,
+// even if the record is made again.
 func TestKeptUntilInASink(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
@@ -382,8 +382,7 @@ func encoded(t *testing.T, id eval.ID, run record.Run, calls ...record.Call) sto
 	return o
 }
 
-// A failover that nobody noticed loses what was written last: it is recorded again, and
-// not asked again.
+// An unnoticed failover loses the last writes: they are recorded again, and not asked again.
 func TestRecordedAgainAfterAnUnnoticedLoss(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: after(50*time.Millisecond, firstWins)})

@@ -514,7 +514,7 @@ func kill(t *testing.T, name string, commands int, change func(entries []string)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		_ = Run(ctx, cfg) // what it says of its end is nobody's concern
+		_ = Run(ctx, cfg) // its report about its end does not matter
 	}()
 	k.stop = func() {
 		cancel()

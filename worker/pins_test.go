@@ -127,8 +127,8 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 	}
 }
 
-// A worker that dies with tasks leaves no limits behind, whoever returns its
-// tasks, and however long that one has worked.
+// A worker that dies with tasks leaves no limits behind, whichever worker returns its tasks,
+// and however long that one has worked.
 func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
@@ -226,7 +226,7 @@ func TestEvaluationWithoutLimitsIsRegisteredAgain(t *testing.T) {
 	})
 }
 
-// A worker that could not renew in time goes on under another id: the limits of its
+// A worker that could not renew in time continues under another ID: the limits of its
 // configuration stay in force in between.
 func TestConfiguredLimitsOutliveAFence(t *testing.T) {
 	testrun.Slow(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// A probe sees a worker become ready, miss Redis, go on under another id, and
-// stop; every call is told once.
+// A probe sees a worker become ready, miss Redis, continue under another ID, and stop; every
+// call is reported once.
 func TestProbe(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -172,7 +172,7 @@ func (b *bench) start(cfg Config) (stop func()) {
 	})
 }
 
-// wait blocks until every run has ended, and returns how it stands.
+// wait blocks until every run has ended, and returns the evaluation's progress.
 func (b *bench) wait() store.Standing {
 	b.t.Helper()
 	return b.waitFor("every run has ended", func(s store.Standing) bool {

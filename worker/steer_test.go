@@ -138,7 +138,7 @@ func TestCancelEndsEverythingAtOnce(t *testing.T) {
 	}
 }
 
-// TestDeletedWhileWorkersRun: nothing of it comes back, and others go on.
+// TestDeletedWhileWorkersRun: nothing of it comes back, and others continue.
 func TestDeletedWhileWorkersRun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

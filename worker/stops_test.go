@@ -150,8 +150,8 @@ func TestStreakOfFailuresPausesTheProvider(t *testing.T) {
 	}
 }
 
-// TestWaitingCallsOfAPausedProviderAreNotBegun: also where nobody withdraws them,
-// as in a process that heard nothing.
+// TestWaitingCallsOfAPausedProviderAreNotBegun: even if nothing withdraws them, as in a process
+// that missed the announcement.
 func TestWaitingCallsOfAPausedProviderAreNotBegun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})

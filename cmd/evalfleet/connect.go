@@ -56,8 +56,8 @@ func roleOf(c *cli.Context) dial.Role {
 }
 
 // connect opens a client to a Redis and makes sure that it can be used in a role. lease is as
-// in dial.Address.Open. Whoever stays, with a lease or not, hears what is unwise
-// about the Redis; stays is false for a look.
+// in dial.Address.Open. Commands that stay connected, with a lease or not, are warned about
+// unwise settings of the Redis; stays is false for a single look.
 func connect(ctx context.Context, at dial.Settings, namespace string, role dial.Role, lease time.Duration, stays bool, log zerolog.Logger) (redis.UniversalClient, error) {
 	address, err := dial.Parse(at)
 	if err != nil {
