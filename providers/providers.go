@@ -155,6 +155,16 @@ type Grounding struct {
 	Searches int      `json:"searches,omitempty"` // that the provider made; its bill counts these
 	Queries  []string `json:"queries,omitempty"`  // the query, if the provider reports it
 	Sources  []Source `json:"sources,omitempty"`  // what the answer cites or was given, each address once
+	// Safety is no evidence of a search: what the provider says of the answer's harm. It
+	// is kept here because stores keep this as one JSON value.
+	Safety []SafetyRating `json:"safety,omitempty"`
+}
+
+// SafetyRating is how probably an answer does a harm, in the provider's words.
+type SafetyRating struct {
+	Category    string `json:"category"`
+	Probability string `json:"probability"`
+	Blocked     bool   `json:"blocked,omitempty"`
 }
 
 // Source is a page that an answer rests on.

@@ -124,6 +124,13 @@ func (x *experiment) completed(ctx context.Context, use func(object) error) erro
 		}
 		line.set("timestamp_sent", quoted(stampPython(sent)))
 		line.set("response", responseOfPrompt(row))
+		safety, err := x.safety(ctx, line, row)
+		if err != nil {
+			return err
+		}
+		if safety != nil {
+			line.set("safety_attributes", safety)
+		}
 		if row.State == eval.StateFailed.String() {
 			line.set("error", quoted(fmt.Sprintf("%s: %s", row.Class, row.Error)))
 		}

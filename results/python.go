@@ -53,6 +53,16 @@ func (o *object) set(name string, value json.RawMessage) {
 	*o = append(*o, field{name, value})
 }
 
+// get is the value of a key; nil: there is none.
+func (o object) get(name string) json.RawMessage {
+	for _, f := range o {
+		if f.name == name {
+			return f.value
+		}
+	}
+	return nil
+}
+
 // python appends the object as Python's json module writes it: ", " and ": " between,
 // and nothing but ASCII.
 func (o object) python(to *bytes.Buffer) error {

@@ -361,6 +361,9 @@ func (r *run) note(ctx context.Context, s step, call *record.Call, result *provi
 		if len(result.Others) > 0 {
 			call.Key = "" // of several answers one is kept here, which is not what such a call is answered
 		}
+		if r.task.Kind != eval.KindPrompts {
+			result.Grounding.Safety = nil // only what experiments write has it
+		}
 		call.Evidence(result)
 		if lacking := r.lacking(s, result); lacking != nil {
 			r.progress.Lacked = lacking.Class

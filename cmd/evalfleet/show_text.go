@@ -68,7 +68,7 @@ func writeCall(out *strings.Builder, n int, c show.Call) {
 
 // writeEvidence shows what an answer shows of searches and reasoning.
 func writeEvidence(out *strings.Builder, c show.Call) {
-	if g := c.Grounding; g != nil {
+	if g := c.Grounding; g != nil && g.Evident() {
 		fmt.Fprintf(out, "  searches: %d\n", g.Searches)
 		for _, query := range g.Queries {
 			fmt.Fprintf(out, "    for %s\n", oneLine(query))

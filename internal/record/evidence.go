@@ -13,15 +13,17 @@ const (
 	keptSources   = 50
 	keptLine      = 2 << 10 // bytes of a query, an address or a title
 	keptReasoning = 16 << 10
+	keptRatings   = 20
+	keptRating    = 64 // bytes of a category or a probability
 )
 
 // Evidence notes what an answer shows of searches and reasoning: the first 20
-// queries and 50 sources, each of their texts up to 2 KiB, and 16 KiB of the
-// reasoning. How often was searched is kept as it is.
+// queries and 50 sources, each of their texts up to 2 KiB, 16 KiB of the reasoning,
+// and 20 ratings of its safety. How often was searched is kept as it is.
 func (c *Call) Evidence(result *providers.Result) {
 	c.Reasoning = beginning(result.Reasoning, keptReasoning)
 	shown := result.Grounding
-	if !shown.Evident() {
+	if !shown.Evident() && len(shown.Safety) == 0 {
 		return
 	}
 	kept := &providers.Grounding{Searches: shown.Searches}
@@ -30,6 +32,10 @@ func (c *Call) Evidence(result *providers.Result) {
 	}
 	for _, source := range shown.Sources[:min(len(shown.Sources), keptSources)] {
 		kept.Sources = append(kept.Sources, providers.Source{URL: beginning(source.URL, keptLine), Title: beginning(source.Title, keptLine)})
+	}
+	for _, rating := range shown.Safety[:min(len(shown.Safety), keptRatings)] {
+		rating.Category, rating.Probability = beginning(rating.Category, keptRating), beginning(rating.Probability, keptRating)
+		kept.Safety = append(kept.Safety, rating)
 	}
 	c.Grounding = kept
 }

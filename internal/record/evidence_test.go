@@ -16,7 +16,8 @@ func TestEvidenceIsBounded(t *testing.T) {
 	page := providers.Source{URL: "https://example.org/" + long, Title: long}
 	result := &providers.Result{
 		Reasoning: "a" + long,
-		Grounding: providers.Grounding{Searches: 400, Queries: slices.Repeat([]string{long}, 400), Sources: slices.Repeat([]providers.Source{page}, 400)},
+		Grounding: providers.Grounding{Searches: 400, Queries: slices.Repeat([]string{long}, 400), Sources: slices.Repeat([]providers.Source{page}, 400),
+			Safety: slices.Repeat([]providers.SafetyRating{{Category: long, Probability: long, Blocked: true}}, 400)},
 	}
 	var call Call
 	call.Evidence(result)
@@ -25,6 +26,7 @@ func TestEvidenceIsBounded(t *testing.T) {
 		Grounding: &providers.Grounding{
 			Searches: 400, Queries: slices.Repeat([]string{long[:2<<10]}, 20),
 			Sources: slices.Repeat([]providers.Source{{URL: page.URL[:2<<10], Title: long[:2<<10]}}, 50),
+			Safety:  slices.Repeat([]providers.SafetyRating{{Category: long[:64], Probability: long[:64], Blocked: true}}, 20),
 		},
 	}
 	if diff := cmp.Diff(want, call); diff != "" {

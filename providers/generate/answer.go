@@ -34,6 +34,7 @@ type candidate struct {
 	FinishReason  string            `json:"finishReason"`
 	FinishMessage string            `json:"finishMessage"`
 	Grounding     groundingMetadata `json:"groundingMetadata"`
+	Safety        ratings           `json:"safetyRatings"`
 	URLContext    json.RawMessage   `json:"urlContextMetadata"` // of a tool that an override added
 }
 
@@ -70,6 +71,7 @@ func decode(answer *transport.Answer) (*providers.Result, error) {
 		return nil, answer.Empty(result.Usage)
 	}
 	result.Grounding = c.evidence()
+	result.Grounding.Safety = c.Safety
 	if len(c.URLContext) > 0 {
 		result.Usage.Tools = 0 // pages that were read are charged, other than what a search brought in
 	}
@@ -126,6 +128,18 @@ type groundingMetadata struct {
 func (m *groundingMetadata) UnmarshalJSON(raw []byte) error {
 	type fields groundingMetadata
 	_ = json.Unmarshal(raw, (*fields)(m))
+	return nil
+}
+
+// ratings are what Google says of the candidate's harm.
+type ratings []providers.SafetyRating
+
+// UnmarshalJSON never fails: what cannot be read is no rating.
+func (r *ratings) UnmarshalJSON(raw []byte) error {
+	var all []providers.SafetyRating
+	if json.Unmarshal(raw, &all) == nil {
+		*r = all
+	}
 	return nil
 }
 

@@ -91,7 +91,8 @@ func TestGoodAnswers(t *testing.T) {
 		{
 			name: "the answer was stopped",
 			body: `{"candidates":[{"finishReason":"SAFETY","index":0,"safetyRatings":[{"category":"HARM_CATEGORY_HARASSMENT","probability":"MEDIUM"}]}]}`,
-			want: providers.Result{Text: "the answer was stopped: SAFETY", Finish: providers.FinishRefused, Reason: "SAFETY"},
+			want: providers.Result{Text: "the answer was stopped: SAFETY", Finish: providers.FinishRefused, Reason: "SAFETY",
+				Grounding: providers.Grounding{Safety: []providers.SafetyRating{{Category: "HARM_CATEGORY_HARASSMENT", Probability: "MEDIUM"}}}},
 		},
 		{
 			name: "the answer was stopped half-way, and Google says why",
