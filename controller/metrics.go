@@ -239,7 +239,7 @@ func tellLimits(s *seen, tell tell) {
 	}
 }
 
-// budgets sums the budgets of all evaluations, since their number is unbounded.
+// budgets aggregates the budgets of all evaluations, since their number is unbounded.
 type budgets struct {
 	n           int
 	total, used int64 // nano-USD

@@ -162,7 +162,7 @@ func (c *Controller) look(ctx context.Context) (*seen, error) {
 	return s, err
 }
 
-// scale is the state read in one consistent look.
+// scale computes Scale, in concurrent calls, from what was seen.
 func (c *Controller) scale(s *seen) Scale {
 	queues := map[string]*Queue{}
 	for name, depth := range s.depths {

@@ -27,7 +27,7 @@ func Due(r record.Evaluation, standing store.Standing) (phase int, due bool) {
 }
 
 // Choose starts the due phase of an evaluation: choose computes its documents from the results,
-// all of which must be in the results store by now, and stores them there permanently. Choose
+// which must all be in the results store by now, and stores them there permanently. Choose
 // may be repeated after any failure, and several processes may call it at once: the phase is
 // written once. false: none is due.
 func (q *Enqueuer) Choose(ctx context.Context, id eval.ID, choose func(ctx context.Context, e *eval.Evaluation, r record.Evaluation, phase int) (*plan.Choice, error)) (bool, error) {

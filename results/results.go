@@ -178,7 +178,7 @@ type Listed struct {
 	Name      string
 	Created   time.Time
 	Finished  time.Time // zero: not finished
-	Cancelled time.Time // zero: not cancelled, or it goes on again
+	Cancelled time.Time // zero: not cancelled, or resumed
 	Stopped   *Stop     // nil: it has not stopped, or has resumed
 }
 

@@ -127,7 +127,7 @@ func itemsOf(e *eval.Evaluation) int {
 	return len(items)
 }
 
-// names are those of the models asked, with their providers' names if the name does not contain
+// names are those of the judges asked, with provider and model if the name does not begin with
 // them.
 func names(asked []eval.Judge) string {
 	all := make([]string, len(asked))

@@ -107,7 +107,7 @@ func (in *influences) bridge(f *Fit, cluster []Observed) {
 	}
 }
 
-// count counts the k-th cluster, from 1, for its judge and candidates.
+// count counts the k-th cluster, from 1, for its components and judges.
 func (in *influences) count(f *Fit, k int32, cluster []Observed) {
 	components, judges := map[int]bool{}, map[int32]bool{}
 	for _, o := range cluster {

@@ -16,7 +16,7 @@ type row struct {
 
 func (r row) total() float64 { return r.wins + r.losses + r.ties }
 
-// compare orders rows by judge and pair, as in a model.
+// compare orders rows by judge, pair and length, as in a model.
 func (r row) compare(s row) int {
 	return cmp.Or(cmp.Compare(r.judge, s.judge), cmp.Compare(r.first, s.first), cmp.Compare(r.second, s.second), cmp.Compare(r.longer, s.longer))
 }

@@ -109,7 +109,7 @@ func wordsOf(text string) []word {
 	return words
 }
 
-// adjoins reports whether only space stands between the word and the next.
+// adjoins reports whether there is only space between the word and the next.
 func (w word) adjoins() bool { return strings.TrimSpace(w.gap) == "" }
 
 func (w word) capital() bool {
