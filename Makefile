@@ -184,7 +184,7 @@ look: $(AXE) ## show the report, and the pages of a fleet at work, in a browser,
 	go test -v -timeout 30m -tags look -run TestLook$$ ./report ./web ./cmd/evalfleet -look $(CURDIR)/.look -axe $(AXE)
 
 $(AXE):
-	npm install --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)
+	npm install --ignore-scripts --silent --no-save --no-package-lock --prefix $(TOOLS)/axe axe-core@$(AXE_VERSION)
 
 .PHONY: bench
 bench: servers ## run the benchmarks at their whole size; they print ratios (docs/benchmarks.md)

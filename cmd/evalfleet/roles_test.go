@@ -53,7 +53,7 @@ func TestRolesHaveTheRightsTheyNeed(t *testing.T) {
 	succeeds("enqueue", f.file, "--config", "fleet.yaml") // resumes it
 	as(dial.Worker)
 	f.program("worker", "--config", "fleet.yaml", "--metrics-addr", "off")
-	f.until("all runs are called", func(s seen) bool { return int(s.All.Answered) >= f.runs })
+	f.until("all runs are called", func(s seen) bool { return s.All.Answered >= f.runs })
 	as(dial.Viewer)
 	testrun.Eventually(t, "the evaluation is done", func() bool {
 		return strings.Contains(succeeds("status", "--json"), `"status": "done"`)

@@ -102,7 +102,7 @@ func generate(ctx context.Context, clone, byHand, into string, report io.Writer)
 		content += fmt.Sprintf("# %s:%s*: %s, %s (%s)\n", s.Providers[0], s.Models, plain(s.Search), s.At, s.On)
 	}
 	content += "\nas_of: \"" + day + "\"\n\nsources:\n" + sources.String() + "\nprices:\n" + rows.String()
-	return os.WriteFile(filepath.Clean(into), []byte(content), 0o644) //nolint:gosec // a file of the repository
+	return os.WriteFile(filepath.Clean(into), []byte(content), 0o644)
 }
 
 // write adds the rows of a model and returns their number, or reports why there is none.
@@ -182,7 +182,7 @@ func handWritten(path string) (map[string]bool, error) {
 
 // git runs git in the clone.
 func git(ctx context.Context, clone string, arguments ...string) ([]byte, error) {
-	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", clone}, arguments...)...).Output() //nolint:gosec // the developer's own arguments
+	out, err := exec.CommandContext(ctx, "git", append([]string{"-C", clone}, arguments...)...).Output()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return nil, fmt.Errorf("git %s in %s: %s", arguments[0], clone, strings.TrimSpace(string(exit.Stderr)))
 	}
