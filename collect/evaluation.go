@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"reflect"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -168,12 +167,8 @@ func (e *Evaluation) stop(ctx context.Context, why results.Stop) error {
 	if err != nil {
 		return err
 	}
-	if noted := stored.Stopped; noted != nil {
-		same := why
-		same.At = noted.At
-		if reflect.DeepEqual(*noted, same) {
-			return nil
-		}
+	if noted := stored.Stopped; noted != nil && noted.Same(why) {
+		return nil
 	}
 	return e.settings.Sink.Stop(ctx, e.id, why)
 }

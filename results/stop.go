@@ -24,6 +24,15 @@ type Stop struct {
 	Paused map[string]record.Pause `json:"paused,omitempty"` // by provider
 }
 
+// Same reports whether the reason is the same, whenever it was noted.
+func (s Stop) Same(other Stop) bool {
+	return s.Budget == other.Budget && s.Spent == other.Spent && maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
+		at := a.At.Equal(b.At)
+		a.At, b.At = time.Time{}, time.Time{}
+		return at && a == b
+	})
+}
+
 // String says why in words, and what to do about paused providers.
 func (s Stop) String() string {
 	if s.Budget > 0 {

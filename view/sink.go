@@ -3,7 +3,6 @@ package view
 import (
 	"context"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -72,7 +71,7 @@ func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.
 	if why.Budget > 0 {
 		return r.Stopped == record.StoppedByBudget && r.Settings.Budget() == why.Budget
 	}
-	return len(paused) > 0 && maps.EqualFunc(why.Paused, paused, func(noted, now record.Pause) bool { return noted.At.Equal(now.At) })
+	return len(paused) > 0 && why.Same(results.Stop{Paused: paused})
 }
 
 // numbers reads the results store of an evaluation, unless it was read lately; nil: it
