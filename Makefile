@@ -81,9 +81,9 @@ HELM_DOCS := $(TOOLS)/helm-docs-$(HELM_DOCS_VERSION)
 
 # SOURCE is a clone of github.com/pydantic/genai-prices. Nothing is committed.
 .PHONY: prices
-prices: ## write the generated part of the price table, and show what is left out, why, and the difference: SOURCE=clone of pydantic/genai-prices
-	go run ./providers/prices "$(SOURCE)" providers/catalog/prices.yaml providers/catalog/prices_generated.yaml
-	git --no-pager diff -- providers/catalog/prices_generated.yaml
+prices: ## write the generated parts of the tables of prices and models, and show what is left out, why, and the difference: SOURCE=clone of pydantic/genai-prices
+	go run ./providers/prices "$(SOURCE)" providers/catalog
+	git --no-pager diff -- providers/catalog/prices_generated.yaml providers/catalog/models_generated.yaml
 
 .PHONY: chart-readme
 chart-readme: $(HELM_DOCS) ## write the chart's README from the comments in values.yaml

@@ -2,7 +2,7 @@ package catalog
 
 import (
 	"cmp"
-	_ "embed" // models.yaml
+	_ "embed" // models.yaml, models_generated.yaml
 	"fmt"
 	"regexp"
 	"slices"
@@ -56,6 +56,9 @@ var (
 //go:embed models.yaml
 var modelsFile []byte
 
+//go:embed models_generated.yaml
+var generatedModelsFile []byte // package prices, in providers/prices, writes it
+
 // models is the content of models.yaml.
 type models struct {
 	AsOf    string `yaml:"as_of"` // year-month-day
@@ -66,20 +69,61 @@ type models struct {
 	Rules []Rule `yaml:"rules"`
 }
 
-// known is read once, on first use.
-var known = sync.OnceValue(func() models {
-	var m models
-	if err := yaml.UnmarshalWithOptions(modelsFile, &m, yaml.Strict()); err != nil {
-		panic(fmt.Errorf("models.yaml: %w", err))
-	}
+// generatedModels is the content of models_generated.yaml.
+type generatedModels struct {
+	AsOf    string            `yaml:"as_of"`
+	Sources map[string]source `yaml:"sources"`
+	Rules   []struct {
+		Rule   `yaml:",inline"`
+		Source string `yaml:"source"` // of Sources
+		On     string `yaml:"on"`     // the day on which the source checked the model
+	} `yaml:"rules"`
+}
+
+// byHand is models.yaml, read once, on first use.
+var byHand = sync.OnceValue(func() (m models) {
+	readStrictly("models.yaml", modelsFile, &m)
 	return m
 })
 
+var generated = sync.OnceValue(func() (m generatedModels) {
+	readStrictly("models_generated.yaml", generatedModelsFile, &m)
+	return m
+})
+
+func readStrictly(name string, file []byte, into any) {
+	if err := yaml.UnmarshalWithOptions(file, into, yaml.Strict()); err != nil {
+		panic(fmt.Errorf("%s: %w", name, err))
+	}
+}
+
+// known are the rules of models.yaml, then those of models_generated.yaml.
+var known = sync.OnceValue(func() []Rule {
+	rules := slices.Clone(byHand().Rules)
+	for _, rule := range generated().Rules {
+		rules = append(rules, rule.Rule)
+	}
+	return rules
+})
+
+// WindowByHand is the context window of a built-in provider's model that models.yaml
+// states, without what is generated; 0: none.
+func WindowByHand(provider, model string) int {
+	entry := BuiltIn()[provider]
+	for _, rule := range byHand().Rules {
+		if rule.ContextWindow > 0 && rule.isAbout(entry, model, isVersion) {
+			return rule.ContextWindow
+		}
+	}
+	return 0
+}
+
 // Capabilities are the known abilities of a model at the entry's endpoint: each fact comes from
-// the first rule about the model that states it, the entry's own before those of models.yaml.
+// the first rule about the model that states it: the entry's own, those of models.yaml, those of
+// models_generated.yaml.
 func (e Entry) Capabilities(model string) providers.Capabilities {
 	var facts Facts
-	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known().Rules} { // asked with every call: nothing is copied
+	for whose, rules := range [][]Rule{e.Models, {{Facts: Facts{JSON: e.JSON}}}, known()} { // asked with every call: nothing is copied
 		begins := strings.HasPrefix
 		if whose == 2 {
 			begins = isVersion

@@ -76,7 +76,7 @@ const (
 func TestModelsPage(t *testing.T) {
 	t.Parallel()
 	sources := map[string]bool{}
-	for _, source := range known().Sources {
+	for _, source := range byHand().Sources {
 		sources[source.At] = true
 	}
 	var table strings.Builder
@@ -94,7 +94,7 @@ func TestModelsPage(t *testing.T) {
 		}
 		table.WriteString("| `" + row.provider + "`: " + strings.Join(names, ", ") + " | " + line + " | [" + row.checked + "](" + row.source + ") |\n")
 	}
-	for _, rule := range known().Rules {
+	for _, rule := range byHand().Rules {
 		for _, name := range rule.Models {
 			shown := slices.ContainsFunc(shownModels, func(row struct{ provider, models, checked, source string }) bool {
 				return slices.ContainsFunc(strings.Fields(row.models), func(model string) bool { return isVersion(model, name) })

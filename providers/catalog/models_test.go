@@ -15,7 +15,7 @@ import (
 // The file is data: what no decoder sees is checked here.
 func TestModelsFile(t *testing.T) {
 	t.Parallel()
-	m := known()
+	m := byHand()
 	if asOf, err := time.Parse(time.DateOnly, m.AsOf); err != nil || asOf.After(time.Now()) {
 		t.Errorf("as_of %q: %v; want a day that has been", m.AsOf, err)
 	}
@@ -24,14 +24,81 @@ func TestModelsFile(t *testing.T) {
 			t.Errorf("source %+v: want what it is of, and its address", source)
 		}
 	}
-	for i, rule := range m.Rules {
+	for i, rule := range known() {
 		if err := rule.validate(); err != nil {
 			t.Errorf("rule %d, %+v: %v", i+1, rule, err)
 		}
 		for _, model := range append(rule.Models[:len(rule.Models):len(rule.Models)], "")[:max(len(rule.Models), 1)] {
-			if !decides(m.Rules[:i], rule, model) {
+			if !decides(known()[:i], rule, model) {
 				t.Errorf("rule %d decides nothing of %q: rules above it state the same facts", i+1, model)
 			}
+		}
+	}
+}
+
+// The generated file is the generator's: each of its rules states a window and no other
+// fact, its day and its source, a file of a commit.
+func TestGeneratedModelsFile(t *testing.T) {
+	t.Parallel()
+	m := generated()
+	if len(m.Rules) < 30 {
+		t.Errorf("%d rules, want at least 30", len(m.Rules))
+	}
+	for name, source := range m.Sources {
+		if !generatedFrom.MatchString(source.At) || source.On != m.AsOf {
+			t.Errorf("source %s is %+v, want a file at a commit of %s", name, source, m.AsOf)
+		}
+	}
+	for i, rule := range m.Rules {
+		_, known := m.Sources[rule.Source]
+		if !known || rule.On == "" || rule.On > m.AsOf {
+			t.Errorf("rule %d, %v, is from %q of %q, want a source and a day up to %s", i+1, rule.Models, rule.Source, rule.On, m.AsOf)
+		}
+		if window := (Facts{ContextWindow: rule.ContextWindow}); window.ContextWindow == 0 || !gocmp.Equal(rule.Facts, window) {
+			t.Errorf("rule %d, %v, states %+v, want a window only", i+1, rule.Models, rule.Facts)
+		}
+	}
+}
+
+// TestContextWindows: what models.yaml states is not what is generated, and no rule about
+// a model whose name is shorter hides that of a longer one.
+func TestContextWindows(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		provider, model string
+		byHand, window  int
+	}{
+		{"openai", "gpt-5-mini-2025-08-07", 0, 400000},
+		{"openai", "gpt-5-chat-latest", 128000, 128000},
+		{"openai", "gpt-5.2-chat-latest", 128000, 128000},
+		{"openai", "gpt-5.3-chat-latest", 0, 128000},
+		{"openai", "gpt-5.3-codex", 0, 400000},
+		{"openai", "gpt-5.4", 0, 1050000},
+		{"openai", "gpt-5.4-mini", 0, 400000},
+		{"openai", "gpt-5.5", 1050000, 1050000}, // 1000000 in the source
+		{"openai", "gpt-5.6-luna", 0, 1050000},
+		{"openai", "gpt-5.7", 0, 0},
+		{"azure-openai", "gpt-4o", 0, 128000},
+		{"openai", "o1", 200000, 200000}, // 128000 in the source
+		{"openaidp", "o3-deep-research", 200000, 200000},
+		{"openai-chat", "gpt-3.5-turbo", 0, 16385},
+		{"openai", "gpt-4", 0, 0},
+		{"openai", "gpt-4-vision-preview", 0, 0},
+		{"anthropic", "claude-opus-4-6", 1000000, 1000000}, // 200000 in the source
+		{"anthropic", "claude-sonnet-4-5", 200000, 200000}, // 1000000 in the source
+		{"anthropic", "claude-haiku-4-5-20251001", 0, 200000},
+		{"anthropic", "claude-opus-5-5", 1000000, 1000000},
+		{"anthropic", "claude-opus-5-20260725", 0, 1000000},
+		{"anthropic", "claude-fable-5-1", 1000000, 1000000},
+		{"google", "gemini-2.5-pro", 1048576, 1048576},
+		{"google", "gemini-3.7-flash", 1048576, 1048576}, // 1000000 in the source
+		{"google", "gemini-1.5-pro", 2000000, 2000000},
+		{"google", "gemini-pro-latest", 0, 0},
+		{"ollama", "gpt-5", 0, 0},
+	} {
+		window := BuiltIn()[test.provider].Capabilities(test.model).ContextWindow
+		if hand := WindowByHand(test.provider, test.model); hand != test.byHand || window != test.window {
+			t.Errorf("%s:%s: got a window of %d, %d of it by hand; want %d and %d", test.provider, test.model, window, hand, test.window, test.byHand)
 		}
 	}
 }

@@ -25,13 +25,16 @@ var generatedFile []byte // package prices, in providers/prices, writes it
 
 // priceTable is the content of prices.yaml, and of prices_generated.yaml.
 type priceTable struct {
-	AsOf    string `json:"as_of"` // year-month-day, as all days here
-	Sources map[string]struct {
-		At string `json:"at"`
-		On string `json:"on"`
-	} `json:"sources"`
-	Tiers  []tierRow  `json:"tiers"`
-	Prices []priceRow `json:"prices"`
+	AsOf    string            `json:"as_of"` // year-month-day, as all days here
+	Sources map[string]source `json:"sources"`
+	Tiers   []tierRow         `json:"tiers"`
+	Prices  []priceRow        `json:"prices"`
+}
+
+// source is where figures are from, and the day for which it states them.
+type source struct {
+	At string `json:"at"`
+	On string `json:"on"`
 }
 
 // tierRow is what tiers of service cost at Providers, by factors on the price.

@@ -70,6 +70,9 @@ func TestPricesFile(t *testing.T) {
 	}
 }
 
+// generatedFrom matches a file of a commit of the generated tables' source.
+var generatedFrom = regexp.MustCompile(`^https://github\.com/pydantic/genai-prices/blob/[0-9a-f]{7}/prices/providers/[a-z_]+\.yml$`)
+
 // The generated file is the generator's: each of its rows has a day of its own and a
 // source, a file of a commit, and none is about a model that prices.yaml names.
 func TestGeneratedPricesFile(t *testing.T) {
@@ -78,9 +81,8 @@ func TestGeneratedPricesFile(t *testing.T) {
 	if len(generated.Prices) < 40 || len(generated.Tiers) > 0 {
 		t.Errorf("%d rows and %d tiers, want at least 40 rows", len(generated.Prices), len(generated.Tiers))
 	}
-	commit := regexp.MustCompile(`^https://github\.com/pydantic/genai-prices/blob/[0-9a-f]{7}/prices/providers/[a-z_]+\.yml$`)
 	for name, source := range generated.Sources {
-		if _, twice := hand.Sources[name]; twice || !commit.MatchString(source.At) || source.On != generated.AsOf {
+		if _, twice := hand.Sources[name]; twice || !generatedFrom.MatchString(source.At) || source.On != generated.AsOf {
 			t.Errorf("source %s is %+v, want a file at a commit of %s, which prices.yaml does not have", name, source, generated.AsOf)
 		}
 	}

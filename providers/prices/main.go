@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
 //go:embed rules.yaml
@@ -20,16 +22,30 @@ var rulesFile []byte
 
 // rules is the content of rules.yaml.
 type rules struct {
-	Vendors []struct {
-		File      string
-		Providers []string
-		Models    string
-	}
+	Vendors  []vendor
 	Searches []searchRule
-	LeftOut  []struct {
-		Models []string
-		Reason string
-	} `yaml:"left_out"`
+	LeftOut  []leftOut `yaml:"left_out"`
+	Windows  struct {
+		LeftOut []leftOut `yaml:"left_out"`
+	}
+}
+
+// vendor is a file of the source: the prices in it hold at Providers, the windows at
+// WindowsAt, of models whose names begin with Models.
+type vendor struct {
+	File      string
+	Providers []string
+	WindowsAt struct{ Providers, Dialects []string } `yaml:"windows_at"`
+	Models    string
+
+	source string  // its name in the tables
+	path   string  // of the file in the clone
+	models []model // of the file
+}
+
+type leftOut struct {
+	Models []string
+	Reason string
 }
 
 // searchRule is what a thousand searches cost at Providers, of the models whose names
@@ -43,24 +59,25 @@ type searchRule struct {
 }
 
 func main() {
-	if len(os.Args) != 4 {
-		fmt.Fprintln(os.Stderr, "usage: prices CLONE PRICES.yaml GENERATED.yaml")
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: prices CLONE FOLDER")
 		os.Exit(2)
 	}
-	if err := generate(context.Background(), os.Args[1], os.Args[2], os.Args[3], os.Stdout); err != nil {
+	if err := generate(context.Background(), os.Args[1], os.Args[2], catalog.WindowByHand, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-// generate writes the generated part of the table from the clone, without the models
-// that rows of the table at byHand name, and prints what it leaves out.
-func generate(ctx context.Context, clone, byHand, into string, report io.Writer) error {
+// generate writes the generated tables into folder from the clone, without what is
+// written by hand: the models that rows of its prices.yaml name, and those whose window
+// byHand knows. It prints what it leaves out.
+func generate(ctx context.Context, clone, folder string, byHand func(provider, model string) int, report io.Writer) error {
 	var r rules
 	if err := yaml.UnmarshalWithOptions(rulesFile, &r, yaml.DisallowUnknownField()); err != nil {
 		return fmt.Errorf("rules.yaml: %w", err)
 	}
-	hand, err := handWritten(byHand)
+	hand, err := handWritten(filepath.Join(folder, "prices.yaml"))
 	if err != nil {
 		return err
 	}
@@ -69,30 +86,54 @@ func generate(ctx context.Context, clone, byHand, into string, report io.Writer)
 		return err
 	}
 	commit, day, _ := strings.Cut(strings.TrimSpace(string(head)), " ")
-
-	var sources, rows strings.Builder
-	for _, vendor := range r.Vendors {
-		path := "prices/providers/" + vendor.File
-		raw, err := git(ctx, clone, "show", commit+":"+path)
-		if err != nil {
+	for i := range r.Vendors {
+		if err := r.Vendors[i].read(ctx, clone, commit); err != nil {
 			return err
 		}
-		var file struct{ Models []model }
-		if err := yaml.Unmarshal(raw, &file); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		name := "genai-prices-" + strings.TrimSuffix(vendor.File, ".yml")
+	}
+	prices := r.prices(day, commit[:7], hand, report)
+	windows := r.windows(day, commit[:7], byHand, report)
+	if err := os.WriteFile(filepath.Join(folder, "prices_generated.yaml"), []byte(prices), 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(folder, "models_generated.yaml"), []byte(windows), 0o644)
+}
+
+// read reads the vendor's file of the clone.
+func (v *vendor) read(ctx context.Context, clone, commit string) error {
+	v.path, v.source = "prices/providers/"+v.File, "genai-prices-"+strings.TrimSuffix(v.File, ".yml")
+	raw, err := git(ctx, clone, "show", commit+":"+v.path)
+	if err != nil {
+		return err
+	}
+	var file struct{ Models []model }
+	if err := yaml.Unmarshal(raw, &file); err != nil {
+		return fmt.Errorf("%s: %w", v.path, err)
+	}
+	v.models = file.Models
+	return nil
+}
+
+// sourceLine is the vendor's file as a line of a table's sources.
+func (v *vendor) sourceLine(commit, day string) string {
+	return fmt.Sprintf("  %s: {at: \"https://github.com/pydantic/genai-prices/blob/%s/%s\", on: %q}\n", v.source, commit, v.path, day)
+}
+
+// prices is the table of prices.
+func (r *rules) prices(day, commit string, hand map[string]bool, report io.Writer) string {
+	var sources, rows strings.Builder
+	for _, vendor := range r.Vendors {
 		made := 0
-		for i, m := range file.Models {
-			names := m.names(file.Models[:i], vendor.Models)
-			if other := versioned(names, m.ID, file.Models); other != "" {
+		for i, m := range vendor.models {
+			names := m.names(vendor.models[:i], vendor.Models)
+			if other := versioned(names, m.ID, vendor.models); other != "" {
 				fmt.Fprintf(report, "left out: %s %s: %s has another price\n", vendor.Providers[0], strings.Join(names, ", "), other)
 				continue
 			}
-			made += r.write(&rows, report, m, names, hand, row{providers: vendor.Providers, source: name, day: day})
+			made += r.write(&rows, report, m, names, hand, row{providers: vendor.Providers, source: vendor.source, day: day})
 		}
 		if made > 0 {
-			fmt.Fprintf(&sources, "  %s: {at: \"https://github.com/pydantic/genai-prices/blob/%s/%s\", on: %q}\n", name, commit[:7], path, day)
+			sources.WriteString(vendor.sourceLine(commit, day))
 		}
 	}
 	content := "# Generated by `make prices` from github.com/pydantic/genai-prices (MIT licence): do not\n" +
@@ -101,8 +142,7 @@ func generate(ctx context.Context, clone, byHand, into string, report io.Writer)
 	for _, s := range r.Searches {
 		content += fmt.Sprintf("# %s:%s*: %s, %s (%s)\n", s.Providers[0], s.Models, plain(s.Search), s.At, s.On)
 	}
-	content += "\nas_of: \"" + day + "\"\n\nsources:\n" + sources.String() + "\nprices:\n" + rows.String()
-	return os.WriteFile(filepath.Clean(into), []byte(content), 0o644)
+	return content + "\nas_of: \"" + day + "\"\n\nsources:\n" + sources.String() + "\nprices:\n" + rows.String()
 }
 
 // write adds the rows of a model and returns their number, or reports why there is none.

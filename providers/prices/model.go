@@ -18,6 +18,7 @@ type model struct {
 	Checked  string `yaml:"prices_checked"`
 	Comments string `yaml:"price_comments"`
 	Removed  bool
+	Window   int `yaml:"context_window"`
 	Prices   any // figures, or a list of them with constraints
 }
 
