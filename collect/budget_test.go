@@ -29,17 +29,10 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	ctx, server := t.Context(), redistest.New(t)
 	s := store.New(server.Client(), "")
 	limits := ratelimit.New(server.Client(), ratelimit.Config{})
-	e := &eval.Evaluation{
-		Name: "budgeted", Items: []eval.Item{{}}, JSON: eval.JSONAuto,
-		Judges:    []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
-		Pairwise:  &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
-		Documents: []eval.Document{{ID: "a.md", Candidate: "a", Hash: eval.TextHash("a"), Bytes: 1}, {ID: "b.md", Candidate: "b", Hash: eval.TextHash("b"), Bytes: 1}},
-	}
-	e.Normalize()
+	e, texts := pairOf("budgeted")
 	id := e.ID()
 	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar)}}
 	q := &enqueue.Enqueuer{Store: s, Limits: limits, Log: zerolog.Nop()}
-	texts := map[string]string{eval.TextHash("a"): "a", eval.TextHash("b"): "b"}
 	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
 		t.Fatal(err)
 	}
@@ -71,6 +64,18 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	if drained.Entries != 2 {
 		t.Errorf("%d entries were drained, want 2", drained.Entries)
 	}
+}
+
+// pairOf is an evaluation of two runs, with its documents.
+func pairOf(name string) (*eval.Evaluation, map[string]string) {
+	e := &eval.Evaluation{
+		Name: name, Items: []eval.Item{{}}, JSON: eval.JSONAuto,
+		Judges:    []eval.Judge{{Name: "p:m", Provider: "p", Model: "m"}},
+		Pairwise:  &eval.Pairwise{Pairs: eval.Pairs{Mode: eval.PairsAll}, Order: eval.OrderBoth, Trials: 1},
+		Documents: []eval.Document{{ID: "a.md", Candidate: "a", Hash: eval.TextHash("a"), Bytes: 1}, {ID: "b.md", Candidate: "b", Hash: eval.TextHash("b"), Bytes: 1}},
+	}
+	e.Normalize()
+	return e, map[string]string{eval.TextHash("a"): "a", eval.TextHash("b"): "b"}
 }
 
 // uponCommand does something once, before the first command of a name on a key.

@@ -24,7 +24,8 @@ const SettleTime = 3 * time.Second
 const awayFor = 500 * time.Millisecond
 
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none
-// yet), which are not asked again. Reseed and RestoreSpent should follow.
+// yet), which are not asked again. If the results store has the evaluation, what is still to come
+// goes there too. Reseed and RestoreSpent should follow.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
@@ -37,6 +38,12 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 			return enqueue.Receipt{}, err
 		}
 		s.Recorded = recordedIn(ctx, recorded, r)
+		switch _, err := recorded.Evaluation(ctx, id); {
+		case err == nil:
+			s.Sink = recorded.ID()
+		case !errors.Is(err, results.ErrNoEvaluation):
+			return enqueue.Receipt{}, err
+		}
 	}
 	return q.Submit(ctx, s)
 }

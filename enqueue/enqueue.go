@@ -30,6 +30,9 @@ type Submission struct {
 	Texts      map[string]string // of documents and votes, by hash
 	Settings   record.Settings
 	SinkURL    string // where its results are to go; empty: the drainer's choice
+	// Sink is the id of the results store that has runs of the evaluation: no other drains
+	// what a submission creates. Empty: the first that drains it.
+	Sink string
 	// Recorded are the runs that the evaluation's sink has, for a Redis that
 	// does not know the evaluation; nil: none.
 	Recorded iter.Seq2[Recorded, error]
@@ -96,7 +99,7 @@ func (q *Enqueuer) Submit(ctx context.Context, s Submission) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, err
 	}
-	r.Created, r.SinkURL = time.Now(), s.SinkURL
+	r.Created, r.SinkURL, r.Sink = time.Now(), s.SinkURL, s.Sink
 	restored, err := restore(plans, r.Phases, s.Recorded, s.Retry)
 	if err != nil {
 		return Receipt{}, err

@@ -342,6 +342,9 @@ func recordFields(r record.Evaluation) ([]any, error) {
 	if r.SinkURL != "" {
 		fields = append(fields, fieldSinkURL, r.SinkURL)
 	}
+	if r.Sink != "" {
+		fields = append(fields, fieldSink, r.Sink)
+	}
 	return fields, nil
 }
 
