@@ -1,13 +1,8 @@
 package simulator
 
 import (
-	"cmp"
-	"crypto/sha256"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
-	"sync"
 )
 
 // judge is how reliably a model judges.
@@ -43,10 +38,7 @@ type verdict struct {
 // name and the two texts only, so that renaming documents, or asking again,
 // changes nothing.
 func (j judge) compare(model, first, second string, mayTie bool) verdict {
-	var readings [2]reading
-	for i, text := range [2]string{first, second} {
-		readings[i] = library.of(text)
-	}
+	readings := [2]reading{read(first), read(second)}
 	difference := readings[0].quality() - readings[1].quality()
 	if mayTie && math.Abs(difference) < evenly {
 		return verdict{winner: -1, reason: "neither is better: " + readings[0].describe() + " in the one, " + readings[1].describe() + " in the other"}
@@ -57,54 +49,23 @@ func (j judge) compare(model, first, second string, mayTie bool) verdict {
 	if felt < 0 {
 		winner = 1
 	}
-	return verdict{winner: winner, reason: advantage(readings[winner], readings[1-winner])}
+	return verdict{winner: winner, reason: readings[winner].describe() + ", against " + readings[1-winner].describe()}
 }
 
 // score judges one text by one criterion on a scale.
 func (j judge) score(model, criterion, text string, lowest, highest int) (int, string) {
-	r := library.of(text)
+	r := read(text)
 	felt := min(max(r.quality()+j.noise*normal("score", model, criterion, text), 0), 100)
 	return lowest + int(math.Round(felt/100*float64(highest-lowest))), r.describe()
 }
 
-// advantage lists the winner's merits: the kinds of faults that weigh less in it, the
-// weightiest first.
-func advantage(winner, loser reading) string {
-	gain := func(k kind) float64 { return loser.rate(k) - winner.rate(k) }
-	var better []kind
-	for k := range kinds {
-		if gain(k) > 0 && winner.faults[k] < loser.faults[k] {
-			better = append(better, k)
-		}
-	}
-	if len(better) == 0 {
-		return "reads a little better as a whole, with " + winner.describe()
-	}
-	slices.SortStableFunc(better, func(a, b kind) int { return cmp.Compare(gain(b), gain(a)) })
-	var said []string
-	for _, k := range better[:min(len(better), 2)] {
-		said = append(said, fmt.Sprintf("fewer %s (%d against %d)", judged[k].name, winner.faults[k], loser.faults[k]))
-	}
-	return strings.Join(said, " and ")
-}
-
-// describe names the kinds of faults found, the weightiest two.
+// describe says how many slips a text has.
 func (r reading) describe() string {
-	var found []kind
-	for k := range kinds {
-		if r.faults[k] > 0 {
-			found = append(found, k)
-		}
+	unit := "slips"
+	if r.slips == 1 {
+		unit = "slip"
 	}
-	if len(found) == 0 {
-		return fmt.Sprintf("no faults in %d words", r.words)
-	}
-	slices.SortStableFunc(found, func(a, b kind) int { return cmp.Compare(r.rate(b), r.rate(a)) })
-	var said []string
-	for _, k := range found[:min(len(found), 2)] {
-		said = append(said, fmt.Sprintf("%s: %d", judged[k].name, r.faults[k]))
-	}
-	return fmt.Sprintf("%s in %d words", strings.Join(said, ", "), r.words)
+	return fmt.Sprintf("%d %s in %d words", r.slips, unit, r.words)
 }
 
 // normal is a standard normal number decided by its arguments.
@@ -112,33 +73,4 @@ func normal(parts ...string) float64 {
 	h := hashOf(parts...)
 	u, v := unit(h), unit(mix(h+1))
 	return math.Sqrt(-2*math.Log(1-u)) * math.Cos(2*math.Pi*v)
-}
-
-// library caches the analysis of recent texts: a document is judged many times.
-var library = shelf{found: map[[sha256.Size]byte]reading{}}
-
-type shelf struct {
-	mu    sync.Mutex
-	found map[[sha256.Size]byte]reading
-}
-
-// remembered texts at most; then all are forgotten.
-const remembered = 20_000
-
-func (s *shelf) of(text string) reading {
-	key := sha256.Sum256([]byte(text))
-	s.mu.Lock()
-	r, ok := s.found[key]
-	s.mu.Unlock()
-	if ok {
-		return r
-	}
-	r = read(text)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.found) >= remembered {
-		clear(s.found)
-	}
-	s.found[key] = r
-	return r
 }

@@ -59,7 +59,7 @@ func (s *Server) verdict(t *testing.T, model string, messages []message) pairVer
 	return v
 }
 
-var flawedProse = strings.Replace(strings.Replace(prose, "purpose", "purpsoe", 1), "The council", "the council", 1)
+var flawedProse = strings.Replace(strings.Replace(prose, "its purpose", "its its purpose", 1), "The council", "the council", 1)
 
 func TestVerdictSurvivesRenaming(t *testing.T) {
 	t.Parallel()
@@ -78,7 +78,7 @@ func TestVerdictSurvivesRenaming(t *testing.T) {
 		}
 	}
 	v := s.verdict(t, "careful", pair(document{"a", flawedProse}, document{"b", prose}))
-	want := "fewer misspelt words (0 against 1) and fewer sentences without a capital (0 against 1)"
+	want := "0 slips in 143 words, against 2 slips in 144 words"
 	if v.Winner != "b" || v.Reason != want {
 		t.Errorf("got %+v, want b, %q", v, want)
 	}

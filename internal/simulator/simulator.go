@@ -8,14 +8,12 @@
 //
 // # How it judges
 //
-// A judge sees only the fenced texts. It counts faults that can be shown: misspelt words
-// (against an embedded list of common words and the forms derived from it), words written
-// twice, slips of grammar, missing capitals, wrong punctuation, broken or endless sentences,
-// empty phrases, sentences said twice, and lost structure. Quality is 100 for a text without
-// faults, and halved by eight weighted faults in 100 words; being a rate, it does not grow with
-// length. Repeated sentences count as a fault and not as text. The models careful, average and
-// careless see that quality with a growing error, which depends on the model and the texts
-// alone; careless also leans to the text shown first.
+// A judge sees only the fenced texts. It counts slips that show without knowing the language:
+// words and sentences written twice, lost capitals, misplaced marks, paragraphs without an end.
+// Quality is 100 for a text without slips, and halved by two of them in 100 words; being a rate,
+// it does not grow with length. The models careful, average and careless see that quality with a
+// growing error, which depends on the model and the texts alone; careless also leans to the text
+// shown first.
 package simulator
 
 import (

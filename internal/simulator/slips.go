@@ -1,0 +1,83 @@
+package simulator
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// reading is what a judge sees in a text: how many words it has, and how many slips that show
+// without knowing the language. A slip is a word or sentence written twice, a sentence without a
+// capital, a misplaced comma or full stop, or a paragraph without an end.
+type reading struct{ words, slips int }
+
+const (
+	// shortText: below so many words one slip would weigh too much.
+	shortText = 40
+	// halfRate is how many slips in 100 words halve the quality.
+	halfRate = 2.0
+)
+
+// quality is between 0, a text without words, and 100, one without slips. It depends on the rate
+// of slips, so that length changes nothing.
+func (r reading) quality() float64 {
+	if r.words == 0 {
+		return 0
+	}
+	rate := 100 * float64(r.slips) / float64(max(r.words, shortText))
+	return 100 / (1 + rate/halfRate)
+}
+
+var (
+	notProse    = regexp.MustCompile("^(?:#{1,6}\\s|```|[-*+•]\\s|\\d+[.)]\\s)")
+	sentenceEnd = regexp.MustCompile(`[.!?…]["'”’)*_]*\s+`)
+	proseEnd    = regexp.MustCompile(`[.!?…:]["'”’)*_]*$`)
+	misplaced   = regexp.MustCompile(`\s[,;]|\s[.:!?](?:\s|$)|[,;]\pL`)
+)
+
+// read counts a text's words and slips. A sentence said again counts as a slip and adds no words,
+// so that clean text said twice does not dilute the slips of the rest.
+func read(text string) (r reading) {
+	said := map[string]bool{}
+	for paragraph := range strings.SplitSeq(strings.ReplaceAll(text, "\r\n", "\n"), "\n\n") {
+		paragraph = strings.TrimSpace(paragraph)
+		if paragraph == "" || notProse.MatchString(paragraph) {
+			r.words += len(strings.Fields(paragraph))
+			continue
+		}
+		if !proseEnd.MatchString(paragraph) {
+			r.slips++
+		}
+		for paragraph != "" {
+			sentence, end := paragraph, len(paragraph)
+			if mark := sentenceEnd.FindStringIndex(paragraph); mark != nil {
+				sentence, end = paragraph[:mark[1]], mark[1]
+			}
+			r.sentence(strings.TrimSpace(sentence), said)
+			paragraph = paragraph[end:]
+		}
+	}
+	return r
+}
+
+func (r *reading) sentence(s string, said map[string]bool) {
+	words := strings.Fields(strings.ToLower(s))
+	key := strings.Join(words, " ")
+	if said[key] && len(words) > 2 {
+		r.slips++
+		return
+	}
+	said[key] = true
+	r.words += len(words)
+	r.slips += len(misplaced.FindAllStringIndex(s, -1))
+	if first, _ := utf8.DecodeRuneInString(s); unicode.IsLower(first) {
+		r.slips++
+	}
+	for i, word := range words[1:] {
+		word = strings.TrimRight(word, ".,;:!?…")
+		if word == words[i] && word != "that" && word != "had" { // these two can be right
+			r.slips++
+		}
+	}
+}
