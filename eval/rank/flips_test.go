@@ -141,3 +141,36 @@ func TestLongLine(t *testing.T) {
 		}
 	}
 }
+
+// TestFarVerdictsAreNoEvidence: one candidate beat six weak ones, and another lost to six
+// strong ones. The two never met, and equal abilities between the strong and the weak ones
+// contradict no verdict. In the fit with equal abilities, every cluster points in favour of the
+// first candidate, each with next to nothing, so a test of signs alone would find it better.
+// All together they say less than a single verdict on the two may.
+func TestFarVerdictsAreNoEvidence(t *testing.T) {
+	t.Parallel()
+	const others = 6
+	var games []Observed
+	both := func(first, second int, outcome, reversed Outcome) {
+		games = append(games, game(first*100+second, first, second, outcome), game(first*100+second, second, first, reversed))
+	}
+	for k := range others {
+		strong, weak := 2+k, 2+others+k
+		both(0, weak, FirstWins, SecondWins)
+		both(strong, 1, FirstWins, SecondWins)
+		for l := range k { // the strong ones are equals, and so are the weak ones
+			both(strong, 2+l, FirstWins, FirstWins)
+			both(weak, 2+others+l, FirstWins, FirstWins)
+		}
+	}
+	both(2, 2+others, FirstWins, SecondWins)
+	_, u := estimated(t, 2+2*others, games, Options{OrderEffect: true}, Drawing{Draws: 1})
+	if u.parts[0].separated[pairOf(0, 1)] == nil {
+		t.Fatal("the two are not tested")
+	}
+	for of := range families {
+		if claim := u.ahead(0, 1, of); claim != 0 {
+			t.Errorf("two candidates that no verdict tells apart: %d in family %d", claim, of)
+		}
+	}
+}
