@@ -25,7 +25,6 @@ type evaluations struct {
 	fails      float64 // share of the verdicts lost by the last candidate that are missing
 	weighed    bool    // judges have scales
 	people     int     // who say what they see in any order, each about three pairs of an item; they replace the judges
-	prior      bool    // abilities are so far apart that a prior decides how far
 	most       int     // evaluations at most, because each takes long; 0: no bound
 }
 
@@ -66,9 +65,9 @@ func simulations() []evaluations {
 		{name: "half of the last candidate's losses missing, 20 items", candidates: 6, apart: 0.2, items: 20, judges: plain, luck: 0.5, fails: 0.5, most: 200},
 		{name: "2,000 candidates, 1 item, 10,000 pairs, by pair", candidates: 2000, drawn: true, items: 1, pairs: 10_000, judges: one, luck: 0.5, most: 5},
 		{name: "near-perfect records, 10 items", candidates: 4, apart: 2.5, items: 10, luck: 0.5, judges: one},
-		{name: "separated: 16 candidates 1.5 apart, 1 item, by pair", candidates: 16, apart: 1.5, items: 1, judges: plain, luck: 0.9, prior: true},
+		{name: "separated: 16 candidates 1.5 apart, 1 item, by pair", candidates: 16, apart: 1.5, items: 1, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 4 apart, 1 item, by pair", candidates: 16, apart: 4, alike: 4, items: 1, judges: plain, luck: 0.9},
-		{name: "separated: 7 equals and a better one, 1 item, by pair", candidates: 8, apart: 8, alike: 7, items: 1, judges: plain, luck: 0.9, prior: true},
+		{name: "separated: 7 equals and a better one, 1 item, by pair", candidates: 8, apart: 8, alike: 7, items: 1, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals, 40 pairs, by pair", candidates: 16, apart: 4, alike: 4, items: 1, pairs: 40, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 6 items", candidates: 16, apart: 6, alike: 4, items: 6, judges: plain, luck: 0.9},
 		{name: "separated: 4 groups of 4 equals 6 apart, 10 items", candidates: 16, apart: 6, alike: 4, items: 10, judges: plain, luck: 0.9},
@@ -258,6 +257,7 @@ type covered struct {
 	ahead                          share // a candidate is said to be ahead of all others, and is not
 	first, bold                    calibration
 	width                          float64 // sum of the mean numbers of ranks within bounds
+	wide, widest                   float64 // sums of the widths of limits of abilities and of differences
 }
 
 type share struct{ hits, of int }
@@ -319,6 +319,7 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 			low, high = bounds.Low, bounds.High
 		}
 		c.abilities.add(u.Abilities[i].Low <= ability && ability <= u.Abilities[i].High)
+		c.wide += u.Abilities[i].High - u.Abilities[i].Low
 		together = together && low <= lowest[i] && highest[i] <= high
 		alone = alone && (i > 0 || u.MarginalLow[i] <= lowest[i] && highest[i] <= u.MarginalHigh[i])
 		c.width += float64(high-low+1) / float64(e.candidates)
@@ -327,6 +328,7 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 			real := ability - truth.abilities[j]
 			_, limits, _ := u.Contrast(i, j)
 			c.differences.add(limits.Low <= real && real <= limits.High)
+			c.widest += limits.High - limits.Low
 			claim := u.ahead(i, j, ofPair)
 			c.alarms.add(claim != 0 && float64(claim)*real < 1e-3)
 		}
@@ -407,11 +409,12 @@ func TestCoverage(t *testing.T) {
 			}
 			t.Logf("| %s | %.3f | %.3f | %s | %.3f | %.1f | %.3f | %.3f | %s |", e.name,
 				c.abilities.rate(), c.differences.rate(), orders, c.together.rate(), c.width/float64(c.together.of), c.alarms.rate(), c.ahead.rate(), calibrated)
+			t.Logf("mean widths: abilities %.2f, differences %.2f", c.wide/float64(c.abilities.of), c.widest/float64(c.differences.of))
 			t.Logf("ranks of one candidate alone %.3f", c.alone.rate())
 			t.Logf("P(best) of .8 or more: %d of %d, %.3f said, %.3f true", c.bold.of, c.first.of, c.bold.said(), c.bold.rate())
 			for what, share := range map[string]share{"abilities": c.abilities, "differences": c.differences, "order effects": c.orders} {
-				if e.fails > 0 || e.prior || e.people > 0 && share.of == 0 {
-					continue // limits take failures as random, and a prior as true; people have no order effects
+				if e.fails > 0 || e.people > 0 && share.of == 0 {
+					continue // limits take failures as random; people have no order effects
 				}
 				if share.of == 0 || share.rate() < least {
 					t.Errorf("%.3f of %d limits of %s hold the truth, want %.3f", share.rate(), share.of, what, least)

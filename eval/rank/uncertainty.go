@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 
 	"gonum.org/v1/gonum/mat"
 	"gonum.org/v1/gonum/stat/distuv"
@@ -61,7 +60,7 @@ type Uncertainty struct {
 	fit        *Fit
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
-	pulled     []float64   // by priors, each parameter
+	loose      *loose      // nil without priors
 	parts      []inference // of each component
 }
 
@@ -82,17 +81,17 @@ type inference struct {
 // McCaffrey 2002).
 //
 // No error is smaller than the fit's own where a prior holds abilities, or where a
-// cluster is all that relates some candidates to the others. The limits of a regularised
-// parameter are extended by the pull that its prior is expected to have. If all verdicts
-// between two candidates, and all chains of them, went one way, the prior determines the
-// size of their difference, and a sign-flipping test decides which one is better. The test
-// needs a fit per pair. Among many candidates only neighbours are tested. With more than
-// about 60 candidates that all met each other, a sign test of the verdicts on the two
+// cluster is all that relates some candidates to the others. Where a prior holds a
+// parameter, limits extend to those of a looser prior, on the side to which it moves the
+// estimate. If all verdicts between two candidates, and all chains of them, went one way, the
+// priors determine the size of their difference, and a sign-flipping test decides which one is
+// better. The test needs a fit per pair. Among many candidates only neighbours are tested. With
+// more than about 60 candidates that all met each other, a sign test of the verdicts on the two
 // replaces it.
 //
 // observed, in any order, must be the verdicts of the fit. For n parameters and v
 // verdicts the time grows with n³, and with the clusters times the third power of the
-// candidates in each, up to a bound; memory with 40·n² + 100·v bytes.
+// candidates in each, up to a bound; memory with 60·n² + 100·v bytes.
 // It uses every processor and ends early with ctx.
 func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing) (*Uncertainty, error) {
 	if how.Draws < 0 || how.Draws > MaxDraws {
@@ -102,7 +101,7 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, pulled: f.pulled()}
+	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
@@ -119,6 +118,9 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if f.model.size > 0 {
 		inverse := mat.DenseCopyOf(f.covariance)
 		u.covariance = in.covariance(inverse)
+		if u.loose, err = f.loosened(observed); err != nil {
+			return nil, fmt.Errorf("uncertainty: %w", err)
+		}
 		if err := u.best(ctx, in, how.Seed); err != nil {
 			return nil, err
 		}
@@ -186,14 +188,23 @@ func (u *Uncertainty) limit(in *influences) {
 		if position < 0 {
 			return Limits{}
 		}
-		x, own, times := f.at[position], f.covariance.At(position, position), distuv.UnitNormal.Quantile(1-level/2)
-		variance := own
+		times := distuv.UnitNormal.Quantile(1 - level/2)
 		if clusters > 1 {
 			times = student(float64(clusters - 1)).Quantile(1 - level/2)
-			variance = floor(u.covariance.At(position, position), own, floored)
 		}
-		se := math.Sqrt(max(variance, 0))
-		return Limits{SE: se, Low: x - times*se, High: x + times*se}
+		se := func(own, clustered *mat.SymDense) float64 {
+			variance := own.At(position, position)
+			if clusters > 1 {
+				variance = floor(clustered.At(position, position), variance, floored)
+			}
+			return math.Sqrt(max(variance, 0))
+		}
+		x := f.at[position]
+		out := around(x, se(f.covariance, u.covariance), times)
+		if u.loose != nil {
+			out = out.moved(x, u.loose.at[position], se(u.loose.own, u.loose.clustered), times)
+		}
+		return out
 	}
 	for k, position := range f.model.scales {
 		one := limits(position, in.judged[k], false)
@@ -204,12 +215,12 @@ func (u *Uncertainty) limit(in *influences) {
 	}
 	exaggerated := u.exaggerated()
 	for i, c := range f.component {
-		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored).reach(u.pulled[i]))
+		u.Abilities = append(u.Abilities, limits(i, in.members[c], u.parts[c].floored))
 	}
 	for k, position := range f.model.order {
 		one := limits(position, in.judged[k], f.Judges[k].Regularised)
 		if position >= 0 {
-			one = one.reach(exaggerated[position]).reach(u.pulled[position])
+			one = one.reach(exaggerated[position])
 		}
 		u.Orders = append(u.Orders, one)
 	}
@@ -220,18 +231,6 @@ func (u *Uncertainty) limit(in *influences) {
 func (l Limits) reach(bias float64) Limits {
 	l.Low, l.High = l.Low-max(bias, 0), l.High-min(bias, 0)
 	return l
-}
-
-// pulled is by how much the priors of parameters without a finite estimate are expected to
-// change each parameter, to first order.
-func (f *Fit) pulled() []float64 {
-	pull := make([]float64, f.model.size)
-	for k, precision := range f.model.ridge {
-		if !slices.Contains(f.model.scales, k) { // they have a prior always
-			pull[k] = -precision * f.at[k]
-		}
-	}
-	return f.followed(pull)
 }
 
 // followed is how far the parameters go with a pull on each.
@@ -276,15 +275,22 @@ func (u *Uncertainty) exaggerated() []float64 {
 // and the rest 0, for candidates of different components.
 func (u *Uncertainty) Contrast(i, j int) (difference float64, limits Limits, ok bool) {
 	f, part := u.fit, u.parts[u.fit.component[i]]
-	difference, se, ok := f.Contrast(i, j)
-	if !ok {
+	if f.component[i] != f.component[j] {
 		return 0, Limits{}, false
 	}
-	if part.freedom > 0 {
-		se = math.Sqrt(floor(between(u.covariance, i, j), se*se, part.floored))
+	se := func(own, clustered *mat.SymDense) float64 {
+		variance := between(own, i, j)
+		if part.freedom > 0 {
+			variance = floor(between(clustered, i, j), variance, part.floored)
+		}
+		return math.Sqrt(variance)
 	}
-	limits = Limits{SE: se, Low: difference - part.critical[ofPair]*se, High: difference + part.critical[ofPair]*se}
-	return difference, limits.reach(u.pulled[i] - u.pulled[j]), true
+	difference, times := f.Abilities[i]-f.Abilities[j], part.critical[ofPair]
+	limits = around(difference, se(f.covariance, u.covariance), times)
+	if u.loose != nil {
+		limits = limits.moved(difference, u.loose.at[i]-u.loose.at[j], se(u.loose.own, u.loose.clustered), times)
+	}
+	return difference, limits, true
 }
 
 // Beats is the probability that i is better than j, by Student's t of their difference.

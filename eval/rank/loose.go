@@ -1,0 +1,70 @@
+package rank
+
+import (
+	"slices"
+
+	"gonum.org/v1/gonum/mat"
+)
+
+// looser is what the precision of priors is multiplied by for limits away from the prior's
+// mean. With DefaultRidge the prior then has a standard deviation of 10 in log-odds.
+const looser = 0.1
+
+// loose is a fit with looser priors. Verdicts that all went one way do not bound a parameter,
+// so any prior is a choice (Berger 1990, "Robust Bayesian analysis: sensitivity to the
+// prior"). A prior that is strong enough for a sensible estimate shrinks all abilities of its
+// component, also differences that verdicts do bound, and makes the errors too small.
+type loose struct {
+	at             []float64
+	own, clustered *mat.SymDense
+}
+
+// loosened is f with looser priors; nil if no prior holds any parameter but scales, whose prior
+// is part of the model.
+func (f *Fit) loosened(observed []Observed) (*loose, error) {
+	m := *f.model
+	m.ridge = slices.Clone(m.ridge)
+	held := 0.0
+	for k := range m.ridge {
+		if !slices.Contains(m.scales, k) {
+			held = max(held, m.ridge[k])
+			m.ridge[k] *= looser
+		}
+	}
+	if held == 0 {
+		return nil, nil
+	}
+	best, infinite, err := m.maximise(slices.Clone(f.at))
+	for err == nil && infinite != nil {
+		m.hold(infinite, looser*held)
+		best, infinite, err = m.maximise(slices.Clone(f.at))
+	}
+	if err != nil {
+		return nil, err
+	}
+	fit := *f
+	fit.model, fit.at, fit.covariance = &m, best.x, best.covariance
+	in, err := fit.influences(observed)
+	if err != nil {
+		return nil, err
+	}
+	return &loose{at: best.x, own: best.covariance, clustered: in.covariance(mat.DenseCopyOf(best.covariance))}, nil
+}
+
+// around are limits at so many standard errors.
+func around(x, se, times float64) Limits {
+	return Limits{SE: se, Low: x - times*se, High: x + times*se}
+}
+
+// moved extends the limits of an estimate in the direction in which looser priors move it, up
+// to the limit that it then has.
+func (l Limits) moved(from, to, se, times float64) Limits {
+	far := around(to, se, times)
+	if to >= from {
+		l.High = max(l.High, far.High)
+	}
+	if to <= from {
+		l.Low = min(l.Low, far.Low)
+	}
+	return l
+}
