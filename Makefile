@@ -165,7 +165,7 @@ chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet
 EVALUATIONS := 1000
 .PHONY: coverage
 coverage: ## how often intervals hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
-	go test -v -run TestCoverage -timeout 60m ./eval/rank -full -evaluations $(EVALUATIONS)
+	go test -v -run '^(TestCoverage|TestUntil)$$' -timeout 90m ./eval/rank -full -evaluations $(EVALUATIONS)
 
 # What a minute more of shrinking would find is not worth the inputs not tried.
 FUZZTIME := 10m

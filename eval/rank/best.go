@@ -40,8 +40,7 @@ func parallel(ctx context.Context, n int, do func(k int)) error {
 // winners collects who is first in each draw.
 type winners struct {
 	*Uncertainty
-	spread []spreads // by component
-	first  [][]int32 // by component and draw
+	first [][]int32 // by component and draw
 }
 
 // trusted is how many clusters the mean of all candidates' variances counts for beside

@@ -80,7 +80,7 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 		return nil
 	}
 	part.pairs = float64(tests + len(pairs))
-	t, err := f.flipsOf(ctx, pairs, clusters, how.Seed)
+	t, err := f.flipsOf(ctx, pairs, clusters, u.level, how.Seed)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	all := make([]int, len(pairs))
 	for k, pair := range pairs {
 		all[k] = k
-		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, level)) > 0}
+		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, u.level)) > 0}
 	}
-	for _, k := range t.claimed(all, level*float64(len(pairs))/part.pairs) {
+	for _, k := range t.claimed(all, u.level*float64(len(pairs))/part.pairs) {
 		part.separated[pairs[k]].ofAll = true
 	}
 	for i, own := range of {
-		for _, k := range t.claimed(own, level*float64(len(own))/float64(len(candidates)-1)) {
+		for _, k := range t.claimed(own, u.level*float64(len(own))/float64(len(candidates)-1)) {
 			if winner, _ := pairs[k].split(); winner == i {
 				part.separated[pairs[k]].ofWinner = true
 			} else {
@@ -151,7 +151,7 @@ func (s separated) claim(winner, loser int) *claims {
 func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
-	part.critical[ofCandidate] = quantile(level / float64(len(candidates)-1))
+	part.critical[ofCandidate] = quantile(u.level / float64(len(candidates)-1))
 	tests := 0.0
 	for a, i := range candidates {
 		for _, j := range candidates[a+1:] {
@@ -162,7 +162,7 @@ func (u *Uncertainty) stepDown(c int) {
 	}
 	claimed := 0.0
 	for {
-		part.critical[ofAll] = quantile(level * tests / part.pairs / max(tests-claimed, 1))
+		part.critical[ofAll] = quantile(u.level * tests / part.pairs / max(tests-claimed, 1))
 		now := 0.0
 		for a, i := range candidates {
 			for _, j := range candidates[a+1:] {
@@ -208,7 +208,7 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 // better; ofWinner: the differences of ofCandidate are the winner's.
 func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinner bool) bool {
 	if part.separated == nil {
-		chance := [families]float64{level, level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), level / part.pairs}
+		chance := [families]float64{u.level, u.level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), u.level / part.pairs}
 		return u.alwaysWon(winner, loser) <= chance[of]
 	}
 	claim := part.separated[pairOf(winner, loser)]
@@ -228,18 +228,26 @@ func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinne
 
 // alwaysWon is how likely candidates of one ability have a record such as that of i, who
 // never lost against j, or the opposite one: a cluster's verdicts go either way with
-// equal chances. Of judges who may prefer a position, as many clusters count as those in
-// which i won from the position in which it won less often.
+// equal chances.
 func (u *Uncertainty) alwaysWon(i, j int) float64 {
+	if clusters := u.wonIn(i, j); clusters > 0 {
+		return math.Exp2(float64(1 - clusters))
+	}
+	return 1
+}
+
+// wonIn is in how many clusters i beat j, who never beat i. Of judges who may prefer a position,
+// as many clusters count as those in which i won from the position in which it won less often.
+func (u *Uncertainty) wonIn(i, j int) int {
 	v := u.victors[pairOf(i, j)]
-	if v == nil {
-		return 1
+	switch {
+	case v == nil:
+		return 0
+	case u.fit.ordered:
+		return min(v.shownFirst, v.shownSecond)
+	default:
+		return v.shownFirst + v.shownSecond
 	}
-	clusters := v.shownFirst + v.shownSecond
-	if u.fit.ordered {
-		clusters = min(v.shownFirst, v.shownSecond)
-	}
-	return math.Exp2(float64(1 - clusters))
 }
 
 // rank sets the bounds of ranks.

@@ -252,12 +252,12 @@ func pairAt(n, k int) (i, j int) {
 // covered counts how often what is known lies in what is said.
 type covered struct {
 	abilities, differences, orders share
-	together, alone                share // the ranks of all candidates at once, and of the first one
-	alarms                         share // one difference is called, of the wrong sign or of equals
-	ahead                          share // a candidate is said to be ahead of all others, and is not
-	first, bold                    calibration
-	width                          float64 // sum of the mean numbers of ranks within bounds
-	wide, widest                   float64 // sums of the widths of limits of abilities and of differences
+	together, alone                share       // the ranks of all candidates at once, and of the first one
+	alarms                         share       // one difference is called, of the wrong sign or of equals
+	ahead                          share       // a candidate is said to be ahead of all others, and is not
+	first, bold, order             calibration // the first, also where that is likely, and each one before the next
+	width                          float64     // sum of the mean numbers of ranks within bounds
+	wide, widest                   float64     // sums of the widths of limits of abilities and of differences
 }
 
 type share struct{ hits, of int }
@@ -339,6 +339,9 @@ func (c *covered) add(t *testing.T, e evaluations, seed uint64, draws int) {
 		if u.Best[first] >= 0.8 {
 			c.bold.add(highest[first] == 1, u.Best[first])
 		}
+		for _, pair := range u.Neighbours() {
+			c.order.add(truth.abilities[pair.Better] > truth.abilities[pair.Worse], pair.Right)
+		}
 	}
 	c.together.add(together)
 	c.alone.add(alone || missing != nil)
@@ -412,6 +415,7 @@ func TestCoverage(t *testing.T) {
 			t.Logf("mean widths: abilities %.2f, differences %.2f", c.wide/float64(c.abilities.of), c.widest/float64(c.differences.of))
 			t.Logf("ranks of one candidate alone %.3f", c.alone.rate())
 			t.Logf("P(best) of .8 or more: %d of %d, %.3f said, %.3f true", c.bold.of, c.first.of, c.bold.said(), c.bold.rate())
+			t.Logf("order of neighbours: %.3f said, %.3f true of %d", c.order.said(), c.order.rate(), c.order.of)
 			for what, share := range map[string]share{"abilities": c.abilities, "differences": c.differences, "order effects": c.orders} {
 				if e.fails > 0 || e.people > 0 && share.of == 0 {
 					continue // limits take failures as random; people have no order effects
@@ -428,6 +432,9 @@ func TestCoverage(t *testing.T) {
 			}
 			if e.fails == 0 && c.alarms.rate() > falsely || c.ahead.rate() > falsely {
 				t.Errorf("%.3f of the pairs are falsely called different, %.3f of the candidates ahead of every other; want at most %.3f", c.alarms.rate(), c.ahead.rate(), falsely)
+			}
+			if c.order.of > 0 && c.order.tooBold() > 0.02 {
+				t.Errorf("the order of neighbours is said to be right with probability %.3f, and is in %.3f of %d", c.order.said(), c.order.rate(), c.order.of)
 			}
 			for what, best := range map[string]calibration{"": c.first, " where that is .8 or more": c.bold} {
 				if best.of > 0 && best.tooBold() > 0.02 {

@@ -37,8 +37,10 @@ const (
 	leastApart = 12
 	// newtonSteps is how many a fit with two equal abilities usually takes.
 	newtonSteps = 8
-	// flipDraws is the number of draws where there are too many combinations of signs.
-	flipDraws = 1000
+	// flipDraws is the number of draws where there are too many combinations of signs, at
+	// 5 %. Lower levels take more, up to mostFlipDraws.
+	flipDraws     = 1000
+	mostFlipDraws = 10_000
 	// mostSigns is the number of clusters up to which every combination is tried.
 	mostSigns = 10
 	// chunk is how many pairs are fitted one after another.
@@ -63,7 +65,7 @@ func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
 		verdicts += float64(len(cluster))
 	}
 	size := float64(f.model.size)
-	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + flipDraws*min(4*size, verdicts)
+	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + float64(flipDrawsAt(how.Level))*min(4*size, verdicts)
 	apart := int(cmp.Or(how.flipWork, mostFlipWork) / test / float64(n))
 	if apart < min(leastApart, n-1) {
 		return 0
@@ -71,8 +73,12 @@ func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
 	return min(apart, n-1)
 }
 
+func flipDrawsAt(chance float64) int {
+	return int(min(max(flipDraws*level/cmp.Or(chance, level), flipDraws), mostFlipDraws))
+}
+
 // flipsOf tests the given pairs of candidates.
-func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Observed, seed uint64) (*flips, error) {
+func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Observed, level float64, seed uint64) (*flips, error) {
 	t := &flips{pairs: pairs, sums: make([]float64, len(pairs))}
 	weights := make([][]weight, len(pairs))
 	m := *f.model
@@ -90,7 +96,7 @@ func (f *Fit) flipsOf(ctx context.Context, pairs []orderedPair, clusters [][]Obs
 	if err != nil {
 		return nil, err
 	}
-	draws := flipDraws
+	draws := flipDrawsAt(level)
 	if t.exact = len(clusters) <= mostSigns; t.exact {
 		draws = 1 << len(clusters)
 	}

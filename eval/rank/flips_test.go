@@ -51,7 +51,7 @@ func TestFlipsAreASignTest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := fit.flipsOf(t.Context(), []orderedPair{pairOf(0, 1)}, in.verdicts, 0)
+		f, err := fit.flipsOf(t.Context(), []orderedPair{pairOf(0, 1)}, in.verdicts, level, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

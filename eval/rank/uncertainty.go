@@ -1,6 +1,7 @@
 package rank
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -9,13 +10,16 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// level is that of all intervals and claims: 95 %.
+// level is that of intervals and claims: 95 %, unless Drawing.Level is another.
 const level = 0.05
 
-// Drawing says how Uncertainty.Best is drawn.
+// Drawing says how sure limits and claims are, and how Uncertainty.Best is drawn.
 type Drawing struct {
 	Draws int    // 0: 2,000
 	Seed  uint64 // the same seed and verdicts give the same digits, on any number of processors
+
+	// Level is the chance that limits, or any of the bounds of ranks, are wrong; 0: 5 %.
+	Level float64
 
 	flipWork float64 // bound on flipping signs in a component; 0: mostFlipWork
 }
@@ -23,7 +27,7 @@ type Drawing struct {
 // MaxDraws bounds Drawing.Draws.
 const MaxDraws = 100_000
 
-// Limits are those of one number at 95 %.
+// Limits are those of one number, at 95 % by default.
 type Limits struct {
 	SE        float64
 	Low, High float64
@@ -58,10 +62,12 @@ type Uncertainty struct {
 	Length Limits
 
 	fit        *Fit
+	level      float64
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
 	loose      *loose      // nil without priors
 	parts      []inference // of each component
+	spread     []spreads   // of each component
 }
 
 // inference is what tests in one component need.
@@ -97,21 +103,24 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if how.Draws < 0 || how.Draws > MaxDraws {
 		return nil, fmt.Errorf("uncertainty: %d draws, want at most %d", how.Draws, MaxDraws)
 	}
+	if !(how.Level >= 0 && how.Level < 1) {
+		return nil, fmt.Errorf("uncertainty: level %v, want 0 to 1", how.Level)
+	}
 	in, err := f.influences(observed)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors}
+	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, level: cmp.Or(how.Level, level)}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))
 		one := inference{pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c]}
-		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - level/2)
+		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - u.level/2)
 		if in.members[c] > 1 {
 			one.freedom = float64(in.members[c] - 1)
-			one.critical[ofPair] = student(one.freedom).Quantile(1 - level/2)
+			one.critical[ofPair] = student(one.freedom).Quantile(1 - u.level/2)
 		}
 		u.parts = append(u.parts, one)
 	}
@@ -188,9 +197,9 @@ func (u *Uncertainty) limit(in *influences) {
 		if position < 0 {
 			return Limits{}
 		}
-		times := distuv.UnitNormal.Quantile(1 - level/2)
+		times := distuv.UnitNormal.Quantile(1 - u.level/2)
 		if clusters > 1 {
-			times = student(float64(clusters - 1)).Quantile(1 - level/2)
+			times = student(float64(clusters - 1)).Quantile(1 - u.level/2)
 		}
 		se := func(own, clustered *mat.SymDense) float64 {
 			variance := own.At(position, position)

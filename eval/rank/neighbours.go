@@ -1,0 +1,84 @@
+package rank
+
+import (
+	"math"
+
+	"gonum.org/v1/gonum/stat/distuv"
+)
+
+// Neighbours are two candidates that follow each other in the order of their component.
+type Neighbours struct {
+	Better, Worse int
+	// Right is the probability that this is their order, under the assumptions of
+	// Uncertainty.Best, and NaN where that is.
+	Right float64
+	// More is about how many more clusters of verdicts, each like those that there are, would
+	// tell the two apart, if the difference is as large as it can be expected to be under the
+	// same assumptions. With so many, it is claimed in at least every other evaluation. 0 if
+	// it is claimed already; +Inf if no difference can be expected; NaN where Right is.
+	More float64
+}
+
+// Neighbours are those of each component, the best first.
+func (u *Uncertainty) Neighbours() []Neighbours {
+	var all []Neighbours
+	for c := range u.fit.Components {
+		candidates := u.fit.inOrder(c)
+		for k := 1; k < len(candidates); k++ {
+			all = append(all, u.neighbours(c, candidates[k-1], candidates[k]))
+		}
+	}
+	return all
+}
+
+func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
+	part := &u.parts[c]
+	if part.freedom == 0 || u.fit.confounded(i, j) {
+		return Neighbours{i, j, math.NaN(), math.NaN()}
+	}
+	difference, limits, _ := u.Contrast(i, j)
+	right, expected := u.spread[c].order(difference, limits.SE*limits.SE)
+	out := Neighbours{Better: i, Worse: j, Right: right}
+	switch clusters := part.freedom + 1; {
+	case u.ahead(i, j, ofPair) != 0:
+	case u.fit.strong[i] != u.fit.strong[j]:
+		// No verdict contradicts the order: it takes enough clusters for a sign test.
+		met := float64(u.wonIn(i, j))
+		enough := math.Ceil(1 - math.Log2(u.level))
+		out.More = math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
+	default:
+		out.More = max(math.Ceil(needed(clusters, limits.SE/expected, u.level)-clusters), 1)
+	}
+	return out
+}
+
+// needed is the number of clusters at which a difference is claimed whose standard error,
+// in units of the difference, is se with the given number. Errors shrink with the root of
+// the number.
+func needed(clusters, se, level float64) float64 {
+	const steps = 30
+	if math.IsInf(se, 0) {
+		return se
+	}
+	total := clusters
+	for range steps { // the quantile depends on the number, little once there are some
+		times := student(max(total-1, 1)).Quantile(1 - level/2)
+		total = clusters * times * times * se * se
+	}
+	return total
+}
+
+// order is how likely the difference of two abilities is positive, and its expectation, given
+// its estimate and the estimate's variance.
+func (s spreads) order(difference, variance float64) (positive, expected float64) {
+	before := 0.0
+	for k, cell := range s.cells {
+		weight := (s.upTo[k] - before) / s.upTo[len(s.upTo)-1]
+		before = s.upTo[k]
+		errors := variance * cell.tail * cell.tail
+		part := 2 * cell.abilities * cell.abilities / (2*cell.abilities*cell.abilities + errors)
+		positive += weight * distuv.UnitNormal.CDF(difference*math.Sqrt(part/errors))
+		expected += weight * part * difference
+	}
+	return positive, expected
+}
