@@ -83,6 +83,7 @@ func TestContextWindows(t *testing.T) {
 		{"openaidp", "o3-deep-research", 200000, 200000},
 		{"openai-chat", "gpt-3.5-turbo", 0, 16385},
 		{"openai", "gpt-4", 0, 0},
+		{"openai", "gpt-4.1-mini", 1047576, 1047576}, // 1000000 in the source
 		{"openai", "gpt-4-vision-preview", 0, 0},
 		{"anthropic", "claude-opus-4-6", 1000000, 1000000}, // 200000 in the source
 		{"anthropic", "claude-sonnet-4-5", 200000, 200000}, // 1000000 in the source
@@ -93,12 +94,35 @@ func TestContextWindows(t *testing.T) {
 		{"google", "gemini-2.5-pro", 1048576, 1048576},
 		{"google", "gemini-3.7-flash", 1048576, 1048576}, // 1000000 in the source
 		{"google", "gemini-1.5-pro", 2000000, 2000000},
+		{"google", "gemini-1.5-flash", 1048576, 1048576},
 		{"google", "gemini-pro-latest", 0, 0},
 		{"ollama", "gpt-5", 0, 0},
 	} {
 		window := BuiltIn()[test.provider].Capabilities(test.model).ContextWindow
 		if hand := WindowByHand(test.provider, test.model); hand != test.byHand || window != test.window {
 			t.Errorf("%s:%s: got a window of %d, %d of it by hand; want %d and %d", test.provider, test.model, window, hand, test.window, test.byHand)
+		}
+	}
+}
+
+func TestOutputLimits(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		provider, model string
+		want            int
+	}{
+		{"openai", "gpt-3.5-turbo", 4096},
+		{"openai", "gpt-4-turbo", 4096},
+		{"openai", "gpt-4o-2024-05-13", 4096},
+		{"openai", "gpt-4.1-nano", 32768},
+		{"anthropic", "claude-3-haiku-20240307", 4096},
+		{"anthropic", "claude-3-5-sonnet-20241022", 8192},
+		{"anthropic", "claude-opus-4-20250514", 32000},
+		{"anthropic", "claude-opus-4-1", 32000},
+		{"google", "gemini-1.5-flash", 8192},
+	} {
+		if got := BuiltIn()[test.provider].Capabilities(test.model).MaxOutput; got != test.want {
+			t.Errorf("%s:%s: got at most %d tokens of output, want %d", test.provider, test.model, got, test.want)
 		}
 	}
 }
@@ -168,6 +192,7 @@ func TestCapabilities(t *testing.T) {
 	}{
 		{Entry{Name: "local", Dialect: Chat}, "gpt-5", providers.Capabilities{}},
 		{BuiltIn()["openai-chat"], "a-model-to-come", providers.Capabilities{SchemaBounds: true}},
+		{BuiltIn()["test"], "any", providers.Capabilities{Search: "test", JSONWithSearch: true, Reasoning: providers.ReasoningEffort}},
 		{BuiltIn()["simulator"], "careful", providers.Capabilities{Search: "web_search_options", Reasoning: providers.ReasoningEffort}},
 		{
 			BuiltIn()["openai-chat"], "gpt-5-mini",
