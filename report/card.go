@@ -26,7 +26,7 @@ type CardOptions struct {
 func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 	options.TextOptions = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
 	out.line(r.Headline())
 	out.blank()
 	if s, ok := r.cardTable(); ok {

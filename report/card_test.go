@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"math"
 	"regexp"
 	"slices"
@@ -98,6 +99,30 @@ func TestNarrowTables(t *testing.T) {
 	for _, name := range []string{"llama-7b", "pythia-6.9b"} {
 		if !strings.Contains(narrow, name) {
 			t.Errorf("%s is cut", name)
+		}
+	}
+}
+
+// TestLongNamesStayApart: judges and candidates whose names begin alike are told apart in
+// each form of the report, however narrow.
+func TestLongNamesStayApart(t *testing.T) {
+	t.Parallel()
+	const long = "openrouter:some-vendor-with-a-long-name/model-with-a-longer-name-than-any-table-"
+	judges := []string{long + "low", long + "high"}
+	r := built(t, tournament([]string{long + "first", long + "second", "other"}, []string{"q1", "q2", "q3", "q4"}, judges, []float64{0, .3}, 3), Options{})
+	texts := forms(t, r)
+	for _, width := range []int{60, 80, 140} {
+		texts[fmt.Sprint("text of ", width)] = textOf(t, r, TextOptions{Width: width})
+	}
+	delete(texts, "json") // has whole names
+	for form, text := range texts {
+		for _, end := range []string{"low", "high", "first", "second"} {
+			if !regexp.MustCompile(`…[a-z-]*-` + end + `\b`).MatchString(text) {
+				t.Errorf("%s: no name is shown with its end, %s", form, end)
+			}
+		}
+		for _, cut := range regexp.MustCompile(`openrouter:[a-z/-]*…(?:[^a-z-]|$)`).FindAllString(text, 3) {
+			t.Errorf("%s: a name is cut at its end: %q", form, cut)
 		}
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"io"
 	"math"
 	"strconv"
-
-	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // comparedMarks is how many evaluations are drawn beside each other.
@@ -145,9 +143,10 @@ func (c *Comparison) plot() *comparePlot {
 	p := &comparePlot{plot: plot{Axis: "ability, log-odds; 0 is the average of the candidates that all evaluations rank", Omitted: len(c.Candidates) - len(shown)}}
 	at := p.scale(from, to)
 	gap := plotRowGap * float64(1+len(drawn)) / 2
+	names := namedApart(shown, func(c Compared) string { return c.Name }, plotName)
 	for i, one := range shown {
 		y := plotMargin/2 + gap*(float64(i)+0.5)
-		row := compareMarks{Name: clip(harmless.Line(one.Name), plotName), TextY: y + 4}
+		row := compareMarks{Name: names[i], TextY: y + 4}
 		for k := range drawn {
 			place := one.Places[k]
 			if place == nil {

@@ -29,7 +29,7 @@ func (c *Comparison) WriteText(w io.Writer, options TextOptions) error {
 func (c *Comparison) Head() []string {
 	var lines []string
 	for k, r := range c.Reports {
-		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes), r.Evaluation.ID, r.asked()))
+		lines = append(lines, fmt.Sprintf("%d  %s  %s: %s", k+1, named(r.Evaluation.Plan.Name), r.Evaluation.ID, r.asked()))
 	}
 	return append(lines, c.Headline()...)
 }

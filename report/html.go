@@ -38,10 +38,10 @@ var pageStyle string
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"text":     harmless.Line,
-		"name":     func(s string) string { return clip(harmless.Line(s), nameRunes) },
+		"name":     func(s string) string { return named(s) },
 		"full":     func(s string) string { return clip(harmless.Line(s), 2*reasonRunes) },
 		"count":    count,
-		"run":      func(r results.RunRow) string { return clip(harmless.Line(shortRun(r)), nameRunes) },
+		"run":      func(r results.RunRow) string { return named(shortRun(r)) },
 		"why":      whyID,
 		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
 		"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
@@ -110,7 +110,7 @@ func (r *Report) page() *page {
 	p := &page{
 		Report:   r,
 		Style:    template.CSS(pageStyle),
-		Title:    clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes),
+		Title:    named(r.Evaluation.Plan.Name),
 		Asked:    r.asked(),
 		Tiles:    r.tiles(),
 		Scores:   r.scoreView(),

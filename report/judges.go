@@ -2,8 +2,6 @@ package report
 
 import (
 	"fmt"
-
-	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // judgeView is what the judges did and how far each can be trusted.
@@ -94,13 +92,14 @@ func (j Judge) orderRange() string {
 
 func (r *Report) swapBars() *bars {
 	b := &bars{Width: plotWidth, Thick: barHigh}
-	for _, j := range r.Judges {
+	names := namedApart(r.Judges, func(j Judge) string { return j.Name }, plotName)
+	for k, j := range r.Judges {
 		total := j.Swaps.Total()
 		if total == 0 {
 			continue
 		}
 		y := 6 + barGap*float64(len(b.Rows))
-		one := bar{Name: clip(harmless.Line(j.Name), plotName), Y: y, TextY: y + barHigh/2 + 4}
+		one := bar{Name: names[k], Y: y, TextY: y + barHigh/2 + 4}
 		x := plotLabels
 		for k, n := range []int{j.Swaps.Consistent, j.Swaps.HalfTied, j.Swaps.AlwaysFirst, j.Swaps.AlwaysSecond} {
 			part := barKeys[k]

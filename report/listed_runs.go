@@ -68,7 +68,7 @@ type listedRunRow struct {
 func (r *Report) listedRunRows() (rows []listedRunRow, more int) {
 	shown := min(len(r.ListedRuns), shownListed)
 	for _, run := range r.ListedRuns[:shown] {
-		line := listedRunRow{ID: clip(harmless.Line(run.ID), nameRunes), Model: harmless.Line(run.Model), Result: run.result()}
+		line := listedRunRow{ID: named(run.ID), Model: harmless.Line(run.Model), Result: run.result()}
 		if row := run.Row; row.State != "" {
 			line.Attempts, line.Time, line.Cost = count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
 		}

@@ -22,7 +22,7 @@ const unbounded = 1 << 20
 // a link, an image, a mention or a tag, or leaves its cell.
 func (r *Report) WriteMarkdown(w io.Writer) error {
 	out := &markdownWriter{bufio.NewWriter(w)}
-	out.heading(1, clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes))
+	out.heading(1, named(r.Evaluation.Plan.Name))
 	out.paragraph(string(r.Evaluation.ID) + " · " + r.asked())
 	out.bold(r.Headline())
 	if t := r.Reliance(); t != nil {
@@ -54,7 +54,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	out.items(compact(r.totals()))
 	settings := table{{head: "setting"}, {head: "value"}}
 	for _, s := range r.settings() {
-		settings.add(clip(harmless.Line(s.Name), nameRunes), clip(harmless.Line(s.Value), 2*reasonRunes))
+		settings.add(named(s.Name), clip(harmless.Line(s.Value), 2*reasonRunes))
 	}
 	out.section(section{title: "Settings in force", table: settings})
 	if method := r.method(); len(method) > 0 {
@@ -88,14 +88,14 @@ func compact(lines []string) []string {
 func (r *Report) panelCandidates() section {
 	t := table{{head: "candidate"}}
 	for _, d := range r.Panel.Dimensions {
-		t = append(t, heads(clip(harmless.Line(d.ID), nameRunes))...)
+		t = append(t, heads(named(d.ID))...)
 	}
 	t = append(t, heads("all")...)
 	for i, scores := range r.Panel.candidates {
 		if scores[len(scores)-1].N == 0 {
 			continue
 		}
-		cells := []string{clip(harmless.Line(r.candidates[i]), nameRunes)}
+		cells := []string{named(r.candidates[i])}
 		for _, s := range scores {
 			cells = append(cells, mean(s))
 		}
@@ -109,7 +109,7 @@ func (r *Report) progressSection() section {
 	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), clip(harmless.Line(j.name()), nameRunes), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
+			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
 				count(j.Missing), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}
@@ -127,7 +127,7 @@ func (r *Report) writeReasons(out *markdownWriter) {
 			left += len(reasoned) - k
 			break
 		}
-		out.heading(3, clip(harmless.Line(c.Name), nameRunes))
+		out.heading(3, named(c.Name))
 		var items []string
 		for _, reasons := range []struct {
 			word string
@@ -153,7 +153,7 @@ func (r *Report) writeFailures(out *markdownWriter) {
 		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), counted(f.Runs, "run")))
 		t := table{{head: "run"}, {head: "judge"}, {head: "error"}}
 		for _, run := range f.Examples {
-			t.add(clip(harmless.Line(shortRun(run)), nameRunes), clip(harmless.Line(run.Judge), nameRunes), clip(harmless.Line(run.Error), reasonRunes))
+			t.add(named(shortRun(run)), named(run.Judge), clip(harmless.Line(run.Error), reasonRunes))
 		}
 		out.table(t)
 	}
@@ -196,7 +196,7 @@ func (o *markdownWriter) table(t table) {
 		}
 		o.print("|\n")
 	}
-	row(func(c column) string { return escaped(clip(c.head, nameRunes)) })
+	row(func(c column) string { return escaped(harmless.Short(c.head, nameRunes)) })
 	row(func(c column) string {
 		if c.right {
 			return "---:"

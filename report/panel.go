@@ -93,10 +93,7 @@ func meanOf(s Score) string {
 func (r *Report) panelSection() section {
 	p := r.Panel
 	t := table{{head: "dimension", flexible: true}}
-	for _, agent := range p.Agents {
-		t = append(t, heads(clip(harmless.Line(agent), 16))...)
-	}
-	t = append(t, heads("all")...)
+	t = append(append(t, heads(namedApart(p.Agents, itself, 16)...)...), heads("all")...)
 	row := func(name string, scores []Score) { t.add(append([]string{name}, meansOf(scores)...)...) }
 	for _, d := range p.Dimensions {
 		row(harmless.Line(d.ID), d.Scores)

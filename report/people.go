@@ -86,9 +86,10 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 			others = append(others, rankColumn("all judges", shown, r.Groups))
 		}
 	}
-	for _, a := range people.Annotators {
+	names := namedApart(people.Annotators, func(a Annotator) string { return a.Name }, 20)
+	for k, a := range people.Annotators {
 		if len(a.Groups) > 0 {
-			others = append(others, rankColumn(clip(harmless.Line(a.Name), 20), shown, a.Groups))
+			others = append(others, rankColumn(names[k], shown, a.Groups))
 		}
 	}
 	if len(others) == 0 {

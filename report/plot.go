@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-
-	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // plot is an interval plot: one row a candidate, best above. Coordinates are those
@@ -64,12 +62,13 @@ func (r *Report) intervalPlot(group Group) *plot {
 		from, to = float64(scale.Min), float64(scale.Max)
 	}
 	at := p.scale(from, to)
+	names := namedApart(ranked, func(c Ranked) string { return c.Name }, plotName)
 	for k, c := range ranked {
 		low, middle, high := value(c)
 		y := plotMargin/2 + plotRowGap*(float64(k)+0.5)
 		p.Rows = append(p.Rows, plotRow{
 			Y: y, TextY: y + 4, Low: at(low), X: at(middle), High: at(high), Interval: high > low,
-			Name: fmt.Sprintf("%d  %s", c.Rank, clip(harmless.Line(c.Name), plotName)), Numbers: r.numbers(c),
+			Name: fmt.Sprintf("%d  %s", c.Rank, names[k]), Numbers: r.numbers(c),
 		})
 	}
 	p.finish(plotRowGap * float64(len(ranked)))

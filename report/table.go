@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mattn/go-runewidth"
@@ -20,7 +21,7 @@ type column struct {
 	head     string
 	cells    []string
 	right    bool // aligned right
-	flexible bool // cut where the table is too wide
+	flexible bool // of names, which are shortened where the table is too wide
 }
 
 func (c column) width() int {
@@ -96,11 +97,12 @@ func (t table) fitted(width int) (fits table, left []string) {
 
 func (t table) write(out *textWriter) {
 	t, left := t.fitted(out.width)
-	widths := make([]int, len(t))
+	t, widths := slices.Clone(t), make([]int, len(t))
 	for k, c := range t {
 		widths[k] = c.width()
 		if c.flexible {
 			widths[k] = max(min(widths[k], out.width-t.fixedWidth()), 1)
+			t[k].cells = harmless.Apart(c.cells, widths[k])
 		}
 	}
 	row := func(text func(column) string) string {

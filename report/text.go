@@ -31,7 +31,7 @@ func (o TextOptions) withDefaults() TextOptions {
 func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 	options = options.withDefaults()
 	out := &textWriter{w: bufio.NewWriter(w), width: options.Width, colour: options.Colour}
-	out.heading(clip(harmless.Line(r.Evaluation.Plan.Name), nameRunes) + "  " + string(r.Evaluation.ID))
+	out.heading(named(r.Evaluation.Plan.Name) + "  " + string(r.Evaluation.ID))
 	out.line(r.asked())
 	out.line(r.Headline())
 	if t := r.Reliance(); t != nil {
@@ -214,8 +214,8 @@ func (r *Report) rankingTable(group Group, most, width int) table {
 		t, _ = t.widened(more, width)
 		return t
 	}
-	for k, name := range r.Criteria {
-		next := column{head: clip(harmless.Line(name), 12), right: true}
+	for k, name := range namedApart(r.Criteria, itself, 12) {
+		next := column{head: name, right: true}
 		for _, c := range ranked {
 			next.cells = append(next.cells, mean(c.Scores[k]))
 		}
@@ -256,7 +256,7 @@ func (r *Report) totals() []string {
 	}
 	if len(r.Calls) > 1 && u.CostUSD > 0 { // that none is known is said above
 		for _, c := range r.Calls {
-			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", clip(harmless.Line(c.Model), nameRunes), harmless.Line(c.Stage), cost(c.Usage), made(c.Usage)))
+			lines = append(lines, fmt.Sprintf("        %s, %s: %s in %s", named(c.Model), harmless.Line(c.Stage), cost(c.Usage), made(c.Usage)))
 		}
 	}
 	if budget := r.budget(); budget != "" {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -92,7 +91,7 @@ func (r *Report) limitWords() func(id string) string {
 		words[limit.ID()] = limit.String()
 	}
 	return func(id string) string {
-		return clip(harmless.Line(cmp.Or(words[id], ratelimit.WaitedFor(id))), nameRunes)
+		return named(cmp.Or(words[id], ratelimit.WaitedFor(id)))
 	}
 }
 

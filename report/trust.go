@@ -140,9 +140,10 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 		t.add(harmless.Line(c.Name), r.ranks(c))
 	}
 	var own []column
-	for _, j := range r.Judges {
+	names := namedApart(r.Judges, func(j Judge) string { return j.Name }, 20)
+	for k, j := range r.Judges {
 		if len(j.Groups) > 0 {
-			own = append(own, rankColumn(clip(harmless.Line(j.Name), 20), shown, j.Groups))
+			own = append(own, rankColumn(names[k], shown, j.Groups))
 		}
 	}
 	t, left := t.widened(own, width)
@@ -182,8 +183,13 @@ const mostPairs = 15
 func agreementSection(title, raters string, a *Agreement, first int) section {
 	t := append(table{{head: raters, flexible: true}}, heads("pairs of texts", "same", "Cohen's kappa")...)
 	pairs := raterViewOf(title, a, first, mostPairs)
+	var names []string
 	for _, p := range pairs.Rows {
-		t.add(clip(harmless.Line(p.A), 30)+" and "+clip(harmless.Line(p.B), 30), p.Units, p.Raw, p.Cohen)
+		names = append(names, p.A, p.B)
+	}
+	names = namedApart(names, itself, 30)
+	for k, p := range pairs.Rows {
+		t.add(names[2*k]+" and "+names[2*k+1], p.Units, p.Raw, p.Cohen)
 	}
 	s := section{title: title, table: t}
 	if pairs.Left > 0 {

@@ -29,7 +29,22 @@ func clip(s string, n int) string {
 const nameRunes = 60
 
 // called is a name in a sentence.
-func called(name string) string { return "“" + clip(harmless.Line(name), nameRunes) + "”" }
+func called(name string) string { return "“" + named(name) + "”" }
+
+// named is a name in a sentence or a cell.
+func named(name string) string { return harmless.Short(harmless.Line(name), nameRunes) }
+
+// namedApart are names that are shown side by side, each in n columns: no two of them
+// look the same.
+func namedApart[T any](of []T, name func(T) string, n int) []string {
+	lines := make([]string, len(of))
+	for i, one := range of {
+		lines[i] = harmless.Line(name(one))
+	}
+	return harmless.Apart(lines, n)
+}
+
+func itself(name string) string { return name }
 
 func count(n int) string { return humanize.Comma(int64(n)) }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/rescue"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view"
@@ -26,7 +27,7 @@ func limitsText(v view.Limits, now time.Time) string {
 			what = "no limits apply to its calls"
 		}
 		behind := fmt.Sprintf("  %s  %s\n", v.Evaluation, what)
-		out.WriteString(clipMiddle(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
+		out.WriteString(harmless.Short(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	}
 	if len(v.Limits)+len(v.Cooldowns) == 0 {
 		return out.String()
@@ -106,7 +107,7 @@ func endedLimitsText(v view.Limits) string {
 		calls += l.Waited.Calls
 	}
 	behind := fmt.Sprintf("  %s  %s; not running, these limits applied\n", v.Evaluation, count(calls, "call"))
-	out.WriteString(clipMiddle(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
+	out.WriteString(harmless.Short(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))
 	}

@@ -277,19 +277,3 @@ func TestDrawn(t *testing.T) {
 		}
 	}
 }
-
-func TestClipMiddleKeepsBothEnds(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		name    string
-		columns int
-		want    string
-	}{
-		{"abcdefghij", 10, "abcdefghij"}, {"abcdefghij", 9, "abcd…ghij"}, {"abcdefghij", 8, "abcd…hij"}, {"abcdefghij", 3, "a…j"}, {"字字字字字", 7, "字… 字"},
-	} {
-		got := clipMiddle(c.name, c.columns)
-		if got != c.want || cellWidth.StringWidth(got) > c.columns {
-			t.Errorf("%q in %d columns: got %q of %d, want %q", c.name, c.columns, got, cellWidth.StringWidth(got), c.want)
-		}
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/view"
 )
 
@@ -31,7 +32,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	if !s.Created.IsZero() {
 		behind += fmt.Sprintf(", submitted %s ago", ago(now.Sub(s.Created)))
 	}
-	out.WriteString(clipMiddle(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
+	out.WriteString(harmless.Short(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
 	if s.Unreadable != "" {
 		out.WriteString(detail(oneLine(s.Unreadable)))
 		out.WriteString(detail("workers and controllers of this version leave it alone; see that all are of the version that wrote it"))
@@ -43,7 +44,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail(usedText(*u)))
 		if len(u.Stages) > 1 {
 			for _, stage := range u.Stages {
-				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", clipMiddle(oneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
+				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", harmless.Short(oneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
 			}
 		}
 	}
