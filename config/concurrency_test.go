@@ -125,7 +125,8 @@ func TestEnvironment(t *testing.T) {
 // and what can never bind is a warning.
 func TestLimitsAreCombined(t *testing.T) {
 	t.Parallel()
-	account := "concurrency:\n  max_concurrency: 16\n  per_provider:\n    simulator: {max_concurrency: 9, requests_per_minute: 600}\n"
+	account := "concurrency:\n  max_concurrency: 16\n  per_provider:\n    simulator: {max_concurrency: 9, requests_per_minute: 600}\n" +
+		"    openai: {max_concurrency: 3, requests_per_minute: 500}\n" // is not called, so its limits are not the evaluation's
 	for _, c := range []struct {
 		name     string
 		file     string
@@ -148,8 +149,7 @@ func TestLimitsAreCombined(t *testing.T) {
 				"provider/simulator/model/careful/concurrency": 10, "own": 2},
 			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always binds first; remove it, or make it tighter"}},
 		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
-			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
-				"provider/openrouter/concurrency": 1, "provider/simulator/model/crareful/concurrency": 1, "group/g/requests/1m0s": 5, "own": 2},
+			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 2},
 			[]string{
 				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; remove it",
 				"eval.yaml:4:85: concurrency.per_provider.simulator.models.crareful: no call is made to model simulator:crareful; did you mean careful?",

@@ -246,7 +246,7 @@ func (s *draft) finish() (*Submission, error) {
 			Kind:  ratelimit.Concurrency, Max: int64(own.max),
 		}, at: own.at})
 	}
-	s.settings.Limits = s.combine(limits, s.top.file)
+	s.settings.Limits = slices.DeleteFunc(s.combine(limits, s.top.file), s.neverMet)
 	if s.budget.nano > 0 {
 		s.settings.Limits = append(s.settings.Limits, ratelimit.Budget(string(s.asked.ID()), s.budget.nano))
 	}
@@ -389,6 +389,15 @@ func (s *draft) caps() (sum int, all bool) {
 		sum = int(min(int64(sum)+most, math.MaxInt32))
 	}
 	return sum, all
+}
+
+// neverMet reports whether no call of this evaluation is under the limit, so that it would
+// only be listed, and bind others.
+func (s *draft) neverMet(l ratelimit.Limit) bool {
+	called := func(judge eval.Judge) bool {
+		return (l.Provider == "" || l.Provider == judge.Provider) && (l.Model == "" || l.Model == judge.Model)
+	}
+	return !slices.ContainsFunc(s.settings.Everyone(&s.asked), called) || l.Group != "" && !slices.Contains(s.settings.Groups, l.Group)
 }
 
 // unusedScopes warns of limits that no run of this evaluation meets: a

@@ -154,7 +154,10 @@ func TestOptionsReachTheEvaluation(t *testing.T) {
 
 func TestAnchorsAndMergeKeys(t *testing.T) {
 	t.Parallel()
-	s := load(t, with(two, "eval.yaml", minimal+`
+	s := load(t, with(two, "eval.yaml", `
+documents: [docs/*.md]
+judges: [simulator:careful, openai-chat:gpt-4.1]
+pairwise: {}
 concurrency:
   per_provider:
     simulator: &all {max_concurrency: 3, requests_per_minute: 60}

@@ -42,10 +42,6 @@ func TestFilesOfFileRuns(t *testing.T) {
 		"provider/openai/concurrency": 2, "provider/openai/requests/1s": 1,
 		"provider/google/concurrency": 4, "provider/google/requests/1s": 5, "evaluation": 4,
 	}
-	long := map[string]int64{"provider/openaidp/concurrency": 1, "provider/openaidp/requests/5s": 1}
-	for id, most := range limits {
-		long[id] = most
-	}
 	for name, want := range map[string]struct {
 		runs     eval.Runs
 		settings record.Settings
@@ -69,7 +65,7 @@ func TestFilesOfFileRuns(t *testing.T) {
 				List: []eval.FileRun{{ID: "run1", FileB: 1}, {ID: "run2", Model: 1, FileB: 1}}},
 			settings: record.Settings{Retry: blockRetry, Timeouts: map[string]time.Duration{"": 2 * time.Hour}, ConcurrencySource: "file",
 				Outs: map[string]string{"run1": "test/output/<file_b_stem>.<model_name>.<run_id>.fpf.response.md"}},
-			limits:   long,
+			limits:   limits,
 			warnings: 1, // of openaidp, which no run asks
 		},
 	} {
