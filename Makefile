@@ -16,6 +16,10 @@ help: ## list the targets
 build: ## build bin/evalfleet
 	go build -trimpath -o bin/evalfleet ./cmd/evalfleet
 
+.PHONY: man
+man: build ## write the manual pages to bin/man
+	bin/evalfleet man bin/man
+
 .PHONY: redis
 redis: ## install redis-server where it is missing (REDIS_SERVER=/path uses another one)
 	@sh scripts/ensure.sh redis

@@ -38,11 +38,21 @@ func commands(p *process) []*cli.Command {
 		estimateCommand(p),
 		initCommand(p),
 		schemaCommand(p),
+		completionCommand(p),
+		manCommand(p),
 		uiCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
 		versionCommand(p),
 	}
+}
+
+// withCommonFlags gives each command the flags that all have.
+func withCommonFlags(all []*cli.Command) []*cli.Command {
+	for _, command := range all {
+		command.Flags = append(command.Flags, commonFlags()...)
+	}
+	return all
 }
 
 // process is what a command may touch of the world around it.
@@ -84,9 +94,8 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 // run parses the command line before the library sees it, because the library drops flags after
 // an argument, and reads the environment of the process itself instead of ours.
 func (p *process) run(ctx context.Context, args []string) error {
-	all := commands(p)
+	all := withCommonFlags(commands(p))
 	for _, command := range all {
-		command.Flags = append(command.Flags, commonFlags()...)
 		command.HideHelp = true // --help is ours
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
 	}
@@ -97,7 +106,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 	case line.help && line.command == nil:
 		return printHelp(p.stdout, appHelp, all)
 	case line.help:
-		return printHelp(p.stdout, commandHelp, line.command)
+		return writeCommandHelp(p.stdout, line.command, line.wholeHelp)
 	case line.command == nil:
 		if err := printHelp(p.stderr, appHelp, all); err != nil {
 			return err

@@ -15,10 +15,11 @@ import (
 
 // commandLine is a parsed command line: flags may be anywhere in it.
 type commandLine struct {
-	command *cli.Command // nil: none was named
-	help    bool
-	flags   []setting
-	args    []string // FILE, ID, …
+	command   *cli.Command // nil: none was named
+	help      bool
+	wholeHelp bool // with every flag
+	flags     []setting
+	args      []string // FILE, ID, …
 }
 
 // setting is one value of a flag, and where it was given.
@@ -69,7 +70,7 @@ func (line *commandLine) take(args []string) error {
 			line.args = append(line.args, args[i+1:]...)
 			return nil
 		case isHelp(arg):
-			line.help = true
+			line.help, line.wholeHelp = true, line.wholeHelp || arg == helpAll
 			continue
 		case !isFlag(arg):
 			line.args = append(line.args, arg)
@@ -227,7 +228,12 @@ func standsAlone(f cli.Flag, following []string) bool {
 	return err != nil
 }
 
-func isHelp(arg string) bool { return arg == "--help" || arg == "-help" || arg == "-h" }
+// helpAll asks for help with every flag.
+const helpAll = "--help-all"
+
+func isHelp(arg string) bool {
+	return arg == "--help" || arg == "-help" || arg == "-h" || arg == helpAll
+}
 
 // isFlag reports whether an argument is written as a flag; "-" alone is not.
 func isFlag(arg string) bool { return len(arg) > 1 && arg[0] == '-' && arg != "--" }

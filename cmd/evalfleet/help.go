@@ -2,14 +2,20 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/urfave/cli/v2"
 )
 
-// helpWidth is the longest line of help.
-const helpWidth = 100
+// Widths of help, in columns, and the most lines that --help prints.
+const (
+	helpWidth = 100
+	nameWidth = 30 // of flags
+	helpLines = 40
+)
 
 const appHelp = `evalfleet ranks documents with LLM judges.
 
@@ -27,33 +33,112 @@ Commands:
 Run evalfleet COMMAND --help for details.
 `
 
-const commandHelp = `{{wrap .Description 0}}
+const commandHelp = `{{wrap .Command.Description 0}}
 
-Usage: evalfleet {{.Name}} [FLAGS]{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
-
-Flags:
-{{range .Flags}}  {{flagNames .}}
-      {{wrap (flagUsage .) 6}}
-{{end}}
-` + flagHelp
+Usage: evalfleet {{.Command.Name}} [FLAGS]{{if .Command.ArgsUsage}} {{.Command.ArgsUsage}}{{end}}
+{{if .Examples}}
+Examples:
+{{range .Examples}}  {{.}}
+{{end}}{{end}}{{range .Groups}}
+{{.Title}}:
+{{range .Flags}}{{flagRow .}}
+{{end}}{{end}}
+{{if .More}}{{wrap .More 0}}
+{{else}}` + flagHelp + `{{end}}`
 
 const flagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment
 variable: --out-dir by EVALFLEET_OUT_DIR.
 `
 
+// commandPage is what the help of a command shows.
+type commandPage struct {
+	Command  *cli.Command
+	Examples []string
+	Groups   []shownGroup
+	More     string // what is left out, and how to see it
+}
+
+type shownGroup struct {
+	Title string
+	Flags []cli.Flag
+}
+
+// writeCommandHelp prints the common flags of a command and as many groups of the others as
+// fit into helpLines; with all set, every group.
+func writeCommandHelp(to io.Writer, command *cli.Command, all bool) error {
+	page := commandPage{Command: command, Examples: examples[command.Name], Groups: groupsOf(command.Flags)}
+	for full := page.Groups; ; page.Groups = page.Groups[:len(page.Groups)-1] {
+		if left := full[len(page.Groups):]; len(left) > 0 {
+			titles := make([]string, len(left))
+			for i, group := range left {
+				titles[i] = fmt.Sprintf("%s (%d)", group.Title, len(group.Flags))
+			}
+			page.More = "More flags with --help-all: " + strings.Join(titles, ", ") + "."
+		}
+		var text strings.Builder
+		if err := printHelp(&text, commandHelp, page); err != nil {
+			return err
+		}
+		if all || len(page.Groups) == 1 || strings.Count(text.String(), "\n") <= helpLines {
+			_, err := io.WriteString(to, text.String())
+			return err
+		}
+	}
+}
+
+// groupsOf are a command's flags by group, the common ones first.
+func groupsOf(flags []cli.Flag) []shownGroup {
+	groups := []shownGroup{{Title: "Flags"}}
+	for _, f := range flags {
+		if !slices.ContainsFunc(flagGroups, func(g flagGroup) bool { return slices.Contains(g.flags, f.Names()[0]) }) {
+			groups[0].Flags = append(groups[0].Flags, f)
+		}
+	}
+	for _, group := range flagGroups {
+		shown := shownGroup{Title: group.title}
+		for _, f := range flags {
+			if slices.Contains(group.flags, f.Names()[0]) {
+				shown.Flags = append(shown.Flags, f)
+			}
+		}
+		if len(shown.Flags) > 0 {
+			groups = append(groups, shown)
+		}
+	}
+	return groups
+}
+
 // printHelp writes one of the templates above.
 func printHelp(to io.Writer, template string, data any) error {
 	var text strings.Builder
 	cli.HelpPrinterCustom(&text, template, data, map[string]any{
-		"wrapAt":    func() int { return helpWidth },
-		"flagNames": helpNames,
-		"flagUsage": helpUsage,
+		"wrapAt":  func() int { return helpWidth },
+		"flagRow": flagRow,
 	})
 	if text.Len() == 0 { // the library keeps a template's error to itself
 		return errors.New("print help: the template failed")
 	}
 	_, err := io.WriteString(to, text.String())
 	return err
+}
+
+// flagRow is a flag's names and, beside or below them, what it does.
+func flagRow(f cli.Flag) string {
+	names := "  " + helpNames(f)
+	indent := strings.Repeat(" ", nameWidth+2)
+	var lines []string
+	line := ""
+	for _, word := range strings.Fields(helpUsage(f)) {
+		if line != "" && len([]rune(line))+1+len([]rune(word)) > helpWidth-len(indent) {
+			lines, line = append(lines, line), ""
+		}
+		line = strings.TrimPrefix(line+" "+word, " ")
+	}
+	text := strings.Join(append(lines, line), "\n"+indent)
+	if len(names) > nameWidth {
+		return names + "\n" + indent + text
+	}
+	return names + strings.Repeat(" ", len(indent)-len(names)) + text
 }
 
 // helpNames is a flag as it is written: "--judge MODEL, -j MODEL".

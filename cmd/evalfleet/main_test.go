@@ -257,7 +257,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	pages := [][]string{{"--help"}, {"-h"}, {"help"}}
 	for _, command := range commands(&process{}) {
-		pages = append(pages, []string{command.Name, "--help"}, []string{"help", command.Name}, []string{"-h", command.Name})
+		pages = append(pages, []string{command.Name, "--help"}, []string{"help", command.Name}, []string{"-h", command.Name}, []string{command.Name, helpAll})
 	}
 	for _, args := range pages {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
@@ -272,15 +272,6 @@ func TestHelp(t *testing.T) {
 				}
 			}
 		})
-	}
-	var long strings.Builder
-	command := &cli.Command{Name: "x", Flags: []cli.Flag{
-		&cli.IntFlag{Name: "much", Aliases: []string{"m", "mq"}, Value: 7, Usage: "`N` " + strings.Repeat("words ", 40) + "end"}}}
-	if err := printHelp(&long, commandHelp, command); err != nil {
-		t.Fatal(err)
-	}
-	if got := long.String(); !strings.Contains(got, "  --much N, -m N, --mq N\n      N words") || !strings.Contains(got, "\n      words") || !strings.Contains(got, "end (default 7)\n") {
-		t.Errorf("long usage: got\n%s\nwant its names, wrapped lines and the default", got)
 	}
 	code, stdout, stderr := evalfleet(t, nil)
 	if code != 2 || stdout != "" || !strings.HasSuffix(stderr, "\nevalfleet: no command given\n") {

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/urfave/cli/v2"
+)
+
+func TestFlagRow(t *testing.T) {
+	t.Parallel()
+	flags := []cli.Flag{
+		&cli.BoolFlag{Name: "short", Usage: "do it"},
+		&cli.IntFlag{Name: "much", Aliases: []string{"m", "mq"}, Value: 7, Usage: "`N` " + strings.Repeat("words ", 20) + "end"},
+		&cli.StringFlag{Name: "much-longer-than-the-column", Usage: "`FILE` of it"},
+	}
+	want := []string{
+		"  --short                       do it",
+		"  --much N, -m N, --mq N        N words words words words words words words words words words words\n" +
+			"                                words words words words words words words words words end (default\n" +
+			"                                7)",
+		"  --much-longer-than-the-column FILE\n                                FILE of it",
+	}
+	for i, f := range flags {
+		if diff := cmp.Diff(want[i], flagRow(f)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	}
+}
+
+// TestHelpIsShort: --help of each command has its common flags and two examples that can be
+// run in 40 lines; --help-all has every flag once.
+func TestHelpIsShort(t *testing.T) {
+	t.Parallel()
+	all := withCommonFlags(commands(&process{}))
+	used := map[string]bool{}
+	for _, command := range all {
+		var short, whole strings.Builder
+		if err := writeCommandHelp(&short, command, false); err != nil {
+			t.Fatal(err)
+		}
+		if err := writeCommandHelp(&whole, command, true); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(short.String(), "\n"); n > helpLines {
+			t.Errorf("%s --help has %d lines, want at most %d", command.Name, n, helpLines)
+		}
+		for _, f := range groupsOf(command.Flags)[0].Flags {
+			if !strings.Contains(short.String(), "\n  "+helpNames(f)) {
+				t.Errorf("%s --help lacks %s, which is common", command.Name, helpNames(f))
+			}
+		}
+		left := strings.Count(short.String(), "\n  --") < len(command.Flags)
+		if left != strings.Contains(short.String(), "More flags with --help-all: ") {
+			t.Errorf("%s --help leaves flags out: %t; it says:\n%s", command.Name, left, &short)
+		}
+		for _, f := range command.Flags {
+			used[f.Names()[0]] = true
+			if n := strings.Count(whole.String(), "\n  "+helpNames(f)+" ") + strings.Count(whole.String(), "\n  "+helpNames(f)+"\n"); n != 1 {
+				t.Errorf("%s --help-all has %s %d times, want once", command.Name, helpNames(f), n)
+			}
+		}
+		if len(examples[command.Name]) != 2 {
+			t.Errorf("%s has the examples %q, want two", command.Name, examples[command.Name])
+		}
+		for _, example := range examples[command.Name] {
+			words, _, _ := strings.Cut(example, " > ")
+			line, err := parse(strings.Fields(strings.ReplaceAll(words, "'", ""))[1:], all)
+			if err != nil || line.command == nil || line.command.Name != command.Name {
+				t.Errorf("%s: %v; want a line of %s", example, err, command.Name)
+			}
+		}
+	}
+	for _, group := range flagGroups {
+		for _, name := range group.flags {
+			if !used[name] {
+				t.Errorf("group %s has --%s, which no command has", group.title, name)
+			}
+		}
+	}
+	if len(examples) != len(all) {
+		t.Errorf("%d commands have examples, want %d", len(examples), len(all))
+	}
+}
+
+func TestManualPages(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "man1")
+	if code, _, stderr := evalfleet(t, nil, "man", dir); code != 0 {
+		t.Fatalf("man ended with %d: %s", code, stderr)
+	}
+	all := withCommonFlags(commands(&process{}))
+	written, err := os.ReadDir(dir)
+	if err != nil || len(written) != len(all)+1 {
+		t.Errorf("got %d pages, %v; want %d", len(written), err, len(all)+1)
+	}
+	for _, command := range all {
+		raw, err := os.ReadFile(filepath.Join(dir, "evalfleet-"+command.Name+".1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range command.Flags {
+			if !strings.Contains(string(raw), "\n.B "+roff(helpNames(f))+"\n") {
+				t.Errorf("the page of %s lacks %s", command.Name, helpNames(f))
+			}
+		}
+		for line := range strings.Lines(string(raw)) {
+			if strings.HasPrefix(line, "'") || strings.HasPrefix(line, ".") && !slices.Contains([]string{".TH", ".SH", ".TP", ".B", ".BR", ".nf", ".fi"}, strings.Fields(line)[0]) {
+				t.Errorf("the page of %s has the instruction %q", command.Name, line)
+			}
+		}
+	}
+	if got, want := roff(`.a-b\c`), `\&.a\-b\ec`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestCandidates(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		words string // separated by |
+		want  []string
+	}{
+		{"re", []string{"resume", "retry", "report"}},
+		{"--redis|redis://x|sta", []string{"status"}},
+		{"run|--json", []string{"--json-mode"}},
+		{"run|f.yaml|--help", []string{"--help", "--help-all"}},
+		{"run|--judge|", nil},
+		{"run|--judge|--ou", nil}, // it is the judge
+		{"run|--judge=a:b|--out-", []string{"--out-dir"}},
+		{"run|-j|a:b|--out-", []string{"--out-dir"}},
+		{"run|", nil},
+		{"run|--|--out-", nil},
+		{"runn|--out-", nil},
+		{"--redis-s", []string{"--redis-server-name"}},
+		{"schema|", []string{"evaluation", "fleet"}},
+		{"completion|f", []string{"fish"}},
+		{`completion|""`, shells},
+	} {
+		var got []string
+		for _, c := range candidates(strings.Split(test.words, "|"), withCommonFlags(commands(&process{}))) {
+			got = append(got, c.word)
+			if c.about == "" || strings.ContainsAny(c.about, "\t\n") {
+				t.Errorf("%s is described by %q", c.word, c.about)
+			}
+		}
+		if diff := cmp.Diff(test.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", test.words, diff)
+		}
+	}
+}
+
+// TestCompletionInShells sources each script in its shell, where that is installed, and has
+// it complete a command and a flag.
+func TestCompletionInShells(t *testing.T) {
+	t.Parallel()
+	program, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for shell, test := range map[string]struct{ script, want string }{
+		"bash": {`source <(evalfleet completion bash)
+COMP_WORDS=(evalfleet enq); COMP_CWORD=1; _evalfleet; echo "${COMPREPLY[@]}"
+COMP_WORDS=(evalfleet run --json- later); COMP_CWORD=2; _evalfleet; echo "${COMPREPLY[@]}"`, "enqueue\n--json-mode\n"},
+		"zsh": {`compdef() { echo "compdef $@" }
+_describe() { print -l -- "${(@)candidates}" }
+_files() { echo files }
+source <(evalfleet completion zsh)
+words=(evalfleet enq); CURRENT=2; _evalfleet
+words=(evalfleet run --json- later); CURRENT=3; _evalfleet
+words=(evalfleet run ""); CURRENT=3; _evalfleet`, "compdef _evalfleet evalfleet\nenqueue:"},
+		"fish": {`evalfleet completion fish | source
+complete -C "evalfleet enq"
+complete -C "evalfleet run --json-"`, "enqueue\t"},
+	} {
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			continue
+		}
+		tried++
+		t.Run(shell, func(t *testing.T) {
+			t.Parallel()
+			command := exec.CommandContext(t.Context(), path, "-c", test.script)
+			home := t.TempDir()
+			command.Env = []string{"HOME=" + home, "XDG_CONFIG_HOME=" + home, "PATH=" + filepath.Dir(program) + string(os.PathListSeparator) + os.Getenv("PATH")}
+			out, err := command.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), test.want) || !strings.Contains(string(out), "--json-mode") {
+				t.Errorf("got %v and\n%s\nwant it to begin with\n%s", err, out, test.want)
+			}
+		})
+	}
+	if tried == 0 {
+		t.Skip("without a shell that has a completion script")
+	}
+}
