@@ -42,17 +42,14 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) 
 	return nano, err
 }
 
-// RestoreSpent opens the budget of an evaluation after Redis has lost the amount spent. It
-// counts on from the amount in the results store once drain has moved what waits in Redis, and
-// from least, in nano-USD, if that is more. It waits for the end of the limiter's grace period,
-// in which no evaluation's calls begin, because a call that ended as the memory was lost may
-// not be recorded yet.
-func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
-	if s.Budget() == 0 {
-		return nil
-	}
-	closed, err := budgetClosed(ctx, limits, id)
-	if err != nil || !closed {
+// Restore opens the budget of an evaluation and the daily quotas after Redis has lost what was
+// used of them. They count on from the results store once drain has moved what waits in Redis,
+// the budget from least, in nano-USD, if that is more. Restore waits for the end of the
+// limiter's grace period, in which no evaluation's calls begin, because a call that ended as the
+// memory was lost may not be recorded yet.
+func Restore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
+	closed, unsure, err := toRestore(ctx, limits, id, s)
+	if err != nil || !closed && !unsure {
 		return err
 	}
 	for {
@@ -70,11 +67,31 @@ func RestoreSpent(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s 
 	if err := drain(ctx); err != nil {
 		return err
 	}
+	if unsure {
+		if err := seed(ctx, limits, sink); err != nil {
+			return err
+		}
+	}
+	if !closed {
+		return nil
+	}
 	nano, err := spent(ctx, id, sink)
 	if err != nil {
 		return err
 	}
 	return limits.TellSpent(ctx, string(id), max(nano, least))
+}
+
+// toRestore reports whether the budget of an evaluation is closed, and whether Redis may not
+// know every call under a daily quota.
+func toRestore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings) (closed, unsure bool, err error) {
+	if s.Budget() > 0 {
+		if closed, err = budgetClosed(ctx, limits, id); err != nil {
+			return false, false, err
+		}
+	}
+	unsure, err = limits.Unsure(ctx)
+	return closed, unsure, err
 }
 
 // budgetClosed reports whether Redis does not know the amount spent of an evaluation's budget,
@@ -89,15 +106,11 @@ func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (b
 	}), nil
 }
 
-// Reseed tells the daily quotas that Redis does not remember which calls of today a
-// results store has: none where an evaluation has no results store yet (nil). The quota
-// of a group counts all of them.
-func Reseed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, sink results.Reader) error {
-	if sink == nil {
-		return limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time) (int64, error) { return 0, nil })
-	}
-	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time) (n int64, err error) {
-		begun, err := sink.CallsBegun(ctx, from, to)
+// seed tells the daily quotas that Redis may not remember which calls of today a results store
+// has. The quota of a group counts all of them.
+func seed(ctx context.Context, limits *ratelimit.Limiter, sink results.Reader) error {
+	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, err error) {
+		begun, err := sink.CallsBegun(ctx, from, to, without)
 		for target, calls := range begun {
 			provider, model, _ := strings.Cut(target, ":")
 			if (quota.Provider == "" || quota.Provider == provider) && (quota.Model == "" || quota.Model == model) {

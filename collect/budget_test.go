@@ -23,7 +23,8 @@ import (
 )
 
 // A call ended as Redis lost the limiter's keys, and its outcome is recorded only after
-// the results were drained: what the budget is told includes its cost.
+// the results were drained: what the budget and a daily quota are told includes it. A call that
+// the quota counts itself is not told.
 func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), redistest.New(t)
@@ -31,7 +32,8 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	limits := ratelimit.New(server.Client(), ratelimit.Config{})
 	e, texts := pairOf("budgeted")
 	id := e.ID()
-	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar)}}
+	quota := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 100, Resets: "UTC"}
+	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{ratelimit.Budget(string(id), ratelimit.Dollar), quota}}
 	q := &enqueue.Enqueuer{Store: s, Limits: limits, Log: zerolog.Nop()}
 	if _, err := q.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {
 		t.Fatal(err)
@@ -45,7 +47,11 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	}
 	ended(0, 0.25)
 	blind := time.Now().Add(500 * time.Millisecond).UnixMicro()
-	if err := server.Client().HSet(ctx, "{ef}:limits", "epoch", "another", "blind", blind).Err(); err != nil {
+	if err := server.Client().HSet(ctx, "{ef}:limits", "epoch", "another", "since", time.Now().Add(time.Minute).UnixMicro(), "blind", blind).Err(); err != nil {
+		t.Fatal(err)
+	}
+	counted := string(id) + ".c0" // it was in flight at the loss
+	if err := server.Client().HSet(ctx, "{ef}:q:"+quota.ID(), "epoch", "another", "base", 0, "before", 1, "ran:"+counted, 1).Err(); err != nil {
 		t.Fatal(err)
 	}
 	watched := server.Client()
@@ -58,8 +64,8 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	usage, err := limits.Usage(ctx)
-	if err != nil || len(usage) != 1 || usage[0].Closed || usage[0].Spent != 0.75*ratelimit.Dollar {
-		t.Errorf("Usage = %+v, %v; want $0.75 spent", usage, err)
+	if err != nil || len(usage) != 2 || usage[0].Closed || usage[0].Spent != 0.75*ratelimit.Dollar || usage[1].InUse != 2 {
+		t.Errorf("Usage = %+v, %v; want $0.75 spent and 2 calls of today", usage, err)
 	}
 	if drained.Entries != 2 {
 		t.Errorf("%d entries were drained, want 2", drained.Entries)

@@ -13,6 +13,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/outage"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -25,7 +26,7 @@ const awayFor = 500 * time.Millisecond
 
 // Submit submits an evaluation with the runs already recorded in its results store (nil: none
 // yet), which are not asked again. If the results store has the evaluation, what is still to come
-// goes there too. Reseed and RestoreSpent should follow.
+// goes there too. Restore should follow.
 func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, recorded results.Reader) (enqueue.Receipt, error) {
 	id := s.Evaluation.ID()
 	if recorded != nil {
@@ -48,10 +49,9 @@ func Submit(ctx context.Context, q *enqueue.Enqueuer, s enqueue.Submission, reco
 	return q.Submit(ctx, s)
 }
 
-// Submit submits an evaluation to the fleet, and seeds the daily quotas with the calls made
-// today. recorded is as in the function Submit. s.Lost says that Redis has had it before, as
-// recorded runs do. closed: its budget is closed until Once has drained what waits in Redis,
-// because that was spent as well.
+// Submit submits an evaluation to the fleet. recorded is as in the function Submit. s.Lost says
+// that Redis has had it before, as recorded runs do. closed: its budget, or a daily quota, is
+// closed until Once has drained what waits in Redis, because that was used as well.
 func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded results.Reader) (receipt enqueue.Receipt, closed bool, err error) {
 	id, known := s.Evaluation.ID(), s.Lost
 	if recorded != nil {
@@ -71,17 +71,17 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	}
 	limits := f.Limits()
 	receipt, err = Submit(ctx, &enqueue.Enqueuer{Store: f.Store, Limits: limits, Log: f.Log}, s, recorded)
-	if err == nil {
-		err = Reseed(ctx, limits, id, recorded)
+	if err == nil && recorded == nil { // no calls of today
+		err = limits.Reseed(ctx, string(id), func(ratelimit.Scope, time.Time, time.Time, []string) (int64, error) { return 0, nil })
 	}
-	switch {
-	case err != nil || s.Settings.Budget() == 0:
+	if err == nil && s.Settings.Budget() > 0 && receipt.Created && !known {
+		err = limits.TellSpent(ctx, string(id), 0)
+	}
+	if err != nil {
 		return receipt, false, err
-	case receipt.Created && !known:
-		return receipt, false, limits.TellSpent(ctx, string(id), 0)
 	}
-	closed, err = budgetClosed(ctx, limits, id)
-	return receipt, closed, err
+	closed, unsure, err := toRestore(ctx, limits, id, s.Settings)
+	return receipt, closed || unsure && recorded != nil, err
 }
 
 // recordedIn yields the runs that a results store has the outcome of.

@@ -1,6 +1,7 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -192,6 +193,7 @@ func (h *history) remembers() ([]string, error) {
 			fields := hashes[id].Val()
 			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > now {
 				fact("quota %s %s until %d", id, fields["used"], reset)
+				fact("quota %s before %s: %s, base %s, whole %t", id, fields["epoch"], cmp.Or(fields["before"], "0"), cmp.Or(fields["base"], "0"), fields["whole"] != "")
 			}
 		}
 	}
@@ -262,6 +264,7 @@ func (h *history) modelRemembers() []string {
 		case byQuota:
 			if a.reset > m.now {
 				fact("quota %s %d until %d", id, a.used, a.reset)
+				fact("quota %s before %s: %d, base %d, whole %t", id, a.epoch, a.before, a.base, a.whole)
 			}
 		}
 	}

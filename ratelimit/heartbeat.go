@@ -85,7 +85,7 @@ func (l *Limiter) renewSome(ctx context.Context, epoch string, leases []*Lease) 
 		}
 		renewed.add(e.id, counts, e.rules, e.reserved.Cost)
 	}
-	keys = append(append(keys, renewed.sets...), renewed.moneys...)
+	keys = append(append(keys, renewed.sets...), renewed.counts...)
 	inForce, indexes, err := l.runRenew(ctx, keys, renewed, epoch, len(leases))
 	if err != nil {
 		return "", fmt.Errorf("renew leases: %w", err)
@@ -164,24 +164,28 @@ func (l *Limiter) runRenew(ctx context.Context, keys []string, renewed renewalAr
 
 // renewalArgs encodes leases for the renew script.
 type renewalArgs struct {
-	sets, moneys []string // keys
+	sets, counts []string // keys: of leases; of money and of quotas
 	leases       []any    // arguments
 }
 
 // add adds a lease that ends after counts when it is not renewed (0: after a
 // lease's time), and reserves a cost of budgets.
 func (r *renewalArgs) add(id string, counts time.Duration, rules []*rule, cost int64) {
-	var sets, moneys []any
+	var sets, moneys, quotas []any
 	for _, rule := range rules {
 		if rule.leased() {
 			sets = append(sets, indexIn(&r.sets, rule.state))
 		}
-		if rule.way == byBudget {
-			moneys = append(moneys, indexIn(&r.sets, rule.state), indexIn(&r.moneys, rule.money))
+		switch rule.way {
+		case byBudget:
+			moneys = append(moneys, indexIn(&r.sets, rule.state), indexIn(&r.counts, rule.money))
+		case byQuota:
+			quotas = append(quotas, indexIn(&r.counts, rule.state))
 		}
 	}
 	r.leases = append(append(r.leases, id, counts.Microseconds(), len(sets)), sets...)
 	r.leases = append(append(append(r.leases, len(moneys)/2), moneys...), cost)
+	r.leases = append(append(r.leases, len(quotas)), quotas...)
 }
 
 // indexIn is the index of a key in a list, from 1, to which it is added once.

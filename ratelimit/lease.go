@@ -184,6 +184,13 @@ func (e *Lease) Refused(of Kind) {
 	e.refused = narrowest
 }
 
+// Restored reports whether the call is under a limit whose use is restored from recorded calls
+// when Redis loses it: a budget or a daily quota. Such a call is to be recorded after Release
+// returns.
+func (e *Lease) Restored() bool {
+	return slices.ContainsFunc(e.rules, func(r *rule) bool { return r.way == byBudget || r.way == byQuota })
+}
+
 // Release ends the lease and returns when Redis has recorded it, or with an error when ctx ends
 // first; the limiter then keeps trying. A second Release waits for the first. Use it in every
 // exit path, with a context that outlives the call's.

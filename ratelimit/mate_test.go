@@ -69,11 +69,14 @@ func (h *history) renews(w *mate) error {
 			if rule.way == byBudget {
 				r.budgets = append(r.budgets, rule.id)
 			}
+			if rule.way == byQuota {
+				r.quotas = append(r.quotas, rule.id)
+			}
 		}
 		told.add(r.id, time.Duration(r.counts)*time.Microsecond, f.rules, r.cost)
 		renewals = append(renewals, r)
 	}
-	keys = append(append(keys, told.sets...), told.moneys...)
+	keys = append(append(keys, told.sets...), told.counts...)
 	earliest, latest := h.expects()
 	args := append([]any{w.name, h.model.lease, w.epoch, len(flights), len(told.sets), earliest, latest}, told.leases...)
 	h.note("%s renews %d leases of %q", w.name, len(renewals), w.epoch)

@@ -190,22 +190,27 @@ func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
 }
 
 // Reseed seeds the quotas in force whose usage Redis does not remember, in the name of who:
-// used counts the calls that a quota's scope matches and that started between two times.
-func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time) (int64, error)) error {
+// used counts the calls that a quota's scope matches and that started between two times,
+// without those that the quota counts itself, named by the IDs of their leases. The calls that
+// have ended must be recorded: see Grace.
+func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (int64, error)) error {
 	registry, err := l.load(ctx)
 	if err != nil {
 		return err
 	}
-	since := time.UnixMicro(registry.since)
-	for _, r := range registry.rules {
-		if r.way != byQuota {
-			continue
+	for _, r := range registry.unsure() {
+		counted, err := l.client.HKeys(ctx, r.state).Result()
+		if err != nil {
+			return fmt.Errorf("read calls under %s: %w", r.id, err)
+		}
+		var without []string
+		for _, field := range counted {
+			if id, ran := strings.CutPrefix(field, "ran:"); ran {
+				without = append(without, id)
+			}
 		}
 		last, _, _ := resets(time.Now(), r.zone)
-		if !since.After(last) {
-			continue
-		}
-		n, err := used(r.Scope, last, since)
+		n, err := used(r.Scope, last, time.UnixMicro(registry.since), without)
 		if err == nil {
 			err = l.Seed(ctx, who, r.Limit, n)
 		}
@@ -216,9 +221,32 @@ func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope,
 	return nil
 }
 
-// Seed tells a quota in force how much of it was used today, by calls that Redis has forgotten;
-// a second call with the same who replaces the first. A quota that Redis does not remember is
-// closed until it is seeded.
+// Unsure reports whether a quota is in force of whose day Redis may not know every call.
+func (l *Limiter) Unsure(ctx context.Context) (bool, error) {
+	registry, err := l.load(ctx)
+	if err != nil {
+		return false, err
+	}
+	return len(registry.unsure()) > 0, nil
+}
+
+// unsure returns the quotas whose day began before Redis's memory.
+func (r *registry) unsure() (quotas []*rule) {
+	for _, rule := range r.rules {
+		if rule.way != byQuota {
+			continue
+		}
+		if last, _, _ := resets(time.Now(), rule.zone); r.since > last.UnixMicro() {
+			quotas = append(quotas, rule)
+		}
+	}
+	return quotas
+}
+
+// Seed tells a quota in force how much of it was used today, by calls from before Redis's
+// memory; a second call with the same who replaces the first. A quota that Redis does not
+// remember is closed until it is seeded. Of one that it remembers in part, after a failover for
+// example, the greater of both amounts counts.
 func (l *Limiter) Seed(ctx context.Context, who string, quota Limit, used int64) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is no quota", quota.ID())

@@ -230,7 +230,7 @@ func TestReseed(t *testing.T) {
 		p := start(t, connect(), "w")
 		asked := 0
 		reseed := func() {
-			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time) (int64, error) {
+			err := l.Reseed(t.Context(), "ev-a", func(of Scope, from, to time.Time, _ []string) (int64, error) {
 				asked++
 				if of != quota.Scope || !from.Before(to) || to.After(time.Now()) {
 					t.Errorf("asked for the calls of %+v from %s to %s", of, from, to)

@@ -267,8 +267,8 @@ func (a *admission) take(g *groupSeen, c *call, start int64, startBy *limitSeen)
 			l.count(a.now+start, units)
 			l.tail = l.others > 0
 		default:
-			_, l.reset, _ = a.quota(l)
-			l.used += units
+			_, reset, _ := a.quota(l)
+			a.countQuota(l, l.used+units, reset)
 		}
 	}
 	a.heldBy(a.worker).put(c.ID, end)

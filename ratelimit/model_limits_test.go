@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// units is what a call costs under a limit.
+// units is what a call costs under the limit.
 func (r *rule) units(u Used) int64 {
 	switch r.Kind {
 	case InputTokens:
@@ -140,7 +140,6 @@ func (a *admission) quota(l *limitSeen) (began, reset int64, known bool) {
 		return began, reset, true
 	}
 	l.used = 0
-	clear(l.told)
 	return began, reset, a.since <= began
 }
 

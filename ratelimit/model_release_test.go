@@ -4,6 +4,7 @@ package ratelimit
 func (a *admission) end(r *release, limits []*limitSeen) {
 	ledger := a.heldBy(a.worker)
 	_, held := ledger.ends[r.id]
+	forgotten := !held && !r.unused && r.epoch != "" && r.epoch != a.epoch
 	keep := r.keep.Microseconds()
 	if keep > 0 {
 		held = false // it is settled when it ends; this one never is
@@ -13,6 +14,9 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 	}
 	for _, l := range limits {
 		settles := held
+		if forgotten && l.way == byQuota {
+			a.ranBefore(l.account, r.id)
+		}
 		if l.Adaptive && held {
 			switch {
 			case r.answered:
@@ -121,9 +125,20 @@ func (a *admission) settle(l *limitSeen, r *release) {
 	default:
 		began, reset, known := a.quota(l)
 		if known && r.start >= began {
-			l.used, l.reset = max(0, l.used+more), reset
+			a.countQuota(l, max(0, l.used+more), reset)
 		}
 	}
+}
+
+// countQuota saves what a quota has come to.
+func (a *admission) countQuota(l *limitSeen, used, reset int64) {
+	if l.reset > a.now {
+		a.enterEpoch(l.account)
+	} else {
+		l.epoch, l.whole, l.base, l.before = a.epoch, true, 0, 0
+		clear(l.told)
+	}
+	l.used, l.reset = used, reset
 }
 
 // settleRate moves the arrival time. A start that never came is given back only

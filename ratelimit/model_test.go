@@ -35,12 +35,16 @@ type model struct {
 // account is what Redis remembers of a limit.
 type account struct {
 	leases  leases
-	arrival int64           // of a rate: the theoretical arrival time (TAT)
-	idle    int64           // and when it is forgotten
-	slots   map[int64]int64 // of a window: units
-	used    int64           // of a quota
-	reset   int64           // and until when it counts
-	told    map[string]int64
+	arrival int64            // of a rate: the theoretical arrival time (TAT)
+	idle    int64            // and when it is forgotten
+	slots   map[int64]int64  // of a window: units
+	used    int64            // of a quota
+	reset   int64            // and until when it counts
+	epoch   string           // in which the rest was written
+	whole   bool             // it was counted from its reset on
+	base    int64            // what was remembered of earlier epochs
+	before  int64            // the sum of told
+	told    map[string]int64 // by results stores and calls
 	// Of a budget: nano-USD spent and reserved, whether there is a number at all,
 	// whether it was told what was spent before, and when all that is forgotten.
 	spent               int64
@@ -243,17 +247,46 @@ func (m *model) hold(name string, wait int64, word string) int64 {
 
 func (m *model) seed(quota *rule, who string, units int64) int64 {
 	a := m.account(quota.id)
-	if a.reset <= m.now {
-		a.used, a.told = 0, map[string]int64{}
-	} else if len(a.told) == 0 {
-		return a.used // counted all along
+	if used, open := m.tellQuota(a, "told:"+who, units); !open {
+		_, next, _ := resets(time.UnixMicro(m.now), quota.zone)
+		a.used, a.reset = used, next.UnixMicro()
 	}
-	_, next, _ := resets(time.UnixMicro(m.now), quota.zone)
-	a.reset = next.UnixMicro()
-	a.used += units - a.told[who]
-	a.told[who] = units
 	m.changed()
 	return a.used
+}
+
+func (m *model) enterEpoch(a *account) {
+	open := a.reset > m.now
+	if a.epoch == m.epoch && (open || a.reset == 0) {
+		return
+	}
+	if !open {
+		a.used, a.reset = 0, 0
+	}
+	a.epoch, a.whole, a.base, a.before = m.epoch, false, a.used, 0
+	clear(a.told)
+}
+
+func (m *model) tellQuota(a *account, field string, units int64) (used int64, open bool) {
+	m.enterEpoch(a)
+	if open = a.reset > m.now; open && a.whole {
+		return a.used, true
+	}
+	was := a.before
+	a.before += units - a.told[field]
+	a.told[field] = units
+	if !open {
+		return a.before, false
+	}
+	a.used += max(a.base, a.before) - max(a.base, was)
+	return a.used, true
+}
+
+// ranBefore counts a call that was in flight when Redis lost its memory.
+func (m *model) ranBefore(a *account, id string) {
+	if _, counted := a.told["ran:"+id]; !counted || a.epoch != m.epoch {
+		m.tellQuota(a, "ran:"+id, 1)
+	}
 }
 
 func (m *model) tellSpent(budget string, nano int64) int64 {
@@ -291,6 +324,7 @@ type renewal struct {
 	// The budgets among them, and what is reserved of each.
 	budgets []string
 	cost    int64
+	quotas  []string
 }
 
 func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string, lost []int64) {
@@ -313,6 +347,11 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 		for _, id := range r.budgets {
 			if _, reserved := m.account(id).leases.ends[r.id]; !reserved {
 				m.account(id).spend(m.now, r.cost)
+			}
+		}
+		if ledger.ends[r.id] <= m.now {
+			for _, id := range r.quotas {
+				m.ranBefore(m.account(id), r.id)
 			}
 		}
 		ledger.put(r.id, m.now+m.lease)

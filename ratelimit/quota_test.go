@@ -82,6 +82,124 @@ func TestClosedQuotaIsSaidOnce(t *testing.T) {
 	})
 }
 
+// A call that was in flight when Redis lost its memory counts under a daily quota once,
+// whether Redis hears of it by a renewal or by its end, before or after the quota is seeded,
+// and however often its end arrives.
+func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
+	const before = 2
+	ends := map[string]struct {
+		end  func(testing.TB, *process, *Lease)
+		used int
+	}{
+		"ended": {func(t testing.TB, _ *process, l *Lease) { mustRelease(t, l) }, 1},
+		"renewed": {func(t testing.TB, p *process, l *Lease) {
+			for range 2 {
+				if err := p.renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			mustRelease(t, l)
+		}, 1},
+		"given up":   {func(_ testing.TB, _ *process, l *Lease) { l.End(time.Minute) }, 1},
+		"never sent": {func(t testing.TB, _ *process, l *Lease) { l.abandon(); mustRelease(t, l) }, 0},
+	}
+	for name, end := range ends {
+		for _, seeded := range []string{"before", "after"} {
+			t.Run(name+", seeded "+seeded, func(t *testing.T) {
+				everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+					client := connect()
+					quota := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 100, Resets: "UTC"}
+					register(t, client, "fleet", quota)
+					p := start(t, connect(), "a")
+					lease := mustAcquire(t, p, newID(), openai)
+					if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
+						t.Fatal(err)
+					}
+					register(t, client, "fleet", quota)
+					now := time.Now().UnixMicro()
+					if err := client.HSet(t.Context(), "{ef}:limits", "epoch", "another", "since", now, "blind", now+time.Minute.Microseconds()).Err(); err != nil {
+						t.Fatal(err)
+					}
+					seed := func(want int) {
+						err := tools(client).Reseed(t.Context(), "ev-a", func(_ Scope, _, _ time.Time, without []string) (int64, error) {
+							if len(without) != want || want == 1 && without[0] != lease.ID() {
+								t.Errorf("the quota counts the calls %v, want %d of %s", without, want, lease.ID())
+							}
+							return before, nil
+						})
+						if err != nil {
+							t.Fatal(err)
+						}
+					}
+					if seeded == "before" {
+						seed(0)
+					}
+					end.end(t, p, lease)
+					mustRelease(t, lease)
+					var again batch
+					again.end([]*release{lease.release})
+					if _, err := p.admit(t.Context(), &again); err != nil { // its first answer may be lost
+						t.Fatal(err)
+					}
+					if seeded == "after" {
+						seed(end.used)
+					}
+					usage, err := tools(client).Usage(t.Context())
+					if err != nil || len(usage) != 1 || usage[0].InUse != before+end.used {
+						t.Errorf("Usage = %+v, %v; want %d used", usage, err, before+end.used)
+					}
+				})
+			})
+		}
+	}
+}
+
+// Redis comes back with its memory, or with an older one. What a results store has of
+// today counts where it is more than Redis remembers, and never beside it.
+func TestQuotaThatRedisRemembersInPart(t *testing.T) {
+	for name, test := range map[string]struct{ lost, stored, want int64 }{
+		"nothing is lost":                         {0, 5, 6},
+		"the last writes are lost":                {2, 5, 6},
+		"other evaluations' stores have not told": {0, 3, 6},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+				client := connect()
+				quota := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 100, Resets: "UTC"}
+				epoch := func(name string) {
+					if err := client.HSet(t.Context(), "{ef}:limits", "epoch", name, "since", time.Now().UnixMicro(), "blind", 0).Err(); err != nil {
+						t.Fatal(err)
+					}
+				}
+				seed := func(n int64) {
+					if err := tools(client).Seed(t.Context(), "ev-a", quota, n); err != nil {
+						t.Fatal(err)
+					}
+				}
+				register(t, client, "fleet", quota)
+				epoch("first")
+				seed(2)
+				p := start(t, connect(), "a")
+				for range 3 {
+					mustRelease(t, mustAcquire(t, p, newID(), openai))
+				}
+				if err := client.HIncrBy(t.Context(), "{ef}:q:"+quota.ID(), "used", -test.lost).Err(); err != nil {
+					t.Fatal(err)
+				}
+				epoch("second")
+				mustRelease(t, mustAcquire(t, p, newID(), openai))
+				for range 2 {
+					seed(test.stored)
+				}
+				usage, err := tools(client).Usage(t.Context())
+				if err != nil || len(usage) != 1 || int64(usage[0].InUse) != test.want {
+					t.Errorf("Usage = %+v, %v; want %d used", usage, err, test.want)
+				}
+			})
+		})
+	}
+}
+
 // Midnight is what the zone says, on days of 23, 24 and 25 hours.
 func TestResets(t *testing.T) {
 	t.Parallel()

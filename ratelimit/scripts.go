@@ -32,14 +32,16 @@ var (
 	clockText string
 	//go:embed lua/samples.lua
 	samplesText string
+	//go:embed lua/quota.lua
+	quotaText string // in front of the scripts that count what quotas were used before
 
-	admitScript      = redis.NewScript(admitText)
-	renewScript      = redis.NewScript(renewText)
+	admitScript      = redis.NewScript(quotaText + admitText)
+	renewScript      = redis.NewScript(quotaText + renewText)
 	registerScript   = redis.NewScript(registerText)
 	forgetScript     = redis.NewScript(forgetText)
 	beginScript      = redis.NewScript(beginText)
 	holdScript       = redis.NewScript(holdText)
-	seedScript       = redis.NewScript(seedText)
+	seedScript       = redis.NewScript(quotaText + seedText)
 	spentScript      = redis.NewScript(spentText)
 	backgroundScript = redis.NewScript(backgroundText)
 	assertScript     = redis.NewScript(assertText)

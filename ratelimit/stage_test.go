@@ -50,8 +50,8 @@ func realStage(t testing.TB) *stage {
 	server := redistest.New(t)
 	s := &stage{name: "redis", client: server.Client(), scripts: map[*redis.Script]*redis.Script{}}
 	for script, text := range map[*redis.Script]string{
-		admitScript: admitText, renewScript: renewText, registerScript: registerText,
-		forgetScript: forgetText, beginScript: beginText, holdScript: holdText, seedScript: seedText,
+		admitScript: quotaText + admitText, renewScript: quotaText + renewText, registerScript: registerText,
+		forgetScript: forgetText, beginScript: beginText, holdScript: holdText, seedScript: quotaText + seedText,
 		backgroundScript: backgroundText, spentScript: spentText, clockScript: clockText,
 	} {
 		if strings.Count(text, "redis.call('TIME')") != 1 {

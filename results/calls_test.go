@@ -25,9 +25,17 @@ func testCallsBegun(t *testing.T, url string) {
 		began(1, "a:x", -time.Millisecond), began(2, "a:x", 0), began(3, "a:x", time.Hour), began(4, "b:y", time.Minute),
 		began(5, "b:y", 2*time.Hour),
 	}})
-	got, err := sink.CallsBegun(ctx, epoch, epoch.Add(2*time.Hour))
-	if diff := cmp.Diff(map[string]int64{"a:x": 2, "b:y": 1}, got); err != nil || diff != "" {
-		t.Errorf("CallsBegun: %v (-want +got):\n%s", err, diff)
+	for _, test := range []struct {
+		without []string
+		want    map[string]int64
+	}{
+		{nil, map[string]int64{"a:x": 2, "b:y": 1}},
+		{[]string{string(e.ID) + "." + began(3, "", 0).ID, string(e.ID) + "." + began(5, "", 0).ID, "ev-other." + began(4, "", 0).ID}, map[string]int64{"a:x": 1, "b:y": 1}},
+	} {
+		got, err := sink.CallsBegun(ctx, epoch, epoch.Add(2*time.Hour), test.without)
+		if diff := cmp.Diff(test.want, got); err != nil || diff != "" {
+			t.Errorf("CallsBegun without %q: %v (-want +got):\n%s", test.without, err, diff)
+		}
 	}
 	if last, err := sink.LastCall(ctx); !last.Equal(epoch.Add(2*time.Hour)) || err != nil {
 		t.Errorf("LastCall = %v, %v; want %v", last, err, epoch.Add(2*time.Hour))

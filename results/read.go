@@ -210,14 +210,21 @@ SELECT took FROM answered ORDER BY took LIMIT 1 OFFSET (SELECT count(*) FROM ans
 }
 
 // CallsBegun counts the calls that began between two times.
-func (r *reader) CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error) {
+func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error) {
 	type group struct {
 		model string
 		calls int64
 	}
+	query, args := `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ?`, []any{stamp{from}, stamp{to}}
+	if len(without) > 0 { // few: the calls that were in flight at one moment
+		query += ` AND evaluation || '.' || id NOT IN (` + placeholders(len(without)) + `)`
+		for _, name := range without {
+			args = append(args, name)
+		}
+	}
 	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
 		return row.Scan(&g.model, &g.calls)
-	}, `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ? GROUP BY model`, stamp{from}, stamp{to})
+	}, query+` GROUP BY model`, args...)
 	begun := map[string]int64{}
 	for g, err := range groups {
 		if err != nil {

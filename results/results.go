@@ -145,8 +145,8 @@ type Reader interface {
 	// answer, to the millisecond; 0 when none was answered.
 	MedianLatency(ctx context.Context, id eval.ID) (time.Duration, error)
 	// CallsBegun counts the calls of every evaluation that began from one time on
-	// and before another, by "provider:model".
-	CallsBegun(ctx context.Context, from, to time.Time) (map[string]int64, error)
+	// and before another, by "provider:model"; without those named "evaluation.call".
+	CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error)
 	// Spent sums the cost of an evaluation's calls, in nano-USD, with the maximum possible cost
 	// of calls whose cost is unknown. unknown counts possibly charged calls for which not even
 	// that is known.

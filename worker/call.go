@@ -125,7 +125,7 @@ func (r *run) end(ctx context.Context, s step, call *record.Call, lease *ratelim
 	release(lease, err)
 	r.freeSlot()
 	r.move(resting)
-	r.spent(lease)
+	r.counted(lease)
 	err = r.note(ctx, s, call, result, err, timeout)
 	r.flight = nil
 	return err

@@ -65,10 +65,10 @@ func dollars(nano int64) *float64 {
 	return &usd
 }
 
-// spent waits until a budget has counted what an ended call cost: were the call recorded
-// before, a budget that Redis has lost meanwhile could be told too little.
-func (r *run) spent(lease *ratelimit.Lease) {
-	if r.evaluation.record.Settings.Budget() > 0 {
+// counted waits until budgets and daily quotas have counted an ended call: were it recorded
+// before, one that Redis has lost meanwhile could be told too little, or count it twice.
+func (r *run) counted(lease *ratelimit.Lease) {
+	if lease.Restored() {
 		_ = r.life.persist(lease.Release) // a number too large to count is too large to record
 	}
 }

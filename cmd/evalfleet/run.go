@@ -267,7 +267,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if evaluation != nil {
 			drain = evaluation.Drain // which counts
 		}
-		return receipt, errors.Join(collect.Reseed(ctx, limits, r.ID, sink), collect.RestoreSpent(ctx, limits, r.ID, j.submission.Settings, sink, before, drain))
+		return receipt, collect.Restore(ctx, limits, r.ID, j.submission.Settings, sink, before, drain)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {

@@ -80,7 +80,7 @@ local known = redis.call('HMGET', registry, 'version', 'epoch', 'since', 'blind'
 if version ~= '' and (known[2] or '') .. ':' .. (known[1] or '0') ~= version then
   return {-1}
 end
-local since, blind = tonumber(known[3] or 0), tonumber(known[4] or 0)
+local epoch, since, blind = known[2] or '', tonumber(known[3] or 0), tonumber(known[4] or 0)
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
@@ -337,6 +337,26 @@ local function quota(limit)
   end
 end
 
+-- save_quota writes what a quota has come to. Seeds of an earlier day are removed with it.
+local function save_quota(limit)
+  if limit.anew then
+    redis.call('DEL', limit.state)
+    redis.call('HSET', limit.state, 'epoch', epoch, 'whole', '1')
+  else
+    enter_epoch(limit.state, epoch, now)
+  end
+  redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
+    'reset', string.format('%d', limit.reset))
+  redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + DAY)
+end
+
+-- ran counts a call that was in flight when Redis lost its memory.
+local function ran(limit, id)
+  if limit.changed then save_quota(limit) end
+  ran_before(limit.state, epoch, id, now)
+  limit.reset, limit.closed, limit.anew, limit.changed = nil, nil, nil, nil -- to be read again
+end
+
 -- What starts at the end of a day may arrive on the next, for which it was not counted.
 local function quota_in(limit, units)
   if limit.closed or limit.reset - now <= SPREAD + horizon or (limit.used > 0 and limit.used + units > limit.max) then
@@ -361,7 +381,7 @@ end
 local function recounted(limit, id, granted, money)
   local score = redis.call('ZSCORE', limit.state, id)
   if score then return tonumber(score) < NO_TIME end
-  if granted == '' or granted == (known[2] or '') then return false end
+  if granted == '' or granted == epoch then return false end
   budget(limit)
   limit.used, limit.known, limit.changed = limit.used + money, true, true
   redis.call('ZADD', limit.state, 0, id)
@@ -397,6 +417,8 @@ for _ = 1, tonumber(ARGV[9]) do
   local granted = argument()
   local spent = keep > 0 and money or unused and 0 or math.max(0, money + more_money)
   local held
+  -- Redis has forgotten the lease since it last knew it, and with it the call's start.
+  local forgotten = granted ~= '' and granted ~= epoch and not unused and not redis.call('ZSCORE', ledger, id)
   if keep == 0 then
     held = redis.call('ZREM', ledger, id) == 1
   else
@@ -405,6 +427,9 @@ for _ = 1, tonumber(ARGV[9]) do
   for _, i in ipairs(list(number)) do
     local limit = limits[i]
     local settles = held
+    if forgotten and limit.kind == 'd' then
+      ran(limit, id)
+    end
     if limit.leased then
       settles = false
       if held and limit.adapts then
@@ -774,11 +799,7 @@ local function save(limit)
       'oldest', string.format('%d', limit.oldest))
     redis.call('PEXPIRE', limit.state, math.ceil((limit.burst + 2 * limit.slot) / 1000) + HOUR)
   else
-    -- Seeds of an earlier day are removed with it.
-    if limit.anew then redis.call('DEL', limit.state) end
-    redis.call('HSET', limit.state, 'used', string.format('%d', limit.used),
-      'reset', string.format('%d', limit.reset))
-    redis.call('PEXPIRE', limit.state, math.ceil((limit.reset - now) / 1000) + DAY)
+    save_quota(limit)
   end
 end
 

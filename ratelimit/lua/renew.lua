@@ -4,17 +4,19 @@
 -- unexpired: a lease that others may have counted as free is never taken back. Only when
 -- Redis has lost its memory, and as long as no call is admitted for that reason
 -- (no epoch has begun, or one has in which leases may be unknown), leases that it
--- does not know are accepted as they are, and budgets reserve for them, unless their end
--- has come first.
+-- does not know are accepted as they are, budgets reserve for them, and quotas count them,
+-- unless their end has come first.
 --
 -- KEYS  1 registry  2 alive  3 ledger of the worker, then the leases of each
---       concurrency limit and budget, then the money of each budget
+--       concurrency limit and budget, then the money of each budget and the state of
+--       each quota
 -- ARGV  1 worker  2 lease (µs)  3 epoch in which the leases were granted
 --       4 number of leases  5 of sets of leases  6 the earliest and 7 the latest time
 --       that the worker expects (µs)
 --       for each lease: id, µs until it ends without renewals (0: a lease), n,
 --       n indices of its sets, m, m times the index of a budget's set and of its
---       money, its reservation of each (nano-USD)
+--       money, its reservation of each (nano-USD), q, q indices of quotas among money and
+--       quotas
 -- Reply the epoch in force, now (µs), how often the clock was set, then the indices of
 --       the leases that are lost; or "", now and 0 when it is not a time that the worker
 --       expects, and nothing was done
@@ -55,16 +57,23 @@ for l = 1, tonumber(ARGV[4]) do
     moneys[i] = {set = KEYS[3 + tonumber(set)], key = KEYS[3 + sets + tonumber(key)]}
     ended = ended or tonumber(redis.call('ZSCORE', moneys[i].set, id) or NO_TIME) < NO_TIME
   end
+  local cost = ARGV[at + 1 + 2 * #moneys + 1]
   at = at + 2 + 2 * #moneys
+  local quotas = at + 1
+  at = quotas + tonumber(ARGV[quotas])
 
-  local held = holds(KEYS[3], id)
+  local known_here = holds(KEYS[3], id)
+  local held = known_here
   for _, key in ipairs(keys) do held = held and holds(key, id) end
   if held or forgotten and not ended then
     for _, money in ipairs(moneys) do
       if not redis.call('ZSCORE', money.set, id) then
-        redis.call('HINCRBY', money.key, 'used', ARGV[at])
+        redis.call('HINCRBY', money.key, 'used', cost)
         redis.call('PEXPIRE', money.key, MONTH)
       end
+    end
+    for q = quotas + 1, known_here and quotas or at do
+      ran_before(KEYS[3 + sets + tonumber(ARGV[q])], known[1] or '', id, now)
     end
     redis.call('ZADD', KEYS[3], now + lease, id)
     for _, key in ipairs(keys) do

@@ -1,5 +1,4 @@
--- Seeds a quota with its usage before Redis lost its memory. A quota that was
--- counted without a seed is remembered, and stays.
+-- Seeds a quota with its usage before Redis lost its memory, which opens it.
 --
 -- KEYS  1 the quota's state  2 registry  3 alive
 -- ARGV  1 who seeds  2 units  3 next reset (µs)  4 prefix of the wake channels
@@ -11,18 +10,11 @@
 
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local field = 'told:' .. ARGV[1]
-local saved = redis.call('HMGET', KEYS[1], 'used', 'reset', field)
-local used = 0
-if tonumber(saved[2] or 0) > now then
-  used = tonumber(saved[1] or 0)
-  if redis.call('HLEN', KEYS[1]) == 2 then return used end
-  used = used - tonumber(saved[3] or 0)
-else
-  redis.call('DEL', KEYS[1])
+local epoch = redis.call('HGET', KEYS[2], 'epoch') or ''
+local used, open = tell_quota(KEYS[1], epoch, 'told:' .. ARGV[1], tonumber(ARGV[2]), now)
+if not open then
+  redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3])
 end
-used = used + tonumber(ARGV[2])
-redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3], field, ARGV[2])
 redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit.lua
 redis.call('HINCRBY', KEYS[2], 'version', 1)
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do

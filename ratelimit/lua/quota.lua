@@ -1,0 +1,41 @@
+-- What quotas were used before the epoch in force, in front of the scripts that count it.
+--
+-- A quota's state is a hash: its use until a reset, the epoch in which the rest was written,
+-- the use that Redis remembered as that began (base), and what it was told of the time before:
+-- told:<who>, from results stores, and ran:<id>, of calls that were in flight when Redis lost
+-- its memory. Their sum (before) may include what Redis remembers, so the greater of the two
+-- counts. A quota that was counted from its reset on (whole) needs no telling.
+
+-- enter_epoch makes what a quota remembers of earlier epochs its base, and of earlier days
+-- nothing.
+local function enter_epoch(state, epoch, now)
+  local saved = redis.call('HMGET', state, 'epoch', 'used', 'reset')
+  local open = tonumber(saved[3] or 0) > now
+  if saved[1] == epoch and (open or not saved[3]) then return end
+  for _, field in ipairs(redis.call('HKEYS', state)) do
+    if not open or field ~= 'used' and field ~= 'reset' then redis.call('HDEL', state, field) end
+  end
+  redis.call('HSET', state, 'epoch', epoch, 'base', open and saved[2] or '0')
+end
+
+-- tell_quota counts units of the time before the epoch under a field, in place of those
+-- it had. It returns the use in all, and whether the quota is open.
+local function tell_quota(state, epoch, field, units, now)
+  enter_epoch(state, epoch, now)
+  local saved = redis.call('HMGET', state, 'used', 'reset', 'base', 'before', field, 'whole')
+  local used, open = tonumber(saved[1] or 0), tonumber(saved[2] or 0) > now
+  if open and saved[6] then return used, true end
+  local base, was = tonumber(saved[3]), tonumber(saved[4] or 0)
+  local is = was + units - tonumber(saved[5] or 0)
+  redis.call('HSET', state, field, string.format('%d', units), 'before', string.format('%d', is))
+  used = open and used + math.max(base, is) - math.max(base, was) or is
+  if open then redis.call('HSET', state, 'used', string.format('%d', used)) end
+  return used, open
+end
+
+-- ran_before counts a call that was in flight when Redis lost its memory, once.
+local function ran_before(state, epoch, id, now)
+  if epoch == redis.call('HGET', state, 'epoch') and redis.call('HEXISTS', state, 'ran:' .. id) == 1 then return end
+  tell_quota(state, epoch, 'ran:' .. id, 1, now)
+  if redis.call('PTTL', state) < 0 then redis.call('PEXPIRE', state, 172800000) end -- two days
+end
