@@ -108,11 +108,10 @@ func fastCalls(b *testing.B, limit int64, fast, slow time.Duration, models ...st
 	return float64(provider.fast.calls.Load()-before) / time.Since(began).Seconds()
 }
 
-// BenchmarkIdle is what a fleet does to Redis that serves queues in which there
-// is nothing.
+// BenchmarkIdle measures what a fleet that serves empty queues costs Redis, over TCP.
 func BenchmarkIdle(b *testing.B) {
 	workers, queues := sized(4, 100), 20
-	server := redistest.New(b)
+	server := redistest.NewTCP(b)
 	client := server.Client()
 	machine(b, client)
 	provider := &atOnce{}
@@ -142,12 +141,16 @@ func BenchmarkIdle(b *testing.B) {
 		b.ReportMetric(n/took, "commands/s")
 		b.ReportMetric(n/took/float64(workers), "commands/s/worker")
 		b.ReportMetric(n/took/float64(workers*queues), "commands/s/queue")
-		b.ReportMetric(100*(cpu(b, client)-used).Seconds()/took, "%cpu")
+		core := 100 * (cpu(b, client) - used).Seconds() / took
+		b.ReportMetric(core, "%cpu")
 		connections, err := strconv.Atoi(info(b, client, "clients")["connected_clients"])
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.ReportMetric(float64(connections)/float64(workers), "connections/worker")
+		if *full && (core > 15 || connections > 50*workers) {
+			b.Errorf("%.1f %% of a CPU of Redis and %d connections, want at most 15 %% and %d", core, connections, 50*workers)
+		}
 	}
 	b.Logf("%d workers with %d empty queues each", workers, queues)
 }

@@ -162,9 +162,9 @@ func onMember(chosen func(*member) bool, strike func(*chaos, *member) (end func(
 		}
 		if isWorker(m) {
 			c.deaths++
-			// What it was answered and no results store has yet is in its memory alone
-			// if Redis forgets.
-			c.repeats += chaosLimit
+			c.repeats += chaosLimit // its calls in flight
+			// If Redis forgets, what it was answered and no results store has yet is lost.
+			c.orphans += c.unstored()
 		}
 		m.struck = true
 		return m.name, func() {
@@ -202,25 +202,31 @@ func (c *chaos) restart(m *member) {
 }
 
 // forgets counts the answers that may be asked for again because Redis loses its
-// memory: those that no results store has yet, and where it goes back to an older
-// copy, those recorded since.
+// memory: where it goes back to an older copy, those recorded since; else those that no
+// results store has and no worker either. Workers that are well record theirs again.
 func (c *chaos) forgets(memory bool) {
 	if !memory {
 		return
 	}
 	c.endPauses("a", "b")
-	answered := c.stats().All.Answered
 	c.repeats += chaosLimit
 	if c.copied > 0 {
-		c.repeats += answered - c.copied
+		c.repeats += c.stats().All.Answered - c.copied
 		return
 	}
-	stored := 0
+	c.repeats += min(c.orphans, c.unstored())
+	c.orphans = 0
+}
+
+// unstored returns how many answers no results store has.
+func (c *chaos) unstored() int {
+	c.t.Helper()
+	answered, stored := c.stats().All.Answered, 0
 	for _, folder := range []string{"a", "b"} {
 		rows, _, _ := c.rows(folder)
 		stored += rows
 	}
-	c.repeats += max(0, answered-stored)
+	return max(0, answered-stored)
 }
 
 // wantPaused wants no call of a paused evaluation to have arrived but those that were
