@@ -41,6 +41,7 @@ func commands(p *process) []*cli.Command {
 		completionCommand(p),
 		manCommand(p),
 		uiCommand(p),
+		demoCommand(p),
 		simulateCommand(p),
 		healthcheckCommand(p),
 		versionCommand(p),

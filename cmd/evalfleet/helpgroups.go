@@ -83,5 +83,6 @@ var examples = map[string][]string{
 	"healthcheck": {"evalfleet healthcheck", "evalfleet healthcheck --ready --metrics-addr 127.0.0.1:9101"},
 	"completion":  {"evalfleet completion bash > /etc/bash_completion.d/evalfleet", "evalfleet completion fish > ~/.config/fish/completions/evalfleet.fish"},
 	"man":         {"evalfleet man /usr/local/share/man/man1", "evalfleet man bin/man"},
+	"demo":        {"evalfleet demo", "evalfleet demo --listen 127.0.0.1:0"},
 	"version":     {"evalfleet version", "evalfleet --version"},
 }
