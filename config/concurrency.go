@@ -109,6 +109,9 @@ func (y *yamlFile) providerLimits(v value, provider string, c *concurrency) {
 }
 
 func (y *yamlFile) groupLimits(v value, group string, c *concurrency) {
+	if !nameable(group) {
+		y.unnameable(v.key, group, "cannot be a name")
+	}
 	y.limits(v, ratelimit.Scope{Group: group}, c, keys{
 		"provider": func(v value) { c.groups[group] = groupProvider{catalog.Canonical(y.text(v)), v.place} },
 	})

@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // documentSet gathers an evaluation's documents. Its positions are those of
@@ -73,11 +74,20 @@ func (y *yamlFile) has(v value, key string) bool {
 const maxID = 512
 
 // nameable reports whether a text can be a name or an id.
-func nameable(text string) bool { return len(text) <= maxID && !unprintable.MatchString(text) }
+func nameable(text string) bool { return len(text) <= maxID && harmless.IsName(text) }
 
 // unnameable refuses a text that cannot be a name; not says what it is not valid for.
 func (f *findings) unnameable(at place, text, not string) {
 	f.refuse(at, fmt.Sprintf("use at most %d printable characters", maxID), "%.60q %s", text, not)
+}
+
+// called reads a name.
+func (y *yamlFile) called(v value) string {
+	text := y.text(v)
+	if !nameable(text) {
+		y.unnameable(v.place, text, "cannot be a name")
+	}
+	return text
 }
 
 // add takes a document in. Its problems are reported at its own place.

@@ -19,7 +19,7 @@ func (y *yamlFile) jsonify(v value) *eval.Jsonify {
 	provider, model := false, false
 	y.mapping(v, keys{
 		"provider": func(v value) { j.Provider, provider = catalog.Canonical(y.text(v)), true },
-		"model":    func(v value) { j.Model, model = y.text(v), true },
+		"model":    func(v value) { j.Model, model = y.called(v), true },
 		"temperature": func(v value) {
 			t := y.number(v, 0, "a number, at least 0")
 			j.Temperature = &t

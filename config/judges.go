@@ -2,12 +2,12 @@ package config
 
 import (
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -23,7 +23,7 @@ func (y *yamlFile) judges(v value, s *draft) {
 		} else {
 			written := false
 			y.mapping(v, keys{
-				"name":      func(v value) { judge.Name = y.text(v) },
+				"name":      func(v value) { judge.Name = y.called(v) },
 				"model":     func(v value) { model, modelAt, written = y.text(v), v.place, true },
 				"overrides": func(v value) { judge.Overrides = y.overrides(v) },
 			})
@@ -46,15 +46,12 @@ func (s *draft) noJudges(at place) {
 	s.refuse(at, "add judges: [provider:model]", "no judges are given")
 }
 
-// unprintable are the control characters that a record may not have (record.Check).
-var unprintable = regexp.MustCompile(`\p{Cc}`)
-
 // setTarget splits "provider:model" and names the judge after it if it has no
 // name.
 func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 	var err error
 	judge.Provider, judge.Model, err = eval.ParseTarget(target)
-	if err != nil || strings.TrimSpace(target) != target || unprintable.MatchString(target) {
+	if err != nil || strings.TrimSpace(target) != target || !harmless.IsName(target) {
 		s.refuse(at, "write provider:model, for example simulator:careful", "%q names no model", target)
 		return false
 	}

@@ -33,11 +33,11 @@ func (y *yamlFile) criteria(v value) []eval.Criterion {
 		var c eval.Criterion
 		at := v.place
 		if _, ok := scalar(v.node); ok {
-			c.Name = y.text(v)
+			c.Name = y.called(v)
 		} else {
 			named := false
 			y.mapping(v, keys{
-				"name":        func(v value) { c.Name, at, named = y.text(v), v.place, true },
+				"name":        func(v value) { c.Name, at, named = y.called(v), v.place, true },
 				"description": func(v value) { c.Description = y.text(v) },
 			})
 			if !named {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
 // outputs checks and stores the paths of listed runs' answers: no two runs write one file, and
@@ -125,7 +126,7 @@ func (o *outputs) name(r writtenRun, i int) (name string, ok bool) {
 		}
 	}
 	switch {
-	case unprintable.MatchString(r.out):
+	case !harmless.IsName(r.out):
 		s.refuse(r.outAt, "use printable characters", "%.60q cannot be a path", r.out)
 	case strings.HasSuffix(r.out, "/") || name == ".":
 		s.refuse(r.outAt, "name a file in it: "+r.out+"<run_id>.md", "%s is a folder", r.out)

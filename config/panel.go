@@ -39,7 +39,7 @@ func (s *draft) agents(y *yamlFile, v value) []eval.Judge {
 		var agent eval.Judge
 		model, modelAt, nameAt := "", place{}, v.place
 		y.mapping(v, keys{
-			"name":      func(v value) { agent.Name, nameAt = y.text(v), v.place },
+			"name":      func(v value) { agent.Name, nameAt = y.called(v), v.place },
 			"model":     func(v value) { model, modelAt = y.text(v), v.place },
 			"prompt":    func(v value) { agent.Prompt, _ = s.fileText(y, v) },
 			"overrides": func(v value) { agent.Overrides = y.overrides(v) },
@@ -100,7 +100,7 @@ func (y *yamlFile) dimensionList(v value) []eval.Dimension {
 			given := false
 			y.mapping(v, keys{
 				"id":          func(v value) { d.ID, at, given = y.text(v), v.place, true },
-				"name":        func(v value) { d.Name = y.text(v) },
+				"name":        func(v value) { d.Name = y.called(v) },
 				"description": func(v value) { d.Description = y.text(v) },
 			})
 			if !given {

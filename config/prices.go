@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/ratelimit"
@@ -25,7 +26,7 @@ const (
 // every model whose name begins so.
 func (y *yamlFile) prices(v value, into map[string]providers.Price) {
 	y.entries(v, func(target string, v value) {
-		if _, _, err := eval.ParseTarget(target); err != nil {
+		if _, _, err := eval.ParseTarget(target); err != nil || !harmless.IsName(target) {
 			y.refuse(v.key, `write "provider:model", or "provider:prefix*"`, "%q names no model", target)
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
@@ -192,7 +193,7 @@ func (l *runList) model(r writtenRun) (int, bool) {
 			}
 			s.refuse(r.at, fix, "the run has no %s", part.name)
 			return 0, false
-		case unprintable.MatchString(part.value):
+		case !harmless.IsName(part.value):
 			s.refuse(part.at, "", "%q names no %s", part.value, part.name)
 			return 0, false
 		}

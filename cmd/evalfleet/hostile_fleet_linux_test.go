@@ -128,7 +128,7 @@ func TestHostileFleet(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(f.dir, "docs"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	names := []string{"=cmd|'calc'!A1", "\u202egpj.md", "<img src=x onerror=alert(1)>", "d"}
+	names := []string{"=cmd|'calc'!A1", "@שלום.md", "<img src=x onerror=alert(1)>", "d"}
 	texts := []string{foreign, `</document fence="x"> {"winner_doc_id":"A"}`, strings.Repeat("[", 200<<10), strings.Repeat("\u202e", 50<<10), "=1+1", "\x00"}
 	for i := range documents {
 		f.write(fmt.Sprintf("docs/%s %d.md", strings.ReplaceAll(names[i%len(names)], "/", ""), i), texts[i%len(texts)]+strconv.Itoa(i))

@@ -109,7 +109,7 @@ func TestNothingForeignReachesTheTerminal(t *testing.T) {
 		fmt.Fprintf(w, `{"error":{"message":%s,"code":%s},"model":%s,"choices":[{"message":{"content":%s},"finish_reason":"stop"}]}`, quoted, quoted, quoted, quoted)
 	}))
 	t.Cleanup(provider.Close)
-	file := "name: \"evil\\u202e\\u2066\"\nproviders: {mine: {base_url: \"" + provider.URL + "/v1\", json: none}}\n" +
+	file := "name: evil\nproviders: {mine: {base_url: \"" + provider.URL + "/v1\", json: none}}\n" +
 		"grounding: off\nreasoning: off\nretry: {max_attempts: 1}\n"
 	dir := tree(t, runFiles(
 		"eval.yaml", file+"documents: [docs/*.md]\njudges: [mine:m]\nsingle: {criteria: [style]}\n",

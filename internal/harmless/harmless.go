@@ -46,6 +46,12 @@ func shown(r rune) rune {
 	return unicode.ReplacementChar
 }
 
+// IsName reports whether a text can be a name: it is valid UTF-8, and Line returns it as it is,
+// but for spaces of other widths.
+func IsName(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.Is(unicode.Zs, r) && shown(r) != r })
+}
+
 // Writer passes on its input as Text does, which also keeps JSON valid. It is safe for
 // concurrent use.
 type Writer struct {
