@@ -53,10 +53,7 @@ func (r *Runs) Output(pattern string, i int) string {
 			return found
 		})
 		if filled != name {
-			if IsDevice(filled) {
-				filled = "_" + filled
-			}
-			names[n] = shortened(filled)
+			names[n] = noDevice(filled)
 		}
 	}
 	return strings.Join(names, "/")
@@ -107,6 +104,18 @@ var devices = regexp.MustCompile(`(?i)^(con|prn|aux|nul|conin\$|conout\$|(com|lp
 // and with every extension. Such names are avoided everywhere, so that a file means the
 // same on all systems.
 func IsDevice(name string) bool { return devices.MatchString(name) }
+
+// FileName returns a name that files of any system can have, in which nothing is hidden: that
+// of an evaluation, for example, which may come from another person.
+func FileName(name string) string { return noDevice(safeName(name)) }
+
+// noDevice is a name, shortened, which no system takes for a device.
+func noDevice(name string) string {
+	if IsDevice(name) {
+		name = "_" + name
+	}
+	return shortened(name)
+}
 
 // shortened is name, or its beginning, a hash of it and its end where it is too long
 // for a file's name.

@@ -41,9 +41,10 @@ func (b *batch) files(ctx context.Context) []file {
 	of := func(state eval.State) func(io.Writer) error {
 		return func(w io.Writer) error { return b.write(ctx, w, state.String()) }
 	}
+	name := eval.FileName(b.e.Plan.Name)
 	return []file{
-		{b.e.Plan.Name + "_output.jsonl", of(eval.StateSucceeded)},
-		{b.e.Plan.Name + "_error.jsonl", of(eval.StateFailed)},
+		{name + "_output.jsonl", of(eval.StateSucceeded)},
+		{name + "_error.jsonl", of(eval.StateFailed)},
 	}
 }
 

@@ -30,7 +30,7 @@ type experiment struct {
 // are those of the others.
 func (x *experiment) write(ctx context.Context) (completed string, all []string, err error) {
 	folder, below := x.place.Dir, ""
-	name := strings.NewReplacer("/", "_", `\`, "_").Replace(x.of.Plan.Name)
+	name := eval.FileName(x.of.Plan.Name)
 	if x.place.Data != "" {
 		folder, below = x.place.Data, filepath.Join("output", name)
 	}

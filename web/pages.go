@@ -26,12 +26,21 @@ var pageFiles embed.FS
 var templates = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("").Funcs(template.FuncMap{
 		"text":  harmless.Line,
+		"exact": exact,
 		"count": count,
 		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
 		"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
 	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
+
+// exact is a name for a form, by which runs are found: as it is, unless it hides something.
+func exact(name string) string {
+	if harmless.IsName(name) {
+		return name
+	}
+	return harmless.Line(name)
+}
 
 // barOf is a phase's bar and the position of its numbers in the page's JSON.
 type barOf struct {

@@ -205,12 +205,12 @@ func markOf(text string, newest bool) (*results.Mark, bool) {
 }
 
 // Value is a parameter's value, for the form.
-func (q Query) Value(name string) string { return q.values.Get(name) }
+func (q Query) Value(name string) string { return exact(q.values.Get(name)) }
 
 // Second is the second document.
 func (q Query) Second() string {
 	if documents := q.values["document"]; len(documents) > 1 {
-		return documents[1]
+		return exact(documents[1])
 	}
 	return ""
 }
