@@ -1,6 +1,8 @@
 package check
 
 import (
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,5 +133,29 @@ func TestDocs(t *testing.T) {
 		if checked < want {
 			t.Errorf("%s has %d lines of docker, kubectl and helm, want those of compose and Kubernetes", page, checked)
 		}
+	}
+}
+
+// The Secret of the providers' keys is in the environment of every worker. The .env of
+// compose, which also has the passwords of its databases, is not what it is made from.
+func TestKeysAreNotMadeFromComposePasswords(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob("../../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for _, path := range append(pages, "../../README.md", "../helm/evalfleet/templates/NOTES.txt", "../helm/evalfleet/README.md") {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		made += strings.Count(string(raw), "--from-env-file=")
+		if strings.Contains(string(raw), "--from-env-file=.env") {
+			t.Errorf("%s makes a Secret from .env", path)
+		}
+	}
+	if made < 3 {
+		t.Errorf("%d commands make the Secret, want those of the page and of the chart's notes", made)
 	}
 }
