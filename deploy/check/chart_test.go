@@ -510,3 +510,33 @@ func wantDefaults(t *testing.T, at string, schema, definitions map[string]any, d
 		}
 	}
 }
+
+// A digest that is given is what pods run: of every image, and instead of its tag.
+func TestChartPinsImages(t *testing.T) {
+	t.Parallel()
+	own, redis := "sha256:"+strings.Repeat("0a", 32), "sha256:"+strings.Repeat("0b", 32)
+	files, err := rendered(t, "image: {digest: \""+own+"\"}\nredis: {image: {digest: \""+redis+"\"}}\nenqueue: {enabled: true, files: {evaluation.yaml: \"name: x\"}}\n", "Helm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	images := 0
+	for name, text := range files {
+		for line := range strings.Lines(text) {
+			_, image, found := strings.Cut(strings.TrimSpace(line), "image: ")
+			if !found || name == "NOTES.txt" {
+				continue
+			}
+			images++
+			want := "@" + own
+			if strings.Contains(image, "redis") {
+				want = "@" + redis
+			}
+			if !strings.HasSuffix(image, want) {
+				t.Errorf("%s runs %s, want it pinned to %s", name, image, want)
+			}
+		}
+	}
+	if images < 4 {
+		t.Errorf("%d images, want those of workers, controller, submission and Redis", images)
+	}
+}
