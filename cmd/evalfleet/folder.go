@@ -12,6 +12,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
 )
 
 // Names in an output folder.
@@ -50,6 +51,21 @@ func fileSafe(name string) string {
 	return safe
 }
 
+// checkFiles refuses a folder in which a name of ours is a symbolic link, a device or a pipe. A
+// received folder would have files elsewhere read and written, or be read without end.
+func checkFiles(dir string) error {
+	for _, name := range []string{
+		sinkFile, sinkFile + "-wal", sinkFile + "-shm", sinkFile + "-journal", restFile, spentFile, eventsFile,
+		lockFile, resumeFile, resumeFile + ".new", embedded.AddressFile,
+	} {
+		path := filepath.Join(dir, name)
+		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+			return usageError("%s is not a regular file: remove it, or choose another folder", path)
+		}
+	}
+	return nil
+}
+
 // openFolder makes and locks an output folder.
 func openFolder(dir string) (*folder, error) {
 	f := &folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
@@ -57,6 +73,10 @@ func openFolder(dir string) (*folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		f.undo()
 		return nil, withCode(folderCode(err), fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
+	}
+	if err := checkFiles(dir); err != nil {
+		f.undo()
+		return nil, err
 	}
 	held, err := f.lock.TryLock()
 	switch {

@@ -101,6 +101,9 @@ func (j *job) saveResumption() error {
 // readResumption reads the file of a folder.
 func readResumption(dir string) (resumption, error) {
 	var r resumption
+	if err := checkFiles(dir); err != nil {
+		return r, err
+	}
 	path := filepath.Join(dir, resumeFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -18,6 +18,9 @@ import (
 // folder. A store elsewhere is only opened if a run of this user has named it, or --config
 // does.
 func (p *process) sinkIn(c *cli.Context, dir string) (url string, only eval.ID, err error) {
+	if err := checkFiles(dir); err != nil {
+		return "", "", err
+	}
 	path := filepath.Join(dir, sinkFile)
 	if _, err := os.Stat(path); err == nil {
 		return path, "", nil
