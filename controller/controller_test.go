@@ -413,6 +413,9 @@ func TestScaleIsFoundOutOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var found atomic.Int64
+	if b.scales.Keep != time.Second || b.scales.AtOnce != 1 {
+		t.Errorf("the answer is kept %s and found out %d times at once, want 1s and once", b.scales.Keep, b.scales.AtOnce)
+	}
 	find := b.scales.Make
 	b.scales.Keep = time.Hour
 	b.scales.Make = func(ctx context.Context, key struct{}) (Scale, error) {

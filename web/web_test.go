@@ -482,6 +482,9 @@ func TestReportsAreBuiltOnce(t *testing.T) {
 	folder, id := failedFolder(t)
 	server := New(Config{Folder: folder, Log: zerolog.Nop(), Results: func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }})
 	var built atomic.Int64
+	if r := &server.reports; r.Keep != 5*time.Second || r.AtOnce != 2 || r.Waiting != 8 {
+		t.Errorf("reports are kept %s, built %d at a time, %d wait; want 5s, 2 and 8", r.Keep, r.AtOnce, r.Waiting)
+	}
 	build := server.reports.Make
 	server.reports.Keep = time.Hour
 	server.reports.Make = func(ctx context.Context, what reported) (*report.Report, error) {
