@@ -224,6 +224,24 @@ func TestEloCorrectsForOrder(t *testing.T) {
 	}
 }
 
+// TestDevianceOfSparseVerdicts: with one verdict of a judge on each pair and order, deviance says
+// nothing about the fit, and is left out; with five it is shown.
+func TestDevianceOfSparseVerdicts(t *testing.T) {
+	t.Parallel()
+	for trials, shown := range map[int]bool{1: false, 4: false, 5: true} {
+		m := sourceOf(plan([]string{"a", "b", "c"}, []string{"q"}, "j"))
+		for _, pair := range [][2]string{{"a", "b"}, {"b", "a"}, {"a", "c"}, {"c", "a"}, {"b", "c"}, {"c", "b"}} {
+			for k := range trials {
+				m.verdict(0, "q/"+pair[0], "q/"+pair[1], "q/"+pair[k%2], "r")
+			}
+		}
+		r := built(t, m, Options{})
+		if got := strings.Contains(r.fitWords(), "deviance"); got != shown {
+			t.Errorf("%d verdicts in a cell: deviance is shown %t, want %t: %q", trials, got, shown, r.fitWords())
+		}
+	}
+}
+
 // TestFlipsAreNoVerdicts: two judges that always prefer the text shown first agree about
 // nothing.
 func TestFlipsAreNoVerdicts(t *testing.T) {
