@@ -3,10 +3,10 @@ package config
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // documentSet gathers an evaluation's documents. Its positions are those of
@@ -182,9 +182,4 @@ func (s *draft) candidates() map[string]bool {
 }
 
 // printable is s within a message, bounded.
-func printable(s string) string {
-	if utf8.RuneCountInString(s) > 40 {
-		s = string([]rune(s)[:40]) + "…"
-	}
-	return s
-}
+func printable(s string) string { return wording.Clip(s, 40) }

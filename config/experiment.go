@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // DefaultMaxAttempts is how many calls an experiment makes for one prompt where
@@ -118,7 +119,7 @@ func (x *experiment) saySkipped() {
 		return
 	}
 	all := skipped.lines + len(x.prompts.List)
-	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, plural(all, "line is", "lines are")),
+	summary := Problem{File: x.top.file, Message: fmt.Sprintf("%d of %s skipped", skipped.lines, wording.Either(all, "line is", "lines are")),
 		Fix: "submit them, corrected, in a file of their own: this file with other lines is another experiment, and asks all of them again"}
 	if len(x.prompts.List) > 0 {
 		x.warnings = append(append(x.warnings, skipped.problems...), summary)

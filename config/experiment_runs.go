@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -69,11 +70,11 @@ func (x *experiment) nameRuns() {
 		x.prompts.List[i].ID = name
 	}
 	if unnamed.lines > 0 {
-		x.warn(unnamed.at, "add one to refer to its answer by", "%s no id that can name a run; the first run is called %q", plural(unnamed.lines, "line has", "lines have"), unnamed.name)
+		x.warn(unnamed.at, "add one to refer to its answer by", "%s no id that can name a run; the first run is called %q", wording.Either(unnamed.lines, "line has", "lines have"), unnamed.name)
 	}
 	if repeated.lines > 0 {
 		x.warn(repeated.at, "", "%s the id of a line before; the first, %q of line %d again, is run as %q",
-			plural(repeated.lines, "line has", "lines have"), printable(repeated.id), taken[repeated.id].line, printable(repeated.name))
+			wording.Either(repeated.lines, "line has", "lines have"), printable(repeated.id), taken[repeated.id].line, printable(repeated.name))
 	}
 	x.byOllamaModel()
 }
@@ -89,13 +90,6 @@ func (p *idProblem) note(w writtenID, name string) {
 	if p.lines++; p.lines == 1 {
 		p.writtenID, p.name = w, name
 	}
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 // byOllamaModel sorts prompts for Ollama by their models, among the places that they

@@ -1,5 +1,7 @@
 package report
 
+import "github.com/evalfleet/evalfleet/internal/wording"
+
 // raterPairs is how many pairs of raters the page shows of one comparison.
 const raterPairs = 66
 
@@ -102,7 +104,7 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 			v.Left++
 		default:
 			v.Rows = append(v.Rows, raterRow{
-				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficientLimits(pair.Cohen, pair.CohenLimits),
+				A: a.Raters[pair.A], B: a.Raters[pair.B], Units: wording.Count(pair.Units), Raw: shareOf(pair.Raw), Cohen: coefficientLimits(pair.Cohen, pair.CohenLimits),
 			})
 		}
 	}
@@ -112,7 +114,7 @@ func raterViewOf(caption string, a *Agreement, first, most int) raterView {
 // agreedRowOf leaves out the coefficients of scales where values are names.
 func agreedRowOf(of string, a *Agreement, scale bool) agreedRow {
 	row := agreedRow{
-		Of: of, Raters: count(len(a.Raters)), Units: count(a.Units), Raw: shareOf(a.raw()),
+		Of: of, Raters: wording.Count(len(a.Raters)), Units: wording.Count(a.Units), Raw: shareOf(a.raw()),
 		Fleiss: coefficientLimits(a.Fleiss, a.FleissLimits), Alpha: coefficientLimits(a.Alpha, a.AlphaLimits), Ordinal: "–", Interval: "–",
 	}
 	if scale {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // cardCandidates is how many candidates a card shows.
@@ -49,13 +50,13 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.entry("Stopped", harmless.Line(why.String()), red)
 	}
 	if n := len(r.Notes()); n > 0 {
-		out.entry("Notes", count(n)+" to read in the report before you rely on this", plain)
+		out.entry("Notes", wording.Count(n)+" to read in the report before you rely on this", plain)
 	}
 	if options.Page != "" {
 		out.path("Report", options.Page)
 	}
 	if options.Beside > 0 {
-		out.entry("Files", counted(options.Beside, "more file")+" beside the report", plain)
+		out.entry("Files", wording.Counted(options.Beside, "more file")+" beside the report", plain)
 	}
 	if options.Details != "" {
 		out.path("Details", options.Details)
@@ -76,11 +77,11 @@ func (r *Report) cardTable() (s section, ok bool) {
 	case len(r.Groups) > 1:
 		t := table{{head: "first of each group", flexible: true}, {head: "candidates", right: true}}
 		for _, g := range r.Groups[:min(cardCandidates, len(r.Groups))] {
-			t.add(harmless.Line(g.Ranked[0].Name), count(len(g.Ranked)))
+			t.add(harmless.Line(g.Ranked[0].Name), wording.Count(len(g.Ranked)))
 		}
 		s = section{table: t}
 		if hidden := len(r.Groups) - cardCandidates; hidden > 0 {
-			s.lines = []string{counted(hidden, "more group") + " in the report."}
+			s.lines = []string{wording.Counted(hidden, "more group") + " in the report."}
 		}
 		return s, true
 	}
@@ -111,7 +112,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	}
 	s = section{table: t}
 	if hidden := len(group.Ranked) - shown; hidden > 0 {
-		s.lines = []string{counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
+		s.lines = []string{wording.Counted(hidden, "more candidate") + " in the report. Ranks in brackets hold for all candidates at once, at 95 %."}
 	} else if r.abilities() {
 		s.lines = []string{"Ranks in brackets hold for all candidates at once, at 95 %."}
 	}
@@ -121,19 +122,19 @@ func (r *Report) cardTable() (s section, ok bool) {
 // runWords are how many runs ended how.
 func (r *Report) runWords() string {
 	planned, succeeded, failed, cancelled := r.runs()
-	words := []string{fmt.Sprintf("%s of %s succeeded", count(succeeded), count(planned))}
+	words := []string{fmt.Sprintf("%s of %s succeeded", wording.Count(succeeded), wording.Count(planned))}
 	if failed > 0 {
 		var classes []string
 		for _, f := range r.Failures {
-			classes = append(classes, fmt.Sprintf("%s %s", f.Class, count(f.Runs)))
+			classes = append(classes, fmt.Sprintf("%s %s", f.Class, wording.Count(f.Runs)))
 		}
-		words = append(words, count(failed)+" failed ("+strings.Join(classes, ", ")+")")
+		words = append(words, wording.Count(failed)+" failed ("+strings.Join(classes, ", ")+")")
 	}
 	if cancelled > 0 {
-		words = append(words, count(cancelled)+" cancelled")
+		words = append(words, wording.Count(cancelled)+" cancelled")
 	}
 	if missing := planned - succeeded - failed - cancelled; missing > 0 {
-		words = append(words, count(missing)+" without a result yet")
+		words = append(words, wording.Count(missing)+" without a result yet")
 	}
 	return strings.Join(words, ", ")
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -35,7 +36,7 @@ func TestCard(t *testing.T) {
 			t.Errorf("%d columns: %d lines", width, len(lines))
 		}
 		for _, line := range lines {
-			if n := cellWidth.StringWidth(line); n > width {
+			if n := wording.Columns.StringWidth(line); n > width {
 				t.Errorf("%d columns: a line of %d: %s", width, n, line)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -202,7 +203,7 @@ func (c *Comparison) Headline() []string {
 			{MoveSame, "%s kept the rank"}, {MoveNew, "%s new"}, {MoveGone, "%s gone"},
 		} {
 			if n := counts[part.move]; n > 0 {
-				parts = append(parts, fmt.Sprintf(part.text, count(n)))
+				parts = append(parts, fmt.Sprintf(part.text, wording.Count(n)))
 			}
 		}
 		if len(parts) == 0 {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // comparedMarks is how many evaluations are drawn beside each other.
@@ -59,7 +61,7 @@ func (c *Comparison) WriteHTML(w io.Writer) error {
 
 func (c *Comparison) page() *comparePage {
 	p := &comparePage{
-		Style: template.CSS(pageStyle), Title: counted(len(c.Reports), "evaluation") + " side by side",
+		Style: template.CSS(pageStyle), Title: wording.Counted(len(c.Reports), "evaluation") + " side by side",
 		Headline: c.Headline(), Settings: c.Settings, Method: c.Method(), Plot: c.plot(),
 	}
 	for k, r := range c.Reports {
@@ -81,8 +83,8 @@ func (r *Report) comparedView(k int) comparedView {
 	runs, u := r.progress(), r.total()
 	return comparedView{
 		Number: strconv.Itoa(k + 1), Name: r.Evaluation.Plan.Name, ID: string(r.Evaluation.ID), Headline: r.Headline(),
-		Candidates: count(len(r.candidates)), Judges: count(len(r.Judges)), Verdicts: count(r.Verdicts), Scores: count(r.Scored),
-		Runs: count(runs.Planned), Failed: count(runs.Failed), Missing: count(runs.Missing),
+		Candidates: wording.Count(len(r.candidates)), Judges: wording.Count(len(r.Judges)), Verdicts: wording.Count(r.Verdicts), Scores: wording.Count(r.Scored),
+		Runs: wording.Count(runs.Planned), Failed: wording.Count(runs.Failed), Missing: wording.Count(runs.Missing),
 		Tokens: tokens(u.Input+u.Output, u), Cost: cost(u), Submitted: dateTime(r.Evaluation.Created),
 		Value: valueName(r), Later: k > 0, Notes: r.Notes(),
 	}
@@ -163,6 +165,6 @@ func (c *Comparison) plot() *comparePlot {
 	}
 	p.finish(gap * float64(len(shown)))
 	p.Alternative = fmt.Sprintf("Abilities with their intervals of %s in %s beside each other. The table below has every number.",
-		counted(len(shown), "candidate"), counted(len(drawn), "evaluation"))
+		wording.Counted(len(shown), "candidate"), wording.Counted(len(drawn), "evaluation"))
 	return p
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // WriteText writes the comparison as tables for a terminal, as Report.WriteText does.
@@ -54,10 +55,10 @@ func (c *Comparison) sections(most, width int) []section {
 	}
 	ranking := section{title: "Side by side", table: t}
 	if n := len(c.Candidates) - len(shown); n > 0 {
-		ranking.lines = append(ranking.lines, counted(n, "more candidate")+" in comparison.csv.")
+		ranking.lines = append(ranking.lines, wording.Counted(n, "more candidate")+" in comparison.csv.")
 	}
 	if left > 0 {
-		ranking.lines = append(ranking.lines, counted(left, "more evaluation")+" in comparison.csv.")
+		ranking.lines = append(ranking.lines, wording.Counted(left, "more evaluation")+" in comparison.csv.")
 	}
 	ranking.lines = append(ranking.lines, c.Method()...)
 	sections := []section{ranking}
@@ -75,7 +76,7 @@ func (c *Comparison) sections(most, width int) []section {
 			if value == "" {
 				value = "–"
 			}
-			cells = append(cells, clip(harmless.Line(value), each))
+			cells = append(cells, wording.Clip(harmless.Line(value), each))
 		}
 		different.add(cells...)
 	}
@@ -128,7 +129,7 @@ func (r *Report) value(c Ranked) string {
 // Method says how to read a comparison.
 func (c *Comparison) Method() []string {
 	lines := []string{fmt.Sprintf("A move is between ranks among the %s that every evaluation ranks. Overlap: the 95 %% intervals of both abilities do; apart: they do not.",
-		counted(c.Shared, "candidate"))}
+		wording.Counted(c.Shared, "candidate"))}
 	for _, r := range c.Reports {
 		if len(r.Groups) > 1 {
 			lines = append(lines, "Of an evaluation with several groups, the largest is shown.")

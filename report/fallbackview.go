@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -33,7 +34,7 @@ func (r *Report) fallbackView() *fallbackView {
 			longest = span(how.MaxWait)
 		}
 		v.How = fmt.Sprintf("models: %s; longest single wait: %s; waits at most: %d; backoff base: %g",
-			clip(harmless.Line(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, how.Base)
+			wording.Clip(harmless.Line(strings.Join(how.Models, ", ")), reasonRunes), longest, how.MaxRetries, how.Base)
 		v.Advice = s.Advice(how)
 		v.Fine = len(v.Advice) == 0 && s.Total > 0
 	}
@@ -42,8 +43,10 @@ func (r *Report) fallbackView() *fallbackView {
 }
 
 func fallbackRows(s results.Statistics) []fallbackRow {
-	runs := func(what string, n int) fallbackRow { return fallbackRow{what, count(n), percentOf(n, s.Total)} }
-	times := func(what string, n int) fallbackRow { return fallbackRow{What: what, N: count(n)} }
+	runs := func(what string, n int) fallbackRow {
+		return fallbackRow{what, wording.Count(n), percentOf(n, s.Total)}
+	}
+	times := func(what string, n int) fallbackRow { return fallbackRow{What: what, N: wording.Count(n)} }
 	return []fallbackRow{
 		runs("runs", s.Total),
 		runs("answered by the model that was asked", s.Primary),

@@ -11,6 +11,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -138,7 +139,7 @@ func TestManyCandidates(t *testing.T) {
 			t.Errorf("the page of %d candidates has %d bytes, want at most 1 MiB", n, len(page))
 		}
 		for _, want := range []string{
-			"The best 20 of " + count(n), fmt.Sprintf("%d more candidates are in the table only", n-40),
+			"The best 20 of " + wording.Count(n), fmt.Sprintf("%d more candidates are in the table only", n-40),
 			fmt.Sprintf("%d more", n-60), "candidates further down are left out", fmt.Sprintf("candidate-%04d", n-1),
 		} {
 			if !strings.Contains(page, want) {

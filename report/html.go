@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -39,8 +40,8 @@ var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
 		"text":     harmless.Line,
 		"name":     func(s string) string { return named(s) },
-		"full":     func(s string) string { return clip(harmless.Line(s), 2*reasonRunes) },
-		"count":    count,
+		"full":     func(s string) string { return wording.Clip(harmless.Line(s), 2*reasonRunes) },
+		"count":    wording.Count[int],
 		"run":      func(r results.RunRow) string { return named(shortRun(r)) },
 		"why":      whyID,
 		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
@@ -128,7 +129,7 @@ func (r *Report) page() *page {
 	}
 	var more int
 	if p.Each, more = r.listedRunRows(); more > 0 {
-		p.MoreEach = counted(more, "more run")
+		p.MoreEach = wording.Counted(more, "more run")
 	}
 	p.Reasons, p.NoReason = r.reasoned()
 	if r.Missing != nil {
@@ -180,7 +181,7 @@ type callView struct {
 
 func callsOf(model, stage string, failed int, u results.Usage) callView {
 	return callView{
-		Model: model, Stage: stage, Calls: count(u.Calls), Before: count(u.FromCache), Failed: count(failed),
+		Model: model, Stage: stage, Calls: wording.Count(u.Calls), Before: wording.Count(u.FromCache), Failed: wording.Count(failed),
 		Input: tokens(u.Input, u), Output: tokens(u.Output, u), Cached: tokens(u.Cached, u), Reasoning: tokens(u.Reasoning, u),
 		Cost: cost(u),
 	}
@@ -189,22 +190,22 @@ func callsOf(model, stage string, failed int, u results.Usage) callView {
 func (r *Report) tiles() []tile {
 	planned, succeeded, failed, _ := r.runs()
 	u := r.total()
-	tiles := []tile{{"Candidates", count(len(r.candidates)), counted(len(r.Evaluation.Plan.Documents), "document")}}
+	tiles := []tile{{"Candidates", wording.Count(len(r.candidates)), wording.Counted(len(r.Evaluation.Plan.Documents), "document")}}
 	if r.ListedOnly() {
 		answers, _ := r.answers()
-		tiles = []tile{{"Answers", count(answers), "by " + counted(len(r.Listed), "model")}}
+		tiles = []tile{{"Answers", wording.Count(answers), "by " + wording.Counted(len(r.Listed), "model")}}
 	}
 	if r.Evaluation.Plan.Pairwise != nil {
-		tiles = append(tiles, tile{"Verdicts on pairs", count(r.Verdicts), "by " + counted(len(r.Judges), "judge")})
+		tiles = append(tiles, tile{"Verdicts on pairs", wording.Count(r.Verdicts), "by " + wording.Counted(len(r.Judges), "judge")})
 	}
 	if r.Evaluation.Plan.Single != nil {
-		tiles = append(tiles, tile{"Scores", count(r.Scored), "on " + counted(len(r.Criteria), "criterion")})
+		tiles = append(tiles, tile{"Scores", wording.Count(r.Scored), "on " + wording.Counted(len(r.Criteria), "criterion")})
 	}
 	if r.Evaluation.Plan.Single != nil && len(r.Criteria) != 1 {
-		tiles[len(tiles)-1].Hint = "on " + count(len(r.Criteria)) + " criteria"
+		tiles[len(tiles)-1].Hint = "on " + wording.Count(len(r.Criteria)) + " criteria"
 	}
 	return append(tiles,
-		tile{"Runs", count(succeeded), fmt.Sprintf("of %s; %s failed", count(planned), count(failed))},
+		tile{"Runs", wording.Count(succeeded), fmt.Sprintf("of %s; %s failed", wording.Count(planned), wording.Count(failed))},
 		tile{"Tokens", shortTokens(u.Input+u.Output, u.Unreported > 0), made(u)},
 		tile{"Cost", cost(u), r.costHint(u.Unpriced)},
 	)
@@ -214,7 +215,7 @@ func (r *Report) costHint(unpriced int) string {
 	if unpriced == 0 {
 		return cmp.Or(r.priceTable(), "as reported")
 	}
-	return counted(unpriced, "call") + " without a price"
+	return wording.Counted(unpriced, "call") + " without a price"
 }
 
 // shortTokens is a number of tokens in three digits.

@@ -2,6 +2,8 @@ package report
 
 import (
 	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // judgeView is what the judges did and how far each can be trusted.
@@ -69,11 +71,11 @@ func (r *Report) judgeView() *judgeView {
 		swap := func(n int) string { return percentOf(n, j.Swaps.Total()) }
 		v.Rows = append(v.Rows, judgeRow{
 			Name: j.Name, Model: j.Model,
-			Verdicts: count(j.Positions.Total()), FirstWins: count(j.Positions.FirstWins),
-			SecondWins: count(j.Positions.SecondWins), Ties: count(j.Positions.Ties), FirstShare: j.firstShare(),
-			Pairs: count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
+			Verdicts: wording.Count(j.Positions.Total()), FirstWins: wording.Count(j.Positions.FirstWins),
+			SecondWins: wording.Count(j.Positions.SecondWins), Ties: wording.Count(j.Positions.Ties), FirstShare: j.firstShare(),
+			Pairs: wording.Count(j.Swaps.Total()), Consistent: swap(j.Swaps.Consistent), AlwaysFirst: swap(j.Swaps.AlwaysFirst),
 			AlwaysSecond: swap(j.Swaps.AlwaysSecond), HalfTied: swap(j.Swaps.HalfTied),
-			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: count(j.Identical), Fallback: count(j.Fallback), Failed: count(j.Failed),
+			OrderEffect: j.orderEffect(), OrderLimits: j.orderRange(), Identical: wording.Count(j.Identical), Fallback: wording.Count(j.Fallback), Failed: wording.Count(j.Failed),
 			Longer: longerShare(j.Length), Correlation: coefficient(j.Length.Correlation()), Circular: cyclesShare(r.cycles(j)), Scale: j.scale(),
 		})
 	}
@@ -109,7 +111,7 @@ func (r *Report) swapBars() *bars {
 			width := share(n, total) * (plotWidth - plotMargin - plotLabels)
 			next := barPart{
 				Class: part.Class, X: tenth(x), Width: tenth(width), Mid: tenth(x + width/2),
-				Numbers: fmt.Sprintf("%s: %s, %s of %s", called(j.Name), part.Label, count(n), counted(total, "pair")),
+				Numbers: fmt.Sprintf("%s: %s, %s of %s", called(j.Name), part.Label, wording.Count(n), wording.Counted(total, "pair")),
 			}
 			if share(n, total) >= labelled {
 				next.Label = fmt.Sprintf("%.0f %%", 100*share(n, total))
@@ -119,7 +121,7 @@ func (r *Report) swapBars() *bars {
 		}
 		b.Rows = append(b.Rows, one)
 		b.Alternative += fmt.Sprintf("Judge %s preferred the same text in both orders for %s of %s. ",
-			called(j.Name), percent(j.Swaps.Consistency()), counted(total, "pair"))
+			called(j.Name), percent(j.Swaps.Consistency()), wording.Counted(total, "pair"))
 	}
 	if len(b.Rows) == 0 {
 		return nil

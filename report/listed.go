@@ -5,6 +5,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -89,14 +90,14 @@ func (r *Report) listedAsked() []string {
 	var asked []string
 	plan := r.Evaluation.Plan
 	if plan.Runs != nil {
-		asked = append(asked, counted(len(plan.Runs.List), "run"))
+		asked = append(asked, wording.Counted(len(plan.Runs.List), "run"))
 	}
 	if plan.Prompts != nil {
-		asked = append(asked, counted(len(plan.Prompts.List), "prompt"))
+		asked = append(asked, wording.Counted(len(plan.Prompts.List), "prompt"))
 	}
-	asked = append(asked, counted(len(r.Listed), "model"))
+	asked = append(asked, wording.Counted(len(r.Listed), "model"))
 	if plan.Runs != nil {
-		asked = append(asked, counted(len(plan.Runs.Files), "file"))
+		asked = append(asked, wording.Counted(len(plan.Runs.Files), "file"))
 	}
 	return asked
 }
@@ -107,7 +108,7 @@ func (r *Report) listedNotes() []string {
 	if truncated == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s cut off where the model may write no more; max_completion_tokens in the overrides of a run raises that.", counted(truncated, "answer"))}
+	return []string{fmt.Sprintf("%s cut off where the model may write no more; max_completion_tokens in the overrides of a run raises that.", wording.Counted(truncated, "answer"))}
 }
 
 // listedRow are the texts of one line of the table.
@@ -119,7 +120,7 @@ func (r *Report) listedRows() []listedRow {
 	var rows []listedRow
 	for _, l := range r.Listed {
 		rows = append(rows, listedRow{
-			Model: l.Model, Runs: count(l.Runs), Succeeded: count(l.Succeeded), Failed: count(l.Failed), Truncated: count(l.Truncated),
+			Model: l.Model, Runs: wording.Count(l.Runs), Succeeded: wording.Count(l.Succeeded), Failed: wording.Count(l.Failed), Truncated: wording.Count(l.Truncated),
 			Input: tokens(l.Used.Input, l.Used), Output: tokens(l.Used.Output, l.Used), Cost: cost(l.Used),
 		})
 	}

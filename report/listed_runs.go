@@ -3,6 +3,7 @@ package report
 import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -70,7 +71,7 @@ func (r *Report) listedRunRows() (rows []listedRunRow, more int) {
 	for _, run := range r.ListedRuns[:shown] {
 		line := listedRunRow{ID: named(run.ID), Model: harmless.Line(run.Model), Result: run.result()}
 		if row := run.Row; row.State != "" {
-			line.Attempts, line.Time, line.Cost = count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
+			line.Attempts, line.Time, line.Cost = wording.Count(row.Attempts), span(row.Ended.Sub(row.Started)), cost(row.Used)
 		}
 		rows = append(rows, line)
 	}
@@ -86,7 +87,7 @@ func (r *Report) listedRunsSection() section {
 	}
 	s := section{title: "Each run", table: t}
 	if more > 0 {
-		s.lines = append(s.lines, counted(more, "more run")+" in manifest.json.")
+		s.lines = append(s.lines, wording.Counted(more, "more run")+" in manifest.json.")
 	}
 	return s
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // Bounds of the Markdown form, which is for reading; everything left out is said.
@@ -54,7 +55,7 @@ func (r *Report) WriteMarkdown(w io.Writer) error {
 	out.items(compact(r.totals()))
 	settings := table{{head: "setting"}, {head: "value"}}
 	for _, s := range r.settings() {
-		settings.add(named(s.Name), clip(harmless.Line(s.Value), 2*reasonRunes))
+		settings.add(named(s.Name), wording.Clip(harmless.Line(s.Value), 2*reasonRunes))
 	}
 	out.section(section{title: "Settings in force", table: settings})
 	if method := r.method(); len(method) > 0 {
@@ -109,8 +110,8 @@ func (r *Report) progressSection() section {
 	t := append(table{{head: "phase"}, {head: "asked"}}, heads("planned", "succeeded", "failed", "cancelled", "missing", "rows", "tokens in", "tokens out", "cost")...)
 	for _, phase := range r.Progress {
 		for _, j := range phase.Judges {
-			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), count(j.Planned), count(j.Succeeded), count(j.Failed), count(j.Cancelled),
-				count(j.Missing), count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
+			t.add(fmt.Sprintf("%d %s", phase.Phase, phase.Kind), named(j.name()), wording.Count(j.Planned), wording.Count(j.Succeeded), wording.Count(j.Failed), wording.Count(j.Cancelled),
+				wording.Count(j.Missing), wording.Count(j.Rows), tokens(j.Used.Input, j.Used), tokens(j.Used.Output, j.Used), cost(j.Used))
 		}
 	}
 	return section{title: "Planned and recorded", table: t}
@@ -140,7 +141,7 @@ func (r *Report) writeReasons(out *markdownWriter) {
 		out.items(items)
 	}
 	if left > 0 {
-		out.paragraph(counted(left, "more candidate") + " with reasons in report.json.")
+		out.paragraph(wording.Counted(left, "more candidate") + " with reasons in report.json.")
 	}
 }
 
@@ -150,10 +151,10 @@ func (r *Report) writeFailures(out *markdownWriter) {
 	}
 	out.heading(2, "Failures")
 	for _, f := range r.Failures {
-		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), counted(f.Runs, "run")))
+		out.paragraph(fmt.Sprintf("%s: %s", harmless.Line(f.Class), wording.Counted(f.Runs, "run")))
 		t := table{{head: "run"}, {head: "judge"}, {head: "error"}}
 		for _, run := range f.Examples {
-			t.add(named(shortRun(run)), named(run.Judge), clip(harmless.Line(run.Error), reasonRunes))
+			t.add(named(shortRun(run)), named(run.Judge), wording.Clip(harmless.Line(run.Error), reasonRunes))
 		}
 		out.table(t)
 	}
@@ -204,7 +205,7 @@ func (o *markdownWriter) table(t table) {
 		return "---"
 	})
 	for i := range t[0].cells {
-		row(func(c column) string { return escaped(clip(c.cells[i], 2*reasonRunes)) })
+		row(func(c column) string { return escaped(wording.Clip(c.cells[i], 2*reasonRunes)) })
 	}
 	o.print("\n")
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // matrix relates each candidate of a group to each other: how often it won, or how
@@ -31,7 +32,7 @@ func (r *Report) matrices(group Group) []*matrix {
 	who := ""
 	if n := len(group.Ranked); n > matrixCandidates {
 		group.Ranked = group.Ranked[:bestCandidates]
-		who = fmt.Sprintf(" The best %d of %s; every verdict is in pairwise_results.csv.", bestCandidates, count(n))
+		who = fmt.Sprintf(" The best %d of %s; every verdict is in pairwise_results.csv.", bestCandidates, wording.Count(n))
 	}
 	all := []*matrix{r.wins(group)}
 	all[0].Hint += who
@@ -127,7 +128,7 @@ func winCell(name, other string, record rank.Record) heatCell {
 	return heatCell{
 		Text: fmt.Sprintf("%.0f", 100*rate),
 		Title: fmt.Sprintf("%s against %s: %s won, %s lost, %s tied", called(name), called(other),
-			count(record.Wins), count(record.Losses), count(record.Ties)),
+			wording.Count(record.Wins), wording.Count(record.Losses), wording.Count(record.Ties)),
 		Shade: shade(rate),
 	}
 }

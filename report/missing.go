@@ -11,6 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -176,21 +177,21 @@ func (r *Report) missingNotes() []string {
 	for _, m := range r.Missing.Candidates {
 		if m.Uneven {
 			notes = append(notes, fmt.Sprintf("Failures on %s are not random: in the other order it lost %s and won %s of these pairs. Its rank may be wrong; run `evalfleet retry`.",
-				called(m.Name), count(m.Lost), count(m.Won)))
+				called(m.Name), wording.Count(m.Lost), wording.Count(m.Won)))
 		}
 	}
 	for _, m := range r.Missing.Candidates {
 		switch b := m.Bounds; {
 		case b == nil:
 		case m.Rank == 1 && b.Worst > 1:
-			notes = append(notes, fmt.Sprintf("The first place could change: %s would have rank %s if it had lost its %s.", called(m.Name), count(b.Worst), counted(m.Verdicts, "missing verdict")))
+			notes = append(notes, fmt.Sprintf("The first place could change: %s would have rank %s if it had lost its %s.", called(m.Name), wording.Count(b.Worst), wording.Counted(m.Verdicts, "missing verdict")))
 		case m.Rank > 1 && b.Best == 1:
-			notes = append(notes, fmt.Sprintf("The first place could change: %s would be first if it had won its %s.", called(m.Name), counted(m.Verdicts, "missing verdict")))
+			notes = append(notes, fmt.Sprintf("The first place could change: %s would be first if it had won its %s.", called(m.Name), wording.Counted(m.Verdicts, "missing verdict")))
 		}
 	}
 	const most = 5
 	if left := len(notes) - most; left > 0 {
-		notes = append(notes[:most], fmt.Sprintf("%s about missing verdicts: see the table of missing verdicts.", counted(left, "more warning")))
+		notes = append(notes[:most], fmt.Sprintf("%s about missing verdicts: see the table of missing verdicts.", wording.Counted(left, "more warning")))
 	}
 	return notes
 }
@@ -204,7 +205,7 @@ func (r *Report) missingSection(most int) section {
 	}
 	s := section{title: "Missing verdicts", table: t, lines: []string{missingWords}}
 	if left := len(r.Missing.Candidates) - len(rows); left > 0 {
-		s.lines = append(s.lines, counted(left, "more candidate")+" in report.json.")
+		s.lines = append(s.lines, wording.Counted(left, "more candidate")+" in report.json.")
 	}
 	return s
 }
@@ -220,11 +221,11 @@ func (r *Report) missingRows(most int) []missingRow {
 	var rows []missingRow
 	for _, m := range r.Missing.Candidates[:min(most, len(r.Missing.Candidates))] {
 		row := missingRow{
-			Name: m.Name, Verdicts: count(m.Verdicts), Given: count(m.Given), Lost: count(m.Lost), Won: count(m.Won), Tied: count(m.Tied),
+			Name: m.Name, Verdicts: wording.Count(m.Verdicts), Given: wording.Count(m.Given), Lost: wording.Count(m.Lost), Won: wording.Count(m.Won), Tied: wording.Count(m.Tied),
 			Rank: "–", Ranks: "–", Limits: "–",
 		}
 		if m.Rank > 0 {
-			row.Rank = count(m.Rank)
+			row.Rank = wording.Count(m.Rank)
 		}
 		if b := m.Bounds; b != nil {
 			row.Ranks, row.Limits = rankSpan(b.Worst, b.Best), rankSpan(b.Low, b.High)

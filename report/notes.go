@@ -8,6 +8,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // Notes explain the limits of the numbers: missing and excluded data, assumptions, and biases
@@ -18,26 +19,26 @@ func (r *Report) Notes() []string {
 
 	planned, succeeded, failed, cancelled := r.runs()
 	if missing := planned - succeeded - failed - cancelled; missing > 0 {
-		note("Preliminary: %s of %s %s no result yet.", count(missing), counted(planned, "run"), have(missing))
+		note("Preliminary: %s of %s %s no result yet.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
 	}
 	if why := r.Evaluation.Stopped; why != nil {
 		note("The evaluation has stopped: %s.", harmless.Line(why.String()))
 	}
 	switch {
 	case failed > 0 && r.ListedOnly():
-		note("%s of %s failed and %s no answer.", count(failed), counted(planned, "run"), have(failed))
+		note("%s of %s failed and %s no answer.", wording.Count(failed), wording.Counted(planned, "run"), have(failed))
 	case failed > 0:
-		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", count(failed), counted(planned, "run"))
+		note("%s of %s failed. Failed runs count for nothing: they are no loss, no tie and no score of 0.", wording.Count(failed), wording.Counted(planned, "run"))
 	}
 	if cancelled > 0 {
-		note("%s cancelled.", counted(cancelled, "run"))
+		note("%s cancelled.", wording.Counted(cancelled, "run"))
 	}
 	switch {
 	case r.ListedOnly() || r.PanelOnly(): // which rank nothing
 	case r.Verdicts == 0 && r.Scored == 0:
 		note("There is no verdict yet, so there is no ranking.")
 	case r.unfitted != nil:
-		note("More than %s candidates: ranked by win rate, without abilities and intervals.", count(rank.MaxCandidates))
+		note("More than %s candidates: ranked by win rate, without abilities and intervals.", wording.Count(rank.MaxCandidates))
 	}
 	if how := r.Evaluation.Settings.Fallback; how != nil && r.Statistics.Total > 0 {
 		note("%s.", r.Statistics)
@@ -68,7 +69,7 @@ func (r *Report) Notes() []string {
 func (r *Report) groupNotes() []string {
 	var notes []string
 	if n := len(r.Groups); n > 1 {
-		notes = append(notes, fmt.Sprintf("The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.", count(n)))
+		notes = append(notes, fmt.Sprintf("The candidates form %s groups that were never compared with each other, so each group has a ranking of its own.", wording.Count(n)))
 	}
 	separable, assumed := 0, 0
 	for _, g := range r.Groups {
@@ -83,7 +84,7 @@ func (r *Report) groupNotes() []string {
 		if len(r.Groups) == 1 {
 			return "Here"
 		}
-		return "In " + counted(n, "group")
+		return "In " + wording.Counted(n, "group")
 	}
 	if separable > 0 {
 		notes = append(notes, which(separable)+" some candidates never lost to, nor tied with, the rest. No finite ability explains that, so a weak prior was used: distances and intervals are partly assumed. Ranks are not: they follow from how many verdicts, also on candidates in between, would have to be luck.")
@@ -101,7 +102,7 @@ func (r *Report) groupNotes() []string {
 		}
 	}
 	if n := len(r.Unranked); n > 0 && !r.PanelOnly() {
-		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", counted(n, "candidate")))
+		notes = append(notes, fmt.Sprintf("%s without any verdict that counts: not ranked.", wording.Counted(n, "candidate")))
 	}
 	return notes
 }
@@ -129,7 +130,7 @@ func (r *Report) intervalNotes() []string {
 		if plain.First != r.Groups[0].Ranked[0].Name {
 			first = called(plain.First) + " would be first"
 		}
-		notes = append(notes, fmt.Sprintf("Judges are weighed by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", counted(plain.Moved, "candidate"), first))
+		notes = append(notes, fmt.Sprintf("Judges are weighed by how well they tell candidates apart (`--judge-scale`). With equal weights, %s would have another rank, and %s.", wording.Counted(plain.Moved, "candidate"), first))
 	}
 	return notes
 }
@@ -148,9 +149,9 @@ func (how *Intervals) unit() string {
 // units counts them.
 func (how *Intervals) units() string {
 	if how.By == ByItem {
-		return counted(how.Clusters, "item")
+		return wording.Counted(how.Clusters, "item")
 	}
-	return counted(how.Clusters, "pair") + " of documents"
+	return wording.Counted(how.Clusters, "pair") + " of documents"
 }
 
 // lengthNote says what a ranking for texts of equal length rests on.
@@ -198,10 +199,10 @@ func (j Judge) notes(options Options) []string {
 		if options.Fallback {
 			verb = "counted"
 		}
-		note("was replaced by another model in %s, %s here.", counted(j.Fallback, "answer"), verb)
+		note("was replaced by another model in %s, %s here.", wording.Counted(j.Fallback, "answer"), verb)
 	}
 	if j.Own > 0 {
-		note("compared two documents of one candidate %s: in no ranking of candidates.", strings.TrimSpace(counted(j.Own, "time")))
+		note("compared two documents of one candidate %s: in no ranking of candidates.", strings.TrimSpace(wording.Counted(j.Own, "time")))
 	}
 	return notes
 }
@@ -219,17 +220,17 @@ func (r *Report) Headline() string {
 	if r.ListedOnly() {
 		planned, _, _, _ := r.runs()
 		answers, _ := r.answers()
-		return fmt.Sprintf("%s of %s %s an answer.", count(answers), counted(planned, "run"), have(answers))
+		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
 	}
 	if r.PanelOnly() {
 		planned, _, _, _ := r.runs()
-		return fmt.Sprintf("%s of %s %s a score.", count(r.Panel.Scored), counted(planned, "run"), have(r.Panel.Scored))
+		return fmt.Sprintf("%s of %s %s a score.", wording.Count(r.Panel.Scored), wording.Counted(planned, "run"), have(r.Panel.Scored))
 	}
 	if len(r.Groups) == 0 {
 		return "No ranking yet."
 	}
 	if len(r.Groups) > 1 {
-		return fmt.Sprintf("%s separate rankings: nothing relates one to another.", count(len(r.Groups)))
+		return fmt.Sprintf("%s separate rankings: nothing relates one to another.", wording.Count(len(r.Groups)))
 	}
 	ranked := r.Groups[0].Ranked
 	var leaders []string
@@ -274,7 +275,7 @@ func firstToo(ranked []Ranked) []string {
 // list is "a, b and c", of more than most "a, b, c and 4 more".
 func list(names []string, most int) string {
 	if len(names) > most {
-		names = append(names[:most:most], count(len(names)-most)+" more")
+		names = append(names[:most:most], wording.Count(len(names)-most)+" more")
 	}
 	last := len(names) - 1
 	if last == 0 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -87,7 +88,7 @@ func meanOf(s Score) string {
 	if s.N == 0 {
 		return "–"
 	}
-	return fmt.Sprintf("%s (%s)", mean(s), count(s.N))
+	return fmt.Sprintf("%s (%s)", mean(s), wording.Count(s.N))
 }
 
 func (r *Report) panelSection() section {

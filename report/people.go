@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // peopleSections are what people said, how they rank, how far they agree, and how
@@ -16,11 +17,11 @@ func (r *Report) peopleSections(candidates, width int) []section {
 	t := append(table{{head: "annotator", flexible: true}}, heads("votes", "ties")...)
 	shown := people.Annotators[:min(mostAnnotators, len(people.Annotators))]
 	for _, a := range shown {
-		t.add(harmless.Line(a.Name), count(a.Votes), count(a.Ties))
+		t.add(harmless.Line(a.Name), wording.Count(a.Votes), wording.Count(a.Ties))
 	}
 	said := section{title: "People", table: t}
 	if left := len(people.Annotators) - len(shown); left > 0 {
-		said.lines = append(said.lines, counted(left, "more annotator")+" in report.json.")
+		said.lines = append(said.lines, wording.Counted(left, "more annotator")+" in report.json.")
 	}
 	said.lines = append(said.lines, people.said())
 	sections := []section{said}
@@ -45,9 +46,9 @@ const mostAnnotators = 20
 // said is how much people said.
 func (p *People) said() string {
 	said := fmt.Sprintf("%s on %s of texts, %s of them without a majority.",
-		counted(p.Votes, "vote"), counted(p.Pairs, "pair"), count(p.Undecided))
+		wording.Counted(p.Votes, "vote"), wording.Counted(p.Pairs, "pair"), wording.Count(p.Undecided))
 	if p.Pooled > 0 {
-		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most, share one propensity to tie.", counted(p.Pooled, "annotator"), fewVotes, mostTies)
+		said += fmt.Sprintf(" %s with fewer than %d votes, or not among the %d with the most, share one propensity to tie.", wording.Counted(p.Pooled, "annotator"), fewVotes, mostTies)
 	}
 	return said
 }
@@ -56,7 +57,7 @@ func (p *People) said() string {
 func (p *People) judgesSection() section {
 	t := append(table{{head: "judge", flexible: true}}, heads("pairs of texts", "accuracy", "precision", "recall", "F1", "Cohen's kappa")...)
 	for _, j := range p.Judges {
-		t.add(harmless.Line(j.Judge), count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
+		t.add(harmless.Line(j.Judge), wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits))
 	}
 	return section{title: "Judges against the majority of people", table: t, lines: []string{
 		"On the pairs that both decided. Precision, recall and F1 are means over the outcomes: either text, or a tie.",
@@ -98,7 +99,7 @@ func (r *Report) ranksByPeople(candidates, width int) (section, bool) {
 	t, left := t.widened(others, width)
 	s := section{title: "Rank by people", table: t}
 	if left > 0 {
-		s.lines = append(s.lines, counted(left, "more ranking")+" by one of them in report.json.")
+		s.lines = append(s.lines, wording.Counted(left, "more ranking")+" by one of them in report.json.")
 	}
 	return s, true
 }

@@ -1,6 +1,10 @@
 package report
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
+)
 
 // peopleView is what people said, and how far the judges say the same.
 type peopleView struct {
@@ -33,16 +37,16 @@ func (r *Report) peopleView() *peopleView {
 		WithJudges: raterViewOf("A judge and an annotator at a time", people.Everyone, len(r.Judges), raterPairs),
 	}
 	for _, a := range people.Annotators {
-		v.Annotators = append(v.Annotators, annotatorView{a.Name, count(a.Votes), count(a.Ties)})
+		v.Annotators = append(v.Annotators, annotatorView{a.Name, wording.Count(a.Votes), wording.Count(a.Ties)})
 	}
 	for _, j := range people.Judges {
 		v.Judges = append(v.Judges, againstView{
-			j.Judge, count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
+			j.Judge, wording.Count(j.Pairs), shareOf(j.Accuracy), shareOf(j.Precision), shareOf(j.Recall), shareOf(j.F1), coefficientLimits(j.Cohen, j.CohenLimits),
 		})
 	}
 	if a := people.Agreement; a != nil {
 		v.Agreed = fmt.Sprintf("Annotators together: Krippendorff’s alpha %s over %s, Fleiss’ kappa %s over the %s that all of them decided.",
-			coefficientLimits(a.Alpha, a.AlphaLimits), counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), count(a.Complete))
+			coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete))
 	}
 	return v
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"math"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // plot is an interval plot: one row a candidate, best above. Coordinates are those
@@ -73,7 +75,7 @@ func (r *Report) intervalPlot(group Group) *plot {
 	}
 	p.finish(plotRowGap * float64(len(ranked)))
 	p.Alternative = fmt.Sprintf("%s of %s, best first: from %s to %s. The table below has every number.",
-		p.Axis, counted(len(ranked), "candidate"), r.numbers(ranked[0]), r.numbers(ranked[len(ranked)-1]))
+		p.Axis, wording.Counted(len(ranked), "candidate"), r.numbers(ranked[0]), r.numbers(ranked[len(ranked)-1]))
 	return p
 }
 

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"strconv"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 type rankingView struct {
@@ -86,7 +88,7 @@ func (r *Report) fitWords() string {
 	}
 	if c := r.Cycles; c.Triples > 0 {
 		words += fmt.Sprintf("%s of %s are circular (a beats b, b beats c, c beats a), which no order explains; of verdicts by chance it would be a quarter.",
-			count(c.Circular), counted(c.Triples, "triple")+" of candidates")
+			wording.Count(c.Circular), wording.Counted(c.Triples, "triple")+" of candidates")
 	}
 	return words
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -48,7 +49,7 @@ func draw(kept []Reason, next Reason, opponent, text string) []Reason {
 	if at >= reasonsKept {
 		return kept
 	}
-	next.Opponent, next.Text = opponent, clip(text, reasonRunes)
+	next.Opponent, next.Text = opponent, wording.Clip(text, reasonRunes)
 	kept = slices.Insert(kept, at, next)
 	return kept[:min(len(kept), reasonsKept)]
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -128,7 +129,7 @@ func (q Requirement) Check(r *Report) (Checked, error) {
 	case math.IsNaN(got):
 		checked.Got = q.left + " is unknown"
 	case q.whole:
-		checked.Got = q.left + " is " + count(int(got))
+		checked.Got = q.left + " is " + wording.Count(int(got))
 	case q.number.share:
 		checked.Got = q.left + " is " + percent(got)
 	default:
@@ -174,7 +175,7 @@ func someOf(names []string) string {
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}
-	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %s more", count(len(names)-most))
+	return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %s more", wording.Count(len(names)-most))
 }
 
 // WriteJUnit writes the checked requirements in the XML form of JUnit, a test case for each.

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 	"time"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // runsView is the planned and the recorded runs, by phase and judge.
@@ -74,9 +76,9 @@ func progressRowOf(name string, p JudgeProgress, clock string) progressRow {
 		return t.UTC().Format(clock)
 	}
 	row := progressRow{
-		Name: name, Planned: count(p.Planned), Succeeded: count(p.Succeeded), Failed: count(p.Failed), Cancelled: count(p.Cancelled),
-		Missing: count(p.Missing), Lacks: p.Missing > 0, Rows: count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
-		Calls: count(p.Used.Calls), Input: tokens(p.Used.Input, p.Used), Output: tokens(p.Used.Output, p.Used), Cost: cost(p.Used),
+		Name: name, Planned: wording.Count(p.Planned), Succeeded: wording.Count(p.Succeeded), Failed: wording.Count(p.Failed), Cancelled: wording.Count(p.Cancelled),
+		Missing: wording.Count(p.Missing), Lacks: p.Missing > 0, Rows: wording.Count(p.Rows), First: at(p.First), Last: at(p.Last), Took: "–",
+		Calls: wording.Count(p.Used.Calls), Input: tokens(p.Used.Input, p.Used), Output: tokens(p.Used.Output, p.Used), Cost: cost(p.Used),
 	}
 	if took := p.took(); took > 0 {
 		row.Took = span(took)
@@ -90,12 +92,12 @@ func missing(p JudgeProgress) string {
 	case p.Planned == 0:
 		return "No run is planned."
 	case lacking+p.Failed+p.Cancelled == 0:
-		return fmt.Sprintf("All of %s succeeded.", counted(p.Planned, "planned run"))
+		return fmt.Sprintf("All of %s succeeded.", wording.Counted(p.Planned, "planned run"))
 	case lacking+p.Cancelled == 0:
-		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", counted(p.Planned, "planned run"), count(p.Succeeded), count(p.Failed))
+		return fmt.Sprintf("Nothing is missing: of %s, %s succeeded and %s failed.", wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed))
 	default:
 		return fmt.Sprintf("Of %s, %s succeeded, %s failed, %s cancelled and %s still missing. Submitted again, the same evaluation asks only what is missing.",
-			counted(p.Planned, "planned run"), count(p.Succeeded), count(p.Failed), are(p.Cancelled), are(lacking))
+			wording.Counted(p.Planned, "planned run"), wording.Count(p.Succeeded), wording.Count(p.Failed), are(p.Cancelled), are(lacking))
 	}
 }
 
@@ -104,7 +106,7 @@ func are(n int) string {
 	if n == 1 {
 		return "1 is"
 	}
-	return count(n) + " are"
+	return wording.Count(n) + " are"
 }
 
 // span is a length of time to two or three digits: "50 ms", "1.5 s", "40 min".

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // scoreView is the mean scores of candidates and the means that judges gave.
@@ -39,7 +40,7 @@ func scoreCells(scale eval.Scale, scores ...Score) []heatCell {
 			continue
 		}
 		above := (s.Mean() - float64(scale.Min)) / max(float64(scale.Max-scale.Min), 1)
-		row = append(row, heatCell{Text: mean(s), Title: "mean of " + counted(s.N, "score"), Shade: shade(above)})
+		row = append(row, heatCell{Text: mean(s), Title: "mean of " + wording.Counted(s.N, "score"), Shade: shade(above)})
 	}
 	return row
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -33,13 +34,13 @@ func (r *Report) settings() []setting {
 		all = append(all, setting{name, fmt.Sprintf(format, args...)})
 	}
 	if runs := plan.Runs; runs != nil {
-		add("listed runs", "%s of %s on %s", counted(len(runs.List), "run"), counted(len(runs.Models), "model"), counted(len(runs.Files), "file"))
+		add("listed runs", "%s of %s on %s", wording.Counted(len(runs.List), "run"), wording.Counted(len(runs.Models), "model"), wording.Counted(len(runs.Files), "file"))
 	}
 	if prompts := plan.Prompts; prompts != nil {
-		add("prompts", "%s of %s, as %s has them", counted(len(prompts.List), "prompt"), counted(len(prompts.Models), "model"), formatOf(prompts.Format))
+		add("prompts", "%s of %s, as %s has them", wording.Counted(len(prompts.List), "prompt"), wording.Counted(len(prompts.Models), "model"), formatOf(prompts.Format))
 	}
 	if !r.ListedOnly() {
-		add("documents", "%s by %s on %s", counted(len(plan.Documents), "document"), counted(len(r.candidates), "candidate"), counted(len(plan.Items), "item"))
+		add("documents", "%s by %s on %s", wording.Counted(len(plan.Documents), "document"), wording.Counted(len(r.candidates), "candidate"), wording.Counted(len(plan.Items), "item"))
 	}
 	for _, j := range plan.Judges {
 		add("judge "+j.Name, "%s", withOverrides(j))
@@ -59,17 +60,17 @@ func (r *Report) settings() []setting {
 		}
 	}
 	if s := plan.Single; s != nil {
-		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, counted(s.Trials, "trial"), r.template(eval.KindSingle))
+		add("single", "scale %d to %d, %s, %s", s.Scale.Min, s.Scale.Max, wording.Counted(s.Trials, "trial"), r.template(eval.KindSingle))
 		for _, c := range s.Criteria {
 			add("criterion "+c.Name, "%s", c.Description)
 		}
 	}
 	if p := plan.Pairwise; p != nil {
-		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
+		add("pairwise", "pairs %s, order %s, %s, ties %s, %s", pairsOf(p.Pairs), p.Order, wording.Counted(p.Trials, "trial"), allowed(p.Ties), r.template(eval.KindPairwise))
 	}
 	if p := plan.Panel; p != nil {
 		add("panel", "scale %d to %d, %s, %s, %s", p.Scale.Min, p.Scale.Max,
-			counted(len(p.Agents), "agent"), counted(len(p.Dimensions), "dimension"), r.template(eval.KindPanel))
+			wording.Counted(len(p.Agents), "agent"), wording.Counted(len(p.Dimensions), "dimension"), r.template(eval.KindPanel))
 		for _, agent := range p.Agents {
 			add("agent "+agent.Name, "%s, %s", withOverrides(agent), promptOf(agent))
 		}
@@ -99,7 +100,7 @@ func (r *Report) settings() []setting {
 	if how.Retry.FullJitter {
 		jitter = "full"
 	}
-	add("retry", "%s in all, waits from %s to %s, jitter %s", counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
+	add("retry", "%s in all, waits from %s to %s, jitter %s", wording.Counted(how.Retry.MaxAttempts, "call"), how.Retry.InitialDelay, how.Retry.MaxDelay, jitter)
 	timed := map[string]bool{}
 	for _, j := range plan.Everyone() {
 		if !timed[j.Target()] {
@@ -108,7 +109,7 @@ func (r *Report) settings() []setting {
 		}
 	}
 	if how.Limit > 0 {
-		add("limited to", "the first %s of each phase", counted(how.Limit, "run"))
+		add("limited to", "the first %s of each phase", wording.Counted(how.Limit, "run"))
 	}
 	add("priority", "%d", how.Priority)
 	add("submitted", "%s", dateTime(r.Evaluation.Created))
@@ -171,7 +172,7 @@ func pairsOf(p eval.Pairs) string {
 	case eval.PairsBaseline:
 		return "all with " + p.Baseline
 	case eval.PairsListed:
-		return counted(len(p.Listed), "pair") + " listed"
+		return wording.Counted(len(p.Listed), "pair") + " listed"
 	default:
 		return string(p.Mode)
 	}

@@ -6,13 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
-
-// cellWidth measures texts in terminal columns, the same way in every locale.
-var cellWidth = &runewidth.Condition{StrictEmojiNeutral: true}
 
 const separator = "  "
 
@@ -25,9 +21,9 @@ type column struct {
 }
 
 func (c column) width() int {
-	width := cellWidth.StringWidth(c.head)
+	width := wording.Columns.StringWidth(c.head)
 	for _, cell := range c.cells {
-		width = max(width, cellWidth.StringWidth(cell))
+		width = max(width, wording.Columns.StringWidth(cell))
 	}
 	return width
 }
@@ -108,8 +104,8 @@ func (t table) write(out *textWriter) {
 	row := func(text func(column) string) string {
 		var b strings.Builder
 		for k, c := range t {
-			cell := cellWidth.Truncate(text(c), widths[k], "…")
-			padding := strings.Repeat(" ", max(widths[k]-cellWidth.StringWidth(cell), 0))
+			cell := wording.Columns.Truncate(text(c), widths[k], "…")
+			padding := strings.Repeat(" ", max(widths[k]-wording.Columns.StringWidth(cell), 0))
 			if k > 0 {
 				b.WriteString(separator)
 			}
@@ -150,7 +146,7 @@ const (
 )
 
 func (o *textWriter) print(style, text string) {
-	text = cellWidth.Truncate(harmless.Line(text), o.width, "…")
+	text = wording.Columns.Truncate(harmless.Line(text), o.width, "…")
 	if o.colour && style != plain {
 		text = "\x1b[" + style + "m" + text + "\x1b[0m"
 	}
@@ -171,7 +167,7 @@ func (o *textWriter) entry(label, text, style string) {
 // path is a labelled text to copy: it is not broken, and has lines of its own where it
 // does not fit beside its label.
 func (o *textWriter) path(label, text string) {
-	if labelWidth+cellWidth.StringWidth(text) <= o.width {
+	if labelWidth+wording.Columns.StringWidth(text) <= o.width {
 		o.entry(label, text, plain)
 		return
 	}
@@ -193,7 +189,7 @@ func (o *textWriter) wrap(mark, text string) {
 	current := mark
 	empty := true
 	for _, word := range strings.Split(text, " ") {
-		if !empty && cellWidth.StringWidth(current)+1+cellWidth.StringWidth(word) > o.width {
+		if !empty && wording.Columns.StringWidth(current)+1+wording.Columns.StringWidth(word) > o.width {
 			o.print(o.styled, current)
 			current, empty = indent, true
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -65,28 +66,28 @@ func (r *Report) WriteText(w io.Writer, options TextOptions) error {
 func (r *Report) asked() string {
 	plan := r.Evaluation.Plan
 	parts := []string{
-		counted(len(r.candidates), "candidate"),
-		counted(len(plan.Documents), "document"),
-		counted(len(r.Judges), "judge"),
+		wording.Counted(len(r.candidates), "candidate"),
+		wording.Counted(len(plan.Documents), "document"),
+		wording.Counted(len(r.Judges), "judge"),
 	}
 	if plan.Pairwise != nil {
-		parts = append(parts, counted(r.Verdicts, "verdict")+" on pairs")
+		parts = append(parts, wording.Counted(r.Verdicts, "verdict")+" on pairs")
 	}
 	if plan.Single != nil {
-		parts = append(parts, counted(r.Scored, "score"))
+		parts = append(parts, wording.Counted(r.Scored, "score"))
 	}
 	if r.Panel != nil {
 		if len(r.Judges) == 0 {
 			parts = parts[:2] // there are no judges
 		}
-		parts = append(parts, counted(len(r.Panel.Agents), "agent"), counted(len(r.Panel.Dimensions), "dimension"),
-			counted(r.Panel.Scored, "score")+" of the panel")
+		parts = append(parts, wording.Counted(len(r.Panel.Agents), "agent"), wording.Counted(len(r.Panel.Dimensions), "dimension"),
+			wording.Counted(r.Panel.Scored, "score")+" of the panel")
 	}
 	if r.People != nil {
 		if len(r.Judges) == 0 && r.Panel == nil {
 			parts = parts[:2]
 		}
-		parts = append(parts, counted(len(r.People.Annotators), "annotator"), counted(r.People.Votes, "vote"))
+		parts = append(parts, wording.Counted(len(r.People.Annotators), "annotator"), wording.Counted(r.People.Votes, "vote"))
 	}
 	if r.ListedOnly() {
 		parts = r.listedAsked()
@@ -151,7 +152,7 @@ func (r *Report) rankings(most, width int) []section {
 	}
 	if hidden := r.ranked() - (most - left); hidden > 0 {
 		last := &sections[len(sections)-1]
-		last.lines = append(last.lines, counted(hidden, "more candidate")+" in ranking.csv.")
+		last.lines = append(last.lines, wording.Counted(hidden, "more candidate")+" in ranking.csv.")
 	}
 	return sections
 }
@@ -240,10 +241,10 @@ func (j Judge) orderEffect() string {
 // totals are the runs and their usage.
 func (r *Report) totals() []string {
 	planned, succeeded, failed, _ := r.runs()
-	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", count(planned), count(succeeded), count(failed))
+	runs := fmt.Sprintf("%s planned, %s succeeded, %s failed", wording.Count(planned), wording.Count(succeeded), wording.Count(failed))
 	var classes []string
 	for _, f := range r.Failures {
-		classes = append(classes, fmt.Sprintf("%s %s", f.Class, count(f.Runs)))
+		classes = append(classes, fmt.Sprintf("%s %s", f.Class, wording.Count(f.Runs)))
 	}
 	if len(classes) > 0 {
 		runs += " (" + strings.Join(classes, ", ") + ")"
@@ -277,5 +278,5 @@ func costGap(u results.Usage) string {
 	if u.Unpriced == 0 {
 		return ""
 	}
-	return " (" + counted(u.Unpriced, "call") + " without a price)"
+	return " (" + wording.Counted(u.Unpriced, "call") + " without a price)"
 }

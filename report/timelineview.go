@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -79,7 +80,7 @@ func (r *Report) limitKeys() (keys []barKey, place map[string]int) {
 		place[limit] = drawnLimits + 1
 	}
 	if n := len(limits) - drawnLimits; n > 0 {
-		keys = append(keys, barKey{"more", counted(n, "other limit")})
+		keys = append(keys, barKey{"more", wording.Counted(n, "other limit")})
 	}
 	return keys, place
 }
@@ -177,24 +178,24 @@ func (v *timelineView) period(line results.Timeline, k int, p results.Period, be
 	if all == 0 && p.InFlight == 0 && p.Failed == 0 {
 		return periodView{}
 	}
-	out := periodView{From: clock(line, k), InFlight: fmt.Sprintf("%.1f", p.InFlight), Begun: count(all), Failed: count(p.Failed)}
+	out := periodView{From: clock(line, k), InFlight: fmt.Sprintf("%.1f", p.InFlight), Begun: wording.Count(all), Failed: wording.Count(p.Failed)}
 	from, to := v.x(line, time.Duration(k)*line.Width), v.x(line, time.Duration(k+1)*line.Width)
 	chart := v.Charts[0]
 	var words []string
 	below := 0
 	for key, n := range begun {
-		out.ByLimit = append(out.ByLimit, count(n))
+		out.ByLimit = append(out.ByLimit, wording.Count(n))
 		if n == 0 {
 			continue
 		}
-		words = append(words, count(n)+" "+v.Keys[key].Label)
+		words = append(words, wording.Count(n)+" "+v.Keys[key].Label)
 		bottom, top := chart.at(float64(below)), chart.at(float64(below+n))
 		out.Parts = append(out.Parts, periodPart{
 			Class: v.Keys[key].Class, X: hundredth(from), Y: hundredth(top), Width: hundredth(to - from), Height: hundredth(bottom - top),
 		})
 		below += n
 	}
-	out.Numbers = fmt.Sprintf("%s: %s begun", out.From, counted(all, "call"))
+	out.Numbers = fmt.Sprintf("%s: %s begun", out.From, wording.Counted(all, "call"))
 	if len(words) > 0 {
 		out.Numbers += " (" + strings.Join(words, ", ") + ")"
 	}
@@ -218,12 +219,12 @@ func (v *timelineView) flight(line results.Timeline) string {
 func (v *timelineView) describe(line results.Timeline, calls int, byKey []int) {
 	whole := time.Duration(len(line.Periods)) * line.Width
 	v.Caption = fmt.Sprintf("%s in %s from %s UTC on. Each is counted at the limit that it waited for last; calls in flight are the mean of each period.",
-		counted(calls, "call"), span(whole), line.From.UTC().Format(time.DateTime))
+		wording.Counted(calls, "call"), span(whole), line.From.UTC().Format(time.DateTime))
 	most := 0.0
 	for _, p := range line.Periods {
 		most = max(most, p.InFlight)
 	}
-	v.Alternative = fmt.Sprintf("%s began in periods of %s, with up to %.1f in flight on average over a period.", counted(calls, "call"), v.Period, most)
+	v.Alternative = fmt.Sprintf("%s began in periods of %s, with up to %.1f in flight on average over a period.", wording.Counted(calls, "call"), v.Period, most)
 	for key, n := range byKey {
 		v.Alternative += fmt.Sprintf(" %s: %s of the calls.", v.Keys[key].Label, percentOf(n, calls))
 	}
@@ -257,7 +258,7 @@ func (r *Report) waitViews() []waitView {
 	words := r.limitWords()
 	var all []waitView
 	for _, w := range r.Waits {
-		view := waitView{Limit: words(w.Limit), Calls: count(w.Calls), Share: percentOf(w.Calls, calls), Total: "–", Mean: "–"}
+		view := waitView{Limit: words(w.Limit), Calls: wording.Count(w.Calls), Share: percentOf(w.Calls, calls), Total: "–", Mean: "–"}
 		if w.Limit != "" {
 			view.Total, view.Mean = span(w.Total), span(w.Total/time.Duration(max(1, w.Calls)))
 		}

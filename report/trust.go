@@ -6,6 +6,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // judgeSections are what the judges said, how far each can be trusted, and how far
@@ -50,16 +51,16 @@ func (r *Report) saidSection() section {
 		cells := []string{harmless.Line(j.Name)}
 		if pairs {
 			p := j.Positions
-			cells = append(cells, count(p.Total()), count(p.FirstWins), count(p.SecondWins), count(p.Ties), count(j.Identical))
+			cells = append(cells, wording.Count(p.Total()), wording.Count(p.FirstWins), wording.Count(p.SecondWins), wording.Count(p.Ties), wording.Count(j.Identical))
 		}
 		if scores {
 			n := 0
 			for _, s := range j.Scores {
 				n += s.N
 			}
-			cells = append(cells, count(n))
+			cells = append(cells, wording.Count(n))
 		}
-		t.add(append(cells, count(j.Fallback), count(j.Failed))...)
+		t.add(append(cells, wording.Count(j.Fallback), wording.Count(j.Failed))...)
 	}
 	return section{title: "Judges", table: t}
 }
@@ -72,9 +73,9 @@ func (r *Report) trustSection() section {
 			if j.Swaps.Total() == 0 {
 				return "–"
 			}
-			return count(n)
+			return wording.Count(n)
 		}
-		t.add(harmless.Line(j.Name), j.orderEffect(), count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
+		t.add(harmless.Line(j.Name), j.orderEffect(), wording.Count(j.Swaps.Total()), percentOf(j.Swaps.Consistent, j.Swaps.Total()), swap(j.Swaps.AlwaysFirst), swap(j.Swaps.AlwaysSecond),
 			longerShare(j.Length), cyclesShare(r.cycles(j)))
 	}
 	if r.Unweighed != nil {
@@ -88,7 +89,7 @@ func (r *Report) trustSection() section {
 	s.lines = append(s.lines, "Order: log-odds for the text shown first. Both orders: pairs asked about in both.")
 	if len(r.Judges) > 1 && r.Cycles.Triples > 0 {
 		s.lines = append(s.lines, fmt.Sprintf("All judges together: %s of %s contradict themselves (a beats b, b beats c, c beats a), %s; by chance 25 %%.",
-			count(r.Cycles.Circular), counted(r.Cycles.Triples, "triple"), percent(r.Cycles.Share())))
+			wording.Count(r.Cycles.Circular), wording.Counted(r.Cycles.Triples, "triple"), percent(r.Cycles.Share())))
 	}
 	if c := r.Length.Correlation(); !math.IsNaN(c) {
 		s.lines = append(s.lines, fmt.Sprintf("The longer text won %s of the decided verdicts; correlation of length and verdict %s.", longerShare(r.Length), signed(c)))
@@ -111,7 +112,7 @@ func degrees(n int) string {
 	if n == 1 {
 		return "1 degree of freedom"
 	}
-	return count(n) + " degrees of freedom"
+	return wording.Count(n) + " degrees of freedom"
 }
 
 func longerShare(l rank.Lengths) string {
@@ -152,7 +153,7 @@ func (r *Report) ranksByJudge(candidates, width int) (section, bool) {
 	}
 	s := section{title: "Rank by each judge alone", table: t}
 	if left > 0 {
-		s.lines = []string{counted(left, "more judge") + " in report.json."}
+		s.lines = []string{wording.Counted(left, "more judge") + " in report.json."}
 	}
 	return s, true
 }
@@ -193,17 +194,17 @@ func agreementSection(title, raters string, a *Agreement, first int) section {
 	}
 	s := section{title: title, table: t}
 	if pairs.Left > 0 {
-		s.lines = append(s.lines, counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
+		s.lines = append(s.lines, wording.Counted(pairs.Left, "more pair")+" of "+raters+" in report.json.")
 	}
 	s.lines = append(s.lines, fmt.Sprintf("All together: Krippendorff's alpha %s over %s that at least two judged, Fleiss' kappa %s over %s that all did. 1 is full agreement, 0 that of chance. Pairs on which a judge preferred each text as often as the other are left out for that judge.",
-		coefficientLimits(a.Alpha, a.AlphaLimits), counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), count(a.Complete)))
+		coefficientLimits(a.Alpha, a.AlphaLimits), wording.Counted(a.Units, "pair"), coefficientLimits(a.Fleiss, a.FleissLimits), wording.Count(a.Complete)))
 	return s
 }
 
 func scoreAgreement(title string, all []*Agreement) section {
 	t := append(table{{head: "on", flexible: true}}, heads("scored by two or more", "same", "alpha, ordinal", "alpha, interval")...)
 	for _, a := range all {
-		t.add(harmless.Line(a.Name), count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
+		t.add(harmless.Line(a.Name), wording.Count(a.Units), shareOf(a.raw()), coefficientLimits(a.Ordinal, a.OrdinalLimits), coefficientLimits(a.Interval, a.IntervalLimits))
 	}
 	return section{title: title, table: t, lines: []string{"Alpha is Krippendorff's: 1 is full agreement, 0 that of chance."}}
 }

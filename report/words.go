@@ -5,25 +5,12 @@ import (
 	"math"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 )
-
-// clip cuts a text after n runes and says so by "…".
-func clip(s string, n int) string {
-	count := 0
-	for i := range s {
-		if count == n {
-			return s[:i] + "…"
-		}
-		count++
-	}
-	return s
-}
 
 // nameRunes bounds a name in a sentence or a cell.
 const nameRunes = 60
@@ -46,22 +33,12 @@ func namedApart[T any](of []T, name func(T) string, n int) []string {
 
 func itself(name string) string { return name }
 
-func count(n int) string { return humanize.Comma(int64(n)) }
-
-// counted is "1 run", "2,000 runs".
-func counted(n int, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return count(n) + " " + one + "s"
-}
-
 // countedAre is "1 run is", "2,000 runs are".
 func countedAre(n int, one string) string {
 	if n == 1 {
 		return "1 " + one + " is"
 	}
-	return counted(n, one) + " are"
+	return wording.Counted(n, one) + " are"
 }
 
 // have is the verb of n things: "1 of 3 runs has no answer".
@@ -164,18 +141,18 @@ func limited(text string, limits rank.Limits, form func(float64) string) string 
 }
 
 func tally(c Ranked) string {
-	return fmt.Sprintf("%s–%s–%s", count(c.Wins), count(c.Losses), count(c.Ties))
+	return fmt.Sprintf("%s–%s–%s", wording.Count(c.Wins), wording.Count(c.Losses), wording.Count(c.Ties))
 }
 
 // tokens is a number of tokens that leaves calls out which did not report theirs.
 func tokens(n int64, u results.Usage) string {
 	switch {
 	case u.Unreported == 0:
-		return humanize.Comma(n)
+		return wording.Count(n)
 	case n == 0:
 		return "unknown"
 	default:
-		return "≥ " + humanize.Comma(n)
+		return "≥ " + wording.Count(n)
 	}
 }
 
@@ -218,9 +195,9 @@ func (r *Report) priceTable() string {
 // made is how many calls were made, and how many were not because the same was
 // answered before.
 func made(u results.Usage) string {
-	words := counted(u.Calls, "call")
+	words := wording.Counted(u.Calls, "call")
 	if u.FromCache > 0 {
-		words += ", " + count(u.FromCache) + " answered before"
+		words += ", " + wording.Count(u.FromCache) + " answered before"
 	}
 	return words
 }

@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/moment"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 //go:embed assets
@@ -156,11 +158,5 @@ func statusOf(err error) int {
 	return http.StatusServiceUnavailable
 }
 
-// count writes a whole number with its thousands apart, as assets/live.js does.
-func count(n any) string {
-	digits := fmt.Sprint(n)
-	for i := len(digits) - 3; i > 0 && digits[i-1] != '-'; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+// count writes a whole number of any type as wording.Count and assets/live.js do.
+func count(n any) string { return wording.Count(reflect.ValueOf(n).Int()) }

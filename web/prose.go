@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // explorerFuncs are what the explorer's templates have besides.
@@ -37,20 +38,8 @@ type folded struct{ Short, Long string }
 func fold(s string) folded {
 	s = strings.TrimSpace(harmless.Text(s))
 	line := strings.Join(strings.Fields(s), " ")
-	if short := clip(line, summaryRunes); short != line {
-		return folded{short, clip(s, listedRunes)}
+	if short := wording.Clip(line, summaryRunes); short != line {
+		return folded{short, wording.Clip(s, listedRunes)}
 	}
 	return folded{Short: line}
-}
-
-// clip cuts a text to a number of characters.
-func clip(s string, runes int) string {
-	n := 0
-	for i := range s {
-		if n == runes {
-			return s[:i] + "…"
-		}
-		n++
-	}
-	return s
 }

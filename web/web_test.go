@@ -466,15 +466,6 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-func TestCount(t *testing.T) {
-	t.Parallel()
-	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
-		if got := count(n); got != want {
-			t.Errorf("%d is written %s, want %s", n, got, want)
-		}
-	}
-}
-
 // However many ask for a report, it is built once a moment for its page, and once for its
 // files while nothing more is recorded.
 func TestReportsAreBuiltOnce(t *testing.T) {

@@ -3,12 +3,12 @@ package worker
 import (
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"github.com/hibiken/asynq"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -81,9 +81,4 @@ func (r *run) leave(result *asynq.ResultWriter) error {
 }
 
 // shorten cuts a text to summaryRunes.
-func shorten(text string) string {
-	if runes := []rune(text); len(runes) > summaryRunes {
-		return strings.TrimSpace(string(runes[:summaryRunes])) + "…"
-	}
-	return text
-}
+func shorten(text string) string { return wording.Clip(text, summaryRunes) }

@@ -3,22 +3,18 @@ package main
 import (
 	"strings"
 
-	"github.com/mattn/go-runewidth"
-
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
-
-// cellWidth counts columns as terminals do.
-var cellWidth = &runewidth.Condition{StrictEmojiNeutral: true}
 
 // left fills a cell up on its right, right on its left; longer ones are clipped
 // in the middle.
 func left(cell string, columns int) string {
-	return cellWidth.FillRight(harmless.Short(cell, columns), columns)
+	return wording.Columns.FillRight(harmless.Short(cell, columns), columns)
 }
 
 func right(cell string, columns int) string {
-	return cellWidth.FillLeft(harmless.Short(cell, columns), columns)
+	return wording.Columns.FillLeft(harmless.Short(cell, columns), columns)
 }
 
 // row joins cells to a line without blanks at its end.

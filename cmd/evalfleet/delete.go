@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 const forceFlag = "force"
@@ -86,7 +87,7 @@ func (t *target) uncollected(ctx context.Context) (int64, error) {
 
 // mayLose asks before deleting results that were not collected.
 func (t *target) mayLose(ctx context.Context, stdin io.Reader, waiting int64) error {
-	what := fmt.Sprintf("%s of %s have not been collected", count(int(waiting), "result"), t.id)
+	what := fmt.Sprintf("%s of %s have not been collected", wording.Counted(int(waiting), "result"), t.id)
 	yes, asked, err := confirm(ctx, stdin, t.console, what+" and would be lost. Delete anyway?")
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -85,7 +86,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 		}
 	}
 	if failed > 0 {
-		return withCode(exitUnreachable, fmt.Errorf("%s of %s failed", count(failed, "check"), s.Evaluation.Name))
+		return withCode(exitUnreachable, fmt.Errorf("%s of %s failed", wording.Counted(failed, "check"), s.Evaluation.Name))
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
@@ -62,7 +63,7 @@ func (p *process) dryRunOf(s *config.Submission, n int) error {
 	for _, plan := range plans {
 		runs += plan.Runs()
 	}
-	_, err = fmt.Fprintf(p.stderr, "evalfleet: %d of %s shown; nothing was sent or stored\n", len(chosen), count(runs, "run"))
+	_, err = fmt.Fprintf(p.stderr, "evalfleet: %d of %s shown; nothing was sent or stored\n", len(chosen), wording.Counted(runs, "run"))
 	return err
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -91,7 +92,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	if !receipt.Created {
 		verb = "already in Redis, resumed"
 	}
-	fmt.Fprintf(d.console, "%s: %s in queues %v\n", verb, count(receipt.Runs, "run"), receipt.Queues)
+	fmt.Fprintf(d.console, "%s: %s in queues %v\n", verb, wording.Counted(receipt.Runs, "run"), receipt.Queues)
 	if warning := d.unserved(c.Context, submission); warning != "" {
 		fmt.Fprintln(d.console, warning)
 	}

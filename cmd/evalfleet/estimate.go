@@ -12,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
 )
@@ -119,8 +120,8 @@ func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir stri
 // the assumption about answers.
 func writeEstimate(to io.Writer, e estimate.Estimate, source string, tokensOut int) error {
 	text := &estimateText{}
-	text.line("%s (%s): %s, at least %s, plus retries and repairs", clip(e.Name, 30), e.Evaluation,
-		count(e.Total.Runs, "run"), count(e.Total.Calls, "call"))
+	text.line("%s (%s): %s, at least %s, plus retries and repairs", wording.Clip(e.Name, 29), e.Evaluation,
+		wording.Counted(e.Total.Runs, "run"), wording.Counted(e.Total.Calls, "call"))
 	text.line("")
 	text.table(e)
 	text.line("")

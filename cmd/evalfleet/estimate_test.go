@@ -113,7 +113,7 @@ concurrency: {per_provider: {simulator: {requests_per_minute: 6, window: "fixed:
 	})
 	code, stdout, stderr := evalfleet(t, nil, "estimate", filepath.Join(dir, "evaluation.yaml"), "--out-dir", filepath.Join(dir, "out"))
 	_, after, _ := strings.Cut(stdout, ")") // the id hangs on the evaluation alone, but says nothing here
-	want := `: 12006 runs, at least 8006 calls, plus retries and repairs
+	want := `: 12,006 runs, at least 8,006 calls, plus retries and repairs
 
 phase     judge                               runs  identical      calls     tokens in    tokens out
 single    simulator:careful                      3          0          3         2,084           210
@@ -124,7 +124,7 @@ all                                         12,006      4,000      8,006     5,2
 
 tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them
-identical 4000 runs on two equal texts: ties without a call
+identical 4,000 runs on two equal texts: ties without a call
 cost      $0.00
 duration  at least 22h25m27s, at 10s a call (by default; --latency)
 bound by  provider simulator: 6 requests per 1m0s

@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/estimate"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // estimateText is an estimate being written, in lines of at most 100 columns.
 type estimateText struct{ bytes.Buffer }
 
 func (t *estimateText) line(format string, args ...any) {
-	t.WriteString(clip(fmt.Sprintf(format, args...), helpWidth) + "\n")
+	t.WriteString(wording.Columns.Truncate(fmt.Sprintf(format, args...), helpWidth, "…") + "\n")
 }
 
 // table lists the parts and their sum.
@@ -24,8 +24,8 @@ func (t *estimateText) table(e estimate.Estimate) {
 	row := func(cells ...any) { t.line("%-9s %-29s %10s %10s %10s %13s %13s", cells...) }
 	row("phase", "judge", "runs", "identical", "calls", "tokens in", "tokens out")
 	part := func(phase, judge string, p estimate.Part) {
-		row(phase, clip(judge, 29), thousands(int64(p.Runs)), thousands(int64(p.Identical)), thousands(int64(p.Calls)),
-			thousands(p.Input), thousands(p.Output))
+		row(phase, wording.Columns.Truncate(judge, 29, "…"), wording.Count(p.Runs), wording.Count(p.Identical), wording.Count(p.Calls),
+			wording.Count(p.Input), wording.Count(p.Output))
 	}
 	for _, p := range e.Parts {
 		part(string(p.Kind), p.Judge, p)
@@ -35,21 +35,21 @@ func (t *estimateText) table(e estimate.Estimate) {
 
 // assumptions say where the numbers of tokens come from.
 func (t *estimateText) assumptions(e estimate.Estimate, tokensOut int) {
-	t.line("tokens    in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, count(e.Prompts, "prompt"))
+	t.line("tokens    in: one for %.1f bytes of prompt, measured on %s of the plan", estimate.BytesPerToken, wording.Counted(e.Prompts, "prompt"))
 	from := "as short verdicts have"
 	if slices.ContainsFunc(e.Parts, func(p estimate.Part) bool { return p.Kind == eval.KindRuns || p.Kind == eval.KindPrompts }) {
-		from = fmt.Sprintf("%s for an answer in prose", thousands(estimate.TokensPerListedRun))
+		from = fmt.Sprintf("%s for an answer in prose", wording.Count(estimate.TokensPerListedRun))
 	}
 	if tokensOut > 0 {
 		from = "as --" + tokensOutFlag + " says"
 	}
 	bound := "max_completion_tokens would bound them"
 	if e.Total.OutputBound > 0 {
-		bound = fmt.Sprintf("max_completion_tokens allows %s", thousands(e.Total.OutputBound))
+		bound = fmt.Sprintf("max_completion_tokens allows %s", wording.Count(e.Total.OutputBound))
 	}
 	t.line("          out: %s, without reasoning; %s", from, bound)
 	if e.Total.Identical > 0 {
-		t.line("identical %s on two equal texts: ties without a call", count(e.Total.Identical, "run"))
+		t.line("identical %s on two equal texts: ties without a call", wording.Counted(e.Total.Identical, "run"))
 	}
 }
 
@@ -61,7 +61,7 @@ func (t *estimateText) savings(e estimate.Estimate) {
 		if saving.Setting == estimate.OneOrder {
 			words = " (order: both doubles them)"
 		}
-		t.line("%-9s %s saves %s calls%s", name, saving.Setting, thousands(int64(e.Total.Calls-saving.Calls)), words)
+		t.line("%-9s %s saves %s calls%s", name, saving.Setting, wording.Count(e.Total.Calls-saving.Calls), words)
 		name = ""
 	}
 }
@@ -80,7 +80,7 @@ func (t *estimateText) duration(e estimate.Estimate, source string) {
 		}
 		t.line("bound by  %s", b.Limit)
 		if b.Tokens > 0 {
-			t.line("          which counts about %s tokens of these calls", thousands(b.Tokens))
+			t.line("          which counts about %s tokens of these calls", wording.Count(b.Tokens))
 		}
 		t.line("          set by %s", b.Setting)
 	}
@@ -97,14 +97,5 @@ func roundTime(seconds float64) string {
 	case d < 48*time.Hour:
 		return d.Round(time.Second).String()
 	}
-	return fmt.Sprintf("%s days", thousands(int64(d.Hours()/24)))
-}
-
-// thousands writes a number in groups of three digits: "1,234,567".
-func thousands(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
+	return fmt.Sprintf("%s days", wording.Count(int64(d.Hours()/24)))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -216,10 +217,10 @@ func (p *process) sayQueues(s *config.Submission) {
 	if s.Queues == nil {
 		return
 	}
-	fmt.Fprintf(p.stderr, "%s: %s\n", s.Evaluation.Name, count(len(s.Evaluation.Prompts.List), "prompt"))
+	fmt.Fprintf(p.stderr, "%s: %s\n", s.Evaluation.Name, wording.Counted(len(s.Evaluation.Prompts.List), "prompt"))
 	w := tabwriter.NewWriter(p.stderr, 0, 0, 2, ' ', 0)
 	for _, q := range s.Queues {
-		fmt.Fprintf(w, "  queue %s\t%s\t%d a minute\n", q.Name, count(q.Prompts, "prompt"), q.PerMinute)
+		fmt.Fprintf(w, "  queue %s\t%s\t%d a minute\n", q.Name, wording.Counted(q.Prompts, "prompt"), q.PerMinute)
 	}
 	_ = w.Flush()
 }
@@ -261,7 +262,7 @@ func (p *process) inTurn(c *cli.Context, asked *request, do func(*config.Submiss
 		}
 		p.warn(judged.Warnings)
 		if failed > 0 {
-			fmt.Fprintf(p.stderr, "%s without an answer: not judged\n", count(failed, "prompt"))
+			fmt.Fprintf(p.stderr, "%s without an answer: not judged\n", wording.Counted(failed, "prompt"))
 		}
 		p.sayQueues(judged)
 		_, judgeErr = do(judged)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/rescue"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view"
 	"github.com/evalfleet/evalfleet/view/show"
@@ -70,7 +71,7 @@ func limitsText(v view.Limits, now time.Time) string {
 		}
 		line(oneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
 		if l.Debt > 0 && l.Kind != ratelimit.Cost {
-			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", thousands(l.Debt))))
+			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", wording.Count(l.Debt))))
 		}
 		switch {
 		case l.CutAt != nil:
@@ -106,7 +107,7 @@ func endedLimitsText(v view.Limits) string {
 	for _, l := range v.Limits {
 		calls += l.Waited.Calls
 	}
-	behind := fmt.Sprintf("  %s  %s; not running, these limits applied\n", v.Evaluation, count(calls, "call"))
+	behind := fmt.Sprintf("  %s  %s; not running, these limits applied\n", v.Evaluation, wording.Counted(calls, "call"))
 	out.WriteString(harmless.Short(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))

@@ -19,6 +19,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view"
 	"github.com/evalfleet/evalfleet/view/show"
@@ -53,7 +54,7 @@ func lookUntil[T any](t *testing.T, what string, look func() T, holds func(T) bo
 func wantNarrow(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		if n := cellWidth.StringWidth(strings.TrimSuffix(line, "\n")); n > lookWidth {
+		if n := wording.Columns.StringWidth(strings.TrimSuffix(line, "\n")); n > lookWidth {
 			t.Errorf("line of %d columns: %q", n, line)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
@@ -22,7 +23,7 @@ func golden(t *testing.T, name, got string, columns int) {
 	t.Helper()
 	for line := range strings.Lines(got) {
 		line = strings.TrimSuffix(line, "\n")
-		if n := cellWidth.StringWidth(line); columns > 0 && n > columns || strings.HasSuffix(line, " ") || strings.ContainsRune(line, '\x1b') {
+		if n := wording.Columns.StringWidth(line); columns > 0 && n > columns || strings.HasSuffix(line, " ") || strings.ContainsRune(line, '\x1b') {
 			t.Errorf("line of %d columns: %q, want at most %d, no blank at its end and no control character", n, line, columns)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 var (
@@ -72,7 +73,7 @@ func collectError(err error) error {
 		return withCode(exitInterrupted, err)
 	case errors.As(err, &unpriced):
 		return usageError("the cost of %s of %s is unknown, because they were made without prices; leave budget out, or submit it anew with --%s",
-			count(unpriced.Calls, "recorded call"), unpriced.Evaluation, againFlag)
+			wording.Counted(unpriced.Calls, "recorded call"), unpriced.Evaluation, againFlag)
 	}
 	return sinkError(err)
 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
@@ -115,7 +115,7 @@ func (p *progress) show(ctx context.Context) {
 		switch line := p.line(); {
 		case line == "":
 		case p.console.terminal():
-			p.console.setFoot(clip(line, p.console.width()-len("^C")-1)) // which the terminal may add
+			p.console.setFoot(wording.Columns.Truncate(line, p.console.width()-len("^C")-1, "…")) // which the terminal may add
 		default:
 			fmt.Fprintln(p.console, line)
 		}
@@ -201,12 +201,4 @@ func formatCount(n int64) string {
 		return fmt.Sprintf("%.0fk", float64(n)/1e3)
 	}
 	return fmt.Sprint(n)
-}
-
-// clip shortens a line to a number of columns.
-func clip(line string, columns int) string {
-	if utf8.RuneCountInString(line) <= columns || columns < 2 {
-		return line
-	}
-	return string([]rune(line)[:columns-1]) + "…"
 }

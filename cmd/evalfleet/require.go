@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
 )
 
@@ -65,7 +66,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 		}
 	}
 	if unmet > 0 {
-		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, count(len(all), "requirement")))
+		return withCode(exitRunsFailed, fmt.Errorf("%d of %s not met", unmet, wording.Counted(len(all), "requirement")))
 	}
 	return nil
 }

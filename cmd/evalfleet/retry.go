@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -68,13 +69,13 @@ func (t *target) retry(ctx context.Context, classes []string, sinkURL string) (s
 	if err != nil {
 		return "", t.failure(ctx, err)
 	}
-	said := fmt.Sprintf("%s: retrying %s", t.name, count(retried.Runs, "failed run"))
+	said := fmt.Sprintf("%s: retrying %s", t.name, wording.Counted(retried.Runs, "failed run"))
 	if retried.Runs == 0 {
 		said = fmt.Sprintf("%s: %s", t.name, nothingToRetry(classes))
 	}
 	if retried.Exhausted > 0 {
 		said = fmt.Sprintf("%s cannot be retried: they have failed %d times, the maximum\n%s",
-			count(retried.Exhausted, "run"), record.MaxGeneration+1, said)
+			wording.Counted(retried.Exhausted, "run"), record.MaxGeneration+1, said)
 	}
 	return said, nil
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
@@ -288,9 +289,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err != nil {
 		return sinkError(err)
 	}
-	fmt.Fprintf(j.console, "evaluation %s: %s, results in %s\n", receipt.ID, count(receipt.Runs, "run"), j.dir)
+	fmt.Fprintf(j.console, "evaluation %s: %s, results in %s\n", receipt.ID, wording.Counted(receipt.Runs, "run"), j.dir)
 	if done := evaluation.Counts().Ended; done > 0 {
-		fmt.Fprintf(j.console, "skipping %s\n", count(done, "finished run"))
+		fmt.Fprintf(j.console, "skipping %s\n", wording.Counted(done, "finished run"))
 	}
 
 	working, stop := context.WithCancel(ctx)
@@ -388,7 +389,7 @@ func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.Univers
 func sayStopping(to io.Writer, inFlight int, grace time.Duration) {
 	if inFlight > 0 {
 		fmt.Fprintf(to, "stopping: %s in flight have up to %s to finish; press Ctrl-C again to abort them\n",
-			count(inFlight, "call"), grace)
+			wording.Counted(inFlight, "call"), grace)
 	}
 }
 

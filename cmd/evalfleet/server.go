@@ -21,6 +21,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/upload"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/web"
 )
@@ -180,7 +181,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 	if !receipt.Created {
 		verb = "already there, resumed"
 	}
-	fmt.Fprintf(p.stderr, "%s: %s on %s\n", verb, count(receipt.Runs, "run"), s.url)
+	fmt.Fprintf(p.stderr, "%s: %s on %s\n", verb, wording.Counted(receipt.Runs, "run"), s.url)
 	if c.Bool(waitFlag) {
 		if err := p.waitAt(c, s, receipt, on); err != nil {
 			return err
@@ -271,7 +272,7 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 	said, told := "", time.Time{}
 	for {
 		err := s.get(c.Context, path, &now)
-		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, count(now.All.Runs, "run"), now.All.Failed)
+		line := fmt.Sprintf("%d of %s ended, %d failed", now.All.Done, wording.Counted(now.All.Runs, "run"), now.All.Failed)
 		if err != nil {
 			line = err.Error() + "; trying again"
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/view"
 )
 
@@ -77,7 +78,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
 	}
 	if s.Uncollected > 0 {
-		out.WriteString(detail(count(int(s.Uncollected), "result") + " in Redis to be collected"))
+		out.WriteString(detail(wording.Counted(int(s.Uncollected), "result") + " in Redis to be collected"))
 	}
 }
 
@@ -99,7 +100,7 @@ func phaseText(p view.Phase) string {
 	text := row("", left(string(p.Kind), 9), right(fmt.Sprintf("%d/%d", p.Done(), p.Runs), 21), right(view.Percent(p.Done(), p.Runs), 5),
 		right(failed, 15), right(rate, 9), rest)
 	if p.Cancelled > 0 {
-		text += detail(fmt.Sprintf("%s cancelled", count(p.Cancelled, "run")))
+		text += detail(fmt.Sprintf("%s cancelled", wording.Counted(p.Cancelled, "run")))
 	}
 	return text
 }
@@ -114,7 +115,7 @@ func leftText(seconds float64) string {
 }
 
 func usedText(u view.Used) string {
-	parts := []string{count(u.Calls, "call")}
+	parts := []string{wording.Counted(u.Calls, "call")}
 	if u.FromCache > 0 {
 		parts = append(parts, fmt.Sprintf("%d answered before", u.FromCache))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 func validateCommand(p *process) *cli.Command {
@@ -75,7 +76,7 @@ func summary(s *config.Submission) (string, error) {
 			different++
 		}
 	}
-	texts := fmt.Sprintf("(%s, %d bytes)", count(different, "different text"), bytes)
+	texts := fmt.Sprintf("(%s, %d bytes)", wording.Counted(different, "different text"), bytes)
 	var asked []string
 	if len(e.Documents) > 0 {
 		judges := e.Judges
@@ -86,7 +87,7 @@ func summary(s *config.Submission) (string, error) {
 		if len(judges) > 0 {
 			judged = ", judged by " + names(judges)
 		}
-		asked = append(asked, fmt.Sprintf("%s of %s %s%s", count(len(e.Documents), "document"), count(itemsOf(e), "item"), texts, judged))
+		asked = append(asked, fmt.Sprintf("%s of %s %s%s", wording.Counted(len(e.Documents), "document"), wording.Counted(itemsOf(e), "item"), texts, judged))
 		texts = ""
 	}
 	if s.Settings.Votes != "" {
@@ -94,27 +95,27 @@ func summary(s *config.Submission) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		asked = append(asked, count(len(votes), "vote")+" of people")
+		asked = append(asked, wording.Counted(len(votes), "vote")+" of people")
 	}
 	if e.Runs != nil {
-		files := strings.TrimSpace(count(len(e.Runs.Files), "file") + " " + texts)
-		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", count(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
+		files := strings.TrimSpace(wording.Counted(len(e.Runs.Files), "file") + " " + texts)
+		asked = append(asked, fmt.Sprintf("%s of %s, answered by %s", wording.Counted(len(e.Runs.List), "listed run"), files, names(e.Runs.Models)))
 	}
 	if e.Prompts != nil {
-		asked = append(asked, fmt.Sprintf("%s %s, answered by %s", count(len(e.Prompts.List), "prompt"), texts, names(e.Prompts.Models)))
+		asked = append(asked, fmt.Sprintf("%s %s, answered by %s", wording.Counted(len(e.Prompts.List), "prompt"), texts, names(e.Prompts.Models)))
 	}
 	var phases []string
 	runs := 0
 	for i, p := range plans {
 		runs += p.Runs()
-		phases = append(phases, fmt.Sprintf("%s of %s", record.Phases[i].Kind, count(p.Runs(), "run")))
+		phases = append(phases, fmt.Sprintf("%s of %s", record.Phases[i].Kind, wording.Counted(p.Runs(), "run")))
 	}
 	if len(plans) == 0 {
 		return fmt.Sprintf("%s (%s): %s. No calls are made.", e.Name, e.ID(), strings.Join(asked, "; ")), nil
 	}
 	return fmt.Sprintf("%s (%s): %s. %s: %s, %s in all.%s",
 		e.Name, e.ID(), strings.Join(asked, "; "),
-		count(len(plans), "phase"), strings.Join(phases, ", "), count(runs, "run"), inFlight(s)), nil
+		wording.Counted(len(plans), "phase"), strings.Join(phases, ", "), wording.Counted(runs, "run"), inFlight(s)), nil
 }
 
 // itemsOf counts the items that documents belong to; files of listed runs may have
@@ -148,16 +149,9 @@ func inFlight(s *config.Submission) string {
 	default:
 		for _, limit := range s.Settings.Limits {
 			if limit.Evaluation != "" {
-				return fmt.Sprintf(" At most %s in flight (%s).", count(int(limit.Max), "call"), source)
+				return fmt.Sprintf(" At most %s in flight (%s).", wording.Counted(int(limit.Max), "call"), source)
 			}
 		}
 		return ""
 	}
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

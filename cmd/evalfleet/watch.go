@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 const watchFlag = "watch"
@@ -150,7 +151,7 @@ func drawn(text, notice string, columns, rows int) string {
 		if i > 0 {
 			out.WriteString("\r\n")
 		}
-		out.WriteString(cellWidth.Truncate(harmless.Line(line), columns, "…") + lineRest)
+		out.WriteString(wording.Columns.Truncate(harmless.Line(line), columns, "…") + lineRest)
 	}
 	return out.String() + screenRest
 }

@@ -3,21 +3,18 @@ package harmless
 import (
 	"fmt"
 
-	"github.com/mattn/go-runewidth"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
-
-// cells measures texts in terminal columns, the same way in every locale.
-var cells = &runewidth.Condition{StrictEmojiNeutral: true}
 
 // Short shortens a name to a number of columns and keeps both its ends, because ids and
 // models differ at the end as often as at the beginning.
 func Short(name string, columns int) string {
-	if cells.StringWidth(name) <= columns || columns < 3 {
+	if wording.Columns.StringWidth(name) <= columns || columns < 3 {
 		return name
 	}
 	end := (columns - 1) / 2
-	rest := cells.StringWidth(name) - end
-	return cells.Truncate(name, columns-1-end, "") + "…" + cells.TruncateLeft(name, rest, "")
+	rest := wording.Columns.StringWidth(name) - end
+	return wording.Columns.Truncate(name, columns-1-end, "") + "…" + wording.Columns.TruncateLeft(name, rest, "")
 }
 
 // Apart shortens names as Short does, and numbers those that would look like another one.

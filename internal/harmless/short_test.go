@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 func TestShortKeepsBothEnds(t *testing.T) {
@@ -17,8 +19,8 @@ func TestShortKeepsBothEnds(t *testing.T) {
 		{"abcdefghij", 10, "abcdefghij"}, {"abcdefghij", 9, "abcd…ghij"}, {"abcdefghij", 8, "abcd…hij"}, {"abcdefghij", 3, "a…j"}, {"字字字字字", 7, "字… 字"},
 	} {
 		got := Short(c.name, c.columns)
-		if got != c.want || cells.StringWidth(got) > c.columns {
-			t.Errorf("%q in %d columns: got %q of %d, want %q", c.name, c.columns, got, cells.StringWidth(got), c.want)
+		if got != c.want || wording.Columns.StringWidth(got) > c.columns {
+			t.Errorf("%q in %d columns: got %q of %d, want %q", c.name, c.columns, got, wording.Columns.StringWidth(got), c.want)
 		}
 	}
 }
@@ -33,7 +35,7 @@ func TestDifferentNamesStayApart(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, short := range got {
-		if n := cells.StringWidth(short); n > 12 {
+		if n := wording.Columns.StringWidth(short); n > 12 {
 			t.Errorf("%q has %d columns, want at most 12", short, n)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
@@ -77,7 +78,7 @@ func (c Call) Reasoned() string {
 	if c.Usage.Reasoning == 0 {
 		return ""
 	}
-	return plural(int(c.Usage.Reasoning), "token")
+	return wording.Counted(int(c.Usage.Reasoning), "token")
 }
 
 // Where says how the messages sent with a call relate to the run's prompt.

@@ -7,6 +7,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 )
 
@@ -108,7 +109,7 @@ func (f *facts) outcome(o *record.Run) {
 	}
 	attempts := "no call was made"
 	if o.Attempts > 0 {
-		attempts = plural(o.Attempts, "call")
+		attempts = wording.Counted(o.Attempts, "call")
 	}
 	f.add("took", "%s, %s to %s (%s), the last by worker %s", attempts,
 		clock(o.Started), clock(o.Ended), ShortDuration(o.Ended.Sub(o.Started)), o.Worker)
@@ -136,7 +137,7 @@ func (f *facts) waits(w *Wait, now time.Time) {
 		f.add("task", "%s", w.Task.State)
 	}
 	if w.Attempts > 0 || w.Deaths > 0 {
-		f.add("so far", "%s; %s died with it", plural(w.Attempts, "call"), plural(w.Deaths, "worker"))
+		f.add("so far", "%s; %s died with it", wording.Counted(w.Attempts, "call"), wording.Counted(w.Deaths, "worker"))
 	}
 	if w.Job != nil {
 		f.add("job", "%s running at %s since %s, times out in %s", w.Job.ID, w.Job.Model, clock(w.Job.Started), ShortDuration(w.Job.Ends.Sub(now)))
@@ -144,13 +145,6 @@ func (f *facts) waits(w *Wait, now time.Time) {
 	if w.NotBefore != nil && w.NotBefore.After(now) {
 		f.add("not before", "%s, in %s", clock(*w.NotBefore), ShortDuration(w.NotBefore.Sub(now)))
 	}
-}
-
-func plural(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000Z") }

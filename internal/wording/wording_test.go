@@ -1,0 +1,37 @@
+package wording
+
+import "testing"
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", -1000: "-1,000"} {
+		if got := Count(n); got != want {
+			t.Errorf("%d is written %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestCounted(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 runs", 1: "1 run", 2: "2 runs", 2000: "2,000 runs"} {
+		if got := Counted(n, "run"); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if got := Either(int64(1200), "line is", "lines are"); got != "1,200 lines are" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestClip(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text  string
+		runes int
+		want  string
+	}{{"", 0, ""}, {"abc", 3, "abc"}, {"abcd", 3, "abc…"}, {"字字字", 2, "字字…"}} {
+		if got := Clip(c.text, c.runes); got != c.want {
+			t.Errorf("%q to %d: got %q, want %q", c.text, c.runes, got, c.want)
+		}
+	}
+}
