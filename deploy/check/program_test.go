@@ -90,7 +90,7 @@ func wantCommand(t *testing.T, args []string, env map[string]string) {
 		t.Error("no command")
 		return
 	}
-	help, err := exec.Command(program(t), append(append([]string{}, args...), "--help")...).CombinedOutput()
+	help, err := exec.Command(program(t), append(append([]string{}, args...), "--help-all")...).CombinedOutput()
 	if err != nil {
 		t.Errorf("evalfleet %s: %v: %s", strings.Join(args, " "), err, help)
 	}
