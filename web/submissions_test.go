@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -141,9 +142,12 @@ func TestSubmissionsAreRefused(t *testing.T) {
 func TestSubmissionsAreBounded(t *testing.T) {
 	t.Parallel()
 	entered, leave := make(chan struct{}), make(chan struct{})
+	var received atomic.Int32
 	s := New(Config{Actions: &acts{}, MaxUpload: 1000, Submit: func(context.Context, Submission) (Receipt, error) {
-		entered <- struct{}{}
-		<-leave
+		if received.Add(1) <= mostUploads {
+			entered <- struct{}{}
+			<-leave
+		}
 		return Receipt{ID: "ev-1", Created: true}, nil
 	}})
 	codes := make(chan int)
