@@ -36,9 +36,10 @@ type folder struct {
 	made  string
 }
 
-// defaultFolder is the folder for an evaluation's files if none is given.
+// defaultFolder is the folder for an evaluation's files if none is given. A name that is too long
+// for a folder is shortened in its middle.
 func defaultFolder(name string, id eval.ID) string {
-	return filepath.Join(outRoot, fileSafe(name)+"-"+fileSafe(string(id)))
+	return filepath.Join(outRoot, eval.FileName(fileSafe(name)+"-"+fileSafe(string(id))))
 }
 
 var unsafeInFile = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)
