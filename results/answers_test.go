@@ -36,6 +36,23 @@ func mustRead(t *testing.T, path string) string {
 	return string(raw)
 }
 
+// The record of answers is read whole, and a working folder may come from another person.
+func TestRecordOfAnswersIsBounded(t *testing.T) {
+	t.Parallel()
+	working := t.TempDir()
+	path := filepath.Join(working, AnswersFile)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	line := []byte(`{"path":"a.md","sha256":"00"}` + "\n")
+	if err := errors.Join(os.WriteFile(path, line, 0o600), os.Truncate(path, maxAnswersFile+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Replaceable(working); err == nil || !strings.Contains(err.Error(), "at most 256 MiB") {
+		t.Errorf("got %v, want an error that names the bound", err)
+	}
+}
+
 func TestExportOfAnswers(t *testing.T) {
 	t.Parallel()
 	dir, working := t.TempDir(), t.TempDir()

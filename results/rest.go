@@ -27,6 +27,10 @@ type Rest struct {
 	kept int // entries in the file
 }
 
+// maxRestLine bounds a line that is read, and the lines that are stored at once, in bytes. The
+// file may come from another person.
+const maxRestLine = 16 << 20
+
 // restLine is one entry in the file; zero bytes follow the last.
 type restLine struct {
 	Evaluation eval.ID       `json:"evaluation"`
@@ -59,27 +63,48 @@ func (r *Rest) take(ctx context.Context, sink Sink) error {
 		return fmt.Errorf("read kept results: %w", err)
 	}
 	defer file.Close()
-	of := map[eval.ID][]record.Entry{}
-	for lines := bufio.NewReader(file); ; {
-		raw, err := lines.ReadBytes('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			return fmt.Errorf("read kept results %s: %w", r.path, err)
+	of, size := map[eval.ID][]record.Entry{}, 0
+	store := func() error {
+		for id, entries := range of {
+			if err := sink.Append(ctx, id, entries); err != nil {
+				return fmt.Errorf("store what %s keeps of %s: %w", r.path, id, err)
+			}
 		}
-		if err != nil || raw[0] == 0 {
-			break // a line without its end was cut short
-		}
+		clear(of)
+		size = 0
+		return nil
+	}
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, maxRestLine)
+	lines.Split(keptLines)
+	for lines.Scan() {
 		var line restLine
-		if err := json.Unmarshal(raw, &line); err != nil {
+		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			return fmt.Errorf("read kept results %s: %w", r.path, err)
 		}
 		of[line.Evaluation] = append(of[line.Evaluation], record.Entry{Run: line.Run, Calls: line.Calls})
-	}
-	for id, entries := range of {
-		if err := sink.Append(ctx, id, entries); err != nil {
-			return fmt.Errorf("store what %s keeps of %s: %w", r.path, id, err)
+		if size += len(lines.Bytes()); size > maxRestLine {
+			if err := store(); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read kept results %s: %w", r.path, err)
+	}
+	return store()
+}
+
+// keptLines splits a file into its lines, as bufio.Scanner asks for them. A line without its end
+// was cut short, and zeros are room.
+func keptLines(data []byte, _ bool) (advance int, line []byte, err error) {
+	if len(data) > 0 && data[0] == 0 {
+		return 0, nil, bufio.ErrFinalToken
+	}
+	if end := bytes.IndexByte(data, '\n'); end >= 0 {
+		return end + 1, data[:end], nil
+	}
+	return 0, nil, nil
 }
 
 // Keep writes the rest of the evaluation's stream into the file, and returns how many entries

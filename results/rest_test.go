@@ -1,6 +1,7 @@
 package results
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -50,6 +51,19 @@ func TestRestIsTakenByTheNext(t *testing.T) {
 	}
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a file that keeps nothing stays: %v", err)
+	}
+}
+
+// The file may come from another person: a line without end is not read whole.
+func TestRestOfOneEndlessLine(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "rest")
+	sink, _ := openSink(t, newPath(t))
+	if err := errors.Join(os.WriteFile(path, []byte("{"), 0o600), os.Truncate(path, 64<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenRest(t.Context(), path, 1000, sink); !errors.Is(err, bufio.ErrTooLong) {
+		t.Errorf("got %v, want %v", err, bufio.ErrTooLong)
 	}
 }
 

@@ -22,6 +22,10 @@ type writtenAnswers struct {
 	hashes map[string][]string // by slash-separated path below folder
 }
 
+// maxAnswersFile bounds the file, which is kept in memory, in bytes: a working folder may come
+// from another person.
+const maxAnswersFile = 256 << 20
+
 // writtenAnswer is a line of AnswersFile.
 type writtenAnswer struct {
 	Path string `json:"path"`
@@ -48,6 +52,12 @@ func readWrittenAnswers(folder string) (*writtenAnswers, error) {
 		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
 	}
 	defer file.Close()
+	switch info, err := file.Stat(); {
+	case err != nil:
+		return nil, fmt.Errorf("read %s: %w", filepath.Join(folder, AnswersFile), err)
+	case !info.Mode().IsRegular() || info.Size() > maxAnswersFile:
+		return nil, fmt.Errorf("%s is not a regular file of at most %d MiB: move it away; answers that exist are then not replaced", filepath.Join(folder, AnswersFile), maxAnswersFile>>20)
+	}
 	lines := bufio.NewScanner(file)
 	for lines.Scan() {
 		var line writtenAnswer

@@ -78,6 +78,10 @@ func openOwnEvents(path string) (*eventLog, error) {
 // acquiredCall is a call as its events name it: a worker makes one at a time for a run.
 type acquiredCall struct{ run, dimension, worker string }
 
+// mostAcquired bounds the calls that an event log has in flight, which are kept in memory: the
+// log may come from another person.
+const mostAcquired = 50_000
+
 // releaseLost writes the releases that are missing.
 func (l *eventLog) releaseLost() error {
 	written, err := os.Open(l.file.Name())
@@ -87,13 +91,18 @@ func (l *eventLog) releaseLost() error {
 	defer written.Close()
 	acquired := map[acquiredCall]worker.Event{}
 	lines := bufio.NewReaderSize(written, 1<<16)
-	for {
-		line, err := lines.ReadBytes('\n')
+	for cut := false; ; { // within a line that is longer, as none of these events is
+		line, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
+		long := errors.Is(err, bufio.ErrBufferFull)
+		if err != nil && !long {
 			return err
+		}
+		if long || cut {
+			cut = long
+			continue
 		}
 		if !bytes.Contains(line, []byte(`"acquired"`)) && !bytes.Contains(line, []byte(`"released"`)) {
 			continue
@@ -105,7 +114,9 @@ func (l *eventLog) releaseLost() error {
 		call := acquiredCall{string(e.Evaluation) + " " + e.RunID, e.Dimension, e.Worker}
 		switch e.Event {
 		case worker.EventAcquired:
-			acquired[call] = e
+			if acquired[call] = e; len(acquired) > mostAcquired {
+				return fmt.Errorf("%s has more than %d calls in flight: remove it", l.file.Name(), mostAcquired)
+			}
 		case worker.EventReleased:
 			delete(acquired, call)
 		}

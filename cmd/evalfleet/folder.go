@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/gofrs/flock"
@@ -52,16 +54,28 @@ func fileSafe(name string) string {
 	return safe
 }
 
-// checkFiles refuses a folder in which a name of ours is a symbolic link, a device or a pipe. A
-// received folder would have files elsewhere read and written, or be read without end.
+// largest are the sizes in bytes that files of ours in a folder may have; 0: any, because they
+// are not read whole.
+var largest = map[string]int64{
+	sinkFile: 0, sinkFile + "-wal": 0, sinkFile + "-shm": 0, sinkFile + "-journal": 0, restFile: 0, eventsFile: 0, lockFile: 0,
+	spentFile: 1 << 10, embedded.AddressFile: 4 << 10,
+	resumeFile:          64 << 20, // the names of answers are in it
+	resumeFile + ".new": 0,
+}
+
+// checkFiles refuses a folder in which a name of ours is a symbolic link, a device or a pipe, or
+// a file that would fill the memory. A received folder would have files elsewhere read and
+// written, or be read without end.
 func checkFiles(dir string) error {
-	for _, name := range []string{
-		sinkFile, sinkFile + "-wal", sinkFile + "-shm", sinkFile + "-journal", restFile, spentFile, eventsFile,
-		lockFile, resumeFile, resumeFile + ".new", embedded.AddressFile,
-	} {
+	for _, name := range slices.Sorted(maps.Keys(largest)) {
 		path := filepath.Join(dir, name)
-		if info, err := os.Lstat(path); err == nil && !info.Mode().IsRegular() {
+		info, err := os.Lstat(path)
+		switch most := largest[name]; {
+		case err != nil: // it is not there, or the folder's own problem
+		case !info.Mode().IsRegular():
 			return usageError("%s is not a regular file: remove it, or choose another folder", path)
+		case most > 0 && info.Size() > most:
+			return usageError("%s is too large: it has %d bytes, and evalfleet writes at most %d; remove it, or choose another folder", path, info.Size(), most)
 		}
 	}
 	return nil

@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -55,6 +57,70 @@ func TestReportOnAReceivedFolderWritesNothingElsewhere(t *testing.T) {
 		if !strings.Contains(report.stdout.String(), filepath.Join("received", file)) {
 			t.Errorf("the report does not name %s", file)
 		}
+	}
+}
+
+// Files of a received folder that are read whole have a bound.
+func TestHugeFilesInAReceivedFolderAreRefused(t *testing.T) {
+	t.Parallel()
+	dir := tree(t, runFiles("eval.yaml", "provider: simulator\nmodel: careful\ngrounding: off\nreasoning: off\nruns: [{file_a: a.md, file_b: b.md}]\n"))
+	if code := launch(t, dir, "run", "eval.yaml", "--out-dir", "out").wait(); code != 0 {
+		t.Fatalf("run ended with %d", code)
+	}
+	for _, name := range []string{resumeFile, spentFile, embedded.AddressFile} {
+		path := filepath.Join(dir, "out", name)
+		kept, _ := os.ReadFile(path)
+		if err := errors.Join(os.WriteFile(path, kept, 0o600), os.Truncate(path, 80<<20)); err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range [][]string{{"resume"}, {"report"}, {"pause"}, {"ui", "--listen", "256.0.0.0:0"}} {
+			p := launch(t, dir, append([]string{command[0], "out"}, command[1:]...)...)
+			if code := p.wait(); code != int(exitUsage) || !strings.Contains(p.stderr.String(), name+" is too large") {
+				t.Errorf("%s with a large %s ended with %d: %s", command[0], name, code, tail(p.stderr.String()))
+			}
+		}
+		err := os.Remove(path)
+		if kept != nil {
+			err = os.WriteFile(path, kept, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A log of events can have a line without end, which is skipped, and calls without end, which
+// are refused.
+func TestEventsOfAReceivedFolderAreBounded(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), eventsFile)
+	call := func(run int) string {
+		return fmt.Sprintf(`{"event":"acquired","time":"2026-01-01T00:00:00Z","run_id":"%d"}`+"\n", run)
+	}
+	long := strings.Repeat("x", 1<<20) + `"acquired"` + "\n"
+	if err := os.WriteFile(path, []byte(call(1)+long+call(2)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	events, err := openOwnEvents(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := events.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if n := strings.Count(string(text), `"released"`); err != nil || n != 2 {
+		t.Errorf("%d calls are released, %v; want 2", n, err)
+	}
+	var calls strings.Builder
+	for run := range mostAcquired + 1 {
+		calls.WriteString(call(run))
+	}
+	if err := os.WriteFile(path, []byte(calls.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openOwnEvents(path); err == nil || !strings.Contains(err.Error(), "in flight") {
+		t.Errorf("of %d calls in flight: got %v, want an error", mostAcquired+1, err)
 	}
 }
 

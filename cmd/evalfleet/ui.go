@@ -121,6 +121,9 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		return nil, err
 	}
 	if dir != "" {
+		if err := checkFiles(dir); err != nil {
+			return nil, err
+		}
 		of.config.Folder = p.folderPages(c, dir)
 		of.config.Results = func(ctx context.Context, _ eval.ID) (results.Reader, error) {
 			return of.config.Folder.Open(ctx)
