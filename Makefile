@@ -167,6 +167,10 @@ chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet
 	go test -timeout 6h -run '^TestChaos$$' ./cmd/evalfleet -chaos-seeds $(SEEDS)
 
 EVALUATIONS := 1000
+.PHONY: faults
+faults: servers ## plant a fault for each of some promises, and see the promise's test fail (about 20 minutes; ONLY=TestName plants one)
+	go test -v -timeout 60m -run '^TestFaultsTurnTestsRed$$' ./internal/faults -full -only "$(ONLY)"
+
 .PHONY: coverage
 coverage: ## how often intervals hold the truth: 1,000 simulated evaluations of each kind (some minutes; EVALUATIONS=1000)
 	go test -v -run '^(TestCoverage|TestUntil)$$' -timeout 90m ./eval/rank -full -evaluations $(EVALUATIONS)

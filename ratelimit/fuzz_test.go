@@ -48,13 +48,11 @@ func report(t *testing.T, s *stage, data []byte, first error) {
 		s.name, h.steps, err, strings.Join(h.log, "\n"), data)
 }
 
-// TestModelAgrees plays random histories: 2 with -short, otherwise 12.
+// TestModelAgrees plays random histories. Two of them do not see that a worker takes more
+// than its share, for example.
 func TestModelAgrees(t *testing.T) {
 	t.Parallel()
-	histories := uint64(12)
-	if testing.Short() {
-		histories = 2
-	}
+	const histories = uint64(12)
 	for _, make := range []func(testing.TB) *stage{embeddedStage, realStage} {
 		s := make(t)
 		t.Run(s.name, func(t *testing.T) {

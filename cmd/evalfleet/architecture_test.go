@@ -18,8 +18,8 @@ var (
 	arrowIn    = regexp.MustCompile(`(?m)^\s*(\w+) --> ([\w &]+)$`)
 	// families are packages that are drawn with those below them.
 	families = []string{"eval", "providers", "view"}
-	// forTests are packages that only tests import.
-	forTests = []string{"internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "providers/providertest"}
+	// forTests are packages that only tests import, or that are only tests.
+	forTests = []string{"internal/faults", "internal/pgtest", "internal/redistest", "internal/testproxy", "internal/testrun", "providers/providertest"}
 )
 
 // The picture in docs/architecture.md has a box for every package, those of a family
