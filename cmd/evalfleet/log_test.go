@@ -34,9 +34,12 @@ func TestNewLogger(t *testing.T) {
 			}
 			log.Debug().Msg("one")
 			log.Info().Msg("two")
-			log.Warn().Msg("three")
+			log.Warn().Str("said", "\u202ereversed").Msg("three\u009b2J")
 			if got := strings.Count(out.String(), "\n"); got != c.lines {
 				t.Errorf("got %d lines, want %d:\n%s", got, c.lines, out.String())
+			}
+			if strings.ContainsAny(out.String(), "\u202e\u009b") {
+				t.Errorf("marks of direction and control characters reach the log: %q", out.String())
 			}
 			for line := range strings.Lines(out.String()) {
 				if json.Valid([]byte(line)) != c.json {
