@@ -136,8 +136,9 @@ func TestRequestOnTheWire(t *testing.T) {
 				body, uri, authorization = string(raw), r.Method+" "+r.RequestURI, r.Header.Get("Authorization")
 				_, _ = io.WriteString(w, good)
 			})
-			test.req.Key = "sk-secret-key"
-			result, err := provider.Call(t.Context(), test.req)
+			req := *test.req // some tests share it
+			req.Key = "sk-secret-key"
+			result, err := provider.Call(t.Context(), &req)
 			if err != nil {
 				t.Fatal(err)
 			}
