@@ -19,7 +19,7 @@ var rights = []string{
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
 	"del K", exists, "expire K 1", "expireat K 1", "memory usage K", "persist K", "pexpire K 1", "pttl K", "unlink K",
 	"get K", "getex K", "getrange K 0 0", "incr K", "incrby K 1", "set K v", "setex K 1 v", "setrange K 0 v",
-	"hdel K f", "hexists K f", "hget K f", "hgetall K", "hincrby K f 1", "hkeys K", "hlen K", "hmget K f", "hset K f v",
+	"hdel K f", "hexists K f", "hget K f", "hgetall K", "hincrby K f 1", "hkeys K", "hmget K f", "hset K f v",
 	"hsetnx K f v", "hvals K",
 	"llen K", "lpush K v", "lrange K 0 0", "lrem K 0 v", "rpop K", "rpush K v",
 	"sadd K m", "sismember K m", "smembers K", "srem K m", "sscan K 0",

@@ -29,7 +29,7 @@ var readers = []string{
 	"client setname evalfleet", "ping", "info", "time", "multi", "discard",
 	"eval 1 1 K", "evalsha 1 1 K", "eval_ro 1 1 K", "evalsha_ro 1 1 K",
 	exists, "memory usage K", "pttl K",
-	"get K", "getrange K 0 0", "hexists K f", "hget K f", "hgetall K", "hkeys K", "hlen K", "hmget K f", "hvals K",
+	"get K", "getrange K 0 0", "hexists K f", "hget K f", "hgetall K", "hkeys K", "hmget K f", "hvals K",
 	"llen K", "lrange K 0 0", "sismember K m", "smembers K", "sscan K 0", "xlen K",
 	"zcard K", "zcount K 0 1", "zmscore K m", "zrange K 0 0", "zrangebyscore K 0 1", "zrank K m", "zscore K m",
 	"subscribe C",
