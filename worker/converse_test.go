@@ -219,9 +219,13 @@ func TestKilledBetweenTurns(t *testing.T) {
 // A group's limit holds for every call of its prompts, of all its models together.
 func TestGroupsShareTheirLimit(t *testing.T) {
 	t.Parallel()
-	provider := &fakeProvider{answer: after(5*time.Millisecond, func(context.Context, int, *providers.Request) (*providers.Result, error) {
+	var probe Probe
+	provider := &fakeProvider{answer: func(ctx context.Context, n int, _ *providers.Request) (*providers.Result, error) {
+		for n == 1 && probe.Vitals().Waiting == 0 && ctx.Err() == nil { // the first call has others wait
+			time.Sleep(time.Millisecond)
+		}
 		return &providers.Result{Text: "yes", Finish: providers.FinishStop}, nil
-	})}
+	}}
 	b := setup(t, provider)
 	lines := make([]string, 8)
 	for i := range lines {
@@ -232,7 +236,7 @@ func TestGroupsShareTheirLimit(t *testing.T) {
 		s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Group: "both"}, Kind: ratelimit.Concurrency, Max: 1}}
 	})
 	config := b.config()
-	config.Endpoints["q"] = Endpoint{Provider: provider, Key: "k"}
+	config.Endpoints["q"], config.Probe = Endpoint{Provider: provider, Key: "k"}, &probe
 	stop := b.start(config)
 	b.wait()
 	stop()
