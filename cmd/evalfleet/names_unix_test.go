@@ -19,6 +19,10 @@ import (
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
+// foreign is what a provider, a document or a file may contain: it clears the screen,
+// retitles the window, colours, deletes and reverses.
+const foreign = "\x1b[2J\x1b]0;owned\a\x1b[45m\u009b2J\u202eevil\x7f\u2066"
+
 // A results folder from another person has names of everything that an evaluation file could
 // not have. Reports, CSV files, file names and pages show them, and nothing foreign in them.
 func TestNamesOfAReceivedFolderAreHarmless(t *testing.T) {

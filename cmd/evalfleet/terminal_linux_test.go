@@ -90,10 +90,6 @@ func TestResultsFitTheTerminal(t *testing.T) {
 	}
 }
 
-// foreign is what a provider, a document or a file may contain: it clears the screen,
-// retitles the window, colours, deletes and reverses.
-const foreign = "\x1b[2J\x1b]0;owned\a\x1b[45m\u009b2J\u202eevil\x7f\u2066"
-
 // ownSequences are those that evalfleet itself writes to a terminal.
 var ownSequences = regexp.MustCompile("\x1b\\[(0|1|2|3[1-6]|90|K)?m?|\r")
 
