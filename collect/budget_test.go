@@ -23,8 +23,8 @@ import (
 )
 
 // A call ended as Redis lost the limiter's keys, and its outcome is recorded only after
-// the results were drained: what the budget and a daily quota are told includes it. A call that
-// the quota counts itself is not told.
+// the results were drained: its cost reaches the budget, and a daily quota counts it. Calls that
+// the quota counts itself are not counted again.
 func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), redistest.New(t)

@@ -57,7 +57,7 @@ func TestConsentIsNotSoughtForTheLine(t *testing.T) {
 	})
 }
 
-// The first call of a process is told that another process is ahead of it, and not that it
+// The first call of a process hears that another process is ahead of it, and not that it
 // would have to wait for both.
 func TestConsentSaysWhetherOthersStandBefore(t *testing.T) {
 	timed(t, func(t testing.TB, connect func() *redis.Client) {

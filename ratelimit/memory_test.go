@@ -297,7 +297,8 @@ func TestServerHasBeenUpAtLeast(t *testing.T) {
 // lacks the leases that were granted since.
 func TestConnectionOpenedWhileRedisLoads(t *testing.T) {
 	t.Parallel()
-	server := redistest.New(t, "--key-load-delay", "200", "--loading-process-events-interval-bytes", "1024")
+	// Loading takes 25 s, unless it is hurried.
+	server := redistest.New(t, "--key-load-delay", "10000", "--loading-process-events-interval-bytes", "1024")
 	plain := server.Client()
 	register(t, plain, "fleet", inFlight(Scope{}, 2))
 	pipe := plain.Pipeline()
@@ -320,6 +321,9 @@ func TestConnectionOpenedWhileRedisLoads(t *testing.T) {
 		defer close(loading)
 		for err := errCut; err != nil && t.Context().Err() == nil; {
 			if err = client.Ping(t.Context()).Err(); redis.IsLoadingError(err) {
+				if err := plain.ConfigSet(t.Context(), "key-load-delay", "0").Err(); err != nil {
+					t.Errorf("hurry the server: %v", err)
+				}
 				loading <- true
 				return
 			}

@@ -138,9 +138,7 @@ func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
 					mustRelease(t, lease)
 					var again batch
 					again.end([]*release{lease.release})
-					if _, err := p.admit(t.Context(), &again); err != nil { // its first answer may be lost
-						t.Fatal(err)
-					}
+					mustAdmit(t, p.Limiter, &again) // its first answer may be lost
 					if seeded == "after" {
 						seed(end.used)
 					}

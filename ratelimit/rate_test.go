@@ -174,10 +174,7 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 				calls = append(calls, &call{Request: Request{ID: id}})
 			}
 			b.ask(newGate(rules), calls)
-			o, err := l.admit(t.Context(), b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := mustAdmit(t, l, b)
 			for _, g := range o.groups[0].grants {
 				starts = append(starts, o.now+g.start.Microseconds())
 			}
@@ -186,10 +183,7 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 		giveBack := func(id string, start int64) (inTime bool) {
 			b := &batch{}
 			b.end([]*release{{id: id, rules: rules, unused: true, start: start}})
-			o, err := l.admit(t.Context(), b)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := mustAdmit(t, l, b)
 			return o.now < start
 		}
 		const interval = 0.024

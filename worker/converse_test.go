@@ -219,10 +219,13 @@ func TestKilledBetweenTurns(t *testing.T) {
 // A group's limit holds for every call of its prompts, of all its models together.
 func TestGroupsShareTheirLimit(t *testing.T) {
 	t.Parallel()
-	var probe Probe
+	others := make(chan struct{}) // closed when others wait for the first call
 	provider := &fakeProvider{answer: func(ctx context.Context, n int, _ *providers.Request) (*providers.Result, error) {
-		for n == 1 && probe.Vitals().Waiting == 0 && ctx.Err() == nil { // the first call has others wait
-			time.Sleep(time.Millisecond)
+		if n == 1 {
+			select {
+			case <-others:
+			case <-ctx.Done():
+			}
 		}
 		return &providers.Result{Text: "yes", Finish: providers.FinishStop}, nil
 	}}
@@ -236,8 +239,14 @@ func TestGroupsShareTheirLimit(t *testing.T) {
 		s.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Group: "both"}, Kind: ratelimit.Concurrency, Max: 1}}
 	})
 	config := b.config()
-	config.Endpoints["q"], config.Probe = Endpoint{Provider: provider, Key: "k"}, &probe
+	config.Endpoints["q"] = Endpoint{Provider: provider, Key: "k"}
 	stop := b.start(config)
+	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	testrun.EventuallyGot(t, "a call waits for the group's limit", func() (string, bool) {
+		usage, err := limits.Usage(t.Context())
+		return fmt.Sprintf("%+v, %v", usage, err), err == nil && len(usage) == 1 && usage[0].Waiting > 0
+	})
+	close(others)
 	b.wait()
 	stop()
 	b.wantEachOnce()

@@ -62,8 +62,7 @@ func (c candidate) in(shell string) string {
 	return c.word + "\t" + c.about
 }
 
-// candidates are the words that complete the last of words; none: it is a file, or a text of
-// one's own.
+// candidates returns what completes the last of words; nothing, if that is a file or free text.
 func candidates(words []string, commands []*cli.Command) (found []candidate) {
 	before, last := words[:len(words)-1], words[len(words)-1]
 	last = strings.Trim(last, `"`) // older versions of PowerShell pass no empty word, but ""

@@ -92,8 +92,8 @@ func (p *process) demo(ctx context.Context, listen string) (err error) {
 	return err
 }
 
-// writeDemo writes the demo's files: documents of which each has more repeated words than the
-// one before, which is what simulated judges count.
+// writeDemo writes the demo's files: documents with more and more repeated words, which is what
+// simulated judges count.
 func writeDemo(dir, simulator string) error {
 	evaluation, err := demoFiles.ReadFile("demo/evaluation.yaml")
 	if err != nil {

@@ -41,7 +41,7 @@ Examples:
 {{range .Examples}}  {{.}}
 {{end}}{{end}}{{range .Groups}}
 {{.Title}}:
-{{range .Flags}}{{flagRow .}}
+{{range .Flags}}{{names .}}{{wrap (usage .) 32}}
 {{end}}{{end}}
 {{if .More}}{{wrap .More 0}}
 {{else}}` + flagHelp + `{{end}}`
@@ -112,8 +112,9 @@ func groupsOf(flags []cli.Flag) []shownGroup {
 func printHelp(to io.Writer, template string, data any) error {
 	var text strings.Builder
 	cli.HelpPrinterCustom(&text, template, data, map[string]any{
-		"wrapAt":  func() int { return helpWidth },
-		"flagRow": flagRow,
+		"wrapAt": func() int { return helpWidth },
+		"names":  namesColumn,
+		"usage":  helpUsage,
 	})
 	if text.Len() == 0 { // the library keeps a template's error to itself
 		return errors.New("print help: the template failed")
@@ -122,23 +123,15 @@ func printHelp(to io.Writer, template string, data any) error {
 	return err
 }
 
-// flagRow is a flag's names and, beside or below them, what it does.
-func flagRow(f cli.Flag) string {
+// namesColumn is a flag's names, up to the column in which its usage begins: on the same line
+// or, below long names, on the next.
+func namesColumn(f cli.Flag) string {
 	names := "  " + helpNames(f)
-	indent := strings.Repeat(" ", nameWidth+2)
-	var lines []string
-	line := ""
-	for _, word := range strings.Fields(helpUsage(f)) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > helpWidth-len(indent) {
-			lines, line = append(lines, line), ""
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	text := strings.Join(append(lines, line), "\n"+indent)
 	if len(names) > nameWidth {
-		return names + "\n" + indent + text
+		names += "\n"
+		return names + strings.Repeat(" ", nameWidth+2)
 	}
-	return names + strings.Repeat(" ", len(indent)-len(names)) + text
+	return fmt.Sprintf("%-*s", nameWidth+2, names)
 }
 
 // helpNames is a flag as it is written: "--judge MODEL, -j MODEL".

@@ -12,24 +12,27 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-func TestFlagRow(t *testing.T) {
+func TestFlagsInHelp(t *testing.T) {
 	t.Parallel()
-	flags := []cli.Flag{
+	command := &cli.Command{Name: "try", Flags: []cli.Flag{
 		&cli.BoolFlag{Name: "short", Usage: "do it"},
 		&cli.IntFlag{Name: "much", Aliases: []string{"m", "mq"}, Value: 7, Usage: "`N` " + strings.Repeat("words ", 20) + "end"},
 		&cli.StringFlag{Name: "much-longer-than-the-column", Usage: "`FILE` of it"},
+	}}
+	var out strings.Builder
+	if err := writeCommandHelp(&out, command, true); err != nil {
+		t.Fatal(err)
 	}
-	want := []string{
-		"  --short                       do it",
-		"  --much N, -m N, --mq N        N words words words words words words words words words words words\n" +
-			"                                words words words words words words words words words end (default\n" +
-			"                                7)",
-		"  --much-longer-than-the-column FILE\n                                FILE of it",
-	}
-	for i, f := range flags {
-		if diff := cmp.Diff(want[i], flagRow(f)); diff != "" {
-			t.Errorf("(-want +got):\n%s", diff)
-		}
+	_, flags, _ := strings.Cut(out.String(), "Flags:\n")
+	flags, _, _ = strings.Cut(flags, "\n\n")
+	want := `  --short                       do it
+  --much N, -m N, --mq N        N words words words words words words words words words words words
+                                words words words words words words words words words end (default
+                                7)
+  --much-longer-than-the-column FILE
+                                FILE of it`
+	if diff := cmp.Diff(want, flags); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 

@@ -161,7 +161,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 	return of, nil
 }
 
-// newPages are pages without a source, for the users whom the command line lets in.
+// newPages returns pages without a source, for the users that the command line names.
 func newPages(c *cli.Context, log zerolog.Logger) (*pages, error) {
 	prometheus, err := prometheusURL(c.String(prometheusFlag))
 	if err != nil {

@@ -2,7 +2,6 @@ package check
 
 import (
 	"encoding/json"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	"helm.sh/helm/v4/pkg/chart/v2/lint"
@@ -247,118 +245,6 @@ func TestChartRefuses(t *testing.T) {
 		} else if !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", values, err, want)
 		}
-	}
-}
-
-// The password of the database is given to those who open it, and to nobody else.
-func TestChartSinkPassword(t *testing.T) {
-	t.Parallel()
-	for _, cache := range []bool{false, true} {
-		files, err := rendered(t, fmt.Sprintf(`
-sink: {url: "postgres://evalfleet@db/evals", existingSecret: postgres}
-worker: {cache: %t}
-enqueue: {enabled: true, files: {evaluation.yaml: "name: x"}}
-`, cache), "Helm")
-		if err != nil {
-			t.Fatal(err)
-		}
-		delete(files, "NOTES.txt")
-		given := map[string]string{}
-		for _, w := range decoded(t, files).workloads {
-			given[w.part] = environment(w)["PGPASSWORD"]
-		}
-		want := map[string]string{"controller": "secret postgres", "enqueue": "secret postgres", "redis": "", "test": "", "worker": ""}
-		if cache {
-			want["worker"] = "secret postgres"
-		}
-		if diff := cmp.Diff(want, given); diff != "" {
-			t.Errorf("cache: %t: PGPASSWORD (-want +got):\n%s", cache, diff)
-		}
-	}
-}
-
-// The chart's Redis has a password: a random one, which upgrades keep, unless the values
-// name a Secret.
-func TestChartRedisPassword(t *testing.T) {
-	t.Parallel()
-	made := func(values string, there *corev1.Secret) *corev1.Secret {
-		t.Helper()
-		files, err := renderedOver(t, values, "Helm", there)
-		if err != nil {
-			t.Fatal(err)
-		}
-		notes := files["NOTES.txt"]
-		delete(files, "NOTES.txt")
-		c := decoded(t, files)
-		secrets := all[*corev1.Secret](c)
-		if len(secrets) == 0 {
-			return nil
-		}
-		secret := secrets[0]
-		for _, w := range c.workloads {
-			name := "EVALFLEET_REDIS_PASSWORD"
-			if w.part == "redis" {
-				name = "REDISCLI_AUTH"
-			}
-			if got := environment(w)[name]; got != "secret "+secret.Name {
-				t.Errorf("%s takes %s from %q, want the Secret %s", w.name, name, got, secret.Name)
-			}
-			for _, e := range w.container().Env {
-				if from := e.ValueFrom; e.Name == name && from != nil && from.SecretKeyRef != nil && secret.Data[from.SecretKeyRef.Key] == nil {
-					t.Errorf("%s reads %s, which the Secret has not: %v", w.name, from.SecretKeyRef.Key, slices.Collect(maps.Keys(secret.Data)))
-				}
-			}
-		}
-		for key, password := range secret.Data {
-			if len(password) < 32 || strings.Count(fmt.Sprint(files, notes), string(password)) > 0 {
-				t.Errorf("%s is %q, want 32 characters, which are only in the Secret", key, password)
-			}
-		}
-		// A new password, from a renderer that does not see the cluster, is refused there
-		// instead of locking the fleet out.
-		if secret.Immutable == nil || !*secret.Immutable {
-			t.Error("the Secret can be changed")
-		}
-		return secret
-	}
-
-	first, second := made("", nil), made("", nil)
-	if first == nil || second == nil {
-		t.Fatal("no Secret is made: Redis has no password")
-	}
-	if cmp.Equal(first.Data, second.Data) {
-		t.Errorf("two installations have the same password: %s", first.Data)
-	}
-	first.Namespace = "evals"
-	for _, values := range []string{"", "worker: {replicas: 3}"} {
-		if upgraded := made(values, first); upgraded == nil || !cmp.Equal(first.Data, upgraded.Data) {
-			t.Errorf("an upgrade makes %v of %s", upgraded, first.Data)
-		}
-	}
-	made("redis: {password: {key: pass}}", nil)
-	for name, want := range map[string]string{"a password of its own redis": "secret redis", "redis by its url": "", "another redis and postgres": ""} {
-		if secret := made(options[name], nil); secret != nil {
-			t.Errorf("%s: a Secret is made: %v", name, secret)
-		}
-		files, err := rendered(t, options[name], "Helm")
-		if err != nil {
-			t.Fatal(err)
-		}
-		delete(files, "NOTES.txt")
-		for _, w := range decoded(t, files).workloads {
-			if got := environment(w)["EVALFLEET_REDIS_PASSWORD"]; got != want && w.part != "redis" {
-				t.Errorf("%s: %s takes the password from %q, want %q", name, w.name, got, want)
-			}
-		}
-	}
-}
-
-// In the upgrade that gives Redis its password, new workers reach the one without.
-func TestPasswordBeforeRedisHasOne(t *testing.T) {
-	t.Parallel()
-	with := privateRedis(t, "--requirepass", "")
-	if out, err := status(t, "redis://"+with[strings.LastIndex(with, "@")+1:], "new"); err != nil {
-		t.Errorf("%v: %s", err, out)
 	}
 }
 

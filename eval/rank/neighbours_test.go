@@ -46,8 +46,8 @@ func TestNeighbours(t *testing.T) {
 	}
 }
 
-// TestNeighboursWithoutADoubt: two candidates of which one always won need six items for a
-// claim, whatever the prior says of the difference.
+// TestNeighboursWithoutADoubt: when one of two candidates won every comparison, a claim takes
+// six items, whatever the prior says of the difference.
 func TestNeighboursWithoutADoubt(t *testing.T) {
 	t.Parallel()
 	for items, more := range map[int]float64{2: 4, 4: 2, 5: 1, 6: 0, 10: 0} {

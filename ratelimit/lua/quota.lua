@@ -1,10 +1,10 @@
--- What quotas were used before the epoch in force, in front of the scripts that count it.
+-- How much of a quota was used before the current epoch, for scripts that count on from there.
 --
--- A quota's state is a hash: its use until a reset, the epoch in which the rest was written,
--- the use that Redis remembered as that began (base), and what it was told of the time before:
--- told:<who>, from results stores, and ran:<id>, of calls that were in flight when Redis lost
--- its memory. Their sum (before) may include what Redis remembers, so the greater of the two
--- counts. A quota that was counted from its reset on (whole) needs no telling.
+-- The state of a quota is a hash: `used` until `reset`; the `epoch` that wrote the other fields;
+-- `base`, the use that Redis remembered when that epoch began; and the use that others reported
+-- from before it: told:<who>, by results stores, and ran:<id>, by calls in flight when Redis lost
+-- its memory. The sum of those reports (`before`) may overlap with `base`, so the greater of the
+-- two counts. A quota counted since its last reset is `whole` and takes no reports.
 
 -- enter_epoch makes what a quota remembers of earlier epochs its base, and of earlier days
 -- nothing.
