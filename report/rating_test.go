@@ -11,7 +11,6 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
-	"github.com/evalfleet/evalfleet/results"
 )
 
 // TestTrialsAreNoEvidence: the same verdicts four times over leave limits as wide as
@@ -148,6 +147,35 @@ func TestPositionAndCandidatesConfounded(t *testing.T) {
 	}
 }
 
+// TestFortyEqualsBehindABaseline: 40 candidates are equal. One is the baseline, always shown
+// first to a judge that prefers what is shown first. No candidate is called better or worse
+// than another, and the report says why.
+func TestFortyEqualsBehindABaseline(t *testing.T) {
+	t.Parallel()
+	candidates := names(40)
+	m := sourceOf(plan(candidates, names(30), "j"))
+	random := rand.New(rand.NewPCG(1, 5))
+	for _, item := range names(30) {
+		for _, other := range candidates[1:] {
+			first, second := item+"/"+candidates[0], item+"/"+other
+			winner := first
+			if random.Float64() < 0.27 { // an order effect of 1
+				winner = second
+			}
+			m.verdict(0, first, second, winner, "r")
+		}
+	}
+	r := built(t, m, Options{})
+	for _, c := range r.Groups[0].Ranked {
+		if c.RankLow != 1 || c.RankHigh != 40 {
+			t.Errorf("%s has ranks %d to %d of 40 equals", c.Name, c.RankLow, c.RankHigh)
+		}
+	}
+	if strings.Contains(r.Headline(), "ahead of every other") || !strings.Contains(strings.Join(r.Notes(), "\n"), "shown in one order only") {
+		t.Errorf("%s\n%s", r.Headline(), strings.Join(r.Notes(), "\n"))
+	}
+}
+
 // TestConsistentJudgeFavoursNoPosition: a judge that gives the same answer in both orders
 // has no order effect but for rounding, of which nothing is said.
 func TestConsistentJudgeFavoursNoPosition(t *testing.T) {
@@ -198,28 +226,38 @@ func TestOneCluster(t *testing.T) {
 }
 
 // TestEloCorrectsForOrder: four documents that are equal but for a judge who prefers what
-// is shown first, each pair in one order, have one rating.
+// is shown first in four of five verdicts, each pair in one order, have about one rating.
+// Without the order effect they are far apart.
 func TestEloCorrectsForOrder(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"a", "b", "c", "d"}, []string{"q"}, "j"))
-	for i, first := range []string{"a", "b", "c", "d"} {
-		for _, second := range []string{"a", "b", "c", "d"}[i+1:] {
-			for k := range 10 { // trials
-				winner := "q/" + first
-				if k < 2 {
-					winner = "q/" + second
-				}
-				m.verdict(0, "q/"+first, "q/"+second, winner, "r")
+	const trials = 200
+	for pair, won := range map[string]int{"ab": 162, "ac": 162, "ad": 163, "bc": 167, "bd": 168, "cd": 162} {
+		first, second := "q/"+pair[:1], "q/"+pair[1:]
+		for k := range trials {
+			winner := first
+			if k >= won {
+				winner = second
 			}
+			m.verdict(0, first, second, winner, "r")
 		}
 	}
-	elo := built(t, m, Options{}).Rankings().Elo
-	if len(elo) != 4 {
-		t.Fatalf("ratings %+v", elo)
-	}
-	for _, one := range elo {
-		if math.Abs(one.Elo-1000) > 0.01 {
-			t.Errorf("%s is rated %.2f, want 1000", one.DocID, one.Elo)
+	for _, tt := range []struct {
+		options Options
+		want    []float64
+		within  float64
+	}{
+		{Options{NoPosition: true}, []float64{1209, 1077, 929, 784}, 1},
+		{Options{}, []float64{1000, 1000, 1000, 1000}, 15},
+	} {
+		elo := map[string]float64{}
+		for _, one := range built(t, m, tt.options).Rankings().Elo {
+			elo[one.DocID] = one.Elo
+		}
+		for k, document := range []string{"q/a", "q/b", "q/c", "q/d"} {
+			if got := elo[document]; !(math.Abs(got-tt.want[k]) <= tt.within) {
+				t.Errorf("position effect left in %t: %s is rated %.2f, want %v", tt.options.NoPosition, document, got, tt.want[k])
+			}
 		}
 	}
 }
@@ -270,45 +308,121 @@ func TestFlipsAreNoVerdicts(t *testing.T) {
 	}
 }
 
-// TestWithoutPositionEffect: on request the ranking is plain Bradley–Terry's.
+// TestWithoutPositionEffect: on request the ranking is plain Bradley–Terry's, as published
+// rankings have it: of 59 candidates with 2,139 verdicts, each pair in one order, it has the
+// order that the MM algorithm finds (Hunter 2004). With an order effect, Kendall's tau to
+// that is less.
 func TestWithoutPositionEffect(t *testing.T) {
 	t.Parallel()
-	m := tournament(names(4), names(6), []string{"j"}, []float64{1.5}, 1)
-	m.pairwise = slices.DeleteFunc(m.pairwise, func(row results.PairwiseRow) bool { return row.AnsweredBy == "" })
-	with, without := built(t, m, Options{}), built(t, m, Options{NoPosition: true})
-	if !with.Judges[0].Effect.HasOrder || without.Judges[0].Effect.HasOrder {
-		t.Errorf("order effects %+v and %+v", with.Judges[0].Effect, without.Judges[0].Effect)
+	const candidates, verdicts, order = 59, 2139, 1.8
+	m := sourceOf(plan(names(candidates), []string{"q"}, "j"))
+	random := rand.New(rand.NewPCG(1, 2))
+	abilities := make([]float64, candidates)
+	for i := range abilities {
+		abilities[i] = 1.5 * random.NormFloat64()
 	}
-	plain, err := rank.BradleyTerry(4, without.tallies, rank.Options{})
-	if err != nil {
-		t.Fatal(err)
+	var won [candidates]float64
+	met := make([][]float64, candidates)
+	for i := range met {
+		met[i] = make([]float64, candidates)
 	}
-	for _, c := range without.Groups[0].Ranked {
-		if want := plain.Abilities[c.Candidate]; math.Abs(c.Ability-want) > 1e-9 {
-			t.Errorf("%s: %.9f, want %.9f", c.Name, c.Ability, want)
+	for range verdicts {
+		i, j := random.IntN(candidates), random.IntN(candidates-1)
+		if j >= i {
+			j++
 		}
+		first, second := "q/"+names(candidates)[i], "q/"+names(candidates)[j]
+		winner := second
+		if random.Float64() < 1/(1+math.Exp(abilities[j]-abilities[i]-order)) {
+			winner = first
+			won[i]++
+		} else {
+			won[j]++
+		}
+		met[i][j]++
+		met[j][i]++
+		m.verdict(0, first, second, winner, "r")
 	}
-	if method := strings.Join(without.method(), "\n"); !strings.Contains(method, "not taken out") {
-		t.Errorf("the page does not say so: %s", method)
+	worths := slices.Repeat([]float64{1}, candidates)
+	for range 2000 {
+		next := make([]float64, candidates)
+		for i := range worths {
+			below := 0.0
+			for j := range worths {
+				below += met[i][j] / (worths[i] + worths[j])
+			}
+			next[i] = won[i] / below
+		}
+		worths = next
+	}
+	plain := map[string]float64{}
+	for i, name := range names(candidates) {
+		plain[name] = worths[i]
+	}
+	tau := func(options Options) float64 {
+		ranked := built(t, m, options).Groups[0].Ranked
+		agree := 0
+		for k, worse := range ranked {
+			for _, better := range ranked[:k] {
+				if plain[better.Name] > plain[worse.Name] {
+					agree++
+				} else {
+					agree--
+				}
+			}
+		}
+		return float64(agree) / float64(candidates*(candidates-1)/2)
+	}
+	if with, without := tau(Options{}), tau(Options{NoPosition: true}); without != 1 || math.Abs(with-0.896) > 0.01 {
+		t.Errorf("Kendall's tau to plain Bradley–Terry is %.3f, and with an order effect %.3f; want 1 and .896", without, with)
+	}
+	r := built(t, m, Options{NoPosition: true})
+	if r.Judges[0].Effect.HasOrder || !strings.Contains(strings.Join(r.method(), "\n"), "not taken out") {
+		t.Errorf("%+v; the page says %v", r.Judges[0].Effect, r.method())
 	}
 }
 
 // TestIdenticalTexts: that two identical texts tie is known without asking, so it moves no
-// ability and no judge's parameter. It counts in win rates, and a note says so.
+// ability and no judge's parameter. It counts in win rates, and a note says so. As answers of
+// the judge, the same ties would shrink its order effect from 1 to .70, and give a judge that
+// never tied a tie parameter.
 func TestIdenticalTexts(t *testing.T) {
 	t.Parallel()
-	asked := tournament(names(4), names(8), []string{"j"}, []float64{1}, 1)
-	asked.pairwise = slices.DeleteFunc(asked.pairwise, func(row results.PairwiseRow) bool { return row.Winner == eval.Tie })
-	m := sourceOf(asked.evaluation.Plan)
-	m.pairwise = slices.Clone(asked.pairwise)
-	for _, row := range asked.pairwise[:60] {
-		row.Winner, row.AnsweredBy, row.Trial = eval.Tie, "", 2
-		m.pairwise = append(m.pairwise, row)
+	four := names(4)
+	asked := sourceOf(plan(four, names(200), "j"))
+	random := rand.New(rand.NewPCG(3, 3))
+	var identical [][2]string
+	for _, item := range names(200) {
+		for i, first := range four {
+			for j, second := range four {
+				if i == j {
+					continue
+				}
+				one, other := item+"/"+first, item+"/"+second
+				winner := other
+				if random.Float64() < 1/(1+math.Exp(-2*float64(j-i)-1)) {
+					winner = one
+				}
+				asked.verdict(0, one, other, winner, "r")
+				if random.IntN(10) < 1 {
+					identical = append(identical, [2]string{one, other})
+				}
+			}
+		}
+	}
+	m, counted := sourceOf(asked.evaluation.Plan), sourceOf(asked.evaluation.Plan)
+	m.pairwise, counted.pairwise = slices.Clone(asked.pairwise), slices.Clone(asked.pairwise)
+	for _, pair := range identical {
+		m.verdict(0, pair[0], pair[1], eval.Tie, "identical").AnsweredBy = ""
+		counted.verdict(0, pair[0], pair[1], eval.Tie, "r")
 	}
 	without, with := built(t, asked, Options{}), built(t, m, Options{})
-	one, other := without.Judges[0].Effect, with.Judges[0].Effect
-	if math.Abs(one.Order-other.Order) > 1e-9 || one.Order < 0.5 || other.HasNu {
+	one, other, wrong := without.Judges[0].Effect, with.Judges[0].Effect, built(t, counted, Options{}).Judges[0].Effect
+	if math.Abs(one.Order-other.Order) > 1e-9 || math.Abs(one.Order-1) > 0.01 || other.HasNu {
 		t.Errorf("order effect %+.3f, with identical texts %+.3f and a tie parameter: %t", one.Order, other.Order, other.HasNu)
+	}
+	if math.Abs(wrong.Order-0.7) > 0.01 || !wrong.HasNu {
+		t.Errorf("as answers, identical texts leave an order effect of %+.3f, want +.70", wrong.Order)
 	}
 	for k, c := range with.Groups[0].Ranked {
 		before := without.Groups[0].Ranked[k]
@@ -316,7 +430,7 @@ func TestIdenticalTexts(t *testing.T) {
 			t.Errorf("%s: %+v, wins %+v, without identical texts %+v, wins %+v", c.Name, c.Limits, c.WinLimits, before.Limits, before.WinLimits)
 		}
 	}
-	if notes := strings.Join(with.Notes(), "\n"); !strings.Contains(notes, "60 verdicts are on identical texts") {
+	if notes := strings.Join(with.Notes(), "\n"); !strings.Contains(notes, fmt.Sprintf("%d verdicts are on identical texts", len(identical))) {
 		t.Errorf("the notes do not say so: %s", notes)
 	}
 	// Candidates that are identical wherever they met cannot be ranked against each other.

@@ -163,7 +163,7 @@ func perfect(items int) []Observed {
 // error is at least the fit's; that there is one is said by a sign test of items.
 func TestPerfectRecord(t *testing.T) {
 	t.Parallel()
-	for items, ahead := range map[int]bool{3: false, 5: false, 6: true, 10: true, 30: true} {
+	for items, ahead := range map[int]bool{3: false, 5: false, 6: true, 10: true, 15: true, 30: true} {
 		fit, u := estimated(t, 2, perfect(items), Options{OrderEffect: true}, Drawing{})
 		_, own, _ := fit.Contrast(0, 1)
 		_, limits, _ := u.Contrast(0, 1)
