@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/controller"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // BenchmarkController is what a controller does to Redis and to its machine without workers:

@@ -14,12 +14,12 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // A call ended as Redis lost the limiter's keys, and its outcome is recorded only after

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers/catalog"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Lookup finds an environment variable, as os.LookupEnv does.

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // fallbackPresets are where the waits of a fallback block begin.

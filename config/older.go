@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // olderNames are keys from files written for the predecessors of evalfleet, and the equivalent

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // retry reads a retry block over the current values. Each setting has two names: those of the

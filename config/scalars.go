@@ -10,7 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // scalar is a scalar's text as written.

@@ -1,6 +1,6 @@
 package controller
 
-import "github.com/evalfleet/evalfleet/internal/record"
+import "github.com/evalfleet/evalfleet/record"
 
 // asynq's own metrics, by the names that asynqmon draws its charts from, though
 // Prometheus's rules would have some of them otherwise: the first is no counter and

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // paceCalls is over about how many of a model's last calls its mean is taken.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
-	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // look is what a TopUp found when it last looked at an active evaluation. One that

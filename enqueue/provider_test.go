@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Of a group whose models are of two providers, one of which is paused, the runs of

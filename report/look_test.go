@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/internal/looktest"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 )
 

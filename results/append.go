@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // The columns of rows besides their keys, in the order in which they are written

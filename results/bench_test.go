@@ -3,7 +3,7 @@ package results
 import (
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Entries per second by kind of sink, in batches as a Collector makes them.

@@ -13,8 +13,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // childVariable names the part of the test that this process is to play instead

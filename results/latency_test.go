@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Failed calls, which often end at once, take no part in the median, and a slow

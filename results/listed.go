@@ -4,7 +4,7 @@ import (
 	"iter"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // withListed adds to the rows of an evaluation, which come by phase and index, the listed

@@ -17,8 +17,8 @@ import (
 	"modernc.org/sqlite"
 
 	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 func init() {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // outcomes adds to runs of an evaluation their outcomes: verdicts, scores, opinions and

@@ -6,7 +6,7 @@ import (
 	"iter"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // usageColumns sums calls of the alias c into a Usage, in the order of its fields. A

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Statistics count the runs of an evaluation that ended and needed a model, by model, and their

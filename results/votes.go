@@ -9,7 +9,7 @@ import (
 	"iter"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // VoteRow is a person's verdict on two documents of one item.

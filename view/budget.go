@@ -3,8 +3,8 @@ package view
 import (
 	"fmt"
 
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Budget is how far an evaluation's budget is spent.

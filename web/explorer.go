@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // explorer adds the pages of an evaluation's recorded runs, of its pairs, and of one run. They

@@ -8,8 +8,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // maxRepairs is how often a model is asked to repair an unusable answer.

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // A provider reports numbers of tokens and costs that no call has. The runs succeed; the

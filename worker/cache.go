@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Cache returns earlier answers; a results.Reader is one. It is used by many goroutines at

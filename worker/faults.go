@@ -8,10 +8,10 @@ import (
 
 	"github.com/hibiken/asynq"
 
-	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // Every loop in which a run makes calls is bounded by counts that are stored with

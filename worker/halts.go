@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 // halts end the waits of runs if their evaluation was paused, cancelled or deleted, or their

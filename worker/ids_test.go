@@ -3,7 +3,7 @@ package worker
 import (
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // A run that the same worker has in hand twice, because Redis has forgotten that it

@@ -18,10 +18,10 @@ import (
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 const followFlag = "follow"

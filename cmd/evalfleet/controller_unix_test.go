@@ -14,8 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/pgtest"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Two controllers of one fleet do no harm, and one does the other's work when it is

@@ -12,8 +12,8 @@ import (
 	"github.com/creack/pty"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/view"
 )
 

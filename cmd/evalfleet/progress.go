@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/collect"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
 )

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/testrun"
+	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/web"
 )
 

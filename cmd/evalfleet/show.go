@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/results"
+	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 

@@ -11,7 +11,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
-	"github.com/evalfleet/evalfleet/internal/store"
+	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/web"
 )
 

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/evalfleet/evalfleet/internal/record"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // Role is what a process does with a fleet's Redis, which bounds what its user needs.

@@ -8,8 +8,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/internal/redistest"
-	"github.com/evalfleet/evalfleet/internal/store"
 	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 	"github.com/evalfleet/evalfleet/providers/transport"
 )
 

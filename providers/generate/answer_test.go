@@ -12,8 +12,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"candidates":[{"content":{"parts":[{"text":"B."}],"role":"model"},"finishReason":"STOP","index":0}]}`

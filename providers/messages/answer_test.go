@@ -11,8 +11,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"id":"msg_1","type":"message","role":"assistant","content":[{"type":"text","text":"B."}],"stop_reason":"end_turn"}`

@@ -10,8 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 const good = `{"model":"qwen3:8b","message":{"role":"assistant","content":"B."},"done":true,"done_reason":"stop","prompt_eval_count":9,"eval_count":2}`

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

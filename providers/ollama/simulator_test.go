@@ -4,9 +4,9 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/internal/providertest"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
-	"github.com/evalfleet/evalfleet/providers/providertest"
 )
 
 func TestConformance(t *testing.T) {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/providers"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // The tasks of a provider that is paused for an evaluation are dropped, and those

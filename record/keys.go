@@ -2,7 +2,7 @@
 // the state of a run in progress, and result entries. It is the code beside docs/formats.md,
 // and every key and queue name is built here.
 //
-// It does no I/O: internal/store sends the commands.
+// It does no I/O: store sends the commands.
 package record
 
 import (

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/record"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/record"
 )
 
 // The previous release, which may work beside this one, refuses a run whose progress has
