@@ -2,6 +2,7 @@ package ratelimit
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -114,10 +115,10 @@ type grant struct {
 // errStale means that the registry has changed since its limits were read.
 var errStale = errors.New("the registry has changed")
 
-// admit is the admission script. After an error other than errStale it is
+// admit runs the admission script. After an error other than errStale it is
 // unknown whether the batch was done; sending it again is safe.
 func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
-	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.args(l, time.Now())...).Slice())
+	reply, err := integers(admitScript.Run(ctx, l.client, b.keys(l), b.request(l, time.Now()).encode()).Slice())
 	if err != nil {
 		return outcome{}, fmt.Errorf("admit calls: %w", err)
 	}
@@ -134,93 +135,167 @@ func (l *Limiter) admit(ctx context.Context, b *batch) (outcome, error) {
 	return o, nil
 }
 
+// keys are the script's, in the order of request's indices.
 func (b *batch) keys(l *Limiter) []string {
 	keys := []string{l.keys.registry(), l.keys.alive(), l.keys.ledger(l.cfg.Worker), l.keys.cooldowns()}
 	for _, r := range b.rules {
 		keys = append(keys, r.state, r.waiters)
-	}
-	for _, r := range b.rules {
-		switch {
-		case r.way == byBudget:
-			keys = append(keys, r.money)
-		case r.Adaptive:
-			keys = append(keys, r.cut)
+		if extra := r.extra(); extra != "" {
+			keys = append(keys, extra)
 		}
 	}
 	return keys
 }
 
-// args are the script's; now is the worker's own clock.
-func (b *batch) args(l *Limiter, now time.Time) []any {
+// The argument of the script, which lua/admit/request.lua describes.
+type (
+	admitRequest struct {
+		Version  string       `json:"version,omitempty"`
+		Worker   string       `json:"worker"`
+		Channel  string       `json:"channel"`
+		Earliest int64        `json:"earliest"`
+		Latest   int64        `json:"latest"`
+		Lease    int64        `json:"lease"`
+		Horizon  int64        `json:"horizon"`
+		Lead     int64        `json:"lead"`
+		Patience int64        `json:"patience"`
+		Limits   []admitLimit `json:"limits,omitempty"`
+		Plain    []string     `json:"plain,omitempty"`
+		Ends     []admitEnd   `json:"ends,omitempty"`
+		Groups   []admitGroup `json:"groups,omitempty"`
+	}
+	admitLimit struct {
+		Kind     way     `json:"kind"`
+		State    int     `json:"state"`
+		Waiters  int     `json:"waiters"`
+		Extra    int     `json:"extra,omitempty"`
+		Counts   string  `json:"counts,omitempty"`
+		Charged  bool    `json:"charged,omitempty"`
+		Max      int64   `json:"max"`
+		Adapts   bool    `json:"adapts,omitempty"`
+		Interval float64 `json:"interval,omitempty"`
+		Burst    int64   `json:"burst,omitempty"`
+		Span     int64   `json:"span,omitempty"`
+		Slot     int64   `json:"slot,omitempty"`
+		Resets   []int64 `json:"resets,omitempty"`
+		Held     int64   `json:"held,omitempty"`
+		Waits    bool    `json:"waits,omitempty"`
+		Aged     bool    `json:"aged,omitempty"`
+		Woken    bool    `json:"woken,omitempty"`
+		Stays    bool    `json:"stays,omitempty"`
+	}
+	admitUsed struct {
+		Input  int64 `json:"input,omitempty"`
+		Output int64 `json:"output,omitempty"`
+		Money  int64 `json:"money,omitempty"`
+	}
+	admitEnd struct {
+		ID       string `json:"id"`
+		Limits   []int  `json:"limits,omitempty"`
+		Keep     int64  `json:"keep,omitempty"`
+		Unused   bool   `json:"unused,omitempty"`
+		Start    int64  `json:"start,omitempty"`
+		Answered bool   `json:"answered,omitempty"`
+		Refused  int    `json:"refused,omitempty"`
+		admitUsed
+		More  *admitUsed `json:"more,omitempty"`
+		Epoch string     `json:"epoch,omitempty"`
+		Left  []int64    `json:"left,omitempty"`
+	}
+	admitGroup struct {
+		Limits    []int       `json:"limits,omitempty"`
+		Cooldowns []string    `json:"cooldowns,omitempty"`
+		Aged      bool        `json:"aged,omitempty"`
+		IDs       []string    `json:"ids,omitempty"`
+		Calls     []admitCall `json:"calls,omitempty"`
+	}
+	admitCall struct {
+		ID string `json:"id"`
+		admitUsed
+		Counts int64 `json:"counts,omitempty"`
+	}
+)
+
+// encode returns the script's argument. It is JSON and not MessagePack, because the embedded
+// Redis has no library for that.
+func (r admitRequest) encode() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		panic(err) // no value in it can fail
+	}
+	return string(text)
+}
+
+// request is what the script is asked; now is the worker's own clock.
+func (b *batch) request(l *Limiter, now time.Time) admitRequest {
 	l.mu.Lock()
 	clock := l.clock
 	l.mu.Unlock()
-	earliest, latest := clock.expects(now, l.cfg.tolerance())
-	args := []any{
-		b.version, l.cfg.Worker, l.keys.wake(""), l.cfg.Lease.Microseconds(),
-		horizon.Microseconds(), lead.Microseconds(), patience.Microseconds(),
-		len(b.rules), 0, len(b.groups), 0, earliest, latest,
+	r := admitRequest{
+		Version: b.version, Worker: l.cfg.Worker, Channel: l.keys.wake(""), Lease: l.cfg.Lease.Microseconds(),
+		Horizon: horizon.Microseconds(), Lead: lead.Microseconds(), Patience: patience.Microseconds(),
 	}
-	const limited, plain = 8, 10 // index of the numbers of ending leases
-	for _, r := range b.rules {
-		args = append(args, r.numbers(now)...)
-		args = append(args, r.held, flag(r.waits)+flag(r.waits && r.aged), flag(r.woken), flag(r.stays))
-	}
-	before := len(args)
-	of := func(rules []*rule) {
-		args = append(args, len(rules))
-		for _, rule := range rules {
-			args = append(args, b.indices[rule.id])
+	r.Earliest, r.Latest = clock.expects(now, l.cfg.tolerance())
+	key := 4 // the last of those that no limit has
+	for _, rule := range b.rules {
+		limit := rule.describe(now)
+		limit.State, limit.Waiters = key+1, key+2
+		if key += 2; rule.extra() != "" {
+			key++
+			limit.Extra = key
 		}
+		limit.Held, limit.Waits, limit.Aged, limit.Woken, limit.Stays = rule.held, rule.waits, rule.waits && rule.aged, rule.woken, rule.stays
+		r.Limits = append(r.Limits, limit)
 	}
-	for _, r := range b.releases {
-		if r.plain() {
-			args = append(args, r.id)
-		}
-	}
-	ended := len(args) - before
-	args[plain], args[limited] = ended, len(b.releases)-ended
-	for _, r := range b.releases {
-		if r.plain() {
-			continue
-		}
-		args = append(args, r.id, r.keep.Microseconds(), flag(r.unused), r.start+(clock.moved-r.moved).Microseconds(), b.went(r),
-			r.reserved.Input, r.reserved.Output, r.reserved.Cost, r.more.Input, r.more.Output, r.more.Cost, r.epoch)
-		of(r.rules)
-		args = append(args, 2*len(r.remaining))
-		for _, left := range r.remaining {
-			args = append(args, b.indices[left.rule.id], left.units)
+	for _, ended := range b.releases {
+		if ended.plain() {
+			r.Plain = append(r.Plain, ended.id)
+		} else {
+			r.Ends = append(r.Ends, b.ending(ended, clock.moved))
 		}
 	}
 	for _, g := range b.groups {
-		args = append(args, flag(g.aged))
-		of(g.gate.rules)
-		args = append(args, len(g.gate.cooldowns))
-		for _, name := range g.gate.cooldowns {
-			args = append(args, name)
-		}
-		args = append(args, len(g.calls))
+		group := admitGroup{Limits: b.indicesOf(g.gate.rules), Cooldowns: g.gate.cooldowns, Aged: g.aged}
 		for _, c := range g.calls {
 			if len(g.gate.rules) == 0 {
-				args = append(args, c.ID)
-				continue
+				group.IDs = append(group.IDs, c.ID)
+			} else {
+				group.Calls = append(group.Calls, admitCall{c.ID, argument(c.reserves()), c.counts().Microseconds()})
 			}
-			args = append(args, c.ID, c.Input, c.Output, c.Cost, c.counts().Microseconds())
 		}
+		r.Groups = append(r.Groups, group)
 	}
-	return args
+	return r
 }
 
-// went returns the script's arguments for a release's answered and refused.
-func (b *batch) went(r *release) int {
-	switch {
-	case r.answered:
-		return -1
-	case r.refused != nil:
-		return b.indices[r.refused.id]
+// ending describes the end of a lease; moved is by how much Redis's clock was set by now.
+func (b *batch) ending(r *release, moved time.Duration) admitEnd {
+	end := admitEnd{
+		ID: r.id, Limits: b.indicesOf(r.rules), Keep: r.keep.Microseconds(), Unused: r.unused,
+		Start: r.start + (moved - r.moved).Microseconds(), Answered: r.answered, admitUsed: argument(r.reserved), Epoch: r.epoch,
 	}
-	return 0
+	if r.refused != nil && !r.answered {
+		end.Refused = b.indices[r.refused.id]
+	}
+	if r.more != (Used{}) {
+		more := argument(r.more)
+		end.More = &more
+	}
+	for _, left := range r.remaining {
+		end.Left = append(end.Left, int64(b.indices[left.rule.id]), left.units)
+	}
+	return end
 }
+
+func (b *batch) indicesOf(rules []*rule) []int {
+	indices := make([]int, len(rules))
+	for i, r := range rules {
+		indices[i] = b.indices[r.id]
+	}
+	return indices
+}
+
+func argument(u Used) admitUsed { return admitUsed{Input: u.Input, Output: u.Output, Money: u.Cost} }
 
 func flag(b bool) int {
 	if b {

@@ -25,7 +25,7 @@ type sentBatch struct {
 	at      int64
 	b       *batch
 	keys    []string
-	args    []any
+	arg     string
 	starts  map[string]int64 // of the calls that were admitted
 	outcome outcome
 	// When it may be executed.
@@ -220,11 +220,13 @@ func (h *history) batch(w *mate) error {
 // message is a batch of a worker whose clock is ahead.
 func (h *history) message(w *mate, b *batch, ahead time.Duration) *sentBatch {
 	clock := time.UnixMicro(h.model.now).Add(ahead)
-	s := &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), args: b.args(w.Limiter, clock), starts: map[string]int64{}, latest: math.MaxInt64}
+	asked := b.request(w.Limiter, clock)
+	s := &sentBatch{by: w, at: h.model.now, b: b, keys: b.keys(w.Limiter), starts: map[string]int64{}, latest: math.MaxInt64}
 	if h.once(4) {
 		s.earliest, s.latest = h.expects()
-		s.args[11], s.args[12] = s.earliest, s.latest
+		asked.Earliest, asked.Latest = s.earliest, s.latest
 	}
+	s.arg = asked.encode()
 	return s
 }
 
@@ -321,7 +323,7 @@ func (h *history) send(s *sentBatch) error {
 			return err
 		}
 	}
-	reply, err := integers(h.stage.run(admitScript, s.keys, s.args...).Slice())
+	reply, err := integers(h.stage.run(admitScript, s.keys, s.arg).Slice())
 	if err != nil {
 		return err
 	}
@@ -370,8 +372,8 @@ func (h *history) noteBatch(s *sentBatch, first bool) {
 		text = fmt.Sprintf("%s's script arrives again:", s.by.name)
 	}
 	for _, r := range s.b.releases {
-		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v, went %d, epoch %s)", r.id,
-			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more, s.b.went(r), r.epoch)
+		text += fmt.Sprintf(" end %s (start %d, keep %s, unused %t, more %v, answered %t, refused %v, epoch %s)", r.id,
+			r.start-historyBegins.UnixMicro(), r.keep, r.unused, r.more, r.answered, r.refused != nil, r.epoch)
 	}
 	for _, g := range s.b.groups {
 		text += " ask"

@@ -27,11 +27,11 @@ type rule struct {
 type way string
 
 const (
-	byLeases way = "c" // a set of leases
-	byRate   way = "r" // the generic cell rate algorithm
-	byWindow way = "w" // units in slots of a sliding window
-	byQuota  way = "d" // units until a reset
-	byBudget way = "b" // money, reserved by a set of leases and spent
+	byLeases way = "leases" // a set of leases
+	byRate   way = "rate"   // the generic cell rate algorithm
+	byWindow way = "window" // units in slots of a sliding window
+	byQuota  way = "quota"  // units until a reset
+	byBudget way = "budget" // money, reserved by a set of leases and spent
 	// No limits, but calls wait for them too.
 	byMemory       way = "memory"       // until Redis knows every lease again
 	byCooldown     way = "cooldown"     // a scope that is held back
@@ -91,26 +91,33 @@ func newRule(k keys, id string, limit Limit) *rule {
 	return r
 }
 
-// numbers are the arguments of the admission script for a limit: its kind, five numbers, and
-// the cost of a call. now is the worker's own clock.
-func (r *rule) numbers(now time.Time) []any {
-	column := map[Kind]int{InputTokens: 1, OutputTokens: 2, Tokens: 3, Cost: 4}[r.Kind]
-	if r.Charged {
-		column = -column
+// extra is the second key of a limit's state: the money of a budget, or the cut of a limit that
+// adapts; "": it has none.
+func (r *rule) extra() string {
+	if r.way == byBudget {
+		return r.money
+	}
+	return r.cut
+}
+
+// describe is the limit as the admission script reads it. now is the worker's own clock.
+func (r *rule) describe(now time.Time) admitLimit {
+	limit := admitLimit{
+		Kind: r.way, Max: r.Max, Charged: r.Charged, Adapts: r.Adaptive, Interval: r.interval, Burst: r.burst, Span: r.span, Slot: r.slot,
+		Counts: map[Kind]string{InputTokens: "input", OutputTokens: "output", Tokens: "tokens", Cost: "money"}[r.Kind],
 	}
 	switch r.way {
-	case byLeases, byBudget:
-		return []any{string(r.way), r.Max, flag(r.Adaptive), 0, 0, 0, column}
-	case byRate:
-		return []any{string(r.way), r.interval, r.burst, 0, 0, 0, column}
 	case byWindow:
-		return []any{string(r.way), r.most, r.span, r.slot, 0, 0, column}
-	default:
+		limit.Max = r.most
+	case byQuota:
 		// Redis's clock may be in the day before or the day after.
 		last, next, after := resets(now, r.zone)
 		before, _, _ := resets(last.Add(-time.Second), r.zone)
-		return []any{string(r.way), r.Max, before.UnixMicro(), last.UnixMicro(), next.UnixMicro(), after.UnixMicro(), column}
+		for _, reset := range []time.Time{before, last, next, after} {
+			limit.Resets = append(limit.Resets, reset.UnixMicro())
+		}
 	}
+	return limit
 }
 
 // wait is how much longer a call waits for each that precedes it, where that is

@@ -1,53 +1,56 @@
 package ratelimit
 
 import (
-	_ "embed"
+	"embed"
 	"fmt"
+	"strings"
 
 	"github.com/redis/go-redis/v9"
 )
 
-var (
-	//go:embed lua/admit.lua
-	admitText string
-	//go:embed lua/renew.lua
-	renewText string
-	//go:embed lua/register.lua
-	registerText string
-	//go:embed lua/forget.lua
-	forgetText string
-	//go:embed lua/begin.lua
-	beginText string
-	//go:embed lua/hold.lua
-	holdText string
-	//go:embed lua/seed.lua
-	seedText string
-	//go:embed lua/spent.lua
-	spentText string
-	//go:embed lua/background.lua
-	backgroundText string
-	//go:embed lua/assert.lua
-	assertText string
-	//go:embed lua/clock.lua
-	clockText string
-	//go:embed lua/samples.lua
-	samplesText string
-	//go:embed lua/quota.lua
-	quotaText string // in front of the scripts that count what quotas were used before
+//go:embed lua/*.lua lua/admit/*.lua
+var luaFiles embed.FS
 
-	admitScript      = redis.NewScript(quotaText + admitText)
-	renewScript      = redis.NewScript(quotaText + renewText)
-	registerScript   = redis.NewScript(registerText)
-	forgetScript     = redis.NewScript(forgetText)
-	beginScript      = redis.NewScript(beginText)
-	holdScript       = redis.NewScript(holdText)
-	seedScript       = redis.NewScript(quotaText + seedText)
-	spentScript      = redis.NewScript(spentText)
-	backgroundScript = redis.NewScript(backgroundText)
-	assertScript     = redis.NewScript(assertText)
-	clockScript      = redis.NewScript(clockText)
-	samplesScript    = redis.NewScript(samplesText)
+// The scripts and the files that each consists of. A file sees the names of those before it.
+var (
+	admitScript = compose(
+		"quota", "admit/request", "admit/queue", // what is asked, and who waits
+		"admit/kind", "admit/lease", // what kinds of limits share
+		"admit/leases", "admit/rate", "admit/window", "admit/quota", "admit/budget", // one file a kind
+		"admit/cooldown",
+		"admit/end", "admit/start", "admit/reply", // what is done, in order
+	)
+	renewScript      = compose("quota", "renew")
+	registerScript   = compose("register")
+	forgetScript     = compose("forget")
+	beginScript      = compose("begin")
+	holdScript       = compose("hold")
+	seedScript       = compose("quota", "seed")
+	spentScript      = compose("spent")
+	backgroundScript = compose("background")
+	assertScript     = compose("assert")
+	clockScript      = compose("clock")
+	samplesScript    = compose("samples")
 )
+
+// script is a Redis script with its text.
+type script struct {
+	*redis.Script
+	text string
+}
+
+// compose joins files of lua to a script.
+func compose(names ...string) *script {
+	var text strings.Builder
+	for _, name := range names {
+		file, err := luaFiles.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			panic(err) // it is not among the embedded files
+		}
+		text.Write(file)
+	}
+	return &script{redis.NewScript(text.String()), text.String()}
+}
 
 // integers checks that a script answered with integers only.
 func integers(reply any, err error) ([]int64, error) {

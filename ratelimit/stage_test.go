@@ -23,7 +23,7 @@ type stage struct {
 	// set sets the clock, which has moved on by so much.
 	set func(now time.Time, passed time.Duration) error
 	// text of a script, with the clock in place of Redis's.
-	scripts    map[*redis.Script]*redis.Script
+	scripts    map[*script]*redis.Script
 	keysExpire bool
 }
 
@@ -48,12 +48,11 @@ func embeddedStage(t testing.TB) *stage {
 func realStage(t testing.TB) *stage {
 	const clock = "{ef}:clock"
 	server := redistest.New(t)
-	s := &stage{name: "redis", client: server.Client(), scripts: map[*redis.Script]*redis.Script{}}
-	for script, text := range map[*redis.Script]string{
-		admitScript: quotaText + admitText, renewScript: quotaText + renewText, registerScript: registerText,
-		forgetScript: forgetText, beginScript: beginText, holdScript: holdText, seedScript: quotaText + seedText,
-		backgroundScript: backgroundText, spentScript: spentText, clockScript: clockText,
+	s := &stage{name: "redis", client: server.Client(), scripts: map[*script]*redis.Script{}}
+	for _, script := range []*script{
+		admitScript, renewScript, registerScript, forgetScript, beginScript, holdScript, seedScript, backgroundScript, spentScript, clockScript,
 	} {
+		text := script.text
 		if strings.Count(text, "redis.call('TIME')") != 1 {
 			t.Fatal("a script reads the clock in another way than once by redis.call('TIME')")
 		}
@@ -78,9 +77,9 @@ func newStage(t testing.TB, s *stage) *stage {
 	return s
 }
 
-func (s *stage) run(script *redis.Script, keys []string, args ...any) *redis.Cmd {
+func (s *stage) run(script *script, keys []string, args ...any) *redis.Cmd {
 	if clocked := s.scripts[script]; clocked != nil {
-		script = clocked
+		return clocked.Run(context.Background(), s.client, keys, args...)
 	}
 	return script.Run(context.Background(), s.client, keys, args...)
 }

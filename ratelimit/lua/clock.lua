@@ -74,11 +74,11 @@ for i = 1, tonumber(ARGV[10]) do
   local state, waiters = KEYS[at + 1], KEYS[at + 2]
   at = at + 2
   shift(waiters)
-  if kind == 'c' or kind == 'b' then
+  if kind == 'leases' or kind == 'budget' then
     shift(state)
-  elseif kind == 'w' then
+  elseif kind == 'window' then
     shift_window(state, slot)
-  elseif kind == 'r' then
+  elseif kind == 'rate' then
     local saved = redis.call('GET', state)
     if saved then
       local tat = math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5) + by - EPOCH * 1000000

@@ -15,7 +15,7 @@ local used, open = tell_quota(KEYS[1], epoch, 'told:' .. ARGV[1], tonumber(ARGV[
 if not open then
   redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3])
 end
-redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit.lua
+redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit/quota.lua
 redis.call('HINCRBY', KEYS[2], 'version', 1)
 for _, worker in ipairs(redis.call('ZRANGEBYSCORE', KEYS[3], now, '+inf')) do
   redis.call('PUBLISH', ARGV[4] .. worker, 'limits')

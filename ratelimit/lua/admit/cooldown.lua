@@ -1,0 +1,33 @@
+-- Cooldowns: a hash of "<end> <word> <step>" by scope, written by lua/hold.lua.
+
+local PROBE = 1000000 -- µs that the one call after a cooldown is alone
+
+-- cooling is the wait for the end of a group's cooldown and its place in the group; 0 when
+-- there is none.
+local function cooling(group)
+  if #group.cooldowns == 0 then return 0, 0 end
+  if not group.cooled then group.cooled = redis.call('HMGET', cooldowns, unpack(group.cooldowns)) end
+  local wait, bound = 0, 0
+  for k = 1, #group.cooldowns do
+    local ends = group.cooled[k] and tonumber(string.match(group.cooled[k], '^%d+'))
+    if ends and ends - now > wait then wait, bound = ends - now, k end
+  end
+  return wait, bound
+end
+
+-- probe ends the cooldowns that are over: a first call starts, and is alone;
+-- when that has passed too, the cooldown is gone.
+local function probe(group, start)
+  for k, name in ipairs(group.cooldowns) do
+    local saved = group.cooled and group.cooled[k]
+    if saved then
+      if string.find(saved, 'probe', 1, true) then
+        redis.call('HDEL', cooldowns, name)
+      else
+        redis.call('HSET', cooldowns, name,
+          string.format('%d probe %s', now + start + PROBE, string.match(saved, '%d+$')))
+      end
+      for _, other in ipairs(groups) do other.cooled = nil end
+    end
+  end
+end

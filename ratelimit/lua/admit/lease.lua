@@ -1,0 +1,47 @@
+-- What limits with a set of leases have in common.
+
+-- drop ends a lease in a limit's set, or lets it last for keep. It returns whether the
+-- limit had it until now.
+local function drop(limit, ending)
+  if ending.keep == 0 then
+    local was = redis.call('ZREM', limit.state, ending.id)
+    limit.ended = (limit.ended or 0) + was
+    return was == 1
+  end
+  redis.call('ZADD', limit.state, 'XX', 'LT', now + ending.keep, ending.id)
+  limit.later = math.min(limit.later or ending.keep, ending.keep)
+  return false
+end
+
+-- add puts the lease of a call into a limit's set.
+local function add(limit, call, start)
+  local ends = now + start + (call.counts or lease)
+  redis.call('ZADD', limit.state, ends, call.id)
+  limit.latest = math.max(limit.latest or 0, ends, now + horizon + lease)
+end
+
+-- prolong keeps a set for an hour beyond its latest lease.
+local function prolong(limit)
+  if not limit.latest then return end
+  local life = math.ceil((limit.latest - now) / 1000) + HOUR
+  if redis.call('PTTL', limit.state) < life then redis.call('PEXPIRE', limit.state, life) end
+end
+
+-- sweep removes leases that have ended, and returns how many are left.
+local function sweep(limit)
+  redis.call('ZREMRANGEBYSCORE', limit.state, '-inf', now)
+  return redis.call('ZCARD', limit.state)
+end
+
+-- flying counts the leases that have not ended.
+local function flying(limit)
+  return redis.call('ZCOUNT', limit.state, '(' .. integer(now), '+inf')
+end
+
+-- retry is when to ask again for a lease: when the first one held may end, or
+-- when the worker woken instead has not come.
+local function retry(limit)
+  local first = redis.call('ZRANGE', limit.state, 0, 0, 'WITHSCORES')
+  if not first[2] then return asked.patience end
+  return math.min(asked.patience, math.max(1, first[2] - now))
+end
