@@ -41,7 +41,7 @@ func startCallers(b *testing.B, processes, each int, provider simulator.Config, 
 	}
 	c := &callers{b: b, redis: redistest.New(b).Client(), simulator: simulator.New(provider)}
 	machine(b, c.redis)
-	if err := ratelimit.New(c.redis, ratelimit.Config{}).Register(b.Context(), "bench", limits); err != nil {
+	if err := ratelimit.NewAdmin(c.redis, ratelimit.Config{}).Register(b.Context(), "bench", limits); err != nil {
 		b.Fatal(err)
 	}
 	server := httptest.NewServer(c.simulator)

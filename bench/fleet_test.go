@@ -28,7 +28,7 @@ import (
 func submit(b *testing.B, client *redis.Client, s enqueue.Submission, limits ...ratelimit.Limit) enqueue.Receipt {
 	b.Helper()
 	s.Settings = record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: limits}
-	receipt, err := (&enqueue.Enqueuer{Store: store.New(client, ""), Limits: ratelimit.New(client, ratelimit.Config{}), Log: zerolog.Nop()}).
+	receipt, err := (&enqueue.Enqueuer{Store: store.New(client, ""), Limits: ratelimit.NewAdmin(client, ratelimit.Config{}), Log: zerolog.Nop()}).
 		Submit(b.Context(), s)
 	if err != nil {
 		b.Fatal(err)

@@ -107,7 +107,7 @@ func BenchmarkAdmission(b *testing.B) {
 			ratelimit.Limit{Scope: s, Kind: ratelimit.Concurrency, Max: 1000},
 			ratelimit.Limit{Scope: s, Kind: ratelimit.Requests, Max: 1_000_000, Period: time.Second, Burst: 1_000_000})
 	}
-	if err := ratelimit.New(client, ratelimit.Config{}).Register(b.Context(), "bench", limits); err != nil {
+	if err := ratelimit.NewAdmin(client, ratelimit.Config{}).Register(b.Context(), "bench", limits); err != nil {
 		b.Fatal(err)
 	}
 	limiter := begin(b, client, "w")
@@ -163,7 +163,7 @@ func BenchmarkManyProcesses(b *testing.B) {
 	client := server.Client()
 	machine(b, client)
 	limit := ratelimit.Limit{Scope: account, Kind: ratelimit.Requests, Max: perSecond, Period: time.Second, Burst: 1}
-	if err := ratelimit.New(client, ratelimit.Config{}).Register(b.Context(), "bench", []ratelimit.Limit{limit}); err != nil {
+	if err := ratelimit.NewAdmin(client, ratelimit.Config{}).Register(b.Context(), "bench", []ratelimit.Limit{limit}); err != nil {
 		b.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(b.Context())
@@ -212,7 +212,7 @@ func BenchmarkSlowRate(b *testing.B) {
 	period := sized(500*time.Millisecond, 5*time.Second)
 	client := redistest.New(b).Client()
 	limit := ratelimit.Limit{Scope: account, Kind: ratelimit.Requests, Max: 1, Period: period, Burst: 1}
-	if err := ratelimit.New(client, ratelimit.Config{}).Register(b.Context(), "bench", []ratelimit.Limit{limit}); err != nil {
+	if err := ratelimit.NewAdmin(client, ratelimit.Config{}).Register(b.Context(), "bench", []ratelimit.Limit{limit}); err != nil {
 		b.Fatal(err)
 	}
 	limiter := begin(b, client, "w")

@@ -78,7 +78,7 @@ func tokenBound(b *testing.B, client *redis.Client, baseURL string, limit rateli
 	e, texts := pairs(b, 100)
 	e.Judges = []eval.Judge{{Name: "p:careful", Provider: "p", Model: "careful"}}
 	e.Normalize()
-	limits := ratelimit.New(client, ratelimit.Config{})
+	limits := ratelimit.NewAdmin(client, ratelimit.Config{})
 	settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{limit}}
 	if _, err := (&enqueue.Enqueuer{Store: store.New(client, ""), Limits: limits, Log: zerolog.Nop()}).
 		Submit(b.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}); err != nil {

@@ -47,7 +47,7 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) 
 // the budget from least, in nano-USD, if that is more. Restore waits for the end of the
 // limiter's grace period, in which no evaluation's calls begin, because a call that ended as the
 // memory was lost may not be recorded yet.
-func Restore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
+func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
 	closed, unsure, err := toRestore(ctx, limits, id, s)
 	if err != nil || !closed && !unsure {
 		return err
@@ -84,7 +84,7 @@ func Restore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s recor
 
 // toRestore reports whether the budget of an evaluation is closed, and whether Redis may not
 // know every call under a daily quota.
-func toRestore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s record.Settings) (closed, unsure bool, err error) {
+func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, s record.Settings) (closed, unsure bool, err error) {
 	if s.Budget() > 0 {
 		if closed, err = budgetClosed(ctx, limits, id); err != nil {
 			return false, false, err
@@ -96,7 +96,7 @@ func toRestore(ctx context.Context, limits *ratelimit.Limiter, id eval.ID, s rec
 
 // budgetClosed reports whether Redis does not know the amount spent of an evaluation's budget,
 // so that no call begins.
-func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (bool, error) {
+func budgetClosed(ctx context.Context, limits *ratelimit.Admin, id eval.ID) (bool, error) {
 	usage, err := limits.Usage(ctx)
 	if err != nil {
 		return false, err
@@ -108,7 +108,7 @@ func budgetClosed(ctx context.Context, limits *ratelimit.Limiter, id eval.ID) (b
 
 // seed tells the daily quotas that Redis may not remember which calls of today a results store
 // has. The quota of a group counts all of them.
-func seed(ctx context.Context, limits *ratelimit.Limiter, sink results.Reader) error {
+func seed(ctx context.Context, limits *ratelimit.Admin, sink results.Reader) error {
 	return limits.Reseed(ctx, sink.ID(), func(quota ratelimit.Scope, from, to time.Time, without []string) (n int64, err error) {
 		begun, err := sink.CallsBegun(ctx, from, to, without)
 		for target, calls := range begun {

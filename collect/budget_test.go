@@ -29,7 +29,7 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 	t.Parallel()
 	ctx, server := t.Context(), redistest.New(t)
 	s := store.New(server.Client(), "")
-	limits := ratelimit.New(server.Client(), ratelimit.Config{})
+	limits := ratelimit.NewAdmin(server.Client(), ratelimit.Config{})
 	e, texts := pairOf("budgeted")
 	id := e.ID()
 	quota := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 100, Resets: "UTC"}

@@ -54,8 +54,8 @@ type Fleet struct {
 }
 
 // Limits returns a limiter that reads and registers limits. It admits no call.
-func (f *Fleet) Limits() *ratelimit.Limiter {
-	return ratelimit.New(f.Store.Client(), ratelimit.Config{Namespace: f.Store.Keys().Namespace, Log: f.Log})
+func (f *Fleet) Limits() *ratelimit.Admin {
+	return ratelimit.NewAdmin(f.Store.Client(), ratelimit.Config{Namespace: f.Store.Keys().Namespace, Log: f.Log})
 }
 
 // Enqueuer returns an enqueuer of the fleet.

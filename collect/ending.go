@@ -17,7 +17,7 @@ import (
 // ending decides when an evaluation has ended.
 type ending struct {
 	store  *store.Store
-	limits *ratelimit.Limiter // is only read
+	limits *ratelimit.Admin // is only read
 	id     eval.ID
 	tally  *tally
 	phases []record.Phase // of its record

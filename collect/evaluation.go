@@ -61,7 +61,7 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 	}
 	e := &Evaluation{
 		ending: ending{
-			store: store, limits: ratelimit.New(store.Client(), ratelimit.Config{Namespace: store.Keys().Namespace}),
+			store: store, limits: ratelimit.NewAdmin(store.Client(), ratelimit.Config{Namespace: store.Keys().Namespace}),
 			id: id, tally: t, phases: s.Record.Phases, news: s.news, stops: s.Stops,
 		},
 		settings: s,

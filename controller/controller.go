@@ -65,7 +65,7 @@ type Config struct {
 // Controller keeps one fleet. Scale is safe for concurrent use beside Run.
 type Controller struct {
 	store   *store.Store
-	limiter *ratelimit.Limiter // reads; it admits nothing and has no heartbeat
+	limiter *ratelimit.Admin // reads; it admits nothing and has no heartbeat
 	log     zerolog.Logger
 	pace    *pace
 	drained drained
@@ -84,7 +84,7 @@ func New(cfg Config) *Controller {
 	s := store.New(cfg.Client, cfg.Namespace)
 	c := &Controller{
 		store:   s,
-		limiter: ratelimit.New(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
+		limiter: ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: cfg.Log}),
 		log:     cfg.Log, pace: newPace(cmp.Or(cfg.Latency, DefaultLatency)),
 		queues: asynq.NewInspectorFromRedisClient(cfg.Client), quarantine: quarantine.New(cfg.Log),
 	}

@@ -80,7 +80,7 @@ type Enqueuer struct {
 }
 
 // Limits is the registry of limits: an evaluation's are pinned from before its
-// first run can start until its last has ended. *ratelimit.Limiter is one.
+// first run can start until its last has ended. *ratelimit.Admin is one.
 type Limits interface {
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error
 	Unregister(ctx context.Context, holder string) error

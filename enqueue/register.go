@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// Registry says who has pinned limits. *ratelimit.Limiter is one.
+// Registry says who has pinned limits. *ratelimit.Admin is one.
 type Registry interface {
 	Unregistered(ctx context.Context, holders ...string) ([]string, error)
 	Register(ctx context.Context, holder string, limits []ratelimit.Limit) error

@@ -206,7 +206,7 @@ func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 			t.Run(tt.name+", "+when, func(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
-				limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+				limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 				person := &Enqueuer{Store: b.store, Limits: limiter, Log: zerolog.Nop()}
 				s := submission("raced", 3)
 				id := s.Evaluation.ID()
@@ -251,7 +251,7 @@ func TestPauseIsNotTakenBackByOneDecidedBefore(t *testing.T) {
 func TestPauseAndResumeAtOnceAgree(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	q := &Enqueuer{Store: b.store, Limits: limiter, Log: zerolog.Nop()}
 	s := submission("at-once", 3)
 	id := s.Evaluation.ID()

@@ -17,7 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-// SweptLimits is the registry of limits as a Sweeper needs it. *ratelimit.Limiter is one.
+// SweptLimits is the registry of limits as a Sweeper needs it. *ratelimit.Admin is one.
 type SweptLimits interface {
 	Limits
 	Holders(ctx context.Context) ([]string, error)

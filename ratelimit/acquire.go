@@ -1,9 +1,10 @@
 package ratelimit
 
 import (
+	"cmp"
 	"container/list"
 	"context"
-	"errors"
+	"crypto/rand"
 	"fmt"
 	"time"
 )
@@ -11,7 +12,7 @@ import (
 // Request asks for one call.
 type Request struct {
 	// ID of the call and of its lease, never used for another call. If the worker that asks
-	// already holds this lease, Acquire returns the same lease.
+	// already holds this lease, Acquire returns the same lease. Default: a random name.
 	ID string
 	// Call says what the call is, with all fields known.
 	Call Scope
@@ -96,7 +97,7 @@ type call struct {
 	answer chan answer // holds one
 
 	seq     uint64
-	gate    *gate         // where it waits; nil once decided
+	queue   *queue        // where it waits; nil once decided
 	element *list.Element // its place there
 	// unclear says that a script asked for it and that its answer was lost: it
 	// may hold a lease.
@@ -112,6 +113,17 @@ type answer struct {
 	err   error
 }
 
+// Wait blocks until a call may start under every rate that matches it. Limits of calls in flight
+// need Acquire, which tells when a call ends.
+func (l *Limiter) Wait(ctx context.Context, call Scope) error {
+	lease, err := l.Acquire(ctx, Request{Call: call})
+	if err != nil {
+		return err
+	}
+	lease.End(0)
+	return nil
+}
+
 // Acquire waits until the call is admitted under every limit that matches it
 // and until the start it was granted for, and returns its lease. While Redis is
 // away, and before Run runs, it waits. Calls under the same limits are admitted
@@ -119,10 +131,8 @@ type answer struct {
 //
 // Errors are a *Refusal, ErrFenced, ErrStopped, and the cause of ctx.
 func (l *Limiter) Acquire(ctx context.Context, r Request) (*Lease, error) {
-	switch {
-	case r.ID == "":
-		return nil, errors.New("acquire lease: the call has no id")
-	case r.Input < 0 || r.Output < 0 || r.Cost < 0:
+	r.ID = cmp.Or(r.ID, rand.Text())
+	if r.Input < 0 || r.Output < 0 || r.Cost < 0 {
 		return nil, fmt.Errorf("acquire lease: %d and %d tokens and %d nano-USD reserved, want 0 or more", r.Input, r.Output, r.Cost)
 	}
 	c := &call{Request: r, asked: time.Now(), answer: make(chan answer, 1)}

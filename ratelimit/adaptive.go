@@ -16,13 +16,13 @@ type cut struct {
 }
 
 // adapted reads the registry, and which of its limits are cut, by ID.
-func (l *Limiter) adapted(ctx context.Context) (*registry, map[string]cut, error) {
-	registry, err := l.load(ctx)
+func (a access) adapted(ctx context.Context) (*registry, map[string]cut, error) {
+	registry, err := a.load(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	saved := map[*rule]*redis.SliceCmd{}
-	pipe := l.client.Pipeline()
+	pipe := a.client.Pipeline()
 	for _, r := range registry.rules {
 		if r.Adaptive {
 			saved[r] = pipe.HMGet(ctx, r.cut, "max", "cut")

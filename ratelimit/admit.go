@@ -50,14 +50,14 @@ type batchRule struct {
 }
 
 type group struct {
-	gate  *gate
+	queue *queue
 	calls []*call
 	aged  bool // the first of them has waited long
 }
 
-// ask adds calls of a gate.
-func (b *batch) ask(g *gate, calls []*call) {
-	b.groups = append(b.groups, group{gate: g, calls: calls, aged: g.aged(time.Now())})
+// ask adds calls of a queue.
+func (b *batch) ask(g *queue, calls []*call) {
+	b.groups = append(b.groups, group{queue: g, calls: calls, aged: g.aged(time.Now())})
 	b.touch(g.rules...)
 }
 
@@ -69,7 +69,7 @@ func (b *batch) end(releases []*release) {
 	}
 }
 
-// touch adds limits. The script leaves the line of one that no call waits for.
+// touch adds limits. The worker leaves the wait queue of one that no call waits for.
 func (b *batch) touch(rules ...*rule) {
 	if b.indices == nil {
 		b.indices = map[string]int{}
@@ -82,9 +82,9 @@ func (b *batch) touch(rules ...*rule) {
 	}
 }
 
-// asksFor reports whether the batch asks for calls of a gate.
-func (b *batch) asksFor(g *gate) bool {
-	return slices.ContainsFunc(b.groups, func(asked group) bool { return asked.gate == g })
+// asksFor reports whether the batch asks for calls of a queue.
+func (b *batch) asksFor(g *queue) bool {
+	return slices.ContainsFunc(b.groups, func(asked group) bool { return asked.queue == g })
 }
 
 func (b *batch) empty() bool { return len(b.rules)+len(b.releases)+len(b.groups) == 0 }
@@ -255,9 +255,9 @@ func (b *batch) request(l *Limiter, now time.Time) admitRequest {
 		}
 	}
 	for _, g := range b.groups {
-		group := admitGroup{Limits: b.indicesOf(g.gate.rules), Cooldowns: g.gate.cooldowns, Aged: g.aged}
+		group := admitGroup{Limits: b.indicesOf(g.queue.rules), Cooldowns: g.queue.cooldowns, Aged: g.aged}
 		for _, c := range g.calls {
-			if len(g.gate.rules) == 0 {
+			if len(g.queue.rules) == 0 {
 				group.IDs = append(group.IDs, c.ID)
 			} else {
 				group.Calls = append(group.Calls, admitCall{c.ID, argument(c.reserves()), c.counts().Microseconds()})
@@ -316,7 +316,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		return n
 	}
 	micros := func() time.Duration { return time.Duration(next()) * time.Microsecond }
-	var asked *gate
+	var asked *queue
 	limit := func() *rule {
 		switch i := next(); {
 		case i == 0:
@@ -339,7 +339,7 @@ func (b *batch) decode(reply []int64) (o outcome, ok bool) {
 		o.inUse = append(o.inUse, next())
 	}
 	for _, g := range b.groups {
-		asked = g.gate
+		asked = g.queue
 		n := next()
 		answer := groupOutcome{wait: micros(), known: micros(), own: micros(), first: next() == 1, bound: limit()}
 		if n > int64(len(g.calls)) || (n < int64(len(g.calls))) != (answer.bound != nil) {

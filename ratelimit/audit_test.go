@@ -85,7 +85,7 @@ func (a *audit) forget() {
 func (a *audit) forgets(budget string) {
 	delete(a.spent, budget)
 	for _, f := range a.flights {
-		f.forgotten = f.forgotten || holds(f.rules, budget)
+		f.forgotten = f.forgotten || includes(f.rules, budget)
 	}
 }
 
@@ -130,7 +130,7 @@ func (a *audit) under(r *rule) (flights []*flight) {
 func (a *audit) concurrency(r *rule, now int64) error {
 	n := int64(0)
 	for _, f := range a.flights {
-		if holds(f.rules, r.id) && f.inFlight(now) {
+		if includes(f.rules, r.id) && f.inFlight(now) {
 			n++
 		}
 	}
@@ -195,7 +195,7 @@ func (a *audit) quota(r *rule, now int64) error {
 func (a *audit) budget(r *rule, f *flight) error {
 	sum := a.spent[r.id]
 	for _, o := range a.flights {
-		if holds(o.rules, r.id) && o.sure && !o.forgotten && !o.unused {
+		if includes(o.rules, r.id) && o.sure && !o.forgotten && !o.unused {
 			sum += min(o.used.Cost, o.reserved)
 		}
 	}

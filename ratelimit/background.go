@@ -35,16 +35,16 @@ func (e *Lease) Known() Background {
 // AssertBackground counts a background call again if Redis has forgotten it. Any process may
 // call it, as often as it likes, while the call is known to be running. It must not be called
 // for a call that has ended.
-func (l *Limiter) AssertBackground(ctx context.Context, call string, of Background, latestEnd time.Duration) error {
+func (a *Admin) AssertBackground(ctx context.Context, call string, of Background, latestEnd time.Duration) error {
 	text, err := json.Marshal(of)
 	if err != nil {
 		return fmt.Errorf("assert background call %s: %w", call, err)
 	}
-	keys := []string{l.keys.ledger(backgroundCalls), l.keys.background()}
+	keys := []string{a.keys.ledger(backgroundCalls), a.keys.background()}
 	var sets, moneys []string
 	var budgets []any
 	for _, limit := range of.Limits {
-		r := newRule(l.keys, limit.ID(), limit)
+		r := newRule(a.keys, limit.ID(), limit)
 		if r.leased() {
 			sets = append(sets, r.state)
 		}
@@ -54,7 +54,7 @@ func (l *Limiter) AssertBackground(ctx context.Context, call string, of Backgrou
 	}
 	keys = append(append(keys, sets...), moneys...)
 	args := append([]any{call, latestEnd.Microseconds(), text, len(sets), of.Cost}, budgets...)
-	if err := assertScript.Run(ctx, l.client, keys, args...).Err(); err != nil {
+	if err := assertScript.Run(ctx, a.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("assert background call %s: %w", call, err)
 	}
 	return nil
@@ -96,7 +96,7 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 	if e.release == nil {
 		e.release = &release{id: e.id, written: make(chan struct{})}
 		close(e.release.written)
-		l.drop(e)
+		l.untrack(e)
 	}
 	return nil
 }
@@ -104,8 +104,8 @@ func (e *Lease) Background(ctx context.Context, call string, latestEnd time.Dura
 // EndBackground ends the lease of a background call, from any process, and settles the usage as
 // Settle does; nil: unknown, and the reservation stays. It is no error if the call has ended
 // before.
-func (l *Limiter) EndBackground(ctx context.Context, call string, used *Used) error {
-	text, err := l.client.HGet(ctx, l.keys.background(), call).Bytes()
+func (a *Admin) EndBackground(ctx context.Context, call string, used *Used) error {
+	text, err := a.client.HGet(ctx, a.keys.background(), call).Bytes()
 	if errors.Is(err, redis.Nil) {
 		return nil
 	}
@@ -121,15 +121,15 @@ func (l *Limiter) EndBackground(ctx context.Context, call string, used *Used) er
 		r.more = used.minus(r.reserved)
 	}
 	for _, limit := range known.Limits {
-		r.rules = append(r.rules, newRule(l.keys, limit.ID(), limit))
+		r.rules = append(r.rules, newRule(a.keys, limit.ID(), limit))
 	}
-	holder := New(l.client, Config{Namespace: l.cfg.Namespace, Worker: backgroundCalls, Lease: l.cfg.Lease})
+	holder := New(a.client, Config{Namespace: a.cfg.Namespace, Worker: backgroundCalls, Lease: a.cfg.Lease})
 	var b batch
 	b.end([]*release{r})
 	if _, err := holder.admit(ctx, &b); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
-	if err := l.client.HDel(ctx, l.keys.background(), call).Err(); err != nil {
+	if err := a.client.HDel(ctx, a.keys.background(), call).Err(); err != nil {
 		return fmt.Errorf("end background call %s: %w", call, err)
 	}
 	return nil

@@ -47,7 +47,7 @@ func TestBackgroundCallsKeepTheirSlots(t *testing.T) {
 			t.Errorf("%d leases and %d tokens in use a while after the process ended, want 2 and 400", leases, tokens)
 		}
 		for range 2 {
-			if err := b.EndBackground(t.Context(), "resp_1", &Used{Input: 40, Output: 10}); err != nil {
+			if err := tools(b.client).EndBackground(t.Context(), "resp_1", &Used{Input: 40, Output: 10}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -102,7 +102,7 @@ func TestBackgroundCallsAreAsserted(t *testing.T) {
 		}
 		want("begun", 1, Dollar/4)
 		for range 2 {
-			if err := a.AssertBackground(t.Context(), "resp_1", known, time.Hour); err != nil {
+			if err := tools(a.client).AssertBackground(t.Context(), "resp_1", known, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -113,12 +113,12 @@ func TestBackgroundCallsAreAsserted(t *testing.T) {
 		client.FlushAll(t.Context())
 		b := begin()
 		for range 2 {
-			if err := b.AssertBackground(t.Context(), "resp_1", known, time.Hour); err != nil {
+			if err := tools(b.client).AssertBackground(t.Context(), "resp_1", known, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}
 		want("asserted after a loss", 1, Dollar/4)
-		if err := b.EndBackground(t.Context(), "resp_1", &Used{Cost: Dollar / 8}); err != nil {
+		if err := tools(b.client).EndBackground(t.Context(), "resp_1", &Used{Cost: Dollar / 8}); err != nil {
 			t.Fatal(err)
 		}
 		want("ended", 0, Dollar/8)

@@ -154,18 +154,16 @@ func (k keys) clock(ledgers []string, rules []*rule) (keys []string, args []any)
 }
 
 // trusts returns an error while heartbeats may be those of another clock than Redis's,
-// which showed a time between two instants. Who runs finds that out by renewing.
-func (l *Limiter) trusts(before, after time.Time, shown int64) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	least, most := l.clock.leapt(before, after, shown, l.cfg.tolerance())
+// which showed a time between two instants.
+func (a *Admin) trusts(before, after time.Time, shown int64) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	least, most := a.clock.leapt(before, after, shown, a.cfg.tolerance())
 	if least != 0 || most != 0 {
-		l.unsure = after.Add(l.cfg.Lease)
+		a.unsure = after.Add(a.cfg.Lease)
 	}
-	if !l.running {
-		l.clock.see(before, after, shown)
-	}
-	if after.Before(l.unsure) {
+	a.clock.see(before, after, shown)
+	if after.Before(a.unsure) {
 		return errClock
 	}
 	return nil

@@ -96,7 +96,7 @@ func clockIsSetBy(t testing.TB, connect func() *redis.Client, set func(time.Dura
 				held.Go(func() { <-done; seen.leave(); mustRelease(t, lease) })
 			}
 		}
-		if err := a.HoldBack(t.Context(), Scope{Provider: "cooled"}, shortLease); err != nil {
+		if err := a.Cool(t.Context(), Scope{Provider: "cooled"}, shortLease); err != nil {
 			t.Fatal(err)
 		}
 		set(by)
@@ -163,7 +163,7 @@ func TestHeartbeatsWhenTheClockIsSet(t *testing.T) {
 func heartbeatsWhenTheClockIsSet(t testing.TB, connect func() *redis.Client, set func(time.Duration)) {
 	client := connect()
 	register(t, client, "fleet", inFlight(Scope{}, 1))
-	watcher := New(connect(), Config{Lease: shortLease}) // as a controller's
+	watcher := NewAdmin(connect(), Config{Lease: shortLease}) // as a controller's
 	if _, err := watcher.Alive(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,7 @@ type Closure struct {
 //
 // Each Close of a whole evaluation is a separate closure, so an Open decided earlier, or whose
 // command arrives late, does not undo it.
-func (l *Limiter) Close(ctx context.Context, of Scope) error {
+func (a *Admin) Close(ctx context.Context, of Scope) error {
 	limit := Limit{Scope: Scope{Evaluation: of.Evaluation, Provider: of.Provider}, Kind: Concurrency}
 	holder := closedPrefix + of.Evaluation
 	if of.Provider != "" {
@@ -31,15 +31,15 @@ func (l *Limiter) Close(ctx context.Context, of Scope) error {
 	} else {
 		holder += "/whole/" + rand.Text()[:10]
 	}
-	if err := l.register(ctx, holder, []Limit{limit}); err != nil {
+	if err := a.register(ctx, holder, []Limit{limit}); err != nil {
 		return fmt.Errorf("close limits of %s: %w", limit.Scope, err)
 	}
 	return nil
 }
 
 // Closures returns every closure of an evaluation and of its providers.
-func (l *Limiter) Closures(ctx context.Context, evaluation string) ([]Closure, error) {
-	holders, err := l.client.HKeys(ctx, l.keys.registry()).Result()
+func (a *Admin) Closures(ctx context.Context, evaluation string) ([]Closure, error) {
+	holders, err := a.client.HKeys(ctx, a.keys.registry()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read closures of evaluation %s: %w", evaluation, err)
 	}
@@ -59,9 +59,9 @@ func (l *Limiter) Closures(ctx context.Context, evaluation string) ([]Closure, e
 }
 
 // Open takes closures back, and no others. It is no error when they are gone.
-func (l *Limiter) Open(ctx context.Context, closures ...Closure) error {
+func (a *Admin) Open(ctx context.Context, closures ...Closure) error {
 	for _, closure := range closures {
-		if err := l.pin(ctx, closure.holder, ""); err != nil {
+		if err := a.pin(ctx, closure.holder, ""); err != nil {
 			return fmt.Errorf("open limits of %s: %w", closure.Scope, err)
 		}
 	}

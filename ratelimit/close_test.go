@@ -12,17 +12,17 @@ import (
 )
 
 // openAll takes back every closure of an evaluation, or of a provider for it.
-func openAll(ctx context.Context, l *Limiter, of Scope) error {
-	closures, err := l.Closures(ctx, of.Evaluation)
+func openAll(ctx context.Context, a *Admin, of Scope) error {
+	closures, err := a.Closures(ctx, of.Evaluation)
 	if err != nil {
 		return err
 	}
-	return l.Open(ctx, slices.DeleteFunc(closures, func(c Closure) bool { return c.Scope != of })...)
+	return a.Open(ctx, slices.DeleteFunc(closures, func(c Closure) bool { return c.Scope != of })...)
 }
 
 func mustOpen(t testing.TB, l *process, of Scope) {
 	t.Helper()
-	if err := openAll(t.Context(), l.Limiter, of); err != nil {
+	if err := openAll(t.Context(), tools(l.client), of); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -37,7 +37,7 @@ func TestClosedEvaluationBeginsNoCall(t *testing.T) {
 		go func() { waits <- mustAcquire(t, a, newID(), openai) }()
 		testrun.Eventually(t, "a call waits", func() bool { return a.Waiting() == 1 })
 		for range 2 {
-			if err := a.Close(t.Context(), Scope{Evaluation: "ev-a"}); err != nil {
+			if err := tools(a.client).Close(t.Context(), Scope{Evaluation: "ev-a"}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestClosedProviderBeginsNoCallOfTheEvaluation(t *testing.T) {
 			return Scope{Provider: provider, Model: "m", Evaluation: evaluation}
 		}
 		for _, evaluation := range []string{"ev-a", "ev-a2"} { // a holder is not found by how it begins
-			if err := a.Close(t.Context(), Scope{Evaluation: evaluation, Provider: "openai"}); err != nil {
+			if err := tools(a.client).Close(t.Context(), Scope{Evaluation: evaluation, Provider: "openai"}); err != nil {
 				t.Fatal(err)
 			}
 		}

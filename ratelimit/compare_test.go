@@ -37,7 +37,7 @@ func (h *history) allOrNone(s *sentBatch, o outcome) error {
 			}
 			admitted := n < len(o.groups[i].grants)
 			checks = append(checks, check{c.ID, "ledger", admitted, pipe.ZScore(ctx, h.keys.ledger(s.by.name), c.ID)})
-			for _, r := range g.gate.rules {
+			for _, r := range g.queue.rules {
 				if r.leased() {
 					checks = append(checks, check{c.ID, r.id, admitted, pipe.ZScore(ctx, r.state, c.ID)})
 				}

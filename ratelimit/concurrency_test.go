@@ -159,7 +159,7 @@ func TestAllLimitsOrNone(t *testing.T) {
 		}()
 		want := map[string]int{"provider/openai/concurrency": 1, "provider/openai/model/gpt-5/concurrency": 1}
 		testrun.Eventually(t, "the second call waits for the model only", func() bool {
-			usage, err := p.Usage(t.Context())
+			usage, err := tools(p.client).Usage(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -271,7 +271,7 @@ func TestNextCallDoesNotWaitForAFreeSlot(t *testing.T) {
 // waiting is the number of workers in wait queues.
 func waiting(t testing.TB, l *Limiter) int {
 	t.Helper()
-	usage, err := l.Usage(context.Background())
+	usage, err := tools(l.client).Usage(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

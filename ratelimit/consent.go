@@ -2,10 +2,10 @@ package ratelimit
 
 import "time"
 
-// seekConsent sends away the calls of a gate that do not take the wait that its
+// seekConsent sends away the calls of a queue that do not take the wait that its
 // limits demand. Where they demand the same of every call, those behind the first
 // are asked, too: none of them starts sooner.
-func (p *pump) seekConsent(g *gate, first bool, now time.Time) {
+func (p *pump) seekConsent(g *queue, first bool, now time.Time) {
 	refusal := g.declined(now)
 	var gone []*call
 	for i, c := range g.first(g.calls.Len()) {
@@ -20,12 +20,12 @@ func (p *pump) seekConsent(g *gate, first bool, now time.Time) {
 	}
 	for _, c := range gone {
 		g.remove(c)
-		p.decide(c, answer{err: refusal})
+		p.limiter.decide(c, answer{err: refusal})
 	}
 }
 
 // declined is the answer to a call that does not take its own wait.
-func (g *gate) declined(now time.Time) *Refusal {
+func (g *queue) declined(now time.Time) *Refusal {
 	r := g.refusal(g.alone.Sub(now))
 	r.Declined = true
 	return r
@@ -33,12 +33,12 @@ func (g *gate) declined(now time.Time) *Refusal {
 
 // consents reports whether a call accepts the wait that its own limits impose. first: no other
 // call is ahead of it.
-func (p *pump) consents(c *call, g *gate, first bool, now time.Time) bool {
+func (p *pump) consents(c *call, g *queue, first bool, now time.Time) bool {
 	own := g.alone.Sub(now)
 	if c.Consent == nil || own <= horizon {
 		return true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
 	return c.withdrawn || c.Consent(own, first)
 }

@@ -135,7 +135,7 @@ func TestDeclinedCallLeavesAtOnce(t *testing.T) {
 func TestConsentToACooldown(t *testing.T) {
 	everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 		p := start(t, connect(), "a")
-		if err := p.HoldBack(t.Context(), openai, time.Minute); err != nil {
+		if err := p.Cool(t.Context(), openai, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		var seen asked

@@ -8,41 +8,41 @@ import (
 	"time"
 )
 
-// HoldBack starts no call of a scope for a while, in any process, after a provider has reported
+// Cool starts no call of a scope for a while, in any process, after a provider has reported
 // too many requests. wait is the provider's own hint; without one (0) it is a second, doubled
 // up to a minute each time that the first call after it is refused too. When it is over one
 // call starts, and a second later, if none was refused, the others. Only the scope's Provider,
 // Model and Group count. Calls in flight continue. Of several cooldowns the latest end applies.
-func (l *Limiter) HoldBack(ctx context.Context, scope Scope, wait time.Duration) error {
-	return l.holdBack(ctx, scope, wait, "cool")
+func (l *Limiter) Cool(ctx context.Context, scope Scope, wait time.Duration) error {
+	return l.cool(ctx, scope, wait, "cool")
 }
 
-// Park is HoldBack for wait, which is known, because a day's quota is used up:
+// Park is Cool for wait, which is known, because a day's quota is used up:
 // Cooldowns tells the two apart.
 func (l *Limiter) Park(ctx context.Context, scope Scope, wait time.Duration) error {
-	return l.holdBack(ctx, scope, max(wait, time.Microsecond), parkedWord)
+	return l.cool(ctx, scope, max(wait, time.Microsecond), parkedWord)
 }
 
 // parkedWord marks a cooldown that Park began.
 const parkedWord = "parked"
 
-func (l *Limiter) holdBack(ctx context.Context, scope Scope, wait time.Duration, word string) error {
+func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word string) error {
 	names := cooldownsOf(scope)
 	if len(names) == 0 {
-		return fmt.Errorf("hold back calls: the scope has no provider and no group")
+		return fmt.Errorf("cool down calls: the scope has no provider and no group")
 	}
 	name := names[len(names)-1] // the narrowest
-	if err := holdScript.Run(ctx, l.client, []string{l.keys.cooldowns()}, name, max(0, wait).Microseconds(), word).Err(); err != nil {
-		return fmt.Errorf("hold back %s: %w", name, err)
+	if err := cooldownScript.Run(ctx, a.client, []string{a.keys.cooldowns()}, name, max(0, wait).Microseconds(), word).Err(); err != nil {
+		return fmt.Errorf("cool down %s: %w", name, err)
 	}
 	return nil
 }
 
-// HoldBack holds back, as the Limiter's does, every call of the limit that the
+// Cool starts a cooldown, as the Limiter's does, for every call of the limit that the
 // lease's call was refused under: of the kind that the provider named, or any
 // ("") when it named none. Where no limit of that kind is in force it is the
 // call's model.
-func (e *Lease) HoldBack(ctx context.Context, kind Kind, wait time.Duration) error {
+func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
 	var found *rule
 	for _, r := range e.rules {
@@ -56,10 +56,10 @@ func (e *Lease) HoldBack(ctx context.Context, kind Kind, wait time.Duration) err
 	if found != nil {
 		scope = Scope{Provider: found.Provider, Model: found.Model, Group: found.Group}
 	}
-	return e.limiter.HoldBack(ctx, scope, wait)
+	return e.limiter.Cool(ctx, scope, wait)
 }
 
-// cooldownsOf names the cooldowns that hold a call back, the widest first.
+// cooldownsOf names the cooldowns that apply to a call, the widest first.
 func cooldownsOf(call Scope) []string {
 	var names []string
 	if call.Group != "" {
@@ -77,7 +77,7 @@ func cooldownsOf(call Scope) []string {
 // cooldownID is what a call that waits for a cooldown says bound it.
 func cooldownID(name string) string { return name + "/cooldown" }
 
-// Cooldown is a scope that is held back.
+// Cooldown is a scope of which no call starts for a while.
 type Cooldown struct {
 	ID     string        // "provider/openai/model/gpt-5/cooldown"
 	Wait   time.Duration // until calls may start
@@ -105,9 +105,9 @@ func (c Cooldown) Why() string {
 }
 
 // Cooldowns lists the cooldowns in force.
-func (l *Limiter) Cooldowns(ctx context.Context) ([]Cooldown, error) {
-	pipe := l.client.Pipeline()
-	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, l.keys.cooldowns())
+func (a *Admin) Cooldowns(ctx context.Context) ([]Cooldown, error) {
+	pipe := a.client.Pipeline()
+	clock, fields := pipe.Time(ctx), pipe.HGetAll(ctx, a.keys.cooldowns())
 	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read cooldowns: %w", err)
 	}

@@ -19,7 +19,7 @@ func TestCooldownHoldsBackEveryProcess(t *testing.T) {
 		a, b := start(t, connect(), "a"), start(t, connect(), "b")
 		const wait = 700 * time.Millisecond
 		held := time.Now()
-		if err := a.HoldBack(t.Context(), openai, wait); err != nil {
+		if err := a.Cool(t.Context(), openai, wait); err != nil {
 			t.Fatal(err)
 		}
 		_, err := b.Acquire(t.Context(), Request{ID: newID(), Call: openai, MaxWait: time.Millisecond})
@@ -81,7 +81,7 @@ func TestCooldownsGrowAndNeverShrink(t *testing.T) {
 			return cooldowns[0].Wait.Round(time.Second)
 		}
 		hold := func(d time.Duration) {
-			if err := l.HoldBack(t.Context(), openai, d); err != nil {
+			if err := l.Cool(t.Context(), openai, d); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -121,8 +121,8 @@ func TestCooldownsGrowAndNeverShrink(t *testing.T) {
 				t.Errorf("parked for %s and held back for %s: parked = %t, want %t", c.park, c.hold, got, c.want)
 			}
 		}
-		if err := l.HoldBack(context.Background(), Scope{Evaluation: "ev-a"}, 0); err == nil {
-			t.Error("HoldBack of an evaluation = nil, want an error")
+		if err := l.Cool(context.Background(), Scope{Evaluation: "ev-a"}, 0); err == nil {
+			t.Error("Cool of an evaluation = nil, want an error")
 		}
 	})
 }
@@ -149,7 +149,7 @@ func TestMaxCooldownIsOfCooldownsAlone(t *testing.T) {
 		if err := <-admitted; err != nil {
 			t.Errorf("Acquire = %v, want a lease after the wait for the limit", err)
 		}
-		if err := l.HoldBack(t.Context(), openai, time.Minute); err != nil {
+		if err := l.Cool(t.Context(), openai, time.Minute); err != nil {
 			t.Fatal(err)
 		}
 		request.ID = newID()

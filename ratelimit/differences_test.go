@@ -54,7 +54,7 @@ func (h *teller) ask(ahead time.Duration, calls ...*call) (admitted int, wait ti
 	h.must(h.loads(w))
 	rules, _ := w.rules.match(openai)
 	b := &batch{version: w.rules.version}
-	b.ask(newGate(rules), calls)
+	b.ask(newQueue(rules), calls)
 	b.groups[0].aged = false
 	m := h.message(w, b, ahead)
 	h.must(h.send(m))

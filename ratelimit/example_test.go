@@ -13,39 +13,54 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// Every process that makes calls runs one Limiter. Together they keep the limits that any
-// of them has registered.
+// connect is the Redis that all processes share. The examples bring their own.
+func connect() (client *redis.Client, disconnect func()) {
+	server, err := miniredis.Run()
+	if err != nil {
+		log.Fatal(err)
+	}
+	client = redis.NewClient(&redis.Options{Addr: server.Addr()})
+	return client, func() { _ = client.Close(); server.Close() }
+}
+
+// The usual case: all processes of a service together start no more than so many calls.
 func Example() {
-	server, err := miniredis.Run() // in production: the Redis that all processes share
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer server.Close()
-	client := redis.NewClient(&redis.Options{Addr: server.Addr()})
-	defer client.Close()
-
+	client, disconnect := connect()
+	defer disconnect()
 	ctx, stop := context.WithCancel(context.Background())
-	limiter := ratelimit.New(client, ratelimit.Config{Worker: "worker-1"})
-	ended := make(chan error, 1)
-	go func() { ended <- limiter.Run(ctx) }()
 
-	// A new Redis knows of no calls. Without this the limiter first waits until any that
-	// Redis may have forgotten must have ended.
-	if err := limiter.Begin(ctx, time.Hour); err != nil {
-		log.Fatal(err)
-	}
-	account := ratelimit.Scope{Provider: "openai"}
-	err = limiter.Register(ctx, "my-service", []ratelimit.Limit{
-		{Scope: account, Kind: ratelimit.Concurrency, Max: 2},
-		{Scope: account, Kind: ratelimit.Requests, Max: 500, Period: time.Minute},
-	})
+	limiter, err := ratelimit.Start(ctx, client, "my-service",
+		ratelimit.Limit{Kind: ratelimit.Requests, Max: 500, Period: time.Minute, Burst: 10})
 	if err != nil {
 		log.Fatal(err)
 	}
+	for i := range 3 {
+		if err := limiter.Wait(ctx, ratelimit.Scope{}); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println("call", i+1)
+	}
 
-	// Acquire blocks until every limit of the call has room.
-	call := ratelimit.Scope{Provider: "openai", Model: "gpt-5-mini"}
-	lease, err := limiter.Acquire(ctx, ratelimit.Request{ID: "call-1", Call: call})
+	stop()
+	<-limiter.Ended()
+	// Output:
+	// call 1
+	// call 2
+	// call 3
+}
+
+// A limit of calls in flight needs to know when a call ends: Acquire returns a lease. It holds
+// until its release, or expires when the process dies.
+func ExampleLimiter_Acquire() {
+	client, disconnect := connect()
+	defer disconnect()
+	ctx, stop := context.WithCancel(context.Background())
+
+	limiter, err := ratelimit.Start(ctx, client, "my-service", ratelimit.Limit{Kind: ratelimit.Concurrency, Max: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	lease, err := limiter.Acquire(ctx, ratelimit.Request{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -57,19 +72,63 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// MaxWait turns a long wait into an answer at once.
-	if err := limiter.HoldBack(ctx, account, time.Minute); err != nil { // the provider said 429
-		log.Fatal(err)
-	}
-	_, err = limiter.Acquire(ctx, ratelimit.Request{ID: "call-2", Call: call, MaxWait: time.Second})
-	var refusal *ratelimit.Refusal
-	fmt.Println("refused:", errors.As(err, &refusal))
-
 	stop()
-	if err := <-ended; err != nil {
-		log.Fatal(err)
-	}
+	<-limiter.Ended()
 	// Output:
 	// calls in flight: 1
+}
+
+// Limits have scopes: a call keeps every limit that matches it. After a provider has answered
+// 429, a cooldown stops all processes, and MaxWait turns a long wait into an answer at once.
+func ExampleLimiter_Cool() {
+	client, disconnect := connect()
+	defer disconnect()
+	ctx, stop := context.WithCancel(context.Background())
+
+	account := ratelimit.Scope{Provider: "openai"}
+	limiter, err := ratelimit.Start(ctx, client, "my-service",
+		ratelimit.Limit{Scope: account, Kind: ratelimit.Concurrency, Max: 40},
+		ratelimit.Limit{Scope: account, Kind: ratelimit.Requests, Max: 500, Period: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := limiter.Cool(ctx, account, time.Minute); err != nil {
+		log.Fatal(err)
+	}
+	call := ratelimit.Scope{Provider: "openai", Model: "gpt-5-mini"}
+	_, err = limiter.Acquire(ctx, ratelimit.Request{Call: call, MaxWait: time.Second})
+	var refusal *ratelimit.Refusal
+	fmt.Println("refused:", errors.As(err, &refusal))
+	fmt.Println("by:", ratelimit.WaitedFor(refusal.Limit))
+
+	stop()
+	<-limiter.Ended()
+	// Output:
 	// refused: true
+	// by: provider openai: cooldown
+}
+
+// An Admin shows what limits are used, and changes them while Limiters run.
+func ExampleAdmin() {
+	client, disconnect := connect()
+	defer disconnect()
+	ctx := context.Background()
+
+	admin := ratelimit.NewAdmin(client, ratelimit.Config{})
+	account := ratelimit.Scope{Provider: "openai"}
+	for _, most := range []int64{40, 16} { // the second replaces the first
+		err := admin.Register(ctx, "my-service", []ratelimit.Limit{{Scope: account, Kind: ratelimit.Concurrency, Max: most}})
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+	usage, err := admin.Usage(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, u := range usage {
+		fmt.Println(u.Limit, "- used:", u.InUse)
+	}
+	// Output:
+	// provider openai: 16 in flight - used: 0
 }

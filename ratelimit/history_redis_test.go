@@ -117,26 +117,26 @@ func (h *history) knows() error {
 	return nil
 }
 
-// holdBack holds a scope back, as calls that were refused at the same time do.
-func (h *history) holdBack() error {
+// cool holds a scope back, as calls that were refused at the same time do.
+func (h *history) cool() error {
 	names := cooldownsOf(pick(h.dice, historyScopes...))
 	for range 1 + h.n(2) {
-		if err := h.holds(names[len(names)-1]); err != nil {
+		if err := h.includes(names[len(names)-1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *history) holds(name string) error {
+func (h *history) includes(name string) error {
 	wait := pick(h.dice, 0, 0, 700*time.Millisecond, time.Second, time.Minute).Microseconds()
 	word := "cool"
 	if wait > 0 && h.once(4) {
 		word = parkedWord
 	}
 	h.note("%s is held back for %d: %s", name, wait, word)
-	want := h.model.hold(name, wait, word)
-	got, err := h.stage.run(holdScript, []string{h.keys.cooldowns()}, name, wait, word).Int64()
+	want := h.model.cool(name, wait, word)
+	got, err := h.stage.run(cooldownScript, []string{h.keys.cooldowns()}, name, wait, word).Int64()
 	if err == nil && got != want {
 		err = fmt.Errorf("hold answers %d, want %d", got, want)
 	}

@@ -216,7 +216,7 @@ func (h *history) step() error {
 	case n == 24:
 		err = h.register()
 	case n <= 26:
-		err = h.holdBack()
+		err = h.cool()
 	case n == 27:
 		err = h.dies(h.n(len(h.workers)))
 	case n == 28:

@@ -27,20 +27,20 @@ func (e *Lease) InFlight() int64 {
 
 // countOthers notes how many calls of other workers are in flight.
 func (p *pump) countOthers(b *batch, o outcome) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
 	for i, r := range b.rules {
 		if r.way != byLeases {
 			continue
 		}
-		own := p.held[r.id]
-		for _, pending := range [][]*release{p.releases, p.mail.releases} { // ended here, and not yet there
+		own := p.limiter.held[r.id]
+		for _, pending := range [][]*release{p.releases, p.limiter.mail.releases} { // ended here, and not yet there
 			for _, ended := range pending {
 				if slices.ContainsFunc(ended.rules, func(of *rule) bool { return of.id == r.id }) {
 					own++
 				}
 			}
 		}
-		p.others[r.id] = max(0, o.inUse[i]-own)
+		p.limiter.others[r.id] = max(0, o.inUse[i]-own)
 	}
 }

@@ -39,7 +39,7 @@ func TestRedisRateSharesTheLimit(t *testing.T) {
 
 func TestRedisRateOfWhatIsNoRate(t *testing.T) {
 	t.Parallel()
-	if key, _, ok := New(nil, Config{}).RedisRate(inFlight(Scope{}, 1)); ok || key != "" {
+	if key, _, ok := NewAdmin(nil, Config{}).RedisRate(inFlight(Scope{}, 1)); ok || key != "" {
 		t.Errorf("got key %q, %t; want none", key, ok)
 	}
 }

@@ -154,7 +154,7 @@ func (e *Lease) Answered() {
 //
 // All calls that started before a cut belong to one episode and cut no further, in any process:
 // their refusals say nothing about the limit as it is now. Provider hints do not affect this: a
-// long Retry-After starts a cooldown (HoldBack) and delays no cut. A call refused with no other
+// long Retry-After starts a cooldown (Cool) and delays no cut. A call refused with no other
 // call beside it was not one too many and cuts nothing; neither does one under a limit that is
 // closed.
 //
@@ -239,7 +239,7 @@ func (e *Lease) end(r release) *release {
 		r.start, r.moved, r.reserved, r.more, r.remaining = e.startMicros, e.moved, e.reserved, e.more, e.remaining
 		r.answered, r.refused, r.epoch = e.answered, e.refused, e.epoch
 		e.release = &r
-		l.drop(e)
+		l.untrack(e)
 		l.mail.releases = append(l.mail.releases, e.release)
 	}
 	l.mu.Unlock()
@@ -298,16 +298,16 @@ func (l *Limiter) confirm(ctx context.Context, r *release) error {
 	return nil
 }
 
-// hold notes a lease that was granted. The Limiter's lock is held.
-func (l *Limiter) hold(e *Lease) {
+// track notes a lease that was granted. The Limiter's lock is held.
+func (l *Limiter) track(e *Lease) {
 	l.leases[e.id] = e
 	for _, rule := range e.rules {
 		l.held[rule.id]++
 	}
 }
 
-// drop forgets a lease. The Limiter's lock is held.
-func (l *Limiter) drop(e *Lease) {
+// untrack forgets a lease. The Limiter's lock is held.
+func (l *Limiter) untrack(e *Lease) {
 	if l.leases[e.id] != e {
 		return
 	}
@@ -323,7 +323,7 @@ func (l *Limiter) drop(e *Lease) {
 func (l *Limiter) lose(e *Lease, why error) {
 	e.lost = why
 	l.health.Lost++
-	l.drop(e)
+	l.untrack(e)
 	for _, cancel := range e.onLosing {
 		cancel(why)
 	}

@@ -74,7 +74,7 @@ func TestFrozenProcessSendsNothingOnItsOldLeases(t *testing.T) {
 		}
 		// Ending what was lost takes nothing from the one who has it now.
 		mustRelease(t, lease)
-		if usage, err := b.Usage(t.Context()); err != nil || usage[0].InUse != 1 {
+		if usage, err := tools(b.client).Usage(t.Context()); err != nil || usage[0].InUse != 1 {
 			t.Errorf("Usage = %+v, %v; want 1 in use", usage, err)
 		}
 		mustRelease(t, other)
@@ -263,7 +263,7 @@ func TestOneIDIsOneLease(t *testing.T) {
 		if first != again {
 			t.Error("asking again gave another lease")
 		}
-		if usage, err := p.Usage(t.Context()); err != nil || usage[0].InUse != 1 {
+		if usage, err := tools(p.client).Usage(t.Context()); err != nil || usage[0].InUse != 1 {
 			t.Errorf("Usage = %+v, %v; want 1 in use", usage, err)
 		}
 		mustRelease(t, first)
@@ -293,7 +293,7 @@ func TestStopLeavesNothingBehind(t *testing.T) {
 		if n := waiting(t, a.Limiter); n != 0 {
 			t.Errorf("%d workers wait, want 0", n)
 		}
-		if alive, err := a.Alive(t.Context()); err != nil || len(alive) != 1 || !alive["a"] {
+		if alive, err := tools(a.client).Alive(t.Context()); err != nil || len(alive) != 1 || !alive["a"] {
 			t.Errorf("Alive = %v, %v; want only a", alive, err)
 		}
 		if err := a.stop(); err != nil {
@@ -333,18 +333,18 @@ func TestForgetRemovesOnlyTheDead(t *testing.T) {
 			_, err := client.ZScore(t.Context(), line, "b").Result()
 			return err == nil
 		}
-		if err := a.Forget(t.Context(), "b"); err != nil || !stands() {
+		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || !stands() {
 			t.Fatalf("Forget of a live worker = %v, still in line %v; want nil, true", err, stands())
 		}
 		wire.set(func() { wire.cut = true })
 		testrun.Eventually(t, "b is dead", func() bool {
-			alive, err := a.Alive(t.Context())
+			alive, err := tools(a.client).Alive(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			return !alive["b"]
 		})
-		if err := a.Forget(t.Context(), "b"); err != nil || stands() {
+		if err := tools(a.client).Forget(t.Context(), "b"); err != nil || stands() {
 			t.Errorf("Forget of a dead worker = %v, still in line %v; want nil, false", err, stands())
 		}
 		mustRelease(t, held)

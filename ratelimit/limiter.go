@@ -18,6 +18,7 @@ package ratelimit
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync"
@@ -43,12 +44,12 @@ var ErrStopped = errors.New("the limiter has stopped")
 // is too late for the time it was granted for. The call may ask again, under a new ID.
 var ErrLost = errors.New("the lease is lost")
 
-// Config of a Limiter.
+// Config of a Limiter, and of an Admin. The zero Config is valid.
 type Config struct {
 	// Namespace is the hash tag of all keys. Default "ef".
 	Namespace string
 	// Worker identifies this incarnation of the process and is never used
-	// again by another. Needed by Run.
+	// again by another. Default: a random name.
 	Worker string
 	// Lease is how long leases and the heartbeat last unless renewed, which
 	// happens every third of it. The process fences itself after four fifths.
@@ -61,9 +62,7 @@ type Config struct {
 // Limiter admits the calls of one worker. Its methods may be used by any number
 // of goroutines.
 type Limiter struct {
-	client redis.UniversalClient
-	cfg    Config
-	keys   keys
+	access
 
 	kick     chan struct{} // there is mail, or a lease ended; holds one
 	beating  chan struct{} // closed at the first heartbeat
@@ -82,7 +81,6 @@ type Limiter struct {
 	waiting int
 	health  Health
 	clock   clock
-	unsure  time.Time // until when heartbeats are not known, of a Limiter that does not run
 
 	disagreeing sync.Mutex // one at a time finds out what became of Redis's clock
 }
@@ -97,11 +95,10 @@ type mail struct {
 
 // New returns a Limiter that uses client, which stays the caller's to close.
 func New(client redis.UniversalClient, cfg Config) *Limiter {
-	cfg.Namespace = cmp.Or(cfg.Namespace, "ef")
-	cfg.Lease = cmp.Or(cfg.Lease, DefaultLease)
+	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
 	return &Limiter{
-		client: client, cfg: cfg, keys: newKeys(cfg.Namespace),
-		kick: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
+		access: newAccess(client, cfg),
+		kick:   make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
 		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]int64{},
 	}
@@ -116,9 +113,6 @@ func (c Config) margin() time.Duration { return c.Lease / 5 }
 // and returns nil. End it after the calls, because leases still held are then lost. When the
 // heartbeat lapsed it returns ErrFenced.
 func (l *Limiter) Run(ctx context.Context) error {
-	if l.cfg.Worker == "" {
-		return errors.New("run limiter: the worker has no id")
-	}
 	l.mu.Lock()
 	if l.running {
 		l.mu.Unlock()
@@ -173,6 +167,9 @@ func (l *Limiter) Fenced() <-chan struct{} { return l.fenced }
 // Beating is closed at the first heartbeat: from then on others know that the
 // worker lives. Take nothing over before.
 func (l *Limiter) Beating() <-chan struct{} { return l.beating }
+
+// Ended is closed when Run has returned: what it had to write is written.
+func (l *Limiter) Ended() <-chan struct{} { return l.ended }
 
 // Waiting is the number of calls that are in Acquire.
 func (l *Limiter) Waiting() int {

@@ -87,7 +87,7 @@ func (p *process) stop() error {
 	return err
 }
 
-func tools(client redis.UniversalClient) *Limiter { return New(client, Config{}) }
+func tools(client redis.UniversalClient) *Admin { return NewAdmin(client, Config{}) }
 
 func register(t testing.TB, client redis.UniversalClient, holder string, limits ...Limit) {
 	t.Helper()

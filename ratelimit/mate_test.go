@@ -181,7 +181,7 @@ func (h *history) batch(w *mate) error {
 		for range 1 + h.n(5) {
 			calls = append(calls, h.call(w, scope))
 		}
-		b.ask(newGate(rules, cooldownsOf(scope)...), calls)
+		b.ask(newQueue(rules, cooldownsOf(scope)...), calls)
 		b.groups[len(b.groups)-1].aged = h.once(3)
 		b.version = w.rules.version
 	}
@@ -197,7 +197,7 @@ func (h *history) batch(w *mate) error {
 			r.rule = now
 		}
 		for _, f := range w.flights {
-			if f.inFlight(h.model.now) && holds(f.rules, r.id) {
+			if f.inFlight(h.model.now) && includes(f.rules, r.id) {
 				r.held++
 			}
 		}
@@ -381,7 +381,7 @@ func (h *history) noteBatch(s *sentBatch, first bool) {
 			text += fmt.Sprintf(" %s %v", c.ID, c.reserves())
 		}
 		text += " under"
-		for _, r := range g.gate.rules {
+		for _, r := range g.queue.rules {
 			text += " " + r.id
 		}
 		text += ";"
@@ -436,7 +436,7 @@ func (h *history) use(s *sentBatch, o outcome) error {
 				continue
 			}
 			f := &flight{
-				id: c.ID, worker: s.by, rules: g.gate.rules, used: c.reserves(), reserved: c.Cost,
+				id: c.ID, worker: s.by, rules: g.queue.rules, used: c.reserves(), reserved: c.Cost,
 				start: s.starts[c.ID], counts: c.counts().Microseconds(), sure: true, epoch: h.model.epoch,
 			}
 			f.until = f.start + h.model.lease*4/5

@@ -36,9 +36,9 @@ var unregistered = &rule{id: "registration", way: byRegistration}
 // because it is loading or its Cluster is down, is refused with the server's answer. namespace
 // and lease are as in Config. A Cluster client needs WatchNodes as well.
 func OnConnect(namespace string, lease time.Duration) func(context.Context, *redis.Conn) error {
-	l := New(nil, Config{Namespace: namespace, Lease: lease})
+	a := newAccess(nil, Config{Namespace: namespace, Lease: lease})
 	return func(ctx context.Context, conn *redis.Conn) error {
-		if err := l.recognise(ctx, conn); !refusesScripts(err) {
+		if err := a.recognise(ctx, conn); !refusesScripts(err) {
 			return err
 		}
 		return nil
@@ -67,9 +67,9 @@ type askable interface {
 
 // recognise begins an epoch when a server is another than the one that began the
 // one in force.
-func (l *Limiter) recognise(ctx context.Context, c askable) error {
+func (a access) recognise(ctx context.Context, c askable) error {
 	ctx = context.WithValue(ctx, looking{}, true)
-	known, err := c.HMGet(ctx, l.keys.registry(), epochField, runField).Result()
+	known, err := c.HMGet(ctx, a.keys.registry(), epochField, runField).Result()
 	if err != nil || known[0] == nil || known[1] == nil || known[1] == "" {
 		return err // without an epoch, the first request begins one
 	}
@@ -77,7 +77,7 @@ func (l *Limiter) recognise(ctx context.Context, c askable) error {
 	if err != nil || run == "" || run == known[1] {
 		return err
 	}
-	return l.beginWith(ctx, c, run, 0, l.cfg.Lease, "")
+	return a.beginWith(ctx, c, run, 0, a.cfg.Lease, "")
 }
 
 // deletedWithin allows for a server's uptime being reported in whole seconds.
@@ -92,10 +92,10 @@ func deleted(before, now *registry) bool {
 
 // begin replaces the epoch of a registry that is empty or cannot be trusted. known: this
 // process has seen an epoch before.
-func (l *Limiter) begin(ctx context.Context, in *registry, known bool) error {
-	var asked infoer = l.client
-	if cluster, ok := l.client.(*redis.ClusterClient); ok {
-		master, err := cluster.MasterForKey(ctx, l.keys.registry())
+func (a access) begin(ctx context.Context, in *registry, known bool) error {
+	var asked infoer = a.client
+	if cluster, ok := a.client.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, a.keys.registry())
 		if err != nil {
 			return fmt.Errorf("find the server of the limits: %w", err)
 		}
@@ -119,14 +119,14 @@ func (l *Limiter) begin(ctx context.Context, in *registry, known bool) error {
 	if strings.Contains(stats, "cmdstat_flush") || strings.Contains(stats, "cmdstat_swapdb") || wasReplica || known {
 		up = 0
 	}
-	return l.beginWith(ctx, l.client, run, up, l.cfg.Lease, in.epoch)
+	return a.beginWith(ctx, a.client, run, up, a.cfg.Lease, in.epoch)
 }
 
 // beginWith is the begin script; memory is how far back Redis remembers, unknown
 // for how long from there it may not know every lease. instead is an epoch of the same
 // server that gives way; "": none does.
-func (l *Limiter) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string) error {
-	err := beginScript.Run(ctx, c, []string{l.keys.registry()},
+func (a access) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string) error {
+	err := beginScript.Run(ctx, c, []string{a.keys.registry()},
 		rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead).Err()
 	if err != nil {
 		return fmt.Errorf("begin epoch: %w", err)
@@ -171,8 +171,8 @@ func server(ctx context.Context, c infoer) (run string, up time.Duration, err er
 // Since is from when on Redis remembers what limits admitted: where its epoch begins.
 // It changes whenever Redis may have forgotten. ok is false while no epoch is in
 // force.
-func (l *Limiter) Since(ctx context.Context) (since time.Time, ok bool, err error) {
-	registry, err := l.load(ctx)
+func (a *Admin) Since(ctx context.Context) (since time.Time, ok bool, err error) {
+	registry, err := a.load(ctx)
 	if err != nil {
 		return since, false, err
 	}
@@ -182,8 +182,8 @@ func (l *Limiter) Since(ctx context.Context) (since time.Time, ok bool, err erro
 // Begin begins an epoch in an empty registry, for a Redis whose memory reaches back that far
 // and that no earlier process still uses: an embedded one, whose folder records when the last
 // call was made. It does nothing when an epoch is in force.
-func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
-	if err := l.beginWith(ctx, l.client, "", memory, 0, ""); err != nil {
+func (a *Admin) Begin(ctx context.Context, memory time.Duration) error {
+	if err := a.beginWith(ctx, a.client, "", memory, 0, ""); err != nil {
 		return fmt.Errorf("begin limits: %w", err)
 	}
 	return nil
@@ -193,13 +193,13 @@ func (l *Limiter) Begin(ctx context.Context, memory time.Duration) error {
 // used counts the calls that a quota's scope matches and that started between two times,
 // without those that the quota counts itself, named by the IDs of their leases. The calls that
 // have ended must be recorded: see Grace.
-func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (int64, error)) error {
-	registry, err := l.load(ctx)
+func (a *Admin) Reseed(ctx context.Context, who string, used func(quota Scope, from, to time.Time, without []string) (int64, error)) error {
+	registry, err := a.load(ctx)
 	if err != nil {
 		return err
 	}
 	for _, r := range registry.unsure() {
-		counted, err := l.client.HKeys(ctx, r.state).Result()
+		counted, err := a.client.HKeys(ctx, r.state).Result()
 		if err != nil {
 			return fmt.Errorf("read calls under %s: %w", r.id, err)
 		}
@@ -212,7 +212,7 @@ func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope,
 		last, _, _ := resets(time.Now(), r.zone)
 		n, err := used(r.Scope, last, time.UnixMicro(registry.since), without)
 		if err == nil {
-			err = l.Seed(ctx, who, r.Limit, n)
+			err = a.Seed(ctx, who, r.Limit, n)
 		}
 		if err != nil {
 			return err
@@ -222,8 +222,8 @@ func (l *Limiter) Reseed(ctx context.Context, who string, used func(quota Scope,
 }
 
 // Unsure reports whether a quota is in force of whose day Redis may not know every call.
-func (l *Limiter) Unsure(ctx context.Context) (bool, error) {
-	registry, err := l.load(ctx)
+func (a *Admin) Unsure(ctx context.Context) (bool, error) {
+	registry, err := a.load(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -247,18 +247,18 @@ func (r *registry) unsure() (quotas []*rule) {
 // memory; a second call with the same who replaces the first. A quota that Redis does not
 // remember is closed until it is seeded. Of one that it remembers in part, after a failover for
 // example, the greater of both amounts counts.
-func (l *Limiter) Seed(ctx context.Context, who string, quota Limit, used int64) error {
+func (a *Admin) Seed(ctx context.Context, who string, quota Limit, used int64) error {
 	if quota.Resets == "" {
 		return fmt.Errorf("seed %s: it is no quota", quota.ID())
 	}
-	now, err := l.client.Time(ctx).Result()
+	now, err := a.client.Time(ctx).Result()
 	if err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}
-	rule := newRule(l.keys, quota.ID(), quota)
+	rule := newRule(a.keys, quota.ID(), quota)
 	_, next, _ := resets(now, rule.zone)
-	keys := []string{rule.state, l.keys.registry(), l.keys.alive()}
-	if err := seedScript.Run(ctx, l.client, keys, who, used, next.UnixMicro(), l.keys.wake("")).Err(); err != nil {
+	keys := []string{rule.state, a.keys.registry(), a.keys.alive()}
+	if err := seedScript.Run(ctx, a.client, keys, who, used, next.UnixMicro(), a.keys.wake("")).Err(); err != nil {
 		return fmt.Errorf("seed %s: %w", quota.ID(), err)
 	}
 	return nil

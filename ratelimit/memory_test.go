@@ -161,12 +161,12 @@ func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	if refused("daily") == 0 {
 		t.Error("a quota that Redis does not remember admitted a call")
 	}
-	usage, err := p.Usage(t.Context())
+	usage, err := tools(p.client).Usage(t.Context())
 	if err != nil || len(usage) != 3 || usage[0].InUse != 10 || usage[0].Wait <= 0 {
 		t.Errorf("Usage = %+v, %v; want the quota used up", usage, err)
 	}
 	tell := func(who string, used int64) {
-		if err := p.Seed(t.Context(), who, quota, used); err != nil {
+		if err := tools(p.client).Seed(t.Context(), who, quota, used); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -179,7 +179,7 @@ func TestForgottenLimitsBeginUsedUp(t *testing.T) {
 	if refused("daily") == 0 {
 		t.Error("a quota of 10 admitted an eleventh call")
 	}
-	if err := p.Seed(t.Context(), "ev-a", pace, 1); err == nil {
+	if err := tools(p.client).Seed(t.Context(), "ev-a", pace, 1); err == nil {
 		t.Error("Seed of a rate = nil, want an error")
 	}
 }
@@ -253,6 +253,9 @@ func TestReseed(t *testing.T) {
 		}
 		if asked != 3 {
 			t.Errorf("asked %d times for what was used, want 3", asked)
+		}
+		if err := p.stop(); err != nil { // it would see that the registry was deleted
+			t.Fatal(err)
 		}
 		counted := quota
 		counted.Scope = Scope{Provider: "other"}

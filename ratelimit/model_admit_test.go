@@ -74,7 +74,7 @@ func (m *model) admit(worker string, b *batch) (o outcome, ok bool) {
 	longest := 0
 	for _, g := range b.groups {
 		seen := &groupSeen{group: g}
-		for _, rule := range g.gate.rules {
+		for _, rule := range g.queue.rules {
 			seen.limits = append(seen.limits, a.byID[rule.id])
 		}
 		a.groups = append(a.groups, seen)
@@ -290,7 +290,7 @@ func micros(n int64) time.Duration { return time.Duration(n) * time.Microsecond 
 
 // cooling is the cooldown of a group that ends last, and when.
 func (a *admission) cooling(g *groupSeen) (name string, wait int64) {
-	for _, n := range g.gate.cooldowns {
+	for _, n := range g.queue.cooldowns {
 		if w := a.cooldowns[n].ends - a.now; w > wait {
 			name, wait = n, w
 		}
@@ -301,7 +301,7 @@ func (a *admission) cooling(g *groupSeen) (name string, wait int64) {
 // afterCooldown: the first call that starts after a cooldown is alone, the
 // second ends it.
 func (a *admission) afterCooldown(g *groupSeen, start int64) {
-	for _, name := range g.gate.cooldowns {
+	for _, name := range g.queue.cooldowns {
 		c, was := a.cooldowns[name]
 		switch {
 		case !was:

@@ -222,7 +222,7 @@ func (m *model) begin(epoch, run string, memory, unknown int64) {
 	m.blind = m.since + unknown
 }
 
-func (m *model) hold(name string, wait int64, word string) int64 {
+func (m *model) cool(name string, wait int64, word string) int64 {
 	c := m.cooldowns[name]
 	probes := c.word == "probe"
 	if wait == 0 {

@@ -31,9 +31,9 @@ func Budget(evaluation string, nano int64) Limit {
 // TellSpent says what an evaluation had spent of its budget, in nano-USD, before
 // Redis began to count, which opens the budget. It changes nothing where Redis has
 // been told before, and may be repeated.
-func (l *Limiter) TellSpent(ctx context.Context, evaluation string, nano int64) error {
-	keys := []string{l.keys.money(Budget(evaluation, 0).ID()), l.keys.registry(), l.keys.alive()}
-	if err := spentScript.Run(ctx, l.client, keys, nano, l.keys.wake("")).Err(); err != nil {
+func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) error {
+	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive()}
+	if err := spentScript.Run(ctx, a.client, keys, nano, a.keys.wake("")).Err(); err != nil {
 		return fmt.Errorf("tell the budget of %s what was spent: %w", evaluation, err)
 	}
 	return nil
@@ -42,15 +42,15 @@ func (l *Limiter) TellSpent(ctx context.Context, evaluation string, nano int64) 
 // ForgetSpent drops the amount counted against the budget of a deleted evaluation, so that
 // another with its ID starts from 0. While it has calls in flight, ForgetSpent does nothing and
 // done is false.
-func (l *Limiter) ForgetSpent(ctx context.Context, evaluation string) (done bool, err error) {
+func (a *Admin) ForgetSpent(ctx context.Context, evaluation string) (done bool, err error) {
 	id := Budget(evaluation, 0).ID()
-	now, err := l.client.Time(ctx).Result()
+	now, err := a.client.Time(ctx).Result()
 	var flying int64
 	if err == nil {
-		flying, err = l.client.ZCount(ctx, l.keys.leases(id), fmt.Sprintf("(%d", now.UnixMicro()), "+inf").Result()
+		flying, err = a.client.ZCount(ctx, a.keys.leases(id), fmt.Sprintf("(%d", now.UnixMicro()), "+inf").Result()
 	}
 	if err == nil && flying == 0 {
-		err = l.client.Del(ctx, l.keys.money(id), l.keys.leases(id)).Err()
+		err = a.client.Del(ctx, a.keys.money(id), a.keys.leases(id)).Err()
 	}
 	if err != nil {
 		return false, fmt.Errorf("forget what %s has spent: %w", evaluation, err)

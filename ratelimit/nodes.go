@@ -14,13 +14,13 @@ import (
 // its clients. So a node is checked before it runs the first script on the limits' keys after
 // another node did. namespace and lease are as in Config. Call it before the client is used.
 func WatchNodes(client *redis.ClusterClient, namespace string, lease time.Duration) {
-	w := &nodes{limiter: New(nil, Config{Namespace: namespace, Lease: lease})}
+	w := &nodes{access: newAccess(nil, Config{Namespace: namespace, Lease: lease})}
 	client.OnNewNode(func(node *redis.Client) { node.AddHook(watched{w, node}) })
 }
 
 // nodes is what a client knows of its Cluster's.
 type nodes struct {
-	limiter *Limiter
+	access access
 
 	mu    sync.Mutex // held while a node is looked at: its scripts wait
 	owner *redis.Client
@@ -61,7 +61,7 @@ func (w watched) concerns(cmd redis.Cmder) bool {
 		return false
 	}
 	key, ok := words[3].(string)
-	return ok && strings.HasPrefix(strings.TrimPrefix(key, "rate:"), w.limiter.keys.tag)
+	return ok && strings.HasPrefix(strings.TrimPrefix(key, "rate:"), w.access.keys.tag)
 }
 
 func (w watched) look(ctx context.Context) error {
@@ -70,7 +70,7 @@ func (w watched) look(ctx context.Context) error {
 	if w.owner == w.node {
 		return nil
 	}
-	err := w.limiter.recognise(ctx, w.node)
+	err := w.access.recognise(ctx, w.node)
 	if redis.HasErrorPrefix(err, "MOVED") || redis.HasErrorPrefix(err, "ASK") {
 		return nil // it is not the limits' master: the script goes elsewhere, too
 	}

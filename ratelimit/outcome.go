@@ -17,30 +17,30 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 		}
 	}
 	sent := time.Now()
-	o, err := p.admit(ctx, b)
+	o, err := p.limiter.admit(ctx, b)
 	if errors.Is(err, errStale) {
 		p.reload, p.stale = true, true
 		return nil
 	}
 	if errors.Is(err, errClock) {
-		return p.renew(ctx)
+		return p.limiter.renew(ctx)
 	}
 	if err != nil {
 		return err
 	}
 	now := time.Now()
-	p.mu.Lock()
-	moved := p.clock.moved
-	p.mu.Unlock()
+	p.limiter.mu.Lock()
+	moved := p.limiter.clock.moved
+	p.limiter.mu.Unlock()
 	for _, r := range b.releases {
 		close(r.written)
 	}
 	p.releases = p.releases[len(b.releases):]
 	for i, r := range b.rules {
 		delete(p.woken, r.id)
-		delete(p.lines, r.id)
+		delete(p.queued, r.id)
 		if o.waits[i] {
-			p.lines[r.id] = r.rule
+			p.queued[r.id] = r.rule
 		}
 		p.stay(r.id, o.waits[i], now)
 	}
@@ -51,9 +51,9 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// spread tells the calls of a gate their outcomes.
+// spread tells the calls of a queue their outcomes.
 func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow int64, moved time.Duration, sent, now time.Time) {
-	g, stoodFor := asked.gate, asked.gate.bound
+	g, stoodFor := asked.queue, asked.queue.bound
 	for i, c := range asked.calls {
 		c.unclear = false
 		if i < len(o.grants) {
@@ -62,7 +62,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 	}
 	g.admittedUpTo(len(o.grants), len(asked.calls))
 	if g.calls.Len() == 0 {
-		if stoodFor != nil && p.lines[stoodFor.id] != nil {
+		if stoodFor != nil && p.queued[stoodFor.id] != nil {
 			g.keep(stoodFor, now)
 		}
 		return
@@ -77,7 +77,7 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 	g.refused(o, now)
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
 		p.toldEpoch = p.registry.epoch
-		p.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+		p.limiter.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
 	}
 	if o.bound.way == byQuota {
 		p.tellClosed(ctx, o.bound, redisNow)
@@ -92,16 +92,16 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 
 // grant hands a lease to its call.
 func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration, sent, now time.Time) {
-	g := c.gate
+	g := c.queue
 	p.admissions++
 	g.last = p.admissions
 	e := &Lease{
-		limiter: p.Limiter, id: c.ID, call: c.Call, rules: g.rules,
+		limiter: p.limiter, id: c.ID, call: c.Call, rules: g.rules,
 		reserved: c.reserves(), counts: c.counts(), epoch: p.registry.epoch,
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
 		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,
-		until: sent.Add(granted.start + p.cfg.Lease - p.cfg.margin()),
+		until: sent.Add(granted.start + p.limiter.cfg.Lease - p.limiter.cfg.margin()),
 	}
 	e.waited = max(e.start.Sub(c.asked), now.Sub(c.asked))
 	if c.LatestEnd > 0 {
@@ -118,21 +118,21 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration
 	}
 	g.remove(c)
 
-	p.mu.Lock()
-	holder := p.leases[c.ID]
+	p.limiter.mu.Lock()
+	holder := p.limiter.leases[c.ID]
 	if holder == nil {
-		p.hold(e)
+		p.limiter.track(e)
 	}
-	p.mu.Unlock()
+	p.limiter.mu.Unlock()
 	if holder != nil {
-		p.decide(c, answer{lease: holder}) // the same id was asked for twice
-	} else if !p.decide(c, answer{lease: e}) {
+		p.limiter.decide(c, answer{lease: holder}) // the same id was asked for twice
+	} else if !p.limiter.decide(c, answer{lease: e}) {
 		e.abandon()
 	}
 }
 
-// refuse declines the calls of a gate that would wait longer than they may.
-func (p *pump) refuse(g *gate, now time.Time) {
+// refuse declines the calls of a queue that would wait longer than they may.
+func (p *pump) refuse(g *queue, now time.Time) {
 	stay := 0
 	for _, c := range g.first(g.calls.Len()) {
 		wait := g.waitOf(stay, now)
@@ -142,15 +142,15 @@ func (p *pump) refuse(g *gate, now time.Time) {
 		}
 		refusal := g.refusal(wait)
 		g.remove(c)
-		p.decide(c, answer{err: refusal})
+		p.limiter.decide(c, answer{err: refusal})
 	}
 }
 
-// exhaust declines the calls of a gate because a budget leaves no room for them.
-func (p *pump) exhaust(g *gate, budget *rule) {
+// exhaust declines the calls of a queue because a budget leaves no room for them.
+func (p *pump) exhaust(g *queue, budget *rule) {
 	for _, c := range g.first(g.calls.Len()) {
 		g.remove(c)
-		p.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
+		p.limiter.decide(c, answer{err: &Refusal{Limit: budget.id, Exhausted: true}})
 	}
 }
 
@@ -160,14 +160,14 @@ func (p *pump) tellClosed(ctx context.Context, quota *rule, redisNow int64) {
 	if p.toldClosed[quota.id] == p.registry.epoch {
 		return
 	}
-	reset, err := p.client.HGet(ctx, quota.state, "reset").Int64()
+	reset, err := p.limiter.client.HGet(ctx, quota.state, "reset").Int64()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return // it is asked at the next refusal
 	}
 	p.toldClosed[quota.id] = p.registry.epoch
 	last, _, _ := resets(time.UnixMicro(redisNow), quota.zone)
 	if reset <= redisNow && p.registry.since > last.UnixMicro() {
-		p.cfg.Log.Warn().Str("limit", quota.id).
+		p.limiter.cfg.Log.Warn().Str("limit", quota.id).
 			Msg("redis does not know today's calls under a daily quota: no call starts until a submission or collect tells them, or until the quota resets")
 	}
 }

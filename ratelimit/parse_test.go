@@ -47,7 +47,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 9, 9, 9, 1, 1}, 1)
 	f.Fuzz(func(t *testing.T, bytes []byte, calls int) {
 		b := &batch{}
-		b.ask(newGate([]*rule{{id: "r"}}), make([]*call, 1+int(uint(calls)%8)))
+		b.ask(newQueue([]*rule{{id: "r"}}), make([]*call, 1+int(uint(calls)%8)))
 		reply := make([]int64, len(bytes))
 		for i, n := range bytes {
 			reply[i] = int64(int8(n))

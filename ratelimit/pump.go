@@ -12,14 +12,14 @@ import (
 // pump is the one goroutine of a Limiter that asks for calls. It takes what
 // others post, makes one script of all that is due, and tells the callers.
 type pump struct {
-	*Limiter
+	limiter  *Limiter
 	registry *registry // nil before it was read
 	reload   bool      // the registry has changed
 	stale    bool      // a script has said so
 
-	gates    map[string]*gate // by the word for their set
-	lines    map[string]*rule // the limits in whose wait queues this worker is, by ID
-	woken    map[string]*rule // the limits whose line called this worker, by ID
+	queues   map[string]*queue // by the word for their set
+	queued   map[string]*rule  // the limits in whose wait queues this worker is, by ID
+	woken    map[string]*rule  // the limits whose wait queue called this worker, by ID
 	releases []*release
 	// releaseBy is when pending releases are written, if no call is asked for before.
 	releaseBy time.Time
@@ -31,7 +31,7 @@ type pump struct {
 }
 
 func newPump(l *Limiter) *pump {
-	return &pump{Limiter: l, gates: map[string]*gate{}, lines: map[string]*rule{}, woken: map[string]*rule{}, toldClosed: map[string]string{}}
+	return &pump{limiter: l, queues: map[string]*queue{}, queued: map[string]*rule{}, woken: map[string]*rule{}, toldClosed: map[string]string{}}
 }
 
 // idleRelease is how long a lease end that frees no waiting call may be deferred to share
@@ -48,15 +48,15 @@ const (
 // and drops everything.
 func (p *pump) run(ctx context.Context) error {
 	select {
-	case <-p.beating:
-	case <-p.stopping:
+	case <-p.limiter.beating:
+	case <-p.limiter.stopping:
 	case <-ctx.Done():
 		return nil
 	}
 	pause := shortestPause
 	for {
 		select {
-		case <-p.stopping:
+		case <-p.limiter.stopping:
 			p.leave(ctx)
 			return nil
 		case <-ctx.Done():
@@ -65,14 +65,14 @@ func (p *pump) run(ctx context.Context) error {
 		}
 		next, err := p.step(ctx)
 		if err != nil {
-			p.outage(ctx, err)
+			p.limiter.outage(ctx, err)
 			next = time.Now().Add(pause)
 			pause = min(2*pause, longestPause)
 			p.rest(ctx, next, nil)
 			continue
 		}
 		pause = shortestPause
-		p.rest(ctx, next, p.kick)
+		p.rest(ctx, next, p.limiter.kick)
 	}
 }
 
@@ -87,7 +87,7 @@ func (p *pump) rest(ctx context.Context, until time.Time, kick <-chan struct{}) 
 	select {
 	case <-due:
 	case <-kick:
-	case <-p.stopping:
+	case <-p.limiter.stopping:
 	case <-ctx.Done():
 	}
 }
@@ -108,16 +108,16 @@ func (p *pump) step(ctx context.Context) (time.Time, error) {
 		if err := p.send(ctx, b); err != nil {
 			return time.Time{}, err
 		}
-		p.answered()
+		p.limiter.answered()
 	}
 }
 
 // collect takes the mail.
 func (p *pump) collect() {
-	p.mu.Lock()
-	m := p.mail
-	p.mail = mail{}
-	p.mu.Unlock()
+	p.limiter.mu.Lock()
+	m := p.limiter.mail
+	p.limiter.mail = mail{}
+	p.limiter.mu.Unlock()
 
 	for _, r := range m.releases {
 		by := time.Now()
@@ -157,21 +157,21 @@ func (p *pump) place(c *call) {
 	}
 	cooldowns := cooldownsOf(c.Call)
 	set += strings.Join(cooldowns, " ")
-	g := p.gates[set]
+	g := p.queues[set]
 	if g == nil {
-		g = newGate(rules, cooldowns...)
-		p.gates[set] = g
+		g = newQueue(rules, cooldowns...)
+		p.queues[set] = g
 	}
 	now := time.Now()
 	if wait := g.waitOf(g.calls.Len(), now); g.tooLong(c, wait) {
-		p.decide(c, answer{err: g.refusal(wait)})
+		p.limiter.decide(c, answer{err: g.refusal(wait)})
 		return
 	}
 	if g.bound == nil && g.calls.Len() == 0 {
 		p.follow(g, now)
 	}
 	if g.bound != nil && !g.bound.Kind.tokens() && !p.consents(c, g, false, now) {
-		p.decide(c, answer{err: g.declined(now)})
+		p.limiter.decide(c, answer{err: g.declined(now)})
 		return
 	}
 	g.add(c)
@@ -184,10 +184,10 @@ const readAgain = time.Second
 
 // setAside has a call wait until its holders are registered.
 func (p *pump) setAside(c *call) {
-	g := p.gates[unregistered.id]
+	g := p.queues[unregistered.id]
 	if g == nil {
-		g = newGate(nil)
-		p.gates[unregistered.id] = g
+		g = newQueue(nil)
+		p.queues[unregistered.id] = g
 	}
 	if g.bound == nil {
 		g.bound, g.due = unregistered, time.Now().Add(readAgain)
@@ -195,13 +195,13 @@ func (p *pump) setAside(c *call) {
 	g.add(c)
 }
 
-// discard takes a call that was withdrawn out of its line.
+// discard takes a call that was withdrawn out of its queue.
 func (p *pump) discard(c *call) {
-	if c.gate == nil {
+	if c.queue == nil {
 		return
 	}
 	p.undo(c)
-	c.gate.remove(c)
+	c.queue.remove(c)
 }
 
 // undo releases what a call may hold without our knowing.
@@ -209,7 +209,7 @@ func (p *pump) undo(c *call) {
 	if c.unclear {
 		c.unclear = false
 		p.releases = append(p.releases, &release{
-			id: c.ID, rules: c.gate.rules, unused: true,
+			id: c.ID, rules: c.queue.rules, unused: true,
 			reserved: c.reserves(), written: make(chan struct{}),
 		})
 	}
@@ -217,24 +217,24 @@ func (p *pump) undo(c *call) {
 
 // load reads the registry and sorts every waiting call into its wait queue again.
 func (p *pump) load(ctx context.Context) error {
-	registry, err := p.Limiter.load(ctx)
+	registry, err := p.limiter.load(ctx)
 	if err == nil && (registry.epoch == "" || deleted(p.registry, registry)) {
 		known := p.registry != nil && p.registry.epoch != ""
-		if err = p.begin(ctx, registry, known); err == nil {
-			registry, err = p.Limiter.load(ctx)
+		if err = p.limiter.begin(ctx, registry, known); err == nil {
+			registry, err = p.limiter.load(ctx)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if p.registry == nil {
-		p.mu.Lock()
-		p.epoch = registry.epoch // no lease is older
-		p.mu.Unlock()
+		p.limiter.mu.Lock()
+		p.limiter.epoch = registry.epoch // no lease is older
+		p.limiter.mu.Unlock()
 	} else if p.registry.epoch != registry.epoch {
 		// Redis has lost its memory: report the leases held here before any call is admitted
 		// again.
-		if err := p.renew(ctx); err != nil {
+		if err := p.limiter.renew(ctx); err != nil {
 			return err
 		}
 	}
@@ -247,14 +247,14 @@ func (p *pump) load(ctx context.Context) error {
 	}
 	p.registry, p.reload, p.stale = registry, false, false
 	var calls []*call
-	for _, g := range p.gates {
+	for _, g := range p.queues {
 		for _, c := range g.first(g.calls.Len()) {
 			p.undo(c) // under the limits it was asked for
-			c.gate.remove(c)
+			c.queue.remove(c)
 			calls = append(calls, c)
 		}
 	}
-	p.gates = map[string]*gate{}
+	p.queues = map[string]*queue{}
 	slices.SortFunc(calls, func(a, b *call) int { return cmp.Compare(a.seq, b.seq) })
 	for _, c := range calls {
 		p.place(c)
@@ -264,9 +264,9 @@ func (p *pump) load(ctx context.Context) error {
 
 // plan builds a batch of the due work, or returns nil and when the next will be due.
 func (p *pump) plan(now time.Time) (*batch, time.Time) {
-	var due, riding []*gate
+	var due, riding []*queue
 	var next time.Time
-	for _, g := range p.gates {
+	for _, g := range p.queues {
 		if g.calls.Len() == 0 {
 			if g.bound == nil {
 				continue
@@ -307,7 +307,7 @@ func (p *pump) plan(now time.Time) (*batch, time.Time) {
 	// While releases are left over none may be overtaken by a call of its id.
 	if len(due) == 0 || len(b.releases) == len(p.releases) {
 		p.ask(b, due, now)
-		p.leaveLines(b)
+		p.leaveQueues(b)
 	}
 	if b.empty() {
 		return nil, next
@@ -324,10 +324,10 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// ask adds the first calls of the due gates to the batch. The gate whose calls were admitted
-// longest ago goes first, so that several gates share a limit evenly.
-func (p *pump) ask(b *batch, due []*gate, now time.Time) {
-	slices.SortFunc(due, func(x, y *gate) int { return cmp.Compare(x.last, y.last) })
+// ask adds the first calls of the due queues to the batch. The queue whose calls were admitted
+// longest ago goes first, so that several queues share a limit evenly.
+func (p *pump) ask(b *batch, due []*queue, now time.Time) {
+	slices.SortFunc(due, func(x, y *queue) int { return cmp.Compare(x.last, y.last) })
 	due = due[:min(len(due), callsPerScript)]
 	for _, g := range due {
 		g.asked = now
@@ -340,32 +340,32 @@ func (p *pump) ask(b *batch, due []*gate, now time.Time) {
 
 // describe fills in what the script wants to know about each limit.
 func (p *pump) describe(b *batch, now time.Time) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	p.limiter.mu.Lock()
+	defer p.limiter.mu.Unlock()
 	for i := range b.rules {
 		r := &b.rules[i]
-		// Leases and lines may be older than the limit in force.
+		// Leases and wait queues may be older than the limit in force.
 		if p.registry != nil && p.registry.byID[r.id] != nil {
 			r.rule = p.registry.byID[r.id]
 		}
-		r.held = p.held[r.id]
+		r.held = p.limiter.held[r.id]
 		r.woken = p.woken[r.id] != nil
 		// Calls that b does not ask for wait on, whatever it comes to.
-		r.waits = p.anyBefore(r.id, func(g *gate) bool { return g.calls.Len() > 0 && !b.asksFor(g) })
-		r.aged = r.waits && p.anyBefore(r.id, func(g *gate) bool { return g.aged(now) })
+		r.waits = p.anyBefore(r.id, func(g *queue) bool { return g.calls.Len() > 0 && !b.asksFor(g) })
+		r.aged = r.waits && p.anyBefore(r.id, func(g *queue) bool { return g.aged(now) })
 		// The place is kept though no call may be left that waits for it.
-		r.stays = r.way == byLeases && p.anyBefore(r.id, func(g *gate) bool { return g.calls.Len() == 0 || b.asksFor(g) })
+		r.stays = r.way == byLeases && p.anyBefore(r.id, func(g *queue) bool { return g.calls.Len() == 0 || b.asksFor(g) })
 	}
 }
 
-// leave writes down the last releases and leaves all lines. When Redis does not
+// leave writes down the last releases and leaves all wait queues. When Redis does not
 // answer, expiry does the same a lease later.
 func (p *pump) leave(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, p.cfg.Lease/2)
+	ctx, cancel := context.WithTimeout(ctx, p.limiter.cfg.Lease/2)
 	defer cancel()
 	p.collect()
 	p.releaseBy = time.Time{}
-	for _, g := range p.gates {
+	for _, g := range p.queues {
 		for _, c := range g.first(g.calls.Len()) {
 			p.discard(c)
 		}
@@ -376,7 +376,7 @@ func (p *pump) leave(ctx context.Context) {
 			return
 		}
 		if err := p.send(ctx, b); err != nil {
-			p.outage(ctx, err)
+			p.limiter.outage(ctx, err)
 			return
 		}
 		p.collect()

@@ -173,7 +173,7 @@ func TestGrantThatWasNeverUsedIsGivenBackWhenSafe(t *testing.T) {
 			for _, id := range ids {
 				calls = append(calls, &call{Request: Request{ID: id}})
 			}
-			b.ask(newGate(rules), calls)
+			b.ask(newQueue(rules), calls)
 			o := mustAdmit(t, l, b)
 			for _, g := range o.groups[0].grants {
 				starts = append(starts, o.now+g.start.Microseconds())
@@ -296,7 +296,7 @@ func TestInteropTheirsAfterOurs(t *testing.T) {
 		if err != nil || r.Allowed != 4 && r.Allowed != 3 {
 			t.Fatalf("redis_rate allowed %+v, %v; want the remaining 4", r, err)
 		}
-		usage, err := p.Usage(t.Context())
+		usage, err := tools(p.client).Usage(t.Context())
 		if err != nil || usage[0].Wait <= 0 || usage[0].Wait > time.Hour/7+time.Second {
 			t.Errorf("Usage = %+v, %v; want a wait of about %s", usage, err, time.Hour/7)
 		}

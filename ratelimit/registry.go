@@ -36,7 +36,7 @@ func reserved(holder string) bool {
 // already admitted are not counted by a limit that is new to them. Pinning the
 // same limits again changes nothing. A holder of no limits is registered as well:
 // see Request.Holders.
-func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) error {
+func (a *Admin) Register(ctx context.Context, holder string, limits []Limit) error {
 	if holder == "" || reserved(holder) {
 		return fmt.Errorf("register limits: %q cannot hold limits", holder)
 	}
@@ -47,10 +47,10 @@ func (l *Limiter) Register(ctx context.Context, holder string, limits []Limit) e
 	if err := errors.Join(problems...); err != nil {
 		return fmt.Errorf("register limits of %s: %w", holder, err)
 	}
-	return l.register(ctx, holder, limits)
+	return a.register(ctx, holder, limits)
 }
 
-func (l *Limiter) register(ctx context.Context, holder string, limits []Limit) error {
+func (a *Admin) register(ctx context.Context, holder string, limits []Limit) error {
 	// One order, so that the same limits are the same text.
 	sorted := append([]Limit{}, limits...)
 	slices.SortFunc(sorted, func(a, b Limit) int { return cmp.Compare(a.ID(), b.ID()) })
@@ -58,7 +58,7 @@ func (l *Limiter) register(ctx context.Context, holder string, limits []Limit) e
 	if err != nil {
 		return fmt.Errorf("register limits of %s: %w", holder, err)
 	}
-	if err := l.pin(ctx, holder, string(text)); err != nil {
+	if err := a.pin(ctx, holder, string(text)); err != nil {
 		return fmt.Errorf("register limits of %s: %w", holder, err)
 	}
 	return nil
@@ -66,22 +66,22 @@ func (l *Limiter) register(ctx context.Context, holder string, limits []Limit) e
 
 // Unregister takes a holder's limits out of force. It is no error when the
 // holder has none.
-func (l *Limiter) Unregister(ctx context.Context, holder string) error {
+func (a *Admin) Unregister(ctx context.Context, holder string) error {
 	if reserved(holder) {
 		return fmt.Errorf("unregister limits: %q cannot hold limits", holder)
 	}
-	if err := l.pin(ctx, holder, ""); err != nil {
+	if err := a.pin(ctx, holder, ""); err != nil {
 		return fmt.Errorf("unregister limits of %s: %w", holder, err)
 	}
 	return nil
 }
 
 // Unregistered returns those of some holders that are not registered.
-func (l *Limiter) Unregistered(ctx context.Context, holders ...string) ([]string, error) {
+func (a *Admin) Unregistered(ctx context.Context, holders ...string) ([]string, error) {
 	if len(holders) == 0 {
 		return nil, nil
 	}
-	registered, err := l.client.HMGet(ctx, l.keys.registry(), holders...).Result()
+	registered, err := a.client.HMGet(ctx, a.keys.registry(), holders...).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read holders of limits: %w", err)
 	}
@@ -96,8 +96,8 @@ func (l *Limiter) Unregistered(ctx context.Context, holders ...string) ([]string
 
 // Holders names each holder of pinned limits once, including holders whose set of limits is
 // empty. An evaluation with a closure is among them.
-func (l *Limiter) Holders(ctx context.Context) ([]string, error) {
-	fields, err := l.client.HKeys(ctx, l.keys.registry()).Result()
+func (a *Admin) Holders(ctx context.Context) ([]string, error) {
+	fields, err := a.client.HKeys(ctx, a.keys.registry()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read holders of limits: %w", err)
 	}
@@ -115,15 +115,15 @@ func (l *Limiter) Holders(ctx context.Context) ([]string, error) {
 	return slices.Compact(holders), nil
 }
 
-func (l *Limiter) pin(ctx context.Context, holder, text string) error {
-	return registerScript.Run(ctx, l.client,
-		[]string{l.keys.registry(), l.keys.alive()}, holder, text, l.keys.wake("")).Err()
+func (a *Admin) pin(ctx context.Context, holder, text string) error {
+	return registerScript.Run(ctx, a.client,
+		[]string{a.keys.registry(), a.keys.alive()}, holder, text, a.keys.wake("")).Err()
 }
 
 // InForce lists the limits in force, by ID: of limits with one ID pinned by several holders the
 // tightest, and for a limit that was cut its current value.
-func (l *Limiter) InForce(ctx context.Context) ([]Limit, error) {
-	registry, cuts, err := l.adapted(ctx)
+func (a *Admin) InForce(ctx context.Context) ([]Limit, error) {
+	registry, cuts, err := a.adapted(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -138,12 +138,12 @@ func (l *Limiter) InForce(ctx context.Context) ([]Limit, error) {
 }
 
 // load reads the registry.
-func (l *Limiter) load(ctx context.Context) (*registry, error) {
-	fields, err := l.client.HGetAll(ctx, l.keys.registry()).Result()
+func (a access) load(ctx context.Context) (*registry, error) {
+	fields, err := a.client.HGetAll(ctx, a.keys.registry()).Result()
 	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	registry, err := parseRegistry(l.keys, fields)
+	registry, err := parseRegistry(a.keys, fields)
 	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
@@ -202,7 +202,7 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 }
 
 // match returns the rules that a call must keep, and a word for that set: calls
-// of one word wait in one line.
+// of one word wait in one queue.
 func (r *registry) match(call Scope) (rules []*rule, set string) {
 	var word []byte
 	for i, rule := range r.rules {

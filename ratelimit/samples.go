@@ -12,12 +12,12 @@ type Sample struct{ PerByte, Output float64 }
 
 // ShareSamples adds samples of a model's settled calls to those of all workers, and
 // returns the last 200 of all and how many there ever were.
-func (l *Limiter) ShareSamples(ctx context.Context, model string, fresh []Sample) (last []Sample, ever int, err error) {
+func (a *Admin) ShareSamples(ctx context.Context, model string, fresh []Sample) (last []Sample, ever int, err error) {
 	args := make([]any, len(fresh))
 	for i, s := range fresh {
 		args[i] = strconv.FormatFloat(s.PerByte, 'g', 6, 64) + " " + strconv.FormatFloat(s.Output, 'f', 0, 64)
 	}
-	reply, err := samplesScript.Run(ctx, l.client, []string{l.keys.samples(model)}, args...).StringSlice()
+	reply, err := samplesScript.Run(ctx, a.client, []string{a.keys.samples(model)}, args...).StringSlice()
 	if err != nil {
 		return nil, 0, fmt.Errorf("share samples of %s: %w", model, err)
 	}

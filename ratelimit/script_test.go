@@ -56,7 +56,7 @@ func (w *worker) send(scope Scope, end []string, held int64, ids ...string) int 
 		for _, id := range ids {
 			calls = append(calls, &call{Request: Request{ID: id}})
 		}
-		b.ask(newGate(rules), calls)
+		b.ask(newQueue(rules), calls)
 	}
 	for i := range b.rules {
 		b.rules[i].held = held
@@ -121,7 +121,7 @@ func TestScriptOfAnOldRegistryDoesNothing(t *testing.T) {
 		register(t, client, "fleet", inFlight(Scope{}, 1))
 		rules, _ := a.rules.match(Scope{})
 		b := &batch{version: a.rules.version}
-		b.ask(newGate(rules), []*call{{Request: Request{ID: "x"}}})
+		b.ask(newQueue(rules), []*call{{Request: Request{ID: "x"}}})
 		if _, err := a.admit(t.Context(), b); !errors.Is(err, errStale) {
 			t.Errorf("admit = %v, want errStale", err)
 		}
@@ -294,7 +294,7 @@ func TestEndedLeasesKeepNobodyInTheLine(t *testing.T) {
 
 		rules, _ := a.rules.match(Scope{})
 		b := &batch{version: a.rules.version}
-		b.ask(newGate(rules), []*call{{Request: Request{ID: "a1"}}, {Request: Request{ID: "a2"}}})
+		b.ask(newQueue(rules), []*call{{Request: Request{ID: "a1"}}, {Request: Request{ID: "a2"}}})
 		b.rules[0].stays = true
 		o := mustAdmit(t, a.Limiter, b)
 		if len(o.groups[0].grants) != 2 || o.waits[0] {

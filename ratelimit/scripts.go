@@ -24,7 +24,7 @@ var (
 	registerScript   = compose("register")
 	forgetScript     = compose("forget")
 	beginScript      = compose("begin")
-	holdScript       = compose("hold")
+	cooldownScript   = compose("cooldown")
 	seedScript       = compose("quota", "seed")
 	spentScript      = compose("spent")
 	backgroundScript = compose("background")

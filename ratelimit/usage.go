@@ -13,8 +13,8 @@ import (
 
 // Alive tells of every worker known to Redis whether its heartbeat holds, by
 // Redis's clock. A worker that is not in the answer is not alive.
-func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
-	beats, err := l.Beats(ctx)
+func (a *Admin) Alive(ctx context.Context) (map[string]bool, error) {
+	beats, err := a.Beats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -30,11 +30,11 @@ func (l *Limiter) Alive(ctx context.Context) (map[string]bool, error) {
 //
 // Right after Redis's clock was set heartbeats are meaningless, and Beats returns an error
 // until every worker has renewed its own.
-func (l *Limiter) Beats(ctx context.Context) (map[string]time.Duration, error) {
+func (a *Admin) Beats(ctx context.Context) (map[string]time.Duration, error) {
 	before := time.Now()
-	now, workers, err := l.heartbeats(ctx)
+	now, workers, err := a.heartbeats(ctx)
 	if err == nil {
-		err = l.trusts(before, time.Now(), int64(now))
+		err = a.trusts(before, time.Now(), int64(now))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read heartbeats: %w", err)
@@ -47,10 +47,10 @@ func (l *Limiter) Beats(ctx context.Context) (map[string]time.Duration, error) {
 }
 
 // heartbeats reads Redis's time and the end of each heartbeat, in microseconds.
-func (l *Limiter) heartbeats(ctx context.Context) (now float64, ends map[string]float64, err error) {
-	pipe := l.client.Pipeline()
+func (a access) heartbeats(ctx context.Context) (now float64, ends map[string]float64, err error) {
+	pipe := a.client.Pipeline()
 	clock := pipe.Time(ctx)
-	members := pipe.ZRangeWithScores(ctx, l.keys.alive(), 0, -1)
+	members := pipe.ZRangeWithScores(ctx, a.keys.alive(), 0, -1)
 	if _, err := pipe.Exec(ctx); err != nil {
 		return 0, nil, err
 	}
@@ -64,10 +64,10 @@ func (l *Limiter) heartbeats(ctx context.Context) (now float64, ends map[string]
 // Grace is how long heartbeats and leases may still be unknown, because Redis may have
 // forgotten them: until then, a worker without a heartbeat may be alive. 0 or less:
 // they are known.
-func (l *Limiter) Grace(ctx context.Context) (time.Duration, error) {
-	pipe := l.client.Pipeline()
+func (a *Admin) Grace(ctx context.Context) (time.Duration, error) {
+	pipe := a.client.Pipeline()
 	clock := pipe.Time(ctx)
-	until := pipe.HGet(ctx, l.keys.registry(), blindField)
+	until := pipe.HGet(ctx, a.keys.registry(), blindField)
 	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("read the grace period: %w", err)
 	}
@@ -80,24 +80,24 @@ func (l *Limiter) Grace(ctx context.Context) (time.Duration, error) {
 
 // Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait
 // queue. It leaves a worker with a valid heartbeat alone.
-func (l *Limiter) Forget(ctx context.Context, worker string) error {
-	if err := l.remove(ctx, worker, false); err != nil {
+func (a *Admin) Forget(ctx context.Context, worker string) error {
+	if err := a.remove(ctx, worker, false); err != nil {
 		return fmt.Errorf("forget worker %s: %w", worker, err)
 	}
 	return nil
 }
 
 // remove is the forget script; leaving is the worker's own wish.
-func (l *Limiter) remove(ctx context.Context, worker string, leaving bool) error {
-	registry, err := l.load(ctx)
+func (a access) remove(ctx context.Context, worker string, leaving bool) error {
+	registry, err := a.load(ctx)
 	if err != nil {
 		return err
 	}
-	keys := []string{l.keys.alive()}
+	keys := []string{a.keys.alive()}
 	for _, r := range registry.rules {
 		keys = append(keys, r.waiters)
 	}
-	return forgetScript.Run(ctx, l.client, keys, worker, flag(leaving)).Err()
+	return forgetScript.Run(ctx, a.client, keys, worker, flag(leaving)).Err()
 }
 
 // Usage is how much of a limit is used.
@@ -133,20 +133,20 @@ func (u Usage) Binds() bool {
 }
 
 // Usage reads how much of each limit in force is used, by ID.
-func (l *Limiter) Usage(ctx context.Context) ([]Usage, error) {
-	usage, err := l.usage(ctx)
+func (a *Admin) Usage(ctx context.Context) ([]Usage, error) {
+	usage, err := a.usage(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read use of limits: %w", err)
 	}
 	return usage, nil
 }
 
-func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
-	registry, cuts, err := l.adapted(ctx)
+func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
+	registry, cuts, err := a.adapted(ctx)
 	if err != nil {
 		return nil, err
 	}
-	now, alive, err := l.heartbeats(ctx)
+	now, alive, err := a.heartbeats(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (l *Limiter) usage(ctx context.Context) ([]Usage, error) {
 	arrivals := make([]*redis.StringCmd, len(registry.rules))
 	counts := make([]*redis.MapStringStringCmd, len(registry.rules))
 	after := "(" + strconv.FormatFloat(now, 'f', 0, 64)
-	pipe := l.client.Pipeline()
+	pipe := a.client.Pipeline()
 	for i, r := range registry.rules {
 		waiters[i] = pipe.ZRange(ctx, r.waiters, 0, -1)
 		switch r.way {

@@ -11,7 +11,7 @@ import (
 
 // wake is a message to this worker.
 type wake struct {
-	// waiters is the key of the line that calls, "" for every line: calls may
+	// waiters is the key of the wait queue that calls, "" for every one: calls may
 	// have been missed.
 	waiters string
 	at      time.Time // when its turn comes
@@ -72,10 +72,10 @@ func (p *pump) rouse(w wake) {
 		p.reload = true
 		return
 	}
-	if r := p.lines[ruleIn(p.lines, w.waiters)]; r != nil && r.way == byLeases && !w.at.After(time.Now()) {
+	if r := p.queued[ruleIn(p.queued, w.waiters)]; r != nil && r.way == byLeases && !w.at.After(time.Now()) {
 		p.woken[r.id] = r
 	}
-	for _, g := range p.gates {
+	for _, g := range p.queues {
 		if g.bound == nil || w.waiters != "" && g.bound.waiters != w.waiters {
 			continue
 		}
@@ -89,9 +89,9 @@ func (p *pump) rouse(w wake) {
 	}
 }
 
-// ruleIn is the ID of the limit with this line.
-func ruleIn(lines map[string]*rule, waiters string) string {
-	for id, r := range lines {
+// ruleIn is the ID of the limit with this wait queue.
+func ruleIn(queued map[string]*rule, waiters string) string {
+	for id, r := range queued {
 		if r.waiters == waiters {
 			return id
 		}

@@ -129,7 +129,7 @@ func (e Evaluation) Active() bool {
 // Fleet is the Redis that is looked at.
 type Fleet struct {
 	Store  *store.Store
-	Limits *ratelimit.Limiter
+	Limits *ratelimit.Admin
 }
 
 func (f Fleet) client() redis.UniversalClient { return f.Store.Client() }

@@ -66,7 +66,7 @@ func TestFolder(t *testing.T) {
 	open := func(ctx context.Context, _ eval.ID) (results.Reader, error) { return folder.Open(ctx) }
 	server := redistest.New(t)
 	client := server.Client(func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
-	away := Config{Store: store.New(client, ""), Limits: ratelimit.New(client, ratelimit.Config{})}
+	away := Config{Store: store.New(client, ""), Limits: ratelimit.NewAdmin(client, ratelimit.Config{})}
 	server.Kill()
 	for name, cfg := range map[string]Config{"alone": {}, "after its Redis": away} {
 		cfg.Folder, cfg.Results, cfg.Log = folder, open, zerolog.Nop()

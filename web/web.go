@@ -39,7 +39,7 @@ const QueuesPath = "/queues"
 type Config struct {
 	// Store and Limits are the fleet's, both or none.
 	Store  *store.Store
-	Limits *ratelimit.Limiter
+	Limits *ratelimit.Admin
 	// Folder is the output folder, or nil.
 	Folder *Folder
 	// Results opens an evaluation's results store for its numbers and its report. nil, or

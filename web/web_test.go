@@ -85,7 +85,7 @@ func newSite(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	client := redistest.New(t).Client()
 	s := &site{t: t, store: store.New(client, "")}
-	limits := ratelimit.New(client, ratelimit.Config{})
+	limits := ratelimit.NewAdmin(client, ratelimit.Config{})
 	s.done = s.submit(limits, hostile)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -375,7 +375,7 @@ func TestQueuesOfAnotherFleetAreNotShown(t *testing.T) {
 	others := store.New(client, "others")
 	client.AddHook(gate.Prefixed(others.Keys().Asynq()))
 	other := &site{t: t, store: others}
-	limits := ratelimit.New(client, ratelimit.Config{Namespace: "others"})
+	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: "others"})
 	other.server = httptest.NewServer(New(Config{Store: others, Limits: limits, Log: zerolog.Nop()}))
 	defer other.server.Close()
 	if _, text := other.ask(http.MethodGet, "/queues/api/queues"); strings.Contains(text, `"queue":"p"`) {

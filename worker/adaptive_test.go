@@ -148,7 +148,7 @@ func TestAdaptiveConcurrency(t *testing.T) {
 // allowed is how many calls of the provider may be in flight now.
 func (b *bench) allowed() int64 {
 	b.t.Helper()
-	limits, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).InForce(b.t.Context())
+	limits, err := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}).InForce(b.t.Context())
 	if err != nil || len(limits) != 1 {
 		b.t.Fatal(limits, err)
 	}

@@ -52,7 +52,7 @@ func cooldownOfOneModel(t *testing.T, change func(*eval.Evaluation, map[string]s
 	b := setup(t, provider)
 	ctx, limiter := t.Context(), ratelimit.New(b.store.Client(), ratelimit.Config{})
 	hold := func() {
-		if err := limiter.HoldBack(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, inPlace-time.Second); err != nil {
+		if err := limiter.Cool(ctx, ratelimit.Scope{Provider: "p", Model: "hot"}, inPlace-time.Second); err != nil {
 			t.Error(err)
 		}
 	}

@@ -145,7 +145,7 @@ func (r *run) handOver(ctx context.Context, lease *ratelimit.Lease, job record.J
 		return err
 	}
 	// The lease ended meanwhile, or is still held for a call that may be running.
-	if err := r.limiter.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
+	if err := r.admin.AssertBackground(ctx, job.ID, job.Lease, time.Until(job.Ends)); err != nil {
 		return err
 	}
 	return lease.Release(ctx)
@@ -180,7 +180,7 @@ func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Resu
 		return nil, err
 	}
 	r.life.kept.jobs.put(r.task.Evaluation, job, r.evaluation.record.Created)
-	if err := r.life.persist(func(ctx context.Context) error { return assertJob(ctx, r.limiter, job) }); err != nil {
+	if err := r.life.persist(func(ctx context.Context) error { return assertJob(ctx, r.admin, job) }); err != nil {
 		return nil, err
 	}
 	jobs, key := r.background(s.target), s.request.Key
@@ -206,7 +206,7 @@ func (r *run) poll(ctx context.Context, s step, job record.Job) (*providers.Resu
 }
 
 // assertJob makes the limits count a running job.
-func assertJob(ctx context.Context, limiter *ratelimit.Limiter, job record.Job) error {
+func assertJob(ctx context.Context, limiter *ratelimit.Admin, job record.Job) error {
 	left := time.Until(job.Ends)
 	if left <= 0 || len(job.Lease.Limits) == 0 {
 		return nil
@@ -221,7 +221,7 @@ func (r *run) endJob(ctx context.Context, s step, job record.Job, result *provid
 	call.Ended = time.Now().UTC()
 	used := r.settle(ctx, nil, s, &call, ratelimit.Used{Input: job.Input, Output: job.Output, Cost: job.Cost}, result, err)
 	r.emit(s.event(EventReleased)) // before another can be told that it has the slot
-	ended := r.life.persist(func(ctx context.Context) error { return r.limiter.EndBackground(ctx, job.ID, &used) })
+	ended := r.life.persist(func(ctx context.Context) error { return r.admin.EndBackground(ctx, job.ID, &used) })
 	if ended != nil {
 		return nil, ended
 	}
@@ -248,7 +248,7 @@ func (r *run) withdraw() error {
 			return &putBack{delay: lastPoll, why: "its job is to be cancelled"}
 		}
 	}
-	err := r.life.persist(func(ctx context.Context) error { return r.limiter.EndBackground(ctx, job.ID, nil) })
+	err := r.life.persist(func(ctx context.Context) error { return r.admin.EndBackground(ctx, job.ID, nil) })
 	if err != nil {
 		return err
 	}

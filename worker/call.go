@@ -154,7 +154,7 @@ func (r *run) admit(ctx context.Context, call *record.Call, s step, timeout time
 	r.slot = true
 	scope := r.callTo(s.target)
 	charges := func(l ratelimit.Limit) bool { return l.Charged && l.Matches(scope) }
-	r.tokens.meet(waiting, r.limiter, call.Model)
+	r.tokens.meet(waiting, r.admin, call.Model)
 	input, output := r.tokens.reserve(call.Model, s.request,
 		slices.ContainsFunc(r.cfg.Limits, charges) || slices.ContainsFunc(r.evaluation.record.Settings.Limits, charges))
 	cost := r.mostCost(call.Model, s.request)

@@ -241,7 +241,7 @@ func TestGroupsShareTheirLimit(t *testing.T) {
 	config := b.config()
 	config.Endpoints["q"] = Endpoint{Provider: provider, Key: "k"}
 	stop := b.start(config)
-	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limits := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	testrun.EventuallyGot(t, "a call waits for the group's limit", func() (string, bool) {
 		usage, err := limits.Usage(t.Context())
 		return fmt.Sprintf("%+v, %v", usage, err), err == nil && len(usage) == 1 && usage[0].Waiting > 0

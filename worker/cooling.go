@@ -81,9 +81,9 @@ func (r *run) holdBack(ctx context.Context, lease *ratelimit.Lease, s step, fail
 		}
 		err = r.limiter.Park(ctx, scope, r.hint(s, failed))
 	case lease == nil:
-		err = r.limiter.HoldBack(ctx, ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model}, r.hint(s, failed))
+		err = r.limiter.Cool(ctx, ratelimit.Scope{Provider: s.target.Provider, Model: s.target.Model}, r.hint(s, failed))
 	default:
-		err = lease.HoldBack(ctx, ratelimit.Kind(failed.Exceeded), r.hint(s, failed))
+		err = lease.Cool(ctx, ratelimit.Kind(failed.Exceeded), r.hint(s, failed))
 	}
 	if err != nil {
 		r.log.Warn().Err(err).Msg("cannot share a cooldown with other workers")

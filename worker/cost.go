@@ -82,7 +82,7 @@ func (r *run) outOfBudget(ctx context.Context) error {
 		r.evaluations.forget(id)
 		return r.goBack(0, "the budget has changed")
 	}
-	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
+	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.admin, Log: r.log}
 	if _, err := stop.Stop(ctx, id, record.StoppedByBudget); err != nil {
 		r.logger().Debug().Err(err).Msg("cannot stop evaluation; retrying")
 		return r.goBack(time.Second, "the budget cannot cover the call")

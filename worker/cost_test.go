@@ -35,7 +35,7 @@ func TestNothingIsReadForNothing(t *testing.T) {
 		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
 	// The evaluation's own pin ends with it.
-	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limits := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	if err := limits.Register(t.Context(), "test", b.submission.Settings.Limits); err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestWhatAFailedCallUsedIsKept(t *testing.T) {
 		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
 	// The evaluation's own pin ends with it.
-	limits := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limits := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	if err := limits.Register(t.Context(), "test", b.submission.Settings.Limits); err != nil {
 		t.Fatal(err)
 	}
@@ -211,7 +211,7 @@ func TestBudgetCountsWhatACutOffWorkerCalled(t *testing.T) {
 		s.Limits = limits
 		s.Prices = map[string]providers.Price{"p:m": {Rates: providers.Rates{Input: 1, Output: 2}}}
 	})
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	tell := func() {
 		t.Helper()
 		// Under a name of its own, because an evaluation's limits end with it.

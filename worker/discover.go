@@ -162,10 +162,10 @@ func (s *session) inForce(ctx context.Context, ids []eval.ID) ([]ratelimit.Limit
 	if err := s.pin(ctx); err != nil {
 		return nil, err
 	}
-	if err := enqueue.RegisterAgain(ctx, s.store, s.limiter, s.log, ids); err != nil {
+	if err := enqueue.RegisterAgain(ctx, s.store, s.admin, s.log, ids); err != nil {
 		return nil, err
 	}
-	limits, err := s.limiter.InForce(ctx)
+	limits, err := s.admin.InForce(ctx)
 	if err == nil {
 		s.limits.of, s.limits.asked, s.limits.inForce = ids, time.Now(), limits
 	}

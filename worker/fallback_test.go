@@ -51,7 +51,7 @@ func oneEach(interval time.Duration) ratelimit.Limit {
 func (s *simulated) takeTurns(interval time.Duration, at ...time.Duration) {
 	s.t.Helper()
 	client, ctx := s.bench.server.Client(), s.t.Context()
-	key, limit, ok := ratelimit.New(client, ratelimit.Config{}).RedisRate(oneEach(interval))
+	key, limit, ok := ratelimit.NewAdmin(client, ratelimit.Config{}).RedisRate(oneEach(interval))
 	if !ok {
 		s.t.Fatal("the limit is not shared with redis_rate")
 	}

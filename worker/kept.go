@@ -33,7 +33,7 @@ const (
 // use; look is for one goroutine.
 type kept struct {
 	store   *store.Store
-	limiter *ratelimit.Limiter // does not run
+	limiter *ratelimit.Admin // does not run
 	jobs    keptJobs
 	suspect bool // the next look checks it: Redis was away, and may have lost its last writes
 
@@ -80,7 +80,7 @@ func (o *keptOutcome) again(ctx context.Context, s *store.Store) error {
 	return err
 }
 
-func newKept(s *store.Store, limiter *ratelimit.Limiter) *kept {
+func newKept(s *store.Store, limiter *ratelimit.Admin) *kept {
 	return &kept{store: s, limiter: limiter}
 }
 

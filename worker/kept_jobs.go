@@ -61,7 +61,7 @@ func (k *keptJobs) all() []keptJob {
 // restore gives runs of an evaluation their jobs back if its record was made at a time (zero:
 // is gone), and makes the limits count jobs that they had forgotten. suspect: the record may
 // lack its last writes.
-func (k *keptJobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Limiter, id eval.ID, created time.Time, suspect bool) error {
+func (k *keptJobs) restore(ctx context.Context, s *store.Store, limiter *ratelimit.Admin, id eval.ID, created time.Time, suspect bool) error {
 	for _, job := range k.all() {
 		if job.evaluation != id || job.created.Equal(created) && !suspect {
 			continue

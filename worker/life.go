@@ -43,7 +43,7 @@ type life struct {
 }
 
 func newLife(cfg Config) *life {
-	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace), ratelimit.New(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})), watched: make(chan struct{})}
+	l := &life{client: cfg.Client, log: cfg.Log, kept: newKept(store.New(cfg.Client, cfg.Namespace), ratelimit.NewAdmin(cfg.Client, ratelimit.Config{Namespace: cfg.Namespace, Lease: cfg.Lease})), watched: make(chan struct{})}
 	l.lasting, l.giveUp = context.WithCancel(context.Background()) // beyond every session
 	return l
 }

@@ -17,7 +17,7 @@ func (s *session) pin(ctx context.Context) error {
 	if len(s.cfg.Limits) == 0 {
 		return nil
 	}
-	return s.limiter.Register(ctx, rescue.Holder(s.id), s.cfg.Limits)
+	return s.admin.Register(ctx, rescue.Holder(s.id), s.cfg.Limits)
 }
 
 // unpin undoes pin. If it fails, another worker does it once this one's heartbeat has lapsed.
@@ -27,7 +27,7 @@ func (s *session) unpin(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unpinTime)
 	defer cancel()
-	if err := s.limiter.Unregister(ctx, rescue.Holder(s.id)); err != nil {
+	if err := s.admin.Unregister(ctx, rescue.Holder(s.id)); err != nil {
 		s.log.Warn().Err(err).Msg("the limits of this worker's configuration stay pinned until another worker sees that it has ended")
 	}
 }

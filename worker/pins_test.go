@@ -19,7 +19,7 @@ import (
 // inForce waits until the registry holds a number of limits.
 func (b *bench) inForce(what string, want int) []ratelimit.Limit {
 	b.t.Helper()
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	var limits []ratelimit.Limit
 	testrun.EventuallyGot(b.t, what, func() (string, bool) {
 		var err error
@@ -51,7 +51,7 @@ func TestConfiguredLimitsHoldForEveryWorker(t *testing.T) {
 	}
 	b.inForce("it is pinned again after a flush", 1)
 	stop()
-	if limits, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).InForce(t.Context()); err != nil || len(limits) != 0 {
+	if limits, err := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}).InForce(t.Context()); err != nil || len(limits) != 0 {
 		t.Errorf("once its worker has ended %v are in force, %v; want none", limits, err)
 	}
 }
@@ -66,7 +66,7 @@ func TestConfiguredLimitsThatWereLost(t *testing.T) {
 	cfg.Limits = []ratelimit.Limit{{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 1}}
 	defer b.start(cfg)()
 	b.reach(2)
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	holders, err := limiter.Holders(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLimitsOfDeadWorkersGo(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
 	client := b.store.Client()
-	limiter := ratelimit.New(client, ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 	pin := func(holder, provider string) {
 		t.Helper()
 		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: provider}, Kind: ratelimit.Concurrency, Max: 3}
@@ -134,7 +134,7 @@ func TestLimitsOfWorkersThatDiedWithTasksGo(t *testing.T) {
 	b := setup(t, &fakeProvider{answer: firstWins})
 	b.submit(2)
 	client, ctx := b.store.Client(), t.Context()
-	limiter := ratelimit.New(client, ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 	pin := func(worker string) {
 		t.Helper()
 		limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: worker}, Kind: ratelimit.Concurrency, Max: 3}
@@ -177,7 +177,7 @@ func TestEvaluationWhoseLimitsWereLost(t *testing.T) {
 	t.Parallel()
 	for what, lose := range map[string]func(t *testing.T, b *bench){
 		"its registration": func(t *testing.T, b *bench) {
-			if err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Unregister(t.Context(), string(b.id)); err != nil {
+			if err := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}).Unregister(t.Context(), string(b.id)); err != nil {
 				t.Fatal(err)
 			}
 		},
@@ -213,7 +213,7 @@ func TestEvaluationWithoutLimitsIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, &fakeProvider{answer: firstWins})
 	b.submit(3)
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	if err := limiter.Unregister(t.Context(), string(b.id)); err != nil {
 		t.Fatal(err)
 	}

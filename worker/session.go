@@ -54,6 +54,7 @@ type session struct {
 	quarantine  *quarantine.Quarantine
 	halts       *halts
 	limiter     *ratelimit.Limiter
+	admin       *ratelimit.Admin
 	budget      *budget
 	asides      *asides
 	slots       *semaphore.Weighted // calls in flight in this process
@@ -102,9 +103,8 @@ func newSession(cfg Config, id string, of *life) *session {
 	s.evaluations = newEvaluations(s.store)
 	s.quarantine = quarantine.New(log)
 	s.halts = newHalts(s.store)
-	s.limiter = ratelimit.New(cfg.Client, ratelimit.Config{
-		Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log,
-	})
+	limits := ratelimit.Config{Namespace: s.store.Keys().Namespace, Worker: id, Lease: cfg.Lease, Log: log}
+	s.limiter, s.admin = ratelimit.New(cfg.Client, limits), ratelimit.NewAdmin(cfg.Client, limits)
 	s.gate = gate.New(cfg.Client, gate.Config{Owner: id, Batch: pullBatch, Permits: s.budget, Prefix: s.store.Keys().Asynq(), Pulled: s.budget.pulled, Log: log})
 	s.server = asynq.NewServerFromRedisClient(s.gate.Client(), asynq.Config{
 		Queues: map[string]int{gate.Served: 1},
@@ -172,14 +172,14 @@ func (s *session) run(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("start asynq's server: %w", err), <-limiter)
 	}
 	var parts errgroup.Group
-	topUp := enqueue.NewTopUp(s.store, s.limiter, s.log)
+	topUp := enqueue.NewTopUp(s.store, s.admin, s.log)
 	topUp.Queued = s.queued()
 	parts.Go(func() error { return topUp.Run(s.stopping) })
 	parts.Go(func() error { s.discover(s.stopping); return nil })
 	parts.Go(func() error { s.listen(s.stopping); return nil })
 	parts.Go(func() error { s.keepHouse(s.stopping); return nil })
 	parts.Go(func() error { s.offer(s.stopping); return nil })
-	parts.Go(func() error { s.tokens.exchange(s.stopping, s.limiter); return nil })
+	parts.Go(func() error { s.tokens.exchange(s.stopping, s.admin); return nil })
 
 	fenced := false
 	var broken error
@@ -262,7 +262,7 @@ const offerEvery = 10 * time.Second
 // keepHouse looks after the queues of all active evaluations, also for workers that
 // serve others, while no other process does.
 func (s *session) keepHouse(ctx context.Context) {
-	keeper := rescue.NewKeeper(s.store, s.limiter, s.log)
+	keeper := rescue.NewKeeper(s.store, s.admin, s.log)
 	keeper.Queues = func(context.Context) ([]string, error) {
 		s.mu.Lock()
 		defer s.mu.Unlock()

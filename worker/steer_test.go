@@ -22,7 +22,7 @@ import (
 const soon = time.Second
 
 func (b *bench) enqueuer() *enqueue.Enqueuer {
-	return &enqueue.Enqueuer{Store: b.store, Limits: ratelimit.New(b.store.Client(), ratelimit.Config{}), Log: zerolog.Nop()}
+	return &enqueue.Enqueuer{Store: b.store, Limits: ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}), Log: zerolog.Nop()}
 }
 
 // atMost is a limit on the provider's calls in flight.
@@ -165,7 +165,7 @@ func TestDeletedWhileWorkersRun(t *testing.T) {
 	if _, most := b.provider.count(); most > 4 {
 		t.Errorf("%d calls at once under a limit of 4", most)
 	}
-	limiter := ratelimit.New(b.store.Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{})
 	testrun.EventuallyGot(t, "no limits are held", func() (string, bool) {
 		held, err := limiter.InForce(t.Context())
 		return fmt.Sprintf("%v, %v", held, err), err == nil && len(held) == 0

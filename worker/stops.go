@@ -76,7 +76,7 @@ func (r *run) noteServer(ctx context.Context, target eval.Judge, failure error) 
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseTime)
 	defer cancel()
-	if err := r.limiter.HoldBack(ctx, ratelimit.Scope{Provider: target.Provider}, again); err != nil {
+	if err := r.limiter.Cool(ctx, ratelimit.Scope{Provider: target.Provider}, again); err != nil {
 		r.log.Warn().Err(err).Msg("cannot share a cooldown with other workers")
 	}
 }
@@ -99,7 +99,7 @@ func (r *run) pauseProvider(why record.Pause) {
 	defer cancel()
 	id, provider := r.task.Evaluation, r.judge.Provider
 	why.At = time.Now().UTC()
-	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.limiter, Log: r.log}
+	stop := &enqueue.Enqueuer{Store: r.store, Limits: r.admin, Log: r.log}
 	first, err := stop.PauseProvider(ctx, id, provider, why)
 	if first {
 		r.emit(Event{Event: EventPaused, Class: why.Class, Message: why.String()})

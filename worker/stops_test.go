@@ -159,7 +159,7 @@ func TestWaitingCallsOfAPausedProviderAreNotBegun(t *testing.T) {
 	if _, err := b.enqueuer().PauseProvider(t.Context(), b.id, "p", record.Pause{Class: providers.Auth}); err != nil {
 		t.Fatal(err)
 	}
-	limits, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).InForce(t.Context())
+	limits, err := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}).InForce(t.Context())
 	if err != nil || allowedInFlight(limits, ratelimit.Scope{Provider: "p", Model: "m", Evaluation: string(b.id)}) != 0 {
 		t.Errorf("limits in force are %v, %v; want none in flight of p", limits, err)
 	}
@@ -211,7 +211,7 @@ func TestUsedUpDayParksTheProvider(t *testing.T) {
 			if calls, _ := b.provider.count(); calls != 1 {
 				t.Errorf("%d calls were made, want the one that was refused", calls)
 			}
-			cooldowns, err := ratelimit.New(b.store.Client(), ratelimit.Config{}).Cooldowns(t.Context())
+			cooldowns, err := ratelimit.NewAdmin(b.store.Client(), ratelimit.Config{}).Cooldowns(t.Context())
 			if err != nil || len(cooldowns) != 1 || cooldowns[0].ID != tt.id || cooldowns[0].Parked != tt.parked {
 				t.Fatalf("held back are %+v, %v; want %s, parked %t", cooldowns, err, tt.id, tt.parked)
 			}

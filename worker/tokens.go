@@ -61,7 +61,7 @@ type seen struct {
 
 func newTokens() *tokens { return &tokens{of: map[string]*seen{}, shares: map[string]*shared{}} }
 
-// sharer exchanges samples with other workers. *ratelimit.Limiter is one.
+// sharer exchanges samples with other workers. *ratelimit.Admin is one.
 type sharer interface {
 	ShareSamples(ctx context.Context, model string, fresh []ratelimit.Sample) (last []ratelimit.Sample, ever int, err error)
 }

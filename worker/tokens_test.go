@@ -81,7 +81,7 @@ func TestBoundOfASearch(t *testing.T) {
 // A worker that begins reserves what the others have learnt, not the bound.
 func TestNewcomerReservesWhatOthersLearnt(t *testing.T) {
 	t.Parallel()
-	limiter := ratelimit.New(redistest.New(t).Client(), ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(redistest.New(t).Client(), ratelimit.Config{})
 	request := &providers.Request{Messages: []providers.Message{{Role: providers.User, Content: string(make([]byte, 968))}}}
 	old, newcomer := newTokens(), newTokens()
 	newcomer.meet(t.Context(), limiter, "a:other") // nothing is known of it

@@ -160,7 +160,7 @@ func TestBudgetOutlivesTheLimiter(t *testing.T) {
 			if err := client.Del(t.Context(), client.Keys(t.Context(), "{ef}:*").Val()...).Err(); err != nil {
 				t.Fatal(err)
 			}
-			limiter := ratelimit.New(client, ratelimit.Config{})
+			limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 			testrun.EventuallyGot(t, "workers have registered the budget again, and it is closed", func() (string, bool) {
 				usage, err := limiter.Usage(t.Context())
 				grace, _ := limiter.Grace(t.Context())

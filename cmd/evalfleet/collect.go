@@ -77,7 +77,7 @@ func (d *drain) fleet() *collect.Fleet {
 
 func (d *drain) enqueuer() *enqueue.Enqueuer { return d.fleet().Enqueuer() }
 
-func (d *drain) limiter() *ratelimit.Limiter { return d.fleet().Limits() }
+func (d *drain) limiter() *ratelimit.Admin { return d.fleet().Limits() }
 
 // folderOf is the output folder of an evaluation.
 func (d *drain) folderOf(r record.Evaluation) string {

@@ -28,10 +28,11 @@ func TestLimitsOfTokensAndDays(t *testing.T) {
 	}()
 	account := ratelimit.Scope{Provider: "p"}
 	hour := ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Hour}
-	if err := limiter.Begin(ctx, 48*time.Hour); err != nil {
+	admin := ratelimit.NewAdmin(redis.Client(), ratelimit.Config{})
+	if err := admin.Begin(ctx, 48*time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	if err := limiter.Register(ctx, "fleet", []ratelimit.Limit{
+	if err := admin.Register(ctx, "fleet", []ratelimit.Limit{
 		{Scope: account, Kind: ratelimit.InputTokens, Max: 100, Period: time.Minute, Window: hour}, // 6000 an hour
 		{Scope: account, Kind: ratelimit.OutputTokens, Max: 1000, Period: time.Hour, Window: hour},
 		{Scope: account, Kind: ratelimit.Requests, Max: 3, Resets: "Asia/Tokyo"},

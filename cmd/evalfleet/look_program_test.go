@@ -125,7 +125,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 		{Scope: ratelimit.Scope{Provider: "simulator", Model: "average"}, Kind: ratelimit.Concurrency, Max: 5},
 		{Kind: ratelimit.Concurrency, Max: 99},
 	}
-	if err := ratelimit.New(f.redis.Client(), ratelimit.Config{}).Register(t.Context(), "ev-other", others); err != nil {
+	if err := ratelimit.NewAdmin(f.redis.Client(), ratelimit.Config{}).Register(t.Context(), "ev-other", others); err != nil {
 		t.Fatal(err)
 	}
 	kept := looked[view.Limits](t, f.dir, append([]string{"limits", id}, redis...)...)
@@ -190,7 +190,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	}
 	limiter := ratelimit.New(f.redis.Client(), ratelimit.Config{})
 	for _, scope := range []ratelimit.Scope{{Provider: "openai"}, {Provider: "simulator", Model: "careful"}} {
-		if err := limiter.HoldBack(t.Context(), scope, time.Hour); err != nil {
+		if err := limiter.Cool(t.Context(), scope, time.Hour); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -120,7 +120,7 @@ func TestLimitsText(t *testing.T) {
 		change(&v)
 		return v
 	}
-	key := ratelimit.New(nil, ratelimit.Config{})
+	key := ratelimit.NewAdmin(nil, ratelimit.Config{})
 	shared := func(l ratelimit.Limit) *view.SharedRate {
 		k, r, _ := key.RedisRate(l)
 		return &view.SharedRate{Key: k, Rate: r.Rate, Burst: r.Burst, Period: r.Period}

@@ -48,7 +48,7 @@ func (p *poisoner) submit(name string) eval.ID {
 	}
 	e.Normalize()
 	s := store.New(p.client, "")
-	q := &enqueue.Enqueuer{Store: s, Limits: ratelimit.New(p.client, ratelimit.Config{Log: zerolog.Nop()}), Log: zerolog.Nop()}
+	q := &enqueue.Enqueuer{Store: s, Limits: ratelimit.NewAdmin(p.client, ratelimit.Config{Log: zerolog.Nop()}), Log: zerolog.Nop()}
 	receipt, err := q.Submit(p.t.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: record.Settings{
 		Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{{Kind: ratelimit.Requests, Max: 100_000, Period: time.Minute}},
 	}})

@@ -242,7 +242,7 @@ func (j *job) conclude(ctx context.Context, sink results.Reader) error {
 func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sink, rest *results.Rest, r record.Evaluation, before int64) error {
 	client := settings.Client
 	s := store.New(client, j.namespace)
-	limits := ratelimit.New(client, ratelimit.Config{Namespace: s.Keys().Namespace, Worker: "submit", Log: j.log})
+	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: s.Keys().Namespace, Log: j.log})
 	sinkURL, err := results.Public(j.sinkURL)
 	if err != nil {
 		return sinkError(err)
@@ -401,7 +401,7 @@ func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink r
 		return sinkError(err)
 	}
 	// A sink has times in whole milliseconds.
-	return ratelimit.New(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
+	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
 }
 
 // embedded brings a Redis for this run alone, and says how to end it.

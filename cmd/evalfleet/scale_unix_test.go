@@ -134,7 +134,7 @@ func (f *fleet) inFlight(client *redis.Client, id eval.ID, provider string, call
 			lease.End(0)
 		}
 		for i := range jobs {
-			if err := limiter.EndBackground(ctx, "job "+strconv.Itoa(i), nil); err != nil {
+			if err := ratelimit.NewAdmin(client, ratelimit.Config{}).EndBackground(ctx, "job "+strconv.Itoa(i), nil); err != nil {
 				f.t.Error(err)
 			}
 		}

@@ -48,7 +48,7 @@ type Keeper struct {
 }
 
 // NewKeeper makes a Keeper, which does nothing until Run. The limiter need not run.
-func NewKeeper(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Keeper {
+func NewKeeper(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Keeper {
 	return &Keeper{store: s, log: log, rescuer: New(s, limiter, log), lock: s.NewLock(s.Keys().HouseLock(), lockLife), rescued: time.Now()}
 }
 

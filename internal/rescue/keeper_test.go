@@ -41,7 +41,7 @@ func (c counting) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 func keeper(t *testing.T, server *redistest.Server, queues []string) (k *Keeper, sent *atomic.Int64) {
 	t.Helper()
 	client := server.Client()
-	k = NewKeeper(store.New(client, ""), ratelimit.New(client, ratelimit.Config{}), zerolog.Nop())
+	k = NewKeeper(store.New(client, ""), ratelimit.NewAdmin(client, ratelimit.Config{}), zerolog.Nop())
 	k.Queues = func(context.Context) ([]string, error) { return queues, nil }
 	k.Note = func(_ context.Context, err error) {
 		if err != nil {

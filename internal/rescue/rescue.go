@@ -62,7 +62,7 @@ func Pinners(holders []string) string {
 // may have one, since each thing that is left is taken over once.
 type Rescuer struct {
 	store   *store.Store
-	limiter *ratelimit.Limiter
+	limiter *ratelimit.Admin
 	log     zerolog.Logger
 	swept   bool
 	dead    map[string]time.Time // workers whose heartbeat lapsed, and when that was seen first
@@ -74,7 +74,7 @@ type Rescuer struct {
 const pinsOutlive = 4 * time.Second
 
 // New makes a Rescuer. The limiter need not run.
-func New(s *store.Store, limiter *ratelimit.Limiter, log zerolog.Logger) *Rescuer {
+func New(s *store.Store, limiter *ratelimit.Admin, log zerolog.Logger) *Rescuer {
 	return &Rescuer{store: s, limiter: limiter, log: log, dead: map[string]time.Time{}}
 }
 

@@ -25,7 +25,7 @@ func TestNoWorkerIsDeadWithinTheGracePeriod(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limiter := ratelimit.New(client, ratelimit.Config{})
+	limiter := ratelimit.NewAdmin(client, ratelimit.Config{})
 	r := New(store.New(client, ""), limiter, zerolog.Nop())
 	limit := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Concurrency, Max: 4}
 	if err := limiter.Register(ctx, Holder("w1"), []ratelimit.Limit{limit}); err != nil {

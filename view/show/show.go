@@ -30,10 +30,10 @@ func (unknown) Is(target error) bool { return target == ErrUnknown }
 // Source is where an evaluation's runs are read from: a Redis that has its record,
 // its sink, or both.
 type Source struct {
-	Store  *store.Store       // nil: none
-	Limits *ratelimit.Limiter // of the same Redis
-	Record record.Evaluation  // in that Redis, with choices
-	Sink   results.Reader     // nil: none
+	Store  *store.Store      // nil: none
+	Limits *ratelimit.Admin  // of the same Redis
+	Record record.Evaluation // in that Redis, with choices
+	Sink   results.Reader    // nil: none
 }
 
 // Evaluation reads runs. It is for one goroutine.

@@ -1,4 +1,4 @@
--- Cooldowns: a hash of "<end> <word> <step>" by scope, written by lua/hold.lua.
+-- Cooldowns: a hash of "<end> <word> <step>" by scope, written by lua/cooldown.lua.
 
 local PROBE = 1000000 -- µs that the one call after a cooldown is alone
 

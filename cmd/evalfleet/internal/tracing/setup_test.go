@@ -235,7 +235,7 @@ func setup(t *testing.T, target string, models map[string]simulator.Model, chang
 	if change != nil {
 		change(&settings)
 	}
-	receipt, err := (&enqueue.Enqueuer{Store: f.store, Limits: ratelimit.New(client, ratelimit.Config{}), Log: zerolog.Nop()}).
+	receipt, err := (&enqueue.Enqueuer{Store: f.store, Limits: ratelimit.NewAdmin(client, ratelimit.Config{}), Log: zerolog.Nop()}).
 		Submit(t.Context(), enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings})
 	if err != nil {
 		t.Fatal(err)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// gate is the line of the calls that must keep one set of limits. The pump owns
+// queue holds the calls of this process that must keep one set of limits. The pump owns
 // it.
-type gate struct {
+type queue struct {
 	rules     []*rule
 	cooldowns []string  // names of those that hold its calls back
 	calls     list.List // of *call, in the order they asked
@@ -27,17 +27,17 @@ type gate struct {
 	refusedUpTo uint64 // the newest call that had to wait for it
 }
 
-// firstAsk is how many calls a gate asks for at first; the number doubles when
+// firstAsk is how many calls a queue asks for at first; the number doubles when
 // all are admitted and shrinks when one is not.
 const firstAsk = 4
 
-func newGate(rules []*rule, cooldowns ...string) *gate {
-	return &gate{rules: rules, cooldowns: cooldowns, ask: firstAsk}
+func newQueue(rules []*rule, cooldowns ...string) *queue {
+	return &queue{rules: rules, cooldowns: cooldowns, ask: firstAsk}
 }
 
-// add puts a call at the end of the line.
-func (g *gate) add(c *call) {
-	c.gate, c.element = g, g.calls.PushBack(c)
+// add puts a call at the end of the queue.
+func (g *queue) add(c *call) {
+	c.queue, c.element = g, g.calls.PushBack(c)
 	if c.MaxWait > 0 || c.MaxCooldown > 0 {
 		g.limited++
 	}
@@ -59,7 +59,7 @@ const (
 
 // gather has calls that no limit holds back wait for others, unless enough are
 // there.
-func (g *gate) gather() {
+func (g *queue) gather() {
 	if len(g.rules) > 0 || g.bound != nil {
 		return
 	}
@@ -69,10 +69,10 @@ func (g *gate) gather() {
 	}
 }
 
-// remove takes a call out of the line.
-func (g *gate) remove(c *call) {
+// remove takes a call out of the queue.
+func (g *queue) remove(c *call) {
 	g.calls.Remove(c.element)
-	c.gate, c.element = nil, nil
+	c.queue, c.element = nil, nil
 	if c.MaxWait > 0 || c.MaxCooldown > 0 {
 		g.limited--
 	}
@@ -84,22 +84,22 @@ func (g *gate) remove(c *call) {
 	}
 }
 
-// open notes that the line waits for no limit.
-func (g *gate) open() {
+// open notes that the queue waits for no limit.
+func (g *queue) open() {
 	g.bound, g.due, g.alone = nil, time.Time{}, time.Time{}
 }
 
-// standsFor reports whether the gate is in a limit's wait queue.
-func (g *gate) standsFor(id string) bool { return g.bound != nil && g.bound.id == id }
+// standsFor reports whether the queue is in a limit's wait queue.
+func (g *queue) standsFor(id string) bool { return g.bound != nil && g.bound.id == id }
 
-// keep notes that the gate, though empty, keeps its place at a limit: a call that arrives
+// keep notes that the queue, though empty, keeps its place at a limit: a call that arrives
 // before it leaves waits for that limit.
-func (g *gate) keep(bound *rule, now time.Time) {
+func (g *queue) keep(bound *rule, now time.Time) {
 	g.bound, g.due, g.lingers = bound, now.Add(patience), now.Add(linger)
 }
 
 // first returns the next n calls, or all if there are fewer.
-func (g *gate) first(n int) []*call {
+func (g *queue) first(n int) []*call {
 	var calls []*call
 	for e := g.calls.Front(); e != nil && len(calls) < n; e = e.Next() {
 		calls = append(calls, e.Value.(*call))
@@ -108,7 +108,7 @@ func (g *gate) first(n int) []*call {
 }
 
 // admittedUpTo notes that a script admitted n of the calls it was asked for.
-func (g *gate) admittedUpTo(n, asked int) {
+func (g *queue) admittedUpTo(n, asked int) {
 	if n == asked {
 		g.open()
 		g.ask = min(2*g.ask, callsPerScript)
@@ -117,31 +117,31 @@ func (g *gate) admittedUpTo(n, asked int) {
 	}
 }
 
-// refused notes what the line waits for, and when to ask again.
-func (g *gate) refused(o groupOutcome, now time.Time) {
+// refused notes what the queue waits for, and when to ask again.
+func (g *queue) refused(o groupOutcome, now time.Time) {
 	g.bound, g.due, g.start, g.alone = o.bound, now.Add(o.wait), now.Add(o.known), now.Add(o.own)
 	g.refusedBy = o.bound
 	g.refusedUpTo = g.calls.Back().Value.(*call).seq
 }
 
-// waitOf is the known wait of the call that n others of the line precede; 0:
+// waitOf is the known wait of the call that n others of the queue precede; 0:
 // unknown.
-func (g *gate) waitOf(n int, now time.Time) time.Duration {
+func (g *queue) waitOf(n int, now time.Time) time.Duration {
 	if g.bound == nil || g.bound.leased() {
 		return 0
 	}
 	return g.start.Sub(now) + g.bound.wait(n)
 }
 
-// tooLong reports whether a wait for what bounds the line is longer than a call takes.
-func (g *gate) tooLong(c *call, wait time.Duration) bool {
+// tooLong reports whether a wait for what bounds the queue is longer than a call takes.
+func (g *queue) tooLong(c *call, wait time.Duration) bool {
 	longest := c.longest(g.bound != nil && g.bound.way == byCooldown)
 	return longest > 0 && wait > longest
 }
 
 // refusal is the answer to a call that would have to wait too long for what bounds
-// the line.
-func (g *gate) refusal(wait time.Duration) *Refusal {
+// the queue.
+func (g *queue) refusal(wait time.Duration) *Refusal {
 	return &Refusal{Wait: wait, Limit: g.bound.id, Cooldown: g.bound.way == byCooldown}
 }
 
@@ -149,8 +149,8 @@ func (g *gate) refusal(wait time.Duration) *Refusal {
 // it any more under limits of units: a large one would else never fit.
 const agedAfter = 5 * time.Second
 
-// aged reports whether the first call of the line has waited long.
-func (g *gate) aged(now time.Time) bool {
+// aged reports whether the first call of the queue has waited long.
+func (g *queue) aged(now time.Time) bool {
 	first := g.calls.Front()
 	return first != nil && now.Sub(first.Value.(*call).asked) > agedAfter
 }

@@ -23,7 +23,7 @@ func TestCallsWithoutALimitShareScripts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGate(test.rules)
+			g := newQueue(test.rules)
 			g.asked, g.bound = asked, test.bound
 			for range test.calls {
 				g.add(&call{})
@@ -43,8 +43,8 @@ func TestGatheringCallsRide(t *testing.T) {
 	now := time.Now()
 	p := newPump(&Limiter{})
 	p.registry = &registry{}
-	gathering, due := newGate(nil), newGate([]*rule{{id: "r"}})
-	p.gates["gathering"], p.gates["due"] = gathering, due
+	gathering, due := newQueue(nil), newQueue([]*rule{{id: "r"}})
+	p.queues["gathering"], p.queues["due"] = gathering, due
 	gathering.asked = now
 	gathering.add(&call{})
 	gathering.gather()
