@@ -45,7 +45,7 @@ race: servers ## run every test, the slow ones too, with the race detector and i
 .PHONY: bench-once
 bench-once: servers
 	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
-	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m .
+	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
 .PHONY: slowest
 slowest: servers $(GOTESTSUM) ## print the 30 slowest tests of make test
@@ -107,7 +107,7 @@ vet: ## vet for Linux, macOS and Windows, and check the modules against go.sum
 	go vet ./...
 	GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 go vet ./...
 	GOOS=windows GOARCH=amd64 CGO_ENABLED=0 go vet ./...
-	cd bench && go vet .
+	cd bench && go vet ./...
 	go vet -tags look ./report ./web ./internal/looktest ./cmd/evalfleet
 
 .PHONY: lint
@@ -199,3 +199,11 @@ bench: servers ## run the benchmarks at their whole size; they print ratios (doc
 	go test -run '^$$' -bench . -timeout 30m ./...
 	go test ./eval/rank ./report -run '^$$' -bench 'Rank|Sink' -benchtime 1x -timeout 30m -full
 	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m . -full
+
+# npm install, because npm ci wants optional packages of other platforms, which some registries lack.
+ROUNDS_OF_PEERS := 2
+.PHONY: peers
+peers: redis build ## compare with BullMQ, asynq and one process, and write the table of docs/benchmarks.md (about 40 minutes; needs Node.js 20)
+	cd bench/peers/bullmq && npm install --ignore-scripts --no-save --silent
+	cd bench && go build -trimpath -o ../bin/peers ./peers
+	cd bench/peers && ../../bin/peers -evalfleet ../../bin/evalfleet -rounds $(ROUNDS_OF_PEERS) -write ../../docs/benchmarks.md

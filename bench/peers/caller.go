@@ -1,0 +1,64 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// caller calls the witness over connections that are kept open.
+type caller struct {
+	url    string
+	client *http.Client
+}
+
+func newCaller(url string) caller {
+	return caller{url, &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
+}
+
+// call returns how long to wait before a refused call may be repeated, or 0.
+func (c caller) call(ctx context.Context, model, run string) (wait time.Duration, err error) {
+	body, err := json.Marshal(map[string]any{
+		"model": model, "messages": []any{map[string]string{"role": "user", "content": "Which text is better? Run " + run + "."}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url+"/v1/chat/completions", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	request.Header.Set("Content-Type", "application/json")
+	response, err := c.client.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	if _, err := io.Copy(io.Discard, response.Body); err != nil {
+		return 0, err
+	}
+	switch response.StatusCode {
+	case http.StatusOK:
+		return 0, nil
+	case http.StatusTooManyRequests:
+		ms, err := strconv.Atoi(response.Header.Get("Retry-After-Ms"))
+		return time.Duration(ms) * time.Millisecond, err
+	}
+	return 0, fmt.Errorf("witness: %s", response.Status)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
