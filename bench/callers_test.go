@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -29,12 +30,20 @@ type callers struct {
 	simulator *simulator.Simulator
 }
 
+// network is a path on which each request takes a random time up to delay.
+type network struct{ delay time.Duration }
+
 // model is one that the simulated provider knows.
 const model = "careful"
 
 // startCallers starts processes with so many callers each, under limits on a
 // provider that keeps its own.
 func startCallers(b *testing.B, processes, each int, provider simulator.Config, limits ...ratelimit.Limit) *callers {
+	b.Helper()
+	return network{}.startCallers(b, processes, each, provider, limits...)
+}
+
+func (n network) startCallers(b *testing.B, processes, each int, provider simulator.Config, limits ...ratelimit.Limit) *callers {
 	b.Helper()
 	if err := provider.Validate(); err != nil {
 		b.Fatal(err)
@@ -48,7 +57,7 @@ func startCallers(b *testing.B, processes, each int, provider simulator.Config, 
 	b.Cleanup(server.Close)
 	var started []*process
 	for i := range processes {
-		started = append(started, launch(b, "call", c.redis.Options().Addr, server.URL, fmt.Sprint("w", i), strconv.Itoa(each)))
+		started = append(started, launch(b, "call", c.redis.Options().Addr, server.URL, fmt.Sprint("w", i), strconv.Itoa(each), n.delay.String()))
 	}
 	// Ended before the server is closed, which waits for its calls.
 	b.Cleanup(func() {
@@ -95,7 +104,8 @@ func init() { roles["call"] = call }
 func call(ctx context.Context, words []string) error {
 	socket, provider, name := words[0], words[1], words[2]
 	n, err := strconv.Atoi(words[3])
-	if err != nil {
+	delay, wrong := time.ParseDuration(words[4])
+	if err = errors.Join(err, wrong); err != nil {
 		return err
 	}
 	client := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
@@ -111,7 +121,7 @@ func call(ctx context.Context, words []string) error {
 	for i := range n {
 		group.Go(func() {
 			for k := 0; ctx.Err() == nil && problems[i] == nil; k++ {
-				problems[i] = oneCall(ctx, limiter, web, provider, fmt.Sprintf("%s.%d.%d", name, i, k))
+				problems[i] = oneCall(ctx, limiter, web, delay, provider, fmt.Sprintf("%s.%d.%d", name, i, k))
 			}
 		})
 	}
@@ -120,7 +130,7 @@ func call(ctx context.Context, words []string) error {
 	return errors.Join(append(problems, <-ended)...)
 }
 
-func oneCall(ctx context.Context, limiter *ratelimit.Limiter, web *http.Client, provider, id string) error {
+func oneCall(ctx context.Context, limiter *ratelimit.Limiter, web *http.Client, delay time.Duration, provider, id string) error {
 	lease, err := limiter.Acquire(ctx, ratelimit.Request{
 		ID: id, Call: ratelimit.Scope{Provider: "p", Model: model, Evaluation: "ev-a"}, LatestEnd: time.Minute,
 	})
@@ -132,6 +142,7 @@ func oneCall(ctx context.Context, limiter *ratelimit.Limiter, web *http.Client, 
 	}
 	ctx = context.WithoutCancel(ctx)
 	if lease.Check() == nil {
+		time.Sleep(time.Duration(rand.Int64N(int64(delay) + 1)))
 		body := fmt.Sprintf(`{"model": %q, "messages": [{"role": "user", "content": %q}]}`, model, id)
 		request, err := http.NewRequestWithContext(ctx, http.MethodPost, provider+"/v1/chat/completions", strings.NewReader(body))
 		if err != nil {

@@ -47,27 +47,46 @@ func BenchmarkSlots(b *testing.B) {
 func BenchmarkRates(b *testing.B) {
 	const processes, each = 4, 50
 	n, window := sized(60, 600), sized(time.Second, 10*time.Second)
+	sliding := simulator.Rate{N: n, Window: window, Shape: simulator.Sliding}
+	measured := ratelimit.Limit{Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: window}, Jitter: ratelimit.Measured}
 	for name, of := range map[string]struct {
 		provider simulator.Rate
 		limit    ratelimit.Limit
+		path     network
 	}{
+		// The margin falls after 5 s, and the calls of before leave the window after 10.
+		"measured":       {provider: sliding, limit: measured},
+		"measured, 50ms": {sliding, measured, network{50 * time.Millisecond}},
+		"burst of the same": {
+			provider: simulator.Rate{N: n, Window: window, Shape: simulator.Bucket, Burst: n / 12},
+			limit:    ratelimit.Limit{Burst: int64(n / 12), Jitter: ratelimit.Measured},
+		},
+		"burst of the same, 50ms": {
+			simulator.Rate{N: n, Window: window, Shape: simulator.Bucket, Burst: n / 12},
+			ratelimit.Limit{Burst: int64(n / 12), Jitter: ratelimit.Measured}, network{50 * time.Millisecond},
+		},
 		"sliding": {
-			simulator.Rate{N: n, Window: window, Shape: simulator.Sliding},
-			ratelimit.Limit{Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: window}, Jitter: 100 * time.Millisecond},
+			provider: sliding,
+			limit:    ratelimit.Limit{Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: window}, Jitter: 100 * time.Millisecond},
 		},
 		"bucket": {
-			simulator.Rate{N: n, Window: window, Shape: simulator.Bucket, Burst: n / 20},
-			ratelimit.Limit{Burst: max(1, int64(n/100))},
+			provider: simulator.Rate{N: n, Window: window, Shape: simulator.Bucket, Burst: n / 20},
+			limit:    ratelimit.Limit{Burst: max(1, int64(n/100))},
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
 			limit := of.limit
 			limit.Scope, limit.Kind, limit.Max, limit.Period = account, ratelimit.Requests, int64(n), window
 			for b.Loop() {
-				c := startCallers(b, processes, each, simulator.Config{
+				c := of.path.startCallers(b, processes, each, simulator.Config{
 					Limits: simulator.Limits{Requests: simulator.Rates{of.provider}}, Behaviour: simulator.Behaviour{Latency: simulator.Span{Min: 100 * time.Millisecond, Max: 100 * time.Millisecond}},
 				}, limit)
-				m := c.measure(3*window, func(s simulator.Counts) bool { return s.Arrived > int64(n/10) })
+				m := c.measure(3*window, func(s simulator.Counts) bool {
+					if limit.Jitter == ratelimit.Measured && *full {
+						return s.Arrived > int64(2*n)
+					}
+					return s.Arrived > int64(n/10)
+				})
 				b.ReportMetric(100*float64(m.arrived)/(float64(n)*m.took.Seconds()/window.Seconds()), "%rate")
 				b.ReportMetric(float64(m.scripts)/float64(m.arrived), "scripts/call")
 				b.ReportMetric(float64(m.rejected), "429s")

@@ -193,13 +193,13 @@ func TestRates(t *testing.T) {
 		text string
 		want ratelimit.Limit
 	}{
-		{"rate_limit: {qps: 8, burst: 16}", ratelimit.Limit{Max: 8, Period: time.Second, Burst: 16}},
+		{"rate_limit: {qps: 8, burst: 16}", ratelimit.Limit{Max: 8, Period: time.Second, Burst: 16, Jitter: ratelimit.Measured}},
 		{"rate_limit: {qps: 0.2}", ratelimit.Limit{Max: 1, Period: 5 * time.Second}},
 		{"rate_limit: {qps: 2.5}", ratelimit.Limit{Max: 1, Period: 400 * time.Millisecond}},
 		{"rate_limit: {qps: 1.5}", ratelimit.Limit{Max: 1, Period: 666666667 * time.Nanosecond}},
-		{"requests_per_minute: 500", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"requests_per_minute: 500", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: ratelimit.Measured}},
 		{"{requests_per_minute: 500, window: sliding:10s, jitter: 0s}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(10 * time.Second)}},
-		{"{requests_per_minute: 500, window: sliding}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: 500 * time.Millisecond}},
+		{"{requests_per_minute: 500, window: sliding}", ratelimit.Limit{Max: 500, Period: time.Minute, Window: sliding(time.Minute), Jitter: ratelimit.Measured}},
 		{"{requests_per_minute: 500, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Max: 500, Period: time.Minute,
 			Window: ratelimit.Window{Shape: ratelimit.Fixed, Length: time.Minute}, Jitter: time.Second}},
 		{"{tokens_per_minute: 200000, window: fixed:60s, jitter: 1s}", ratelimit.Limit{Kind: ratelimit.Tokens, Max: 200000, Period: time.Minute,
@@ -404,15 +404,18 @@ func TestWhereADayEnds(t *testing.T) {
 	}
 }
 
-// Window and jitter shape limits a minute; beside none they are a mistake.
+// Window and jitter shape limits a minute, and jitter a bucket; beside none they are a mistake.
 func TestShapesOfNothing(t *testing.T) {
 	t.Parallel()
-	f := fleet(t, "concurrency: {groups: {g: {window: bucket, jitter: 1s, rate_limit: {qps: 2}}}}\n")
-	for i, key := range []string{"window", "jitter"} {
-		want := key + " has no effect here; set a limit a minute beside it, or remove it"
-		if len(f.Warnings) != 2 || !strings.HasSuffix(f.Warnings[i].String(), want) {
-			t.Errorf("warnings: got %v, want %q", f.Warnings, want)
+	f := fleet(t, "concurrency: {groups: {g: {window: bucket, jitter: 1s, max_concurrency: 2}}}\n")
+	for i, key := range []string{"window has no effect here; set a limit a minute beside it", "jitter has no effect here; set a limit a minute or the burst of a rate_limit beside it"} {
+		if len(f.Warnings) != 2 || !strings.HasSuffix(f.Warnings[i].String(), key+", or remove it") {
+			t.Errorf("warnings: got %v, want %q", f.Warnings, key)
 		}
+	}
+	f = fleet(t, "concurrency: {groups: {g: {jitter: 1s, rate_limit: {qps: 2, burst: 9}}}}\n")
+	if len(f.Warnings) != 0 || f.Limits[0].Jitter != time.Second {
+		t.Errorf("got %v, warnings %v; want the jitter of the bucket", f.Limits, f.Warnings)
 	}
 }
 

@@ -78,10 +78,10 @@ providers: {local: {dialect: chat, base_url: "http://127.0.0.1:8000/v1", api_key
 		Timeouts: map[string]time.Duration{"": 90500 * time.Millisecond, "local": 30 * time.Second, "local:llama3:8b": 10 * time.Second},
 		Limits: []ratelimit.Limit{
 			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Concurrency, Max: 32},
-			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Requests, Max: 1, Period: 5 * time.Second, Burst: 2},
+			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Requests, Max: 1, Period: 5 * time.Second, Burst: 2, Jitter: ratelimit.Measured},
 			{Scope: ratelimit.Scope{Provider: "local", Model: "llama3:8b"}, Kind: ratelimit.Concurrency, Max: 8},
 			{Scope: ratelimit.Scope{Provider: "local"}, Kind: ratelimit.Requests, Max: 500, Period: time.Minute,
-				Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: 500 * time.Millisecond},
+				Window: ratelimit.Window{Shape: ratelimit.Sliding, Length: time.Minute}, Jitter: ratelimit.Measured},
 			{Scope: ratelimit.Scope{Evaluation: id}, Kind: ratelimit.Concurrency, Max: 40},
 		},
 		Prices:            map[string]providers.Price{"simulator:careful": {}},

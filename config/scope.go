@@ -8,11 +8,12 @@ import (
 	"github.com/evalfleet/evalfleet/ratelimit"
 )
 
-// How a provider is assumed to count a limit per minute, the spread assumed between a grant and
-// its request's arrival, and the zone of its days.
+// How a provider is assumed to count a limit per minute, the spread between a grant and its
+// request's arrival, that assumed for tokens, and the zone of its days.
 const (
 	defaultWindow = time.Minute
-	defaultJitter = 500 * time.Millisecond
+	defaultJitter = ratelimit.Measured
+	tokensJitter  = 500 * time.Millisecond
 	defaultZone   = "UTC"
 )
 
@@ -73,19 +74,28 @@ func (y *yamlFile) limits(v value, scope ratelimit.Scope, c *concurrency, more k
 	case !y.has(v, "max_concurrency"):
 		y.refuse(adapts, "add max_concurrency, the maximum of the limit", "max_concurrency is missing")
 	}
+	rated := false
 	for i, l := range all {
 		all[i].Adaptive = l.Kind == ratelimit.Concurrency && adapts != (place{})
+		if l.Burst > 0 {
+			rated, all[i].Jitter = true, jitter
+		}
 	}
 	if window.Shape == "" {
 		jitter = 0
 	}
 	for _, l := range minutely {
 		l.Window, l.Jitter = window, jitter
+		if l.Kind != ratelimit.Requests && jitter == ratelimit.Measured {
+			l.Jitter = tokensJitter
+		}
 		all = append(all, l)
 	}
 	if len(minutely) == 0 {
 		y.shapesNothing(shape, "window", "a limit a minute")
-		y.shapesNothing(shape, "jitter", "a limit a minute")
+		if !rated {
+			y.shapesNothing(shape, "jitter", "a limit a minute or the burst of a rate_limit")
+		}
 	}
 	if daily.Max > 0 {
 		all = append(all, daily)

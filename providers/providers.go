@@ -63,7 +63,10 @@ type Request struct {
 	// goroutines at once, and for the last time before the first part of the body is
 	// written. Its error ends the call unbilled and is
 	// in the chain of the call's error. nil: nothing is checked.
-	Ready         func() error
+	Ready func() error
+	// Connected is told how long a connection took that was opened for the call, from its address to
+	// its answer. nil: nobody is told.
+	Connected     func(took time.Duration)
 	IdempotencyID string // names this call in logs of both sides; sent as a header where the dialect has one
 }
 

@@ -100,6 +100,7 @@ func (h *history) remembers() ([]string, error) {
 	ctx, pipe, now := context.Background(), h.client.Pipeline(), h.model.now
 	registry := pipe.HGetAll(ctx, h.keys.registry())
 	cooldowns := pipe.HGetAll(ctx, h.keys.cooldowns())
+	margins := pipe.HGetAll(ctx, h.keys.margins())
 	alive := pipe.ZRangeWithScores(ctx, h.keys.alive(), 0, -1)
 	ledgers := map[string]*redis.ZSliceCmd{}
 	for _, w := range append(slices.Clone(h.workers), h.background) {
@@ -132,6 +133,9 @@ func (h *history) remembers() ([]string, error) {
 	}
 	for name, value := range cooldowns.Val() {
 		fact("cooldown %s %s", name, value)
+	}
+	for provider, value := range margins.Val() {
+		fact("margin %s %s", provider, value)
 	}
 	for _, z := range alive.Val() {
 		if int64(z.Score) > now {
@@ -222,6 +226,9 @@ func (h *history) modelRemembers() []string {
 	}
 	for name, c := range m.cooldowns {
 		fact("cooldown %s %d %s %d", name, c.ends, c.word, c.step)
+	}
+	for provider, s := range m.margins {
+		fact("margin %s %d %d %d %d %d", provider, s.send, s.path, s.seenSend, s.seenPath, s.since)
 	}
 	for worker, end := range m.heartbeats {
 		if end > m.now {

@@ -14,7 +14,7 @@ import (
 // call starts, and a second later, if none was refused, the others. Only the scope's Provider,
 // Model and Group count. Calls in flight continue. Of several cooldowns the latest end applies.
 func (l *Limiter) Cool(ctx context.Context, scope Scope, wait time.Duration) error {
-	return l.cool(ctx, scope, wait, "cool")
+	return l.cool(ctx, scope, wait, coolWord)
 }
 
 // Park is Cool for wait, which is known, because a day's quota is used up:
@@ -23,16 +23,29 @@ func (l *Limiter) Park(ctx context.Context, scope Scope, wait time.Duration) err
 	return l.cool(ctx, scope, max(wait, time.Microsecond), parkedWord)
 }
 
-// parkedWord marks a cooldown that Park began.
-const parkedWord = "parked"
+// The words that mark how a cooldown ends: with a probe; likewise, begun by Park; at the pace of
+// the rates.
+const (
+	coolWord   = "cool"
+	parkedWord = "parked"
+	pacedWord  = "paced"
+)
 
-func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word string) error {
+// longestPaced is the longest cooldown after which calls resume without a probe.
+const longestPaced = 5 * time.Second
+
+// cool is the cooldown script; rates are those that a paced cooldown empties.
+func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word string, rates ...*rule) error {
 	names := cooldownsOf(scope)
 	if len(names) == 0 {
 		return fmt.Errorf("cool down calls: the scope has no provider and no group")
 	}
 	name := names[len(names)-1] // the narrowest
-	if err := cooldownScript.Run(ctx, a.client, []string{a.keys.cooldowns()}, name, max(0, wait).Microseconds(), word).Err(); err != nil {
+	keys, args := []string{a.keys.cooldowns()}, []any{name, max(0, wait).Microseconds(), word}
+	for _, r := range rates {
+		keys, args = append(keys, r.state), append(args, r.interval, r.burst)
+	}
+	if err := cooldownScript.Run(ctx, a.client, keys, args...).Err(); err != nil {
 		return fmt.Errorf("cool down %s: %w", name, err)
 	}
 	return nil
@@ -42,6 +55,9 @@ func (a access) cool(ctx context.Context, scope Scope, wait time.Duration, word 
 // lease's call was refused under: of the kind that the provider named, or any
 // ("") when it named none. Where no limit of that kind is in force it is the
 // call's model.
+//
+// After a wait of a few seconds, calls under a rate resume at its pace without a probe, unless a
+// call was refused shortly after they did so last.
 func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	scope := Scope{Provider: e.call.Provider, Model: e.call.Model}
 	var found *rule
@@ -56,7 +72,25 @@ func (e *Lease) Cool(ctx context.Context, kind Kind, wait time.Duration) error {
 	if found != nil {
 		scope = Scope{Provider: found.Provider, Model: found.Model, Group: found.Group}
 	}
-	return e.limiter.Cool(ctx, scope, wait)
+	rates := e.paces(kind, wait)
+	if len(rates) == 0 {
+		return e.limiter.Cool(ctx, scope, wait)
+	}
+	return e.limiter.cool(ctx, scope, wait, pacedWord, rates...)
+}
+
+// paces are the rates at whose pace calls may resume after a refusal. There are none where the
+// provider named another kind of limit, or no short time.
+func (e *Lease) paces(kind Kind, wait time.Duration) (rates []*rule) {
+	if wait <= 0 || wait > longestPaced || kind != "" && kind != Requests {
+		return nil
+	}
+	for _, r := range e.rules {
+		if r.way == byRate && r.Kind == Requests && r.Provider != "" {
+			rates = append(rates, r)
+		}
+	}
+	return rates
 }
 
 // cooldownsOf names the cooldowns that apply to a call, the widest first.
@@ -83,6 +117,7 @@ type Cooldown struct {
 	Wait   time.Duration // until calls may start
 	Probe  bool          // one call was let through, and others wait for what becomes of it
 	Parked bool          // a day's quota is used up
+	Paced  bool          // calls resume without a probe, at the pace of their rates
 }
 
 // String says which calls are in cooldown, and whether for the rest of a day.
@@ -100,6 +135,8 @@ func (c Cooldown) Why() string {
 		return "one call has started since the provider said that it is asked too much; the others wait for it"
 	case c.Parked:
 		return "a day's quota is used up, says the provider"
+	case c.Paced:
+		return "asked too much, says the provider; then calls start at the pace of the rate limit"
 	}
 	return "asked too much, says the provider; then one call starts, and the others if it is not refused"
 }
@@ -123,7 +160,7 @@ func parseCooldowns(now int64, fields map[string]string) []Cooldown {
 			continue
 		}
 		cooldowns = append(cooldowns, Cooldown{
-			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe", Parked: state == parkedWord,
+			ID: cooldownID(name), Wait: time.Duration(ends-now) * time.Microsecond, Probe: state == "probe", Parked: state == parkedWord, Paced: state == pacedWord,
 		})
 	}
 	slices.SortFunc(cooldowns, func(a, b Cooldown) int { return strings.Compare(a.ID, b.ID) })

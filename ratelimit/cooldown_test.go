@@ -158,3 +158,38 @@ func TestMaxCooldownIsOfCooldownsAlone(t *testing.T) {
 		}
 	})
 }
+
+// A refusal with a short hint costs its time and no more; one after another is probed.
+func TestCallsResumeAtTheirPace(t *testing.T) {
+	t.Parallel()
+	embedded(t, func(t testing.TB, connect func() *redis.Client) {
+		client := connect()
+		register(t, client, "fleet", rate(50, time.Second, 20))
+		l := start(t, connect(), "w")
+		refused := mustAcquire(t, l, newID(), openai)
+		resumes := func(calls int) (starts []time.Duration) {
+			began := time.Now()
+			if err := refused.Cool(t.Context(), Requests, 300*time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+			for range calls {
+				mustAcquire(t, l, newID(), openai).End(0)
+				starts = append(starts, time.Since(began).Round(time.Millisecond))
+			}
+			return starts
+		}
+		starts := resumes(10)
+		if first := starts[0]; exact(t) && (first < 300*time.Millisecond || first > 310*time.Millisecond) {
+			t.Errorf("the first call starts after %s, want 300ms", first)
+		}
+		for i := range starts[1:] {
+			if gap := starts[i+1] - starts[i]; exact(t) && (gap < 19*time.Millisecond || gap > 30*time.Millisecond) {
+				t.Errorf("call %d starts %s after the one before, want an interval of 20ms", i+2, gap)
+			}
+		}
+		starts = resumes(2)
+		if gap := starts[1] - starts[0]; exact(t) && gap < 900*time.Millisecond {
+			t.Errorf("after a second refusal, the second call starts %s after the first, want a second: the first is alone", gap)
+		}
+	})
+}

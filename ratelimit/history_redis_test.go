@@ -117,30 +117,73 @@ func (h *history) knows() error {
 	return nil
 }
 
-// cool holds a scope back, as calls that were refused at the same time do.
+// cool starts cooldowns, as calls that were refused at the same time do.
 func (h *history) cool() error {
 	names := cooldownsOf(pick(h.dice, historyScopes...))
 	for range 1 + h.n(2) {
-		if err := h.includes(names[len(names)-1]); err != nil {
+		if err := h.coolOne(names[len(names)-1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (h *history) includes(name string) error {
+func (h *history) coolOne(name string) error {
 	wait := pick(h.dice, 0, 0, 700*time.Millisecond, time.Second, time.Minute).Microseconds()
 	word := "cool"
-	if wait > 0 && h.once(4) {
-		word = parkedWord
+	keys, args := []string{h.keys.cooldowns()}, []any{name, wait, word}
+	var rates []*rule
+	if wait > 0 {
+		switch h.n(4) {
+		case 0:
+			word = parkedWord
+		case 1, 2:
+			word = pacedWord
+			for _, id := range slices.Sorted(maps.Keys(h.limits)) {
+				if r := h.limits[id]; r.way == byRate && h.once(2) {
+					rates = append(rates, r)
+					keys, args = append(keys, r.state), append(args, r.interval, r.burst)
+				}
+			}
+		}
 	}
-	h.note("%s is held back for %d: %s", name, wait, word)
-	want := h.model.cool(name, wait, word)
-	got, err := h.stage.run(cooldownScript, []string{h.keys.cooldowns()}, name, wait, word).Int64()
+	args[2] = word
+	h.note("%s cools for %d: %s", name, wait, word)
+	want := h.model.cool(name, wait, word, rates)
+	got, err := h.stage.run(cooldownScript, keys, args...).Int64()
 	if err == nil && got != want {
-		err = fmt.Errorf("hold answers %d, want %d", got, want)
+		err = fmt.Errorf("cooldown answers %d, want %d", got, want)
 	}
 	return err
+}
+
+// spreads: a worker tells how late its calls were.
+func (h *history) spreads(w *mate) error {
+	if w.rules == nil || h.once(2) {
+		if err := h.loads(w); err != nil {
+			return err
+		}
+	}
+	provider := pick(h.dice, "p", "p", "q")
+	wanted := spare(pick(h.dice, 0, 0, 30*time.Millisecond, 200*time.Millisecond, time.Second), pick(h.dice, 0, 0, 70*time.Millisecond, 300*time.Millisecond))
+	keys, arg := h.keys.margin(w.rules, provider, wanted)
+	h.note("%s tells the margin of %s: %v", w.name, provider, wanted)
+	reply, err := integers(h.stage.run(marginScript, keys, arg).Slice())
+	if err != nil {
+		return err
+	}
+	if w.rules.version != h.model.versionString() {
+		if !slices.Equal(reply, []int64{-1}) {
+			return fmt.Errorf("margin answers %v at another version", reply)
+		}
+		w.rules = nil
+		return nil
+	}
+	changed, now := h.model.margin(provider, wanted, w.rules.keeping(provider))
+	if want := []int64{changed, now.send, now.path}; !slices.Equal(reply, want) {
+		return fmt.Errorf("margin answers %v, want %v", reply, want)
+	}
+	return h.knows()
 }
 
 func (h *history) forgets() error {

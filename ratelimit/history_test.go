@@ -106,10 +106,11 @@ func (h *history) someLimits(holder string) []Limit {
 		case 0, 1:
 			add(Limit{Scope: scope, Kind: Concurrency, Max: int64(1 + h.n(6)), Adaptive: h.once(2)})
 		case 2:
-			add(Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 1, 60, 200, 1000), Period: pick(h.dice, time.Second, time.Second, time.Second, time.Minute), Burst: int64(h.n(4))})
+			add(Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 1, 60, 200, 1000), Period: pick(h.dice, time.Second, time.Second, time.Second, time.Minute), Burst: int64(h.n(4)) * int64(1+9*h.n(2)),
+				Jitter: pick(h.dice, 0, Measured)})
 		case 3:
 			l := Limit{Scope: scope, Kind: Requests, Max: pick[int64](h.dice, 3, 40, 600), Period: time.Minute,
-				Window: Window{Shape: Sliding, Length: pick(h.dice, time.Second, 20*time.Second, time.Minute)}, Jitter: 300 * time.Millisecond}
+				Window: Window{Shape: Sliding, Length: pick(h.dice, time.Second, 20*time.Second, time.Minute)}, Jitter: pick(h.dice, 300*time.Millisecond, Measured)}
 			add(l)
 		case 4:
 			length := pick(h.dice, 300*time.Millisecond, 2*time.Second, time.Minute)
@@ -215,8 +216,10 @@ func (h *history) step() error {
 		err = h.renews(pick(h.dice, h.workers...))
 	case n == 24:
 		err = h.register()
-	case n <= 26:
+	case n == 25:
 		err = h.cool()
+	case n == 26:
+		err = h.spreads(pick(h.dice, h.workers...))
 	case n == 27:
 		err = h.dies(h.n(len(h.workers)))
 	case n == 28:
@@ -361,7 +364,11 @@ func (h *history) loads(w *mate) error {
 	if err != nil {
 		return err
 	}
-	if w.rules, err = parseRegistry(h.keys, fields); err != nil {
+	spread, err := h.client.HGetAll(context.Background(), h.keys.margins()).Result()
+	if err != nil {
+		return err
+	}
+	if w.rules, err = parseRegistry(h.keys, fields, spread); err != nil {
 		return err
 	}
 	return nil

@@ -8,6 +8,7 @@ func newKeys(namespace string) keys { return keys{"{" + namespace + "}"} }
 
 func (k keys) registry() string            { return k.tag + ":limits" }
 func (k keys) cooldowns() string           { return k.tag + ":cooldowns" }
+func (k keys) margins() string             { return k.tag + ":margins" }
 func (k keys) alive() string               { return k.tag + ":alive" }
 func (k keys) ledger(worker string) string { return k.tag + ":l:" + worker }
 func (k keys) waiters(limit string) string { return k.tag + ":w:" + limit }

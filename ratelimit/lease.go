@@ -25,6 +25,7 @@ type Lease struct {
 	moved       time.Duration // of Redis's clock, by then
 	sendBy      time.Time     // the latest start that the rates allow for; zero: any
 	latestEnd   time.Time     // zero: none
+	measured    bool          // how late it is sent counts for a margin
 
 	// Guarded by Limiter.mu.
 	until     time.Time // when it is taken to have ended unless renewed
@@ -70,6 +71,9 @@ func (e *Lease) Check() error {
 	now := time.Now()
 	e.limiter.mu.Lock()
 	lost := e.ended(now)
+	if lost == nil {
+		e.limiter.note(e, now.Sub(e.start), !e.sendBy.IsZero() && now.After(e.sendBy))
+	}
 	e.limiter.mu.Unlock()
 	if lost != nil {
 		return fmt.Errorf("check lease %s: %w", e.id, lost)

@@ -55,15 +55,15 @@ type Limit struct {
 	// midnight in this time zone (an IANA name, "UTC", "America/Los_Angeles"),
 	// daylight saving included. Period, Burst, Window and Jitter are not set then.
 	Resets string `json:"resets,omitempty"`
-	// Burst is how many calls, or tokens, may start at once after a pause. 0: a
-	// tenth of a second's worth, at least 1. A call of more tokens waits for a
-	// full bucket.
+	// Burst is how many calls, or tokens, the provider's bucket holds; with a Jitter, fewer may
+	// start at once. 0: a tenth of a second's worth may, at least 1 and in a window at most
+	// 2. A call of more tokens waits for a full bucket.
 	Burst int64 `json:"burst,omitempty"`
 	// Window is how the provider counts a rate. The zero Window is a token
 	// bucket.
 	Window Window `json:"window,omitzero"`
-	// Jitter is the assumed spread between a grant and the request's arrival;
-	// only windows need it. 0: none.
+	// Jitter is the assumed spread between a grant and the request's arrival, which windows leave
+	// free, and buckets with a Burst in it. 0: none. Measured: as much as is needed.
 	Jitter time.Duration `json:"jitter,omitempty"`
 	// Charged says that the provider charges what a call reserved, and gives
 	// nothing back when it used less: settling only adds then.

@@ -65,6 +65,7 @@ type Limiter struct {
 	access
 
 	kick     chan struct{} // there is mail, or a lease ended; holds one
+	late     chan struct{} // a call was too late to be sent; holds one
 	beating  chan struct{} // closed at the first heartbeat
 	fenced   chan struct{} // closed when the heartbeat lapsed
 	stopping chan struct{} // closed when Run was told to end
@@ -79,6 +80,7 @@ type Limiter struct {
 	until   time.Time        // when the heartbeat is taken to have lapsed
 	epoch   string           // of Redis's memory, in which it was last told of the leases
 	waiting int
+	spreads map[string]*spread // by provider
 	health  Health
 	clock   clock
 
@@ -98,9 +100,9 @@ func New(client redis.UniversalClient, cfg Config) *Limiter {
 	cfg.Worker = cmp.Or(cfg.Worker, rand.Text())
 	return &Limiter{
 		access: newAccess(client, cfg),
-		kick:   make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
+		kick:   make(chan struct{}, 1), late: make(chan struct{}, 1), beating: make(chan struct{}), fenced: make(chan struct{}),
 		stopping: make(chan struct{}), ended: make(chan struct{}),
-		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]int64{},
+		leases: map[string]*Lease{}, held: map[string]int64{}, others: map[string]int64{}, spreads: map[string]*spread{},
 	}
 }
 
@@ -131,6 +133,7 @@ func (l *Limiter) Run(ctx context.Context) error {
 	group.Go(func() error { return l.listen(inner) })
 	group.Go(func() error { return l.renewals(inner) })
 	group.Go(func() error { return l.watch(inner) })
+	group.Go(func() error { return l.measure(inner) })
 	group.Go(func() error {
 		defer cancel()
 		return newPump(l).run(inner)

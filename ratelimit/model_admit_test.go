@@ -305,8 +305,9 @@ func (a *admission) afterCooldown(g *groupSeen, start int64) {
 		c, was := a.cooldowns[name]
 		switch {
 		case !was:
-		case c.word == "probe":
+		case c.word == "probe", c.word == pacedWord && c.ends+againWithin <= a.now:
 			delete(a.cooldowns, name)
+		case c.word == pacedWord: // it is remembered for a while
 		default:
 			a.cooldowns[name] = cooldown{ends: a.now + start + aloneFor, word: "probe", step: c.step}
 		}

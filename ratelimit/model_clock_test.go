@@ -14,6 +14,7 @@ func (m *model) clockIsSet(by int64) {
 		a.cutEnds += by
 	}
 	m.cooldownsForgotten += by
+	m.marginsForgotten += by
 }
 
 // moveClock is the clock script. rules are the limits that it is told of; it is told of

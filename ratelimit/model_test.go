@@ -27,6 +27,8 @@ type model struct {
 	accounts           map[string]*account // by limit ID
 	cooldowns          map[string]cooldown
 	cooldownsForgotten int64
+	margins            map[string]*marginSeen // by provider
+	marginsForgotten   int64
 
 	listening map[string]bool // by worker
 	messages  []string        // sent since they were read last
@@ -85,6 +87,8 @@ const (
 	longWait = 5 * second
 	// The call after a cooldown is alone for so long.
 	aloneFor = second
+	// A refusal so soon after a paced cooldown shows that the pace was too fast.
+	againWithin = 10 * second
 	// The end of a lease that was counted when it ended is below.
 	noTime = 1_000_000 * second
 )
@@ -101,6 +105,7 @@ func (m *model) flush() {
 	m.pinned, m.heartbeats = map[string]string{}, map[string]int64{}
 	m.held, m.accounts, m.cooldowns = map[string]*leases{}, map[string]*account{}, map[string]cooldown{}
 	m.cooldownsForgotten = 0
+	m.margins = map[string]*marginSeen{}
 }
 
 // advance lets time pass.
@@ -129,6 +134,9 @@ func (m *model) advance(micros int64) {
 	}
 	if m.cooldownsForgotten <= m.now {
 		clear(m.cooldowns)
+	}
+	if m.marginsForgotten <= m.now {
+		clear(m.margins)
 	}
 }
 
@@ -222,8 +230,8 @@ func (m *model) begin(epoch, run string, memory, unknown int64) {
 	m.blind = m.since + unknown
 }
 
-func (m *model) cool(name string, wait int64, word string) int64 {
-	c := m.cooldowns[name]
+func (m *model) cool(name string, wait int64, word string, rates []*rule) int64 {
+	c, was := m.cooldowns[name]
 	probes := c.word == "probe"
 	if wait == 0 {
 		if probes {
@@ -232,6 +240,10 @@ func (m *model) cool(name string, wait int64, word string) int64 {
 			c.step = second
 		}
 		wait = c.step
+	}
+	again := c.ends <= m.now && c.ends+againWithin > m.now
+	if word == pacedWord && was && (c.word != pacedWord || again) {
+		word = coolWord
 	}
 	if left := c.ends - m.now; !probes && left > wait {
 		wait, word = left, c.word
@@ -242,6 +254,11 @@ func (m *model) cool(name string, wait int64, word string) int64 {
 	}
 	m.cooldowns[name] = cooldown{ends: m.now + wait, word: word, step: c.step}
 	m.cooldownsForgotten = m.now + max(left, millis(wait)+hour)
+	if word == pacedWord {
+		for _, r := range rates {
+			m.account(r.id).empty(m.now, m.now+wait+r.micros(float64(r.burst-1)))
+		}
+	}
 	return wait
 }
 

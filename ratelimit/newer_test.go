@@ -28,7 +28,7 @@ func TestLimitsOfANewerProgramFailClosed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := parseRegistry(newKeys("ef"), fields); err == nil || !strings.Contains(err.Error(), "limits of newer") {
+			if _, err := parseRegistry(newKeys("ef"), fields, nil); err == nil || !strings.Contains(err.Error(), "limits of newer") {
 				t.Errorf("got %v, want an error that names the holder", err)
 			}
 			l := New(client, Config{Worker: "w", Lease: 10 * time.Second})

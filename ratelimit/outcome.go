@@ -77,7 +77,8 @@ func (p *pump) spread(ctx context.Context, asked group, o groupOutcome, redisNow
 	g.refused(o, now)
 	if o.bound == forgotten && p.toldEpoch != p.registry.epoch && !strings.HasPrefix(p.registry.epoch, clockEpoch) {
 		p.toldEpoch = p.registry.epoch
-		p.limiter.cfg.Log.Warn().Dur("wait", o.wait).Msg("redis has just started, or lost its memory: no call starts until no lease can be unknown to it")
+		p.limiter.cfg.Log.Warn().Dur("wait", o.wait).Time("memory_begins", time.UnixMicro(p.registry.since)).
+			Msg("redis has just started, or lost its memory: no call starts until calls that it may have forgotten have ended or are known again")
 	}
 	if o.bound.way == byQuota {
 		p.tellClosed(ctx, o.bound, redisNow)
@@ -97,7 +98,7 @@ func (p *pump) grant(c *call, granted grant, redisNow int64, moved time.Duration
 	g.last = p.admissions
 	e := &Lease{
 		limiter: p.limiter, id: c.ID, call: c.Call, rules: g.rules,
-		reserved: c.reserves(), counts: c.counts(), epoch: p.registry.epoch,
+		reserved: c.reserves(), counts: c.counts(), measured: measures(g.rules), epoch: p.registry.epoch,
 		// Redis counted from some instant between sent and now: we take the
 		// later one to start, and the earlier one for what ends.
 		start: now.Add(granted.start), startMicros: redisNow + granted.start.Microseconds(), moved: moved,

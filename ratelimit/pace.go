@@ -13,7 +13,10 @@ import (
 //
 // A token bucket that refills r a second is kept by interval = 1/r, at full
 // rate, as long as it holds the burst and what a jitter J may bunch up:
-// burst + rJ <= capacity. Who knows the capacity sets Burst so.
+// burst + rJ <= capacity. Limit.Burst is the capacity, so that the burst is smaller by rJ,
+// and at least 1: a bucket of so few that they all may bunch up can refuse one. Without a Burst the
+// capacity is not known, and taken for larger than the tenth of a second's worth that is
+// saved up then.
 //
 // A provider that counts N in every window of W sees, because each call may be
 // late by up to J, only calls that started within less than W+J of each other.
@@ -30,8 +33,15 @@ import (
 // project's study of limits ("which client algorithm gives zero 429s").
 func (l Limit) pace() (interval time.Duration, burst int64) {
 	burst = cmp.Or(l.Burst, l.defaultBurst())
+	if l.Jitter == Measured {
+		l.Jitter = spare(0, 0).Total()
+	}
 	if l.Window.Shape == "" || l.Window.Shape == Bucket {
-		return roundUp(l.Period, l.Max), burst
+		interval = roundUp(l.Period, l.Max)
+		if l.Burst > 0 {
+			burst = max(1, burst-int64((l.Jitter+interval-1)/interval))
+		}
+		return interval, burst
 	}
 	// A window too short for a single call says no more than that calls are
 	// one at a time.
@@ -41,8 +51,17 @@ func (l Limit) pace() (interval time.Duration, burst int64) {
 	return roundUp(window+l.Jitter, n-burst+1), burst
 }
 
-// defaultBurst is a tenth of a second's worth of calls, at least one.
+// defaultBurst is a tenth of a second's worth of calls, at least one. Of a window it is at most
+// two, because each costs a call of every window.
 func (l Limit) defaultBurst() int64 {
+	n := l.tenth()
+	if l.Window.Shape == Sliding || l.Window.Shape == Fixed {
+		return min(n, 2)
+	}
+	return n
+}
+
+func (l Limit) tenth() int64 {
 	tenth := 100 * time.Millisecond
 	if l.Period <= 0 {
 		return 1
@@ -84,14 +103,16 @@ func tightest(limits []Limit) Limit {
 	for _, l := range limits {
 		charged = charged || l.Charged
 	}
-	burst, jitter := cmp.Or(best.Burst, best.defaultBurst()), best.Jitter
+	least, jitter := best, best.Jitter // the first with the least burst, which may be a default
 	for _, l := range limits[1:] {
-		burst = min(burst, cmp.Or(l.Burst, l.defaultBurst()))
+		if cmp.Or(l.Burst, l.defaultBurst()) < cmp.Or(least.Burst, least.defaultBurst()) {
+			least = l
+		}
 		jitter = max(jitter, l.Jitter)
 	}
 	var longest time.Duration
 	for _, l := range limits {
-		l.Burst, l.Jitter = burst, jitter
+		l.Burst, l.Jitter = least.Burst, jitter
 		if interval, _ := l.pace(); interval > longest {
 			best, longest = l, interval
 		}

@@ -17,6 +17,10 @@ func TestPace(t *testing.T) {
 		burst    int64
 	}{
 		{"bucket", Limit{Max: 8, Period: time.Second, Burst: 16}, 125 * time.Millisecond, 16},
+		{"bucket with a margin in its burst", Limit{Max: 50, Period: time.Second, Burst: 50, Jitter: 70 * time.Millisecond}, 20 * time.Millisecond, 46},
+		{"bucket too small for a margin", Limit{Max: 50, Period: time.Second, Burst: 2, Jitter: 70 * time.Millisecond}, 20 * time.Millisecond, 1},
+		{"bucket of unknown size", Limit{Max: 600, Period: 10 * time.Second, Jitter: time.Second}, 16667 * time.Microsecond, 6},
+		{"window without a burst", Limit{Max: 600, Period: 10 * time.Second, Window: sliding(10 * time.Second)}, 16695 * time.Microsecond, 2},
 		{"bucket of a fraction a second", Limit{Max: 1, Period: 5 * time.Second, Burst: 1}, 5 * time.Second, 1},
 		{"burst of a tenth of a second", Limit{Max: 600, Period: 10 * time.Second}, 16667 * time.Microsecond, 6},
 		{"burst rounded up", Limit{Max: 61, Period: time.Second}, 16394 * time.Microsecond, 7},

@@ -139,11 +139,13 @@ func (a *Admin) InForce(ctx context.Context) ([]Limit, error) {
 
 // load reads the registry.
 func (a access) load(ctx context.Context) (*registry, error) {
-	fields, err := a.client.HGetAll(ctx, a.keys.registry()).Result()
-	if err != nil {
+	pipe := a.client.Pipeline()
+	// In this order: a margin that changes in between comes with another version.
+	fields, spread := pipe.HGetAll(ctx, a.keys.registry()), pipe.HGetAll(ctx, a.keys.margins())
+	if _, err := pipe.Exec(ctx); err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
-	registry, err := parseRegistry(a.keys, fields)
+	registry, err := parseRegistry(a.keys, fields.Val(), spread.Val())
 	if err != nil {
 		return nil, fmt.Errorf("read limits: %w", err)
 	}
@@ -158,9 +160,15 @@ type registry struct {
 	rules   []*rule // one for each limit ID, by ID
 	byID    map[string]*rule
 	holders map[string]bool // that are registered, also without limits
+	margins margins
 }
 
-func parseRegistry(k keys, fields map[string]string) (*registry, error) {
+func parseRegistry(k keys, fields, spread map[string]string) (*registry, error) {
+	margins, err := parseMargins(spread)
+	if err != nil {
+		return nil, err
+	}
+	measured := map[string]bool{} // by limit ID
 	pinned := map[string][]Limit{}
 	holders := map[string][]string{} // by limit ID
 	registered := map[string]bool{}
@@ -180,21 +188,25 @@ func parseRegistry(k keys, fields map[string]string) (*registry, error) {
 			if err := limit.Validate(); err != nil && !strings.HasPrefix(holder, closedPrefix) {
 				return nil, fmt.Errorf("limits of %s: %w", holder, err)
 			}
-			pinned[limit.ID()] = append(pinned[limit.ID()], limit)
+			settled, keeps := margins.settled(limit)
+			measured[limit.ID()] = measured[limit.ID()] || keeps
+			pinned[limit.ID()] = append(pinned[limit.ID()], settled)
 			holders[limit.ID()] = append(holders[limit.ID()], holder)
 		}
 	}
 	r := &registry{
 		version: fields[epochField] + ":" + cmp.Or(fields[versionField], "0"),
-		epoch:   fields[epochField], byID: map[string]*rule{}, holders: registered,
+		epoch:   fields[epochField], byID: map[string]*rule{}, holders: registered, margins: margins,
 	}
-	var err error
 	if r.since, err = strconv.ParseInt(cmp.Or(fields[sinceField], "0"), 10, 64); err != nil {
 		return nil, fmt.Errorf("since: %w", err)
 	}
 	for id, limits := range pinned {
 		rule := newRule(k, id, tightest(limits))
 		rule.holders = slices.Sorted(slices.Values(holders[id]))
+		if rule.measured = measured[id]; rule.measured {
+			rule.margin = margins.of(rule.Provider)
+		}
 		r.rules, r.byID[id] = append(r.rules, rule), rule
 	}
 	slices.SortFunc(r.rules, func(a, b *rule) int { return cmp.Compare(a.id, b.id) })

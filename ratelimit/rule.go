@@ -21,6 +21,8 @@ type rule struct {
 	// Of a window: units, and microseconds.
 	most, span, slot int64
 	zone             *time.Location // of a quota
+	measured         bool           // its jitter, or a part of it, is the measured margin
+	margin           Margin
 }
 
 // way is how a limit is kept.
@@ -141,19 +143,3 @@ func resets(now time.Time, zone *time.Location) (last, next, after time.Time) {
 // has arrived at the provider. In the last of it before a reset no call starts, because
 // it could arrive on the next day, for which it was not counted.
 const quotaSpread = 500 * time.Millisecond
-
-// leastJitter returns the time that a call may take from its start until it is
-// written, by the rates that say one, and by quotas; 0: any.
-func leastJitter(rules []*rule) time.Duration {
-	var least time.Duration
-	for _, r := range rules {
-		jitter := r.Jitter
-		if r.way == byQuota {
-			jitter = quotaSpread
-		}
-		if !r.leased() && jitter > 0 && (least == 0 || jitter < least) {
-			least = jitter
-		}
-	}
-	return least
-}

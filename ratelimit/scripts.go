@@ -31,6 +31,7 @@ var (
 	assertScript     = compose("assert")
 	clockScript      = compose("clock")
 	samplesScript    = compose("samples")
+	marginScript     = compose("margin")
 )
 
 // script is a Redis script with its text.

@@ -114,8 +114,10 @@ type Usage struct {
 	Cap int64
 	// Spent is, of a budget, the nano-USD that are spent and reserved; Closed: it is
 	// not known, and no call is admitted. InUse are leases then, too.
-	Spent   int64
-	Closed  bool
+	Spent  int64
+	Closed bool
+	// Margin is the measured margin that a rate keeps; zero: its jitter was set.
+	Margin  Margin
 	Allowed int64         // of what InUse counts: Max, or a window's part of it; 0 for a rate
 	Waiting int           // live workers with calls that wait for it
 	Wait    time.Duration // of a rate: until it admits the next call; of a quota: until its reset
@@ -176,7 +178,7 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 	}
 	usage := make([]Usage, len(registry.rules))
 	for i, r := range registry.rules {
-		u := Usage{Limit: r.Limit, Holders: r.holders}
+		u := Usage{Limit: r.Limit, Holders: r.holders, Margin: r.margin}
 		for _, worker := range waiters[i].Val() {
 			if alive[worker] > now {
 				u.Waiting++

@@ -30,19 +30,21 @@ type Limit struct {
 	ID       string         `json:"limit"`
 	Words    string         `json:"words"`
 	Kind     ratelimit.Kind `json:"kind"`
-	Allowed  int64          `json:"allowed"`             // in flight, per period, or per day; of a budget nano-USD
-	PeriodS  float64        `json:"period_s,omitempty"`  // of a rate
-	Resets   string         `json:"resets,omitempty"`    // of a quota: the time zone at whose midnight its day ends
-	ResetsAt *time.Time     `json:"resets_at,omitempty"` // that midnight
-	Adaptive bool           `json:"adaptive,omitempty"`  // it is cut when the provider refuses calls
-	Cap      int64          `json:"cap,omitempty"`       // of a limit that is cut: the pinned value
-	CutAt    *time.Time     `json:"cut_at,omitempty"`    // and when it was, last
-	InUse    *int           `json:"in_use,omitempty"`    // calls in flight, tokens in the window, or calls of the day
-	SpentUSD *float64       `json:"spent_usd,omitempty"` // of a budget: spent and reserved; null: unknown
-	Debt     int64          `json:"debt,omitempty"`      // in use above the limit
-	Ready    *int           `json:"ready,omitempty"`     // of a rate: calls that may start at once
-	Waiting  int            `json:"waiting_workers"`     //
-	NextS    *float64       `json:"next_s,omitempty"`    // until the next call may start; absent: when one ends
+	Allowed  int64          `json:"allowed"`                 // in flight, per period, or per day; of a budget nano-USD
+	PeriodS  float64        `json:"period_s,omitempty"`      // of a rate
+	Resets   string         `json:"resets,omitempty"`        // of a quota: the time zone at whose midnight its day ends
+	ResetsAt *time.Time     `json:"resets_at,omitempty"`     // that midnight
+	Adaptive bool           `json:"adaptive,omitempty"`      // it is cut when the provider refuses calls
+	Cap      int64          `json:"cap,omitempty"`           // of a limit that is cut: the pinned value
+	CutAt    *time.Time     `json:"cut_at,omitempty"`        // and when it was, last
+	SendS    *float64       `json:"margin_send_s,omitempty"` // of a rate that keeps the measured margin: how late calls are sent at most
+	PathS    *float64       `json:"margin_path_s,omitempty"` // and by how much the network path varies
+	InUse    *int           `json:"in_use,omitempty"`        // calls in flight, tokens in the window, or calls of the day
+	SpentUSD *float64       `json:"spent_usd,omitempty"`     // of a budget: spent and reserved; null: unknown
+	Debt     int64          `json:"debt,omitempty"`          // in use above the limit
+	Ready    *int           `json:"ready,omitempty"`         // of a rate: calls that may start at once
+	Waiting  int            `json:"waiting_workers"`         //
+	NextS    *float64       `json:"next_s,omitempty"`        // until the next call may start; absent: when one ends
 	Binds    bool           `json:"binds"`
 	PinnedBy []string       `json:"pinned_by,omitempty"`
 	Shared   *SharedRate    `json:"redis_rate,omitempty"`
@@ -127,6 +129,10 @@ func (f Fleet) limit(ctx context.Context, u ratelimit.Usage, now time.Time) (Lim
 	of.Waiting, of.Binds, of.PinnedBy, of.Usage = u.Waiting, u.Binds(), u.Holders, u
 	if u.Cap > 0 {
 		of.Cap, of.CutAt = u.Cap, &u.Cut
+	}
+	if u.Margin != (ratelimit.Margin{}) {
+		send, path := u.Margin.Send.Seconds(), u.Margin.Path.Seconds()
+		of.SendS, of.PathS = &send, &path
 	}
 	key, rate, ok := f.Limits.RedisRate(u.Limit)
 	if !ok {

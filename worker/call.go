@@ -108,7 +108,7 @@ func (r *run) begin(ctx context.Context, call *record.Call, s step, timeout time
 	r.cfg.Spending(Spending{r.task.Evaluation, lease.Reserved().Cost})
 	r.emitSlots(s.event(EventAcquired), lease, 0)
 	call.Started = time.Now().UTC()
-	s.request.IdempotencyID, s.request.Ready = call.ID, lease.Check
+	s.request.IdempotencyID, s.request.Ready, s.request.Connected = call.ID, lease.Check, lease.Connected
 	return lease, nil
 }
 

@@ -80,6 +80,10 @@ func limitsText(v view.Limits, now time.Time) string {
 		case l.Adaptive:
 			out.WriteString(detail("adapts to what the provider takes, and is at its cap"))
 		}
+		if l.SendS != nil {
+			out.WriteString(detail(fmt.Sprintf("keeps a measured margin of %s: %s until a call is sent, %s for the network path",
+				milliseconds(*l.SendS+*l.PathS), milliseconds(*l.SendS), milliseconds(*l.PathS))))
+		}
 		if l.ResetsAt != nil {
 			out.WriteString(detail(fmt.Sprintf("resets %s %s, in %s", l.ResetsAt.Format("2006-01-02 15:04"), l.Resets, show.ShortDuration(l.ResetsAt.Sub(now)))))
 		}
@@ -100,6 +104,8 @@ func limitsText(v view.Limits, now time.Time) string {
 	}
 	return out.String()
 }
+
+func milliseconds(s float64) string { return fmt.Sprintf("%.0f ms", 1000*s) }
 
 func endedLimitsText(v view.Limits) string {
 	var out strings.Builder

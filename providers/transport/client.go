@@ -33,7 +33,7 @@ type Connections struct {
 // its own: a call's context ends it. Share one among all providers of a process that
 // have the same Connections.
 func NewClient(c Connections) *http.Client {
-	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second, ControlContext: opens}
 	pool := &http.Transport{
 		DialContext:            guarded(dialer.DialContext),
 		TLSClientConfig:        c.TLS,

@@ -89,7 +89,7 @@ func (x *Exchange) Post(ctx context.Context, path string, body map[string]any) (
 		err = fmt.Errorf("encode request: %w", err)
 		return nil, &providers.Error{Class: providers.BadRequest, Message: err.Error(), Err: err}
 	}
-	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.req.Key, Body: raw, Ready: x.req.Ready})
+	return x.endpoint.client.Do(ctx, Post{Path: path, Header: x.Header, Key: x.req.Key, Body: raw, Ready: x.req.Ready, Connected: x.req.Connected})
 }
 
 // Learn takes the error of a call and returns the error for the caller: if the endpoint refuses

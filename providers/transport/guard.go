@@ -8,6 +8,8 @@ import (
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
+	"syscall"
+	"time"
 )
 
 // sending is one request on its way out. It calls ready at the last moment before the first
@@ -28,6 +30,7 @@ type sending struct {
 	context.Context // ends when ready refuses
 	end             context.CancelCauseFunc
 	ready           func() error
+	connected       func(took time.Duration)
 	body            *bytes.Reader
 
 	stage   atomic.Int32
@@ -46,7 +49,7 @@ const (
 )
 
 func newSending(ctx context.Context, p Post) *sending {
-	s := &sending{ready: p.Ready, body: bytes.NewReader(p.Body)}
+	s := &sending{ready: p.Ready, connected: p.Connected, body: bytes.NewReader(p.Body)}
 	s.Context, s.end = context.WithCancelCause(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: s.connect,
 		// net/http calls this with the write lock held, after it has asked Done and
@@ -63,10 +66,8 @@ func newSending(ctx context.Context, p Post) *sending {
 // connect prepares the moment at which ready is called.
 func (s *sending) connect(info httptrace.GotConnInfo) {
 	conn := info.Conn
-	if secure, ok := conn.(*tls.Conn); ok && secure.ConnectionState().NegotiatedProtocol == "h2" {
-		s.stage.Store(connected)
-		return
-	}
+	secure, ok := conn.(*tls.Conn)
+	h2 := ok && secure.ConnectionState().NegotiatedProtocol == "h2"
 	for { // the connection to the provider may run inside one to a proxy
 		secure, ok := conn.(*tls.Conn)
 		if !ok {
@@ -74,7 +75,14 @@ func (s *sending) connect(info httptrace.GotConnInfo) {
 		}
 		conn = secure.NetConn()
 	}
-	if own, ok := conn.(*guardedConn); ok {
+	own, ok := conn.(*guardedConn)
+	if ok && !info.Reused && s.connected != nil {
+		s.connected(own.took)
+	}
+	switch {
+	case h2:
+		s.stage.Store(connected)
+	case ok:
 		own.guard(func() error {
 			err := s.ask()
 			s.leaving.CompareAndSwap(false, err == nil)
@@ -134,6 +142,7 @@ func (s *sending) Read(p []byte) (int, error) {
 // guardedConn asks once, when the next bytes are to be written, whether they may.
 type guardedConn struct {
 	net.Conn
+	took time.Duration // to open it, once its address was known
 
 	mu    sync.Mutex
 	ready func() error // nil: nothing is to be asked
@@ -144,12 +153,28 @@ type dial func(ctx context.Context, network, address string) (net.Conn, error)
 // guarded makes connections of the type guardedConn.
 func guarded(connect dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := connect(ctx, network, address)
+		began := &opening{}
+		began.Store(time.Now().UnixNano())
+		conn, err := connect(context.WithValue(ctx, openingKey{}, began), network, address)
 		if err != nil {
 			return nil, err
 		}
-		return &guardedConn{Conn: conn}, nil
+		return &guardedConn{Conn: conn, took: time.Since(time.Unix(0, began.Load()))}, nil
 	}
+}
+
+// opening is when a connection began to be opened, the last time that one was: names have
+// several addresses.
+type opening struct{ atomic.Int64 }
+
+type openingKey struct{}
+
+// opens notes that a connection begins to be opened. It is a dialer's ControlContext.
+func opens(ctx context.Context, _, _ string, _ syscall.RawConn) error {
+	if began, ok := ctx.Value(openingKey{}).(*opening); ok {
+		began.Store(time.Now().UnixNano())
+	}
+	return nil
 }
 
 func (g *guardedConn) guard(ready func() error) {

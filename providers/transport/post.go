@@ -29,6 +29,8 @@ type Post struct {
 	Key    string       // struck out of what the other side writes
 	Body   []byte       // JSON; empty: none is sent
 	Ready  func() error // as in providers.Request
+	// Connected is as in providers.Request.
+	Connected func(took time.Duration)
 }
 
 // Answer is a whole response with a 2xx status. The secrets of its request are

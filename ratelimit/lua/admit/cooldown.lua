@@ -1,6 +1,7 @@
 -- Cooldowns: a hash of "<end> <word> <step>" by scope, written by lua/cooldown.lua.
 
-local PROBE = 1000000 -- µs that the one call after a cooldown is alone
+local PROBE = 1000000  -- µs that the one call after a cooldown is alone
+local AGAIN = 10000000 -- µs that a paced cooldown is remembered, as in lua/cooldown.lua
 
 -- cooling is the wait for the end of a group's cooldown and its place in the group; 0 when
 -- there is none.
@@ -16,14 +17,15 @@ local function cooling(group)
 end
 
 -- probe ends the cooldowns that are over: a first call starts, and is alone;
--- when that has passed too, the cooldown is gone.
+-- when that has passed too, the cooldown is gone. After a paced one no call is alone.
 local function probe(group, start)
   for k, name in ipairs(group.cooldowns) do
     local saved = group.cooled and group.cooled[k]
     if saved then
-      if string.find(saved, 'probe', 1, true) then
+      local ends, word = string.match(saved, '^(%d+) (%a+)')
+      if word == 'probe' or word == 'paced' and ends + AGAIN <= now then
         redis.call('HDEL', cooldowns, name)
-      else
+      elseif word ~= 'paced' then
         redis.call('HSET', cooldowns, name,
           string.format('%d probe %s', now + start + PROBE, string.match(saved, '%d+$')))
       end

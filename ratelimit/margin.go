@@ -1,0 +1,291 @@
+package ratelimit
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Measured, as the Jitter of a limit on requests, is replaced by the margin that its
+// provider's calls need, which the limiter measures and all processes share. A program that
+// does not know it takes it for what it is: half a second.
+const Measured = 500*time.Millisecond - 1
+
+// Margin is the spread of a provider's calls between the start that was granted and the
+// arrival.
+//
+// Send is how late a call may be written. It is measured exactly (Lease.Check), and kept: a call
+// that is later is void, and raises the margin. Path is how much longer than at its best the
+// network takes, by the times in which connections open. Before anything was measured the
+// margin is half a second. It falls to the greatest spread of the last minute, and rises as soon
+// as a process has seen more.
+//
+// A change never lets a window have too many arrivals. Rates are paced so that within a window
+// and the margin, no more calls start than the limit allows. While a margin falls by d, a call that
+// started before may still be as late as the old margin allowed: starts of a time that is longer
+// by d could arrive in one window, so none starts for d of it. When the path is found to vary by d
+// more, it may have done so before: a pause of d takes back what the old pace let start. A longer
+// time to send needs no pause, because no call was sent later than was allowed.
+// FuzzMarginsKeepTheWindow tries it.
+type Margin struct{ Send, Path time.Duration }
+
+// Total is the spread that rates are paced for.
+func (m Margin) Total() time.Duration { return m.Send + m.Path }
+
+// The bounds of a margin. The least path covers what opening a connection does not show.
+const (
+	leastSend = 20 * time.Millisecond
+	mostSend  = 450 * time.Millisecond
+	leastPath = 50 * time.Millisecond
+	mostPath  = 250 * time.Millisecond
+
+	// firstWatch is how long calls are watched before the margin falls from what it is when
+	// nothing was measured; marginWatch is for how long at least it does not fall again, because
+	// connections that are opened now and then need more.
+	firstWatch  = 5 * time.Second
+	marginWatch = time.Minute
+	// marginEvery is how often a process tells what it has seen.
+	marginEvery = 2 * time.Second
+)
+
+var unmeasured = Margin{Send: mostSend, Path: leastPath}
+
+// spare is the margin for what was seen: a quarter more for sending, because the next call
+// may be later.
+func spare(late, path time.Duration) Margin {
+	return Margin{
+		Send: min(max(late*5/4, leastSend), mostSend).Round(time.Millisecond),
+		Path: min(max(path, leastPath), mostPath).Round(time.Millisecond),
+	}
+}
+
+// margins are those of providers, by name.
+type margins map[string]Margin
+
+func parseMargins(fields map[string]string) (margins, error) {
+	all := margins{}
+	for provider, text := range fields {
+		var send, path int64
+		if _, err := fmt.Sscan(text, &send, &path); err != nil {
+			return nil, fmt.Errorf("margin of %s: %w", provider, err)
+		}
+		all[provider] = Margin{time.Duration(send) * time.Microsecond, time.Duration(path) * time.Microsecond}
+	}
+	return all, nil
+}
+
+// of is the margin of a limit's provider; of a limit without one, the greatest of all.
+func (m margins) of(provider string) Margin {
+	if provider != "" {
+		return cmp.Or(m[provider], unmeasured)
+	}
+	greatest := Margin{}
+	for _, one := range m {
+		greatest.Send, greatest.Path = max(greatest.Send, one.Send), max(greatest.Path, one.Path)
+	}
+	return cmp.Or(greatest, unmeasured)
+}
+
+// spread is what a process saw of a provider's calls since it told that last.
+type spread struct {
+	calls int
+	late  time.Duration // the latest that a call was written
+	path  time.Duration // the longest that a connection took to open
+	best  time.Duration // and the shortest ever; 0: unknown
+}
+
+// note notes how late the lease's call is, which is about to be written, and whether that is too
+// late. The lock is held.
+func (l *Limiter) note(e *Lease, late time.Duration, tooLate bool) {
+	if !e.measured {
+		return
+	}
+	s := l.spreadOf(e.call.Provider)
+	s.calls++
+	s.late = max(s.late, late)
+	if tooLate {
+		select {
+		case l.late <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Connected notes how long a connection to the call's provider took to open.
+func (e *Lease) Connected(took time.Duration) {
+	e.limiter.mu.Lock()
+	defer e.limiter.mu.Unlock()
+	s := e.limiter.spreadOf(e.call.Provider)
+	s.path = max(s.path, took)
+	if s.best == 0 || took < s.best {
+		s.best = took
+	}
+}
+
+func (l *Limiter) spreadOf(provider string) *spread {
+	s := l.spreads[provider]
+	if s == nil {
+		s = &spread{}
+		l.spreads[provider] = s
+	}
+	return s
+}
+
+// measure tells what was seen until ctx ends.
+func (l *Limiter) measure(ctx context.Context) error {
+	every := time.NewTicker(marginEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+		case <-l.late:
+		case <-ctx.Done():
+			return nil
+		}
+		if err := l.tellMargins(ctx); err != nil {
+			l.outage(ctx, err)
+		}
+	}
+}
+
+// tellMargins tells what was seen of each provider, where it may change a margin. After an error
+// it is told again.
+func (l *Limiter) tellMargins(ctx context.Context) error {
+	seen := map[string]Margin{}
+	l.mu.Lock()
+	for provider, s := range l.spreads {
+		if s.calls > 0 {
+			seen[provider] = spare(s.late, s.path-s.best)
+		}
+	}
+	l.mu.Unlock()
+	if len(seen) == 0 {
+		return nil
+	}
+	registry, err := l.load(ctx)
+	if err != nil {
+		return err
+	}
+	for provider, wanted := range seen {
+		told := true
+		if known, is := registry.margins[provider]; !is || known != wanted || wanted != spare(0, 0) {
+			if told, err = l.tellMargin(ctx, registry, provider, wanted); err != nil {
+				return err
+			}
+		}
+		if !told {
+			continue // the registry has changed: next time
+		}
+		l.mu.Lock()
+		s := l.spreads[provider]
+		s.calls, s.late, s.path = 0, 0, s.best
+		l.mu.Unlock()
+	}
+	return nil
+}
+
+// marginRequest is the argument of the margin script, which lua/margin.lua describes.
+type marginRequest struct {
+	Version  string    `json:"version"`
+	Channel  string    `json:"channel"`
+	Provider string    `json:"provider"`
+	Send     int64     `json:"send"`
+	Path     int64     `json:"path"`
+	Most     int64     `json:"most"`
+	First    int64     `json:"first"`
+	Watch    int64     `json:"watch"`
+	Stretch  []float64 `json:"stretch,omitempty"`
+}
+
+// tellMargin is the margin script; done is false where the registry has changed.
+func (a access) tellMargin(ctx context.Context, in *registry, provider string, wanted Margin) (done bool, err error) {
+	keys, arg := a.keys.margin(in, provider, wanted)
+	reply, err := integers(marginScript.Run(ctx, a.client, keys, arg).Slice())
+	if err != nil {
+		return false, fmt.Errorf("tell the margin of %s: %w", provider, err)
+	}
+	return len(reply) == 3, nil
+}
+
+func (k keys) margin(in *registry, provider string, wanted Margin) (keys []string, arg string) {
+	keys = []string{k.registry(), k.alive(), k.margins()}
+	var stretch []float64
+	for _, r := range in.keeping(provider) {
+		keys, stretch = append(keys, r.state), append(stretch, r.stretch())
+	}
+	text, err := json.Marshal(marginRequest{
+		Stretch: stretch, Version: in.version, Channel: k.wake(""), Provider: provider, Send: wanted.Send.Microseconds(), Path: wanted.Path.Microseconds(),
+		Most: mostSend.Microseconds(), First: firstWatch.Microseconds(), Watch: marginWatch.Microseconds(),
+	})
+	if err != nil {
+		panic(err) // no value in it can fail
+	}
+	return keys, string(text)
+}
+
+// keeping are the rates that keep the margin of a provider.
+func (r *registry) keeping(provider string) (rates []*rule) {
+	for _, rule := range r.rules {
+		if rule.measured && (rule.Provider == provider || rule.Provider == "") {
+			rates = append(rates, rule)
+		}
+	}
+	return rates
+}
+
+// stretch is by how much longer than a change of the margin a rate pauses: the starts of its
+// burst are as far apart as all others, and so their intervals change as well.
+func (r *rule) stretch() float64 {
+	if r.Window.Length == 0 {
+		return 1
+	}
+	n := float64(scaled(r.Max, r.Window.Length, r.Period))
+	return max(1, n/max(1, n-float64(r.burst)+1))
+}
+
+// settled returns a limit with the margin of its provider as its jitter, and whether it keeps
+// that margin.
+func (m margins) settled(l Limit) (Limit, bool) {
+	if l.Jitter != Measured || l.Kind != Requests {
+		return l, false
+	}
+	if l.Window.Length == 0 && l.Burst == 0 { // the bucket is taken for larger than what is saved up
+		l.Jitter = 0
+		return l, false
+	}
+	l.Jitter = m.of(l.Provider).Total()
+	return l, true
+}
+
+// sendWithin is how late a call may be written by a rule; 0: any.
+func (r *rule) sendWithin() time.Duration {
+	switch {
+	case r.leased():
+		return 0
+	case r.way == byQuota:
+		return quotaSpread
+	case r.measured:
+		return r.margin.Send
+	}
+	return r.Jitter
+}
+
+// leastJitter returns the time that a call may take from its start until it is
+// written, by the rates that say one, and by quotas; 0: any.
+func leastJitter(rules []*rule) time.Duration {
+	var least time.Duration
+	for _, r := range rules {
+		if within := r.sendWithin(); within > 0 && (least == 0 || within < least) {
+			least = within
+		}
+	}
+	return least
+}
+
+// measures reports whether one of the rules keeps a measured margin.
+func measures(rules []*rule) bool {
+	return slices.ContainsFunc(rules, func(r *rule) bool { return r.measured })
+}

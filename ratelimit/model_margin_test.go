@@ -1,0 +1,52 @@
+package ratelimit
+
+import "math"
+
+// marginSeen is the margin of a provider, and the greatest wanted since a time.
+type marginSeen struct {
+	send, path         int64
+	seenSend, seenPath int64
+	since              int64
+}
+
+// margin is the margin script; rates are those that keep it.
+func (m *model) margin(provider string, wanted Margin, rates []*rule) (changed int64, now marginSeen) {
+	send, path := wanted.Send.Microseconds(), wanted.Path.Microseconds()
+	s, known := m.margins[provider]
+	if !known {
+		s = &marginSeen{send: mostSend.Microseconds(), path: path, since: m.now}
+		m.margins[provider] = s
+	}
+	was := *s
+	s.since = min(s.since, m.now)
+	s.seenSend, s.seenPath = max(s.seenSend, send), max(s.seenPath, path)
+	s.send, s.path = max(s.send, send), max(s.path, path)
+	watch := marginWatch
+	if s.send == mostSend.Microseconds() {
+		watch = firstWatch
+	}
+	if m.now-s.since >= watch.Microseconds() {
+		*s = marginSeen{s.seenSend, s.seenPath, send, path, m.now}
+	}
+	m.marginsForgotten = m.now + 24*hour
+	if known && s.send == was.send && s.path == was.path {
+		return 0, *s
+	}
+	fallen := max(0, was.send+was.path-s.send-s.path)
+	pause := fallen + max(0, s.path-was.path)
+	for _, r := range rates {
+		if a := m.account(r.id); a.arrival != 0 {
+			a.arrival += int64(math.Ceil(float64(pause) * r.stretch()))
+		}
+	}
+	m.changed()
+	return 1, *s
+}
+
+// empty moves a rate's arrival time to a time, when it is earlier.
+func (a *account) empty(now, arrival int64) {
+	if a.arrival < arrival {
+		a.arrival = arrival
+		a.idle = now + ceilDiv(arrival-now, second)*second + hour
+	}
+}
