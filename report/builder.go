@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	planned "github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -35,9 +36,10 @@ type builder struct {
 	lacking []lacking
 	own     map[int]bool // annotators with a propensity to tie of their own
 
-	waiting map[shown]rank.Outcome // verdicts whose other order has not come yet
-	failure map[string]int         // position in report.Failures by class
-	rows    map[asker]int          // of results
+	readings readings
+	waiting  map[shown]rank.Outcome // verdicts whose other order has not come yet
+	failure  map[string]int         // position in report.Failures by class
+	rows     map[asker]int          // of results
 }
 
 // shown is one pair of documents in the order shown, for one judge and trial.
@@ -84,6 +86,9 @@ func newBuilder(r *Report) *builder {
 	b.scored = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria))
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
+	}
+	if plan.Pairwise != nil {
+		b.readings = readings{size: max(1, planned.RunsOfPair(plan)), votes: map[[2]int][3]int{}}
 	}
 	r.Listed, r.ListedRuns = newListed(plan), newListedRuns(r.Evaluation, r.Phases)
 	b.reasons = make([]reasons, len(r.candidates))
@@ -162,6 +167,7 @@ func (b *builder) addPairwise(row results.PairwiseRow) error {
 		}
 	}
 	if asked {
+		b.read(row, documents, outcome)
 		judge.Positions.Add(outcome)
 		all := b.report.Evaluation.Plan.Documents
 		longer := rank.Relative(all[documents[0]].Bytes, all[documents[1]].Bytes)

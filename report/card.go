@@ -71,7 +71,7 @@ func (r *Report) cardTable() (s section, ok bool) {
 	case r.ListedOnly():
 		return r.listedSection(), true
 	case r.PanelOnly():
-		return r.panelSection(), true
+		return r.panelMeans(cardCandidates), true
 	case len(r.Groups) == 0:
 		return section{}, false
 	case len(r.Groups) > 1:

@@ -58,7 +58,7 @@ func TestHostilePage(t *testing.T) {
 	if len(tags) < 500 {
 		t.Fatalf("%d tags: the page is not what this test expects", len(tags))
 	}
-	element := regexp.MustCompile(`^<(html|head|meta|title|style|body|header|h1|h2|h3|div|p|b|i|ul|li|section|nav|a|main|figure|figcaption|svg|desc|line|text|g|rect|circle|table|caption|thead|tbody|tfoot|tr|th|td|details|summary|code|bdi|abbr|span|footer|br)[ />]`)
+	element := regexp.MustCompile(`^<(html|head|meta|title|style|body|header|h1|h2|h3|div|p|b|i|ul|li|section|nav|a|main|figure|figcaption|svg|desc|line|text|g|rect|circle|table|caption|thead|tbody|tfoot|tr|th|td|details|summary|code|bdi|abbr|span|footer|br|fieldset|legend|label|input)[ />]`)
 	handler := regexp.MustCompile(`(?i)[ "'/]on[a-z]+ *=`)
 	quoted := regexp.MustCompile(`"[^"]*"`)
 	for _, tag := range tags {

@@ -38,14 +38,16 @@ var pageStyle string
 // pageTemplate is parsed when a page is first made: a worker makes none.
 var pageTemplate = sync.OnceValue(func() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"text":     harmless.Line,
-		"name":     func(s string) string { return named(s) },
-		"full":     func(s string) string { return wording.Clip(harmless.Line(s), 2*reasonRunes) },
-		"count":    wording.Count[int],
-		"run":      func(r results.RunRow) string { return named(shortRun(r)) },
-		"why":      whyID,
-		"row":      func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
-		"progress": func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
+		"text":         harmless.Line,
+		"prose":        harmless.Text,
+		"name":         func(s string) string { return named(s) },
+		"full":         func(s string) string { return wording.Clip(harmless.Line(s), 2*reasonRunes) },
+		"count":        wording.Count[int],
+		"opinionsKept": func() int { return opinionsKept },
+		"run":          func(r results.RunRow) string { return named(shortRun(r)) },
+		"why":          whyID,
+		"row":          func(p *page, r rankingRow) rowOfPage { return rowOfPage{p, r} },
+		"progress":     func(v *runsView, r progressRow) progressOfPage { return progressOfPage{r, v} },
 		"scoreTable": func(rows []scoreRow, columns []string, of, caption string) scoreTable {
 			return scoreTable{rows, columns, of, caption}
 		},
@@ -72,6 +74,7 @@ type page struct {
 	MoreEach string         // how many are left out; empty: none
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
+	Reading  *readingView
 	Runs     *runsView
 	Timeline *timelineView
 	Waits    []waitView
@@ -118,6 +121,7 @@ func (r *Report) page() *page {
 		Panel:    r.panelView(),
 		Judges:   r.judgeView(),
 		People:   r.peopleView(),
+		Reading:  r.readingView(),
 		Listed:   r.listedRows(),
 		Runs:     r.runsView(),
 		Timeline: r.timelineView(),
@@ -165,6 +169,7 @@ func (p *page) sections() []pageSection {
 	add(p.People != nil, "people", "People")
 	add(len(p.Listed) > 0, "listed", p.Report.ListedTitle())
 	add(len(p.Reasons) > 0, "reasons", "Reasons")
+	add(p.Reading != nil, "reading", "Read the answers")
 	add(p.Runs != nil, "runs", "Planned and recorded")
 	add(p.Timeline != nil, "timeline", "Calls over time")
 	add(true, "cost", "Tokens and cost")

@@ -223,8 +223,7 @@ func (r *Report) Headline() string {
 		return fmt.Sprintf("%s of %s %s an answer.", wording.Count(answers), wording.Counted(planned, "run"), have(answers))
 	}
 	if r.PanelOnly() {
-		planned, _, _, _ := r.runs()
-		return fmt.Sprintf("%s of %s %s a score.", wording.Count(r.Panel.Scored), wording.Counted(planned, "run"), have(r.Panel.Scored))
+		return r.panelHeadline()
 	}
 	if len(r.Groups) == 0 {
 		return "No ranking yet."
@@ -241,9 +240,9 @@ func (r *Report) Headline() string {
 	}
 	switch best := ranked[0]; {
 	case len(leaders) > 1:
-		shared := list(leaders, 3) + " share the first rank"
+		shared := list(leaders, headlineNames) + " share the first rank"
 		if rivals := firstToo(ranked[len(leaders):]); r.abilities() && len(rivals) > 0 {
-			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, 3))
+			return fmt.Sprintf("%s; at 95 %% confidence, %s could be the best as well.", shared, list(rivals, headlineNames))
 		}
 		return shared + "."
 	case r.ByScore():
@@ -257,9 +256,12 @@ func (r *Report) Headline() string {
 		if len(rivals) == 0 {
 			return fmt.Sprintf("%s is first, by a lead that the verdicts do not make certain.", leaders[0])
 		}
-		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, 3))
+		return fmt.Sprintf("%s is first; at 95 %% confidence, %s could be the best as well.", leaders[0], list(rivals, headlineNames))
 	}
 }
+
+// headlineNames is how many candidates a headline names in one list.
+const headlineNames = 10
 
 // firstToo are the candidates that may be first.
 func firstToo(ranked []Ranked) []string {

@@ -15,7 +15,8 @@ type Panel struct {
 	Dimensions []PanelDimension // in the order of the plan
 	All        []Score          // by agent, and of all last
 	Scored     int
-	candidates [][]Score // by candidate and dimension, and of all dimensions last
+	candidates [][]Score   // by candidate and dimension, and of all dimensions last
+	opinions   [][]opinion // by candidate, an even sample
 	agent      map[string]int
 	dimension  map[string]int
 }
@@ -27,7 +28,7 @@ type PanelDimension struct {
 }
 
 func newPanel(plan *eval.Panel, candidates int) *Panel {
-	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1), candidates: make([][]Score, candidates)}
+	p := &Panel{agent: map[string]int{}, dimension: map[string]int{}, All: make([]Score, len(plan.Agents)+1), candidates: make([][]Score, candidates), opinions: make([][]opinion, candidates)}
 	for i := range p.candidates {
 		p.candidates[i] = make([]Score, len(plan.Dimensions)+1)
 	}
@@ -66,6 +67,7 @@ func (b *builder) addPanel(row results.PanelRow) error {
 		return nil
 	}
 	p.Scored++
+	p.keep(candidate, row)
 	b.opinions.add(document, agent, dimension, *row.Score)
 	for _, k := range []int{agent, len(p.Agents)} {
 		p.Dimensions[dimension].Scores[k].add(*row.Score)
@@ -100,5 +102,5 @@ func (r *Report) panelSection() section {
 		row(harmless.Line(d.ID), d.Scores)
 	}
 	row("all", p.All)
-	return section{title: "Panel: mean score (how many)", table: t}
+	return section{title: "Panel: mean score by agent (how many)", table: t}
 }

@@ -58,3 +58,34 @@ func TestPanelIsToldByDimensionAgentAndCandidate(t *testing.T) {
 		t.Errorf("a row of another plan: %v", err)
 	}
 }
+
+func TestPanelHeadlineSaysWhoScoredWhat(t *testing.T) {
+	t.Parallel()
+	asked := plan([]string{"plain.md", "muddled.md"}, []string{""})
+	asked.Judges, asked.Single, asked.Pairwise = nil, nil, nil
+	asked.Panel = &eval.Panel{Scale: eval.Scale{Min: 1, Max: 5}, Agents: []eval.Judge{{Name: "editor"}, {Name: "reader"}}, Dimensions: []eval.Dimension{{ID: "clarity"}}}
+	m := sourceOf(asked)
+	m.counts = []results.PhaseCounts{{Kind: eval.KindPanel, Runs: 4, Succeeded: 4}}
+	for k, score := range []float64{2, 3.6, 1.5, 2.1} {
+		document := []string{"plain.md", "plain.md", "muddled.md", "muddled.md"}[k]
+		m.panel = append(m.panel, results.PanelRow{Index: k, Document: document, Candidate: document, Agent: []string{"editor", "reader"}[k%2], Dimension: "clarity", Score: &score, Argument: "Because <i> of " + document + "\x1b[2J"})
+	}
+	r := built(t, m, Options{})
+	if got, want := r.Headline(), "“plain.md” 2.8, “muddled.md” 1.8, on a scale of 1 to 5."; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+	var text bytes.Buffer
+	if err := r.WriteText(&text, TextOptions{Width: 80}); err != nil {
+		t.Fatal(err)
+	}
+	if lines := text.String(); !strings.Contains(lines, "plain.md, clarity, editor: 2. Because <i> of plain.md") || strings.Contains(lines, "\x1b") {
+		t.Errorf("the text lacks an argument, or is not harmless:\n%s", lines)
+	}
+	if page := pageOf(t, r); !strings.Contains(page, "Because &lt;i&gt; of muddled.md") || !strings.Contains(page, "<bdi>reader</bdi> on <bdi>clarity</bdi>: 2.1;") {
+		t.Errorf("the page lacks an argument")
+	}
+	m.counts[0].Runs = 6
+	if got, want := built(t, m, Options{}).Headline(), "“plain.md” 2.8, “muddled.md” 1.8, on a scale of 1 to 5. 4 of 6 runs have a score."; got != want {
+		t.Errorf("headline %q, want %q", got, want)
+	}
+}

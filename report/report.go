@@ -34,6 +34,7 @@ type Source interface {
 	Statistics(ctx context.Context, id eval.ID) (results.Statistics, error)
 	Progress(ctx context.Context, id eval.ID) ([]results.Progress, error)
 	Timeline(ctx context.Context, id eval.ID, most int) (results.Timeline, error)
+	Text(ctx context.Context, hash string) (string, error)
 	Waits(ctx context.Context, id eval.ID) ([]results.Wait, error)
 }
 
@@ -108,6 +109,10 @@ type Report struct {
 	People     *People  // nil: there are no votes
 	Missing    *Missing // nil: no verdict is missing of those that count in the ranking
 	Failures   []Failure
+	// Readings are pairs with their texts, those that show a problem of judges first in line,
+	// of the Pairs that have verdicts. In the order of the plan.
+	Readings []*Pair
+	Pairs    int
 
 	elo        []results.EloRow
 	candidates []string
@@ -304,10 +309,13 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 			return nil, err
 		}
 	}
+	if err := b.readVotes(ctx, source); err != nil {
+		return nil, err
+	}
 	if err := each(source.PairwiseRows(ctx, id), b.addPairwise); err != nil {
 		return nil, err
 	}
-	if err := b.readVotes(ctx, source); err != nil {
+	if err := b.addTexts(ctx, source); err != nil {
 		return nil, err
 	}
 	if lists(evaluation.Plan) {

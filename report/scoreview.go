@@ -1,9 +1,7 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/wording"
@@ -89,6 +87,7 @@ type panelView struct {
 	Dimensions   []string
 	Candidates   []scoreRow
 	Left         int // candidates beyond openRows
+	Said         []panelSaid
 	Agents       []string
 	ByAgent      []agentRow // by dimension, and all last
 }
@@ -110,22 +109,17 @@ func (r *Report) panelView() *panelView {
 		v.ByAgent = append(v.ByAgent, agentRow{d.ID, meansOf(d.Scores)})
 	}
 	v.ByAgent = append(v.ByAgent, agentRow{"all", meansOf(p.All)})
-	candidates := r.inOrder()
 	if len(r.Groups) == 0 {
 		v.Order = "Candidates, the highest mean first"
-		overall := func(c Ranked) Score { return p.candidates[c.Candidate][len(p.Dimensions)] }
-		slices.SortStableFunc(candidates, func(x, y Ranked) int { return cmp.Compare(overall(y).Mean(), overall(x).Mean()) })
 	}
-	for _, c := range candidates {
+	for _, c := range r.byPanel() {
 		scores := p.candidates[c.Candidate]
-		if scores[len(p.Dimensions)].N == 0 {
-			continue
-		}
 		if len(v.Candidates) == openRows {
 			v.Left++
 			continue
 		}
 		v.Candidates = append(v.Candidates, scoreRow{c.Name, scoreCells(scale, scores...)})
+		v.Said = append(v.Said, panelSaid{c.Name, mean(scores[len(p.Dimensions)]), p.said(c.Candidate)})
 	}
 	return v
 }

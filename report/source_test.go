@@ -34,7 +34,8 @@ type memory struct {
 	progress   []results.Progress
 	timeline   results.Timeline
 	waits      []results.Wait
-	broken     error // yielded after the pairwise rows
+	texts      map[string]string // by hash; others are made
+	broken     error             // yielded after the pairwise rows
 }
 
 var _ Source = results.Reader(nil)
@@ -96,6 +97,14 @@ func (m *memory) Votes(context.Context, eval.ID) iter.Seq2[results.VoteRow, erro
 
 func (m *memory) Responses(context.Context, eval.ID) iter.Seq2[results.RunRow, error] {
 	return rowsOf(m.responses, nil)
+}
+
+// Text is made of the hash.
+func (m *memory) Text(_ context.Context, hash string) (string, error) {
+	if text, ok := m.texts[hash]; ok {
+		return text, nil
+	}
+	return "The text of " + hash + ".", nil
 }
 
 func rowsOf[T any](rows []T, last error) iter.Seq2[T, error] {

@@ -129,7 +129,7 @@ func (r *Report) sections(candidates, width int) []section {
 	sections = append(sections, r.judgeSections(candidates, width)...)
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {
-		sections = append(sections, r.panelSection())
+		sections = append(sections, r.panelSections(candidates)...)
 	}
 	return sections
 }

@@ -111,6 +111,19 @@ func (b *builder) addVote(row results.VoteRow, annotators map[string]int) error 
 	} else if len(plan.Judges) == 0 {
 		b.report.Verdicts++
 	}
+	if b.readings.votes != nil {
+		key := [2]int{min(documents[0], documents[1]), max(documents[0], documents[1])}
+		votes := b.readings.votes[key]
+		switch {
+		case outcome == rank.Tied:
+			votes[2]++
+		case (outcome == rank.FirstWins) == (documents[0] == key[0]):
+			votes[0]++
+		default:
+			votes[1]++
+		}
+		b.readings.votes[key] = votes
+	}
 	b.verdicts.add(len(plan.Judges)+k, documents[0], documents[1], outcome, true)
 	return nil
 }

@@ -125,6 +125,9 @@ func (r *reader) Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
 func (r *reader) Text(ctx context.Context, hash string) (string, error) {
 	var packed []byte
 	err := r.one(ctx, "SELECT text FROM documents WHERE hash = ?", hash).Scan(&packed)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", fmt.Errorf("read document %s from %s: %w", hash, r.name, ErrNoText)
+	}
 	if err != nil {
 		return "", r.explain("read document "+hash+" from", r.name, err)
 	}

@@ -25,6 +25,8 @@ var (
 	// ErrOtherSink means that the evaluation is drained into another sink, and
 	// only there.
 	ErrOtherSink = errors.New("the evaluation belongs to another sink")
+	// ErrNoText means that the sink has no document of a hash.
+	ErrNoText = errors.New("no such document")
 	// ErrFull means that nothing more can be written: disk full, quota or file size limit
 	// reached. Committed results are safe, the rest is still in Redis.
 	ErrFull = errors.New("no space left")
@@ -83,7 +85,7 @@ type Reader interface {
 	// Evaluation returns ErrNoEvaluation for one that is not stored. Queues of its
 	// phases are not kept in a sink.
 	Evaluation(ctx context.Context, id eval.ID) (Evaluation, error)
-	// Text is the document text of a hash.
+	// Text is the document text of a hash; ErrNoText where it is not stored.
 	Text(ctx context.Context, hash string) (string, error)
 	// Counts says how far each phase has come, in order of phases.
 	Counts(ctx context.Context, id eval.ID) ([]PhaseCounts, error)

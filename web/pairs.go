@@ -5,6 +5,7 @@ import (
 	"net/url"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/rank"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -67,7 +68,7 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 	if e.Plan.Pairwise == nil {
 		return of, nil
 	}
-	size := runsOfPair(e.Plan)
+	size := plan.RunsOfPair(e.Plan)
 	asks := narrowed(e.Plan, q.Search)
 	asks.Kind = eval.KindPairwise
 	asks.Most = min(q.Most*size, max(results.MostFound/size, 1)*size, results.MostFound)
@@ -89,15 +90,6 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 		of.Pairs[i].judge()
 	}
 	return of, nil
-}
-
-// runsOfPair is how many runs a pair has. They follow each other in the plan.
-func runsOfPair(e *eval.Evaluation) int {
-	orders := 1
-	if e.Pairwise.Order == eval.OrderBoth {
-		orders = 2
-	}
-	return orders * e.Pairwise.Trials * len(e.Asked(eval.KindPairwise))
 }
 
 func samePair(a, b results.RunRow, size int) bool {

@@ -103,6 +103,16 @@ func (c comparisons) at(i int) (first, second int) {
 	return a, b
 }
 
+// RunsOfPair is how many runs each pair of e has. They follow each other, so that run i of a
+// phase is about pair i/RunsOfPair. e must ask about pairs.
+func RunsOfPair(e *eval.Evaluation) int {
+	orders := 1
+	if e.Pairwise.Order == eval.OrderBoth {
+		orders = 2
+	}
+	return orders * e.Pairwise.Trials * len(e.Asked(eval.KindPairwise))
+}
+
 // listed are the pairs of a file, in its order.
 type listed [][2]int
 
