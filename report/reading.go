@@ -56,9 +56,9 @@ type Preference struct {
 
 // Marks are why a pair is worth reading.
 type Marks struct {
-	Disagree bool // two judges prefer different texts, or one ties
-	Flipped  bool // a judge preferred the other text in the other order
-	Unlike   bool // a judge differs from what most people said
+	Disagree bool `json:"judges_disagree"`     // two judges prefer different texts, or one ties
+	Flipped  bool `json:"flipped_by_order"`    // a judge preferred the other text in the other order
+	Unlike   bool `json:"differs_from_people"` // a judge differs from what most people said
 }
 
 // MarksOf returns the marks of a pair by all preferences of judges on it, and by the votes of

@@ -22,6 +22,8 @@ import (
 func (s *Server) explorer(routes *http.ServeMux) {
 	routes.HandleFunc("GET /evaluations/{id}/results", still(s, "results", s.found))
 	routes.HandleFunc("GET /evaluations/{id}/pairs", still(s, "pairs", s.pairs))
+	routes.HandleFunc("GET /evaluations/{id}/pairs/{pair}", s.pairPage)
+	routes.HandleFunc("GET /api/evaluations/{id}/pairs/{pair}", api(s, s.pair))
 	routes.HandleFunc("GET /evaluations/{id}/runs/{run}", still(s, "run", s.run))
 	routes.HandleFunc("GET /api/evaluations/{id}/results", api(s, s.found))
 	routes.HandleFunc("GET /api/evaluations/{id}/pairs", api(s, s.pairs))

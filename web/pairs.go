@@ -5,8 +5,8 @@ import (
 	"net/url"
 
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -19,12 +19,14 @@ type Pairs struct {
 	Pairs []Pair `json:"pairs"`
 	Next  string `json:"next,omitempty"` // the next page's after; empty: this is the last
 
-	Query Query `json:"-"`
+	Query  Query `json:"-"`
+	People bool  `json:"-"` // there are votes
 }
 
 // Pair is what all judges said of two documents.
 type Pair struct {
 	Phase      int        `json:"phase"`
+	Number     int        `json:"number"` // in the phase
 	Item       string     `json:"item"`
 	Documents  [2]string  `json:"documents"` // the one whose id sorts first first
 	Candidates [2]string  `json:"candidates"`
@@ -35,6 +37,8 @@ type Pair struct {
 	Planned    int        `json:"planned"` // runs
 	Recorded   int        `json:"recorded"`
 	Rows       []Judgment `json:"judgments"`
+	Votes      [3]int     `json:"votes"` // of people: for each document, and ties
+	report.Marks
 }
 
 // Judgment is what a judge said of a pair in a trial, in each order.
@@ -68,26 +72,18 @@ func (s *Server) pairs(r *http.Request) (*Pairs, error) {
 	if e.Plan.Pairwise == nil {
 		return of, nil
 	}
-	size := plan.RunsOfPair(e.Plan)
-	asks := narrowed(e.Plan, q.Search)
-	asks.Kind = eval.KindPairwise
-	asks.Most = min(q.Most*size, max(results.MostFound/size, 1)*size, results.MostFound)
-	page, err := search(ctx, sink, id, asks)
+	c, err := s.scan(ctx, sink, e, q)
 	if err != nil {
 		return nil, err
 	}
-	whole, next := wholePairs(page, size)
+	pairs, next, err := c.after(ctx, q.After, q.Most)
+	if err != nil {
+		return nil, err
+	}
+	of.Pairs = append(of.Pairs, pairs...)
+	of.People = c.votes != nil
 	if next != nil {
 		of.Next = cursor(next, false)
-	}
-	for i, row := range whole {
-		if i == 0 || !samePair(whole[i-1], row, size) {
-			of.Pairs = append(of.Pairs, pairOf(row, size))
-		}
-		of.Pairs[len(of.Pairs)-1].add(resultOf(id, row))
-	}
-	for i := range of.Pairs {
-		of.Pairs[i].judge()
 	}
 	return of, nil
 }
@@ -119,7 +115,7 @@ func wholePairs(page results.Page, size int) ([]results.RunRow, *results.Mark) {
 }
 
 func pairOf(row results.RunRow, size int) Pair {
-	p := Pair{Phase: row.Phase, Item: row.Item, Planned: size}
+	p := Pair{Phase: row.Phase, Number: row.Index / size, Item: row.Item, Planned: size}
 	copy(p.Documents[:], row.Documents)
 	copy(p.Candidates[:], row.Candidates)
 	if p.Documents[0] > p.Documents[1] {
@@ -158,8 +154,10 @@ func (p *Pair) add(r Result) {
 	}
 }
 
-// judge says of each judge and trial how both orders go together.
-func (p *Pair) judge() {
+// judge says of each judge and trial how both orders go together, and marks the pair.
+func (p *Pair) judge(of votes) {
+	p.Votes = of[p.Documents]
+	p.Marks = report.MarksOf(p.preferences(), p.Votes)
 	for i := range p.Rows {
 		of := &p.Rows[i]
 		if of.Forward == nil || of.Reverse == nil || of.Forward.Winner == "" || of.Reverse.Winner == "" {

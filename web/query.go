@@ -56,8 +56,12 @@ var everything = map[string]setting{
 	"sort":      sortOf,
 }
 
-// ofPairs is what pairs can be searched by: it is the same of all runs of a pair.
-var ofPairs = map[string]setting{"phase": phaseOf, "item": itemOf, "candidate": candidateOf, "document": documentOf}
+// ofPairs is what pairs can be searched by: what is the same of all runs of a pair, and what a
+// scan looks at.
+var ofPairs = map[string]setting{
+	"phase": phaseOf, "item": itemOf, "candidate": candidateOf, "document": documentOf,
+	"only": onlyOf, "text": func(*results.Search, string) error { return nil },
+}
 
 func itemOf(s *results.Search, value string) error      { s.Item = value; return nil }
 func candidateOf(s *results.Search, value string) error { s.Candidate = value; return nil }

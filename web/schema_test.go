@@ -27,7 +27,7 @@ const (
 
 // apiAnswers are the answers of the API, by the name of their definition.
 var apiAnswers = map[string]any{
-	"evaluations": Overview{}, "evaluation": Detail{}, "limits": Limits{}, "workers": Workers{}, "results": Results{}, "pairs": Pairs{},
+	"evaluations": Overview{}, "evaluation": Detail{}, "limits": Limits{}, "workers": Workers{}, "results": Results{}, "pairs": Pairs{}, "pair": Reading{},
 	"run": Run{}, "files": Files{}, "receipt": Receipt{}, "refusal": refusal{},
 }
 
@@ -50,7 +50,7 @@ func apiSchema(t *testing.T) []byte {
 	}
 	text, err := json.MarshalIndent(&jsonschema.Schema{
 		Version: jsonschema.Version, ID: apiSchemaURL, Title: "Answers of evalfleet's pages under /api",
-		Description: "Each answer has a definition: evaluations, evaluation, limits, workers, results, pairs, run, files; receipt and refusal for submissions. New fields may be added.",
+		Description: "Each answer has a definition: evaluations, evaluation, limits, workers, results, pairs, pair, run, files; receipt and refusal for submissions. New fields may be added.",
 		Definitions: definitions,
 	}, "", "  ")
 	if err != nil {

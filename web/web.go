@@ -81,6 +81,7 @@ type Server struct {
 	notes   *notes
 	uploads chan struct{} // holds the submissions under way
 	reports moment.Cache[reported, *report.Report]
+	votes   moment.Cache[voted, votes]
 	handler http.Handler
 }
 
@@ -89,6 +90,7 @@ func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, streams: newStreams(), notes: &notes{of: map[string]keptNote{}}, uploads: make(chan struct{}, mostUploads), looks: view.NewLooks(cfg.Log)}
 	s.looks.Brief, s.looks.Open = true, s.open
 	s.reports = moment.Cache[reported, *report.Report]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.build}
+	s.votes = moment.Cache[voted, votes]{Keep: reportKept, AtOnce: mostReports, Waiting: waitingReports, Make: s.countVotes}
 	routes := http.NewServeMux()
 	routes.HandleFunc("GET /{$}", page(s, "evaluations", s.overview))
 	routes.HandleFunc("GET /evaluations/{id}", page(s, "evaluation", s.evaluation))

@@ -1,0 +1,227 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// readRunes bounds a document's text on the page of a pair.
+const readRunes = 200_000
+
+// Reading is the page of one pair: the question, both texts side by side, and what judges and
+// people said.
+type Reading struct {
+	Part
+	Pair     Pair    `json:"pair"`
+	Question string  `json:"question"`
+	Texts    [2]Text `json:"texts"` // in the order of the pair's documents
+
+	Query    Query  `json:"-"`
+	Previous string `json:"-"` // addresses; empty: there is none
+	Next     string `json:"-"`
+}
+
+// Text is a document as it was shown.
+type Text struct {
+	Document  string `json:"document"`
+	Candidate string `json:"candidate"`
+	Text      string `json:"text"`
+	Cut       bool   `json:"cut"` // there is more
+}
+
+// Title is the page's.
+func (p *Reading) Title() string { return "Pair " + p.Pair.Short() + " of " + p.Name }
+
+// Short is "<phase>.<number>", by which a pair is found.
+func (p Pair) Short() string { return eval.RunID{Phase: p.Phase, Index: p.Number}.Short() }
+
+// Address is that of the pair's page among pairs like those that a query asks for.
+func (p Pair) Address(id eval.ID, q Query) string { return pairAddress(id, p.Short(), q, "") }
+
+func pairAddress(id eval.ID, short string, q Query, step string) string {
+	values := url.Values{}
+	for name, of := range q.values {
+		if name != "n" {
+			values[name] = of
+		}
+	}
+	if step != "" {
+		values.Set("step", step)
+	}
+	to := url.URL{Path: "/evaluations/" + string(id) + "/pairs/" + short, RawQuery: values.Encode()}
+	return to.String()
+}
+
+// pairPage answers with a pair, or leads to the next or the previous one that is like it.
+func (s *Server) pairPage(w http.ResponseWriter, r *http.Request) {
+	switch step := r.URL.Query().Get("step"); step {
+	case "":
+		still(s, "pair", s.pair)(w, r)
+	case "next", "previous":
+		to, err := s.step(r, step)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	default:
+		s.fail(w, r, badRequest("step: got %q, want next or previous", step))
+	}
+}
+
+// opened is the evaluation and the pair that an address is about.
+func (s *Server) opened(r *http.Request) (sink results.Reader, e results.Evaluation, at eval.RunID, q Query, err error) {
+	if q, err = parse(r, ofPairs); err != nil {
+		return nil, e, at, q, err
+	}
+	at, ok := eval.ParseShort(r.PathValue("pair"))
+	if !ok {
+		return nil, e, at, q, badRequest("%q is no pair: want <phase>.<number>, such as 0.17", r.PathValue("pair"))
+	}
+	if sink, e, err = s.asked(r.Context(), eval.ID(r.PathValue("id"))); err != nil {
+		return nil, e, at, q, err
+	}
+	if at.Phase >= len(e.Phases) || e.Phases[at.Phase].Kind != eval.KindPairwise {
+		_ = sink.Close()
+		return nil, e, at, q, fmt.Errorf("%w: phase %d has no pairs", errNotFound, at.Phase)
+	}
+	return sink, e, at, q, nil
+}
+
+func (s *Server) pair(r *http.Request) (*Reading, error) {
+	sink, e, at, q, err := s.opened(r)
+	if err != nil {
+		return nil, err
+	}
+	defer sink.Close()
+	ctx := r.Context()
+	c, err := s.scan(ctx, sink, e, Query{})
+	if err != nil {
+		return nil, err
+	}
+	c.asks.Phase = &at.Phase
+	pairs, _, err := c.after(ctx, markBefore(at, c.size), 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(pairs) == 0 || pairs[0].Number != at.Index {
+		return nil, fmt.Errorf("%w: no run of this pair is recorded", errNotFound)
+	}
+	of := &Reading{Part: partOf(e.ID, e.Plan.Name, r), Pair: pairs[0], Query: q}
+	if err := of.read(ctx, sink, e); err != nil {
+		return nil, err
+	}
+	if at.Index > 0 || at.Phase > firstPairs(e) {
+		of.Previous = pairAddress(e.ID, at.Short(), q, "previous")
+	}
+	if (at.Index+1)*c.size < e.Phases[at.Phase].Runs || at.Phase+1 < len(e.Phases) {
+		of.Next = pairAddress(e.ID, at.Short(), q, "next")
+	}
+	return of, nil
+}
+
+// markBefore is the place before a pair's first run; nil: the beginning.
+func markBefore(at eval.RunID, size int) *results.Mark {
+	if at.Index == 0 {
+		return nil
+	}
+	return &results.Mark{Phase: at.Phase, Index: at.Index*size - 1}
+}
+
+// firstPairs is the first phase with pairs.
+func firstPairs(e results.Evaluation) int {
+	for k, phase := range e.Phases {
+		if phase.Kind == eval.KindPairwise {
+			return k
+		}
+	}
+	return len(e.Phases)
+}
+
+// read adds the question and the texts.
+func (p *Reading) read(ctx context.Context, sink results.Reader, e results.Evaluation) error {
+	for _, d := range e.Plan.Documents {
+		for k, id := range p.Pair.Documents {
+			if d.ID != id {
+				continue
+			}
+			text, err := sink.Text(ctx, d.Hash)
+			if err != nil && !errors.Is(err, results.ErrNoText) {
+				return err
+			}
+			short := wording.Clip(text, readRunes)
+			p.Texts[k] = Text{Document: d.ID, Candidate: d.Candidate, Text: short, Cut: short != text}
+			p.Question = e.Plan.Items[d.Item].Question
+		}
+	}
+	return nil
+}
+
+// step is the address of the next or the previous pair that a query asks for.
+func (s *Server) step(r *http.Request, step string) (string, error) {
+	values := r.URL.Query()
+	values.Del("step")
+	plain := r.Clone(r.Context())
+	plain.URL.RawQuery = values.Encode()
+	sink, e, at, q, err := s.opened(plain)
+	if err != nil {
+		return "", err
+	}
+	defer sink.Close()
+	c, err := s.scan(r.Context(), sink, e, q)
+	if err != nil {
+		return "", err
+	}
+	var found *Pair
+	all := true
+	if step == "next" {
+		pairs, more, err := c.after(r.Context(), &results.Mark{Phase: at.Phase, Index: (at.Index+1)*c.size - 1}, 1)
+		if err != nil {
+			return "", err
+		}
+		if all = more == nil; len(pairs) > 0 {
+			found = &pairs[0]
+		}
+	} else if found, all, err = c.before(r.Context(), at.Phase, at.Index); err != nil {
+		return "", err
+	}
+	switch {
+	case found != nil:
+		return found.Address(e.ID, q), nil
+	case all:
+		return "", fmt.Errorf("%w: there is no %s pair like this", errNotFound, step)
+	}
+	return "", fmt.Errorf("%w: no pair like this among the nearest ones; use the list of pairs to look further", errNotFound)
+}
+
+// Voted reports whether people said something of the pair.
+func (p Pair) Voted() bool { return p.Votes != [3]int{} }
+
+// List is the address of the list of pairs that a query asks for.
+func (q Query) List(id eval.ID) string {
+	to := url.URL{Path: "/evaluations/" + string(id) + "/pairs", RawQuery: q.values.Encode()}
+	return to.String()
+}
+
+// Words say which pairs a query asks for.
+func (q Query) Words() string {
+	var words []string
+	if only := q.values.Get("only"); only != "" {
+		words = append(words, map[string]string{onlyDisagree: "judges disagree", onlyFlipped: "flipped by order", onlyUnlike: "differs from people"}[only])
+	}
+	for _, name := range []string{"text", "item", "candidate", "document", "phase"} {
+		for _, value := range q.values[name] {
+			words = append(words, name+" “"+harmless.Short(harmless.Line(value), 40)+"”")
+		}
+	}
+	return strings.Join(words, ", ")
+}
