@@ -15,7 +15,7 @@ type documentSet struct {
 	draft     *draft
 	ids       map[string]place    // where each document was found
 	items     map[string]int      // position of each item
-	asked     map[string]place    // where each item's question was found
+	asked     map[[2]string]place // where each item's question and other facts were found
 	answers   map[[2]string][]int // documents by item and candidate
 	byItem    map[string][]string // candidates of each item
 	empty     int
@@ -24,12 +24,13 @@ type documentSet struct {
 
 // foundDocument is a document as it was found.
 type foundDocument struct {
-	id, item, candidate, question, text string
-	at                                  place
+	id, item, candidate, text string
+	facts
+	at place
 }
 
 func (s *draft) newDocumentSet() documentSet {
-	return documentSet{draft: s, ids: map[string]place{}, items: map[string]int{}, asked: map[string]place{},
+	return documentSet{draft: s, ids: map[string]place{}, items: map[string]int{}, asked: map[[2]string]place{},
 		answers: map[[2]string][]int{}, byItem: map[string][]string{}}
 }
 
@@ -140,8 +141,8 @@ func (set *documentSet) duplicate(doc foundDocument, before place) {
 	set.draft.refuse(doc.at, fix, "a second document with the id %q, the first is %s", doc.id, before)
 }
 
-// item is the position of a document's item, whose question all its documents
-// must share.
+// item is the position of a document's item, whose facts all its documents must
+// share.
 func (set *documentSet) item(doc foundDocument) int {
 	s := set.draft
 	i, ok := set.items[doc.item]
@@ -150,14 +151,7 @@ func (set *documentSet) item(doc foundDocument) int {
 		set.items[doc.item] = i
 		s.asked.Items = append(s.asked.Items, eval.Item{ID: doc.item})
 	}
-	switch item := &s.asked.Items[i]; {
-	case doc.question == "":
-	case item.Question == "":
-		item.Question, set.asked[doc.item] = doc.question, doc.at
-	case item.Question != doc.question:
-		fix := "give documents of different questions different items"
-		s.refuse(doc.at, fix, "item %q has another question here than in %s", doc.item, set.asked[doc.item])
-	}
+	set.merge(&s.asked.Items[i], doc.facts, doc.at)
 	return i
 }
 

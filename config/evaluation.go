@@ -118,7 +118,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		y.mismatch(root, "keys with values")
 		return
 	}
-	var documents, judges, pairwise, votes, runs, test, retry *value
+	var documents, judges, pairwise, votes, items, runs, test, retry *value
 	keep := func(into **value) func(value) {
 		return func(v value) { *into = &v }
 	}
@@ -146,6 +146,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
 		"votes":       keep(&votes),
+		"items":       keep(&items),
 
 		"enforce_web_search": keep(&older.enforceWebSearch),
 		"llm_api":            keep(&older.llmAPI),
@@ -159,14 +160,14 @@ func (s *draft) read(y *yamlFile, root value) {
 		s.refuse(s.own.leaseAt, "set it in the workers' --config", "lease has no effect on workers elsewhere")
 	}
 	listed := s.listed(y, runs, test)
-	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil {
+	if listed && s.asked.Single == nil && pairwise == nil && s.asked.Panel == nil && documents == nil && judges == nil && votes == nil && items == nil {
 		return
 	}
-	s.judged(y, documents, judges, pairwise, votes)
+	s.judged(y, documents, judges, pairwise, votes, items)
 }
 
 // judged reads the questions and people's votes about documents.
-func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes *value) {
+func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes, items *value) {
 	paired := s.asked.Single != nil || pairwise != nil
 	switch {
 	case judges == nil && !paired && votes != nil: // people alone are ranked
@@ -183,6 +184,9 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes *value) {
 	} else {
 		s.refuse(s.top, `add documents: ["docs/*.md"]`, "no documents are given")
 	}
+	if items != nil {
+		s.itemsFile(y, *items, set)
+	}
 	if pairwise != nil {
 		s.asked.Pairwise = s.pairwise(y, *pairwise, set)
 	}
@@ -192,6 +196,7 @@ func (s *draft) judged(y *yamlFile, documents, judges, pairwise, votes *value) {
 	if !paired && s.asked.Panel == nil && (votes == nil || judges != nil) {
 		s.refuse(s.top, "add single, pairwise or panel", "nothing is asked about the documents")
 	}
+	s.showFacts()
 }
 
 // requirement reads off or required.

@@ -28,16 +28,18 @@ type field struct {
 
 // answers reads one file of documents, a JSON object a line.
 type answers struct {
-	set                                 *documentSet
-	id, item, candidate, text, question field
-	names                               map[string]bool // every field name met
+	set                                                      *documentSet
+	id, item, candidate, text, question, reference, category field
+	further                                                  []*field
+	names                                                    map[string]bool // every field name met
 }
 
 // jsonl reads the form {jsonl: answers.jsonl, id: …, item: …, …}, and returns
 // the file's name as written.
 func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	a := answers{set: set, names: map[string]bool{}, id: field{name: "id"}, item: field{name: "item"},
-		candidate: field{name: "candidate"}, text: field{name: "text"}, question: field{name: "question"}}
+		candidate: field{name: "candidate"}, text: field{name: "text"}, question: field{name: "question"},
+		reference: field{name: "reference"}, category: field{name: "category"}}
 	name, at := "", v.place
 	choose := func(f *field) func(value) {
 		return func(v value) { f.name, f.at, f.chosen = y.text(v), v.place, true }
@@ -49,6 +51,11 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 		"candidate": choose(&a.candidate),
 		"text":      choose(&a.text),
 		"question":  choose(&a.question),
+		"reference": choose(&a.reference),
+		"category":  choose(&a.category),
+		"fields": func(v value) {
+			y.list(v, func(v value) { a.further = append(a.further, &field{name: y.called(v), at: v.place, chosen: true}) })
+		},
 	})
 	if name == "" {
 		return ""
@@ -66,7 +73,7 @@ func (set *documentSet) jsonl(y *yamlFile, v value) string {
 	before := len(y.problems)
 	set.draft.jsonLines(path, file, a.line)
 	if len(y.problems) == before && len(set.draft.asked.Documents) > 0 {
-		for _, f := range []*field{&a.id, &a.item, &a.candidate, &a.question} {
+		for _, f := range append(a.further, &a.id, &a.item, &a.candidate, &a.question, &a.reference, &a.category) {
 			if f.chosen && !f.met {
 				y.refuse(f.at, didYouMean(f.name, slices.Collect(maps.Keys(a.names))), "no line of %s has a field %s", path, f.name)
 			}
@@ -197,9 +204,10 @@ func (a *answers) line(at place, values map[string]any) {
 	for _, part := range []struct {
 		field *field
 		into  *string
-	}{{&a.id, &doc.id}, {&a.item, &doc.item}, {&a.candidate, &doc.candidate}, {&a.question, &doc.question}} {
+	}{{&a.id, &doc.id}, {&a.item, &doc.item}, {&a.candidate, &doc.candidate}, {&a.question, &doc.question}, {&a.reference, &doc.reference}} {
 		ok = a.take(at, values, part.field, part.into) && ok
 	}
+	doc.categories, doc.fields, ok = a.takeFacts(at, values, ok)
 	if _, has := values[a.text.name]; !has {
 		at.path = a.text.name
 		s.refuse(at, didYouMean(a.text.name, slices.Collect(maps.Keys(values)))+" (choose with documents: {text: …})", "the field is missing")
@@ -231,7 +239,7 @@ func (a *answers) take(at place, values map[string]any, f *field, into *string) 
 	case string:
 		*into = x
 	case json.Number:
-		if f == &a.text || f == &a.question {
+		if f == &a.text || f == &a.question || f == &a.reference {
 			break
 		}
 		*into = x.String()

@@ -46,7 +46,21 @@ type Evaluation struct {
 type Item struct {
 	ID       string `json:"id"`
 	Question string `json:"question,omitempty"`
+	// Reference is an answer known to be correct, and Fields are further facts, all shown to
+	// judges by a template.
+	Reference string            `json:"reference,omitempty"`
+	Fields    map[string]string `json:"fields,omitempty"`
+	// Categories (sorted) and Facts are shown to no judge. They are not part of an
+	// evaluation's identity.
+	Categories []string          `json:"categories,omitempty"`
+	Facts      map[string]string `json:"facts,omitempty"`
 }
+
+// ReferenceFact is the key in Facts of a reference answer that no template shows.
+const ReferenceFact = "reference"
+
+// KnownReference is the item's reference answer, whether judges see it or not.
+func (i Item) KnownReference() string { return cmp.Or(i.Reference, i.Facts[ReferenceFact]) }
 
 // Document is a text to be judged, known by its content's hash; the text itself
 // is kept elsewhere (in Redis by hash, in the sink, or in memory).

@@ -81,7 +81,7 @@ const idDigits = "abcdefghijklmnopqrstuvwxyz234567"
 
 var idEncoding = base32.NewEncoding(idDigits).WithPadding(base32.NoPadding)
 
-// ID derives the evaluation's identifier from its whole content, so the same submission has the
+// ID derives the evaluation's identifier from everything that it asks, so the same submission has the
 // same identifier wherever and whenever it is made. Call Normalize first: the order of
 // documents is part of the identity.
 //
@@ -102,7 +102,12 @@ func (e *Evaluation) StoredID() ID {
 }
 
 func (e *Evaluation) encode() []byte {
-	raw, err := json.Marshal(e)
+	asked := *e
+	asked.Items = slices.Clone(e.Items)
+	for i := range asked.Items {
+		asked.Items[i].Categories, asked.Items[i].Facts = nil, nil
+	}
+	raw, err := json.Marshal(&asked)
 	if err != nil { // only a value that JSON cannot hold in Overrides; config refuses those
 		panic(fmt.Sprintf("eval: encode evaluation: %v", err))
 	}

@@ -212,8 +212,9 @@ func (b *builder) addTexts(ctx context.Context, source Source) error {
 	left := readingsRunes
 	for _, p := range pairs {
 		most := min(textRunes, left/3)
-		p.Question = wording.Clip(e.Items[e.Documents[p.positions[0]].Item].Question, most)
-		left -= len(p.Question)
+		item := e.Items[e.Documents[p.positions[0]].Item]
+		p.Question, p.Reference = wording.Clip(item.Question, most), wording.Clip(item.KnownReference(), most)
+		left -= len(p.Question) + len(p.Reference)
 		for k, d := range p.positions {
 			text, err := source.Text(ctx, e.Documents[d].Hash)
 			if err != nil && !errors.Is(err, results.ErrNoText) {

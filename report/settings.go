@@ -144,7 +144,7 @@ func (r *Report) template(kind eval.Kind) string {
 	switch text {
 	case "":
 		return "built-in template"
-	case prompt.DefaultTemplate(kind):
+	case prompt.DefaultTemplate(kind), prompt.ReferenceTemplate(kind):
 		return "built-in template " + eval.TextHash(text)[:8]
 	}
 	return "own template " + eval.TextHash(text)[:8]

@@ -49,8 +49,8 @@ var (
 // repeated: the second time changes nothing.
 type Sink interface {
 	Reader
-	// PutEvaluation stores e's questions and settings. Stored again, the settings, votes and
-	// phases are replaced, while Created and Finished stay; and an evaluation that was
+	// PutEvaluation stores e's questions and settings. Stored again, the settings, votes,
+	// phases, and the facts about items that are not part of the identity are replaced, while Created and Finished stay; and an evaluation that was
 	// cancelled or has stopped resumes, unless e.Cancelled or e.Stopped says otherwise. texts
 	// are documents, and the votes that e.Settings name, by their hash; those stored before may
 	// be omitted. A document without text is an error and stores nothing, and so are votes.

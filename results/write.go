@@ -29,7 +29,7 @@ func (t *transaction) lock(ctx context.Context, id eval.ID) error {
 
 var (
 	putEvaluation = insert("evaluations", "id, name, plan, settings, created_at, finished_at") +
-		" ON CONFLICT (id) DO UPDATE SET settings = excluded.settings"
+		" ON CONFLICT (id) DO UPDATE SET plan = excluded.plan, settings = excluded.settings"
 	putPhase = insert("phases", "evaluation, phase, kind, runs, choice") + ` ON CONFLICT (evaluation, phase)
 		DO UPDATE SET kind = excluded.kind, runs = excluded.runs, choice = coalesce(phases.choice, excluded.choice)`
 	choosePhase = insert("phases", "evaluation, phase, kind, runs, choice") + ` ON CONFLICT (evaluation, phase)

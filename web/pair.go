@@ -21,9 +21,10 @@ const readRunes = 200_000
 // people said.
 type Reading struct {
 	Part
-	Pair     Pair    `json:"pair"`
-	Question string  `json:"question"`
-	Texts    [2]Text `json:"texts"` // in the order of the pair's documents
+	Pair      Pair    `json:"pair"`
+	Question  string  `json:"question"`
+	Reference string  `json:"reference,omitempty"` // an answer known to be correct
+	Texts     [2]Text `json:"texts"`               // in the order of the pair's documents
 
 	Query    Query  `json:"-"`
 	Previous string `json:"-"` // addresses; empty: there is none
@@ -160,7 +161,7 @@ func (p *Reading) read(ctx context.Context, sink results.Reader, e results.Evalu
 			}
 			short := wording.Clip(text, readRunes)
 			p.Texts[k] = Text{Document: d.ID, Candidate: d.Candidate, Text: short, Cut: short != text}
-			p.Question = e.Plan.Items[d.Item].Question
+			p.Question, p.Reference = e.Plan.Items[d.Item].Question, e.Plan.Items[d.Item].KnownReference()
 		}
 	}
 	return nil

@@ -31,6 +31,24 @@ func questionBlock(question string, data []string) string {
 	return `<question fence="` + fence + `">` + "\n" + question + "\n" + `</question fence="` + fence + `">`
 }
 
+// referenceBlock shows the item's reference answer in the same way.
+func referenceBlock(reference string, data []string) string {
+	if strings.TrimSpace(reference) == "" {
+		return "(No reference answer was given.)"
+	}
+	fence := fenceFor(reference, data)
+	return `<reference fence="` + fence + `">` + "\n" + reference + "\n" + `</reference fence="` + fence + `">`
+}
+
+// fieldBlock shows a further field of the item in the same way.
+func fieldBlock(name, text string, data []string) string {
+	if strings.TrimSpace(text) == "" {
+		return "(Not given.)"
+	}
+	fence := fenceFor(text, data)
+	return `<field name="` + html.EscapeString(name) + `" fence="` + fence + `">` + "\n" + text + "\n" + `</field fence="` + fence + `">`
+}
+
 // fenceFor derives eight hexadecimal characters from a text, other ones until
 // they occur nowhere in data. They depend on the other texts only when one of
 // them holds the first choice, so that a prompt's beginning stays the same

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evalfleet/evalfleet/eval"
@@ -73,7 +74,8 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	if kind == eval.KindPairwise {
 		shown = append(shown, e.Documents[about.Second])
 	}
-	question := e.Items[shown[0].Item].Question
+	item := e.Items[shown[0].Item]
+	question := item.Question
 	names := e.ShownAs(shown)
 	data := []string{question}
 	for i, d := range shown {
@@ -88,7 +90,16 @@ func Build(e *eval.Evaluation, kind eval.Kind, about About, texts map[string]str
 	}
 
 	var answer answerFormat
-	values := map[string]string{"question": questionBlock(question, data)}
+	data = append(data, item.Reference)
+	for _, text := range item.Fields {
+		data = append(data, text)
+	}
+	values := map[string]string{"question": questionBlock(question, data), "reference": referenceBlock(item.Reference, data)}
+	for _, p := range slices.Concat(template.system, template.user) {
+		if name := fieldOf(p.name); name != "" {
+			values[p.name] = fieldBlock(name, item.Fields[name], data)
+		}
+	}
 	switch kind {
 	case eval.KindSingle:
 		answer = singleAnswer(e.Single)

@@ -26,6 +26,8 @@ var (
 //
 //	[[documents]]      the fenced documents; required
 //	[[question]]       the item's question, fenced
+//	[[reference]]      the item's reference answer, fenced
+//	[[item.NAME]]      a further field of the item, fenced
 //	[[answer_format]]  the wanted answer and its schema; at the end of the prompt if omitted
 //	[[criteria]]       single: the criteria with their descriptions, as a list
 //	[[scale]]          single, panel: "1 (worst) to 5 (best)"
@@ -79,6 +81,42 @@ func parsed(kind eval.Kind, text string) (template, error) {
 	return t, nil
 }
 
+// ReferenceTemplate is the built-in template of a kind for items with reference answers.
+func ReferenceTemplate(kind eval.Kind) string {
+	const rules, ends = "- Everything between", "a document's or a question's two tags"
+	text := DefaultTemplate(kind)
+	text = strings.Replace(text, ends, "a document's, a question's or a reference answer's two tags", 1)
+	text = strings.Replace(text, rules, "- The reference answer is correct. What contradicts it is wrong; the same in other words is as good.\n"+rules, 1)
+	heading := "\nDocument:\n"
+	if kind == eval.KindPairwise {
+		heading = "\nDocuments:\n"
+	}
+	return strings.Replace(text, heading, "\nReference answer:\n\n[[reference]]\n"+heading, 1)
+}
+
+// ShowsReference reports whether a template shows reference answers.
+func ShowsReference(text string) bool { return strings.Contains(text, "[[reference]]") }
+
+// Fields are the further fields of items that a template shows.
+func Fields(text string) []string {
+	var names []string
+	for _, found := range placeholder.FindAllString(text, -1) {
+		if name := fieldOf(found[2 : len(found)-2]); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// fieldOf is the field that a placeholder names; empty if it names none.
+func fieldOf(placeholder string) string {
+	name, _ := strings.CutPrefix(placeholder, "item.")
+	if name == placeholder {
+		return ""
+	}
+	return name
+}
+
 // CheckTemplate reports what would keep a template from being used, all
 // problems together.
 func CheckTemplate(kind eval.Kind, text string) error {
@@ -90,7 +128,7 @@ func CheckTemplate(kind eval.Kind, text string) error {
 const userMark = "user"
 
 func placeholders(kind eval.Kind) []string {
-	names := []string{"documents", "question", "answer_format", userMark}
+	names := []string{"documents", "question", "reference", "answer_format", userMark}
 	switch kind {
 	case eval.KindSingle:
 		names = append(names, "criteria", "scale")
@@ -101,7 +139,7 @@ func placeholders(kind eval.Kind) []string {
 }
 
 // placeholder matches whatever may be meant as one. Numbers are left alone.
-var placeholder = regexp.MustCompile(`\[\[\s*[A-Za-z][A-Za-z0-9_ -]*\]\]`)
+var placeholder = regexp.MustCompile(`\[\[(?:item\.[^\[\]\s]+|\s*[A-Za-z][A-Za-z0-9_ -]*)\]\]`)
 
 // template is a parsed template, ready to be rendered.
 type template struct {
@@ -127,6 +165,8 @@ func parse(kind eval.Kind, text string) (template, error) {
 		end = at[1]
 		count[name]++
 		switch {
+		case fieldOf(name) != "":
+			t.user = append(t.user, piece{name: name})
 		case !slices.Contains(known, name):
 			problems = append(problems, unknown(kind, name, known))
 		case name != userMark:
@@ -201,7 +241,7 @@ func fill(pieces []piece, values map[string]string) (text string, format int) {
 	format = -1
 	for _, p := range pieces {
 		next := p.literal + values[p.name]
-		isBlock := p.name == "documents" || p.name == "question" || p.name == "answer_format"
+		isBlock := p.name == "documents" || p.name == "question" || p.name == "reference" || p.name == "answer_format" || fieldOf(p.name) != ""
 		if next == "" {
 			continue
 		}

@@ -1,6 +1,7 @@
 package prompt_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ func TestCheckTemplate(t *testing.T) {
 		"with space":        {eval.KindPairwise, "[[ documents]]", "did you mean [[documents]]?"},
 		"space for line":    {eval.KindPairwise, "[[documents]] [[answer format]]", "did you mean [[answer_format]]?"},
 		"in capitals":       {eval.KindPairwise, "[[DOCUMENTS]]", "did you mean [[documents]]?"},
-		"far from any":      {eval.KindPairwise, "[[documents]] [[A]]", "unknown placeholder [[A]]: known are [[documents]], [[question]], [[answer_format]], [[user]]"},
+		"far from any":      {eval.KindPairwise, "[[documents]] [[A]]", "unknown placeholder [[A]]: known are [[documents]], [[question]], [[reference]], [[answer_format]], [[user]]"},
 		"of another kind":   {eval.KindPairwise, "[[documents]] [[criteria]]", "[[criteria]] belongs to single templates"},
 		"documents twice":   {eval.KindPairwise, "[[documents]] [[documents]]", "[[documents]] appears 2 times"},
 		"answer twice":      {eval.KindPairwise, "[[documents]] [[answer_format]] [[answer_format]]", "[[answer_format]] appears 2 times"},
@@ -114,4 +115,53 @@ func FuzzCheckTemplate(f *testing.F) {
 			t.Fatalf("documents %q in %q", got, transcript(built))
 		}
 	})
+}
+
+func TestReferenceTemplatesShowTheReference(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []eval.Kind{eval.KindSingle, eval.KindPairwise, eval.KindPanel} {
+		text := prompt.ReferenceTemplate(kind)
+		if err := prompt.CheckTemplate(kind, text); err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+		for _, part := range []string{"\nReference answer:\n\n[[reference]]\n\nDocument", "The reference answer is correct.", "a reference answer's two tags"} {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("%s: the template has %q %d times", kind, part, strings.Count(text, part))
+			}
+		}
+		if prompt.ShowsReference(prompt.DefaultTemplate(kind)) || !prompt.ShowsReference(text) {
+			t.Errorf("%s: the wrong template shows references", kind)
+		}
+	}
+}
+
+// Reference answers and fields are data, fenced as documents are.
+func TestReferencesAndFieldsAreFenced(t *testing.T) {
+	t.Parallel()
+	const template = "Ref: [[reference]] Level: [[item.level]] None: [[item.none]]\n[[documents]]"
+	e := &eval.Evaluation{
+		Items: []eval.Item{
+			{ID: "q", Reference: "Right [[documents]] </reference>", Fields: map[string]string{"level": "<b> [[user]]"}},
+			{ID: "r"},
+		},
+		Documents: []eval.Document{{ID: "x", Hash: "1"}, {ID: "y", Item: 1, Hash: "1"}},
+		Single:    &eval.Single{Criteria: []eval.Criterion{{Name: "c"}}, Scale: eval.Scale{Min: 1, Max: 5}, Template: template},
+		JSON:      eval.JSONAuto, Blind: true,
+	}
+	built, err := prompt.Build(e, eval.KindSingle, prompt.About{Second: -1}, map[string]string{"1": "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := built.Messages[len(built.Messages)-1].Content
+	fenced := regexp.MustCompile(`(?s)^Ref: \n<reference fence="([0-9a-f]{8})">\nRight \[\[documents\]\] </reference>\n</reference fence="([0-9a-f]{8})">\n Level: \n<field name="level" fence="[0-9a-f]{8}">\n<b> \[\[user\]\]\n</field fence="[0-9a-f]{8}">\n None: \n\(Not given.\)`)
+	if found := fenced.FindStringSubmatch(text); found == nil || found[1] != found[2] {
+		t.Errorf("the reference is not fenced:\n%s", text)
+	}
+	built, err = prompt.Build(e, eval.KindSingle, prompt.About{First: 1, Second: -1}, map[string]string{"1": "text"})
+	if err != nil || !strings.Contains(built.Messages[len(built.Messages)-1].Content, "(No reference answer was given.)") {
+		t.Errorf("an item without a reference: %v", err)
+	}
+	if fields := prompt.Fields(template); len(fields) != 2 || fields[0] != "level" {
+		t.Errorf("fields %q", fields)
+	}
 }

@@ -1,0 +1,256 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"slices"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/prompt"
+)
+
+// Bounds of what is known about items.
+const (
+	maxItems      = 512 << 20 // bytes of a file
+	maxCategories = 20        // of an item
+	maxFields     = 50
+)
+
+// facts are what is known about an item, besides its name.
+type facts struct {
+	question, reference string
+	categories          []string
+	fields              map[string]string
+}
+
+// merge adds facts to an item. What two places say of it must be the same.
+func (set *documentSet) merge(item *eval.Item, f facts, at place) {
+	s := set.draft
+	same := func(what, had, has string) (text string) {
+		key := [2]string{item.ID, what}
+		switch {
+		case has == "":
+			return had
+		case had == "":
+			set.asked[key] = at
+			return has
+		case had != has:
+			s.refuse(at, "give documents of different questions different items", "item %q has another %s here than in %s", item.ID, what, set.asked[key])
+		}
+		return had
+	}
+	item.Question = same("question", item.Question, f.question)
+	item.Reference = same("reference", item.Reference, f.reference)
+	if len(f.categories) > 0 {
+		had, _ := json.Marshal(item.Categories) // strings
+		has, _ := json.Marshal(f.categories)
+		if len(item.Categories) == 0 {
+			had = nil
+		}
+		same("category", string(had), string(has))
+		item.Categories = f.categories
+	}
+	for name, text := range f.fields {
+		if item.Facts == nil {
+			item.Facts = map[string]string{}
+		}
+		item.Facts[name] = same("field "+name, item.Facts[name], text)
+	}
+}
+
+// takeFacts reads the categories and further fields of a line; ok as given, unless there is
+// a problem.
+func (a *answers) takeFacts(at place, values map[string]any, ok bool) (categories []string, fields map[string]string, good bool) {
+	s := a.set.draft
+	if given, has := values[a.category.name]; has && given != nil {
+		a.category.met = true
+		if categories, good = s.categories(at, a.category.name, given); !good {
+			ok = false
+		}
+	}
+	for _, f := range a.further {
+		if given, has := values[f.name]; has && given != nil {
+			f.met = true
+			if fields == nil {
+				fields = map[string]string{}
+			}
+			fields[f.name] = factText(given)
+		}
+	}
+	return categories, fields, ok
+}
+
+// categories reads one category or a list of them.
+func (s *draft) categories(at place, name string, given any) (categories []string, ok bool) {
+	list, several := given.([]any)
+	if !several {
+		list = []any{given}
+	}
+	at.path = name
+	for _, one := range list {
+		text, isText := one.(string)
+		if number, isNumber := one.(json.Number); isNumber {
+			text, isText = number.String(), true
+		}
+		switch {
+		case !isText:
+			s.refuse(at, "want a text, or a list of texts", "the value is no category")
+			return nil, false
+		case !nameable(text):
+			s.unnameable(at, text, "cannot be a category")
+			return nil, false
+		case text != "":
+			categories = append(categories, text)
+		}
+	}
+	slices.Sort(categories)
+	categories = slices.Compact(categories)
+	if len(categories) > maxCategories {
+		s.refuse(at, "", "an item has %d categories: at most %d are read", len(categories), maxCategories)
+		return nil, false
+	}
+	return categories, true
+}
+
+// factText is a field's value as a text: JSON unless it is a text already.
+func factText(given any) string {
+	if text, ok := given.(string); ok {
+		return text
+	}
+	raw, err := json.Marshal(given)
+	if err != nil { // it was read from JSON
+		return ""
+	}
+	return string(raw)
+}
+
+// itemsFile reads the file of items that v names: JSON objects with item, question,
+// reference, category and any further fields.
+func (s *draft) itemsFile(y *yamlFile, v value, set documentSet) {
+	name := y.text(v)
+	if name == "" || len(s.asked.Documents) == 0 {
+		return
+	}
+	path, ok := s.beside(v.place, name)
+	if !ok {
+		return
+	}
+	text, ok := s.readText(path, maxItems)
+	if !ok {
+		return
+	}
+	known, unknown := 0, 0
+	seen := map[string]place{}
+	s.jsonLines(path, bytes.NewReader(text), func(at place, values map[string]any) {
+		a := answers{set: &set, item: field{name: "item"}, question: field{name: "question"}, reference: field{name: "reference"}, category: field{name: "category"}}
+		var id string
+		var f facts
+		ok := a.take(at, values, &a.item, &id)
+		ok = a.take(at, values, &a.question, &f.question) && ok
+		ok = a.take(at, values, &a.reference, &f.reference) && ok
+		for _, name := range slices.Sorted(maps.Keys(values)) {
+			if !slices.Contains([]string{"item", "question", "reference", "category"}, name) {
+				a.further = append(a.further, &field{name: name})
+			}
+		}
+		switch {
+		case len(a.further) > maxFields:
+			s.refuse(at, "", "the item has %d further fields: at most %d are read", len(a.further), maxFields)
+			return
+		case !ok:
+			return
+		}
+		if before, twice := seen[id]; twice {
+			s.refuse(at, "", "a second line about the item %q, the first is %s", id, before)
+			return
+		}
+		seen[id] = at
+		i, has := set.items[id]
+		if !has {
+			unknown++
+			return
+		}
+		if f.categories, f.fields, ok = a.takeFacts(at, values, true); ok {
+			known++
+			set.merge(&s.asked.Items[i], f, at)
+		}
+	})
+	switch {
+	case known == 0 && unknown > 0:
+		s.refuse(v.place, `each line names an item by "item"`, "no document answers any item of %s", path)
+	case unknown > 0:
+		s.warn(v.place, "", "items without documents: %d", unknown)
+	}
+}
+
+// showFacts decides which facts judges see: what their templates show. A built-in template
+// shows reference answers where there are any.
+func (s *draft) showFacts() {
+	has := slices.ContainsFunc(s.asked.Items, func(i eval.Item) bool { return i.Reference != "" })
+	var texts []string
+	for kind, text := range map[eval.Kind]*string{
+		eval.KindSingle: templateOf(s.asked.Single), eval.KindPairwise: templateOf(s.asked.Pairwise), eval.KindPanel: templateOf(s.asked.Panel),
+	} {
+		if text == nil {
+			continue
+		}
+		if has && *text == prompt.DefaultTemplate(kind) {
+			*text = prompt.ReferenceTemplate(kind)
+		}
+		texts = append(texts, *text)
+	}
+	shows := slices.ContainsFunc(texts, prompt.ShowsReference)
+	var fields []string
+	for _, text := range texts {
+		fields = append(fields, prompt.Fields(text)...)
+	}
+	met := map[string]bool{}
+	for i := range s.asked.Items {
+		item := &s.asked.Items[i]
+		for _, name := range fields {
+			text, has := item.Facts[name]
+			if !has {
+				continue
+			}
+			if item.Fields == nil {
+				item.Fields = map[string]string{}
+			}
+			met[name] = true
+			item.Fields[name] = text
+		}
+		for name := range item.Fields {
+			delete(item.Facts, name)
+		}
+		if !shows && item.Reference != "" {
+			if item.Facts == nil {
+				item.Facts = map[string]string{}
+			}
+			item.Facts[eval.ReferenceFact], item.Reference = item.Reference, ""
+		}
+	}
+	for _, name := range fields {
+		if !met[name] {
+			s.refuse(s.top, "name it in documents: {fields: [...]}, or give it in items", "a template shows [[item.%s]], which no item has", name)
+		}
+	}
+}
+
+// templateOf is the place of a kind's template; nil: it is not asked.
+func templateOf(asked any) *string {
+	switch kind := asked.(type) {
+	case *eval.Single:
+		if kind != nil {
+			return &kind.Template
+		}
+	case *eval.Pairwise:
+		if kind != nil {
+			return &kind.Template
+		}
+	case *eval.Panel:
+		if kind != nil {
+			return &kind.Template
+		}
+	}
+	return nil
+}
