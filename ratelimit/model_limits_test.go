@@ -110,9 +110,16 @@ func (l *limitSeen) inWindow(now int64) (total int64, counted []int64) {
 	return total, counted
 }
 
+// forgetOld drops the slots that have left a window when a script reads it: they do not count again
+// when the clock is moved.
+func (l *limitSeen) forgetOld(now int64) {
+	maps.DeleteFunc(l.slots, func(slot, _ int64) bool { return slot < floorDiv(now-l.span, l.slot) })
+}
+
 // windowOpens is the time until so many units fit into a window, or until it is
 // empty.
 func (a *admission) windowOpens(l *limitSeen, units int64) int64 {
+	l.forgetOld(a.now)
 	var least int64
 	if a.since > 0 {
 		// What started before the memory began has left by then.

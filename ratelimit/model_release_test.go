@@ -83,6 +83,7 @@ func (a *admission) tighten(l *limitSeen, left int64) {
 			l.arrival, l.changed = empty, true
 		}
 	case byWindow:
+		l.forgetOld(a.now)
 		total, _ := l.inWindow(a.now)
 		l.count(a.now, max(0, l.most-total-left))
 	}
@@ -117,6 +118,7 @@ func (a *admission) settle(l *limitSeen, r *release) {
 	case more == 0:
 	case l.way == byWindow:
 		l.count(r.start, more)
+		l.forgetOld(a.now)
 		l.opened = l.opened || more < 0
 	case l.way == byBudget:
 		if l.spending {
