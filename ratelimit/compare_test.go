@@ -228,7 +228,7 @@ func (h *history) modelRemembers() []string {
 		fact("cooldown %s %d %s %d", name, c.ends, c.word, c.step)
 	}
 	for provider, s := range m.margins {
-		fact("margin %s %d %d %d %d %d", provider, s.send, s.path, s.seenSend, s.seenPath, s.since)
+		fact("margin %s %d %d %d %d %d %d", provider, s.send, s.path, s.seenSend, s.seenPath, s.since, s.born)
 	}
 	for worker, end := range m.heartbeats {
 		if end > m.now {

@@ -42,9 +42,8 @@ const (
 	leastPath = 50 * time.Millisecond
 	mostPath  = 250 * time.Millisecond
 
-	// firstWatch is how long calls are watched before the margin falls from what it is when
-	// nothing was measured; marginWatch is for how long at least it does not fall again, because
-	// connections that are opened now and then need more.
+	// firstWatch is how long calls are watched at least before the margin falls; the time grows
+	// to marginWatch, because connections that are opened now and then need more.
 	firstWatch  = 5 * time.Second
 	marginWatch = time.Minute
 	// marginEvery is how often a process tells what it has seen.
@@ -95,6 +94,7 @@ type spread struct {
 	late  time.Duration // the latest that a call was written
 	path  time.Duration // the longest that a connection took to open
 	best  time.Duration // and the shortest ever; 0: unknown
+	told  time.Time
 }
 
 // note notes how late the lease's call is, which is about to be written, and whether that is too
@@ -170,18 +170,25 @@ func (l *Limiter) tellMargins(ctx context.Context) error {
 		return err
 	}
 	for provider, wanted := range seen {
-		told := true
-		if known, is := registry.margins[provider]; !is || known != wanted || wanted != spare(0, 0) {
-			if told, err = l.tellMargin(ctx, registry, provider, wanted); err != nil {
-				return err
-			}
+		known, is := registry.margins[provider]
+		least := known == spare(0, 0)
+		raises := wanted.Send > known.Send || wanted.Path > known.Path
+		l.mu.Lock()
+		recently := known.Send < mostSend && time.Since(l.spreads[provider].told) < firstWatch
+		l.mu.Unlock()
+		if is && !raises && (least || recently) {
+			continue
+		}
+		told, err := l.tellMargin(ctx, registry, provider, wanted)
+		if err != nil {
+			return err
 		}
 		if !told {
 			continue // the registry has changed: next time
 		}
 		l.mu.Lock()
 		s := l.spreads[provider]
-		s.calls, s.late, s.path = 0, 0, s.best
+		s.calls, s.late, s.path, s.told = 0, 0, s.best, time.Now()
 		l.mu.Unlock()
 	}
 	return nil

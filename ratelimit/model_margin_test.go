@@ -6,7 +6,7 @@ import "math"
 type marginSeen struct {
 	send, path         int64
 	seenSend, seenPath int64
-	since              int64
+	since, born        int64
 }
 
 // margin is the margin script; rates are those that keep it.
@@ -14,19 +14,16 @@ func (m *model) margin(provider string, wanted Margin, rates []*rule) (changed i
 	send, path := wanted.Send.Microseconds(), wanted.Path.Microseconds()
 	s, known := m.margins[provider]
 	if !known {
-		s = &marginSeen{send: mostSend.Microseconds(), path: path, since: m.now}
+		s = &marginSeen{send: mostSend.Microseconds(), path: path, since: m.now, born: m.now}
 		m.margins[provider] = s
 	}
 	was := *s
-	s.since = min(s.since, m.now)
+	s.since, s.born = min(s.since, m.now), min(s.born, m.now)
 	s.seenSend, s.seenPath = max(s.seenSend, send), max(s.seenPath, path)
 	s.send, s.path = max(s.send, send), max(s.path, path)
-	watch := marginWatch
-	if s.send == mostSend.Microseconds() {
-		watch = firstWatch
-	}
-	if m.now-s.since >= watch.Microseconds() {
-		*s = marginSeen{s.seenSend, s.seenPath, send, path, m.now}
+	seen := m.now - s.since
+	if seen >= firstWatch.Microseconds() && (seen >= marginWatch.Microseconds() || 3*seen >= m.now-s.born) {
+		*s = marginSeen{s.seenSend, s.seenPath, send, path, m.now, s.born}
 	}
 	m.marginsForgotten = m.now + 24*hour
 	if known && s.send == was.send && s.path == was.path {

@@ -12,8 +12,8 @@
 --   provider  whose margin it is
 --   send, path  the margins wanted by what was seen, within their bounds (µs)
 --   most      send before anything was seen (µs)
---   watch     µs after which the greatest margin wanted since replaces a greater one;
---   first     the same as long as send is most
+--   first, watch  µs after which the greatest margin wanted since replaces a greater one: at
+--             least first, and a third of the time since the beginning, but not more than watch
 --   stretch   for each rate: by how much longer it pauses, because its burst goes on
 -- Reply {-1} when the registry has another version: nothing was done. Else 1 when the
 --       margin has changed, else 0, and the margins: send, path
@@ -33,17 +33,19 @@ for n in string.gmatch(redis.call('HGET', KEYS[3], asked.provider) or '', '%d+')
 end
 local send, path = numbers[1] or asked.most, numbers[2] or asked.path
 local seen_send, seen_path, since = numbers[3] or 0, numbers[4] or 0, numbers[5] or now
+local born = math.min(numbers[6] or now, now)
 local was_send, was_path = send, path
 
 seen_send, seen_path = math.max(seen_send, asked.send), math.max(seen_path, asked.path)
 send, path = math.max(send, asked.send), math.max(path, asked.path)
-if since > now then since = now end -- the clock was set
-if now - since >= (send == asked.most and asked.first or asked.watch) then
+since = math.min(since, now) -- the clock was set
+local seen_for = now - since
+if seen_for >= asked.first and (seen_for >= asked.watch or 3 * seen_for >= now - born) then
   send, path = seen_send, seen_path
   seen_send, seen_path, since = asked.send, asked.path, now
 end
 redis.call('HSET', KEYS[3], asked.provider,
-  string.format('%d %d %d %d %d', send, path, seen_send, seen_path, since))
+  string.format('%d %d %d %d %d %d', send, path, seen_send, seen_path, since, born))
 redis.call('PEXPIRE', KEYS[3], 86400000)
 if send == was_send and path == was_path and #numbers > 0 then return {0, send, path} end
 local pause = math.max(0, was_send + was_path - send - path) + math.max(0, path - was_path)
