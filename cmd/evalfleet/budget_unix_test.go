@@ -54,11 +54,17 @@ func (f *fleet) wantSpentWithin(calls, lost int) {
 func newBudgeted(t *testing.T, latency string) *fleet {
 	t.Helper()
 	f := newFleetWith(t, "--answer-tokens", "100", "--latency", latency)
-	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
-prices: {"simulator:care*": {input: 0, output: 10}}
-`, f.provider+"/v1"))
+	f.priced(f.provider)
 	f.documents(20)
 	return f
+}
+
+// priced writes the fleet's file, by which calls go to a URL.
+func (f *fleet) priced(url string) {
+	f.t.Helper()
+	f.write("fleet.yaml", fmt.Sprintf(`providers: {simulator: {base_url: %q}}
+prices: {"simulator:care*": {input: 0, output: 10}}
+`, url+"/v1"))
 }
 
 // wantStopped wants that a command ended with its budget spent, and said so once.
@@ -108,21 +114,28 @@ func TestBudgetIsKept(t *testing.T) {
 func TestBudgetOutlivesTheRun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newBudgeted(t, "50ms")
+	f := newBudgeted(t, "10ms")
 	f.budgeted(200)
+	calls := newTurnstile(t, f.provider)
+	f.priced(calls.URL)
 	run := func() *program {
 		return launch(t, f.dir, "run", "evaluation.yaml", "--limit", "380", "--config", "fleet.yaml", "--out-dir", "out")
 	}
 	p := run()
-	f.until("some calls are answered", func(s seen) bool { return s.All.Answered >= 40 })
+	calls.allow(40)
+	f.untilHeld(calls, 16)
 	p.signal(syscall.SIGINT)
+	testrun.Eventually(t, "the run finishes its calls and begins no other", func() bool { return strings.Contains(p.stderr.String(), "stopping: ") })
+	calls.allow(16)
 	if code := p.wait(); code != int(exitInterrupted) {
 		t.Fatalf("interrupted run ended with %d, want %d", code, exitInterrupted)
 	}
 	p = run()
-	f.until("more are answered", func(s seen) bool { return s.All.Answered >= 80 })
+	calls.allow(40)
+	f.untilHeld(calls, 16)
 	p.signal(syscall.SIGKILL) // what is in flight is charged, and recorded nowhere
 	p.wait()
+	calls.open()
 	wantStopped(t, run())
 	// Calls cut off in flight are not answered, and count for what they might cost.
 	f.wantSpentWithin(200, 16)

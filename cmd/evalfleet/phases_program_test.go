@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -77,25 +77,34 @@ func TestRoundsAfterKill9(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
 	const verdicts = `SELECT id || ' ' || doc_id_1 || ' ' || doc_id_2 || ' ' || winner_doc_id FROM pairwise_results ORDER BY id`
-	dir := t.TempDir()
-	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\n"+
-		// so that the second round lasts for seconds, in which it is killed
-		"concurrency: {max_concurrency: 2, per_provider: {simulator: {rate_limit: {qps: 60, burst: 1}}}}\n")
-	if code := launch(t, dir, "run", file, "--out-dir", "whole").wait(); code != 0 {
+	f := &fleet{t: t, dir: t.TempDir()}
+	f.simulate("--latency", "1ms")
+	dir := f.dir
+	file, perItem := someAnswers(t, dir, 150, "pairwise: {pairs: swiss:0.9, order: random}\nconcurrency: {max_concurrency: 2}\n")
+	run := func(out string) *program {
+		return launch(t, dir, "run", file, "--config", "fleet.yaml", "--out-dir", out)
+	}
+	calls := f.gate()
+	calls.open()
+	if code := run("whole").wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
-	killed := launch(t, dir, "run", file, "--out-dir", "out")
-	for len(rowsOf(t, filepath.Join(dir, "out"), `SELECT id FROM pairwise_results WHERE id LIKE '1.%'`)) == 0 {
-		select {
-		case <-killed.ended:
-			t.Fatalf("run ended with %d before it could be killed in its second round", killed.cmd.ProcessState.ExitCode())
-		case <-time.After(5 * time.Millisecond):
-		}
+	// The second round is let through to its middle, and killed there.
+	callsOf := func(round int) int {
+		return len(rowsOf(t, filepath.Join(dir, "whole"), fmt.Sprintf(`SELECT id FROM calls WHERE phase = %d`, round)))
 	}
+	calls = f.gate()
+	killed := run("out")
+	calls.allow(callsOf(0) + callsOf(1)/2)
+	f.untilHeld(calls, 2)
+	testrun.Eventually(t, "verdicts of the second round are recorded", func() bool {
+		return len(rowsOf(t, filepath.Join(dir, "out"), `SELECT id FROM pairwise_results WHERE id LIKE '1.%'`)) > 0
+	})
 	killed.signal(syscall.SIGKILL)
 	killed.wait()
 	left := len(rowsOf(t, filepath.Join(dir, "out"), verdicts))
-	if code := launch(t, dir, "resume", "out").wait(); code != 0 {
+	calls.open()
+	if code := launch(t, dir, "resume", "out", "--config", "fleet.yaml").wait(); code != 0 {
 		t.Fatalf("resume ended with %d", code)
 	}
 	want := rowsOf(t, filepath.Join(dir, "whole"), verdicts)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,13 +19,22 @@ import (
 )
 
 // served is a fleet whose controller takes evaluations over HTTP; url is that of its
-// pages.
+// pages. The folder tmp in f.dir is the controller's alone for temporary files.
 func served(t *testing.T, flags ...string) (f *fleet, url string) {
 	t.Helper()
 	f = newFleetWith(t, "--latency", "10ms")
 	f.write("fleet.yaml", fmt.Sprintf("providers: {local: {dialect: chat, base_url: %q}}\n", f.provider+"/v1"))
-	controller := launch(t, f.dir, append([]string{"controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0", "--allow-actions"}, flags...)...)
-	return f, controller.line()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	temporary := filepath.Join(f.dir, "tmp")
+	if err := os.Mkdir(temporary, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	controller := exec.Command(path, append([]string{"controller", "--redis", f.redis.URL(), "--config", "fleet.yaml", "--listen", "127.0.0.1:0", "--allow-actions"}, flags...)...)
+	controller.Env = []string{"TMPDIR=" + temporary}
+	return f, start(t, f.dir, controller).line()
 }
 
 // essays writes an evaluation of three documents, each of some bytes, into a folder, and
@@ -84,14 +94,9 @@ func TestEnqueueToAServer(t *testing.T) {
 			t.Errorf("%s: %v, want a file that is not empty", name, err)
 		}
 	}
-	left, err := filepath.Glob(filepath.Join(os.TempDir(), "evalfleet-upload-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, folder := range left {
-		if _, err := os.Stat(filepath.Join(folder, "essays")); err == nil {
-			t.Errorf("%s remains", folder)
-		}
+	// Each upload is removed before its answer.
+	if left, err := os.ReadDir(filepath.Join(f.dir, "tmp")); err != nil || len(left) > 0 {
+		t.Errorf("the controller's folder for temporary files: got %v, %v; want it empty", left, err)
 	}
 }
 

@@ -63,9 +63,10 @@ func eventuallySays(t *testing.T, ui *program, path string, words ...string) {
 func TestUIFollowsARun(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	f := newFleet(t, 200) // 39,800 runs, 20 minutes of calls: it is killed before
+	f, calls := newGated(t, 12)
 	run := launch(t, f.dir, "run", f.file, "--config", "fleet.yaml", "--out-dir", "out")
-	f.until("calls were made", func(s seen) bool { return s.All.Arrived > 20 })
+	calls.allow(40) // and the next are held until the run is killed
+	f.untilHeld(calls, fleetLimit)
 	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
 	eventuallySays(t, ui, "/", "pairs", "active", "workers alive</a>: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
