@@ -115,7 +115,7 @@ func (l logged) want(t *testing.T, text string) {
 	select {
 	case line := <-l:
 		if !strings.Contains(line, text) {
-			t.Errorf("logged %s, want %q", line, text)
+			t.Fatalf("logged %s, want %q", line, text)
 		}
 	case <-testrun.Context(t).Done():
 		t.Fatalf("not logged: %q", text)
@@ -220,7 +220,13 @@ func TestFollowMeetsAFullDisk(t *testing.T) {
 		}
 	}}, Options{WaitForRoom: true, Waiting: func(why error) { waits <- why }, Log: zerolog.New(log)})
 	ended := make(chan error)
-	go func() { ended <- c.Follow(ctx, isSet(&published)) }()
+	go func() {
+		err := c.Follow(ctx, isSet(&published))
+		if !published.Load() {
+			log <- fmt.Sprintf("follow ended: %v", err)
+		}
+		ended <- err
+	}()
 	log.want(t, "no space left")
 	publish(t, client, e.ID, verdict(n), verdict(n+1))
 	log.want(t, "results are collected again")
