@@ -34,18 +34,22 @@ servers:
 test: servers ## run every test that takes seconds, in at most 4 minutes with everything to compile
 	go test -short -vet=off -timeout 30m ./...
 
+# Two at a time, because the tests mostly wait. The output of each comes as a whole.
 .PHONY: check
-check: servers race vet vuln check-deploy conformance bench-once ## prove everything: race, vet, vuln, check-deploy, conformance, each benchmark once, three minutes of chaos
-	$(MAKE) chaos SEEDS=15
+check: servers ## prove everything: race, vet, vuln, check-deploy, conformance, each benchmark once, three minutes of chaos
+	$(MAKE) -j 2 $(if $(filter output-sync,$(.FEATURES)),--output-sync) race vet vuln check-deploy conformance bench-once chaos SEEDS=15
 
 .PHONY: race
 race: servers ## run every test, the slow ones too, with the race detector and in random order
-	go test -race -shuffle=on -timeout 30m ./...
+	go test -race -shuffle=on -vet=off -timeout 30m ./...
 
+# Only what has a benchmark is linked.
 .PHONY: bench-once
 bench-once: servers
-	go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
-	cd bench && go test -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+	go test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 30m \
+		$$(go list -f '{{$$dir := .Dir}}{{range .TestGoFiles}}{{$$dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$dir}}/{{.}}{{"\n"}}{{end}}' ./... \
+			| xargs grep -l '^func Benchmark' | xargs -n 1 dirname | sort -u)
+	cd bench && go test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
 
 .PHONY: slowest
 slowest: servers $(GOTESTSUM) ## print the 30 slowest tests of make test
@@ -168,7 +172,7 @@ chaos: servers ## run 200 random schedules of faults (SEEDS=200) against a fleet
 
 EVALUATIONS := 1000
 .PHONY: faults
-faults: servers ## plant a fault for each of some promises, and see the promise's test fail (about 20 minutes; ONLY=TestName plants one)
+faults: servers ## plant a fault for each of some promises, and see the promise's test fail (about 30 minutes; ONLY=TestName plants one)
 	go test -v -timeout 60m -run '^TestFaultsTurnTestsRed$$' ./internal/faults -full -only "$(ONLY)"
 
 .PHONY: coverage

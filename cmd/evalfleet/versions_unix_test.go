@@ -50,8 +50,9 @@ var buildPrevious = sync.OnceValues(func() (string, error) {
 	if out, err := archive.CombinedOutput(); err != nil {
 		return "", &buildError{err, out}
 	}
-	build := exec.Command("go", "build", "-buildvcs=false", "-o", path, "./cmd/evalfleet")
-	build.Dir = dir
+	// As the Dockerfile builds it: what check-deploy has compiled serves in this folder, too.
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-o", path, "./cmd/evalfleet")
+	build.Dir, build.Env = dir, append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", &buildError{err, out}
 	}
