@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
@@ -138,40 +139,56 @@ func (b *bench) submit(s Submission) Receipt {
 }
 
 // pull takes up to n pending tasks of a queue the way workers do, records each, and returns the
-// tasks that were not dropped.
+// tasks that were not dropped. Like a worker's, tasks that are pulled at once share scripts.
 func (b *bench) pull(queue string, n int) []record.Task {
 	b.t.Helper()
 	ctx, client := b.t.Context(), b.store.Client()
-	var done []record.Task
-	for range n {
-		id, err := client.RPop(ctx, "asynq:{"+queue+"}:pending").Result()
-		if errors.Is(err, redis.Nil) {
-			return done
-		}
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		info, err := asynq.NewInspectorFromRedisClient(client).GetTaskInfo(queue, id)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		task, err := record.DecodeTask(info.Payload)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		checked, err := b.store.Check(ctx, task)
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		if checked.Verdict == store.VerdictRun {
-			run := record.Run{Phase: task.Phase, Index: task.Index, Generation: task.Generation, Kind: task.Kind, Queue: queue}
-			if _, err := b.store.Record(ctx, task.Evaluation, eval.StateSucceeded, run, nil); err != nil {
-				b.t.Fatal(err)
+	ids, err := client.RPopCount(ctx, "asynq:{"+queue+"}:pending", n).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		b.t.Fatal(err)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	inspector := asynq.NewInspectorFromRedisClient(client)
+	tasks, keys := make([]record.Task, len(ids)), make([]string, len(ids))
+	dropped := make([]bool, len(ids))
+	var workers errgroup.Group
+	workers.SetLimit(64)
+	for i, id := range ids {
+		keys[i] = "asynq:{" + queue + "}:t:" + id
+		workers.Go(func() error {
+			info, err := inspector.GetTaskInfo(queue, id)
+			if err != nil {
+				return err
 			}
+			task, err := record.DecodeTask(info.Payload)
+			if err != nil {
+				return err
+			}
+			checked, err := b.store.Check(ctx, task)
+			if err != nil {
+				return err
+			}
+			tasks[i] = task
+			if dropped[i] = checked.Verdict != store.VerdictRun; dropped[i] {
+				return nil
+			}
+			run := record.Run{Phase: task.Phase, Index: task.Index, Generation: task.Generation, Kind: task.Kind, Queue: queue}
+			_, err = b.store.Record(ctx, task.Evaluation, eval.StateSucceeded, run, nil)
+			return err
+		})
+	}
+	if err := workers.Wait(); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := client.Del(ctx, keys...).Err(); err != nil {
+		b.t.Fatal(err)
+	}
+	var done []record.Task
+	for i, task := range tasks {
+		if !dropped[i] {
 			done = append(done, task)
-		}
-		if err := client.Del(ctx, "asynq:{"+queue+"}:t:"+id).Err(); err != nil {
-			b.t.Fatal(err)
 		}
 	}
 	return done
