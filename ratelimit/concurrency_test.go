@@ -288,7 +288,7 @@ func TestTwoEvaluationsWithDifferentCapsOnOneAccount(t *testing.T) {
 		register(t, client, "fleet", inFlight(Scope{Provider: "openai"}, 8))
 		register(t, client, "ev-a", inFlight(Scope{Evaluation: "ev-a"}, 2))
 		account, capped, free := &provider{most: 8}, &provider{most: 2}, &provider{most: 8}
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
 		hold := exactly(50 * time.Millisecond)
@@ -299,6 +299,8 @@ func TestTwoEvaluationsWithDifferentCapsOnOneAccount(t *testing.T) {
 				load(ctx, t, p, 10, Scope{Provider: "openai", Evaluation: "ev-a"}, hold, account, capped),
 				load(ctx, t, p, 10, Scope{Provider: "openai", Evaluation: "ev-b"}, hold, account, free))
 		}
+		testrun.Eventually(t, "both go on", func() bool { return capped.made(50) && free.made(150) })
+		cancel()
 		for _, g := range groups {
 			g.Wait()
 		}
@@ -307,9 +309,6 @@ func TestTwoEvaluationsWithDifferentCapsOnOneAccount(t *testing.T) {
 		took := time.Since(began).Seconds()
 		t.Logf("account %.1f %% of 8, capped evaluation %.1f %% of its 2, the other %.1f %% of 6",
 			100*account.busy.Seconds()/(8*took), 100*capped.busy.Seconds()/(2*took), 100*free.busy.Seconds()/(6*took))
-		if capped.calls == 0 || free.calls == 0 {
-			t.Errorf("calls: capped %d, free %d; want both to go on", capped.calls, free.calls)
-		}
 	})
 }
 

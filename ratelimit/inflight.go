@@ -25,7 +25,8 @@ func (e *Lease) InFlight() int64 {
 	return l.others[narrowest.id] + l.held[narrowest.id]
 }
 
-// countOthers notes how many calls of other workers are in flight.
+// countOthers notes how many calls of other workers are in flight, before callers of this one
+// learn what became of their calls: they may ask at once.
 func (p *pump) countOthers(b *batch, o outcome) {
 	p.limiter.mu.Lock()
 	defer p.limiter.mu.Unlock()
@@ -33,10 +34,15 @@ func (p *pump) countOthers(b *batch, o outcome) {
 		if r.way != byLeases {
 			continue
 		}
-		own := p.limiter.held[r.id]
-		for _, pending := range [][]*release{p.releases, p.limiter.mail.releases} { // ended here, and not yet there
+		own, same := p.limiter.held[r.id], func(of *rule) bool { return of.id == r.id }
+		for k, g := range b.groups { // granted there, and not yet here
+			if slices.ContainsFunc(g.queue.rules, same) {
+				own += int64(min(len(o.groups[k].grants), len(g.calls)))
+			}
+		}
+		for _, pending := range [][]*release{p.releases[len(b.releases):], p.limiter.mail.releases} { // ended here, and not yet there
 			for _, ended := range pending {
-				if slices.ContainsFunc(ended.rules, func(of *rule) bool { return of.id == r.id }) {
+				if slices.ContainsFunc(ended.rules, same) {
 					own++
 				}
 			}

@@ -141,6 +141,13 @@ func (p *provider) reached(calls int64) bool {
 	return p.peak >= calls
 }
 
+// made reports whether so many calls were made.
+func (p *provider) made(calls int64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.calls >= calls
+}
+
 func (p *provider) enter() { p.change(1) }
 func (p *provider) leave() { p.change(-1) }
 

@@ -32,6 +32,7 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	p.limiter.mu.Lock()
 	moved := p.limiter.clock.moved
 	p.limiter.mu.Unlock()
+	p.countOthers(b, o)
 	for _, r := range b.releases {
 		close(r.written)
 	}
@@ -47,7 +48,6 @@ func (p *pump) send(ctx context.Context, b *batch) error {
 	for i, g := range b.groups {
 		p.spread(ctx, g, o.groups[i], o.now, moved, sent, now)
 	}
-	p.countOthers(b, o)
 	return nil
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
-	"github.com/evalfleet/evalfleet/store"
 )
 
 // mortal is a client's hook: from a moment on it lets so many commands through, and
@@ -87,7 +86,6 @@ func (m *mortal) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 func TestKilledWhileAnAnswerToAllDimensionsIsTaken(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
-	var all []*killed
 	for name, change := range map[string]func(entries []string) []string{
 		"whole":               func(entries []string) []string { return entries },
 		"without some":        func(entries []string) []string { return entries[:3] },
@@ -95,27 +93,21 @@ func TestKilledWhileAnAnswerToAllDimensionsIsTaken(t *testing.T) {
 		"nothing of use":      func([]string) []string { return []string{`"none"`} },
 	} {
 		for commands := range 11 {
-			all = append(all, kill(t, fmt.Sprintf("%s, killed after %d", name, commands), commands, change))
+			t.Run(fmt.Sprintf("%s, killed after %d", name, commands), func(t *testing.T) {
+				t.Parallel()
+				k := kill(t, commands, change)
+				k.survive()
+				k.wait()
+				k.stop()
+				k.check()
+			})
 		}
-	}
-	for _, k := range all { // they wait for dead workers at the same time
-		k.survive()
-	}
-	var stopped sync.WaitGroup
-	for _, k := range all {
-		k.waitFor(k.name+" every run has ended", func(s store.Standing) bool { return s.Total(eval.StateSucceeded) == k.runs })
-		stopped.Go(k.stop) // the dead take their time
-	}
-	stopped.Wait()
-	for _, k := range all {
-		k.check()
 	}
 }
 
 // killed is an evaluation whose worker was killed.
 type killed struct {
 	*bench
-	name  string
 	judge *panelist
 	death *mortal
 	stop  func() // ends what is left of the worker
@@ -123,9 +115,9 @@ type killed struct {
 	given string // dimensions in that answer
 }
 
-func kill(t *testing.T, name string, commands int, change func(entries []string) []string) *killed {
+func kill(t *testing.T, commands int, change func(entries []string) []string) *killed {
 	t.Helper()
-	k := &killed{name: name, judge: &panelist{}, death: &mortal{left: commands, died: make(chan struct{})}}
+	k := &killed{judge: &panelist{}, death: &mortal{left: commands, died: make(chan struct{})}}
 	k.judge.change = func(_, entries []string) []string {
 		k.death.arm()
 		given := change(entries)
@@ -158,14 +150,14 @@ func (k *killed) survive() {
 	select {
 	case <-k.death.died:
 	case <-testrun.Context(k.t).Done():
-		k.t.Fatalf("%s: it was not", k.name)
+		k.t.Fatal("the worker was not killed")
 	}
 	_, calls := k.outcomes()
 	k.taken = len(calls) > 0
 	progress := k.store.Keys().Progress(eval.RunID{Evaluation: k.id})
 	marked := k.store.Client().HGet(k.t.Context(), progress, record.ProgressTaken).Val() == "1"
 	if runs, _ := k.outcomes(); k.taken && len(runs) == 0 && !marked {
-		k.t.Errorf("%s: the answer was recorded, and neither an outcome nor the leader's progress says so", k.name)
+		k.t.Error("the answer was recorded, and neither an outcome nor the leader's progress says so")
 	}
 	cfg := k.config()
 	cfg.Lease = time.Second
@@ -178,15 +170,15 @@ func (k *killed) survive() {
 
 func (k *killed) check() {
 	k.t.Helper()
-	k.t.Logf("%s: taken %t, asked %v", k.name, k.taken, k.judge.count())
+	k.t.Logf("taken %t, asked %v", k.taken, k.judge.count())
 	k.wantEachOnce()
 	asked := k.judge.count()
 	for ids, n := range asked {
 		switch {
 		case ids == "together" && n > 1 && k.taken, n > 2: // 2: one in flight when it was killed
-			k.t.Errorf("%s: asked %v; the answer of the first call for all dimensions was recorded: %t", k.name, asked, k.taken)
+			k.t.Errorf("asked %v; the answer of the first call for all dimensions was recorded: %t", asked, k.taken)
 		case k.taken && strings.Contains(k.given, `"`+ids+`"`):
-			k.t.Errorf("%s: asked %v after an answer was recorded that has %s", k.name, asked, k.given)
+			k.t.Errorf("asked %v after an answer was recorded that has %s", asked, k.given)
 		}
 	}
 }
