@@ -7,12 +7,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hibiken/asynq"
 	"github.com/rs/zerolog"
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/quarantine"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -76,7 +74,7 @@ func (l *Looks) InRedis(ctx context.Context, f Fleet, ids []eval.ID, now time.Ti
 		case err != nil:
 			return nil, err
 		case !l.Brief && e.UnderWay():
-			if e.Queues, err = f.queues(r); err != nil {
+			if e.Queues, err = f.queuesOf(ctx, r); err != nil {
 				return nil, err
 			}
 		}
@@ -105,7 +103,7 @@ func (l *Looks) One(ctx context.Context, f Fleet, id eval.ID, now time.Time) (Ev
 		return e, Limits{}, err
 	}
 	e.Workers = &alive
-	if e.Queues, err = f.queues(r); err != nil {
+	if e.Queues, err = f.queuesOf(ctx, r); err != nil {
 		return e, Limits{}, err
 	}
 	kept, err := l.Kept(ctx, f, r)
@@ -238,32 +236,4 @@ func (l *Looks) notePace(e *Evaluation, now time.Time) {
 			phase.setPerSecond(rate, true)
 		}
 	}
-}
-
-// queues counts the tasks of an evaluation's queues; zero for a queue that asynq does not
-// know.
-func (f Fleet) queues(r record.Evaluation) ([]Queue, error) {
-	inspector := asynq.NewInspectorFromRedisClient(f.client())
-	var names []string
-	for _, phase := range r.Phases {
-		for name := range phase.Queues {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	var queues []Queue
-	for _, name := range slices.Compact(names) {
-		info, known, err := gate.QueueInfo(inspector, name)
-		if err != nil {
-			return nil, err
-		}
-		if !known {
-			info = &asynq.QueueInfo{}
-		}
-		queues = append(queues, Queue{
-			Name: name, Pending: info.Pending, Active: info.Active, Scheduled: info.Scheduled, Retry: info.Retry,
-			Completed: info.Completed, Archived: info.Archived, Paused: info.Paused, Known: known,
-		})
-	}
-	return queues, nil
 }

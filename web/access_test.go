@@ -47,7 +47,7 @@ func TestOnlyThisMachineAndItsOwnPages(t *testing.T) {
 			t.Errorf("Host %q answers %d, want %d", host, got.code, want)
 		}
 	}
-	if got, _ := s.ask(http.MethodPost, "/queues/api/queues/p:pause", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); got.code != http.StatusForbidden {
+	if got, _ := s.ask(http.MethodPost, "/asynqmon/api/queues/p:pause", "Origin", "https://evil.example", "Sec-Fetch-Site", "cross-site"); got.code != http.StatusForbidden {
 		t.Errorf("another site's POST answers %d, want 403", got.code)
 	}
 }
@@ -169,14 +169,14 @@ func TestLoginAndOrigin(t *testing.T) {
 		{http.MethodGet, "/healthz", "", own, 401},
 		{http.MethodGet, "/assets/live.js", "", own, 401},
 		{http.MethodGet, "/api/evaluations", "", own, 401},
-		{http.MethodGet, "/queues/api/queues", "", own, 401},
-		{http.MethodGet, "/queues/api/queues", login, own, 200},
+		{http.MethodGet, "/asynqmon/api/queues", "", own, 401},
+		{http.MethodGet, "/asynqmon/api/queues", login, own, 200},
 		{http.MethodPost, pause, "", own, 401},
 		{http.MethodPost, pause, "", foreign, 401},
 		{http.MethodPost, pause, login, foreign, 403},
-		{http.MethodPost, "/queues/api/queues/p:pause", "", own, 401},
-		{http.MethodPost, "/queues/api/queues/p:pause", login, foreign, 403},
-		{http.MethodDelete, "/queues/api/queues/p", login, foreign, 403},
+		{http.MethodPost, "/asynqmon/api/queues/p:pause", "", own, 401},
+		{http.MethodPost, "/asynqmon/api/queues/p:pause", login, foreign, 403},
+		{http.MethodDelete, "/asynqmon/api/queues/p", login, foreign, 403},
 	} {
 		got, _ := s.ask(c.method, c.path, "Authorization", c.login, "Sec-Fetch-Site", c.site, "Host", "fleet.example")
 		if got.code != c.want || (c.want == 401) != (got.header.Get("WWW-Authenticate") != "") {

@@ -366,7 +366,7 @@ func TestExplorerOfFleet(t *testing.T) {
 		words []string
 	}{
 		"/evaluations/" + string(s.done) + "/runs/0.1":     {200, []string{"waits in Redis to be collected", "Call 1: verdict of p:m", "text 0"}},
-		"/evaluations/" + string(s.idle) + "/runs/0.1":     {200, []string{"not ended", "pending", "text 0", `href="/queues/queues/p/tasks/` + string(s.idle) + `.0.1.0"`}},
+		"/evaluations/" + string(s.idle) + "/runs/0.1":     {200, []string{"not ended", "pending", "text 0", `href="/queues/p/pending"`}},
 		"/evaluations/" + string(s.done) + "/results":      {503, []string{"the results cannot be read from here: no such file", "evalfleet collect"}},
 		"/evaluations/" + string(s.done) + "/pairs":        {503, []string{"evalfleet collect"}},
 		"/evaluations/ev-aaaaaaaaaaaa/runs/0.1":            {404, []string{"no evaluation has this id"}},

@@ -8,10 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hibiken/asynq"
-
 	"github.com/evalfleet/evalfleet/eval"
-	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/store"
 	"github.com/evalfleet/evalfleet/view"
 )
@@ -19,12 +16,11 @@ import (
 // fleet reads from the fleet's Redis.
 type fleet struct {
 	view.Fleet
-	looks  *view.Looks
-	queues *asynq.Inspector
+	looks *view.Looks
 }
 
 func newFleet(of view.Fleet, looks *view.Looks) *fleet {
-	return &fleet{Fleet: of, looks: looks, queues: asynq.NewInspectorFromRedisClient(of.Store.Client())}
+	return &fleet{of, looks}
 }
 
 func (f *fleet) overview(ctx context.Context) (*Overview, error) {
@@ -68,8 +64,8 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 		if !q.Known {
 			continue
 		}
-		d.Queues = append(d.Queues, Queue{Queue: q, Held: q.Retry + q.Scheduled})
-		failures, err := f.failures(id, q.Name, q.Archived)
+		d.Queues = append(d.Queues, queueOf(q))
+		failures, err := f.failures(ctx, id, q)
 		if err != nil {
 			return nil, err
 		}
@@ -79,32 +75,27 @@ func (f *fleet) evaluation(ctx context.Context, id eval.ID) (*Detail, error) {
 	return d, nil
 }
 
-// failures returns the last of an evaluation's runs in a queue's archive. In a queue that
-// other evaluations share, it looks at the last failuresPage tasks.
-func (f *fleet) failures(id eval.ID, queue string, archived int) ([]Failure, error) {
-	if archived == 0 {
-		return nil, nil
-	}
+// failurePages is how much of a queue's archive is searched for an evaluation's failures:
+// other evaluations may share it.
+const failurePages = 2
+
+// failures returns the last of an evaluation's runs in a queue's archive.
+func (f *fleet) failures(ctx context.Context, id eval.ID, of view.Queue) ([]Failure, error) {
 	var list []Failure
-	last := (archived + failuresPage - 1) / failuresPage // the oldest come first
-	for page := max(last-1, 1); page <= last; page++ {
-		tasks, err := f.queues.ListArchivedTasks(queue, asynq.PageSize(failuresPage), asynq.Page(page))
-		if err != nil {
-			return nil, fmt.Errorf("read the archive of queue %s: %w", queue, err)
+	for page := 1; page <= failurePages && view.TasksShown*(page-1) < of.Archived; page++ {
+		archived, err := f.Tasks(ctx, of.Name, "archived", page)
+		if errors.Is(err, view.ErrNoQueue) || err == nil && archived.Page < page {
+			return list, nil // removed a moment ago
 		}
-		for _, info := range tasks {
-			task, err := record.DecodeTask(info.Payload)
-			if err != nil || task.Evaluation != id {
+		if err != nil {
+			return nil, err
+		}
+		for _, t := range archived.Tasks {
+			if t.Evaluation != id || t.Ended == nil {
 				continue
 			}
-			list = append(list, Failure{
-				Run: task.RunID().Short(), Model: task.Model, Documents: task.Documents,
-				Error: info.LastErr, At: info.LastFailedAt.UTC(), Queue: queue, Task: info.ID,
-			})
+			list = append(list, Failure{Run: t.Run, Model: t.Model, Documents: t.Documents, Error: t.Error, At: *t.Ended, Queue: of.Name, Task: t.ID})
 		}
 	}
 	return list, nil
 }
-
-// failuresPage is how much of an archive is read at once.
-const failuresPage = 50

@@ -158,9 +158,9 @@ func TestViewersChangeNothing(t *testing.T) {
 		login, method, path string
 		want                int
 	}{
-		{looker, http.MethodGet, page, 200}, {looker, http.MethodGet, "/queues/api/queues", 200}, {looker, http.MethodGet, page + "/cancel", 404},
-		{looker, http.MethodPost, page + "/pause", 403}, {looker, http.MethodPost, "/queues/api/queues/p:pause", 405},
-		{operator, http.MethodPost, "/queues/api/queues/p:pause", 204}, {operator, http.MethodGet, page + "/cancel", 200},
+		{looker, http.MethodGet, page, 200}, {looker, http.MethodGet, "/asynqmon/api/queues", 200}, {looker, http.MethodGet, page + "/cancel", 404},
+		{looker, http.MethodPost, page + "/pause", 403}, {looker, http.MethodPost, "/asynqmon/api/queues/p:pause", 405},
+		{operator, http.MethodPost, "/asynqmon/api/queues/p:pause", 204}, {operator, http.MethodGet, page + "/cancel", 200},
 	} {
 		if got, text := s.ask(c.method, c.path, "Authorization", c.login, "Sec-Fetch-Site", "same-origin"); got.code != c.want {
 			t.Errorf("%s %s of %s answers %d, %.80s; want %d", c.method, c.path, c.login, got.code, text, c.want)

@@ -32,6 +32,7 @@ var templates = sync.OnceValue(func() *template.Template {
 		"count": count,
 		"date":  func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 		"at":    func(prefix string, i int, field string) string { return fmt.Sprintf("%s.%d.%s", prefix, i, field) },
+		"run":   runLink,
 		"bar":   func(phase Phase, path string) barOf { return barOf{phase, path} },
 	}).Funcs(explorerFuncs).ParseFS(pageFiles, "pages/*.html"))
 })
@@ -72,6 +73,9 @@ func page[T any](s *Server, name string, read func(*http.Request) (T, error)) ht
 		}
 		v := s.view(r, name, data)
 		v.API = "/api" + r.URL.EscapedPath()
+		if len(r.URL.Query()["page"]) > 0 { // its twin is that of the first page
+			v.API = ""
+		}
 		if name == "evaluations" {
 			v.API = "/api/evaluations"
 		}

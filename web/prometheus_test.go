@@ -25,10 +25,10 @@ func TestQueueCharts(t *testing.T) {
 	t.Cleanup(http.DefaultClient.CloseIdleConnections) // asynqmon's
 	t.Cleanup(prometheus.Close)
 	s := newSite(t, func(cfg *Config) { cfg.Prometheus = prometheus.URL })
-	if _, text := s.ask(http.MethodGet, "/queues/"); !strings.Contains(text, prometheus.Listener.Addr().String()) {
+	if _, text := s.ask(http.MethodGet, "/asynqmon/"); !strings.Contains(text, prometheus.Listener.Addr().String()) {
 		t.Error("asynqmon does not know that there is a Prometheus")
 	}
-	got, text := s.ask(http.MethodGet, "/queues/api/metrics?queues=p")
+	got, text := s.ask(http.MethodGet, "/asynqmon/api/metrics?queues=p")
 	if got.code != http.StatusOK || !strings.Contains(text, `"queue_latency_seconds":{"status":"success"`) {
 		t.Errorf("the charts' numbers: %d, %s", got.code, text)
 	}
@@ -49,12 +49,12 @@ func TestQueueNamesMakeNoQueries(t *testing.T) {
 	t.Cleanup(prometheus.Close)
 	s := newSite(t, func(cfg *Config) { cfg.Prometheus = prometheus.URL })
 	for _, name := range []string{`p"} or secret{a="`, `p\`, "p\n", "p}", "p(", "p,x%22", "p&queues=%22"} {
-		got, _ := s.ask(http.MethodGet, "/queues/api/metrics?queues="+strings.ReplaceAll(url.QueryEscape(name), "%26queues%3D%2522", "&queues=%22"))
+		got, _ := s.ask(http.MethodGet, "/asynqmon/api/metrics?queues="+strings.ReplaceAll(url.QueryEscape(name), "%26queues%3D%2522", "&queues=%22"))
 		if got.code != http.StatusBadRequest || len(asked) > 0 {
 			t.Errorf("%q: answered with %d, and Prometheus was asked %d times", name, got.code, len(asked))
 		}
 	}
-	if got, text := s.ask(http.MethodGet, "/queues/api/metrics?queues=openai:gpt-5.1,group%3Dlarge,a~2fb"); got.code != http.StatusOK || len(asked) != 9 {
+	if got, text := s.ask(http.MethodGet, "/asynqmon/api/metrics?queues=openai:gpt-5.1,group%3Dlarge,a~2fb"); got.code != http.StatusOK || len(asked) != 9 {
 		t.Errorf("names of ours: %d, %s", got.code, text)
 	}
 }

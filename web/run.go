@@ -43,12 +43,12 @@ func (r *Run) Pair() string {
 	return to.String()
 }
 
-// Task is the address of asynqmon's page of the run's task; empty where it has none.
-func (r *Run) Task() string {
+// Tasks is the address of the tasks among which the run's task is; empty where it has none.
+func (r *Run) Tasks() string {
 	if r.Waits == nil || r.Waits.Task == nil {
 		return ""
 	}
-	return taskLink(r.Queue, r.Waits.Task.ID)
+	return queueLink(r.Queue, r.Waits.Task.State)
 }
 
 func (s *Server) run(r *http.Request) (*Run, error) {

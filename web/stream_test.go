@@ -99,7 +99,7 @@ func TestStreams(t *testing.T) {
 		t.Errorf("the stream begins with %q, not with the twin on a line", first)
 	}
 	if name := lineOf(lines, "event: "); name != "same" {
-		t.Errorf("of an evaluation that stands still, an event is %q, want same", name)
+		t.Errorf("of an evaluation at rest, an event is %q, want same", name)
 	}
 	if _, err := s.store.Pause(t.Context(), s.idle, ""); err != nil {
 		t.Fatal(err)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -183,21 +182,8 @@ func (p *Phase) complete() {
 	}
 }
 
-// Link is asynqmon's page of the queue.
-func (q Queue) Link() string { return QueuesPath + "/queues/" + url.PathEscape(q.Name) }
-
-// Link is asynqmon's page of the failed run's task, or "".
-func (f Failure) Link() string {
-	if f.Task == "" {
-		return ""
-	}
-	return taskLink(f.Queue, f.Task)
-}
-
-// taskLink is asynqmon's page of a task.
-func taskLink(queue, id string) string {
-	return Queue{Queue: view.Queue{Name: queue}}.Link() + "/tasks/" + url.PathEscape(id)
-}
+// Link is the page of the queue's tasks in a state.
+func (q Queue) Link(state string) string { return queueLink(q.Name, state) }
 
 // Between is the failed run's documents in words.
 func (f Failure) Between() string { return strings.Join(f.Documents, " – ") }

@@ -1,5 +1,5 @@
-// Package web serves pages about a fleet: its evaluations, their queues and limits as they are
-// now, and asynqmon for the queues' tasks. Without a Redis it serves the contents of an output
+// Package web serves pages about a fleet: its evaluations, limits, workers, queues and tasks as
+// they are now, and asynqmon beside them. Without a Redis it serves the contents of an output
 // folder.
 //
 // The pages are written by the server and work without a script; one small script of our own
@@ -31,8 +31,8 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// QueuesPath is where asynqmon is mounted.
-const QueuesPath = "/queues"
+// MonitorPath is where asynqmon is mounted.
+const MonitorPath = "/asynqmon"
 
 // Config names the pages' sources: a fleet's Redis, a folder, or both, as during a run with an
 // embedded Redis; the folder then answers when the Redis has gone.
@@ -99,6 +99,11 @@ func New(cfg Config) *Server {
 	routes.HandleFunc("POST /evaluations/{id}/{action}", s.act)
 	s.explorer(routes)
 	routes.HandleFunc("GET /limits", page(s, "limits", s.limits))
+	routes.HandleFunc("GET /queues", page(s, "queues", s.queues))
+	routes.Handle("GET /queues/{$}", http.RedirectHandler("/queues", http.StatusMovedPermanently))
+	routes.HandleFunc("GET /queues/{queue}/{state}", page(s, "tasks", s.tasks))
+	routes.HandleFunc("GET /api/queues", api(s, s.queues))
+	routes.HandleFunc("GET /api/queues/{queue}/{state}", api(s, s.tasks))
 	routes.HandleFunc("GET /workers", page(s, "workers", s.workers))
 	routes.HandleFunc("GET /api/workers", api(s, s.workers))
 	routes.HandleFunc("GET /api/evaluations", api(s, s.overview))
@@ -115,14 +120,14 @@ func New(cfg Config) *Server {
 		s.fleet = newFleet(view.Fleet{Store: cfg.Store, Limits: cfg.Limits}, s.looks)
 		monitor := func(readOnly bool) http.Handler {
 			return asynqmon.New(asynqmon.Options{
-				RootPath: QueuesPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
+				RootPath: MonitorPath, RedisConnOpt: shared{cfg.Store.Client()}, ReadOnly: readOnly,
 				PrometheusAddress: cfg.Prometheus,
 				PayloadFormatter:  asynqmon.PayloadFormatterFunc(payload),
 				ResultFormatter:   asynqmon.ResultFormatterFunc(func(_ string, raw []byte) string { return harmless.Line(string(raw)) }),
 			})
 		}
 		looks, acts := monitor(true), monitor(false)
-		routes.Handle(QueuesPath+"/", monitorHeaders(onlyQueueNames(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		routes.Handle(MonitorPath+"/", monitorHeaders(onlyQueueNames(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if s.mayAct(r) {
 				acts.ServeHTTP(w, r)
 			} else {

@@ -186,7 +186,7 @@ func TestPagesShowTheFleet(t *testing.T) {
 	s := newSite(t, nil)
 	for path, want := range map[string][]string{
 		"/":                              {"waits", string(s.done), ">done<", ">active<", "of 6 runs", "<b data-live=\"evaluations.1.all.failed\">1</b> failed"},
-		"/evaluations/" + string(s.done): {"<b data-live=\"all.done\">6</b> of 6 runs", "bad_request: &lt;script&gt;", "(after 1 call)", `href="/queues/queues/p"`, `href="/queues/queues/p/tasks/ev-`},
+		"/evaluations/" + string(s.done): {"<b data-live=\"all.done\">6</b> of 6 runs", "bad_request: &lt;script&gt;", "(after 1 call)", `href="/queues/p/pending"`, `href="/evaluations/` + string(s.done) + `/runs/0.`},
 		"/evaluations/" + string(s.idle): {"provider p: 7 in flight", "0 of 7", `data-live="queues.0.pending">6<`, `data-live="queues.0.completed">5<`, `data-live="queues.0.archived">1<`},
 		"/limits":                        {"provider p: 7 in flight", "provider another: 3 in flight"},
 		"/healthz":                       {"ok"},
@@ -219,7 +219,8 @@ func TestPagesAgreeWithTheirTwins(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, nil)
 	for path, twin := range map[string]string{
-		"/": "/api/evaluations", "/limits": "/api/limits", "/workers": "/api/workers",
+		"/": "/api/evaluations", "/limits": "/api/limits", "/workers": "/api/workers", "/queues": "/api/queues",
+		"/queues/p/pending": "/api/queues/p/pending", "/queues/p/completed": "/api/queues/p/completed", "/queues/p/archived": "/api/queues/p/archived",
 		"/evaluations/" + string(s.done): "/api/evaluations/" + string(s.done),
 		"/evaluations/" + string(s.idle): "/api/evaluations/" + string(s.idle),
 	} {
@@ -311,8 +312,8 @@ func TestPolicies(t *testing.T) {
 	s := newSite(t, nil)
 	for path, want := range map[string]string{
 		"/": pagePolicy, "/limits": pagePolicy, "/api/limits": pagePolicy, "/assets/live.js": pagePolicy, "/nothing": pagePolicy,
-		"/evaluations/" + string(s.done): pagePolicy,
-		"/queues/":                       monitorPolicy, "/queues/api/queues": monitorPolicy,
+		"/evaluations/" + string(s.done): pagePolicy, "/queues": pagePolicy, "/queues/p/pending": pagePolicy,
+		"/asynqmon/": monitorPolicy, "/asynqmon/api/queues": monitorPolicy,
 	} {
 		got, _ := s.ask(http.MethodGet, path)
 		if got := got.header.Get("Content-Security-Policy"); got != want {
@@ -333,26 +334,26 @@ func TestPolicies(t *testing.T) {
 
 func TestQueuesAreReadOnlyUnlessAllowed(t *testing.T) {
 	t.Parallel()
-	task := "/queues/api/queues/p/completed_tasks:delete_all"
+	task := "/asynqmon/api/queues/p/completed_tasks:delete_all"
 	t.Run("read only", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t, nil)
-		if got, text := s.ask(http.MethodGet, "/queues/"); got.code != http.StatusOK || !strings.Contains(text, "Asynq") {
-			t.Errorf("/queues/ answers %d: %s", got.code, text)
+		if got, text := s.ask(http.MethodGet, "/asynqmon/"); got.code != http.StatusOK || !strings.Contains(text, "Asynq") {
+			t.Errorf("/asynqmon/ answers %d: %s", got.code, text)
 		}
-		for method, path := range map[string]string{http.MethodPost: "/queues/api/queues/p:pause", http.MethodDelete: task} {
+		for method, path := range map[string]string{http.MethodPost: "/asynqmon/api/queues/p:pause", http.MethodDelete: task} {
 			if got, _ := s.ask(method, path); got.code != http.StatusMethodNotAllowed {
 				t.Errorf("%s %s answers %d, want 405", method, path, got.code)
 			}
 		}
-		if _, text := s.ask(http.MethodGet, "/queues/api/queues/p/completed_tasks"); !strings.Contains(text, "run 0.") || !strings.Contains(text, "winner") {
+		if _, text := s.ask(http.MethodGet, "/asynqmon/api/queues/p/completed_tasks"); !strings.Contains(text, "run 0.") || !strings.Contains(text, "winner") {
 			t.Errorf("payload or result is not shown:\n%s", text)
 		}
 	})
 	t.Run("allowed", func(t *testing.T) {
 		t.Parallel()
 		s := newSite(t, func(cfg *Config) { cfg.Actions = &acts{} })
-		if got, _ := s.ask(http.MethodPost, "/queues/api/queues/p:pause"); got.code != http.StatusNoContent {
+		if got, _ := s.ask(http.MethodPost, "/asynqmon/api/queues/p:pause"); got.code != http.StatusNoContent {
 			t.Errorf("pause answers %d, want 204", got.code)
 		}
 		info, err := asynq.NewInspectorFromRedisClient(s.store.Client()).GetQueueInfo("p")
@@ -378,12 +379,12 @@ func TestQueuesOfAnotherFleetAreNotShown(t *testing.T) {
 	limits := ratelimit.NewAdmin(client, ratelimit.Config{Namespace: "others"})
 	other.server = httptest.NewServer(New(Config{Store: others, Limits: limits, Log: zerolog.Nop()}))
 	defer other.server.Close()
-	if _, text := other.ask(http.MethodGet, "/queues/api/queues"); strings.Contains(text, `"queue":"p"`) {
+	if _, text := other.ask(http.MethodGet, "/asynqmon/api/queues"); strings.Contains(text, `"queue":"p"`) {
 		t.Errorf("a fleet without an evaluation has a queue: %s", text)
 	}
 	other.submit(limits, "waits, too")
 	for fleet, want := range map[*site]string{s: `"completed":5`, other: `"completed":0`} {
-		_, text := fleet.ask(http.MethodGet, "/queues/api/queues")
+		_, text := fleet.ask(http.MethodGet, "/asynqmon/api/queues")
 		if strings.Count(text, `"queue":"p"`) != 1 || !strings.Contains(text, want) {
 			t.Errorf("queues: %s, want one with %s", text, want)
 		}

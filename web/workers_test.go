@@ -35,6 +35,7 @@ func TestWorkers(t *testing.T) {
 			Slots: 4, Version: "v1 " + hostile, Grace: time.Minute, Log: zerolog.Nop(),
 		})
 	}()
+	var id string
 	for until, done := range []func(Worker) bool{
 		func(w Worker) bool { return w.Flying == 4 && w.Share == 100 && w.State == "working" && w.Serves == "p" },
 		func(w Worker) bool { return w.State == "stopping" && w.Flying == 4 },
@@ -52,6 +53,7 @@ func TestWorkers(t *testing.T) {
 				t.Fatalf("%q: %v", line, err)
 			}
 			if len(seen.Workers) == 1 && done(seen.Workers[0]) {
+				id = seen.Workers[0].ID
 				break
 			}
 		}
@@ -62,6 +64,10 @@ func TestWorkers(t *testing.T) {
 		if !strings.Contains(page, want) || strings.Contains(page, "<script>alert") {
 			t.Errorf("the page does not say %q, or runs it:\n%s", want, page)
 		}
+	}
+	_, page = s.ask(http.MethodGet, "/queues/p/active")
+	if n := strings.Count(page, `<td class="name">`+id+"<"); n != 4 {
+		t.Errorf("the queue's page has %d tasks of worker %s, want 4:\n%s", n, id, page)
 	}
 	close(slow.held)
 	if err := <-ended; err != nil {

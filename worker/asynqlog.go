@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/evalfleet/evalfleet/internal/gate"
 	"github.com/evalfleet/evalfleet/internal/outage"
 )
 
@@ -19,18 +20,12 @@ func (l asynqLog) Warn(args ...any)  { l.say(zerolog.WarnLevel, args) }
 func (l asynqLog) Error(args ...any) { l.say(zerolog.ErrorLevel, args) }
 func (l asynqLog) Fatal(args ...any) { l.log.Error().Msg(fmt.Sprint(args...)) }
 
-// said are the beginnings of lines of asynq's that were said before, or are
-// nothing to act on: how failed and dropped runs end, and that an ending does not
-// reach Redis, which happens when it is away. asynq tries that again, and in the
-// end another worker returns the task.
-var said = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task", "Could not archive task"}
-
 // unreachable are words for a Redis that is away, in lines of asynq's.
 var unreachable = []string{"dial tcp", "dial unix", "connection re", "EOF", "i/o timeout", "broken pipe", "deadline exceeded"}
 
 func (l asynqLog) say(level zerolog.Level, args []any) {
 	line := fmt.Sprint(args...)
-	if slices.ContainsFunc(said, func(begin string) bool { return strings.HasPrefix(line, begin) }) ||
+	if slices.ContainsFunc(gate.KnownLines, func(begin string) bool { return strings.HasPrefix(line, begin) }) ||
 		slices.ContainsFunc(unreachable, func(words string) bool { return strings.Contains(line, words) }) {
 		level = zerolog.DebugLevel
 	}

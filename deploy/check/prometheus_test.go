@@ -122,7 +122,7 @@ concurrency:
 	return w
 }
 
-// get reads a URL; ok is false while nobody answers there.
+// get reads a URL; ok is false while there is no answer.
 func get(address string) (text []byte, ok bool) {
 	response, err := http.Get(address)
 	if err != nil {
@@ -186,7 +186,7 @@ func withoutBounds(expr parser.Expr) []parser.Expr {
 // variableIn is one of Grafana's, the dashboard's own or built in.
 var variableIn = regexp.MustCompile(`\$(\w+)`)
 
-// expressions are those of the dashboard and the alerts, by where they stand.
+// expressions are those of the dashboard and the alerts, by where they are.
 func expressions(t *testing.T) map[string]string {
 	t.Helper()
 	values := map[string]string{"__rate_interval": "1m", "__range": "10m"}
@@ -283,7 +283,7 @@ func TestExpressions(t *testing.T) {
 // wantCharts: asynqmon, in the controller's pages, finds what it draws.
 func (w *watched) wantCharts() {
 	w.t.Helper()
-	text, ok := get(w.pages + "/queues/api/metrics")
+	text, ok := get(w.pages + "/asynqmon/api/metrics")
 	var charts map[string]struct {
 		Data struct {
 			Result []json.RawMessage `json:"result"`
@@ -337,7 +337,7 @@ var (
 	named       = regexp.MustCompile("(?:evalfleet|asynq)_[a-z0-9_]*[a-z0-9]")
 )
 
-// told are the names of the fleet's metrics that have been scraped, some of which come
+// told are the names of the fleet's metrics that have been scraped; some come
 // and go.
 func (w *watched) told() map[string]bool {
 	w.t.Helper()
@@ -373,7 +373,7 @@ func (w *watched) wantPage() {
 	listed := named.FindAllString(page, -1)
 	for _, name := range listed {
 		if !told[name] {
-			w.t.Errorf("docs/monitoring.md tells of %s, which nobody exposes", name)
+			w.t.Errorf("docs/monitoring.md describes %s, which no process exposes", name)
 		}
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
@@ -387,7 +387,7 @@ func (w *watched) wantPage() {
 		}
 		for _, m := range metricNamed.FindAllStringSubmatch(string(text), -1) {
 			if !told[m[1]] {
-				w.t.Errorf("%s names %s, which nobody exposes", path, m[1])
+				w.t.Errorf("%s names %s, which no process exposes", path, m[1])
 			}
 		}
 	}

@@ -160,10 +160,6 @@ func (e *endings) script(sha string) (*redis.Script, bool) {
 	return script, ok
 }
 
-// asynqDone is the hash of the script by which asynq ends a task that is done and
-// not kept.
-const asynqDone = "1241eaa1c73409baaf1fea0c08d203a4911bda15"
-
 // learn makes the script that is sent in place of one of asynq's.
 func (e *endings) learn(source string) *redis.Script {
 	hash := redis.NewScript(source).Hash()
@@ -171,7 +167,7 @@ func (e *endings) learn(source string) *redis.Script {
 	defer e.mu.Unlock()
 	switch {
 	case e.guarded[hash] != nil:
-	case hash == asynqDone:
+	case hash == doneHash:
 		e.guarded[hash] = doneScript
 	default:
 		e.guarded[hash] = batch.Script(guardSource + source)

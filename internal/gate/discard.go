@@ -30,9 +30,6 @@ var (
 	Unheld = append(slices.Clone(Unpulled), Archived, Completed)
 )
 
-// countDays is how many days back asynq keeps daily counts of a queue.
-const countDays = 91
-
 // Pick chooses those of a page of tasks that are to be removed.
 type Pick func(ctx context.Context, state State, tasks []string) ([]string, error)
 
@@ -144,15 +141,8 @@ func forgottenKeys(queue string) []string {
 	return names
 }
 
-// Processes are on asynq's lists of servers until these moments. Only readers of the lists,
-// such as asynqmon, remove a process that was killed.
-const (
-	serversKey = asynqKeys + "servers"
-	workersKey = asynqKeys + "workers"
-	queuesKey  = asynqKeys + "queues"
-	// serverLate allows for clocks that differ.
-	serverLate = time.Minute
-)
+// serverLate allows for clocks that differ.
+const serverLate = time.Minute
 
 // ForgetServers takes processes that were killed off asynq's lists of servers.
 func ForgetServers(ctx context.Context, client redis.UniversalClient) error {

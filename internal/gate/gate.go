@@ -14,7 +14,7 @@
 //
 // [Recover] returns the tasks of workers that died.
 //
-// The package knows asynq v0.26.0's scripts by their keys, and its tests pin them. It decides
+// The package knows asynq's scripts by their keys: asynq.go lists what it relies on, and its tests pin it. It decides
 // neither which tasks may be pulled nor which workers are alive, makes no heartbeat, and counts
 // no attempts.
 //

@@ -10,23 +10,40 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Holder is the worker that has an active task of queue, and since when by that
-// worker's clock; "" when none has, or it is not written.
-func Holder(ctx context.Context, client redis.UniversalClient, queue, task string) (owner string, since time.Time, err error) {
-	fields, err := client.HMGet(ctx, keysOf(queue).task+task, "owner", "pull").Result()
+// Holder is the worker that has an active task, and since when by that worker's clock.
+type Holder struct {
+	Worker string
+	Since  time.Time
+}
+
+// Holders returns the workers that have active tasks of queue, by task. Tasks that no worker
+// has are left out.
+func Holders(ctx context.Context, client redis.UniversalClient, queue string, tasks ...string) (map[string]Holder, error) {
+	read := make([]*redis.SliceCmd, len(tasks))
+	_, err := client.Pipelined(ctx, func(pipe redis.Pipeliner) error {
+		for i, task := range tasks {
+			read[i] = pipe.HMGet(ctx, keysOf(queue).task+task, "owner", "pull")
+		}
+		return nil
+	})
 	if err != nil {
-		return "", since, fmt.Errorf("read who holds task %s: %w", task, err)
+		return nil, fmt.Errorf("read which workers have tasks of queue %s: %w", queue, err)
 	}
-	owner, _ = fields[0].(string)
-	number, _ := fields[1].(string)
-	if owner == "" || number == "" {
-		return "", since, nil
+	holders := map[string]Holder{}
+	for i, task := range tasks {
+		fields := read[i].Val()
+		owner, _ := fields[0].(string)
+		number, _ := fields[1].(string)
+		if owner == "" || number == "" {
+			continue
+		}
+		micros, err := strconv.ParseInt(number, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("task %s has pull %q, want a number", task, number)
+		}
+		holders[task] = Holder{owner, time.UnixMicro(micros)}
 	}
-	micros, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		return "", since, fmt.Errorf("task %s has pull %q, want a number", task, number)
-	}
-	return owner, time.UnixMicro(micros), nil
+	return holders, nil
 }
 
 // Active is how many tasks of queue are held by workers.

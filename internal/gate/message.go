@@ -10,15 +10,6 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Fields of asynq's TaskMessage.
-const (
-	messagePayload  = 2
-	messageID       = 3
-	messageQueue    = 4
-	messageDeadline = 9
-	messageHeaders  = 15
-)
-
 // checkMessage reports why asynq would not hand a task's message to its handler as the
 // task that it is: it cannot be decoded, names another task or queue, or has a deadline,
 // after which asynq ends it without calling a handler.

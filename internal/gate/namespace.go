@@ -7,10 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// asynqKeys is how the name of each of asynq's keys and channels begins. asynq has
-// no namespaces.
-const asynqKeys = "asynq:"
-
 // Prefixed is a hook for the client of a fleet that shares its Redis: it puts a
 // prefix in front of asynq's keys, so that asynq:{q}:pending becomes
 // <prefix>asynq:{q}:pending, which is in the same slot. Subscriptions pass no hook:

@@ -130,13 +130,21 @@ func TestPrefixedQueuesAreCounted(t *testing.T) {
 		if err := f.inspector.PauseQueue(queueName); err != nil {
 			t.Fatal(err)
 		}
-		info, known, err := QueueInfo(f.inspector, queueName)
-		if err != nil || !known {
-			t.Fatalf("prefix %q: %t, %v", prefix, known, err)
+		info, err := f.inspector.GetQueueInfo(queueName)
+		if err != nil {
+			t.Fatalf("prefix %q: %v", prefix, err)
 		}
 		got := []any{info.Pending, info.Scheduled, info.Archived, info.Size, info.Paused, info.Latency > 0, info.MemoryUsage > 0}
 		if want := []any{3, 1, 1, 5, true, true, true}; !slices.Equal(got, want) {
 			t.Errorf("prefix %q: pending, scheduled, archived, all, paused, waiting, memory %v, want %v", prefix, got, want)
+		}
+		counted, err := Count(t.Context(), client, []string{"none", queueName})
+		want := []Counts{{}, {Pending: 3, Scheduled: 1, Archived: 1, Paused: true, Listed: true}}
+		if err != nil || !slices.Equal(counted, want) {
+			t.Errorf("prefix %q: counted %+v, %v; want %+v", prefix, counted, err, want)
+		}
+		if listed, err := Queues(t.Context(), client); err != nil || !slices.Equal(listed, []string{queueName}) {
+			t.Errorf("prefix %q: queues %q, %v", prefix, listed, err)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // wantShapes are the scripts of asynq v0.26.0 that the gate treats on its own:
 // what they are taken for, their keys, and how their hash begins. When this test fails
 // after an upgrade, read what changed in asynq's internal/rdb/rdb.go: take.lua
-// does what its dequeue did, and guard.lua stands in front of the endings.
+// does what its dequeue did, and guard.lua is in front of the endings.
 var wantShapes = map[string]string{
 	"pull: {q}:pending {q}:paused {q}:active {q}:lease": "a815331936",
 

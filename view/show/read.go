@@ -233,15 +233,16 @@ func (f *reading) waiting(ctx context.Context, run *Run) error {
 
 // held adds the worker that has an active task.
 func (f *reading) held(ctx context.Context, queue string, task *Task) error {
-	worker, since, err := gate.Holder(ctx, f.Store.Client(), queue, task.ID)
-	if err != nil || worker == "" {
+	holders, err := gate.Holders(ctx, f.Store.Client(), queue, task.ID)
+	held, ok := holders[task.ID]
+	if err != nil || !ok {
 		return err
 	}
 	alive, err := f.Limits.Alive(ctx)
 	if err != nil {
 		return err
 	}
-	task.Worker, task.Alive, task.Since = worker, alive[worker], &since
+	task.Worker, task.Alive, task.Since = held.Worker, alive[held.Worker], &held.Since
 	return nil
 }
 

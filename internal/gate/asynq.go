@@ -1,0 +1,113 @@
+package gate
+
+import "strings"
+
+// This file lists what evalfleet relies on beyond asynq's exported API: keys, scripts,
+// encodings and log lines, as they are in AsynqVersion. TestAsynqIsAsRead fails with any
+// other version; TestScriptShapes then says which scripts have changed. Elsewhere depend
+// on asynq's inner parts only
+//
+//   - lua/*.lua beside this file: fields of a task's hash (msg, state, pending_since, result,
+//     unique_key, group), and done.lua, which replaces the script of doneHash;
+//   - dial/rights.go: the commands that asynq and asynqmon send;
+//   - controller/metrics_asynq.go: the names of asynq's metrics, from which asynqmon draws its
+//     charts.
+
+// AsynqVersion is the version of asynq that this package was written for.
+const AsynqVersion = "v0.26.0"
+
+// asynqKeys is how the name of each of asynq's keys and channels begins. asynq has
+// no namespaces.
+const asynqKeys = "asynq:"
+
+// Lists of processes and queues. A process is on the first two until a moment; only readers of
+// the lists, such as asynqmon, remove one that was killed.
+const (
+	serversKey = asynqKeys + "servers"
+	workersKey = asynqKeys + "workers"
+	queuesKey  = asynqKeys + "queues"
+)
+
+// countDays is how many days back asynq keeps daily counts of a queue.
+const countDays = 91
+
+// doneHash is the hash of the script by which asynq ends a task that is done and not kept.
+const doneHash = "1241eaa1c73409baaf1fea0c08d203a4911bda15"
+
+// Fields of asynq's TaskMessage, a protocol buffer.
+const (
+	messagePayload  = 2
+	messageID       = 3
+	messageQueue    = 4
+	messageDeadline = 9
+	messageHeaders  = 15
+)
+
+// KnownLines are the beginnings of asynq's log lines that say what the worker has logged itself,
+// or that no one has to act on: how failed and dropped runs end, and that a task's end did not
+// reach Redis. asynq retries that, and in the end another worker returns the task.
+var KnownLines = []string{"Retry exhausted for task", "revoke task", "Could not move task", "Could not remove task"}
+
+// queueKeys are asynq's keys of one queue, and one of our own beside them.
+type queueKeys struct {
+	prefix                                string // of all of them
+	pending, paused, active, lease        string
+	scheduled, retry, archived, completed string
+	task                                  string // prefix of the task keys
+	fence                                 string // prefix of a key per owner
+}
+
+func keysOf(queue string) queueKeys {
+	prefix := asynqKeys + "{" + queue + "}:"
+	return queueKeys{
+		prefix:    prefix,
+		pending:   prefix + "pending",
+		paused:    prefix + "paused",
+		active:    prefix + "active",
+		lease:     prefix + "lease",
+		scheduled: prefix + "scheduled",
+		retry:     prefix + "retry",
+		archived:  prefix + "archived",
+		completed: prefix + "completed",
+		task:      prefix + "t:",
+		fence:     prefix + "fence:",
+	}
+}
+
+// A script shows only its hash, so asynq's are told apart by their keys.
+
+// isPull reports whether a script with these keys is a dequeue.
+func isPull(keys []string) bool {
+	return len(keys) == 4 && strings.HasSuffix(keys[0], "}:pending") && strings.HasSuffix(keys[1], "}:paused") &&
+		strings.HasSuffix(keys[2], "}:active") && strings.HasSuffix(keys[3], "}:lease")
+}
+
+// listsLapsed reports whether a script with these keys lists the tasks of a server's
+// queue whose lease has ended.
+func listsLapsed(keys []string) bool { return len(keys) == 1 && keys[0] == keysOf(Served).lease }
+
+// endedTask is which of the keys, from 1, is that of the task that a script
+// with these keys takes out of the active list.
+func endedTask(keys []string) (index int, ok bool) {
+	active := false
+	for i, key := range keys {
+		if strings.HasSuffix(key, "}:active") {
+			active = true
+		}
+		// The archive script has the bare prefix among its keys.
+		if _, id, found := strings.Cut(key, "}:t:"); found && id != "" && index == 0 {
+			index = i + 1
+		}
+	}
+	return index, active && index > 0
+}
+
+// writtenResult is what a command that sets these fields writes as the result of
+// the task of that key.
+func writtenResult(key string, fields []any) (result []byte, ok bool) {
+	if !strings.HasPrefix(key, asynqKeys+"{") || !strings.Contains(key, "}:t:") || len(fields) != 2 || fields[0] != "result" {
+		return nil, false
+	}
+	result, ok = fields[1].([]byte)
+	return result, ok
+}

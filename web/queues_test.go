@@ -1,0 +1,93 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hibiken/asynq"
+
+	"github.com/evalfleet/evalfleet/view"
+)
+
+// The pages of queues list every task by its state, each with its run.
+func TestQueuesShowTheirTasks(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	client := asynq.NewClientFromRedisClient(s.store.Client())
+	if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("mail", []byte(hostile)), asynq.Queue("another/queue"), asynq.TaskID("mail"+hostile)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string][]string{
+		"/queues": {`href="/queues/p/pending" data-live="queues.1.pending">6<`, `href="/queues/p/completed" data-live="queues.1.completed">5<`,
+			`data-live="queues.1.archived">1<`, `href="/queues/another%2Fqueue/pending"`, `href="/asynqmon/"`},
+		"/queues/p/pending": {`href="/evaluations/` + string(s.idle) + `/runs/0.5"`, `href="/evaluations/` + string(s.idle) + `"`, "p:m",
+			`aria-current="page">Waiting <b data-live="pending">6</b>`, `href="/queues/p/archived">Failed, kept <b data-live="archived">1</b>`},
+		"/queues/p/completed":               {`href="/evaluations/` + string(s.done) + `/runs/0.`, "winner"},
+		"/queues/p/archived":                {`href="/evaluations/` + string(s.done) + `/runs/0.`, "bad_request: &lt;script&gt;"},
+		"/queues/p/active":                  {"No task of this queue"},
+		"/queues/another%2Fqueue/pending":   {"a task of another program"},
+		"/queues/another%2Fqueue/scheduled": {"No task of this queue"},
+	} {
+		got, text := s.ask(http.MethodGet, path)
+		if got.code != http.StatusOK || strings.Contains(text, "<script>alert") {
+			t.Errorf("%s answers %d, or carries what was recorded as it is:\n%s", path, got.code, text)
+		}
+		for _, words := range want {
+			if !strings.Contains(text, words) {
+				t.Errorf("%s does not have %q:\n%s", path, words, text)
+			}
+		}
+	}
+	var twin Tasks
+	_, raw := s.ask(http.MethodGet, "/api/queues/p/pending")
+	if err := json.Unmarshal([]byte(raw), &twin); err != nil || len(twin.Tasks.Tasks) != 6 || twin.Pending != 6 || twin.Tasks.Tasks[0].Run != "0.0" {
+		t.Errorf("the twin has %+v: %v", twin, err)
+	}
+	for path, want := range map[string]int{
+		"/queues/": http.StatusOK, "/queues/none/pending": http.StatusNotFound, "/queues/p/lost": http.StatusBadRequest,
+		"/queues/p/pending?page=0": http.StatusBadRequest, "/queues/p/pending?page=9": http.StatusOK, "/api/queues/none/active": http.StatusNotFound,
+	} {
+		if got, _ := s.ask(http.MethodGet, path); got.code != want {
+			t.Errorf("%s answers %d, want %d", path, got.code, want)
+		}
+	}
+	if _, text := s.ask(http.MethodGet, "/queues/p/pending?page=1"); strings.Contains(text, "data-api") {
+		t.Error("a page by its number names a twin, which is always that of the first page")
+	}
+}
+
+// Each page of an archive has the tasks before those of the page before it, and no task is on
+// two pages or on none.
+func TestTasksAreListedFromTheLatest(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, nil)
+	client, inspector := asynq.NewClientFromRedisClient(s.store.Client()), asynq.NewInspectorFromRedisClient(s.store.Client())
+	const all = 2*view.TasksShown + 7
+	for i := range all {
+		if _, err := client.EnqueueContext(t.Context(), asynq.NewTask("t", nil), asynq.Queue("q"), asynq.TaskID(fmt.Sprintf("t%03d", i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n, err := inspector.ArchiveAllPendingTasks("q"); err != nil || n != all {
+		t.Fatalf("archived %d tasks: %v", n, err)
+	}
+	next := all
+	for page := 1; page <= 3; page++ {
+		tasks, err := s.pages.fleet.Tasks(t.Context(), "q", "archived", page)
+		if err != nil || tasks.Page != page || tasks.Pages != 3 {
+			t.Fatalf("page %d of 3 is %+v: %v", page, tasks, err)
+		}
+		for _, task := range tasks.Tasks {
+			next--
+			if want := fmt.Sprintf("t%03d", next); task.ID != want {
+				t.Fatalf("page %d has %s, want %s", page, task.ID, want)
+			}
+		}
+	}
+	if next != 0 {
+		t.Errorf("%d tasks are on no page", next)
+	}
+}
