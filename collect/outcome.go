@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -49,4 +50,33 @@ func (e *InterruptedError) Error() string {
 		return fmt.Sprintf("interrupted: %v", e.Cause)
 	}
 	return fmt.Sprintf("interrupted: %d of %d runs of %s are in its results store, the rest is in Redis", e.Ended, e.Planned, e.Record.ID)
+}
+
+var (
+	// ErrCancelled means that an evaluation was cancelled before all its runs had ended.
+	ErrCancelled = errors.New("the evaluation was cancelled")
+	// ErrStopped means that the fleet stopped an evaluation before all its runs had ended.
+	ErrStopped = errors.New("the evaluation has stopped")
+)
+
+// IsEnding reports whether err says that an evaluation ended before all its runs had.
+func IsEnding(err error) bool { return errors.Is(err, ErrCancelled) || errors.Is(err, ErrStopped) }
+
+func (o Outcome) recorded() string {
+	return fmt.Sprintf("%d of %d runs are recorded", o.Ended, o.Planned)
+}
+
+// CancelledError is the error for a cancelled evaluation; what ends the sentence.
+func (o Outcome) CancelledError(what string) error {
+	return fmt.Errorf("%w: %s; %s", ErrCancelled, o.recorded(), what)
+}
+
+// StoppedError is the error for an evaluation that has stopped early. raised is the command that
+// submits it with a higher budget, resume the one that resumes it.
+func (o Outcome) StoppedError(raised, resume string) error {
+	what, how := o.Why().String()+"; "+o.recorded(), "resume with: "+resume
+	if o.Stopped != "" {
+		what, how = o.Why().String()+", "+o.recorded(), "raise budget in the evaluation file and resume with: "+raised
+	}
+	return fmt.Errorf("%w: %s; %s", ErrStopped, what, how)
 }

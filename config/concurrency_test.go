@@ -148,7 +148,7 @@ func TestLimitsAreCombined(t *testing.T) {
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600,
 				"provider/simulator/model/careful/concurrency": 10, "own": 2},
 			[]string{"eval.yaml:4:78: concurrency.per_provider.simulator.models.careful.max_concurrency: never reached: provider simulator: 9 in flight (fleet.yaml:4) always binds first; remove it, or make it tighter"}},
-		{"names that nobody uses", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
+		{"unused names", "{per_provider: {openrouter: {max_concurrency: 1}, simulator: {models: {crareful: {max_concurrency: 1}}}}, groups: {g: {requests_per_minute: 5}}, max_concurrency: 2}",
 			map[string]int64{"fleet/concurrency": 16, "provider/simulator/concurrency": 9, "provider/simulator/requests/1m0s": 600, "own": 2},
 			[]string{
 				"eval.yaml:4:30: concurrency.per_provider.openrouter: no call is made to provider openrouter; remove it",
@@ -347,7 +347,7 @@ func TestAbandonedCalls(t *testing.T) {
 		want              bool
 		warning           string
 	}{
-		{"nobody says", "", "{}", false, ""},
+		{"unset", "", "{}", false, ""},
 		{"free", "", "{abandoned_calls: free}", false, ""},
 		{"the file", "", "{abandoned_calls: hold}", true, ""},
 		{"the fleet", hold, "{}", true, ""},
@@ -378,7 +378,7 @@ func TestWhereADayEnds(t *testing.T) {
 		return "concurrency: {per_provider: {simulator: {" + keys + "}}}\n"
 	}
 	for _, c := range []struct{ name, fleet, file, want, warning string }{
-		{"nobody says", "requests_per_day: 9", "requests_per_day: 8", "UTC", ""},
+		{"unset", "requests_per_day: 9", "requests_per_day: 8", "UTC", ""},
 		{"the file", "requests_per_day: 9", "requests_per_day: 8, day_resets: Asia/Tokyo", "Asia/Tokyo", ""},
 		{"the fleet", "requests_per_day: 9, day_resets: Asia/Tokyo", "requests_per_day: 8", "Asia/Tokyo", ""},
 		{"both the same", "requests_per_day: 9, day_resets: UTC", "requests_per_day: 8, day_resets: UTC", "UTC", ""},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
 
@@ -34,7 +35,7 @@ func (x *experiment) needed(l experimentLine, key, example string) string {
 
 func (x *experiment) missing(l experimentLine, key, example string) {
 	fix := "add " + strconv.Quote(key) + ": " + example
-	if near := Nearest(key, slices.Collect(maps.Keys(l.values))); near != "" {
+	if near := wording.Nearest(key, slices.Collect(maps.Keys(l.values))); near != "" {
 		fix = fmt.Sprintf("call %s %s, if that is what it is", strconv.Quote(near), key)
 	}
 	at := l.at

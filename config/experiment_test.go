@@ -158,7 +158,7 @@ func TestExperiment(t *testing.T) {
 	}
 	e := s.Evaluation
 	if e.Name != "my.tests" || e.JSON != eval.JSONFalse || s.Settings.ConcurrencySource != "" || s.Settings.Retry.MaxAttempts != 5 {
-		t.Errorf("name %q, JSON %s, concurrency by %q, %d attempts: want my.tests, false, by nobody, 5",
+		t.Errorf("name %q, JSON %s, concurrency by %q, %d attempts: want my.tests, false, by no model, 5",
 			e.Name, e.JSON, s.Settings.ConcurrencySource, s.Settings.Retry.MaxAttempts)
 	}
 	var got []string

@@ -28,7 +28,7 @@ func TestFallback(t *testing.T) {
 		"conservative": {"fallback: {preset: conservative, " + models + "}", balanced(func(f *record.Fallback) {
 			f.MaxWait, f.MaxRetries, f.Base = 600*time.Second, 5, 1.5
 		})},
-		"aggressive, but for what stands before it": {"fallback: {max_retries: 4, on_error: after_retries, preset: aggressive, " + models + "}", balanced(func(f *record.Fallback) {
+		"aggressive, but for what is set before it": {"fallback: {max_retries: 4, on_error: after_retries, preset: aggressive, " + models + "}", balanced(func(f *record.Fallback) {
 			f.MaxWait, f.MaxRetries, f.Base, f.AfterRetries = 30*time.Second, 4, 3, true
 		})},
 		"all": {"fallback: {" + models + ", auto_wait: false, max_wait_seconds: none, max_retries: 0, backoff_base: 1, after_429_seconds: 0.5, on_error: immediate}", balanced(func(f *record.Fallback) {

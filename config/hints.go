@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // overrideNames are settings of models that requests commonly have, in any dialect.
@@ -43,7 +45,7 @@ func hint(key string, known []string) string {
 	if name, ok := otherNames[strings.ToLower(key)]; ok {
 		meant = name
 	}
-	near := Nearest(key, known)
+	near := wording.Nearest(key, known)
 	switch {
 	case slices.Contains(known, meant):
 		return "did you mean " + meant + "?"
@@ -54,7 +56,7 @@ func hint(key string, known []string) string {
 	}
 	name := key
 	if !slices.Contains(overrideNames, key) {
-		name = Nearest(key, overrideNames)
+		name = wording.Nearest(key, overrideNames)
 	}
 	if slices.Contains(known, "overrides") && name != "" {
 		return "put it under overrides: {" + name + ": …}"
@@ -74,12 +76,12 @@ var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 // refuseKey reports that a file holds an API key. The key itself is not repeated.
 func (y *yamlFile) refuseKey(at place) {
 	y.refuse(at, "revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable",
-		"API keys are not read from files, and whoever has read this one has the key")
+		"API keys are not read from files, and anyone who has read this one has the key")
 }
 
 // unknownKey reports a key that a mapping does not have.
 func (y *yamlFile) unknownKey(key string, child value, known []string) {
-	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
+	if text, ok := scalar(child.node); ok && len(text) >= 8 && keyWords.MatchString(key) && wording.Nearest(key, known) != "api_key_env" || strings.EqualFold(key, "api_key") {
 		y.refuseKey(child.key)
 		return
 	}

@@ -9,7 +9,7 @@ import (
 // Mistakes that people make in YAML are answered with what to write.
 func TestHints(t *testing.T) {
 	t.Parallel()
-	const leaked = "API keys are not read from files, and whoever has read this one has the key; " +
+	const leaked = "API keys are not read from files, and anyone who has read this one has the key; " +
 		"revoke it, and put a new one into the environment or .env, for example as OPENAI_API_KEY; api_key_env names another variable"
 	for _, c := range []struct{ name, file, want string }{
 		{"rpm", minimal + "concurrency: {per_provider: {simulator: {rpm: 5}}}\n", "eval.yaml:4:42: concurrency.per_provider.simulator.rpm: unknown key; did you mean requests_per_minute?"},

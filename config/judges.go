@@ -8,6 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 )
@@ -154,7 +155,7 @@ func (y *yamlFile) overrides(v value) map[string]any {
 		case reserved[key]:
 			y.refuse(v.key, "remove it", "evalfleet sets %s itself", key)
 		default:
-			if near := Nearest(key, overrideNames); near != "" && !slices.Contains(overrideNames, key) {
+			if near := wording.Nearest(key, overrideNames); near != "" && !slices.Contains(overrideNames, key) {
 				y.warn(v.key, "did you mean "+near+"?", "%s is sent to the model as it is", key)
 			}
 			all[key] = y.free(v, &budget)

@@ -110,7 +110,7 @@ func TestFoundEnvFileSetsKeysOnly(t *testing.T) {
 	}
 	for _, name := range []string{"OPENAI_API_KEY", "HTTPS_PROXY"} {
 		if got, ok := settings(name); ok {
-			t.Errorf("the setting %s is %q from a .env that nobody named", name, got)
+			t.Errorf("the setting %s is %q from a .env that was not named", name, got)
 		}
 	}
 	for _, name := range []string{"EVALFLEET_CONFIG", "EVALFLEET_SINK", "REDIS_URL", "OTEL_EXPORTER_OTLP_ENDPOINT", "OLLAMA_API_ENDPOINT"} {

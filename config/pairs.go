@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // maxPairs bounds the size of a file of pairs.
@@ -93,7 +94,7 @@ func (set documentSet) pair(cell func(name string) (string, place)) (pair [2]int
 	candidates, ok := set.byItem[item]
 	if !ok {
 		fix := ""
-		if near := Nearest(item, slices.Collect(maps.Keys(set.items))); near != "" {
+		if near := wording.Nearest(item, slices.Collect(maps.Keys(set.items))); near != "" {
 			fix = "did you mean " + near + "?"
 		}
 		s.refuse(at, fix, "no document belongs to item %q", printable(item))

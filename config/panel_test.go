@@ -94,7 +94,7 @@ func TestProblemsOfPanels(t *testing.T) {
 	const one = "agents: [{name: a, model: simulator:careful}]"
 	for name, tt := range map[string]struct{ panel, env, want string }{
 		"nothing":         {"{}", "", "panel has no agents|panel has no dimensions"},
-		"nobody":          {"{agents: [], dimensions: [d]}", "", "no agents are given"},
+		"no agents":       {"{agents: [], dimensions: [d]}", "", "no agents are given"},
 		"no model":        {"{agents: [{name: a}], dimensions: [d]}", "", "the agent has no model"},
 		"unknown":         {"{agents: [{name: a, model: simulater:x}], dimensions: [d]}", "", "no provider is called simulater"},
 		"a name twice":    {"{agents: [{name: a, model: simulator:careful}, {name: a, model: simulator:average}], dimensions: [d]}", "", "a second agent called a"},

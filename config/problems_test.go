@@ -3,6 +3,8 @@ package config
 import (
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
 // Each file has exactly the problems listed, one a line, with their places.
@@ -81,18 +83,18 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:2:10: judges[0]: no web search of openai-chat:gpt-4.1 is known; set grounding: off, ask another, or name its search under providers.openai-chat.models\n" +
 				"eval.yaml:2:10: judges[0]: openai-chat:gpt-4.1 does not reason; set reasoning: off, or ask another\n" +
 				"eval.yaml:2:50: judges[2]: no web search of openai-chat:gpt-5-mini is known; set grounding: off, ask another, or name its search under providers.openai-chat.models"},
-		{"nobody who could write JSON", docs + judge + "pairwise: {}\njsonify: {provider: anthropic, model: claude-3-5-haiku-latest}\n", nil,
+		{"no model that could write JSON", docs + judge + "pairwise: {}\njsonify: {provider: anthropic, model: claude-3-5-haiku-latest}\n", nil,
 			"eval.yaml:4:1: jsonify: anthropic:claude-3-5-haiku-latest has no structured output, so it cannot write the JSON of answers; name a model that does, for example jsonify: {provider: openai, model: gpt-4.1-mini}"},
 		{"a provider without a model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: gemini}\n", nil,
 			"eval.yaml:4:1: jsonify: jsonify has a provider and no model; add model"},
 		{"a fallback in two calls", docs + "judges: [openai:gpt-5-mini]\npairwise: {}\ngrounding: required\nfallback: {models: [\"google:gemini-2.5-pro\"]}\n", nil,
 			"eval.yaml:5:21: fallback.models[0]: google:gemini-2.5-pro cannot produce the requested JSON in one call; add jsonify: {provider: openai, model: gpt-4.1-mini}"},
-		{"nobody by that name to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: opena, model: x, temprature: 0}\n", nil,
+		{"an unknown model to write JSON", docs + judge + "pairwise: {}\njsonify: {provider: opena, model: x, temprature: 0}\n", nil,
 			"eval.yaml:4:1: jsonify: no provider is called opena; did you mean openai?\n" +
 				"eval.yaml:4:38: jsonify.temprature: unknown key; did you mean temperature?"},
 		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
 			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: got \"hihg\"; want none, minimal, low, medium, high, xhigh, max"},
-		{"a baseline that is nobody", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,
+		{"an unknown baseline", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,
 			"eval.yaml:3:30: pairwise.pairs.baseline: no document is of candidate c.md; did you mean a.md?"},
 		{"a baseline without others", "documents: {files: \"<item>/<candidate>.md\"}\n" + judge + "pairwise: {pairs: {baseline: y}}\n",
 			[]string{"1/x.md", "one", "1/z.md", "two", "2/y.md", "three"},
@@ -119,7 +121,7 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:5:16: fallback.max_retries: got \"-1\"; want a whole number from 0 to 1000\n" +
 				"eval.yaml:5:34: fallback.backoff_base: got \"0.5\"; want a number from 1 to 100\n" +
 				"eval.yaml:5:49: fallback.on_error: got \"never\"; want immediate, after_retries"},
-		{"fallback to nobody", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
+		{"fallback to unknown models", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
 			"eval.yaml:4:21: fallback.models[0]: \"gpt\" names no model; write provider:model, for example simulator:careful\n" +
 				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once\n" +
 				"eval.yaml:4:66: fallback.models[3]: no provider is called opnai; did you mean openai?"},
@@ -208,8 +210,8 @@ func TestNearest(t *testing.T) {
 		"max_concurency": "max_concurrency", "perprovider": "per_provider", "xyz": "", "": "",
 		"jsno": "json", "pariwise": "pairwise", "josnify": "jsonify",
 	} {
-		if got := Nearest(word, known); got != want {
-			t.Errorf("Nearest(%q) = %q, want %q", word, got, want)
+		if got := wording.Nearest(word, known); got != want {
+			t.Errorf("wording.Nearest(%q) = %q, want %q", word, got, want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func TestQueues(t *testing.T) {
 			want: []Queue{{"group1-gpt4", 1, 1}, {"group1", 3, 2}, {"group3-llama3", 2, 3}, {"group2", 4, 5}, {"group3", 2, 5}}},
 		"groups and apis": {file: mixed, rates: `{"group1": 5, "group2": 10}`,
 			want: []Queue{{"group1", 4, 5}, {"group2", 4, 10}, {"gemini", 4, 5}, {"openai", 4, 5}}},
-		"apis of which every line has a group": {file: groups, rates: `{"gemini": 7}`,
+		"apis with a group in every line": {file: groups, rates: `{"gemini": 7}`,
 			want:     []Queue{{"gemini", 0, 7}, {"group1", 4, 5}, {"group2", 4, 5}, {"group3", 4, 5}},
 			warnings: "rates.json:1:2: gemini: no line has this api or group; known: group1, group2, group3"},
 	} {

@@ -52,7 +52,7 @@ func TestVotes(t *testing.T) {
 		"letters":           {"v.csv", "item,candidate_a,candidate_b,winner,annotator\nq1,y,x,a,anna\nq1,x,y, tie ,bo\nq1,x,z,b,bo\n", said},
 		"lines of verdicts": {"v.jsonl", `{"item":"q1","candidate_a":"x","candidate_b":"y","winner":"y","annotator":"anna"}` + "\n\n" + `{"item":"q1","candidate_a":"x","candidate_b":"y","winner":0,"annotator":"bo"}` + "\n" + `{"item":"q1","candidate_a":"z","candidate_b":"x","winner":"a","annotator":"bo"}`, said},
 		"lines of people":   {"v.jsonl", `{"item":"q1","candidate_a":"x","candidate_b":"y","anna":2,"bo":0}` + "\n" + `{"item":"q1","candidate_a":"z","candidate_b":"x","anna":null,"bo":1}`, said},
-		"nobody named":      {"v.csv", "item,candidate_a,candidate_b,winner\nq1,x,y,x\n", unsigned},
+		"no annotator":      {"v.csv", "item,candidate_a,candidate_b,winner\nq1,x,y,x\n", unsigned},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"syscall"
 )
 
@@ -62,10 +63,16 @@ func writeFile(root *os.Root, name string, write func(io.Writer) error) (err err
 }
 
 func explainFile(path string, err error) error {
-	for _, full := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG} {
-		if errors.Is(err, full) {
-			return fmt.Errorf("write %s: %w: make room and export again: %w", path, ErrFull, err)
-		}
+	if OutOfRoom(err) {
+		return fmt.Errorf("write %s: %w: make room and export again: %w", path, ErrFull, err)
 	}
 	return fmt.Errorf("write %s: %w", path, err)
 }
+
+// OutOfRoom reports whether the disk is full, or a quota or a bound on the size of files is
+// reached.
+func OutOfRoom(err error) bool {
+	return errors.Is(err, ErrFull) || slices.ContainsFunc(fullErrors, func(full error) bool { return errors.Is(err, full) })
+}
+
+var fullErrors = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EFBIG}

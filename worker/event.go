@@ -61,3 +61,14 @@ func Queued(t record.Task, at time.Time) Event {
 		Agent: t.Agent, Dimension: t.Dimension,
 	}
 }
+
+// Both tells two of every event; the first may be nil.
+func Both(first, second func(Event)) func(Event) {
+	if first == nil {
+		return second
+	}
+	return func(e Event) {
+		first(e)
+		second(e)
+	}
+}

@@ -11,7 +11,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 )
 
 // commands lists every command, in the order in which help shows them. A new command needs a
@@ -56,11 +59,48 @@ func withCommonFlags(all []*cli.Command) []*cli.Command {
 	return all
 }
 
+const appHelp = `evalfleet ranks documents with LLM judges.
+
+An evaluation file defines documents, judges and questions. Each question to one judge is a run.
+evalfleet executes runs within all provider limits, retries failures, records each run once, and
+ranks the results.
+
+Usage: evalfleet COMMAND [FLAGS] [ARGUMENTS]
+
+Commands:
+{{range .}}  {{.Name}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
+      {{wrap .Usage 6}}
+{{end}}
+` + commandline.FlagHelp + `
+Run evalfleet COMMAND --help for details.
+`
+
+// appOf is the program as its command lines show it.
+func appOf(p *process) commandline.App {
+	arguments := map[string][]commandline.Candidate{}
+	for _, shell := range shells {
+		arguments["completion"] = append(arguments["completion"], commandline.Candidate{Word: shell, About: "print the script for " + shell})
+	}
+	for _, kind := range config.SchemaKinds {
+		arguments["schema"] = append(arguments["schema"], commandline.Candidate{Word: kind, About: "print the schema of " + kind + " files"})
+	}
+	return commandline.App{
+		Commands: withCommonFlags(commands(p)), Common: commonFlags(), Groups: flagGroups, Examples: examples,
+		Elsewhere: otherCommands, Arguments: arguments,
+	}
+}
+
+// otherCommands are commands of other tools, and what to use here.
+var otherCommands = map[string]string{
+	"run-pairwise": "evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs",
+	"run-single":   "evalfleet run FILE scores documents if the evaluation file has single",
+}
+
 // process is what a command may touch of the world around it.
 type process struct {
 	env    config.Lookup // settings: the environment over the file of --env-file
 	keys   config.Lookup // providers' keys and bounds on calls: env over a .env that was found
-	own    sealer        // knows the folders that runs of this user have made
+	own    folder.Owner  // knows the folders that runs of this user have made
 	stdin  io.Reader
 	stdout io.Writer       // results: paths, ids, tables
 	stderr io.Writer       // everything else
@@ -75,7 +115,7 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 	// Text from others must not control a terminal. To files and pipes, results are written
 	// unchanged.
 	stderr = harmless.NewWriter(stderr)
-	if terminalOf(stdout) != nil {
+	if terminal.Of(stdout) != nil {
 		stdout = harmless.NewWriter(stdout)
 	}
 	p := &process{env: env, keys: env, stdin: stdin, stdout: stdout, stderr: stderr, atOnce: atOnce}
@@ -95,35 +135,35 @@ func Main(ctx context.Context, atOnce <-chan struct{}, args []string, env func(s
 // run parses the command line before the library sees it, because the library drops flags after
 // an argument, and reads the environment of the process itself instead of ours.
 func (p *process) run(ctx context.Context, args []string) error {
-	all := withCommonFlags(commands(p))
-	for _, command := range all {
+	all := appOf(p)
+	for _, command := range all.Commands {
 		command.HideHelp = true // --help is ours
 		command.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return usageError("%w", err) }
 	}
-	line, err := parse(args, all)
+	line, err := all.Parse(args)
 	switch {
 	case err != nil:
 		return err
-	case line.help && line.command == nil:
-		return printHelp(p.stdout, appHelp, all)
-	case line.help:
-		return writeCommandHelp(p.stdout, line.command, line.wholeHelp)
-	case line.command == nil:
-		if err := printHelp(p.stderr, appHelp, all); err != nil {
+	case line.Help && line.Command == nil:
+		return all.WriteHelp(p.stdout, appHelp)
+	case line.Help:
+		return all.WriteCommandHelp(p.stdout, line.Command, line.WholeHelp)
+	case line.Command == nil:
+		if err := all.WriteHelp(p.stderr, appHelp); err != nil {
 			return err
 		}
 		return usageError("no command given")
 	}
-	p.own = newSealer(p.env)
-	if p.env, p.keys, err = config.WithEnvFile(p.env, line.envFile(p.env)); err != nil {
+	p.own = folder.NewOwner(p.env)
+	if p.env, p.keys, err = config.WithEnvFile(p.env, line.EnvFile(envFileFlag, p.env)); err != nil {
 		return err
 	}
-	if err := line.complete(p.env); err != nil {
+	if err := line.Complete(p.env); err != nil {
 		return err
 	}
 	app := &cli.App{
 		Name:           "evalfleet",
-		Commands:       all,
+		Commands:       all.Commands,
 		HideHelp:       true,
 		HideVersion:    true,
 		Reader:         p.stdin,
@@ -131,7 +171,7 @@ func (p *process) run(ctx context.Context, args []string) error {
 		ErrWriter:      p.stderr,
 		ExitErrHandler: func(*cli.Context, error) {}, // Main decides the code
 	}
-	return app.RunContext(ctx, line.canonical())
+	return app.RunContext(ctx, line.Canonical())
 }
 
 // oneArgument is the command's only argument, called by the name that help

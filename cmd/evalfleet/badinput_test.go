@@ -16,6 +16,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
@@ -139,7 +140,7 @@ func TestBadInputs(t *testing.T) {
 		{"no share", "run eval.yaml", file(docsKey + judgesKey + "pairwise: {pairs: \"sample:2\"}\n"), "", 2, `eval.yaml:3:19: pairwise.pairs: "2" is no share of the pairs; want a share above 0 and at most 1`},
 		{"scale upside down", "run eval.yaml", file(docsKey + judgesKey + "single: {criteria: [style], scale: [5, 1]}\n"), "", 2, "eval.yaml:3:36: single.scale: not a scale; want [lowest, highest], for example [1, 5]"},
 		{"no criteria", "run eval.yaml", file(docsKey + judgesKey + "single: {}\n"), "", 2, "eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
-		{"a fallback to nobody", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]"},
+		{"a fallback without models", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "fallback: {}\n"), "", 2, "eval.yaml:4:1: fallback: fallback names no models; add models: [provider:model]"},
 		{"votes, no file", "run eval.yaml", file(docsKey + judgesKey + pairsKey + "votes: human.csv\n"), "", 2, "human.csv: no such file"},
 
 		// Listed runs.
@@ -155,7 +156,7 @@ func TestBadInputs(t *testing.T) {
 		{"runs, two ways of flags", "run --runs-config eval.yaml --runs-stdin", file("[]\n"), "", 2, "--runs-stdin: --runs-config lists runs too; use one of them"},
 		{"runs, nothing on standard input", "run --runs-stdin", nil, "", 2, "stdin: nothing was written to it; want a JSON array of runs"},
 		{"runs, half a pair", "run --file-a docs/a.md --model careful", nil, "", 2, "--file-b: it is missing; add --file-b, the file of the input"},
-		{"runs, a pair that nobody is asked about", "run --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--file-a: the run has no provider; add --provider"},
+		{"runs, a pair without a provider", "run --file-a docs/a.md --file-b docs/b.md", nil, "", 2, "--file-a: the run has no provider; add --provider"},
 		{"runs, a pair of a misspelt provider", "run --file-a docs/a.md --file-b docs/b.md --provider opanai --model m", nil, "", 2, "--model: no provider is called opanai; did you mean openai?"},
 		{"runs, a pair's answer over its input", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs/../docs/b.md", nil, "", 2, "--out: the answer would be written over docs/b.md; choose another path"},
 		{"runs, a pair's answer into a folder", "run --file-a docs/a.md --file-b docs/b.md --provider simulator --model careful --out docs", nil, "", 2, "docs is a folder; name a file in it"},
@@ -240,9 +241,9 @@ func badLooks() []badInput {
 		{"estimate, no slots", "estimate good.yaml --slots 0", nil, "", 2, "--slots must be at least 1, got 0"},
 
 		{"show nothing", "show", nil, "", 2, "show wants a RUN, and its ID or folder, got 0 arguments; write evalfleet show 0.17 DIR"},
-		{"show a listed run of nobody knows what", "show first", nil, "", 2, "run first of which evaluation? write evalfleet show first ID, or its output folder instead of the id"},
+		{"show a listed run without its evaluation", "show first", nil, "", 2, "run first of which evaluation? write evalfleet show first ID, or its output folder instead of the id"},
 		{"show, no results folder of a listed run", "show first docs", nil, "", 2, "docs holds no results: no results.db is in it"},
-		{"show a run of nobody knows what", "show 0.1", nil, "", 2, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
+		{"show a run without its evaluation", "show 0.1", nil, "", 2, "run 0.1 of which evaluation? write evalfleet show 0.1 ID, or its output folder instead of the id"},
 		{"show, the folder first", "show docs 0.1", nil, "", 2, "put the run first: evalfleet show 0.1 docs"},
 		{"show, both id and folder", "show 0.1 docs ev-abcdefgh2345", nil, "", 2, "show wants a RUN, and its ID or folder, got 3 arguments"},
 		{"show, a run of another evaluation", "show ev-abcdefgh2345.0.1 ev-222222222222" + redis, nil, "", 2, "run ev-abcdefgh2345.0.1 is not one of ev-222222222222"},
@@ -254,7 +255,7 @@ func badLooks() []badInput {
 		{"healthcheck of something", "healthcheck worker", nil, "", 2, `healthcheck takes no arguments, got "worker"`},
 		{"healthcheck, no address", "healthcheck --metrics-addr off", nil, "", 2, "--metrics-addr off: want host:port or :port"},
 		{"healthcheck, misspelt flag", "healthcheck --redy", nil, "", 2, "no flag --redy; did you mean --ready?"},
-		{"healthcheck, nobody answers", "healthcheck --metrics-addr 127.0.0.1:1", nil, "", 3, "no worker answers: "},
+		{"healthcheck without an answer", "healthcheck --metrics-addr 127.0.0.1:1", nil, "", 3, "no worker answers: "},
 
 		{"delete a folder", "delete docs" + redis, nil, "", 2, "delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel docs`"},
 		{"delete, misspelt flag behind the id", "delete ev-abcdefgh2345 --forse", nil, "", 2, "no flag --forse; did you mean --force?"},
@@ -463,7 +464,7 @@ func TestFolderInUse(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"docs/a.md": "1", "docs/b.md": "2", "eval.yaml": goodFile})
 	out := filepath.Join(dir, "out")
-	held, err := openFolder(out)
+	held, err := folder.Open(out)
 	if err != nil {
 		t.Fatal(err)
 	}

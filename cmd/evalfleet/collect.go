@@ -18,10 +18,13 @@ import (
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/view/plain"
 )
 
 const followFlag = "follow"
@@ -62,7 +65,7 @@ type drain struct {
 	answers []string                    // the paths of the files with answers, once they are written
 	printing
 	stdout  io.Writer
-	console *console
+	console *terminal.Console
 	log     zerolog.Logger
 }
 
@@ -81,7 +84,7 @@ func (d *drain) limiter() *ratelimit.Admin { return d.fleet().Limits() }
 
 // folderOf is the output folder of an evaluation.
 func (d *drain) folderOf(r record.Evaluation) string {
-	return cmp.Or(d.dir, defaultFolder(r.Name, r.ID))
+	return cmp.Or(d.dir, folder.Default(r.Name, r.ID))
 }
 
 // open opens the results store of an evaluation and holds its output folder.
@@ -90,39 +93,39 @@ func (d *drain) open(ctx context.Context, r record.Evaluation) (results.Sink, er
 	if err != nil {
 		return nil, withCode(exitUsage, err)
 	}
-	out, err := openFolder(d.folderOf(r))
+	out, err := folder.Open(d.folderOf(r))
 	if err != nil {
 		return nil, err
 	}
 	url := cmp.Or(d.sinkURL, named)
-	if _, err := os.Stat(out.path(sinkFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
-		out.undo()
+	if _, err := os.Stat(out.Path(folder.ResultsFile)); url == "" && r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
+		out.Undo()
 		_ = out.Close()
 		return nil, otherStore(r)
 	}
-	sink, err := openSink(ctx, url, out)
+	sink, err := out.OpenStore(ctx, url)
 	if err != nil {
 		_ = out.Close()
 		return nil, err
 	}
-	return folderSink{sink, out}, nil
+	return folder.Store{Sink: sink, Folder: out}, nil
 }
 
 // otherStore is the error for an evaluation whose results another results store has.
 func otherStore(r record.Evaluation) error {
 	where := "use the folder of the command that collects them, or name the results store with --" + sinkFlagName
 	if r.SinkURL != "" {
-		where = "name that one with --" + sinkFlagName + ": " + publicSink(r.SinkURL)
+		where = "name that one with --" + sinkFlagName + ": " + folder.PublicURL(r.SinkURL)
 	}
 	return usageError("%w of %s has its results: %s", results.ErrOtherSink, r.ID, where)
 }
 
 // watch shows an evaluation's progress until the function that it returns is called.
 func (d *drain) watch(r record.Evaluation) (collect.Observer, func()) {
-	watch := newProgress(d.console, r)
+	watch := plain.NewProgress(d.console, r)
 	ctx, stop := context.WithCancel(context.Background())
 	var shown sync.WaitGroup
-	shown.Go(func() { watch.show(ctx) })
+	shown.Go(func() { watch.Show(ctx) })
 	return watch, func() {
 		stop()
 		shown.Wait()
@@ -171,7 +174,7 @@ func (d *drain) once(ctx context.Context, id eval.ID) error {
 		return unknownEvaluation(ctx, d.store, id)
 	}
 	if r := drained.Record; r.ID != "" {
-		fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, drained.Entries, cmp.Or(r.SinkURL, filepath.Join(d.folderOf(r), sinkFile)))
+		fmt.Fprintf(d.console, "%s: %d entries collected into %s\n", id, drained.Entries, cmp.Or(r.SinkURL, filepath.Join(d.folderOf(r), folder.ResultsFile)))
 	}
 	return d.failure(err)
 }

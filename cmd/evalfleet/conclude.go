@@ -8,6 +8,7 @@ import (
 	"io"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -46,7 +47,7 @@ func conclude(ctx context.Context, c conclusion) error {
 	if codeOf(unwritten) == exitUnreachable {
 		return unwritten
 	}
-	page, err := writeForms(c.place.Dir, []string{formatHTML}, map[string]form{formatHTML: {reportFile, r.WriteHTML}})
+	page, err := writeForms(c.place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, r.WriteHTML}})
 	if err != nil {
 		return err
 	}
@@ -74,7 +75,7 @@ func export(ctx context.Context, place results.Place, reader results.Reader, r *
 	if codeOf(unwritten) == exitUnreachable {
 		return done, unwritten
 	}
-	if err := writeLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
+	if err := folder.WriteLogs(ctx, place.Dir, reader, r.Evaluation.ID); err != nil {
 		return done, exportError(err, again)
 	}
 	return done, unwritten
@@ -86,12 +87,12 @@ func exportError(err error, again string) error {
 	if err == nil {
 		return nil
 	}
-	code := exitUnreachable
 	var unwritten *results.AnswerError
+	failed := fmt.Errorf("%w\nthe results are safe; fix this, then write the files with: %s", err, again)
 	if errors.As(err, &unwritten) {
-		code = folderCode(err)
+		return folder.Failed(failed)
 	}
-	return withCode(code, fmt.Errorf("%w\nthe results are safe; fix this, then write the files with: %s", err, again))
+	return withCode(exitUnreachable, failed)
 }
 
 // failedRuns is the error that failed runs amount to, if any.

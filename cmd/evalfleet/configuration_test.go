@@ -20,6 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -272,14 +273,14 @@ var inCell = strings.NewReplacer("|", `\|`, "<", `\<`)
 func flagTable(flags []cli.Flag) string {
 	text := "| flag | variable | default | meaning |\n|---|---|---|---|\n"
 	for _, f := range flags {
-		_, usage := splitUsage(f)
+		_, usage := commandline.SplitUsage(f)
 		value := ""
-		if d, ok := f.(cli.DocGenerationFlag); ok && takesValue(f) {
+		if d, ok := f.(cli.DocGenerationFlag); ok && commandline.TakesValue(f) {
 			if v := d.GetValue(); v != "" && v != "0" && v != "0s" {
 				value = "`" + strings.ReplaceAll(v, `"`, "") + "`"
 			}
 		}
-		text += fmt.Sprintf("| `%s` | `%s` | %s | %s |\n", helpNames(f), variables(f.Names()[0])[0], value, inCell.Replace(usage))
+		text += fmt.Sprintf("| `%s` | `%s` | %s | %s |\n", commandline.Names(f), commandline.Variables(f.Names()[0])[0], value, inCell.Replace(usage))
 	}
 	return text
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/controller"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/pgtest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
@@ -48,7 +49,7 @@ func TestControllersKeepAFleet(t *testing.T) {
 		return now.Status == record.StatusDone && now.Uncollected == 0
 	})
 	f.wantNeverOver(f.stats())
-	if failed := f.wantRows(defaultFolder("pairs", eval.ID(id)), f.runs); failed != 0 {
+	if failed := f.wantRows(folder.Default("pairs", eval.ID(id)), f.runs); failed != 0 {
 		t.Errorf("%d runs failed", failed)
 	}
 	testrun.EventuallyGot(t, "after the end /scale wants no calls", func() (string, bool) {

@@ -10,6 +10,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
@@ -29,7 +30,7 @@ func deleteCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if isFolder(argument) {
+			if folder.Is(argument) {
 				return usageError("delete takes the ID of an evaluation in a fleet's Redis; to end the run in that folder, use `evalfleet cancel %s`", argument)
 			}
 			t, err := p.target(c)

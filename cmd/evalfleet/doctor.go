@@ -10,8 +10,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -58,7 +60,7 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 			verdict, result = "FAIL", err.Error()
 			failed++
 		}
-		fmt.Fprintf(p.stdout, "%s  %s: %s\n", verdict, name, oneLine(result))
+		fmt.Fprintf(p.stdout, "%s  %s: %s\n", verdict, name, harmless.OneLine(result))
 	}
 	say("evaluation", text, nil)
 	at, err := p.fleetRedis(c)
@@ -93,21 +95,21 @@ func (p *process) examine(c *cli.Context, s *config.Submission) error {
 
 // probe asks a model for one word, and reports the result or a remedy.
 func (p *process) probe(ctx context.Context, s *config.Submission, judge eval.Judge) (string, error) {
-	callable, err := openEndpoints(s.Providers, p.env, p.keys, 1, ofJudges([]eval.Judge{judge}))
+	callable, err := endpoints.Open(s.Providers, p.env, p.keys, 1, endpoints.OfJudges([]eval.Judge{judge}))
 	if err != nil {
 		return "", err
 	}
 	defer callable.Close()
 	ctx, cancel := context.WithTimeout(ctx, s.Settings.Timeout(judge.Provider, judge.Model))
 	defer cancel()
-	endpoint, began := callable.byName[judge.Provider], time.Now()
+	endpoint, began := callable.ByName[judge.Provider], time.Now()
 	result, err := endpoint.Provider.Call(ctx, &providers.Request{
 		Key: endpoint.Key, Model: judge.Model, MaxOutputTokens: probeTokens,
 		Messages: []providers.Message{{Role: providers.User, Content: probePrompt}},
 	})
 	var failure *providers.Error
 	if errors.As(err, &failure) {
-		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.entries[judge.Provider], judge.Model))
+		return "", fmt.Errorf("%w; %s", failure, remedy(failure, callable.Entries[judge.Provider], judge.Model))
 	}
 	if err != nil {
 		return "", err

@@ -16,6 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/view/show"
 )
@@ -23,10 +24,10 @@ import (
 const dryRunFlag = "dry-run"
 
 func dryRunOption() cli.Flag {
-	return optionalInt{&cli.IntFlag{
+	return commandline.OptionalInt{IntFlag: &cli.IntFlag{
 		Name:  dryRunFlag,
 		Usage: "print the first prompts of each phase and judge, `N` in total (default 3), without sending or storing anything",
-	}, "3"}
+	}, Alone: "3"}
 }
 
 // dryRun prints prompts as judges would be sent them.

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/evalfleet/evalfleet/folder"
 )
 
 // An evaluation whose results are in another folder is not reported on or collected from
@@ -25,7 +27,7 @@ func TestResultsThatAreElsewhere(t *testing.T) {
 			t.Errorf("%v: %s", args, said)
 		}
 	}
-	for _, folder := range []string{"here", outRoot} {
+	for _, folder := range []string{"here", folder.Root} {
 		if _, err := os.Stat(filepath.Join(f.dir, folder)); err == nil {
 			t.Errorf("%s was made, want nothing", folder)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
@@ -72,7 +73,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 	defer d.client.Close()
 	d.dir = outDir(c, submission)
 	d.sinkURL = cmp.Or(c.String(sinkFlagName), submission.Sink)
-	if err := p.own.noteSink(d.sinkURL); err != nil {
+	if err := p.own.NoteStore(d.sinkURL); err != nil {
 		d.log.Debug().Err(err).Msg("the results store is not noted: other commands need --" + allowSinkFlag)
 	}
 	if c.Bool(retryFailedFlag) {
@@ -102,7 +103,7 @@ func (p *process) enqueue(c *cli.Context, submission *config.Submission, on fail
 			return nil, err
 		}
 		cancelled := d.stay(c.Context, submission, receipt.ID)
-		if cancelled != nil && !isEnding(cancelled) {
+		if cancelled != nil && !collect.IsEnding(cancelled) {
 			return nil, goOnWith(cancelled, p.again(c))
 		}
 		if err := cmp.Or(cancelled, d.conclude(c.Context, receipt.ID, on)); err != nil {
@@ -138,7 +139,7 @@ func (d *drain) unserved(ctx context.Context, s *config.Submission) string {
 func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (enqueue.Receipt, error) {
 	public, err := results.Public(d.sinkURL)
 	if err != nil {
-		return enqueue.Receipt{}, sinkError(err)
+		return enqueue.Receipt{}, folder.StoreError(err)
 	}
 	e := s.Evaluation
 	id := e.ID()
@@ -146,13 +147,13 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 		return enqueue.Receipt{}, withCode(exitUsage, err)
 	}
 	var recorded results.Reader
-	stored, err := results.OpenReadOnly(ctx, cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, defaultFolder(e.Name, id)), sinkFile)))
+	stored, err := results.OpenReadOnly(ctx, cmp.Or(d.sinkURL, filepath.Join(cmp.Or(d.dir, folder.Default(e.Name, id)), folder.ResultsFile)))
 	switch {
 	case err == nil:
 		recorded = stored
 		defer stored.Close()
 	case !errors.Is(err, results.ErrNoSink):
-		return enqueue.Receipt{}, sinkError(err)
+		return enqueue.Receipt{}, folder.StoreError(err)
 	}
 	receipt, closed, err := d.fleet().Submit(ctx, enqueue.Submission{
 		Evaluation: e, Texts: s.Texts, Settings: s.Settings, SinkURL: public, Retry: d.retry, Lost: lost,
@@ -168,14 +169,14 @@ func (d *drain) submit(ctx context.Context, s *config.Submission, lost bool) (en
 func (d *drain) stay(ctx context.Context, s *config.Submission, id eval.ID) error {
 	fleet := d.fleet()
 	fleet.Stops = true
-	var files *earlyFiles
+	var files *folder.EarlyFiles
 	fleet.Open = func(ctx context.Context, r record.Evaluation) (results.Sink, error) {
 		sink, err := d.open(ctx, r)
-		files = &earlyFiles{reader: sink, id: id, place: d.place, log: d.log}
-		files.place.Dir = d.folderOf(r)
+		files = &folder.EarlyFiles{Reader: sink, ID: id, Place: d.place, Log: d.log}
+		files.Place.Dir = d.folderOf(r)
 		return sink, err
 	}
-	fleet.Committed = func(entries []record.Entry) { files.committed(context.WithoutCancel(ctx), entries) }
+	fleet.Committed = func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) }
 	var outcome collect.Outcome
 	err := collect.Resubmitting(ctx, d.log, id,
 		func(ctx context.Context) (err error) { outcome, err = fleet.Follow(ctx, id); return err },

@@ -11,6 +11,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
@@ -95,7 +96,7 @@ func (p *process) estimateOf(c *cli.Context, s *config.Submission, latency time.
 // evaluation left in its output folder, or the default, and which of the two.
 func (p *process) recordedLatency(c *cli.Context, s *config.Submission, dir string) (latency time.Duration, source string, err error) {
 	id := s.Evaluation.ID()
-	dir = cmp.Or(dir, defaultFolder(s.Evaluation.Name, id))
+	dir = cmp.Or(dir, folder.Default(s.Evaluation.Name, id))
 	ctx := c.Context
 	url, _, err := p.sinkIn(c, dir)
 	if err != nil { // nothing is recorded yet

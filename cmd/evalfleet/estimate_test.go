@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -138,7 +139,7 @@ fewer     order: random saves 4,000 calls (order: both doubles them)
 		t.Errorf("estimate ended with %d %s; got\n%s\nwant\n%s", code, stderr, after, want)
 	}
 	for line := range strings.Lines(stdout) {
-		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+		if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > commandline.HelpWidth {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}

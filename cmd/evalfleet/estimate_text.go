@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 	"github.com/evalfleet/evalfleet/internal/estimate"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
@@ -16,7 +17,7 @@ import (
 type estimateText struct{ bytes.Buffer }
 
 func (t *estimateText) line(format string, args ...any) {
-	t.WriteString(wording.Columns.Truncate(fmt.Sprintf(format, args...), helpWidth, "…") + "\n")
+	t.WriteString(wording.Columns.Truncate(fmt.Sprintf(format, args...), commandline.HelpWidth, "…") + "\n")
 }
 
 // table lists the parts and their sum.

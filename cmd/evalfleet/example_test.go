@@ -60,7 +60,7 @@ func TestEssaysRankInTrueOrder(t *testing.T) {
 			}
 		}
 		if inversions > 1 {
-			t.Errorf("essay %s: versions from best to worst stand at %v: %d inversions, want at most 1", essay, places, inversions)
+			t.Errorf("essay %s: versions from best to worst are at %v: %d inversions, want at most 1", essay, places, inversions)
 		}
 	}
 }

@@ -85,7 +85,7 @@ func (c *counter) sentBy(before map[string]int) (sent int) {
 	return sent
 }
 
-// TestFrozenWorkerComesBack: a worker stands still or is cut off, others take its
+// TestFrozenWorkerComesBack: a worker is frozen or is cut off, others take its
 // runs and its slots over, and it goes on. Nothing is recorded twice, only what
 // was in flight is called again, and nothing is sent on a lease that has ended.
 // Calls that end before the leases, those that are held, and those of a worker

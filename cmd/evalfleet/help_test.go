@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/commandline"
 )
 
 func TestFlagsInHelp(t *testing.T) {
@@ -20,7 +22,7 @@ func TestFlagsInHelp(t *testing.T) {
 		&cli.StringFlag{Name: "much-longer-than-the-column", Usage: "`FILE` of it"},
 	}}
 	var out strings.Builder
-	if err := writeCommandHelp(&out, command, true); err != nil {
+	if err := (commandline.App{}).WriteCommandHelp(&out, command, true); err != nil {
 		t.Fatal(err)
 	}
 	_, flags, _ := strings.Cut(out.String(), "Flags:\n")
@@ -40,22 +42,26 @@ func TestFlagsInHelp(t *testing.T) {
 // run in 40 lines; --help-all has every flag once.
 func TestHelpIsShort(t *testing.T) {
 	t.Parallel()
-	all := withCommonFlags(commands(&process{}))
+	app := appOf(&process{})
+	all := app.Commands
 	used := map[string]bool{}
 	for _, command := range all {
 		var short, whole strings.Builder
-		if err := writeCommandHelp(&short, command, false); err != nil {
+		if err := app.WriteCommandHelp(&short, command, false); err != nil {
 			t.Fatal(err)
 		}
-		if err := writeCommandHelp(&whole, command, true); err != nil {
+		if err := app.WriteCommandHelp(&whole, command, true); err != nil {
 			t.Fatal(err)
 		}
-		if n := strings.Count(short.String(), "\n"); n > helpLines {
-			t.Errorf("%s --help has %d lines, want at most %d", command.Name, n, helpLines)
+		if n := strings.Count(short.String(), "\n"); n > commandline.HelpLines {
+			t.Errorf("%s --help has %d lines, want at most %d", command.Name, n, commandline.HelpLines)
 		}
-		for _, f := range groupsOf(command.Flags)[0].Flags {
-			if !strings.Contains(short.String(), "\n  "+helpNames(f)) {
-				t.Errorf("%s --help lacks %s, which is common", command.Name, helpNames(f))
+		for _, f := range command.Flags {
+			if slices.ContainsFunc(flagGroups, func(g commandline.Group) bool { return slices.Contains(g.Flags, f.Names()[0]) }) {
+				continue
+			}
+			if !strings.Contains(short.String(), "\n  "+commandline.Names(f)) {
+				t.Errorf("%s --help lacks %s, which is common", command.Name, commandline.Names(f))
 			}
 		}
 		left := strings.Count(short.String(), "\n  --") < len(command.Flags)
@@ -64,8 +70,8 @@ func TestHelpIsShort(t *testing.T) {
 		}
 		for _, f := range command.Flags {
 			used[f.Names()[0]] = true
-			if n := strings.Count(whole.String(), "\n  "+helpNames(f)+" ") + strings.Count(whole.String(), "\n  "+helpNames(f)+"\n"); n != 1 {
-				t.Errorf("%s --help-all has %s %d times, want once", command.Name, helpNames(f), n)
+			if n := strings.Count(whole.String(), "\n  "+commandline.Names(f)+" ") + strings.Count(whole.String(), "\n  "+commandline.Names(f)+"\n"); n != 1 {
+				t.Errorf("%s --help-all has %s %d times, want once", command.Name, commandline.Names(f), n)
 			}
 		}
 		if len(examples[command.Name]) != 2 {
@@ -73,16 +79,16 @@ func TestHelpIsShort(t *testing.T) {
 		}
 		for _, example := range examples[command.Name] {
 			words, _, _ := strings.Cut(example, " > ")
-			line, err := parse(strings.Fields(strings.ReplaceAll(words, "'", ""))[1:], all)
-			if err != nil || line.command == nil || line.command.Name != command.Name {
+			line, err := app.Parse(strings.Fields(strings.ReplaceAll(words, "'", ""))[1:])
+			if err != nil || line.Command == nil || line.Command.Name != command.Name {
 				t.Errorf("%s: %v; want a line of %s", example, err, command.Name)
 			}
 		}
 	}
 	for _, group := range flagGroups {
-		for _, name := range group.flags {
+		for _, name := range group.Flags {
 			if !used[name] {
-				t.Errorf("group %s has --%s, which no command has", group.title, name)
+				t.Errorf("group %s has --%s, which no command has", group.Title, name)
 			}
 		}
 	}
@@ -97,7 +103,8 @@ func TestManualPages(t *testing.T) {
 	if code, _, stderr := evalfleet(t, nil, "man", dir); code != 0 {
 		t.Fatalf("man ended with %d: %s", code, stderr)
 	}
-	all := withCommonFlags(commands(&process{}))
+	app := appOf(&process{})
+	all := app.Commands
 	written, err := os.ReadDir(dir)
 	if err != nil || len(written) != len(all)+1 {
 		t.Errorf("got %d pages, %v; want %d", len(written), err, len(all)+1)
@@ -108,8 +115,8 @@ func TestManualPages(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range command.Flags {
-			if !strings.Contains(string(raw), "\n.B "+roff(helpNames(f))+"\n") {
-				t.Errorf("the page of %s lacks %s", command.Name, helpNames(f))
+			if !strings.Contains(string(raw), "\n.B "+strings.ReplaceAll(commandline.Names(f), "-", `\-`)+"\n") {
+				t.Errorf("the page of %s lacks %s", command.Name, commandline.Names(f))
 			}
 		}
 		for line := range strings.Lines(string(raw)) {
@@ -117,9 +124,6 @@ func TestManualPages(t *testing.T) {
 				t.Errorf("the page of %s has the instruction %q", command.Name, line)
 			}
 		}
-	}
-	if got, want := roff(`.a-b\c`), `\&.a\-b\ec`; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -146,10 +150,10 @@ func TestCandidates(t *testing.T) {
 		{`completion|""`, shells},
 	} {
 		var got []string
-		for _, c := range candidates(strings.Split(test.words, "|"), withCommonFlags(commands(&process{}))) {
-			got = append(got, c.word)
-			if c.about == "" || strings.ContainsAny(c.about, "\t\n") {
-				t.Errorf("%s is described by %q", c.word, c.about)
+		for _, c := range appOf(&process{}).Candidates(strings.Split(test.words, "|")) {
+			got = append(got, c.Word)
+			if c.About == "" || strings.ContainsAny(c.About, "\t\n") {
+				t.Errorf("%s is described by %q", c.Word, c.About)
 			}
 		}
 		if diff := cmp.Diff(test.want, got); diff != "" {

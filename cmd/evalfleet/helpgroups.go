@@ -1,14 +1,10 @@
 package main
 
-// flagGroup is flags that help shows together, by their first names.
-type flagGroup struct {
-	title string
-	flags []string
-}
+import "github.com/evalfleet/evalfleet/internal/commandline"
 
 // flagGroups are in the order in which help shows them. Flags of no group are the common
 // ones, which come first.
-var flagGroups = []flagGroup{
+var flagGroups = []commandline.Group{
 	{"Limits", []string{
 		"limit", "max-concurrency", "slots", "max-answer-mib", "grace",
 		"max-in-flight", "requests", "tokens", "input-tokens", "output-tokens", "charge", "retry-after", "hints", "without-limit-headers",

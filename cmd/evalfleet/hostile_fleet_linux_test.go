@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
@@ -170,7 +171,7 @@ func TestHostileFleet(t *testing.T) {
 // wantHarmless checks what a hostile evaluation has left in its folder.
 func (f *fleet) wantHarmless(dir string, runs int) {
 	f.t.Helper()
-	reader, err := results.OpenReadOnly(f.t.Context(), filepath.Join(dir, sinkFile))
+	reader, err := results.OpenReadOnly(f.t.Context(), filepath.Join(dir, folder.ResultsFile))
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -9,11 +9,12 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
-// Whoever may write to Redis names a results store on a server of their own, and an id
+// Someone who may write to Redis names a results store on a server of their own, and an id
 // that leads out of the output folder. No command opens the one, and none makes folders
 // by the other; the other evaluations are collected.
 func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
@@ -65,7 +66,7 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	if code := p.wait(); code == 0 || !strings.Contains(p.stderr.String(), evil) || !strings.Contains(p.stderr.String(), far) {
 		t.Errorf("collect ended with %d, want an error about both", code)
 	}
-	if _, err := os.Stat(filepath.Join(dir, outRoot, "good-"+good, sinkFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, folder.Root, "good-"+good, folder.ResultsFile)); err != nil {
 		t.Errorf("the good evaluation is not collected beside the hostile ones: %v", err)
 	}
 	controller := in("controller", "--listen", "off")
@@ -75,8 +76,8 @@ func TestHostileRecordOpensNoDatabaseAndMakesNoFolder(t *testing.T) {
 	if found, err := os.ReadDir(top); err != nil || len(found) != 1 {
 		t.Errorf("beside the working folder lies %v, %v", found, err)
 	}
-	folders, err := filepath.Glob(filepath.Join(dir, outRoot, "*far*"))
-	if err != nil || len(folders) != 1 || folders[0] != filepath.Join(dir, outRoot, "far-"+moved) {
+	folders, err := filepath.Glob(filepath.Join(dir, folder.Root, "*far*"))
+	if err != nil || len(folders) != 1 || folders[0] != filepath.Join(dir, folder.Root, "far-"+moved) {
 		t.Errorf("folders %v, %v; want that of the real evaluation", folders, err)
 	}
 	if n := met.Load(); n > 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -12,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 )
@@ -26,7 +26,7 @@ func unchanged(t *testing.T, dir string, files map[string]string) {
 	}
 }
 
-// A folder that somebody else made names answer files in the working folder of who
+// A folder that another person made names answer files in the working folder of who
 // reports on it. They are written into the received folder instead.
 func TestReportOnAReceivedFolderWritesNothingElsewhere(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestReportOnAReceivedFolderWritesNothingElsewhere(t *testing.T) {
 	if err := os.Mkdir(received, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sink, _ := listedRuns(t, filepath.Join(received, sinkFile), map[string]string{
+	sink, _ := listedRuns(t, filepath.Join(received, folder.ResultsFile), map[string]string{
 		"a/b": ".git/config", "a_b": "Makefile", "r3": "new.md",
 	}, "a/b", "a_b", "r3", "r4", "fails")
 	if err := sink.Close(); err != nil {
@@ -67,7 +67,7 @@ func TestHugeFilesInAReceivedFolderAreRefused(t *testing.T) {
 	if code := launch(t, dir, "run", "eval.yaml", "--out-dir", "out").wait(); code != 0 {
 		t.Fatalf("run ended with %d", code)
 	}
-	for _, name := range []string{resumeFile, spentFile, embedded.AddressFile} {
+	for _, name := range []string{folder.ResumeFile, folder.SpentFile, embedded.AddressFile} {
 		path := filepath.Join(dir, "out", name)
 		kept, _ := os.ReadFile(path)
 		if err := errors.Join(os.WriteFile(path, kept, 0o600), os.Truncate(path, 80<<20)); err != nil {
@@ -86,41 +86,6 @@ func TestHugeFilesInAReceivedFolderAreRefused(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-}
-
-// A log of events can have a line without end, which is skipped, and calls without end, which
-// are refused.
-func TestEventsOfAReceivedFolderAreBounded(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), eventsFile)
-	call := func(run int) string {
-		return fmt.Sprintf(`{"event":"acquired","time":"2026-01-01T00:00:00Z","run_id":"%d"}`+"\n", run)
-	}
-	long := strings.Repeat("x", 1<<20) + `"acquired"` + "\n"
-	if err := os.WriteFile(path, []byte(call(1)+long+call(2)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	events, err := openOwnEvents(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := events.Close(); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(path)
-	if n := strings.Count(string(text), `"released"`); err != nil || n != 2 {
-		t.Errorf("%d calls are released, %v; want 2", n, err)
-	}
-	var calls strings.Builder
-	for run := range mostAcquired + 1 {
-		calls.WriteString(call(run))
-	}
-	if err := os.WriteFile(path, []byte(calls.String()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openOwnEvents(path); err == nil || !strings.Contains(err.Error(), "in flight") {
-		t.Errorf("of %d calls in flight: got %v, want an error", mostAcquired+1, err)
 	}
 }
 
@@ -148,10 +113,10 @@ func stranger(t *testing.T) (address string, met *atomic.Int32) {
 	return listener.Addr().String(), met
 }
 
-// tamper changes the resume.json of a folder, as somebody may who sends it.
+// tamper changes the resume.json of a folder, as its sender may.
 func tamper(t *testing.T, dir string, change func(map[string]any)) {
 	t.Helper()
-	path := filepath.Join(dir, resumeFile)
+	path := filepath.Join(dir, folder.ResumeFile)
 	raw, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +134,7 @@ func tamper(t *testing.T, dir string, change func(map[string]any)) {
 	}
 }
 
-// A resume.json that somebody changed sends no key elsewhere and names no file outside
+// A changed resume.json sends no key elsewhere and names no file outside
 // its folder. With the reader's own addresses the folder can be resumed.
 func TestResumeOfAReceivedFolderUsesOwnAddresses(t *testing.T) {
 	t.Parallel()
@@ -227,7 +192,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 		t.Fatalf("run ended with %d", code)
 	}
 	out := filepath.Join(dir, "out")
-	if err := os.Rename(filepath.Join(out, sinkFile), filepath.Join(dir, "mine.db")); err != nil {
+	if err := os.Rename(filepath.Join(out, folder.ResultsFile), filepath.Join(dir, "mine.db")); err != nil {
 		t.Fatal(err)
 	}
 	for _, sink := range []string{"postgres://ann@" + evil + "/evals", filepath.Join(dir, "mine.db")} {
@@ -242,7 +207,7 @@ func TestReceivedFolderOpensNoDatabase(t *testing.T) {
 			}
 		}
 	}
-	if err := os.Rename(filepath.Join(dir, "mine.db"), filepath.Join(out, sinkFile)); err != nil {
+	if err := os.Rename(filepath.Join(dir, "mine.db"), filepath.Join(out, folder.ResultsFile)); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(out, embedded.AddressFile), []byte("redis://"+strings.Replace(evil, "127.0.0.1", "localhost", 1)), 0o600); err != nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/prompt"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/commandline"
 )
 
 // TestInitWorksAtOnce goes the way that init advises.
@@ -30,10 +32,10 @@ func TestInitWorksAtOnce(t *testing.T) {
 			t.Errorf("%s ended with %d: %s", step[1], code, p.stderr.String())
 		}
 	}
-	if reports, err := filepath.Glob(filepath.Join(dir, outRoot, "drafts-*", reportFile)); err != nil || len(reports) != 1 {
+	if reports, err := filepath.Glob(filepath.Join(dir, folder.Root, "drafts-*", folder.ReportFile)); err != nil || len(reports) != 1 {
 		t.Errorf("reports: got %q, %v, want one", reports, err)
 	}
-	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, outRoot, "drafts-*", "ranking.csv")))
+	ranking := readCSV(t, mustGlob(t, filepath.Join(dir, folder.Root, "drafts-*", "ranking.csv")))
 	if len(ranking) != 2 || ranking[0]["candidate"] != "first.md" {
 		t.Errorf("ranking: got %v, want first.md before second.md", ranking)
 	}
@@ -48,7 +50,7 @@ func mustGlob(t *testing.T, pattern string) string {
 	return found[0]
 }
 
-// commentedOut is a setting that stands behind a # without a space.
+// commentedOut is a setting behind a # without a space.
 var commentedOut = regexp.MustCompile(`(?m)^( *)#(\S)`)
 
 // starterYAML is one of the starter's YAML files with every setting taken.
@@ -167,7 +169,7 @@ func TestStarterIsNarrow(t *testing.T) {
 			if strings.Contains(line, "$schema=https://") {
 				continue // an address cannot be broken into two lines
 			}
-			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > helpWidth {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > commandline.HelpWidth {
 				t.Errorf("%s: %d columns: %s", f.path, n, line)
 			}
 		}

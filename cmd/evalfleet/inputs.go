@@ -13,6 +13,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -71,7 +72,7 @@ type input struct {
 // inputAt returns the input at a path, with the kind that its content shows. The path may
 // be empty.
 func inputAt(path string) input {
-	in := input{path: path, folder: path != "" && isFolder(path), kind: config.EvaluationFile}
+	in := input{path: path, folder: path != "" && folder.Is(path), kind: config.EvaluationFile}
 	if path != "" && !in.folder {
 		in.kind = config.KindOfFile(path)
 	}
@@ -236,7 +237,7 @@ func ofDataFolder(c *cli.Context) bool {
 func outDir(c *cli.Context, s *config.Submission) string {
 	dir := c.String(outDirFlag)
 	if dir != "" && (ofDataFolder(c) || ofAnswers(s)) {
-		return filepath.Join(dir, filepath.Base(defaultFolder(s.Evaluation.Name, s.Evaluation.ID())))
+		return filepath.Join(dir, filepath.Base(folder.Default(s.Evaluation.Name, s.Evaluation.ID())))
 	}
 	return dir
 }
@@ -284,10 +285,10 @@ func moveToInput(c *cli.Context, s *config.Submission) error {
 		return usageError("--%s: %s exists already; remove it, or omit the flag", moveToInputFlag, to)
 	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return withCode(folderCode(err), err)
+		return folder.Failed(err)
 	}
 	if err := os.Rename(s.File, to); err != nil {
-		return withCode(folderCode(err), err)
+		return folder.Failed(err)
 	}
 	s.File = to
 	return nil

@@ -101,7 +101,7 @@ func keyOf(h http.Header) (name, key string) {
 }
 
 // A key in .env gets to its own provider, in its dialect's header, and nowhere
-// else, though the provider says it to whoever listens.
+// else, though the provider repeats it in its answers.
 func TestKeysGoNowhereElse(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestKeysGoNowhereElse(t *testing.T) {
 	told := map[string]string{"the worker's log": worker.stderr.String() + worker.stdout.String(), "enqueue": enqueue.stderr.String() + enqueue.stdout.String()}
 	maps.Copy(told, f.processes(worker, ui))
 	id := lastLine(enqueue.stdout.String())
-	for _, page := range []string{"/", "/evaluations/" + id, "/limits", "/api/evaluations", "/api/evaluations/" + id, "/api/limits", "/queues/"} {
+	for _, page := range []string{"/", "/evaluations/" + id, "/limits", "/api/evaluations", "/api/evaluations/" + id, "/api/limits", "/asynqmon/"} {
 		told["page "+page] = get(t, ui, page)
 	}
 	for _, args := range [][]string{{"status", "--json"}, {"limits", "--json"}, {"show", "0.0", "--json"}, {"show", "0.0"}} {
@@ -161,7 +161,7 @@ func TestKeysGoNowhereElse(t *testing.T) {
 		for where, text := range told {
 			for _, secret := range []string{key, encoded[:len(encoded)-1]} {
 				if at := strings.Index(text, secret); at >= 0 {
-					t.Errorf("%s stands in %s: …%s…", variable, where, text[max(0, at-200):min(len(text), at+len(secret)+50)])
+					t.Errorf("%s is in %s: …%s…", variable, where, text[max(0, at-200):min(len(text), at+len(secret)+50)])
 				}
 			}
 		}

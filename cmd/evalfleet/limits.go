@@ -10,6 +10,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/plain"
 )
 
 func limitsCommand(p *process) *cli.Command {
@@ -41,7 +42,7 @@ func limitsCommand(p *process) *cli.Command {
 					text, err := asJSON(limits, c.Bool(watchFlag))
 					return text, limits.Ended, err
 				}
-				return limitsText(limits, now), limits.Ended, nil
+				return plain.Limits(limits, now), limits.Ended, nil
 			})
 		},
 	}

@@ -302,7 +302,7 @@ func TestLimitsUnderFaults(t *testing.T) {
 
 // TestLostAnswersCostNothing: every script of the limiter is sent twice, because
 // its first answer is lost. Yet each call is charged once, and what is released
-// twice frees nobody else's slot.
+// twice frees no other call's slot.
 func TestLostAnswersCostNothing(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

@@ -99,7 +99,7 @@ func TestFilesOfFileRunsUnchanged(t *testing.T) {
 	}
 }
 
-// Runs come from wherever they are listed, and ask whom the command line, the file
+// Runs come from wherever they are listed, and ask the models that the command line, the file
 // and the fleet's file name, in this order.
 func TestRunsListedOutsideOfTheFile(t *testing.T) {
 	t.Parallel()

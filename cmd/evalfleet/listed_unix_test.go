@@ -112,11 +112,11 @@ func TestListedRunsFromFileToAnswers(t *testing.T) {
 	}
 	for name, text := range everyFile(t, dir, ".env") {
 		if strings.Contains(text, scribeKey) {
-			t.Errorf("the key stands in %s", name)
+			t.Errorf("the key is in %s", name)
 		}
 	}
 	if strings.Contains(p.stderr.String(), scribeKey) {
-		t.Error("the key stands in the log")
+		t.Error("the key is in the log")
 	}
 
 	logs := map[string]show.Run{}

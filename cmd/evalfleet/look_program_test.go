@@ -18,10 +18,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/plain"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
@@ -54,7 +56,7 @@ func lookUntil[T any](t *testing.T, what string, look func() T, holds func(T) bo
 func wantNarrow(t *testing.T, text string) {
 	t.Helper()
 	for line := range strings.Lines(text) {
-		if n := wording.Columns.StringWidth(strings.TrimSuffix(line, "\n")); n > lookWidth {
+		if n := wording.Columns.StringWidth(strings.TrimSuffix(line, "\n")); n > plain.Width {
 			t.Errorf("line of %d columns: %q", n, line)
 		}
 	}
@@ -160,7 +162,7 @@ concurrency: {max_concurrency: 9, per_provider: {simulator: {max_concurrency: 2,
 	}
 	first := lookUntil(t, "the first run has ended", func() show.Run { return shown(0) }, func(r show.Run) bool { return r.State == "succeeded" })
 	if first.Where != "redis" || first.Outcome == nil || first.Outcome.Winner == "" || len(first.Calls) != 1 || first.Waits != nil {
-		t.Errorf("a run that nobody has collected: %+v", first)
+		t.Errorf("a run that is not collected: %+v", first)
 	}
 	lookUntil(t, "a run is seen in flight", func() int {
 		for index := range 56 {
@@ -253,7 +255,7 @@ func TestLookIntoFolder(t *testing.T) {
 
 // TestShowIsWhatWasSent: a provider of this test's own notes what it is sent, to
 // compare with the prompt and the turns that are rebuilt: of a verdict that has to
-// be repaired, and of one in two calls, the second of which is made again and
+// be repaired, and of one in two calls, and the second is made again and
 // repaired.
 func TestShowIsWhatWasSent(t *testing.T) {
 	t.Parallel()
@@ -416,14 +418,14 @@ func TestNearestEvaluation(t *testing.T) {
 			t.Errorf("show %s: got %d and %q, want 2 and %q", run, code, p.stderr.String(), want)
 		}
 	}
-	if err := os.MkdirAll(filepath.Join(f.dir, outRoot, "near-"+id), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Join(f.dir, folder.Root, "near-"+id), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(f.dir, outRoot, "near-"+id, sinkFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(f.dir, folder.Root, "near-"+id, folder.ResultsFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	p := launch(t, f.dir, "status")
-	if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(outRoot, "near-"+id)) {
+	if code := p.wait(); code != 2 || !strings.Contains(p.stderr.String(), "the newest here is "+filepath.Join(folder.Root, "near-"+id)) {
 		t.Errorf("status of nothing: got %d and %q", code, p.stderr.String())
 	}
 }

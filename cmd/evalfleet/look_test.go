@@ -14,6 +14,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/plain"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
@@ -103,7 +104,7 @@ func TestStatusText(t *testing.T) {
 	for name, list := range map[string][]view.Evaluation{
 		"status-none": {}, "status": {essays}, "status-ended": {ended, cancelled}, "status-wide": {millions, essays}, "status-no-runs": {empty}, "status-paused": {paused},
 	} {
-		golden(t, name, statusText(list, lookedAt), lookWidth)
+		golden(t, name, plain.Status(list, lookedAt), plain.Width)
 	}
 }
 
@@ -163,23 +164,23 @@ func TestLimitsText(t *testing.T) {
 		{ID: "provider/google/cooldown", Wait: 5 * time.Hour, Parked: true},
 		{ID: "provider/openai/model/gpt-5/cooldown", Wait: 900 * time.Millisecond, Probe: true},
 	}, func(ratelimit.Limit) bool { return true })}
-	golden(t, "limits", limitsText(running, lookedAt), lookWidth)
-	golden(t, "limits-none", limitsText(view.Limits{}, lookedAt), lookWidth)
+	golden(t, "limits", plain.Limits(running, lookedAt), plain.Width)
+	golden(t, "limits-none", plain.Limits(view.Limits{}, lookedAt), plain.Width)
 	of := view.Limits{Evaluation: "ev-abcdefgh2345", Name: longName, Limits: running.Limits[:1]}
-	golden(t, "limits-evaluation", limitsText(of, lookedAt), lookWidth)
+	golden(t, "limits-evaluation", plain.Limits(of, lookedAt), plain.Width)
 	of.Name, of.Limits = "essays", nil
-	golden(t, "limits-evaluation-none", limitsText(of, lookedAt), lookWidth)
+	golden(t, "limits-evaluation-none", plain.Limits(of, lookedAt), plain.Width)
 
 	e := results.Evaluation{
 		ID: "ev-abcdefgh2345", Plan: &eval.Evaluation{Name: longName},
 		Settings: record.Settings{Limits: []ratelimit.Limit{minute, wide, slots}},
 	}
-	golden(t, "limits-no-calls", limitsText(view.LimitsOf(e, nil), lookedAt), lookWidth)
-	golden(t, "limits-ended", limitsText(view.LimitsOf(e, []results.Wait{
+	golden(t, "limits-no-calls", plain.Limits(view.LimitsOf(e, nil), lookedAt), plain.Width)
+	golden(t, "limits-ended", plain.Limits(view.LimitsOf(e, []results.Wait{
 		{Limit: slots.ID(), Calls: 12_000_912, Total: 1_000_000 * time.Hour}, {Limit: "", Calls: 190, Total: time.Second},
 		{Limit: minute.ID(), Calls: 2, Total: 900 * time.Millisecond}, {Limit: "group/" + longName + "/concurrency", Calls: 1, Total: time.Minute},
 		{Limit: "provider/openai/model/gpt-5/cooldown", Calls: 3, Total: time.Minute}, {Limit: "redis/memory", Calls: 1, Total: 10 * time.Second},
-	}), lookedAt), lookWidth)
+	}), lookedAt), plain.Width)
 }
 
 func TestShowText(t *testing.T) {
@@ -254,7 +255,7 @@ func TestShowText(t *testing.T) {
 	for name, run := range map[string]*show.Run{
 		"show": ended, "show-waiting": waiting, "show-scored": scored, "show-unpushed": unpushed, "show-paused": &paused, "show-held": &held, "show-left": &left,
 	} {
-		golden(t, name, showText(run, lookedAt), 0)
+		golden(t, name, plain.Run(run, lookedAt), 0)
 	}
 }
 

@@ -14,7 +14,12 @@ import (
 	_ "time/tzdata" // daily quotas end in time zones, and containers have no files of them
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/internal/terminal"
 )
+
+// clientLog is go-redis's log; the package has one for a process.
+var clientLog terminal.RedisLog
 
 func main() {
 	ignoreFileSizeSignal()

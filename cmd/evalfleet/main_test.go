@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/urfave/cli/v2"
+
+	"github.com/evalfleet/evalfleet/internal/commandline"
 )
 
 // evalfleet runs one command line in-process, with nothing in its environment
@@ -202,7 +204,7 @@ func TestAddressesAreLoopbackByDefault(t *testing.T) {
 	addresses := 0
 	for _, command := range commands(&process{}) {
 		for _, f := range command.Flags {
-			placeholder, _ := splitUsage(f)
+			placeholder, _ := commandline.SplitUsage(f)
 			text, ok := f.(*cli.StringFlag)
 			if !ok || placeholder != "ADDRESS" || text.Value == metricsOff || text.Value == "" {
 				continue
@@ -236,12 +238,12 @@ func TestHelpOfFlags(t *testing.T) {
 			t.Errorf("%s: %q, %q; want a phrase that starts with a capital, and whole sentences", command.Name, command.Usage, command.Description)
 		}
 		for _, f := range append(command.Flags, commonFlags()...) {
-			name, usage := command.Name+" --"+f.Names()[0], helpUsage(f)
-			placeholder, _ := splitUsage(f)
+			name, usage := command.Name+" --"+f.Names()[0], commandline.Usage(f)
+			placeholder, _ := commandline.SplitUsage(f)
 			switch {
 			case !plain(usage) || startsUpper(usage) && strings.ToUpper(usage[:2]) != usage[:2]:
 				t.Errorf("%s: %q; want a phrase that starts in lower case or with the value's name", name, usage)
-			case !takesValue(f):
+			case !commandline.TakesValue(f):
 			case placeholder == "VALUE" || placeholder != strings.ToUpper(placeholder):
 				t.Errorf("%s: its value is called %s in %q; want a name in capitals, in back quotes", name, placeholder, usage)
 			case !defaulted.MatchString(usage) && !strings.Contains(command.Description, simulateDefault):
@@ -257,7 +259,7 @@ func TestHelp(t *testing.T) {
 	t.Parallel()
 	pages := [][]string{{"--help"}, {"-h"}, {"help"}}
 	for _, command := range commands(&process{}) {
-		pages = append(pages, []string{command.Name, "--help"}, []string{"help", command.Name}, []string{"-h", command.Name}, []string{command.Name, helpAll})
+		pages = append(pages, []string{command.Name, "--help"}, []string{"help", command.Name}, []string{"-h", command.Name}, []string{command.Name, "--help-all"})
 	}
 	for _, args := range pages {
 		t.Run(strings.Join(args, " "), func(t *testing.T) {
@@ -267,8 +269,8 @@ func TestHelp(t *testing.T) {
 				t.Errorf("got exit code %d, stdout %q, stderr %q; want 0 and help", code, stdout, stderr)
 			}
 			for line := range strings.Lines(stdout) {
-				if line = strings.TrimRight(line, "\n"); len([]rune(line)) > helpWidth || strings.HasSuffix(line, " ") {
-					t.Errorf("line of %d columns: %q, want at most %d and no blank at its end", len([]rune(line)), line, helpWidth)
+				if line = strings.TrimRight(line, "\n"); len([]rune(line)) > commandline.HelpWidth || strings.HasSuffix(line, " ") {
+					t.Errorf("line of %d columns: %q, want at most %d and no blank at its end", len([]rune(line)), line, commandline.HelpWidth)
 				}
 			}
 		})

@@ -33,18 +33,7 @@ func watched(ctx context.Context, settings *worker.Config, address string, given
 		return io.NopCloser(nil), nil
 	}
 	log.Info().Str("address", server.Address()).Msg("serving metrics")
-	settings.Events, settings.Calls = both(settings.Events, m.Event), m.Call
+	settings.Events, settings.Calls = worker.Both(settings.Events, m.Event), m.Call
 	settings.Waits, settings.Reserved = m.Wait, m.Reserved
 	return server, nil
-}
-
-// both tells two of every event; the first may be nil.
-func both(first, second func(worker.Event)) func(worker.Event) {
-	if first == nil {
-		return second
-	}
-	return func(e worker.Event) {
-		first(e)
-		second(e)
-	}
 }

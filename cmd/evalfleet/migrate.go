@@ -5,6 +5,7 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -21,19 +22,19 @@ func migrateCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			if isFolder(url) {
+			if folder.Is(url) {
 				if url, _, err = p.sinkIn(c, url); err != nil {
 					return err
 				}
 			}
 			from, to, err := results.Migrate(c.Context, url)
 			if err != nil {
-				return sinkError(err)
+				return folder.StoreError(err)
 			}
 			if from == to {
-				_, err = fmt.Fprintf(p.stdout, "%s has version %d already\n", publicSink(url), to)
+				_, err = fmt.Fprintf(p.stdout, "%s has version %d already\n", folder.PublicURL(url), to)
 			} else {
-				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", publicSink(url), from, to)
+				_, err = fmt.Fprintf(p.stdout, "%s was migrated from version %d to %d\n", folder.PublicURL(url), from, to)
 			}
 			return err
 		},

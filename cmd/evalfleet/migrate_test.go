@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/results"
 )
 
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	path := filepath.Join(dir, sinkFile)
+	path := filepath.Join(dir, folder.ResultsFile)
 	sink, err := results.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +27,7 @@ func TestMigrate(t *testing.T) {
 			t.Errorf("migrate %s: got %d, %q, %q", argument, code, stdout, stderr)
 		}
 	}
-	missing := filepath.Join(t.TempDir(), sinkFile)
+	missing := filepath.Join(t.TempDir(), folder.ResultsFile)
 	code, _, stderr := evalfleet(t, nil, "migrate", missing)
 	if _, err := os.Stat(missing); code != 2 || !strings.Contains(stderr, "there is no such file") || err == nil {
 		t.Errorf("migrate of nothing: got %d, %q, and the file: %v", code, stderr, err)

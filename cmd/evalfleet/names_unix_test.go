@@ -15,6 +15,7 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
@@ -43,7 +44,7 @@ func TestNamesOfAReceivedFolderAreHarmless(t *testing.T) {
 	if code := run.wait(); code != int(exitRunsFailed) { // one model is unknown
 		t.Fatalf("run ended with %d", code)
 	}
-	renameAll(t, filepath.Join(dir, "out", sinkFile), "EVIL", foreign+"<img src=x>")
+	renameAll(t, filepath.Join(dir, "out", folder.ResultsFile), "EVIL", foreign+"<img src=x>")
 	if err := os.Rename(filepath.Join(dir, "out"), filepath.Join(dir, "received")); err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 )
 
 // TestPostgresSink: one database holds a run that is killed and goes on, and what
-// a fleet does, and is read by whoever looks. Nobody keeps its password.
+// a fleet does, and is read by the commands that look. No process keeps its password.
 func TestPostgresSink(t *testing.T) {
 	testrun.Slow(t)
 	t.Parallel()

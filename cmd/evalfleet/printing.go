@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/report"
 )
 
@@ -36,7 +37,7 @@ func (p *process) printing(c *cli.Context) printing {
 // on fits texts to a terminal's width and colours them, unless NO_COLOR forbids it
 // (no-color.org). Elsewhere texts have 100 columns and no colour.
 func (p printing) on(out io.Writer) report.TextOptions {
-	file := terminalOf(out)
+	file := terminal.Of(out)
 	if file == nil {
 		return report.TextOptions{}
 	}
@@ -58,7 +59,7 @@ func (p printing) set(variable string) bool {
 // print prints a report and where its files are; dir is its output folder.
 func (p printing) print(out io.Writer, r *report.Report, dir string, files []string) error {
 	if p.details {
-		if err := r.WriteText(rawOf(out), p.on(out)); err != nil || len(files) == 0 {
+		if err := r.WriteText(terminal.Raw(out), p.on(out)); err != nil || len(files) == 0 {
 			return err
 		}
 		_, err := fmt.Fprintf(out, "\n%s\n", strings.Join(files, "\n"))
@@ -78,5 +79,5 @@ func (p printing) print(out io.Writer, r *report.Report, dir string, files []str
 		card.Page = files[len(files)-1]
 		card.Beside--
 	}
-	return r.WriteCard(rawOf(out), card)
+	return r.WriteCard(terminal.Raw(out), card)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// An experiment is run, looked at and reported; its answers stand where its own tool
-// would have put them, and their path is all that stands on standard output.
+// An experiment is run, looked at and reported; its answers are where its own tool
+// would have put them, and their path is all that is on standard output.
 func TestExperimentOfTheTestAPI(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, map[string]string{"demo.jsonl": `{"id": "a", "api": "test", "model_name": "m", "prompt": "Hi $HOME", "parameters": {"raise_error": "False"}, "own": [1, 2.50]}

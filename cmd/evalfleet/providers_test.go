@@ -116,7 +116,7 @@ pairwise: {ties: true}
 	}
 }
 
-// Whoever enqueues is told of judges that no worker can call; another's offer is
+// The submitter is told of judges that no worker can call; another's offer is
 // enough.
 func TestEnqueueWarnsOfJudgesThatNobodyCanCall(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,8 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -43,7 +45,7 @@ const (
 var formats = []string{formatHTML, formatCSV, formatJSON, formatMarkdown}
 
 // comparisonFolder is the folder for a comparison if none is given.
-var comparisonFolder = filepath.Join(outRoot, "comparison")
+var comparisonFolder = filepath.Join(folder.Root, "comparison")
 
 func reportCommand(p *process) *cli.Command {
 	return &cli.Command{
@@ -106,7 +108,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 	var paths, answers []string
 	if slices.Contains(c.StringSlice(formatFlag), formatCSV) {
 		place := results.Place{Dir: dir} // nothing is written elsewhere: the folder may be another person's
-		if before, err := readResumption(arguments[0]); err == nil {
+		if before, err := folder.ReadResumption(arguments[0]); err == nil {
 			place.CSV = before.CSV
 		}
 		done, err := export(c.Context, place, reader, r, p.again(c))
@@ -116,7 +118,7 @@ func (p *process) report(c *cli.Context, arguments []string) error {
 		paths, answers = done.Files, done.Answers
 	}
 	written, err := writeForms(dir, c.StringSlice(formatFlag), map[string]form{
-		formatHTML: {reportFile, r.WriteHTML}, formatJSON: {"report.json", r.WriteJSON}, formatMarkdown: {"report.md", r.WriteMarkdown},
+		formatHTML: {folder.ReportFile, r.WriteHTML}, formatJSON: {"report.json", r.WriteJSON}, formatMarkdown: {"report.md", r.WriteMarkdown},
 	})
 	if err != nil {
 		return err
@@ -171,7 +173,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	}
 	dir := cmp.Or(c.String(outDirFlag), comparisonFolder)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return withCode(folderCode(err), fmt.Errorf("output folder: %w", err))
+		return folder.Failed(fmt.Errorf("output folder: %w", err))
 	}
 	compared := report.Compare(all...)
 	var paths []string
@@ -187,7 +189,7 @@ func (p *process) compare(c *cli.Context, arguments []string, options report.Opt
 	if err != nil {
 		return err
 	}
-	if err := compared.WriteText(rawOf(p.stdout), p.printing(c).on(p.stdout)); err != nil {
+	if err := compared.WriteText(terminal.Raw(p.stdout), p.printing(c).on(p.stdout)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(p.stdout, "\n%s\n", strings.Join(append(paths, written...), "\n"))
@@ -215,7 +217,7 @@ type form struct {
 func writeForms(dir string, wanted []string, forms map[string]form) (paths []string, err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, withCode(folderCode(err), fmt.Errorf("write report: %w", err))
+		return nil, folder.Failed(fmt.Errorf("write report: %w", err))
 	}
 	defer root.Close()
 	for _, format := range formats {
@@ -235,7 +237,7 @@ func writeForms(dir string, wanted []string, forms map[string]form) (paths []str
 // says which folder its files belong into.
 func (p *process) resultsOf(c *cli.Context, argument string) (results.Reader, eval.ID, string, error) {
 	out := c.String(outDirFlag)
-	if isFolder(argument) {
+	if folder.Is(argument) {
 		reader, id, err := p.readFolder(c, argument)
 		if out == "" {
 			out = argument
@@ -261,14 +263,14 @@ func (d *drain) reader(ctx context.Context, id eval.ID) (results.Reader, eval.ID
 	}
 	dir := d.dir
 	if dir == "" {
-		dir = defaultFolder(r.Name, id)
+		dir = folder.Default(r.Name, id)
 	}
 	url, err := d.allowed.of(r)
 	if err != nil {
 		return nil, "", "", withCode(exitUsage, err)
 	}
 	if url == "" {
-		url = filepath.Join(dir, sinkFile)
+		url = filepath.Join(dir, folder.ResultsFile)
 		if _, err := os.Stat(url); r.Sink != "" && errors.Is(err, fs.ErrNotExist) {
 			return nil, "", "", otherStore(r)
 		}

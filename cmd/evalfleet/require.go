@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/report"
 )
@@ -54,7 +56,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 			verdict = "NOT MET"
 			unmet++
 		}
-		fmt.Fprintf(p.stdout, "%-8s %s: %s\n", verdict, oneLine(checked.Requirement), oneLine(checked.Got))
+		fmt.Fprintf(p.stdout, "%-8s %s: %s\n", verdict, harmless.OneLine(checked.Requirement), harmless.OneLine(checked.Got))
 	}
 	if junit != "" {
 		var text bytes.Buffer
@@ -62,7 +64,7 @@ func (p *process) require(r *report.Report, required []report.Requirement, junit
 			return err
 		}
 		if err := os.WriteFile(junit, text.Bytes(), 0o600); err != nil {
-			return withCode(folderCode(err), fmt.Errorf("--%s: %w", junitFlag, err))
+			return folder.Failed(fmt.Errorf("--%s: %w", junitFlag, err))
 		}
 	}
 	if unmet > 0 {

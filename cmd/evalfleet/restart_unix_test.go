@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -36,9 +37,9 @@ func TestFleetRollingRestart(t *testing.T) {
 			}
 			f.startWorkers(4)
 			args := []string{"enqueue", f.file, "--redis", f.redis.URL(), "--config", "fleet.yaml"}
-			folder := "out"
+			out := "out"
 			if c.controllers == 0 {
-				args = append(args, "--wait", "--out-dir", folder)
+				args = append(args, "--wait", "--out-dir", out)
 			}
 			enqueue := launch(t, f.dir, args...)
 			first := f.until("as many calls were begun as there are slots", func(s seen) bool { return s.All.Arrived >= fleetLimit })
@@ -54,13 +55,13 @@ func TestFleetRollingRestart(t *testing.T) {
 				t.Fatalf("enqueue ended with %d", code)
 			}
 			if c.controllers > 0 {
-				folder = defaultFolder("pairs", eval.ID(strings.TrimSpace(enqueue.stdout.String())))
+				out = folder.Default("pairs", eval.ID(strings.TrimSpace(enqueue.stdout.String())))
 				f.until("all is drained", func(seen) bool {
 					now := f.standing()
 					return now.Status == record.StatusDone && now.Uncollected == 0
 				})
 			}
-			if failed := f.wantRows(folder, f.runs); failed != 0 {
+			if failed := f.wantRows(out, f.runs); failed != 0 {
 				t.Errorf("%d of %d runs have not succeeded", failed, f.runs)
 			}
 			end := f.stats()

@@ -14,7 +14,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
@@ -54,7 +56,7 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
-	saved, err := readResumption(dir)
+	saved, err := folder.ReadResumption(dir)
 	if err != nil {
 		return err
 	}
@@ -73,17 +75,17 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 	if err != nil {
 		return err
 	}
-	if !p.own.sealed(saved) {
+	if !p.own.Sealed(saved) {
 		if err := p.adopt(c, dir, &saved, fleet, out); err != nil {
 			return err
 		}
 	}
-	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, sinkFile)))
+	reader, err := results.OpenReadOnly(c.Context, cmp.Or(saved.Sink, filepath.Join(dir, folder.ResultsFile)))
 	if err != nil {
-		return sinkError(err)
+		return folder.StoreError(err)
 	}
 	defer reader.Close()
-	submission, err := saved.submission(c.Context, reader)
+	submission, err := saved.Submission(c.Context, reader)
 	if err != nil {
 		return err
 	}
@@ -99,11 +101,10 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 			return err
 		}
 	}
-	j := &job{
-		submission: submission, redis: at, namespace: c.String(namespaceFlag),
-		dir: dir, place: saved.place(dir), sinkURL: saved.Sink, how: how, env: p.env, keys: p.keys, own: p.own, atOnce: p.atOnce,
-		failOn: saved.FailOn, retry: retry, resumeWith: resumeWith(c, dir), again: "evalfleet run FILE --" + outDirFlag + " " + quoted(dir), printing: p.printing(c), stdout: p.stdout, console: out, log: log,
-	}
+	j := p.jobOf(c, submission, out, log)
+	j.redis, j.how, j.failOn = at, how, failOn(saved.FailOn)
+	j.Place, j.StoreURL, j.Retry = saved.Place(dir), saved.Sink, retry
+	j.Resume, j.Again = resumeWith(c, dir), "evalfleet run FILE --"+outDirFlag+" "+quoted(dir)
 	if !c.IsSet(slotsFlag) {
 		j.how.slots = cmp.Or(saved.Slots, how.slots)
 	}
@@ -119,11 +120,11 @@ func (p *process) continueRun(c *cli.Context, classes []string) error {
 // adopt removes from the resume.json of a folder the settings that only this user may make, if
 // no run of this user wrote it: files are written into the folder alone, and the addresses of
 // providers and the results store are those configured here. If they differ it asks.
-func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *config.Fleet, out *console) error {
+func (p *process) adopt(c *cli.Context, dir string, saved *folder.Resumption, fleet *config.Fleet, out *terminal.Console) error {
 	saved.Slots, saved.Grace, saved.Lease = 0, 0, fleet.Lease
 	saved.Out, saved.Outs, saved.Data, saved.Input = "", nil, "", ""
 	if saved.Sink != "" {
-		if _, err := os.Stat(filepath.Join(dir, sinkFile)); err == nil {
+		if _, err := os.Stat(filepath.Join(dir, folder.ResultsFile)); err == nil {
 			saved.Sink = ""
 		} else if saved.Sink, err = p.namedSink(c, dir, saved.Sink); err != nil {
 			return err
@@ -145,7 +146,7 @@ func (p *process) adopt(c *cli.Context, dir string, saved *resumption, fleet *co
 	if differ == "" {
 		return nil
 	}
-	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, resumeFile), differ)
+	what := fmt.Sprintf("%s was not written by one of your runs, and its addresses differ from your configuration:%s\n", filepath.Join(dir, folder.ResumeFile), differ)
 	yes, asked, err := confirm(c.Context, p.stdin, out, what+"Call these addresses?")
 	switch {
 	case err != nil:

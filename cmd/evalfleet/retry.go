@@ -10,9 +10,9 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/record"
@@ -92,11 +92,11 @@ func nothingToRetry(classes []string) string {
 func (p *process) nothingFailed(ctx context.Context, reader results.Reader, id eval.ID, classes []string) (bool, error) {
 	e, err := reader.Evaluation(ctx, id)
 	if err != nil || e.Finished.IsZero() {
-		return false, sinkError(err)
+		return false, folder.StoreError(err)
 	}
 	phases, err := reader.Counts(ctx, id)
 	if err != nil {
-		return false, sinkError(err)
+		return false, folder.StoreError(err)
 	}
 	for _, phase := range phases {
 		failed := phase.Failed
@@ -117,8 +117,8 @@ func (p *process) nothingFailed(ctx context.Context, reader results.Reader, id e
 // failedIn picks failed runs by class from the evaluation's sink, which must be
 // here.
 func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []string, sinkURL string) (func(enqueue.Recorded) bool, error) {
-	dir := cmp.Or(t.dir, defaultFolder(r.Name, r.ID))
-	if isFolder(t.name) {
+	dir := cmp.Or(t.dir, folder.Default(r.Name, r.ID))
+	if folder.Is(t.name) {
 		dir = t.name
 	}
 	named := ""
@@ -128,14 +128,14 @@ func (t *target) failedIn(ctx context.Context, r record.Evaluation, classes []st
 			return nil, withCode(exitUsage, err)
 		}
 	}
-	url := cmp.Or(sinkURL, named, filepath.Join(dir, sinkFile))
+	url := cmp.Or(sinkURL, named, filepath.Join(dir, folder.ResultsFile))
 	reader, err := results.OpenReadOnly(ctx, url)
 	if err != nil {
-		return nil, withCode(codeOf(sinkError(err)), fmt.Errorf("classes of failed runs are in the results store: %w; name it with --%s, or retry without --%s", err, sinkFlagName, classFlag))
+		return nil, withCode(codeOf(folder.StoreError(err)), fmt.Errorf("classes of failed runs are in the results store: %w; name it with --%s, or retry without --%s", err, sinkFlagName, classFlag))
 	}
 	defer reader.Close()
 	if r.Sink != "" && reader.ID() != r.Sink {
-		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", publicSink(url), r.ID, sinkFlagName, classFlag)
+		return nil, usageError("%s is not the results store of %s: name that one with --%s, or retry without --%s", folder.PublicURL(url), r.ID, sinkFlagName, classFlag)
 	}
 	return failedIn(ctx, reader, r.ID, classes)
 }
@@ -156,7 +156,7 @@ func checkClasses(classes []string) error {
 		if slices.Contains(known, class) {
 			continue
 		}
-		if near := config.Nearest(class, known); near != "" {
+		if near := wording.Nearest(class, known); near != "" {
 			return usageError("--%s: no error class is called %s; did you mean %s?", classFlag, class, near)
 		}
 		return usageError("--%s: no error class is called %s; there are %s", classFlag, class, strings.Join(known, ", "))

@@ -65,7 +65,7 @@ func TestRolesHaveTheRightsTheyNeed(t *testing.T) {
 	ui := f.program("ui", "--listen", "127.0.0.1:0")
 	eventuallySays(t, ui, "/", "pairs", "done")
 	for _, path := range []string{"queues", "queues/simulator", "servers", "queues/simulator/active_tasks", "queues/simulator/completed_tasks"} {
-		if text := get(t, ui, "/queues/api/"+path); !strings.HasPrefix(text, "200") {
+		if text := get(t, ui, "/asynqmon/api/"+path); !strings.HasPrefix(text, "200") {
 			t.Errorf("asynqmon's %s: %s", path, tail(text))
 		}
 	}

@@ -16,8 +16,10 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/upload"
 	"github.com/evalfleet/evalfleet/internal/wording"
@@ -123,7 +125,7 @@ func (s *remote) do(ctx context.Context, method, path string, query url.Values, 
 	case answer.StatusCode >= 500:
 		code = exitUnreachable
 	}
-	return nil, withCode(code, fmt.Errorf("server %s: %s (status %d)", s.url, oneLine(said.Error), answer.StatusCode))
+	return nil, withCode(code, fmt.Errorf("server %s: %s (status %d)", s.url, harmless.OneLine(said.Error), answer.StatusCode))
 }
 
 // get decodes the JSON at a path.
@@ -172,7 +174,7 @@ func (p *process) enqueueAt(c *cli.Context, on failOn) error {
 		return err
 	}
 	for _, warning := range receipt.Warnings {
-		fmt.Fprintln(p.stderr, "evalfleet: warning: "+oneLine(warning))
+		fmt.Fprintln(p.stderr, "evalfleet: warning: "+harmless.OneLine(warning))
 	}
 	if receipt.Kept {
 		fmt.Fprintf(p.stderr, "%s is active with other settings, which stay in force: pause it, then submit it again\n", receipt.ID)
@@ -285,7 +287,7 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 			if err := p.download(c, s, path, receipt, now, failOnNever); err != nil {
 				return err
 			}
-			return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", errStopped, oneLine(now.Stopped.String()), now.All.Done, now.All.Runs, howToResume(now.Stopped)))
+			return withCode(exitRunsFailed, fmt.Errorf("%w: %s; %d of %d runs ended; %s", collect.ErrStopped, harmless.OneLine(now.Stopped.String()), now.All.Done, now.All.Runs, howToResume(now.Stopped)))
 		case err == nil && now.All.Done == now.All.Runs && now.Uncollected == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled):
 			return p.download(c, s, path, receipt, now, on)
 		case err != nil && codeOf(err) != exitUnreachable:
@@ -311,9 +313,9 @@ func howToResume(why *results.Stop) string {
 func (p *process) download(c *cli.Context, s *remote, path string, receipt web.Receipt, now web.Detail, on failOn) error {
 	dir := c.String(outDirFlag)
 	if dir == "" {
-		dir = defaultFolder(receipt.Name, receipt.ID)
+		dir = folder.Default(receipt.Name, receipt.ID)
 	}
-	out, err := openFolder(dir)
+	out, err := folder.Open(dir)
 	if err != nil {
 		return err
 	}

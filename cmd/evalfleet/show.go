@@ -10,11 +10,13 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
+	"github.com/evalfleet/evalfleet/view/plain"
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
@@ -42,7 +44,7 @@ func showCommand(p *process) *cli.Command {
 			if err != nil {
 				return err
 			}
-			text := showText(run, time.Now())
+			text := plain.Run(run, time.Now())
 			if c.Bool(jsonFlag) {
 				if text, err = asJSON(run, false); err != nil {
 					return err
@@ -63,7 +65,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	}
 	where = c.Args().Get(1)
 	if id, err = eval.ParseRunID(argument); err == nil {
-		if strings.HasPrefix(where, "ev-") && !isFolder(where) && where != string(id.Evaluation) {
+		if strings.HasPrefix(where, "ev-") && !folder.Is(where) && where != string(id.Evaluation) {
 			return id, "", "", usageError("run %s is not one of %s", argument, where)
 		}
 		if where == "" && (c.String(redisFlag) != "" || c.String(outDirFlag) == "") {
@@ -73,7 +75,7 @@ func runArguments(c *cli.Context) (id eval.RunID, own, where string, err error) 
 	}
 	id, ok := eval.ParseShort(argument)
 	if !ok {
-		if isFolder(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
+		if folder.Is(argument) || strings.HasPrefix(argument, "ev-") && where != "" {
 			return id, "", "", usageError("put the run first: evalfleet show %s %s", c.Args().Get(1), argument)
 		}
 		own = argument
@@ -118,7 +120,7 @@ func listed(e *show.Evaluation, own string) (id eval.RunID, err error) {
 			known = append(known, id)
 		}
 	}
-	if near := config.Nearest(own, known); near != "" {
+	if near := wording.Nearest(own, known); near != "" {
 		return id, usageError("%s has no run %s; did you mean %s?", e.ID, own, near)
 	}
 	return id, usageError("%q is no run of %s: want <phase>.<index>, such as 0.17, or the own id of a listed run or a prompt", own, e.ID)

@@ -15,10 +15,11 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
@@ -65,10 +66,10 @@ func (p *process) source(c *cli.Context, argument string) (*source, error) {
 func place(c *cli.Context, argument string) (dir string, err error) {
 	noRedis := c.String(redisFlag) == ""
 	switch {
-	case isFolder(argument):
+	case folder.Is(argument):
 		return argument, nil
 	case argument != "":
-		if found, _ := filepath.Glob(filepath.Join(outRoot, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
+		if found, _ := filepath.Glob(filepath.Join(folder.Root, "*-"+argument)); noRedis && len(found) == 1 && strings.HasPrefix(argument, "ev-") {
 			return found[0], nil
 		}
 		return "", unplaced(c, argument)
@@ -94,19 +95,19 @@ func unplaced(c *cli.Context, argument string) error {
 
 // nearestFolder ends a message with the output folder that may have been meant.
 func nearestFolder(argument string) string {
-	sinks, _ := filepath.Glob(filepath.Join(outRoot, "*", sinkFile))
-	folders := make([]string, len(sinks))
-	for i, sink := range sinks {
-		folders[i] = filepath.Dir(sink)
+	stores, _ := filepath.Glob(filepath.Join(folder.Root, "*", folder.ResultsFile))
+	folders := make([]string, len(stores))
+	for i, store := range stores {
+		folders[i] = filepath.Dir(store)
 	}
-	if near := config.Nearest(argument, folders); near != "" {
+	if near := wording.Nearest(argument, folders); near != "" {
 		return "; did you mean " + near + "?"
 	}
 	newest := ""
 	var at int64
-	for _, folder := range folders {
-		if info, err := os.Stat(filepath.Join(folder, sinkFile)); err == nil && info.ModTime().UnixNano() > at {
-			newest, at = folder, info.ModTime().UnixNano()
+	for _, store := range stores {
+		if info, err := os.Stat(store); err == nil && info.ModTime().UnixNano() > at {
+			newest, at = filepath.Dir(store), info.ModTime().UnixNano()
 		}
 	}
 	if newest != "" {
@@ -121,7 +122,7 @@ func (s *source) readFolder(ctx context.Context) (results.Reader, eval.ID, error
 	if err != nil {
 		return nil, "", err
 	}
-	return readSink(ctx, url, only)
+	return folder.ReadStore(ctx, url, only)
 }
 
 // Close ends the connection.
@@ -190,9 +191,9 @@ func (s *source) sink(ctx context.Context, r record.Evaluation) results.Reader {
 			return nil
 		}
 	case s.outDir != "":
-		at = filepath.Join(s.outDir, sinkFile)
+		at = filepath.Join(s.outDir, folder.ResultsFile)
 	default:
-		at = filepath.Join(defaultFolder(name, id), sinkFile)
+		at = filepath.Join(folder.Default(name, id), folder.ResultsFile)
 	}
 	reader, err := results.OpenReadOnly(ctx, at)
 	if err != nil {
@@ -218,7 +219,7 @@ func unknownEvaluation(ctx context.Context, s *store.Store, id eval.ID) error {
 		names[i] = string(k)
 	}
 	err = fmt.Errorf("%s: %w", id, store.ErrNoEvaluation)
-	if near := config.Nearest(string(id), names); near != "" {
+	if near := wording.Nearest(string(id), names); near != "" {
 		return usageError("%w; did you mean %s?", err, near)
 	}
 	return usageError("%w; `evalfleet status` lists those that there are", err)

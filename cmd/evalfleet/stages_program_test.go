@@ -14,7 +14,7 @@ import (
 )
 
 // TestKilledBetweenTheCalls: a worker is killed when the answers in prose have come
-// and their JSON has not. Whoever takes the runs over asks for the JSON alone, and
+// and their JSON has not. The worker that takes the runs over asks for the JSON alone, and
 // the calls of the dead worker are in the sink with their evidence.
 func TestKilledBetweenTheCalls(t *testing.T) {
 	testrun.Slow(t)

@@ -10,9 +10,11 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/view"
+	"github.com/evalfleet/evalfleet/view/plain"
 )
 
 const jsonFlag = "json"
@@ -47,7 +49,7 @@ func statusCommand(p *process) *cli.Command {
 					text, err := asJSON(list, c.Bool(watchFlag))
 					return text, last, err
 				}
-				return statusText(list, now), last, nil
+				return plain.Status(list, now), last, nil
 			})
 		},
 	}
@@ -95,7 +97,7 @@ func (s *status) inFolder(ctx context.Context, now time.Time) ([]view.Evaluation
 	if err != nil {
 		return nil, err
 	}
-	reader, _, err := readSink(ctx, url, only)
+	reader, _, err := folder.ReadStore(ctx, url, only)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func inUse(dir string) bool {
 	if _, err := os.Stat(dir); err != nil {
 		return false
 	}
-	out, err := openFolder(dir)
+	out, err := folder.Open(dir)
 	if err != nil {
 		return true
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/record"
@@ -31,10 +32,10 @@ func (p *process) going(c *cli.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !isFolder(argument) {
+	if !folder.Is(argument) {
 		return true, nil
 	}
-	if _, err := readResumption(argument); err != nil {
+	if _, err := folder.ReadResumption(argument); err != nil {
 		return false, err
 	}
 	return inUse(argument), nil
@@ -51,8 +52,8 @@ func (p *process) target(c *cli.Context) (*target, error) {
 		return nil, err
 	}
 	id := eval.ID(argument)
-	if isFolder(argument) {
-		saved, err := readResumption(argument)
+	if folder.Is(argument) {
+		saved, err := folder.ReadResumption(argument)
 		if err != nil {
 			return nil, err
 		}
@@ -151,7 +152,7 @@ func failedIn(ctx context.Context, sink results.Reader, id eval.ID, classes []st
 	meant := map[enqueue.Recorded]bool{}
 	for run, err := range sink.Runs(ctx, id, eval.StateFailed) {
 		if err != nil {
-			return nil, sinkError(err)
+			return nil, folder.StoreError(err)
 		}
 		if slices.Contains(classes, string(run.Class)) {
 			meant[enqueue.Recorded{Phase: run.Phase, Index: run.Index, State: eval.StateFailed, Generation: run.Generation}] = true

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/view"
@@ -141,7 +142,7 @@ func TestCancelledRunEndsAndCanBeResumed(t *testing.T) {
 	if last := lastLine(run.stderr.String()); !strings.Contains(last, "cancelled") || !strings.HasSuffix(last, "evalfleet resume out") {
 		t.Errorf("the last line is %q", last)
 	}
-	if _, err := os.Stat(filepath.Join(f.dir, "out", reportFile)); err != nil {
+	if _, err := os.Stat(filepath.Join(f.dir, "out", folder.ReportFile)); err != nil {
 		t.Errorf("no report on what there is: %v", err)
 	}
 	if arrived := f.stats().All.Arrived; arrived >= f.runs {

@@ -11,7 +11,9 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/results"
 )
 
@@ -188,10 +190,16 @@ func (p *process) listed(c *cli.Context) config.Listed {
 }
 
 // output is where a command prints: a console, and a log on it.
-func (p *process) output(c *cli.Context) (*console, zerolog.Logger, error) {
-	out := newConsole(p.stderr)
-	log, err := newLogger(out.raw, out.terminal(), c.String(logLevelFlag), c.String(logFormatFlag))
-	clientLog.to.Store(&log)
+func (p *process) output(c *cli.Context) (*terminal.Console, zerolog.Logger, error) {
+	out := terminal.New(p.stderr)
+	log, err := out.Log(c.String(logLevelFlag), c.String(logFormatFlag))
+	clientLog.SetLog(&log)
+	switch {
+	case errors.Is(err, terminal.ErrLevel):
+		err = usageError("--%s: %w", logLevelFlag, err)
+	case err != nil:
+		err = usageError("--%s: %w", logFormatFlag, err)
+	}
 	return out, log, err
 }
 
@@ -229,7 +237,7 @@ func (p *process) again(c *cli.Context) string {
 			case redisFlag:
 				value = dial.Redact(value)
 			case sinkFlagName, cacheFlag:
-				value = publicSink(value)
+				value = folder.PublicURL(value)
 			}
 			words = append(words, "--"+name, quoted(value))
 		}

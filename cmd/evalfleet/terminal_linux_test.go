@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 )
 
@@ -70,19 +71,19 @@ func TestRunAsksForKeysOnATerminal(t *testing.T) {
 // have 100 columns and no colour.
 func TestResultsFitTheTerminal(t *testing.T) {
 	t.Parallel()
-	_, terminal := openTerminal(t)
+	_, screen := openTerminal(t)
 	env := map[string]string{}
 	p := printing{env: func(name string) (string, bool) { value, ok := env[name]; return value, ok }}
 	for _, columns := range []uint16{40, 60, 140} {
-		if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
+		if err := unix.IoctlSetWinsize(int(screen.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 24, Col: columns}); err != nil {
 			t.Fatal(err)
 		}
-		if got, want := p.on(newConsole(terminal)), max(int(columns), leastColumns); got.Width != want || !got.Colour {
+		if got, want := p.on(terminal.New(screen)), max(int(columns), leastColumns); got.Width != want || !got.Colour {
 			t.Errorf("%d columns: %+v, want %d in colour", columns, got, want)
 		}
 	}
 	env["NO_COLOR"] = "1"
-	if got := p.on(terminal); got.Colour || got.Width != 140 {
+	if got := p.on(screen); got.Colour || got.Width != 140 {
 		t.Errorf("with NO_COLOR: %+v", got)
 	}
 	if got := p.on(io.Discard); got.Colour || got.Width != 0 {

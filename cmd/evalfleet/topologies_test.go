@@ -71,7 +71,7 @@ func TestFleetSurvivesFailover(t *testing.T) {
 	f.wantRowsOnce()
 	end := f.stats()
 	f.wantNeverOver(end)
-	t.Logf("%d calls for %d runs, at most %d in flight; the master died after %d calls, at byte %s of its log, of which the replica had %s",
+	t.Logf("%d calls for %d runs, at most %d in flight; the master died after %d calls, at byte %s of its log; the replica had %s",
 		end.All.Arrived, f.runs, end.All.MaxInFlight, died, written, copied)
 	if end.All.Arrived > f.runs+fleetLimit+died-cut {
 		t.Errorf("%d calls for %d runs: more than those in flight, and those lost, were made again", end.All.Arrived, f.runs)
@@ -154,7 +154,7 @@ func (f *fleet) steers(pages string) {
 // askQueues sends a request to asynqmon.
 func (f *fleet) askQueues(method, pages, path string) {
 	f.t.Helper()
-	request, err := http.NewRequestWithContext(f.t.Context(), method, "http://"+pages+"/queues/api/"+path, nil)
+	request, err := http.NewRequestWithContext(f.t.Context(), method, "http://"+pages+"/asynqmon/api/"+path, nil)
 	if err != nil {
 		f.t.Fatal(err)
 	}

@@ -7,11 +7,12 @@ import (
 
 	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/tracing"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/endpoints"
 	"github.com/evalfleet/evalfleet/worker"
 )
 
 // traced makes settings trace runs, if the environment names a collector of traces.
-func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
+func traced(settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger) (io.Closer, error) {
 	how, on, err := tracing.Read(env)
 	switch {
 	case err != nil:
@@ -23,7 +24,7 @@ func traced(settings *worker.Config, env config.Lookup, callable *endpoints, log
 		return nil, err
 	}
 	models := map[string]tracing.Model{}
-	for name, entry := range callable.entries {
+	for name, entry := range callable.Entries {
 		models[name] = tracing.ModelOf(entry)
 	}
 	tracer, err := tracing.Open(how, ownVersion(), models, log)

@@ -16,6 +16,7 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/internal/embedded"
 	"github.com/evalfleet/evalfleet/record"
@@ -42,7 +43,7 @@ func uiCommand(p *process) *cli.Command {
 		Name:      "ui",
 		Usage:     "Serve a dashboard for evaluations, limits and queues",
 		ArgsUsage: "[ID|DIR]",
-		Description: "Serves a live dashboard at / and asynqmon for the queues at /queues/ until Ctrl-C. With the output folder of a " +
+		Description: "Serves a live dashboard at / until Ctrl-C: evaluations, limits, workers, queues and tasks, and asynqmon at /asynqmon/. With the output folder of a " +
 			"run in progress, it shows that run; after its end, the numbers and the report. It prints its address as the " +
 			"first line of stdout. Anyone who can reach the address can see everything, unless --auth-file is set. Changes " +
 			"require --allow-actions.",
@@ -121,7 +122,7 @@ func (p *process) pages(c *cli.Context, argument string, log zerolog.Logger) (*p
 		return nil, err
 	}
 	if dir != "" {
-		if err := checkFiles(dir); err != nil {
+		if err := folder.Check(dir); err != nil {
 			return nil, err
 		}
 		of.config.Folder = p.folderPages(c, dir)
@@ -209,7 +210,7 @@ func (p *process) folderPages(c *cli.Context, dir string) *web.Folder {
 			if err != nil {
 				return nil, err
 			}
-			reader, _, err := readSink(ctx, url, only)
+			reader, _, err := folder.ReadStore(ctx, url, only)
 			return reader, err
 		},
 		Status: func(of results.Listed) record.Status { return statusInFolder(dir, of) },

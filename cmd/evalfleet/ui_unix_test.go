@@ -70,7 +70,7 @@ func TestUIFollowsARun(t *testing.T) {
 	ui := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0", "--allow-actions")
 	eventuallySays(t, ui, "/", "pairs", "active", "workers alive</a>: <b data-live=\"workers\">1<")
 	eventuallySays(t, ui, "/limits", "provider simulator: 16 in flight")
-	eventuallySays(t, ui, "/queues/api/queues", "simulator", `"active":`)
+	eventuallySays(t, ui, "/asynqmon/api/queues", "simulator", `"active":`)
 	eventuallySays(t, ui, "/api/evaluations", `"cost": "$0`) // from the folder's results
 	_, id, _ := strings.Cut(get(t, ui, "/api/evaluations"), `"evaluation": "`)
 	id, _, _ = strings.Cut(id, `"`)
@@ -91,7 +91,7 @@ func TestUIFollowsARun(t *testing.T) {
 	after := launch(t, f.dir, "ui", "out", "--listen", "127.0.0.1:0")
 	eventuallySays(t, after, "/api/evaluations", "interrupted", `"live": false`)
 	eventuallySays(t, after, "/evaluations/"+id+"/report", "200 OK", "<title>")
-	if text := get(t, after, "/queues/"); !strings.HasPrefix(text, "404") {
+	if text := get(t, after, "/asynqmon/"); !strings.HasPrefix(text, "404") {
 		t.Errorf("a folder alone has queues:\n%s", tail(text))
 	}
 }
@@ -120,7 +120,7 @@ func TestUIRefuses(t *testing.T) {
 	}
 }
 
-// Beyond this machine, the pages' lack of a login is said, and without one nobody
+// Beyond this machine, the pages' lack of a login is said, and without one no one
 // may act.
 func TestUIWarnsOfNoLogin(t *testing.T) {
 	t.Parallel()
@@ -132,7 +132,7 @@ func TestUIWarnsOfNoLogin(t *testing.T) {
 	}
 	acting := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", "0.0.0.0:0", "--allow-actions")
 	if code := acting.wait(); code != 2 || !strings.Contains(acting.stderr.String(), "--auth-file") || acting.stdout.String() != "" {
-		t.Errorf("actions for whoever comes end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())
+		t.Errorf("actions without a login end with %d and %q, want 2 and how to name who may", code, acting.stderr.String())
 	}
 	taken := launch(t, f.dir, "ui", "--redis", f.redis.URL(), "--listen", strings.TrimPrefix(addressOf(ui), "http://"))
 	if code := taken.wait(); code != 2 || !strings.Contains(taken.stderr.String(), "--listen") {

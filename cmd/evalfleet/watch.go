@@ -13,15 +13,14 @@ import (
 	"golang.org/x/term"
 
 	"github.com/evalfleet/evalfleet/internal/harmless"
+	"github.com/evalfleet/evalfleet/internal/terminal"
 	"github.com/evalfleet/evalfleet/internal/wording"
+	"github.com/evalfleet/evalfleet/view/plain"
 )
 
 const watchFlag = "watch"
 
-// lookWidth is the widest line of what `status` and `limits` print.
-const lookWidth = 100
-
-const lookEvery = time.Second // on a terminal; elsewhere reportEvery
+const lookEvery = time.Second // on a terminal; elsewhere plain.ReportEvery
 
 // lookFlags are those of the commands that look in.
 func lookFlags() []cli.Flag {
@@ -46,8 +45,8 @@ func (p *process) look(c *cli.Context, look frame) error {
 		_, err := io.WriteString(p.stdout, text)
 		return err
 	}
-	screen := &screen{out: p.stdout, notices: p.stderr, every: reportEvery}
-	if file := terminalOf(p.stdout); file != nil && !c.Bool(jsonFlag) {
+	screen := &screen{out: p.stdout, notices: p.stderr, every: plain.ReportEvery}
+	if file := terminal.Of(p.stdout); file != nil && !c.Bool(jsonFlag) {
 		screen.out, screen.terminal, screen.every = file, file, lookEvery
 	}
 	return screen.watch(c.Context, text, look)
@@ -128,7 +127,7 @@ func (s *screen) show(text, notice string) error {
 	}
 	columns, rows, err := term.GetSize(int(s.terminal.Fd()))
 	if err != nil || columns < 1 || rows < 2 {
-		columns, rows = lookWidth, 24
+		columns, rows = plain.Width, 24
 	}
 	_, err = io.WriteString(s.out, drawn(text, notice, columns, rows))
 	return err

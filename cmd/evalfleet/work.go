@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,6 +14,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/endpoints"
+	"github.com/evalfleet/evalfleet/eventlog"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -85,18 +88,18 @@ func workOf(c *cli.Context) (work, error) {
 // open gives settings the command line's, and opens what a worker tells its events,
 // metrics and traces to. Closing it reports the first event that could not be
 // written.
-func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints, log zerolog.Logger) (io.Closer, error) {
+func (w work) open(ctx context.Context, settings *worker.Config, env config.Lookup, callable *endpoints.Endpoints, log zerolog.Logger) (io.Closer, error) {
 	settings.Slots, settings.MaxAnswer, settings.Grace, settings.Queues, settings.Version = w.slots, w.maxAnswer, w.grace, w.queues, ownVersion()
 	var open closers
 	if w.events != "" {
-		events, err := openEvents(w.events)
+		events, err := eventlog.Open(w.events)
 		if err != nil {
-			return nil, withCode(folderCode(err), fmt.Errorf("--%s: %w", eventsFlag, err))
+			return nil, folder.Failed(fmt.Errorf("--%s: %w", eventsFlag, err))
 		}
 		open = append(open, events)
-		settings.Events = both(settings.Events, events.write)
+		settings.Events = worker.Both(settings.Events, events.Write)
 	} else if lowest := log.GetLevel(); lowest <= zerolog.DebugLevel || w.logsCalls && lowest <= zerolog.InfoLevel {
-		settings.Events = both(settings.Events, func(e worker.Event) { w.logEvent(log, e) })
+		settings.Events = worker.Both(settings.Events, func(e worker.Event) { eventlog.Log(log, w.logsCalls, e) })
 	}
 	served, err := watched(ctx, settings, w.metrics, w.metricsGiven, log)
 	if err != nil {
@@ -110,35 +113,6 @@ func (w work) open(ctx context.Context, settings *worker.Config, env config.Look
 		return nil, err
 	}
 	return append(open, traces), nil
-}
-
-// logEvent writes an event as a line of the log. Timeouts and failures are there anyway,
-// as a warning and an error.
-func (w work) logEvent(log zerolog.Logger, e worker.Event) {
-	level := zerolog.DebugLevel
-	switch e.Event {
-	case worker.EventTimeout, worker.EventFailed:
-		return
-	case worker.EventQueueing, worker.EventAcquired, worker.EventReleased, worker.EventRetry:
-		if w.logsCalls {
-			level = zerolog.InfoLevel
-		}
-	}
-	line := log.WithLevel(level)
-	if !line.Enabled() {
-		return
-	}
-	var fields map[string]any
-	raw, err := json.Marshal(e)
-	if err == nil {
-		err = json.Unmarshal(raw, &fields)
-	}
-	if err != nil {
-		log.Warn().Err(err).Msg("event not logged")
-		return
-	}
-	delete(fields, "time") // the line has its own
-	line.Fields(fields).Send()
 }
 
 // closers closes all of several, the last first.
@@ -169,7 +143,7 @@ func (w work) checkQueues(r record.Evaluation, alone bool) error {
 		if slices.ContainsFunc(names, func(name string) bool { return worker.Serves([]string{named}, served[name]) }) {
 			continue
 		}
-		if near := config.Nearest(named, names); near != "" {
+		if near := wording.Nearest(named, names); near != "" {
 			return usageError("--%s: the evaluation has no queue %s; did you mean %s?", queuesFlag, named, near)
 		}
 		return usageError("--%s: the evaluation has no queue %s; it has %s", queuesFlag, named, strings.Join(names, ", "))

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/evalfleet/evalfleet/cmd/evalfleet/internal/metrics"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/worker"
 )
@@ -44,7 +45,7 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kept, err := os.ReadFile(filepath.Join(f.dir, "out", eventsFile))
+	kept, err := os.ReadFile(filepath.Join(f.dir, "out", folder.EventsFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +72,7 @@ func TestRunServesMetricsAndEvents(t *testing.T) {
 	}
 	if succeeded := strings.Count(string(asked), `"event":"succeeded"`); differ || succeeded != 12 {
 		t.Errorf("--events has %d bytes and %d runs that succeeded, %s %d bytes; want the same events of 12 runs",
-			len(asked), succeeded, eventsFile, len(kept))
+			len(asked), succeeded, folder.EventsFile, len(kept))
 	}
 }
 
@@ -85,7 +86,7 @@ func TestLogHasEvents(t *testing.T) {
 	})
 	out := filepath.Join(dir, "out")
 	code, _, stderr := evalfleet(t, nil, "run", filepath.Join(dir, "eval.yaml"), "--out-dir", out, "--log-level", "debug", "--log-format", "json")
-	kept, err := os.ReadFile(filepath.Join(out, eventsFile))
+	kept, err := os.ReadFile(filepath.Join(out, folder.EventsFile))
 	if err != nil {
 		t.Fatalf("ended with %d, %v:\n%s", code, err, stderr)
 	}
@@ -101,7 +102,7 @@ func TestLogHasEvents(t *testing.T) {
 				continue
 			}
 			if e.RunID == "" || e.Provider == "" {
-				t.Errorf("an event of nobody: %s", line)
+				t.Errorf("an event of no evaluation: %s", line)
 			}
 			want := map[string]string{worker.EventFailed: "error", worker.EventTimeout: "warn"}[e.Event]
 			if want == "" {
@@ -116,6 +117,6 @@ func TestLogHasEvents(t *testing.T) {
 	}
 	logged, written := count(stderr), count(string(kept))
 	if diff := cmp.Diff(written, logged); diff != "" || written[worker.EventAcquired] == 0 {
-		t.Errorf("events in the log (-%s +log):\n%s", eventsFile, diff)
+		t.Errorf("events in the log (-%s +log):\n%s", folder.EventsFile, diff)
 	}
 }

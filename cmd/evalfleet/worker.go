@@ -10,6 +10,8 @@ import (
 
 	"github.com/urfave/cli/v2"
 
+	"github.com/evalfleet/evalfleet/endpoints"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/dial"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/worker"
@@ -50,20 +52,20 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer d.client.Close()
-	callable, err := openEndpoints(fleet.Providers, p.env, p.keys, how.slots, servable)
+	callable, err := endpoints.Open(fleet.Providers, p.env, p.keys, how.slots, endpoints.Servable)
 	if err != nil {
 		return err
 	}
 	defer callable.Close()
 	settings := worker.Config{
-		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.byName,
+		Client: d.client, Namespace: c.String(namespaceFlag), Endpoints: callable.ByName,
 		Limits: fleet.Limits, Lease: fleet.Lease, AtOnce: p.atOnce, Log: d.log,
 		Stopping: func(inFlight int, grace time.Duration) { sayStopping(d.console, inFlight, grace) },
 	}
 	if url := c.String(cacheFlag); url != "" {
 		cache, err := results.OpenReadOnly(c.Context, url)
 		if err != nil {
-			return sinkError(fmt.Errorf("--%s: %w", cacheFlag, err))
+			return folder.StoreError(fmt.Errorf("--%s: %w", cacheFlag, err))
 		}
 		defer cache.Close()
 		settings.Cache = cache
@@ -73,10 +75,10 @@ func (p *process) work(c *cli.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, open.Close()) }()
-	names := slices.Sorted(maps.Keys(callable.byName))
+	names := slices.Sorted(maps.Keys(callable.ByName))
 	fmt.Fprintf(d.console, "serving %s with %d slots; providers: %s\n", dial.Redact(c.String(redisFlag)), how.slots, strings.Join(names, ", "))
-	if len(callable.keyless) > 0 {
-		fmt.Fprintf(d.console, "not serving providers without keys: %s\n", strings.Join(callable.keyless, ", "))
+	if len(callable.Keyless) > 0 {
+		fmt.Fprintf(d.console, "not serving providers without keys: %s\n", strings.Join(callable.Keyless, ", "))
 	}
 	if err := worker.Run(c.Context, settings); err != nil {
 		return withCode(exitUnreachable, err)

@@ -17,6 +17,9 @@ const (
 	zeroWidthJoiner    = '\u200d'
 )
 
+// OneLine is harmless text in one line, without repeated spaces.
+func OneLine(text string) string { return strings.Join(strings.Fields(Line(text)), " ") }
+
 // Line returns a text as part of one line: white space becomes spaces, and characters
 // that print nothing become U+FFFD, among them C0 and C1 controls, DEL, and marks of
 // direction. Letters of all scripts stay.

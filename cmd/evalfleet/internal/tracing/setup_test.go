@@ -186,7 +186,7 @@ const (
 	otherText = "The heron stand in in shallow watr waits fish"
 )
 
-// fleet is one evaluation of a single pair, its Redis, and the simulator that stands
+// fleet is one evaluation of a single pair, its Redis, and the simulator that takes
 // for all its providers.
 type fleet struct {
 	t         *testing.T

@@ -1,4 +1,4 @@
-package main
+package folder
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// spentLog stores in an output folder how much a run with its own Redis has spent of its budget
+// Spent stores in an output folder how much a run with its own Redis has spent of its budget
 // and reserved, written before each call is sent: calls in flight when a run is killed may have
 // been charged, and are in no results store.
-type spentLog struct {
+type Spent struct {
 	mu   sync.Mutex // guards the rest
 	file *os.File
 	id   eval.ID
@@ -22,14 +22,14 @@ type spentLog struct {
 	err  error // the first failure
 }
 
-// openSpent opens the log of an evaluation that has spent so much by its results
+// OpenSpent opens the log of an evaluation that has spent so much by its results
 // store, or more by the log of the run before.
-func openSpent(path string, id eval.ID, recorded int64) (*spentLog, error) {
+func OpenSpent(path string, id eval.ID, recorded int64) (*Spent, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open what was spent: %w", err)
 	}
-	l := &spentLog{file: file, id: id, nano: recorded}
+	l := &Spent{file: file, id: id, nano: recorded}
 	text, err := io.ReadAll(file)
 	if err != nil {
 		_ = file.Close()
@@ -40,13 +40,13 @@ func openSpent(path string, id eval.ID, recorded int64) (*spentLog, error) {
 	if n, _ := fmt.Sscanf(string(text), "%s %d", &of, &before); n == 2 && of == string(id) {
 		l.nano = max(l.nano, before)
 	}
-	l.note(worker.Spending{})
+	l.Note(worker.Spending{})
 	return l, l.err
 }
 
-// note writes the amount spent and reserved now. It survives the process; the line keeps its
+// Note writes the amount spent and reserved now. It survives the process; the line keeps its
 // length, so that a full disk has room for it.
-func (l *spentLog) note(s worker.Spending) {
+func (l *Spent) Note(s worker.Spending) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.nano += s.Nano
@@ -56,11 +56,12 @@ func (l *spentLog) note(s worker.Spending) {
 	}
 }
 
-func (l *spentLog) spent() int64 {
+// Nano is the amount spent and reserved, in nano-USD.
+func (l *Spent) Nano() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.nano
 }
 
 // Close reports the first failure to write.
-func (l *spentLog) Close() error { return errors.Join(l.err, l.file.Close()) }
+func (l *Spent) Close() error { return errors.Join(l.err, l.file.Close()) }

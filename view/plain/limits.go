@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"fmt"
@@ -13,8 +13,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// limitsText draws limits as a table of at most lookWidth columns.
-func limitsText(v view.Limits, now time.Time) string {
+// Limits draws limits as a table of at most Width columns.
+func Limits(v view.Limits, now time.Time) string {
 	if v.Ended {
 		return endedLimitsText(v)
 	}
@@ -28,7 +28,7 @@ func limitsText(v view.Limits, now time.Time) string {
 			what = "no limits apply to its calls"
 		}
 		behind := fmt.Sprintf("  %s  %s\n", v.Evaluation, what)
-		out.WriteString(harmless.Short(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
+		out.WriteString(harmless.Short(harmless.OneLine(v.Name), Width+1-len(behind)) + behind)
 	}
 	if len(v.Limits)+len(v.Cooldowns) == 0 {
 		return out.String()
@@ -69,7 +69,7 @@ func limitsText(v view.Limits, now time.Time) string {
 		if l.Resets != "" { // the zone is below
 			words = strings.TrimSuffix(words, " ("+l.Resets+")")
 		}
-		line(oneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
+		line(harmless.OneLine(words), inUse, allowed, fmt.Sprint(l.Waiting), next, state)
 		if l.Debt > 0 && l.Kind != ratelimit.Cost {
 			out.WriteString(detail(fmt.Sprintf("%s above what is allowed: calls used more than was reserved", wording.Count(l.Debt))))
 		}
@@ -89,13 +89,13 @@ func limitsText(v view.Limits, now time.Time) string {
 		}
 		out.WriteString(detail("pinned by " + rescue.Pinners(l.PinnedBy)))
 		if l.Shared != nil {
-			out.WriteString(detail("redis_rate key " + oneLine(l.Shared.Key)))
+			out.WriteString(detail("redis_rate key " + harmless.OneLine(l.Shared.Key)))
 			out.WriteString(detail(fmt.Sprintf("redis_rate.Limit{Rate: %d, Burst: %d, Period: %d * time.Microsecond}",
 				l.Shared.Rate, l.Shared.Burst, l.Shared.Period.Microseconds())))
 		}
 	}
 	for _, c := range v.Cooldowns {
-		line(oneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "binds")
+		line(harmless.OneLine(c.Words), "-", "-", "-", nextText(view.Seconds(c.NextS)), "binds")
 		after := c.Why
 		if c.Parked {
 			after += ": parked " + view.Until(now, view.Seconds(c.NextS))
@@ -114,7 +114,7 @@ func endedLimitsText(v view.Limits) string {
 		calls += l.Waited.Calls
 	}
 	behind := fmt.Sprintf("  %s  %s; not running, these limits applied\n", v.Evaluation, wording.Counted(calls, "call"))
-	out.WriteString(harmless.Short(oneLine(v.Name), lookWidth+1-len(behind)) + behind)
+	out.WriteString(harmless.Short(harmless.OneLine(v.Name), Width+1-len(behind)) + behind)
 	line := func(words, held, share, total, mean string) {
 		out.WriteString(row(left(words, 50), right(held, 15), right(share, 5), right(total, 12), right(mean, 9)))
 	}
@@ -125,7 +125,7 @@ func endedLimitsText(v view.Limits) string {
 			total = show.ShortDuration(view.Seconds(l.Waited.TotalS))
 			mean = show.ShortDuration(view.Seconds(l.Waited.TotalS / float64(l.Waited.Calls)))
 		}
-		line(oneLine(l.Words), fmt.Sprint(l.Waited.Calls), view.Percent(l.Waited.Calls, calls), total, mean)
+		line(harmless.OneLine(l.Words), fmt.Sprint(l.Waited.Calls), view.Percent(l.Waited.Calls, calls), total, mean)
 	}
 	line("not held back", fmt.Sprint(v.Free.Calls), view.Percent(v.Free.Calls, calls), "", "")
 	return out.String()

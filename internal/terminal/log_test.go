@@ -1,13 +1,11 @@
-package main
+package terminal
 
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
-	"syscall"
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
 func TestNewLogger(t *testing.T) {
@@ -28,7 +26,7 @@ func TestNewLogger(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			var out bytes.Buffer
-			log, err := newLogger(&out, c.terminal, c.level, c.format)
+			log, err := NewLogger(&out, c.terminal, c.level, c.format)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -49,8 +47,8 @@ func TestNewLogger(t *testing.T) {
 		})
 	}
 	for _, c := range [][2]string{{"loud", ""}, {"", "xml"}} {
-		if _, err := newLogger(&bytes.Buffer{}, false, c[0], c[1]); codeOf(err) != exitUsage {
-			t.Errorf("level %q, format %q: got %v, want a usage error", c[0], c[1], err)
+		if _, err := NewLogger(&bytes.Buffer{}, false, c[0], c[1]); !errors.Is(err, ErrLevel) && !errors.Is(err, ErrFormat) {
+			t.Errorf("level %q, format %q: got %v, want an error that says what there is", c[0], c[1], err)
 		}
 	}
 }
@@ -70,7 +68,7 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 		{false, "r1", "{"},
 	} {
 		var out bytes.Buffer
-		log, err := newLogger(&out, c.terminal, "", "")
+		log, err := NewLogger(&out, c.terminal, "", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +82,7 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 			t.Errorf("run %q on a terminal %t: got %q, want it to begin with %q", c.id, c.terminal, got, c.prefix)
 		}
 		if c.terminal && strings.Contains(got, "run_id") {
-			t.Errorf("run %q: the id stands twice in %q", c.id, got)
+			t.Errorf("run %q: the id is there twice in %q", c.id, got)
 		}
 	}
 }
@@ -92,15 +90,15 @@ func TestLinesAboutARunBeginWithItsID(t *testing.T) {
 // go-redis's messages go to the command's log at level debug, and nowhere else.
 func TestRedisClientLog(t *testing.T) {
 	t.Parallel()
-	var l redisLog
+	var l RedisLog
 	l.Printf(t.Context(), "there is no log %s", "yet")
 	var debug, info bytes.Buffer
 	for level, out := range map[string]*bytes.Buffer{"debug": &debug, "info": &info} {
-		log, err := newLogger(out, false, level, "json")
+		log, err := NewLogger(out, false, level, "json")
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.to.Store(&log)
+		l.SetLog(&log)
 		l.Printf(t.Context(), "redis: connection pool: failed to dial after %d attempts", 5)
 	}
 	if got := debug.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, `"level":"debug"`) || !strings.Contains(got, "failed to dial after 5 attempts") {
@@ -108,56 +106,5 @@ func TestRedisClientLog(t *testing.T) {
 	}
 	if info.Len() > 0 {
 		t.Errorf("at level info: got %q, want nothing", info.String())
-	}
-}
-
-// The log of a worker says when each call was admitted and ended, so
-// that the calls in flight can be counted from it; with --events or from level warn up, it
-// does not.
-func TestWorkersLogTheirCalls(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		args []string
-		logs bool
-	}{
-		"at the default level": {[]string{"--log-level", "info"}, true},
-		"to a file":            {[]string{"--log-level", "info", "--events", "events.jsonl"}, false},
-		"only warnings":        {[]string{"--log-level", "warn"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFleetLimited(t, 3)
-			f.documents(3)
-			f.file = f.evaluation("calls", "simulator:careful", 3, 3)
-			worker := f.program(append([]string{"worker", "--config", "fleet.yaml"}, c.args...)...)
-			if code := f.enqueueAndWait().wait(); code != 0 {
-				t.Fatalf("it ended with %d", code)
-			}
-			worker.signal(syscall.SIGTERM)
-			worker.wait()
-			inFlight, most, events := 0, 0, map[string]int{}
-			for line := range strings.Lines(worker.stderr.String()) {
-				var e struct{ Event, Level string }
-				if json.Unmarshal([]byte(line), &e) != nil || e.Event == "" {
-					continue
-				}
-				events[e.Event+" "+e.Level]++
-				switch e.Event {
-				case "acquired":
-					inFlight++
-				case "released":
-					inFlight--
-				}
-				most = max(most, inFlight)
-			}
-			calls := f.stats().All.Answered
-			want := map[string]int{}
-			if c.logs {
-				want = map[string]int{"queueing info": calls, "acquired info": calls, "released info": calls}
-			}
-			if diff := cmp.Diff(want, events); diff != "" || c.logs && (inFlight != 0 || most < 1 || most > 3) {
-				t.Errorf("%d calls; events (-want +got):\n%s%d at most and %d at last in flight, want 1 to 3, and 0", calls, diff, most, inFlight)
-			}
-		})
 	}
 }

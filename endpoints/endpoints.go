@@ -1,4 +1,6 @@
-package main
+// Package endpoints opens the providers that a process can call, with the keys that it has. It
+// makes no calls.
+package endpoints
 
 import (
 	"errors"
@@ -10,6 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/certs"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/internal/simulator"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/providers/catalog"
@@ -17,23 +20,24 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// endpoints are the providers that a process can call.
-type endpoints struct {
-	byName    map[string]worker.Endpoint
-	entries   map[string]catalog.Entry // those of byName, with their addresses
-	keyless   []string                 // variables of keys and headers that are not here, sorted; of providers that were not picked
-	simulator *simulator.Server        // in this process, if one was needed
+// Endpoints are the providers that a process can call.
+type Endpoints struct {
+	ByName  map[string]worker.Endpoint
+	Entries map[string]catalog.Entry // those of ByName, with their addresses
+	Keyless []string                 // variables of keys and headers that are not here, sorted; of providers that were not picked
+
+	simulator *simulator.Server // in this process, if one was needed
 }
 
-// openEndpoints makes those of known that pick chooses, with their keys; everything
+// Open makes those of known that pick chooses, with their keys; everything
 // wrong with them is reported at once. A simulator without an address is started in
 // this process.
-func openEndpoints(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error) (*endpoints, error) {
+func Open(known map[string]catalog.Entry, env, keys config.Lookup, slots int, pick func(catalog.Entry, error) error) (*Endpoints, error) {
 	proxy, err := config.Proxy(env)
 	if err != nil {
 		return nil, err
 	}
-	e := &endpoints{byName: map[string]worker.Endpoint{}, entries: map[string]catalog.Entry{}}
+	e := &Endpoints{ByName: map[string]worker.Endpoint{}, Entries: map[string]catalog.Entry{}}
 	headers := map[string]http.Header{}
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(known)) {
@@ -42,26 +46,26 @@ func openEndpoints(known map[string]catalog.Entry, env, keys config.Lookup, slot
 		switch err := pick(p, missing); {
 		case errors.Is(err, errNotPicked):
 			if p.Addressed() {
-				e.keyless = append(e.keyless, p.Unset(keys)...)
+				e.Keyless = append(e.Keyless, p.Unset(keys)...)
 			}
 		case err != nil:
 			problems = append(problems, err)
 		default:
-			e.byName[name] = worker.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
+			e.ByName[name] = worker.Endpoint{Key: secret.Key, KeyEnv: p.KeyEnv, Zone: p.Zone()}
 			headers[name] = secret.Header
 		}
 	}
 	if err := errors.Join(problems...); err != nil {
 		return nil, err
 	}
-	slices.Sort(e.keyless)
-	e.keyless = slices.Compact(e.keyless)
+	slices.Sort(e.Keyless)
+	e.Keyless = slices.Compact(e.Keyless)
 	connections := transport.Connections{Slots: slots, Proxy: proxy}
 	shared := transport.NewClient(connections)
-	for name, picked := range e.byName {
+	for name, picked := range e.ByName {
 		p := known[name]
 		fail := func(err error) error {
-			return errors.Join(withCode(exitUsage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
+			return errors.Join(exitcode.With(exitcode.Usage, fmt.Errorf("provider %s: %w", name, err)), e.Close())
 		}
 		if p.BaseURL == "" && p.Dialect == catalog.Simulator {
 			if p.BaseURL, err = e.startSimulator(); err != nil {
@@ -85,16 +89,16 @@ func openEndpoints(known map[string]catalog.Entry, env, keys config.Lookup, slot
 			}
 		}
 		picked.Capabilities = p.Capabilities
-		e.byName[name], e.entries[name] = picked, p
+		e.ByName[name], e.Entries[name] = picked, p
 	}
 	return e, nil
 }
 
 var errNotPicked = errors.New("not wanted")
 
-// ofJudges picks the providers that an evaluation's judges need; a missing key
+// OfJudges picks the providers that an evaluation's judges need; a missing key
 // is an error before any work starts.
-func ofJudges(judges []eval.Judge) func(catalog.Entry, error) error {
+func OfJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 	needed := map[string]bool{}
 	for _, judge := range judges {
 		needed[judge.Provider] = true
@@ -103,12 +107,12 @@ func ofJudges(judges []eval.Judge) func(catalog.Entry, error) error {
 		if !needed[p.Name] {
 			return errNotPicked
 		}
-		return withCode(exitUsage, keyErr)
+		return exitcode.With(exitcode.Usage, keyErr)
 	}
 }
 
-// servable picks every provider with a key and an address here.
-func servable(e catalog.Entry, keyErr error) error {
+// Servable picks every provider with a key and an address here.
+func Servable(e catalog.Entry, keyErr error) error {
 	var missing *providers.Error
 	if errors.As(keyErr, &missing) || !e.Addressed() {
 		return errNotPicked
@@ -117,15 +121,15 @@ func servable(e catalog.Entry, keyErr error) error {
 }
 
 // startSimulator serves the simulated provider on loopback.
-func (e *endpoints) startSimulator() (baseURL string, err error) {
+func (e *Endpoints) startSimulator() (baseURL string, err error) {
 	if e.simulator, err = simulator.Listen("127.0.0.1:0", simulator.Config{}); err != nil {
-		return "", withCode(exitUnreachable, err)
+		return "", exitcode.With(exitcode.Unreachable, err)
 	}
 	return e.simulator.URL + "/v1", nil
 }
 
 // Close ends the simulator of this process.
-func (e *endpoints) Close() error {
+func (e *Endpoints) Close() error {
 	if e.simulator == nil {
 		return nil
 	}

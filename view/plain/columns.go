@@ -1,4 +1,6 @@
-package main
+// Package plain writes what package view reads as plain text for a terminal: tables and lines of
+// up to Width columns, and the progress of an evaluation on one line. It reads nothing itself.
+package plain
 
 import (
 	"strings"
@@ -6,6 +8,9 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 	"github.com/evalfleet/evalfleet/internal/wording"
 )
+
+// Width is the widest line of what Status and Limits return.
+const Width = 100
 
 // left fills a cell up on its right, right on its left; longer ones are clipped
 // in the middle.
@@ -23,7 +28,4 @@ func row(cells ...string) string {
 }
 
 // detail is an indented line below another.
-func detail(text string) string { return "  " + harmless.Short(text, lookWidth-2) + "\n" }
-
-// oneLine is harmless text in one line, without repeated spaces.
-func oneLine(text string) string { return strings.Join(strings.Fields(harmless.Line(text)), " ") }
+func detail(text string) string { return "  " + harmless.Short(text, Width-2) + "\n" }

@@ -1,4 +1,5 @@
-package main
+// Package eventlog appends the events of runs to a file, one JSON line each, or to a log.
+package eventlog
 
 import (
 	"bufio"
@@ -17,16 +18,16 @@ import (
 	"github.com/evalfleet/evalfleet/worker"
 )
 
-// eventLog appends events to a file, one JSON line each.
-type eventLog struct {
+// File appends events to a file, one JSON line each.
+type File struct {
 	mu   sync.Mutex // keeps lines apart
 	file *os.File
 	made bool  // and nothing is in it yet
 	err  error // the first failure; later events are not tried
 }
 
-// openEvents opens a file to which several processes may append.
-func openEvents(path string) (*eventLog, error) {
+// Open opens a file to which several processes may append.
+func Open(path string) (*File, error) {
 	_, missing := os.Lstat(path)
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -35,7 +36,7 @@ func openEvents(path string) (*eventLog, error) {
 	if err := endLine(file); err != nil {
 		return nil, fmt.Errorf("open event log: %w", errors.Join(err, file.Close()))
 	}
-	return &eventLog{file: file, made: missing != nil}, nil
+	return &File{file: file, made: missing != nil}, nil
 }
 
 // endLine ends the last line of a file if a process was killed while it wrote it, so that
@@ -61,11 +62,11 @@ func endLine(file *os.File) error {
 	return err
 }
 
-// openOwnEvents opens a file to which only this process appends. Calls that were in flight
+// OpenOwn opens a file to which only this process appends. Calls that were in flight
 // when the process before it was killed are released in it: acquired less released is the
 // number of calls in flight at any moment.
-func openOwnEvents(path string) (*eventLog, error) {
-	l, err := openEvents(path)
+func OpenOwn(path string) (*File, error) {
+	l, err := Open(path)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +84,7 @@ type acquiredCall struct{ run, dimension, worker string }
 const mostAcquired = 50_000
 
 // releaseLost writes the releases that are missing.
-func (l *eventLog) releaseLost() error {
+func (l *File) releaseLost() error {
 	written, err := os.Open(l.file.Name())
 	if err != nil {
 		return err
@@ -124,12 +125,13 @@ func (l *eventLog) releaseLost() error {
 	lost := slices.SortedFunc(maps.Values(acquired), func(a, b worker.Event) int { return a.Time.Compare(b.Time) })
 	for _, e := range lost {
 		e.Event, e.Time, e.ActiveSlots, e.Message = worker.EventReleased, time.Now().UTC(), nil, "the process that made the call was killed"
-		l.write(e)
+		l.Write(e)
 	}
 	return l.err
 }
 
-func (l *eventLog) write(e worker.Event) {
+// Write appends an event.
+func (l *File) Write(e worker.Event) {
 	line, err := json.Marshal(e)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,7 +147,7 @@ func (l *eventLog) write(e worker.Event) {
 
 // Close reports the first event that could not be written. A file that was made
 // for nothing goes.
-func (l *eventLog) Close() error {
+func (l *File) Close() error {
 	err := errors.Join(l.err, l.file.Close())
 	if l.made {
 		err = errors.Join(err, os.Remove(l.file.Name()))

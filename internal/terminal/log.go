@@ -1,7 +1,8 @@
-package main
+package terminal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync/atomic"
@@ -12,10 +13,21 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// newLogger is a command's log: JSON from info up for machines, lines from warn
-// up for a person at a terminal, unless flags say otherwise. A line about a run
+// ErrLevel and ErrFormat mean that a log was asked for that there is not.
+var (
+	ErrLevel  = errors.New("want debug, info, warn or error")
+	ErrFormat = errors.New("want json or console")
+)
+
+// Log is a command's log on the console: JSON from info up for machines, lines from warn
+// up for a person at a terminal, unless a level or format is named. A line about a run
 // begins with its id.
-func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.Logger, error) {
+func (c *Console) Log(level, format string) (zerolog.Logger, error) {
+	return NewLogger(c.raw, c.IsTerminal(), level, format)
+}
+
+// NewLogger is Log for another writer.
+func NewLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.Logger, error) {
 	level := zerolog.InfoLevel
 	if terminal {
 		level = zerolog.WarnLevel
@@ -25,7 +37,7 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 	}
 	level, ok := levels[levelName]
 	if !ok {
-		return zerolog.Nop(), usageError("--%s: got %q, want debug, info, warn or error", logLevelFlag, levelName)
+		return zerolog.Nop(), fmt.Errorf("got %q, %w", levelName, ErrLevel)
 	}
 	switch format {
 	case "console":
@@ -39,7 +51,7 @@ func newLogger(to io.Writer, terminal bool, levelName, format string) (zerolog.L
 			to = harmless.NewWriter(to)
 		}
 	default:
-		return zerolog.Nop(), usageError("--%s: got %q, want json or console", logFormatFlag, format)
+		return zerolog.Nop(), fmt.Errorf("got %q, %w", format, ErrFormat)
 	}
 	return zerolog.New(to).Level(level).With().Timestamp().Logger(), nil
 }
@@ -61,7 +73,7 @@ func forPerson(to io.Writer, colour bool) io.Writer {
 			if value == nil { // about no run
 				return ""
 			}
-			return "[" + oneLine(fmt.Sprint(value)) + "]"
+			return "[" + harmless.OneLine(fmt.Sprint(value)) + "]"
 		},
 	}
 }
@@ -83,17 +95,18 @@ func harmlessValue(value any) any {
 	return value
 }
 
-// redisLog takes what go-redis logs: connections that failed, mostly, which the
-// errors of commands say as well. It goes to the command's log at level debug, and
-// nowhere before there is one.
-type redisLog struct {
+// RedisLog takes what go-redis logs: connections that failed, mostly, which the errors of
+// commands say as well. It goes to a command's log at level debug, and nowhere before there is
+// one.
+type RedisLog struct {
 	to atomic.Pointer[zerolog.Logger]
 }
 
-// clientLog is go-redis's log from main on; the package has one for a process.
-var clientLog redisLog
+// SetLog is where lines go from now on.
+func (l *RedisLog) SetLog(log *zerolog.Logger) { l.to.Store(log) }
 
-func (l *redisLog) Printf(_ context.Context, format string, args ...any) {
+// Printf logs a line of go-redis.
+func (l *RedisLog) Printf(_ context.Context, format string, args ...any) {
 	if log := l.to.Load(); log != nil {
 		log.Debug().Str("from", "go-redis").Msgf(format, args...)
 	}

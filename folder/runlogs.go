@@ -1,7 +1,8 @@
-package main
+package folder
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,8 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// logsFolder, in an output folder, has a file for each listed run.
-const logsFolder = "logs"
+// LogsFolder, in an output folder, has a file for each listed run.
+const LogsFolder = "logs"
 
 // runLogs writes of each listed run what `show --json` says of it, into a file called by
 // its own id. No key is in it: none is recorded, and what a provider repeats of one was
@@ -38,9 +39,9 @@ func newRunLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID
 	}
 	taken := map[string]bool{}
 	for i := range e.Asked.Runs.List {
-		name := e.Asked.Runs.Output(logsFolder+"/<run_id>.json", i)
+		name := e.Asked.Runs.Output(LogsFolder+"/<run_id>.json", i)
 		if taken[strings.ToLower(name)] { // some file systems take both cases for one
-			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", logsFolder, i), i)
+			name = e.Asked.Runs.Output(fmt.Sprintf("%s/<run_id>.%d.json", LogsFolder, i), i)
 		}
 		taken[strings.ToLower(name)] = true
 		l.names = append(l.names, name)
@@ -62,18 +63,15 @@ func (l *runLogs) write(ctx context.Context, phase, index int) error {
 	if err != nil {
 		return err
 	}
-	text, err := asJSON(run, false)
-	if err != nil {
-		return fmt.Errorf("encode log %s: %w", l.names[index], err)
-	}
 	return results.WriteFile(root, l.names[index], func(w io.Writer) error {
-		_, err := io.WriteString(w, text)
-		return err
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(run)
 	})
 }
 
-// writeLogs writes the logs of all listed runs that have ended.
-func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
+// WriteLogs writes the logs of all listed runs that have ended.
+func WriteLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID) error {
 	logs, err := newRunLogs(ctx, dir, sink, id)
 	if err != nil || len(logs.names) == 0 {
 		return err
@@ -89,44 +87,44 @@ func writeLogs(ctx context.Context, dir string, sink results.Reader, id eval.ID)
 	return nil
 }
 
-// earlyFiles writes the answer and the log of each listed run as soon as its result is
-// stored, so that they are there when a long list is interrupted. conclude writes all
-// of them once more, and returns what could not be written.
-type earlyFiles struct {
-	reader results.Reader
-	id     eval.ID
-	place  results.Place
-	log    zerolog.Logger
+// EarlyFiles writes the answer and the log of each listed run as soon as its result is
+// stored, so that they are there when a long list is interrupted. At the end WriteLogs and
+// results.Export write all of them once more, and return what could not be written.
+type EarlyFiles struct {
+	Reader results.Reader
+	ID     eval.ID
+	Place  results.Place
+	Log    zerolog.Logger
 
 	answers *results.AnswerFiles // nil until the first listed run has ended, likewise logs
 	logs    *runLogs
 	failed  bool // logged once
 }
 
-// committed writes the files of the runs among entries that a results store has committed.
-func (f *earlyFiles) committed(ctx context.Context, entries []record.Entry) {
+// Committed writes the files of the runs among entries that a results store has committed.
+func (f *EarlyFiles) Committed(ctx context.Context, entries []record.Entry) {
 	for _, entry := range entries {
 		if entry.Run == nil || entry.Run.Kind != eval.KindRuns {
 			continue
 		}
 		if err := f.write(ctx, *entry.Run); err != nil && !f.failed {
 			f.failed = true
-			f.log.Warn().Err(err).Str("run_id", entry.Run.Name).Msg("cannot write files of this run yet; trying again at the end")
+			f.Log.Warn().Err(err).Str("run_id", entry.Run.Name).Msg("cannot write files of this run yet; trying again at the end")
 		}
 	}
 }
 
-func (f *earlyFiles) write(ctx context.Context, run record.Run) error {
+func (f *EarlyFiles) write(ctx context.Context, run record.Run) error {
 	if f.answers == nil {
-		e, err := f.reader.Evaluation(ctx, f.id)
+		e, err := f.Reader.Evaluation(ctx, f.ID)
 		if err != nil {
 			return err
 		}
-		answers, err := results.NewAnswerFiles(f.place, e.Plan.Runs)
+		answers, err := results.NewAnswerFiles(f.Place, e.Plan.Runs)
 		if err != nil {
 			return err
 		}
-		if f.logs, err = newRunLogs(ctx, f.place.Dir, f.reader, f.id); err != nil {
+		if f.logs, err = newRunLogs(ctx, f.Place.Dir, f.Reader, f.ID); err != nil {
 			return err
 		}
 		f.answers = answers

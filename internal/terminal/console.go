@@ -1,4 +1,7 @@
-package main
+// Package terminal writes to a person's terminal, or to whatever is in its place: lines above one
+// that is redrawn, and log lines. What others wrote is made harmless on its way. The package
+// decides nothing about what is said.
+package terminal
 
 import (
 	"io"
@@ -10,41 +13,42 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// console shares stderr between permanent lines, such as logs, and one line at its foot that is
+// Console shares stderr between permanent lines, such as logs, and one line at its foot that is
 // redrawn, such as progress. Its input is made harmless; logs, which have colours, go to its
 // raw side.
-type console struct {
+type Console struct {
 	*harmless.Writer
 	raw *shared
 }
 
-func newConsole(out io.Writer) *console {
-	out = rawOf(out)
-	raw := &shared{out: out, terminal: terminalOf(out) != nil}
-	return &console{harmless.NewWriter(raw), raw}
+// New returns a console on a writer.
+func New(out io.Writer) *Console {
+	out = Raw(out)
+	raw := &shared{out: out, terminal: Of(out) != nil}
+	return &Console{harmless.NewWriter(raw), raw}
 }
 
-// rawOf is where escape sequences of our own go, of a writer that lets none pass.
-func rawOf(out io.Writer) io.Writer {
+// Raw is where escape sequences of our own go, of a writer that lets none pass.
+func Raw(out io.Writer) io.Writer {
 	if safe, ok := out.(interface{ Raw() io.Writer }); ok {
 		return safe.Raw()
 	}
 	return out
 }
 
-// terminalOf is the terminal that a writer writes to; nil: none.
-func terminalOf(out io.Writer) *os.File {
-	if c, ok := out.(*console); ok {
+// Of is the terminal that a writer writes to; nil: none.
+func Of(out io.Writer) *os.File {
+	if c, ok := out.(*Console); ok {
 		out = c.raw.out
 	}
-	if file, ok := rawOf(out).(*os.File); ok && term.IsTerminal(int(file.Fd())) {
+	if file, ok := Raw(out).(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		return file
 	}
 	return nil
 }
 
-// terminal reports whether the console is one.
-func (c *console) terminal() bool { return c.raw.terminal }
+// IsTerminal reports whether the console is on a terminal.
+func (c *Console) IsTerminal() bool { return c.raw.terminal }
 
 // shared is what a console writes to.
 type shared struct {
@@ -74,9 +78,9 @@ func (c *shared) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// setFoot redraws the foot; an empty one removes it. Without a terminal it does nothing.
-func (c *console) setFoot(line string) {
-	if c.terminal() {
+// SetFoot redraws the foot; an empty one removes it. Without a terminal it does nothing.
+func (c *Console) SetFoot(line string) {
+	if c.IsTerminal() {
 		c.raw.setFoot(harmless.Line(line))
 	}
 }
@@ -91,8 +95,8 @@ func (c *shared) setFoot(line string) {
 	_, _ = io.WriteString(c.out, clearLine+line)
 }
 
-// width is the number of columns of the terminal, 100 if unknown.
-func (c *console) width() int {
+// Width is the number of columns of the terminal, 100 if unknown.
+func (c *Console) Width() int {
 	if file, ok := c.raw.out.(*os.File); ok {
 		if columns, _, err := term.GetSize(int(file.Fd())); err == nil && columns > 0 {
 			return columns

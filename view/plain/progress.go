@@ -1,9 +1,10 @@
-package main
+package plain
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -18,16 +19,25 @@ import (
 
 const (
 	redrawEvery = 200 * time.Millisecond // on a terminal
-	reportEvery = 10 * time.Second       // elsewhere
+	// ReportEvery is the time between lines that report progress elsewhere.
+	ReportEvery = 10 * time.Second
 	// boundOver is how many of the last calls say what limit binds.
 	boundOver = 200
 )
 
-// progress shows how far an evaluation is. It is a collect.Observer.
-type progress struct {
-	name    string
-	bounds  map[string]string // words for the ids of limits
-	console *console
+// Screen is where progress is shown: lines, and on a terminal one below them that is redrawn.
+type Screen interface {
+	io.Writer
+	IsTerminal() bool
+	SetFoot(line string)
+	Width() int // in columns
+}
+
+// Progress shows how far an evaluation is. It is a collect.Observer.
+type Progress struct {
+	name   string
+	bounds map[string]string // words for the ids of limits
+	screen Screen
 
 	mu     sync.Mutex // guards all below
 	counts collect.Counts
@@ -39,12 +49,13 @@ type progress struct {
 	parked string   // providers that wait for the next day, in words
 }
 
-func newProgress(c *console, r record.Evaluation) *progress {
-	return &progress{name: r.Name, console: c, bounds: r.Settings.BoundWords()}
+// NewProgress shows the progress of an evaluation once Show runs.
+func NewProgress(to Screen, r record.Evaluation) *Progress {
+	return &Progress{name: r.Name, screen: to, bounds: r.Settings.BoundWords()}
 }
 
 // Counted is collect.Observer. The pace restarts when there are fewer than before.
-func (p *progress) Counted(now collect.Counts) {
+func (p *Progress) Counted(now collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun || now.Ended < p.counts.Ended {
@@ -54,7 +65,7 @@ func (p *progress) Counted(now collect.Counts) {
 }
 
 // Committed is collect.Observer.
-func (p *progress) Committed(entries []record.Entry, counts collect.Counts) {
+func (p *Progress) Committed(entries []record.Entry, counts collect.Counts) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, e := range entries {
@@ -71,7 +82,7 @@ func (p *progress) Committed(entries []record.Entry, counts collect.Counts) {
 }
 
 // Waiting is collect.Observer. The pace before it says nothing afterwards.
-func (p *progress) Waiting(why error) {
+func (p *Progress) Waiting(why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
@@ -86,7 +97,7 @@ func (p *progress) Waiting(why error) {
 }
 
 // Parked is collect.Observer.
-func (p *progress) Parked(cooldowns []ratelimit.Cooldown) {
+func (p *Progress) Parked(cooldowns []ratelimit.Cooldown) {
 	var words []string
 	for _, c := range view.Cooldowns(cooldowns, view.AllLimits) {
 		words = append(words, c.Text(time.Now()))
@@ -96,16 +107,16 @@ func (p *progress) Parked(cooldowns []ratelimit.Cooldown) {
 	p.parked = strings.Join(words, "; ")
 }
 
-// show draws progress until ctx ends: over one line on a terminal, a line every
+// Show draws progress until ctx ends: over one line on a terminal, a line every
 // ten seconds elsewhere.
-func (p *progress) show(ctx context.Context) {
-	every := reportEvery
-	if p.console.terminal() {
+func (p *Progress) Show(ctx context.Context) {
+	every := ReportEvery
+	if p.screen.IsTerminal() {
 		every = redrawEvery
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	defer p.console.setFoot("")
+	defer p.screen.SetFoot("")
 	for {
 		select {
 		case <-ticker.C:
@@ -114,17 +125,17 @@ func (p *progress) show(ctx context.Context) {
 		}
 		switch line := p.line(); {
 		case line == "":
-		case p.console.terminal():
-			p.console.setFoot(wording.Columns.Truncate(line, p.console.width()-len("^C")-1, "…")) // which the terminal may add
+		case p.screen.IsTerminal():
+			p.screen.SetFoot(wording.Columns.Truncate(line, p.screen.Width()-len("^C")-1, "…")) // which the terminal may add
 		default:
-			fmt.Fprintln(p.console, line)
+			fmt.Fprintln(p.screen, line)
 		}
 	}
 }
 
 // line says how far the evaluation is, "" before anything is known: "essays 412/1104 · 3 failed · 56/s · 0:12 left ·
 // bound by max_concurrency 5 · 0.8M tokens".
-func (p *progress) line() string {
+func (p *Progress) line() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.begun {
@@ -158,7 +169,7 @@ func (p *progress) line() string {
 
 // binding is the limit that most of the last calls waited for, in words; ""
 // when most waited for none.
-func (p *progress) binding() string {
+func (p *Progress) binding() string {
 	counts := map[string]int{}
 	for _, id := range p.bound {
 		counts[id]++

@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 // what was seen before does not count afterwards.
 func TestProgressSaysWhyNothingComes(t *testing.T) {
 	t.Parallel()
-	p := &progress{name: "essays", begun: true, counts: collect.Counts{Planned: 100, Ended: 40}}
+	p := &Progress{name: "essays", begun: true, counts: collect.Counts{Planned: 100, Ended: 40}}
 	p.pace.Note(time.Now().Add(-10*time.Second), 0)
 	if line := p.line(); !strings.Contains(line, "/s") || !strings.Contains(line, " left") {
 		t.Errorf("line %q, want a pace and a time left", line)

@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"fmt"
@@ -12,8 +12,8 @@ import (
 	"github.com/evalfleet/evalfleet/view"
 )
 
-// statusText is a list as lines of at most lookWidth columns.
-func statusText(list []view.Evaluation, now time.Time) string {
+// Status is a list as lines of at most Width columns.
+func Status(list []view.Evaluation, now time.Time) string {
 	if len(list) == 0 {
 		return "no evaluation here; `evalfleet enqueue FILE` or `evalfleet run FILE` makes one\n"
 	}
@@ -33,9 +33,9 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	if !s.Created.IsZero() {
 		behind += fmt.Sprintf(", submitted %s ago", ago(now.Sub(s.Created)))
 	}
-	out.WriteString(harmless.Short(oneLine(s.Name), lookWidth-len(behind)) + behind + "\n")
+	out.WriteString(harmless.Short(harmless.OneLine(s.Name), Width-len(behind)) + behind + "\n")
 	if s.Unreadable != "" {
-		out.WriteString(detail(oneLine(s.Unreadable)))
+		out.WriteString(detail(harmless.OneLine(s.Unreadable)))
 		out.WriteString(detail("workers and controllers of this version leave it alone; see that all are of the version that wrote it"))
 	}
 	for _, phase := range s.Phases {
@@ -45,7 +45,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail(usedText(*u)))
 		if len(u.Stages) > 1 {
 			for _, stage := range u.Stages {
-				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", harmless.Short(oneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
+				out.WriteString(detail(fmt.Sprintf("  %s, %s: %s", harmless.Short(harmless.OneLine(stage.Model), 40), stage.Stage, usedText(stage.Used))))
 			}
 		}
 	}
@@ -53,12 +53,12 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(detail(s.Budget.String()))
 	}
 	if s.Stopped != nil {
-		out.WriteString(detail(oneLine(s.Stopped.String())))
+		out.WriteString(detail(harmless.OneLine(s.Stopped.String())))
 		out.WriteString(detail("resume with `evalfleet resume`"))
 	}
 	for _, provider := range slices.Sorted(maps.Keys(s.Paused)) {
 		p := s.Paused[provider]
-		out.WriteString(detail(oneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
+		out.WriteString(detail(harmless.OneLine(fmt.Sprintf("provider %s is paused, %s", provider, p))))
 		out.WriteString(detail(p.Remedy() + "; then run `evalfleet resume`"))
 	}
 	if s.Fallback != nil && s.Statistics != nil {
@@ -73,9 +73,9 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	}
 	switch {
 	case len(s.BoundBy) > 0 && s.Active():
-		out.WriteString(detail("bound by " + oneLine(strings.Join(s.BoundBy, "; "))))
+		out.WriteString(detail("bound by " + harmless.OneLine(strings.Join(s.BoundBy, "; "))))
 	case len(s.BoundBy) > 0:
-		out.WriteString(detail("was bound by " + oneLine(s.BoundBy[0])))
+		out.WriteString(detail("was bound by " + harmless.OneLine(s.BoundBy[0])))
 	}
 	if s.Uncollected > 0 {
 		out.WriteString(detail(wording.Counted(int(s.Uncollected), "result") + " in Redis to be collected"))
@@ -149,7 +149,7 @@ func writeFleet(out *strings.Builder, list []view.Evaluation) {
 		if q.Paused {
 			state = "paused"
 		}
-		out.WriteString(row(left(oneLine(q.Name), 56), right(fmt.Sprint(q.Pending), 8), right(fmt.Sprint(q.Active), 8),
+		out.WriteString(row(left(harmless.OneLine(q.Name), 56), right(fmt.Sprint(q.Pending), 8), right(fmt.Sprint(q.Active), 8),
 			right(fmt.Sprint(q.Retry+q.Scheduled), 8), state))
 	}
 }

@@ -1,4 +1,7 @@
-package main
+// Package commandline parses command lines in which flags may be anywhere, and prints what explains
+// them: help, manual pages and completions. It hands the library each line in the one order that it
+// understands, and runs nothing itself.
+package commandline
 
 import (
 	"errors"
@@ -10,14 +13,25 @@ import (
 
 	"github.com/urfave/cli/v2"
 
-	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/internal/wording"
 )
 
-// commandLine is a parsed command line: flags may be anywhere in it.
-type commandLine struct {
-	command   *cli.Command // nil: none was named
-	help      bool
-	wholeHelp bool // with every flag
+// App is the commands of a program, and what is said about them.
+type App struct {
+	Commands  []*cli.Command         // each with the flags that all have
+	Common    []cli.Flag             // those flags
+	Groups    []Group                // in the order in which help shows them
+	Examples  map[string][]string    // command lines that help shows, by command
+	Elsewhere map[string]string      // commands of other tools, and what to use here
+	Arguments map[string][]Candidate // words that can be a command's argument, by command
+}
+
+// Line is a parsed command line.
+type Line struct {
+	Command   *cli.Command // nil: none was named
+	Help      bool
+	WholeHelp bool // with every flag
 	flags     []setting
 	args      []string // FILE, ID, …
 }
@@ -29,40 +43,40 @@ type setting struct {
 	from  string // "--limit" or "EVALFLEET_LIMIT"
 }
 
-// parse takes args apart. The first argument that is neither a flag nor a
+// Parse takes args apart. The first argument that is neither a flag nor a
 // flag's value names the command; "--" ends flags; a flag that takes a value
 // takes the next argument, unless it is written --flag=value.
-func parse(args []string, commands []*cli.Command) (commandLine, error) {
-	var line commandLine
-	at := commandAt(args, commands)
+func (a App) Parse(args []string) (Line, error) {
+	var line Line
+	at := a.commandAt(args)
 	if at < 0 {
-		line.help = slices.ContainsFunc(args, isHelp)
+		line.Help = slices.ContainsFunc(args, isHelp)
 		if slices.Contains(args, "--version") {
 			args, at = []string{"version"}, 0
-		} else if len(args) > 0 && !line.help {
-			return line, unknownFlag(args[0], flagNames(commonFlags()))
+		} else if len(args) > 0 && !line.Help {
+			return line, unknownFlag(args[0], flagNames(a.Common))
 		} else {
 			return line, nil
 		}
 	}
 	name, rest := args[at], slices.Concat(args[:at], args[at+1:])
 	if name == "help" {
-		line.help = true
-		if at = commandAt(rest, commands); at < 0 {
+		line.Help = true
+		if at = a.commandAt(rest); at < 0 {
 			return line, nil
 		}
 		name, rest = rest[at], nil
 	}
-	line.command = named(name, commands)
-	if line.command == nil {
-		return line, unknownCommand(name, commands)
+	line.Command = a.named(name)
+	if line.Command == nil {
+		return line, a.unknownCommand(name)
 	}
 	return line, line.take(rest)
 }
 
 // take reads everything but the command's name.
-func (line *commandLine) take(args []string) error {
-	flags := byName(line.command.Flags)
+func (line *Line) take(args []string) error {
+	flags := byName(line.Command.Flags)
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		switch {
@@ -70,7 +84,7 @@ func (line *commandLine) take(args []string) error {
 			line.args = append(line.args, args[i+1:]...)
 			return nil
 		case isHelp(arg):
-			line.help, line.wholeHelp = true, line.wholeHelp || arg == helpAll
+			line.Help, line.WholeHelp = true, line.WholeHelp || arg == helpAll
 			continue
 		case !isFlag(arg):
 			line.args = append(line.args, arg)
@@ -79,17 +93,17 @@ func (line *commandLine) take(args []string) error {
 		name, value, hasValue := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		known, ok := flags[name]
 		if !ok || strings.HasPrefix(arg, "---") {
-			return unknownFlag(arg, flagNames(line.command.Flags))
+			return unknownFlag(arg, flagNames(line.Command.Flags))
 		}
 		written, _, _ := strings.Cut(arg, "=")
 		switch {
 		case hasValue:
-		case !takesValue(known):
+		case !TakesValue(known):
 			value = "true"
 		case standsAlone(known, args[i+1:]):
-			value = known.(optionalInt).alone
+			value = known.(OptionalInt).Alone
 		case i+1 == len(args) || isKnownFlag(args[i+1], flags):
-			return usageError("flag %s needs a value: %s=…", written, written)
+			return exitcode.Usagef("flag %s needs a value: %s=…", written, written)
 		default:
 			i++
 			value = args[i]
@@ -101,9 +115,9 @@ func (line *commandLine) take(args []string) error {
 
 // commandAt is the position of the command's name, -1 without one. Flags of every command are
 // considered, as the name is not known yet.
-func commandAt(args []string, commands []*cli.Command) int {
-	flags := byName(commonFlags())
-	for _, command := range commands {
+func (a App) commandAt(args []string) int {
+	flags := byName(a.Common)
+	for _, command := range a.Commands {
 		for name, f := range byName(command.Flags) {
 			flags[name] = f
 		}
@@ -116,7 +130,7 @@ func commandAt(args []string, commands []*cli.Command) int {
 			return i
 		case !strings.Contains(arg, "="):
 			f, ok := flags[strings.TrimLeft(arg, "-")]
-			if ok && takesValue(f) && !standsAlone(f, args[i+1:]) {
+			if ok && TakesValue(f) && !standsAlone(f, args[i+1:]) {
 				i++
 			}
 		}
@@ -124,20 +138,20 @@ func commandAt(args []string, commands []*cli.Command) int {
 	return -1
 }
 
-// complete adds what the environment says about flags that were not given, and
+// Complete adds what the environment says about flags that were not given, and
 // checks every value. The variable of --out-dir is EVALFLEET_OUT_DIR; --redis is
 // read from REDIS_URL too.
-func (line *commandLine) complete(env config.Lookup) error {
+func (line *Line) Complete(env func(string) (string, bool)) error {
 	given := map[string]bool{}
 	for _, s := range line.flags {
 		given[s.flag.Names()[0]] = true
 	}
-	for _, f := range line.command.Flags {
+	for _, f := range line.Command.Flags {
 		name := f.Names()[0]
 		if given[name] {
 			continue
 		}
-		for _, variable := range variables(name) {
+		for _, variable := range Variables(name) {
 			if value, ok := env(variable); ok && value != "" {
 				line.flags = append(line.flags, setting{f, value, variable})
 				break
@@ -148,24 +162,24 @@ func (line *commandLine) complete(env config.Lookup) error {
 	for _, s := range line.flags {
 		problems = append(problems, s.check())
 	}
-	return withCode(exitUsage, errors.Join(problems...))
+	return exitcode.With(exitcode.Usage, errors.Join(problems...))
 }
 
-// variables are the environment variables of a flag, strongest first.
-func variables(name string) []string {
+// Variables are the environment variables of a flag, strongest first.
+func Variables(name string) []string {
 	all := []string{"EVALFLEET_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))}
-	if name == redisFlag {
+	if name == "redis" {
 		all = append(all, "REDIS_URL")
 	}
 	return all
 }
 
-// envFile is the value of --env-file, which must be known before the rest of
-// the environment is.
-func (line *commandLine) envFile(env config.Lookup) string {
-	path, _ := env(variables(envFileFlag)[0])
+// EnvFile is the value of a flag that names a file of variables: it must be known before the rest
+// of the environment is.
+func (line *Line) EnvFile(flag string, env func(string) (string, bool)) string {
+	path, _ := env(Variables(flag)[0])
 	for _, s := range line.flags {
-		if s.flag.Names()[0] == envFileFlag {
+		if s.flag.Names()[0] == flag {
 			path = s.value
 		}
 	}
@@ -189,7 +203,7 @@ func wanted(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.BoolFlag:
 		return "true or false"
-	case *cli.IntFlag, *cli.Uint64Flag, optionalInt:
+	case *cli.IntFlag, *cli.Uint64Flag, OptionalInt:
 		return "a whole number"
 	case *cli.Float64Flag:
 		return "a number"
@@ -199,26 +213,26 @@ func wanted(f cli.Flag) string {
 	return "another value"
 }
 
-// canonical is the command line as the library understands it: every flag as
+// Canonical is the command line as the library understands it: every flag as
 // --name=value before every argument.
-func (line *commandLine) canonical() []string {
-	all := []string{"evalfleet", line.command.Name}
+func (line *Line) Canonical() []string {
+	all := []string{"evalfleet", line.Command.Name}
 	for _, s := range line.flags {
 		all = append(all, "--"+s.flag.Names()[0]+"="+s.value)
 	}
 	return append(append(all, "--"), line.args...)
 }
 
-// optionalInt is a flag whose number may be left out: --dry-run, --dry-run=5,
+// OptionalInt is a flag whose number may be left out: --dry-run, --dry-run=5,
 // --dry-run 5.
-type optionalInt struct {
+type OptionalInt struct {
 	*cli.IntFlag
-	alone string // the value that it has then
+	Alone string // the value that it has then
 }
 
-// standsAlone reports whether a flag is an optionalInt without a number after it.
+// standsAlone reports whether a flag is an OptionalInt without a number after it.
 func standsAlone(f cli.Flag, following []string) bool {
-	if _, ok := f.(optionalInt); !ok {
+	if _, ok := f.(OptionalInt); !ok {
 		return false
 	}
 	if len(following) == 0 {
@@ -243,8 +257,8 @@ func isKnownFlag(arg string, flags map[string]cli.Flag) bool {
 	return isFlag(arg) && flags[name] != nil
 }
 
-// takesValue reports whether a flag needs a value behind it.
-func takesValue(f cli.Flag) bool {
+// TakesValue reports whether a flag needs a value behind it.
+func TakesValue(f cli.Flag) bool {
 	documented, ok := f.(cli.DocGenerationFlag)
 	return ok && documented.TakesValue()
 }
@@ -274,38 +288,32 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-func named(name string, commands []*cli.Command) *cli.Command {
-	i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(name) })
+func (a App) named(name string) *cli.Command {
+	i := slices.IndexFunc(a.Commands, func(c *cli.Command) bool { return c.HasName(name) })
 	if i < 0 {
 		return nil
 	}
-	return commands[i]
+	return a.Commands[i]
 }
 
 func unknownFlag(arg string, known []string) error {
 	name, _, _ := strings.Cut(arg, "=")
-	if near := config.Nearest("--"+strings.TrimLeft(name, "-"), known); near != "" {
-		return usageError("no flag %s; did you mean %s?", name, near)
+	if near := wording.Nearest("--"+strings.TrimLeft(name, "-"), known); near != "" {
+		return exitcode.Usagef("no flag %s; did you mean %s?", name, near)
 	}
-	return usageError("no flag %s; put arguments that start with a dash after --", name)
+	return exitcode.Usagef("no flag %s; put arguments that start with a dash after --", name)
 }
 
-// otherCommands are commands of other tools, and what to use here.
-var otherCommands = map[string]string{
-	"run-pairwise": "evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs",
-	"run-single":   "evalfleet run FILE scores documents if the evaluation file has single",
-}
-
-func unknownCommand(name string, commands []*cli.Command) error {
-	if use := otherCommands[name]; use != "" {
-		return usageError("no command %s; %s", name, use)
+func (a App) unknownCommand(name string) error {
+	if use := a.Elsewhere[name]; use != "" {
+		return exitcode.Usagef("no command %s; %s", name, use)
 	}
 	var known []string
-	for _, command := range commands {
+	for _, command := range a.Commands {
 		known = append(known, command.Names()...)
 	}
-	if near := config.Nearest(name, known); near != "" {
-		return usageError("no command %s; did you mean %s?", name, near)
+	if near := wording.Nearest(name, known); near != "" {
+		return exitcode.Usagef("no command %s; did you mean %s?", name, near)
 	}
-	return usageError("no command %s; evalfleet --help lists them", name)
+	return exitcode.Usagef("no command %s; evalfleet --help lists them", name)
 }

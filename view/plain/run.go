@@ -1,4 +1,4 @@
-package main
+package plain
 
 import (
 	"fmt"
@@ -9,13 +9,13 @@ import (
 	"github.com/evalfleet/evalfleet/view/show"
 )
 
-// showText is a run for reading. Texts of documents and judges are complete, with their own
+// Run is a run for reading. Texts of documents and judges are complete, with their own
 // line breaks.
-func showText(r *show.Run, now time.Time) string {
+func Run(r *show.Run, now time.Time) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "run %s of %s\n", r.ID, oneLine(r.Name))
+	fmt.Fprintf(&out, "run %s of %s\n", r.ID, harmless.OneLine(r.Name))
 	for _, fact := range r.Facts(now) {
-		fmt.Fprintf(&out, "  %-11s  %s\n", fact.Name, oneLine(fact.Text))
+		fmt.Fprintf(&out, "  %-11s  %s\n", fact.Name, harmless.OneLine(fact.Text))
 	}
 	writeRebuilt(&out, r)
 	for i, call := range r.Calls {
@@ -48,15 +48,15 @@ func writeText(out *strings.Builder, text string) {
 }
 
 func writeCall(out *strings.Builder, n int, c show.Call) {
-	fmt.Fprintf(out, "\ncall %d: %s\n", n, oneLine(c.Title()))
+	fmt.Fprintf(out, "\ncall %d: %s\n", n, harmless.OneLine(c.Title()))
 	for _, line := range c.How() {
-		fmt.Fprintf(out, "  %s\n", oneLine(line))
+		fmt.Fprintf(out, "  %s\n", harmless.OneLine(line))
 	}
 	if c.Error != "" {
-		fmt.Fprintf(out, "  error: %s\n", oneLine(c.Error))
+		fmt.Fprintf(out, "  error: %s\n", harmless.OneLine(c.Error))
 	}
 	if len(c.Dropped) > 0 {
-		fmt.Fprintf(out, "  not sent: %s (refused by the model)\n", oneLine(strings.Join(c.Dropped, ", ")))
+		fmt.Fprintf(out, "  not sent: %s (refused by the model)\n", harmless.OneLine(strings.Join(c.Dropped, ", ")))
 	}
 	writeEvidence(out, c)
 	writeSent(out, c)
@@ -71,10 +71,10 @@ func writeEvidence(out *strings.Builder, c show.Call) {
 	if g := c.Grounding; g != nil && g.Evident() {
 		fmt.Fprintf(out, "  searches: %d\n", g.Searches)
 		for _, query := range g.Queries {
-			fmt.Fprintf(out, "    for %s\n", oneLine(query))
+			fmt.Fprintf(out, "    for %s\n", harmless.OneLine(query))
 		}
 		for _, source := range g.Sources {
-			fmt.Fprintf(out, "    %s\n", strings.TrimSpace("source "+oneLine(source.URL)+" "+oneLine(source.Title)))
+			fmt.Fprintf(out, "    %s\n", strings.TrimSpace("source "+harmless.OneLine(source.URL)+" "+harmless.OneLine(source.Title)))
 		}
 	}
 	if reasoned := c.Reasoned(); reasoned != "" {

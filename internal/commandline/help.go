@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"errors"
@@ -12,26 +12,10 @@ import (
 
 // Widths of help, in columns, and the most lines that --help prints.
 const (
-	helpWidth = 100
+	HelpWidth = 100
+	HelpLines = 40
 	nameWidth = 30 // of flags
-	helpLines = 40
 )
-
-const appHelp = `evalfleet ranks documents with LLM judges.
-
-An evaluation file defines documents, judges and questions. Each question to one judge is a run.
-evalfleet executes runs within all provider limits, retries failures, records each run once, and
-ranks the results.
-
-Usage: evalfleet COMMAND [FLAGS] [ARGUMENTS]
-
-Commands:
-{{range .}}  {{.Name}}{{if .ArgsUsage}} {{.ArgsUsage}}{{end}}
-      {{wrap .Usage 6}}
-{{end}}
-` + flagHelp + `
-Run evalfleet COMMAND --help for details.
-`
 
 const commandHelp = `{{wrap .Command.Description 0}}
 
@@ -44,9 +28,10 @@ Examples:
 {{range .Flags}}{{names .}}{{wrap (usage .) 32}}
 {{end}}{{end}}
 {{if .More}}{{wrap .More 0}}
-{{else}}` + flagHelp + `{{end}}`
+{{else}}` + FlagHelp + `{{end}}`
 
-const flagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment
+// FlagHelp says how flags are written.
+const FlagHelp = `Flags may come before or after arguments; -- ends them. Each flag can also be set by an environment
 variable: --out-dir by EVALFLEET_OUT_DIR.
 `
 
@@ -63,10 +48,16 @@ type shownGroup struct {
 	Flags []cli.Flag
 }
 
-// writeCommandHelp prints the common flags of a command and as many groups of the others as
-// fit into helpLines; with all set, every group.
-func writeCommandHelp(to io.Writer, command *cli.Command, all bool) error {
-	page := commandPage{Command: command, Examples: examples[command.Name], Groups: groupsOf(command.Flags)}
+// Group is flags that help shows together, by their first names.
+type Group struct {
+	Title string
+	Flags []string
+}
+
+// WriteCommandHelp prints the common flags of a command and as many groups of the others as
+// fit into HelpLines; with all set, every group.
+func (a App) WriteCommandHelp(to io.Writer, command *cli.Command, all bool) error {
+	page := commandPage{Command: command, Examples: a.Examples[command.Name], Groups: a.groupsOf(command.Flags)}
 	for full := page.Groups; ; page.Groups = page.Groups[:len(page.Groups)-1] {
 		if left := full[len(page.Groups):]; len(left) > 0 {
 			titles := make([]string, len(left))
@@ -79,7 +70,7 @@ func writeCommandHelp(to io.Writer, command *cli.Command, all bool) error {
 		if err := printHelp(&text, commandHelp, page); err != nil {
 			return err
 		}
-		if all || len(page.Groups) == 1 || strings.Count(text.String(), "\n") <= helpLines {
+		if all || len(page.Groups) == 1 || strings.Count(text.String(), "\n") <= HelpLines {
 			_, err := io.WriteString(to, text.String())
 			return err
 		}
@@ -87,17 +78,17 @@ func writeCommandHelp(to io.Writer, command *cli.Command, all bool) error {
 }
 
 // groupsOf are a command's flags by group, the common ones first.
-func groupsOf(flags []cli.Flag) []shownGroup {
+func (a App) groupsOf(flags []cli.Flag) []shownGroup {
 	groups := []shownGroup{{Title: "Flags"}}
 	for _, f := range flags {
-		if !slices.ContainsFunc(flagGroups, func(g flagGroup) bool { return slices.Contains(g.flags, f.Names()[0]) }) {
+		if !slices.ContainsFunc(a.Groups, func(g Group) bool { return slices.Contains(g.Flags, f.Names()[0]) }) {
 			groups[0].Flags = append(groups[0].Flags, f)
 		}
 	}
-	for _, group := range flagGroups {
-		shown := shownGroup{Title: group.title}
+	for _, group := range a.Groups {
+		shown := shownGroup{Title: group.Title}
 		for _, f := range flags {
-			if slices.Contains(group.flags, f.Names()[0]) {
+			if slices.Contains(group.Flags, f.Names()[0]) {
 				shown.Flags = append(shown.Flags, f)
 			}
 		}
@@ -108,13 +99,18 @@ func groupsOf(flags []cli.Flag) []shownGroup {
 	return groups
 }
 
-// printHelp writes one of the templates above.
+// WriteHelp writes the program's help from a template for its commands.
+func (a App) WriteHelp(to io.Writer, template string) error {
+	return printHelp(to, template, a.Commands)
+}
+
+// printHelp fills a template.
 func printHelp(to io.Writer, template string, data any) error {
 	var text strings.Builder
 	cli.HelpPrinterCustom(&text, template, data, map[string]any{
-		"wrapAt": func() int { return helpWidth },
+		"wrapAt": func() int { return HelpWidth },
 		"names":  namesColumn,
-		"usage":  helpUsage,
+		"usage":  Usage,
 	})
 	if text.Len() == 0 { // the library keeps a template's error to itself
 		return errors.New("print help: the template failed")
@@ -126,7 +122,7 @@ func printHelp(to io.Writer, template string, data any) error {
 // namesColumn is a flag's names, up to the column in which its usage begins: on the same line
 // or, below long names, on the next.
 func namesColumn(f cli.Flag) string {
-	names := "  " + helpNames(f)
+	names := "  " + Names(f)
 	if len(names) > nameWidth {
 		names += "\n"
 		return names + strings.Repeat(" ", nameWidth+2)
@@ -134,15 +130,15 @@ func namesColumn(f cli.Flag) string {
 	return fmt.Sprintf("%-*s", nameWidth+2, names)
 }
 
-// helpNames is a flag as it is written: "--judge MODEL, -j MODEL".
-func helpNames(f cli.Flag) string {
-	placeholder, _ := splitUsage(f)
+// Names is a flag as it is written: "--judge MODEL, -j MODEL".
+func Names(f cli.Flag) string {
+	placeholder, _ := SplitUsage(f)
 	var names []string
 	for _, name := range f.Names() {
 		name = dashed(name)
-		if _, optional := f.(optionalInt); optional {
+		if _, optional := f.(OptionalInt); optional {
 			name += " [" + placeholder + "]"
-		} else if takesValue(f) {
+		} else if TakesValue(f) {
 			name += " " + placeholder
 		}
 		names = append(names, name)
@@ -150,10 +146,10 @@ func helpNames(f cli.Flag) string {
 	return strings.Join(names, ", ")
 }
 
-// helpUsage is what a flag does, with its default.
-func helpUsage(f cli.Flag) string {
-	_, usage := splitUsage(f)
-	if documented, ok := f.(cli.DocGenerationFlag); ok && takesValue(f) {
+// Usage is what a flag does, with its default.
+func Usage(f cli.Flag) string {
+	_, usage := SplitUsage(f)
+	if documented, ok := f.(cli.DocGenerationFlag); ok && TakesValue(f) {
 		if value := documented.GetValue(); value != "" && value != "0" && value != "0s" {
 			usage += " (default " + strings.ReplaceAll(value, `"`, "") + ")"
 		}
@@ -161,8 +157,8 @@ func helpUsage(f cli.Flag) string {
 	return usage
 }
 
-// splitUsage takes the name of a flag's value out of its usage, where it is in back quotes.
-func splitUsage(f cli.Flag) (placeholder, usage string) {
+// SplitUsage takes the name of a flag's value out of its usage, where it is in back quotes.
+func SplitUsage(f cli.Flag) (placeholder, usage string) {
 	documented, ok := f.(cli.DocGenerationFlag)
 	if !ok {
 		return "VALUE", ""

@@ -1,4 +1,4 @@
-package main
+package folder
 
 import (
 	"context"
@@ -12,26 +12,27 @@ import (
 
 	"github.com/evalfleet/evalfleet/config"
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
 	"github.com/evalfleet/evalfleet/providers/catalog"
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// resumeFile, in an output folder, contains the data that `run` needs to resume there and that
+// ResumeFile, in an output folder, contains the data that `run` needs to resume there and that
 // the results store does not have. It contains no key and no password.
-const resumeFile = "resume.json"
+const ResumeFile = "resume.json"
 
 // resumeVersion is that of the file's form.
 const resumeVersion = 1
 
 // resumption is the content of the file.
-type resumption struct {
-	Version    int                      `json:"v"`
+type Resumption struct {
+	Version    int                      `json:"v"` // Save sets it
 	Evaluation eval.ID                  `json:"evaluation"`
 	Providers  map[string]catalog.Entry `json:"providers"` // of the judges
 	Lease      time.Duration            `json:"lease"`
 	Slots      int                      `json:"slots"`
 	Grace      time.Duration            `json:"grace,omitempty"`
-	FailOn     failOn                   `json:"fail_on"`
+	FailOn     string                   `json:"fail_on"`
 	Sink       string                   `json:"sink,omitempty"` // its URL without a password, or its absolute path; empty: in the folder
 	// Where files are written besides the output folder, as in results.Place; absolute
 	// paths, empty where nothing was said.
@@ -42,27 +43,11 @@ type resumption struct {
 	Redis bool   `json:"redis"` // one was named
 	// Outs are as in results.Place.
 	Outs map[string]string `json:"outs,omitempty"`
-	Seal string            `json:"seal,omitempty"` // of sealer, over everything else
+	Seal string            `json:"seal,omitempty"` // of an Owner, over everything else
 }
 
-// resumption is the data needed to resume the job.
-func (j *job) resumption() (resumption, error) {
-	e := j.submission.Evaluation
-	r := resumption{
-		Version: resumeVersion, Evaluation: e.ID(), Providers: map[string]catalog.Entry{},
-		Lease: j.submission.Lease, Slots: j.how.slots, Grace: j.how.grace, FailOn: j.failOn, Redis: j.redis.URL != "",
-		Out: j.place.Out, Data: j.place.Data, Input: j.place.Input, CSV: j.place.CSV, Outs: j.place.Outs,
-	}
-	for _, judge := range j.submission.Settings.Everyone(e) {
-		r.Providers[judge.Provider] = j.submission.Providers[judge.Provider]
-	}
-	var err error
-	r.Sink, err = savedSink(j.sinkURL)
-	return r, err
-}
-
-// savedSink is a results store's URL that is valid from any folder, without a password.
-func savedSink(url string) (string, error) {
+// SavedURL is a results store's URL that is valid from any folder, without a password.
+func SavedURL(url string) (string, error) {
 	path, isFile := results.File(url)
 	if url == "" || !isFile {
 		return results.Public(url)
@@ -74,20 +59,14 @@ func savedSink(url string) (string, error) {
 	return path, nil
 }
 
-// saveResumption writes the file in one step.
-func (j *job) saveResumption() error {
-	r, err := j.resumption()
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(j.own.noteSink(j.sinkURL), j.own.seal(&r)); err != nil {
-		j.log.Debug().Err(err).Msg("resume.json is not sealed: resuming will ask about addresses")
-	}
+// Save writes the file of a folder in one step.
+func (r Resumption) Save(dir string) error {
+	r.Version = resumeVersion
 	raw, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
-		return fmt.Errorf("encode %s: %w", resumeFile, err)
+		return fmt.Errorf("encode %s: %w", ResumeFile, err)
 	}
-	path := filepath.Join(j.dir, resumeFile)
+	path := filepath.Join(dir, ResumeFile)
 	temporary := path + ".new" // the folder is ours alone
 	if err := os.WriteFile(temporary, append(raw, '\n'), 0o600); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -98,56 +77,56 @@ func (j *job) saveResumption() error {
 	return nil
 }
 
-// readResumption reads the file of a folder.
-func readResumption(dir string) (resumption, error) {
-	var r resumption
-	if err := checkFiles(dir); err != nil {
+// ReadResumption reads the file of a folder.
+func ReadResumption(dir string) (Resumption, error) {
+	var r Resumption
+	if err := Check(dir); err != nil {
 		return r, err
 	}
-	path := filepath.Join(dir, resumeFile)
+	path := filepath.Join(dir, ResumeFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return r, usageError("no `evalfleet run` has started in %s: it has no %s; start one with `evalfleet run FILE --out-dir %s`", dir, resumeFile, dir)
+		return r, exitcode.Usagef("no `evalfleet run` has started in %s: it has no %s; start one with `evalfleet run FILE --out-dir %s`", dir, ResumeFile, dir)
 	}
 	if err != nil {
-		return r, usageError("read %s: %w", path, err)
+		return r, exitcode.Usagef("read %s: %w", path, err)
 	}
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return r, usageError("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
+		return r, exitcode.Usagef("%s: %w; repeat the `evalfleet run FILE` that wrote it", path, err)
 	}
 	if r.Version != resumeVersion {
-		return r, usageError("%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version, resumeVersion)
+		return r, exitcode.Usagef("%s has version %d, this program knows %d; repeat the `evalfleet run FILE` that wrote it", path, r.Version, resumeVersion)
 	}
 	return r, nil
 }
 
-// place is where the files of the run in dir are written.
-func (r resumption) place(dir string) results.Place {
+// Place is where the files of the run in dir are written.
+func (r Resumption) Place(dir string) results.Place {
 	return results.Place{Dir: dir, Out: r.Out, Outs: r.Outs, Data: r.Data, Input: r.Input, CSV: r.CSV}
 }
 
-// submission rebuilds the submission from the results store: the evaluation file and its
+// Submission rebuilds the submission from the results store: the evaluation file and its
 // documents may have moved, or changed.
-func (r resumption) submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
+func (r Resumption) Submission(ctx context.Context, sink results.Reader) (*config.Submission, error) {
 	stored, err := sink.Evaluation(ctx, r.Evaluation)
 	if errors.Is(err, results.ErrNoEvaluation) {
-		return nil, usageError("%w; repeat the `evalfleet run FILE` that began it", err)
+		return nil, exitcode.Usagef("%w; repeat the `evalfleet run FILE` that began it", err)
 	}
 	if err != nil {
-		return nil, sinkError(err)
+		return nil, StoreError(err)
 	}
 	if stored.Plan.ID() != r.Evaluation {
-		return nil, usageError("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that began it", r.Evaluation)
+		return nil, exitcode.Usagef("the evaluation in the results store is not %s: its plan was changed; repeat the `evalfleet run FILE` that began it", r.Evaluation)
 	}
 	texts := map[string]string{}
 	for _, document := range stored.Plan.Everything() {
 		if texts[document.Hash], err = sink.Text(ctx, document.Hash); err != nil {
-			return nil, sinkError(err)
+			return nil, StoreError(err)
 		}
 	}
 	if votes := stored.Settings.Votes; votes != "" {
 		if texts[votes], err = sink.Text(ctx, votes); err != nil {
-			return nil, sinkError(err)
+			return nil, StoreError(err)
 		}
 	}
 	return &config.Submission{

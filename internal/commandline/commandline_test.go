@@ -1,4 +1,4 @@
-package main
+package commandline
 
 import (
 	"slices"
@@ -8,8 +8,9 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// testCommands have every kind of flag.
-func testCommands() []*cli.Command {
+// testApp has commands with every kind of flag.
+func testApp() App {
+	common := []cli.Flag{&cli.StringFlag{Name: "redis"}, &cli.StringFlag{Name: "out-dir"}, &cli.StringFlag{Name: "log-level"}}
 	run := &cli.Command{Name: "run", Aliases: []string{"r"}, Flags: []cli.Flag{
 		&cli.BoolFlag{Name: "wait"},
 		&cli.BoolFlag{Name: "retry-failed", Aliases: []string{"rf"}},
@@ -18,13 +19,16 @@ func testCommands() []*cli.Command {
 		&cli.DurationFlag{Name: "grace"},
 		&cli.Float64Flag{Name: "share"},
 		&cli.StringSliceFlag{Name: "judge", Aliases: []string{"j"}},
-		optionalInt{&cli.IntFlag{Name: "dry-run", Aliases: []string{"n"}}, "3"},
+		OptionalInt{&cli.IntFlag{Name: "dry-run", Aliases: []string{"n"}}, "3"},
 	}}
 	worker := &cli.Command{Name: "worker", Flags: []cli.Flag{&cli.IntFlag{Name: "slots"}}}
 	for _, command := range []*cli.Command{run, worker} {
-		command.Flags = append(command.Flags, commonFlags()...)
+		command.Flags = append(command.Flags, common...)
 	}
-	return []*cli.Command{run, worker}
+	return App{
+		Commands: []*cli.Command{run, worker}, Common: common,
+		Elsewhere: map[string]string{"run-pairwise": "evalfleet run FOLDER compares the documents of a folder in pairs"},
+	}
 }
 
 func TestParse(t *testing.T) {
@@ -72,17 +76,17 @@ func TestParse(t *testing.T) {
 		{"ru f.yaml", "no command ru; evalfleet --help lists them"},
 		{"rum f.yaml", "no command rum; did you mean run?"},
 		{"worke", "no command worke; did you mean worker?"},
-		{"run-pairwise docs --judge a:b", "no command run-pairwise; evalfleet run FOLDER --judge PROVIDER:MODEL compares the documents of a folder in pairs"},
+		{"run-pairwise docs --judge a:b", "no command run-pairwise; evalfleet run FOLDER compares the documents of a folder in pairs"},
 		{"--slots 5", "no flag --slots; put arguments that start with a dash after --"},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			t.Parallel()
-			line, err := parse(strings.Fields(c.args), testCommands())
+			line, err := testApp().Parse(strings.Fields(c.args))
 			var got string
 			if err != nil {
 				got = err.Error()
 			} else {
-				got = strings.Join(line.canonical()[1:], " ")
+				got = strings.Join(line.Canonical()[1:], " ")
 			}
 			if got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -94,12 +98,12 @@ func TestParse(t *testing.T) {
 // The library sees what parse made of the command line.
 func TestLibraryTakesWhatParseMakes(t *testing.T) {
 	t.Parallel()
-	all := testCommands()
-	line, err := parse([]string{"dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "run", "-j=c:d", "--", "-x"}, all)
+	all := testApp()
+	line, err := all.Parse([]string{"dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "run", "-j=c:d", "--", "-x"})
 	if err == nil {
 		t.Fatalf("dir is no command: got %+v", line)
 	}
-	line, err = parse([]string{"run", "dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "-j=c:d", "--", "-x"}, all)
+	line, err = all.Parse([]string{"run", "dir", "--retry-failed=false", "--mq", "7", "-j", "a:b", "--redis", "u", "-j=c:d", "--", "-x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,11 +111,11 @@ func TestLibraryTakesWhatParseMakes(t *testing.T) {
 		value, ok := map[string]string{"EVALFLEET_LIMIT": "3", "EVALFLEET_MAX_QUERIES": "9", "EVALFLEET_WAIT": "true"}[name]
 		return value, ok
 	}
-	if err := line.complete(env); err != nil {
+	if err := line.Complete(env); err != nil {
 		t.Fatal(err)
 	}
 	ran := false
-	line.command.Action = func(c *cli.Context) error {
+	line.Command.Action = func(c *cli.Context) error {
 		ran = true
 		if c.Int("limit") != 3 || c.Int("max-queries") != 7 || c.Int("m") != 7 || !c.Bool("wait") || c.Bool("retry-failed") || !c.IsSet("retry-failed") || c.String("redis") != "u" {
 			t.Errorf("got limit %d, max-queries %d, wait %v, retry-failed %v, redis %q", c.Int("limit"), c.Int("max-queries"), c.Bool("wait"), c.Bool("retry-failed"), c.String("redis"))
@@ -124,8 +128,8 @@ func TestLibraryTakesWhatParseMakes(t *testing.T) {
 		}
 		return nil
 	}
-	app := &cli.App{Name: "evalfleet", Commands: []*cli.Command{line.command}, HideHelp: true}
-	if err := app.Run(line.canonical()); err != nil || !ran {
+	app := &cli.App{Name: "evalfleet", Commands: []*cli.Command{line.Command}, HideHelp: true}
+	if err := app.Run(line.Canonical()); err != nil || !ran {
 		t.Errorf("library: ran %v, error %v", ran, err)
 	}
 }
@@ -136,11 +140,11 @@ func TestCompleteReportsWhereAValueCameFrom(t *testing.T) {
 		"EVALFLEET_LIMIT": "many", "EVALFLEET_GRACE": "5", "EVALFLEET_SHARE": "half", "EVALFLEET_WAIT": "perhaps",
 		"EVALFLEET_REDIS": "", "REDIS_URL": "redis://h",
 	}
-	line, err := parse([]string{"run", "-mq", "x"}, testCommands())
+	line, err := testApp().Parse([]string{"run", "-mq", "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = line.complete(func(name string) (string, bool) { value, ok := env[name]; return value, ok })
+	err = line.Complete(func(name string) (string, bool) { value, ok := env[name]; return value, ok })
 	want := strings.Join([]string{
 		`-mq: got "x", want a whole number`,
 		`EVALFLEET_WAIT: got "perhaps", want true or false`,
@@ -148,11 +152,11 @@ func TestCompleteReportsWhereAValueCameFrom(t *testing.T) {
 		`EVALFLEET_GRACE: got "5", want a time with its unit, for example 30s`,
 		`EVALFLEET_SHARE: got "half", want a number`,
 	}, "\n")
-	if err == nil || err.Error() != want || codeOf(err) != exitUsage {
+	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	if !slices.Contains(line.canonical(), "--redis=redis://h") {
-		t.Errorf("got %q, want the Redis of REDIS_URL", line.canonical())
+	if !slices.Contains(line.Canonical(), "--redis=redis://h") {
+		t.Errorf("got %q, want the Redis of REDIS_URL", line.Canonical())
 	}
 }
 
@@ -164,19 +168,19 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, joined string) {
 		args := strings.Split(joined, "\x00")
-		line, err := parse(args, testCommands())
-		if err != nil || line.command == nil || line.help {
+		line, err := testApp().Parse(args)
+		if err != nil || line.Command == nil || line.Help {
 			return
 		}
-		canonical := line.canonical()
-		again, err := parse(canonical[1:], testCommands())
-		if err != nil || !slices.Equal(again.canonical(), canonical) {
-			t.Errorf("%q became %q, then %q (%v)", args, canonical, again.canonical(), err)
+		canonical := line.Canonical()
+		again, err := testApp().Parse(canonical[1:])
+		if err != nil || !slices.Equal(again.Canonical(), canonical) {
+			t.Errorf("%q became %q, then %q (%v)", args, canonical, again.Canonical(), err)
 		}
 		taken := 1 + len(line.args) // the command, arguments, flags with their values, "--"
 		for _, s := range line.flags {
 			taken++
-			if takesValue(s.flag) && !slices.ContainsFunc(args, func(a string) bool { return a == s.from+"="+s.value }) {
+			if TakesValue(s.flag) && !slices.ContainsFunc(args, func(a string) bool { return a == s.from+"="+s.value }) {
 				taken++
 			}
 		}

@@ -1,0 +1,177 @@
+// Package folder is about output folders: the files of one evaluation that was run, collected
+// or submitted here. A folder is held by one process at a time. It has the results store, unless
+// another is named, what `evalfleet resume` needs, events, and what a run with a Redis of its own
+// has spent or could not store.
+//
+// A folder may come from another person: names of ours that are links, devices or too large are
+// refused, and an Owner tells which folders runs of this user have written. The package executes
+// nothing and knows neither flags nor Redis.
+package folder
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/gofrs/flock"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// Names of files in an output folder, and of the folder that has the default ones.
+const (
+	Root        = "evalfleet-out"
+	ResultsFile = "results.db"
+	RestFile    = "results.rest"
+	SpentFile   = "budget.spent"
+	EventsFile  = "events.jsonl"
+	ReportFile  = "report.html"
+	lockFile    = ".lock"
+)
+
+// Folder is an output folder, held by one process at a time.
+type Folder struct {
+	dir  string
+	lock *flock.Flock
+	// What did not exist before: names in the folder, and the topmost folder that was made for
+	// it.
+	added []string
+	made  string
+}
+
+// Default is the folder for an evaluation's files if none is given. A name that is too long
+// for a folder is shortened in its middle.
+func Default(name string, id eval.ID) string {
+	return filepath.Join(Root, eval.FileName(fileSafe(name)+"-"+fileSafe(string(id))))
+}
+
+var unsafeInFile = regexp.MustCompile(`[^\p{L}\p{N}._-]+`)
+
+func fileSafe(name string) string {
+	safe := strings.Trim(unsafeInFile.ReplaceAllString(name, "_"), "._")
+	if safe == "" {
+		return "evaluation"
+	}
+	return safe
+}
+
+// largest are the sizes in bytes that files of ours in a folder may have; 0: any, because they
+// are not read whole.
+var largest = map[string]int64{
+	ResultsFile: 0, ResultsFile + "-wal": 0, ResultsFile + "-shm": 0, ResultsFile + "-journal": 0, RestFile: 0, EventsFile: 0, lockFile: 0,
+	SpentFile: 1 << 10, embedded.AddressFile: 4 << 10,
+	ResumeFile:          64 << 20, // the names of answers are in it
+	ResumeFile + ".new": 0,
+}
+
+// Check rejects a folder in which a name of ours is a symbolic link, a device or a pipe, or
+// a file that would fill the memory. A received folder would have files elsewhere read and
+// written, or be read without end.
+func Check(dir string) error {
+	for _, name := range slices.Sorted(maps.Keys(largest)) {
+		path := filepath.Join(dir, name)
+		info, err := os.Lstat(path)
+		switch most := largest[name]; {
+		case err != nil: // it is not there, or the folder's own problem
+		case !info.Mode().IsRegular():
+			return exitcode.Usagef("%s is not a regular file: remove it, or choose another folder", path)
+		case most > 0 && info.Size() > most:
+			return exitcode.Usagef("%s is too large: it has %d bytes, and evalfleet writes at most %d; remove it, or choose another folder", path, info.Size(), most)
+		}
+	}
+	return nil
+}
+
+// Open creates and locks an output folder.
+func Open(dir string) (*Folder, error) {
+	f := &Folder{dir: dir, lock: flock.New(filepath.Join(dir, lockFile)), made: firstMissing(dir)}
+	f.adding(lockFile)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		f.Undo()
+		return nil, Failed(fmt.Errorf("output folder %s cannot be made: %w; choose another with --out-dir", dir, err))
+	}
+	if err := Check(dir); err != nil {
+		f.Undo()
+		return nil, err
+	}
+	held, err := f.lock.TryLock()
+	switch {
+	case err != nil:
+		f.Undo()
+		return nil, Failed(fmt.Errorf("output folder %s cannot be written: %w; choose another with --out-dir", dir, err))
+	case !held:
+		return nil, exitcode.Usagef("output folder %s is in use by another evalfleet; wait for it, look at it with `evalfleet status %s`, or choose another with --out-dir", dir, dir)
+	}
+	// Only now: until then another process may have been adding to it.
+	f.adding(ResultsFile, ResultsFile+"-wal", ResultsFile+"-shm", ResultsFile+"-journal")
+	return f, nil
+}
+
+// adding notes which of the names are not in the folder yet.
+func (f *Folder) adding(names ...string) {
+	for _, name := range names {
+		if _, err := os.Lstat(f.Path(name)); errors.Is(err, fs.ErrNotExist) {
+			f.added = append(f.added, name)
+		}
+	}
+}
+
+// firstMissing is the topmost part of a path that is not there yet, "" when all
+// of it is.
+func firstMissing(dir string) string {
+	missing := ""
+	for at := filepath.Clean(dir); at != missing; at = filepath.Dir(at) {
+		if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		missing = at
+	}
+	return missing
+}
+
+// Undo takes away what Open and a results store that could not be made
+// have left in the folder, and the folder itself where it is new. It is called
+// while the lock is held.
+func (f *Folder) Undo() {
+	for _, name := range f.added {
+		_ = os.Remove(f.Path(name))
+	}
+	if f.made == "" {
+		return
+	}
+	for at := filepath.Clean(f.dir); os.Remove(at) == nil && at != f.made; {
+		at = filepath.Dir(at)
+	}
+}
+
+// Failed gives the error of a folder that cannot be written its exit code: a full disk needs
+// room, anything else another command line.
+func Failed(err error) error {
+	if results.OutOfRoom(err) {
+		return exitcode.With(exitcode.Unreachable, err)
+	}
+	return exitcode.With(exitcode.Usage, err)
+}
+
+// Close unlocks the folder. The lock's file stays: removed, it could be the one that another
+// process has just locked.
+func (f *Folder) Close() error { return f.lock.Unlock() }
+
+// Path is that of a file in the folder.
+func (f *Folder) Path(name string) string { return filepath.Join(f.dir, name) }
+
+// Is reports whether an argument names an output folder rather than an
+// evaluation.
+func Is(argument string) bool {
+	info, err := os.Stat(argument)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,67 @@
+package folder
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// ReadStore opens a results store and finds an evaluation in it, the last where only
+// names none.
+func ReadStore(ctx context.Context, url string, only eval.ID) (results.Reader, eval.ID, error) {
+	reader, err := results.OpenReadOnly(ctx, url)
+	if err != nil {
+		return nil, "", StoreError(err)
+	}
+	listed, err := reader.Evaluations(ctx)
+	if err == nil && len(listed) == 0 {
+		err = exitcode.Usagef("%s holds no evaluation yet", url)
+	}
+	if err != nil {
+		_ = reader.Close()
+		return nil, "", err
+	}
+	return reader, cmp.Or(only, listed[len(listed)-1].ID), nil
+}
+
+// PublicURL is the URL of a results store as it may be shown.
+func PublicURL(url string) string {
+	public, err := results.Public(url)
+	if err != nil {
+		return "(a URL with a password)"
+	}
+	return public
+}
+
+// StoreError tells a results store that another command line mends from one that
+// cannot be used now.
+func StoreError(err error) error {
+	if errors.Is(err, results.ErrUnfit) || errors.Is(err, results.ErrOtherSink) {
+		return exitcode.With(exitcode.Usage, err)
+	}
+	return exitcode.With(exitcode.Unreachable, err)
+}
+
+// OpenStore opens the results store of an evaluation, results.db in the folder if url is empty.
+// After a failure it removes a newly created one from a new folder.
+func (f *Folder) OpenStore(ctx context.Context, url string) (results.Sink, error) {
+	sink, err := results.Open(ctx, cmp.Or(url, f.Path(ResultsFile)))
+	if err != nil {
+		f.Undo()
+		return nil, StoreError(err)
+	}
+	return sink, nil
+}
+
+// Store is a results store and the output folder that is held with it.
+type Store struct {
+	results.Sink
+	Folder *Folder
+}
+
+// Close closes both.
+func (s Store) Close() error { return errors.Join(s.Sink.Close(), s.Folder.Close()) }

@@ -1,0 +1,93 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/folder"
+	"github.com/evalfleet/evalfleet/internal/dial"
+	"github.com/evalfleet/evalfleet/internal/embedded"
+	"github.com/evalfleet/evalfleet/internal/exitcode"
+	"github.com/evalfleet/evalfleet/ratelimit"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// openRest opens the file for what the sink may come to have no room for, when the
+// embedded Redis ends: at least the calls in flight, of a few kilobytes each.
+func (j *job) openRest(ctx context.Context, out *folder.Folder, sink results.Sink) (*results.Rest, error) {
+	rest, err := results.OpenRest(ctx, out.Path(folder.RestFile), int64(64<<10+4<<10*j.Worker.Slots), sink)
+	switch {
+	case errors.Is(err, results.ErrNoEvaluation):
+		return nil, exitcode.Usagef("%w; they belong to another run in this folder: resume it first, or choose another folder with --out-dir", err)
+	case err != nil:
+		return nil, exitcode.With(exitcode.Unreachable, err)
+	}
+	return rest, nil
+}
+
+// hold keeps what the sink could not take, and says so. A Redis that was named
+// keeps it by itself; rest is nil then.
+func (j *job) hold(ctx context.Context, rest *results.Rest, client redis.UniversalClient, keys record.Keys, id eval.ID) string {
+	if rest == nil {
+		return ", more are in Redis"
+	}
+	kept, left, err := rest.Keep(ctx, client, keys, id)
+	if err != nil {
+		j.Worker.Log.Error().Err(err).Int("results", left).Msg("results are lost; their runs will be repeated")
+	}
+	if left > 0 {
+		return fmt.Sprintf(" and %d in its %s, and %d will be repeated because the disk is full", kept, folder.RestFile, left)
+	}
+	return fmt.Sprintf(" and %d in its %s", kept, folder.RestFile)
+}
+
+// remember tells an embedded Redis, which is always new, when the last call was
+// made: what a rate or a window had left then is taken as used up.
+func (j *job) remember(ctx context.Context, client redis.UniversalClient, sink results.Reader) error {
+	last, err := sink.LastCall(ctx)
+	if err != nil {
+		return folder.StoreError(err)
+	}
+	// A sink has times in whole milliseconds.
+	return ratelimit.NewAdmin(client, ratelimit.Config{Namespace: j.Worker.Namespace}).Begin(ctx, time.Since(last.Add(time.Millisecond)))
+}
+
+// embedded brings a Redis for this run alone, and says how to end it.
+func (j *job) embedded() (redis.UniversalClient, func(), error) {
+	alone := j.alone()
+	server, err := embedded.Start(j.Place.Dir)
+	if err != nil {
+		return nil, nil, exitcode.With(exitcode.Unreachable, err)
+	}
+	address, err := dial.Parse(dial.Settings{URL: server.URL()})
+	if err != nil {
+		return nil, nil, errors.Join(exitcode.With(exitcode.Unreachable, err), server.Close())
+	}
+	client := address.Open(j.Worker.Namespace, 0)
+	return client, func() {
+		_ = client.Close()
+		if err := server.Close(); err != nil {
+			j.Worker.Log.Warn().Err(err).Msg("embedded Redis")
+		}
+		_ = alone.Unlock()
+	}, nil
+}
+
+// alone says so when another run of this user brings a Redis of its own as well:
+// each keeps its own limits then.
+func (j *job) alone() *flock.Flock {
+	lock := flock.New(filepath.Join(os.TempDir(), fmt.Sprintf("evalfleet-embedded-%d.lock", os.Getuid())))
+	if held, err := lock.TryLock(); err == nil && !held {
+		fmt.Fprintln(j.Screen, "another `evalfleet run` is active on this machine; to share limits with it, give both the same --redis")
+	}
+	return lock
+}
