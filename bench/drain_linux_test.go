@@ -19,7 +19,7 @@ import (
 
 // BenchmarkDrain has a controller take out of Redis what a worker records, at 1,000
 // results a second with answers of 2 to 4 KB, and says how much waits for it. The
-// evaluation has two million runs, of which half stand in the sink already; beside it,
+// evaluation has two million runs, half of them in the results store already; beside it,
 // others of a million are paused, cancelled and deleted by the commands that people
 // use, whose times include the start of the process.
 func BenchmarkDrain(b *testing.B) {

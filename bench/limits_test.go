@@ -114,7 +114,7 @@ func begin(b *testing.B, client *redis.Client, name string) *ratelimit.Limiter {
 }
 
 // BenchmarkAdmission is the CPU of Redis that a call costs from asking to
-// released, under three limits on calls in flight and three rates, none of which
+// released, under three limits on calls in flight and three rates, and none of these
 // holds it up: with 64 callers, which share scripts.
 func BenchmarkAdmission(b *testing.B) {
 	const among = 64

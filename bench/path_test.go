@@ -118,7 +118,7 @@ func measure(b *testing.B, client *redis.Client, s pathSettings, count func() in
 	return stretch{runs: last.runs - first.runs, took: time.Since(began), redis: last.redis - first.redis, us: last.us - first.us, sent: last.sent - first.sent}
 }
 
-// lease is of the benchmarks' workers: in a Redis that was empty nobody is admitted
+// lease is of the benchmarks' workers: in a Redis that was empty no call is admitted
 // for so long.
 const lease = 2 * time.Second
 
@@ -256,7 +256,7 @@ func wholePath(b *testing.B, real *redis.Client, s pathSettings) stretch {
 	client, end := onRedis(b, real)
 	defer end()
 	runs := float64(s.perSecond) * (s.warm + s.measured + time.Second).Seconds()
-	documents := 150 // above 10,000 runs, of which asynq keeps one in 100
+	documents := 150 // above 10,000 runs; asynq keeps one in 100 of them
 	for float64(documents*(documents-1)) < runs {
 		documents++
 	}

@@ -100,7 +100,7 @@ func TestTheMessagesDialectSendsWhatAnthropicsSDKSends(t *testing.T) {
 		},
 		"named": {
 			ours:   providers.Request{IdempotencyID: "run-1"},
-			differ: reasons{"header.X-Client-Request-Id": "for the logs of what stands between"},
+			differ: reasons{"header.X-Client-Request-Id": "for the logs of proxies"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -160,7 +160,7 @@ func readMessage(t *testing.T, message *anthropic.Message) (r reading) {
 	return r
 }
 
-// TestAnthropicsSDKReadsASearchInVain finds the error among prompts of which some
+// TestAnthropicsSDKReadsASearchInVain finds the error among prompts, some of which
 // are not searched for at all.
 func TestAnthropicsSDKReadsASearchInVain(t *testing.T) {
 	t.Parallel()

@@ -100,7 +100,7 @@ func TestTheChatDialectSendsWhatOpenAIsSDKSends(t *testing.T) {
 			},
 			ours:   providers.Request{Search: true},
 			config: chat.Config{Config: transport.Config{Capabilities: known(providers.Capabilities{Search: "web_search_options"})}},
-			differ: reasons{"body.web_search_options*": "the SDK leaves out an empty object, so medium stands there; it is the default"},
+			differ: reasons{"body.web_search_options*": "the SDK leaves out an empty object, so medium is sent; it is the default"},
 		},
 		"named": {
 			ours:   providers.Request{IdempotencyID: "run-1"},

@@ -21,7 +21,7 @@ const key = "sk-test-key"
 
 // wire is a request taken apart: "path", "query.…", "header.…" and, for each value
 // in the JSON body, "body." and the way to it ("body.messages.0.role"). A text
-// stands for a list of one block of text, as in every dialect that has such blocks.
+// means a list of one block of text, as in every dialect that has such blocks.
 type wire map[string]any
 
 func wireOf(r *http.Request) (wire, error) {
@@ -156,7 +156,7 @@ func sameRequests(t *testing.T, answers []string, sdk, ours func(url string) err
 }
 
 // reasons say why the two sides differ, by the places in which they do (patterns
-// of path.Match, by which * stands for anything).
+// of path.Match, by which * matches anything).
 type reasons map[string]string
 
 // about reports whether there is a reason for a place.

@@ -231,7 +231,7 @@ func TestScale(t *testing.T) {
 			}
 		}
 	})
-	t.Run("two evaluations, one of which has nothing to do", func(t *testing.T) {
+	t.Run("two evaluations, one without anything to do", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.submit("narrow", "p", 101, ofEvaluation(5)) // 10,100 runs

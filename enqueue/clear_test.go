@@ -128,7 +128,7 @@ func TestNothingIsLeftOfADeletedEvaluation(t *testing.T) {
 }
 
 // While a worker holds a task of a deleted evaluation, the task is the worker's. Once it
-// is gone, the next look of whoever tops queues up removes the queue as well.
+// is gone, the next process that tops queues up removes the queue as well.
 func TestTaskOfADeletedEvaluationIsTheWorkers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

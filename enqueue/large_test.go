@@ -38,7 +38,7 @@ func TestTenMillionPairsTakeWhatOneMillionTakes(t *testing.T) {
 		cost.submitting = int64(after.TotalAlloc - before.TotalAlloc)
 		cost.redis = b.usedMemory() - inRedis
 		if pending := b.store.Client().LLen(t.Context(), "asynq:{p}:pending").Val(); receipt.Runs < least || pending != firstWindow {
-			t.Errorf("%s: %d runs, of which %d wait in Redis; want %d or more, and the first window of %d", name, receipt.Runs, pending, least, firstWindow)
+			t.Errorf("%s: %d runs, %d of them waiting in Redis; want %d or more, and the first window of %d", name, receipt.Runs, pending, least, firstWindow)
 		}
 
 		topUp := b.topUp(b.store)
@@ -48,7 +48,7 @@ func TestTenMillionPairsTakeWhatOneMillionTakes(t *testing.T) {
 		}
 		cost.kept += heap()
 		plan := topUp.known[receipt.ID].plans[0]
-		for range 1000 { // wherever a run stands, it is there at once
+		for range 1000 { // wherever a run is, it is found at once
 			at := rand.IntN(receipt.Runs)
 			if run := plan.Run(at); run.Index != at || run.First == run.Second {
 				t.Fatalf("%s: run %d is %+v", name, at, run)

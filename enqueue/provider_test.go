@@ -9,7 +9,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Of a group whose models are of two providers, one of which is paused, the runs of
+// Of a group whose models are of two providers, one of them paused, the runs of
 // the other go on, a window after the other, and nothing is said to be missing.
 func TestPausedProviderOfAGroup(t *testing.T) {
 	t.Parallel()
@@ -67,7 +67,7 @@ func TestPausedProviderOfAGroup(t *testing.T) {
 		stallLong(topUp)
 	}
 	if got := b.standing(id).Pushed(0, queue); got != runs {
-		t.Errorf("the cursor stands at %d, want %d: nothing is missing", got, runs)
+		t.Errorf("the cursor is at %d, want %d: nothing is missing", got, runs)
 	}
 	if _, err := b.enqueuer(b.store).Resume(t.Context(), id); err != nil {
 		t.Fatal(err)

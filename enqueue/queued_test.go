@@ -8,7 +8,7 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Whoever puts a run into its queue says so, once for each run, also where several
+// The process that puts a run into its queue says so, once for each run, also where several
 // push the same range; and the time is before anybody can have pulled it.
 func TestQueuedRunsAreToldOnce(t *testing.T) {
 	t.Parallel()

@@ -28,7 +28,7 @@ func TestOutputNamesTheAnswerOfARun(t *testing.T) {
 		"every placeholder":             {"<provider>/<file_a_stem>-<file_b_stem>-<model_name>-<run_id>", "r1", "b.md", "openai/standard_prompt-b-gpt-5-mini-r1"},
 		"one twice":                     {"<run_id>/<run_id>.md", "r1", "b.md", "r1/r1.md"},
 		"without":                       {"out/answer.md", "r1", "b.md", "out/answer.md"},
-		"one nobody knows":              {"<run>.md", "r1", "b.md", "<run>.md"},
+		"an unknown one":                {"<run>.md", "r1", "b.md", "<run>.md"},
 		"dollars and braces":            {"$HOME/{run_id}/<run_id>.md", "r1", "b.md", "$HOME/{run_id}/r1.md"},
 		"only the last ending goes":     {"<file_b_stem>", "r1", "in/a.tar.gz", "a.tar"},
 		"nothing but an ending":         {"<file_b_stem>", "r1", "in/.env", ".env"},
@@ -64,7 +64,7 @@ func TestOutputNamesTheAnswerOfARun(t *testing.T) {
 	}
 }
 
-// File systems take names of up to 255 bytes, of which writing needs some; two long names that differ
+// File systems take names of up to 255 bytes, and writing needs some of these; two long names that differ
 // anywhere still differ when they are cut.
 func TestOutputCutsLongNames(t *testing.T) {
 	t.Parallel()

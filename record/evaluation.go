@@ -131,7 +131,7 @@ type Phase struct {
 	// JudgeQueues is the queue of each judge, by its position in
 	// eval.Evaluation.Asked.
 	JudgeQueues []string `json:"judge_queues"`
-	// Open: its documents depend on the results of the phases before it, some of which are
+	// Open: its documents depend on the results of the phases before it, and some are
 	// missing. Runs and Queues are then maximum numbers.
 	Open bool `json:"open,omitempty"`
 	// Chosen: its documents were chosen from results. The choice is stored beside the record

@@ -180,7 +180,7 @@ func TestNoNumberThatIsNone(t *testing.T) {
 	}
 }
 
-// anything is a small evaluation of which something is missing, one-sided or empty.
+// anything is a small evaluation in which something is missing, one-sided or empty.
 func anything(rng *rand.Rand) *memory {
 	candidates, items, judges := names(rng.IntN(6)), names(1+rng.IntN(3)), []string{"j", "k"}[:1+rng.IntN(2)]
 	if rng.IntN(5) == 0 {

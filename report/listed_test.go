@@ -16,7 +16,7 @@ import (
 	"github.com/evalfleet/evalfleet/results"
 )
 
-// listedSource is an evaluation of four listed runs on two models, of which one has
+// listedSource is an evaluation of four listed runs on two models, one with
 // failed, one was cut off and one has not ended.
 func listedSource() *memory {
 	e := &eval.Evaluation{

@@ -72,7 +72,7 @@ func TestPagePlannedAndRecorded(t *testing.T) {
 	if !strings.Contains(page, "Of 24 planned runs, 18 succeeded, 1 failed, 0 are cancelled and 5 are still missing.") {
 		t.Error("the page does not say what is missing")
 	}
-	got := cells(t, page, "Runs by phase and by whom they ask")
+	got := cells(t, page, "Runs by phase and model")
 	for name, want := range map[string]string{
 		"a":        "12 12 0 0 12 03:04:05 03:44:05 40 min 12 1,000 10 $0.00;",
 		"b":        "12 6 1 5 12 03:04:05 03:44:05 40 min 6 1,000 10 unknown;",

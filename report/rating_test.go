@@ -177,7 +177,7 @@ func TestFortyEqualsBehindABaseline(t *testing.T) {
 }
 
 // TestConsistentJudgeFavoursNoPosition: a judge that gives the same answer in both orders
-// has no order effect but for rounding, of which nothing is said.
+// has no order effect but for rounding, which is not mentioned.
 func TestConsistentJudgeFavoursNoPosition(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"a", "b", "c"}, names(12), "j"))
@@ -203,7 +203,7 @@ func TestConsistentJudgeFavoursNoPosition(t *testing.T) {
 }
 
 // TestOneCluster: verdicts on one pair of documents say nothing about others, so that
-// the limits are the fit's own and nobody is called ahead.
+// the limits are the fit's own and no candidate is called ahead.
 func TestOneCluster(t *testing.T) {
 	t.Parallel()
 	m := sourceOf(plan([]string{"a", "b"}, []string{"q"}, "j"))

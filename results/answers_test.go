@@ -160,12 +160,12 @@ func TestAnswersStayBelowTheWorkingFolder(t *testing.T) {
 		"another's":       {"<model_name>.md", nil, "answer of run z1"},
 		"a hidden folder": {".git/config", nil, "a dot"},
 		"a hidden file":   {"a/.env", nil, "a dot"},
-		"somebody's file": {"notes.md", func(t *testing.T, working string) {
+		"another person's file": {"notes.md", func(t *testing.T, working string) {
 			if err := os.WriteFile(filepath.Join(working, "notes.md"), []byte("mine"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}, "did not write it"},
-		"somebody's link": {"notes.md", func(t *testing.T, working string) {
+		"another person's link": {"notes.md", func(t *testing.T, working string) {
 			if err := os.Symlink("nowhere", filepath.Join(working, "notes.md")); err != nil {
 				t.Fatal(err)
 			}

@@ -296,7 +296,7 @@ func testSearchAppended(t *testing.T, url string) {
 		for i, row := range found {
 			seen[row.Index]++
 			if i > 0 && cmpRuns(found[i-1].Run, row.Run, newest) >= 0 {
-				t.Errorf("newest %t: run %d stands behind run %d", newest, row.Index, found[i-1].Index)
+				t.Errorf("newest %t: run %d is behind run %d", newest, row.Index, found[i-1].Index)
 			}
 		}
 		for _, i := range before {

@@ -107,7 +107,7 @@ func TestPostgresRefuses(t *testing.T) {
 			},
 			want: []string{"read-only", "primary"}, unfit: true,
 		},
-		"nobody there": {
+		"no server": {
 			make: func(t *testing.T, database string) string { return with(t, database, "host", t.TempDir()) },
 			want: []string{"cannot be reached"},
 		},

@@ -85,7 +85,7 @@ func quickest(b *testing.B, ask func() error) {
 
 func documentName(i int) string { return fmt.Sprintf("essays/%04d.md", i) }
 
-// fill records a verdict of three judges on both orders of all pairs, of which few
+// fill records a verdict of three judges on both orders of all pairs; few
 // failed, and returns how many.
 func fill(b *testing.B, sink Sink, id eval.ID, documents int) int {
 	b.Helper()

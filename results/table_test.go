@@ -15,7 +15,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/harmless"
 )
 
-// hostile texts, of which a spreadsheet would take the first six for formulas.
+// hostile texts; a spreadsheet would take the first six for formulas.
 var hostile = []string{
 	`=cmd|'/c calc'!A1`, "+1+1", "-2+3", "@SUM(A1)", "\t=1+1", "\r=1+1",
 	`'=1`, " =1", "a=1", `"quoted", and`, "two\nlines\r\n", "", "\x1b]0;owned\a\u009b2J", "right\u202eot\u2066tfel", "\x00nul", `<script>&amp;</script>`, "日本語", strings.Repeat("x", 10_000),

@@ -7,7 +7,7 @@ import (
 )
 
 // A collector that is woken looks less and less often where there is nothing, and at
-// once when it is woken. One that nobody wakes goes on looking as often as before.
+// once when it is woken. One that is not woken goes on looking as often as before.
 func TestWokenCollectorRests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestWokenCollectorRests(t *testing.T) {
 			t.Errorf("one that is woken looks again after %s, want %s", got, longestPause)
 		}
 		if got := rest(alone); got != pollEvery {
-			t.Errorf("one that nobody wakes looks again after %s, want %s", got, pollEvery)
+			t.Errorf("one that is not woken looks again after %s, want %s", got, pollEvery)
 		}
 		woken <- struct{}{}
 		if got := rest(many); got != 0 || many.pause != pollEvery {

@@ -54,7 +54,7 @@ func TestResultsGoWithTheRecord(t *testing.T) {
 	}
 }
 
-// An evaluation is given an end once it has ended: by whoever drained it, and by ExpireEnded
+// An evaluation is given an end once it has ended: by the process that drained it, and by ExpireEnded
 // only where that was left out and nothing waits.
 func TestExpire(t *testing.T) {
 	t.Parallel()

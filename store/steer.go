@@ -195,7 +195,7 @@ func (s *Store) deleteProgress(ctx context.Context, id eval.ID) error {
 // progressAtOnce is how many runs in progress are read in one go.
 const progressAtOnce = 1000
 
-// ask sends the commands of a pipeline, each of which has its own error then. If nothing was
+// ask sends the commands of a pipeline, each with its own error then. If nothing was
 // sent, because a hook refused it or ctx has ended, all have that error: go-redis leaves those
 // of a hook's refusal without one.
 func ask(ctx context.Context, pipe redis.Pipeliner) {

@@ -344,7 +344,7 @@ func TestRunsInProgressAreListed(t *testing.T) {
 }
 
 // Of the runs in progress of a deleted evaluation, those with a job at a provider stay
-// known: whoever drops their tasks cancels the jobs.
+// known: the worker that drops their tasks cancels the jobs.
 func TestDeletionKeepsJobs(t *testing.T) {
 	t.Parallel()
 	eachRedis(t, func(t *testing.T, s *Store) {

@@ -291,7 +291,7 @@ func TestStandingsOfMany(t *testing.T) {
 			}
 			for i, id := range ids {
 				if got[id].Status != record.StatusActive || got[id].Pushed(0, queue) != i {
-					t.Fatalf("script known %v: %s stands at %+v, want active at %d", known, id, got[id], i)
+					t.Fatalf("script known %v: %s is at %+v, want active at %d", known, id, got[id], i)
 				}
 			}
 		}
@@ -412,7 +412,7 @@ func TestTogether(t *testing.T) {
 		}
 		for i := range runs {
 			if times[first+i] != 1 {
-				t.Errorf("run %d stands %d times in the stream", first+i, times[first+i])
+				t.Errorf("run %d is %d times in the stream", first+i, times[first+i])
 			}
 		}
 		if calls != 2*runs {

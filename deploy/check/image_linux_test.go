@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The image holds one static program, runs as nobody, and says how it is
+// The image holds one static program, runs without a user's rights, and says how it is
 // checked.
 func TestDockerfile(t *testing.T) {
 	t.Parallel()

@@ -299,7 +299,7 @@ func wantOthers(t *testing.T, c *cluster) {
 			leads = true
 			for _, port := range service.Spec.Ports {
 				if to := port.TargetPort.StrVal; !hasPort(w.container(), to) {
-					t.Errorf("service %s leads to port %s of %s, which nobody opens", service.Name, to, w.name)
+					t.Errorf("service %s leads to port %s of %s, which no container opens", service.Name, to, w.name)
 				}
 			}
 		}

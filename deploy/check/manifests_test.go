@@ -20,7 +20,7 @@ var trailing = regexp.MustCompile(`(?m)[ \t]+$`)
 const manifestsDir = "deploy/k8s"
 
 // manifests are the files that deploy/k8s should hold: the chart, made with the values
-// that stand there, for those who use no Helm.
+// that are there, for those who do not use Helm.
 func manifests(t *testing.T) map[string]string {
 	t.Helper()
 	files, err := rendered(t, read(t, manifestsDir+"/values.yaml"), "kubectl")

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The password of the database is given to those who open it, and to nobody else.
+// The password of the database is given to those who open it, and to no other.
 func TestChartSinkPassword(t *testing.T) {
 	t.Parallel()
 	for _, cache := range []bool{false, true} {

@@ -62,7 +62,7 @@ func wantRestricted(t *testing.T, w workload) {
 }
 
 // wantReferences: what a pod mounts and reads is made here, or is a Secret or an
-// optional object of somebody else.
+// optional object that others manage.
 func wantReferences(t *testing.T, c *cluster, w workload) {
 	t.Helper()
 	pod := w.pod.Spec

@@ -14,8 +14,8 @@ import (
 	strict "sigs.k8s.io/yaml"
 )
 
-// anywhere stands for a peer that is no pod of the fleet.
-var anywhere = workload{name: "somebody else", pod: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "other"}}}}
+// anywhere is a peer that is no pod of the fleet.
+var anywhere = workload{name: "a stranger", pod: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "other"}}}}
 
 // lets reports whether policies let `from` connect to a port of `to`, as Kubernetes
 // takes them: a pod that no policy chooses for a direction is open in it.
@@ -48,7 +48,7 @@ func (c *cluster) lets(t *testing.T, from, to workload, port int) bool {
 	return open(networkingv1.PolicyTypeEgress, from, to) && open(networkingv1.PolicyTypeIngress, to, from)
 }
 
-// container0 is nil for somebody else.
+// container0 is nil for a peer outside the fleet.
 func (w workload) container0() *corev1.Container {
 	if len(w.pod.Spec.Containers) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func portIn(ports []networkingv1.NetworkPolicyPort, to workload, port int) bool 
 	})
 }
 
-// peerIn takes a selector of namespaces for one that chooses somebody else.
+// peerIn takes a selector of namespaces for one that chooses a peer outside the fleet.
 func peerIn(t *testing.T, peers []networkingv1.NetworkPolicyPeer, peer workload) bool {
 	t.Helper()
 	return len(peers) == 0 || slices.ContainsFunc(peers, func(p networkingv1.NetworkPolicyPeer) bool {
@@ -79,8 +79,8 @@ func peerIn(t *testing.T, peers []networkingv1.NetworkPolicyPeer, peer workload)
 	})
 }
 
-// wantPolicies: everyone reaches whom it needs, and the pages and Redis are reached by
-// nobody else.
+// wantPolicies: every pod reaches what it needs, and the pages and Redis are reached by
+// no other.
 func wantPolicies(t *testing.T, c *cluster) {
 	t.Helper()
 	controller := c.parts("controller")[0]

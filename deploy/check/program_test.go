@@ -28,7 +28,7 @@ func read(t *testing.T, name string) string {
 	return string(text)
 }
 
-// built is the folder of binary, once somebody has asked for it.
+// built is the folder of binary, once a test has asked for it.
 var built string
 
 // binary is the program as the Dockerfile builds it, by the very line that

@@ -91,7 +91,7 @@ func wantTrigger(t *testing.T, c *cluster, w workload, so scaledObject) {
 		t.Errorf("%s reads %s of /scale, which has none", w.name, asks["valueLocation"])
 	}
 	if so.Fallback.Behavior != "currentReplicas" || so.MinReplicaCount > so.MaxReplicaCount {
-		t.Errorf("%s: while nobody answers: %+v; from %d to %d replicas", w.name, so.Fallback, so.MinReplicaCount, so.MaxReplicaCount)
+		t.Errorf("%s: without an answer: %+v; from %d to %d replicas", w.name, so.Fallback, so.MinReplicaCount, so.MaxReplicaCount)
 	}
 	u, err := url.Parse(asks["url"])
 	if err != nil {
@@ -103,7 +103,7 @@ func wantTrigger(t *testing.T, c *cluster, w workload, so scaledObject) {
 		})
 	})
 	if service < 0 || u.Path != "/scale" {
-		t.Errorf("%s asks %s, where nobody answers", w.name, u)
+		t.Errorf("%s asks %s, which does not answer", w.name, u)
 	}
 	var queues []string
 	if only := w.flag("queues"); only != "" {

@@ -46,7 +46,7 @@ func TestBaseline(t *testing.T) {
 			}
 			for q, n := range want {
 				if got[q] != n {
-					t.Errorf("run %+v stands %d times, want %d", q, got[q], n)
+					t.Errorf("run %+v is there %d times, want %d", q, got[q], n)
 				}
 			}
 		})

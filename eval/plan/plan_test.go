@@ -342,7 +342,7 @@ func FuzzEveryRunOnce(f *testing.F) {
 			}
 			for q, n := range got {
 				if want[q] != n {
-					t.Fatalf("run %+v stands %d times, want %d", q, n, want[q])
+					t.Fatalf("run %+v is there %d times, want %d", q, n, want[q])
 				}
 			}
 		}

@@ -126,8 +126,8 @@ func TestNewRefusesPrompts(t *testing.T) {
 		"no format":     {func(e *eval.Evaluation) { e.Prompts.Format = "" }, `the prompts' format is "": want experiment or batch`},
 		"id twice":      {func(e *eval.Evaluation) { e.Prompts.List[3].ID = "0" }, `two prompts have the id "0"`},
 		"unknown model": {func(e *eval.Evaluation) { e.Prompts.List[3].Model = 3 }, `prompt "3" asks model 3 of 3`},
-		"unknown row":   {func(e *eval.Evaluation) { e.Prompts.List[3].Row = 5 }, `prompt "3" stands in row 5 of 5`},
-		"negative row":  {func(e *eval.Evaluation) { e.Prompts.List[3].Row = -1 }, `prompt "3" stands in row -1 of 5`},
+		"unknown row":   {func(e *eval.Evaluation) { e.Prompts.List[3].Row = 5 }, `prompt "3" is in row 5 of 5`},
+		"negative row":  {func(e *eval.Evaluation) { e.Prompts.List[3].Row = -1 }, `prompt "3" is in row -1 of 5`},
 		"unknown item":  {func(e *eval.Evaluation) { e.Items = nil }, `row "line 1" belongs to item 0 of 0`},
 	} {
 		t.Run(name, func(t *testing.T) {

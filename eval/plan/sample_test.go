@@ -23,7 +23,7 @@ func TestSample(t *testing.T) {
 			everything := naive(e, pairwise)
 			for q, n := range got {
 				if everything[q] != n {
-					t.Errorf("run %+v stands %d times, want %d", q, n, everything[q])
+					t.Errorf("run %+v is there %d times, want %d", q, n, everything[q])
 				}
 			}
 			if want := test.want * 2 * 2; len(got) != want { // orders, judges

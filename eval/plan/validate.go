@@ -73,7 +73,7 @@ func validateDocuments(e *eval.Evaluation) error {
 		case order == 0:
 			return fmt.Errorf("two documents have the id %q", d.ID)
 		case order > 0:
-			return fmt.Errorf("document %q stands before %q: documents are not sorted (Evaluation.Normalize)", before.ID, d.ID)
+			return fmt.Errorf("document %q is before %q: documents are not sorted (Evaluation.Normalize)", before.ID, d.ID)
 		}
 	}
 	return nil
@@ -126,7 +126,7 @@ func validatePrompts(e *eval.Evaluation) error {
 		case one.Model < 0 || one.Model >= len(p.Models):
 			return fmt.Errorf("prompt %q asks model %d of %d", one.ID, one.Model, len(p.Models))
 		case one.Row < 0 || one.Row >= len(p.Rows):
-			return fmt.Errorf("prompt %q stands in row %d of %d", one.ID, one.Row, len(p.Rows))
+			return fmt.Errorf("prompt %q is in row %d of %d", one.ID, one.Row, len(p.Rows))
 		}
 		seen[one.ID] = true
 	}
@@ -184,7 +184,7 @@ func validatePairwise(e *eval.Evaluation) error {
 			e.Pairwise.Order, eval.OrderBoth, eval.OrderRandom, eval.OrderAsListed))
 	}
 	if slices.ContainsFunc(e.Documents, func(d eval.Document) bool { return d.ID == eval.Tie }) {
-		problems = append(problems, fmt.Errorf("a document has the id %q, which stands for a tie", eval.Tie))
+		problems = append(problems, fmt.Errorf("a document has the id %q, which means a tie", eval.Tie))
 	}
 	p := e.Pairwise.Pairs
 	switch p.Mode {

@@ -41,7 +41,7 @@ func TestNewRefuses(t *testing.T) {
 		"pairwise trials":  {1, func(e *eval.Evaluation, _ *plan.Options) { e.Pairwise.Trials = -3 }, "trials is -3"},
 		"order":            {1, func(e *eval.Evaluation, _ *plan.Options) { e.Pairwise.Order = "any" }, `order is "any"`},
 		"mode":             {1, func(e *eval.Evaluation, _ *plan.Options) { e.Pairwise.Pairs.Mode = "some" }, `pairs mode is "some"`},
-		"called tie":       {1, func(e *eval.Evaluation, _ *plan.Options) { e.Documents[5].ID = "tie" }, "stands for a tie"},
+		"called tie":       {1, func(e *eval.Evaluation, _ *plan.Options) { e.Documents[5].ID = "tie" }, "means a tie"},
 		"too many runs":    {1, func(e *eval.Evaluation, _ *plan.Options) { e.Pairwise.Trials = math.MaxInt / 3 }, "more runs than can be numbered"},
 		"nothing to pair":  {1, func(e *eval.Evaluation, _ *plan.Options) { e.Documents = e.Documents[2:4] }, "nothing to compare"},
 		"share zero":       {1, sample(0), "sample is 0"},

@@ -59,7 +59,7 @@ func transcript(p prompt.Prompt) string {
 
 // TestPrompts fails when a prompt changes, which is a change of meaning. A template's
 // text is part of an evaluation's identity; what is put around it is not: raise
-// eval.PlanVersion with that, or verdicts on two questions will stand under one id.
+// eval.PlanVersion with that, or verdicts on two questions will have one id.
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	const first, second = "Rayleigh scattering favours short waves.\n", "Because the sea is blue."

@@ -146,7 +146,7 @@ func conversation(name, api string, parts []json.RawMessage) (Written, error) {
 		turn = append(turn, Message{Role: role, Content: text})
 	}
 	if turn[len(turn)-1].Role == "system" {
-		return Written{}, fmt.Errorf("nobody but the system speaks last in %s: the last message is the user's", name)
+		return Written{}, fmt.Errorf("%s ends with the system's message: the last message must be the user's", name)
 	}
 	return Written{Turns: [][]Message{turn}}, nil
 }

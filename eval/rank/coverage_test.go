@@ -94,7 +94,7 @@ func (e evaluations) abilities(random *rand.Rand) []float64 {
 	return out
 }
 
-// observed are one evaluation's verdicts. Every text has luck, of which the difference
+// observed are one evaluation's verdicts. Every text has luck; the difference
 // between two is logistic (Yellott 1977, "The relationship between Luce's choice axiom,
 // Thurstone's theory of comparative judgment, and the double exponential
 // distribution"): its distribution function is uniform, so that each verdict alone has

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// rated are so many items with five units each, of which two raters say the same with a
+// rated are so many items with five units each; two raters say the same with a
 // probability that differs between items.
 func rated(random *rand.Rand, items int) *ClusteredAgreement {
 	a := NewClusteredAgreement(2)

@@ -19,7 +19,7 @@ var evaluationsFlag = flag.Int("evaluations", 1000, "evaluations of each row of 
 
 const verdictsEach = 200
 
-// manyVerdicts are verdicts of two judges, one of whom likes the text shown first, on
+// manyVerdicts are verdicts of two judges, one with a liking for the text shown first, on
 // some 200 pairs of each candidate; both orders and judges of a pair are a cluster.
 func manyVerdicts(candidates int) []Observed {
 	random := rand.New(rand.NewPCG(21, 22))

@@ -150,7 +150,7 @@ func TestReproducible(t *testing.T) {
 	}
 }
 
-// perfect is a record of wins, of which each is shown in both orders in an item.
+// perfect is a record of wins, each shown in both orders in an item.
 func perfect(items int) []Observed {
 	var games []Observed
 	for k := range items {

@@ -129,7 +129,7 @@ func FuzzBatch(f *testing.F) {
 		}
 		for _, raw := range corrupt {
 			if raw == "" || !strings.Contains(text, raw) {
-				t.Errorf("corrupt %q does not stand in %q", raw, text)
+				t.Errorf("corrupt %q is not in %q", raw, text)
 			}
 		}
 		all, err := verdict.Panel(text, dimensions, scale)

@@ -26,7 +26,7 @@ type Call struct {
 
 // Run runs a script of Script once for all calls, which have equally many keys and arguments,
 // and whose keys are in one slot. It returns their answers; an error among them is one call's.
-// err applies to all calls, some of which may have been done.
+// err applies to all calls; some may have been done.
 func Run(ctx context.Context, client redis.UniversalClient, script *redis.Script, calls []Call) (answers []any, err error) {
 	nKeys, nArgs := len(calls[0].Keys), len(calls[0].Args)
 	keys := make([]string, 0, len(calls)*nKeys)

@@ -31,10 +31,10 @@ type Settings struct {
 	// URL is one of Forms. Its query takes go-redis's options, such as
 	// pool_size=20; with Sentinel also sentinel_username and sentinel_password.
 	URL string
-	// Password and SentinelPassword stand in where the URL has none.
+	// Password and SentinelPassword apply where the URL has none.
 	Password, SentinelPassword string
 	// CA, Cert and Key are PEM files: who is believed to have signed the servers'
-	// certificates, instead of those whom the system believes, and the client's own
+	// certificates, instead of the system's, and the client's own
 	// certificate. ServerName is the name wanted in a server's certificate, instead
 	// of its host.
 	CA, Cert, Key, ServerName string

@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 	}{
 		{"one server", Settings{URL: "redis://me:secret@host:1/3?pool_size=7"}, redis.UniversalOptions{Addrs: []string{"host:1"}, DB: 3, Username: "me", Password: "secret", PoolSize: 7}},
 		{"a password of its own", Settings{URL: "redis://me@host", Password: "other"}, redis.UniversalOptions{Addrs: []string{"host:6379"}, Username: "me", Password: "other"}},
-		{"the URL's password stands", Settings{URL: "redis://:secret@host", Password: "other"}, redis.UniversalOptions{Addrs: []string{"host:6379"}, Password: "secret"}},
+		{"the URL's password has precedence", Settings{URL: "redis://:secret@host", Password: "other"}, redis.UniversalOptions{Addrs: []string{"host:6379"}, Password: "secret"}},
 		{"a socket", Settings{URL: "unix:///run/redis.sock?db=2"}, redis.UniversalOptions{Addrs: []string{"/run/redis.sock"}, DB: 2}},
 		{"Sentinels", Settings{URL: "redis+sentinel://me:secret@a,b:7,[::1]:8/mymaster/4?sentinel_username=s&sentinel_password=t&pool_size=7"}, redis.UniversalOptions{
 			Addrs: []string{"a:26379", "b:7", "[::1]:8"}, MasterName: "mymaster", DB: 4, Username: "me", Password: "secret", SentinelUsername: "s", SentinelPassword: "t", PoolSize: 7,
@@ -223,7 +223,7 @@ func TestExamineOneServer(t *testing.T) {
 		{"a password of its own", Settings{URL: "redis://me@" + locked.Address(), Password: "pw"}, ""},
 		{"a replica", Settings{URL: replica.URL()}, "this is a replica, which takes no writes: name its master " + plain.Address()},
 		{"keys thrown away", Settings{URL: redistest.NewTCP(t, "--maxmemory-policy", "allkeys-lru").URL()}, "its maxmemory-policy is allkeys-lru"},
-		{"nobody there", Settings{URL: "redis://127.0.0.1:1"}, "cannot be reached: "},
+		{"no server there", Settings{URL: "redis://127.0.0.1:1"}, "cannot be reached: "},
 		{"no such host", Settings{URL: "redis://none.invalid"}, "cannot be reached: "},
 		{"no socket", Settings{URL: "unix:///none"}, "cannot be reached: "},
 		{"TLS", Settings{URL: secure.URL(), CA: ours.CA}, ""},

@@ -18,7 +18,7 @@ import (
 // connection then notices when another server answers than before, which may lack
 // leases. 0: the client only looks in, and leaves that to them.
 func (a *Address) Open(namespace string, lease time.Duration) redis.UniversalClient {
-	redis.SetLogger(quiet{}) // whoever waits for Redis says so itself, once
+	redis.SetLogger(quiet{}) // who waits for Redis reports it once
 	var recognise func(context.Context, *redis.Conn) error
 	if lease > 0 {
 		recognise = ratelimit.OnConnect(namespace, lease)

@@ -159,7 +159,7 @@ func start() (*Server, error) {
 	}
 	s := &Server{dir: dir, bin: bin}
 	if os.Getuid() == 0 { // a user that PostgreSQL refuses to run as
-		if s.as, err = somebody(); err != nil {
+		if s.as, err = otherUser(); err != nil {
 			return nil, err
 		}
 		if err := os.Chown(dir, int(s.as.Uid), int(s.as.Gid)); err != nil {
@@ -252,8 +252,8 @@ func binaries() (string, error) {
 	return "", errors.New("PostgreSQL is not here: `make test` installs it; by hand: apt-get install postgresql, or brew install postgresql@17")
 }
 
-// somebody is a user other than root.
-func somebody() (*syscall.Credential, error) {
+// otherUser is a user other than root.
+func otherUser() (*syscall.Credential, error) {
 	for _, name := range []string{"postgres", "nobody"} {
 		found, err := user.Lookup(name)
 		if err != nil {

@@ -105,7 +105,7 @@ func notReady(t *testing.T, d Dialect) {
 func cancelled(t *testing.T, d Dialect) {
 	s := d.start(t, simulator.Config{Behaviour: simulator.Behaviour{HangRate: 1}})
 	ctx, cancel := context.WithCancelCause(t.Context())
-	enough := errors.New("nobody wants it any more")
+	enough := errors.New("it is no longer wanted")
 	go func() {
 		<-s.arrived
 		cancel(enough)

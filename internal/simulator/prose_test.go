@@ -14,7 +14,7 @@ func fencedAnswer(schema, prose string) []message {
 }
 
 // A judge says the same in prose and in JSON, and what it said in prose is written
-// down as it said it, whoever writes it down.
+// down as it said it, by whichever model.
 func TestProseIsTakenOver(t *testing.T) {
 	t.Parallel()
 	a, b := document{"a", prose}, document{`"b" & <c>`, flawedProse}

@@ -69,7 +69,7 @@ func (r *request) inputTokens() (n int) {
 	return n
 }
 
-// texts is a text as dialects write it: a string, or a list of blocks of which
+// texts is a text as dialects write it: a string, or a list of blocks;
 // some have a text.
 type texts string
 

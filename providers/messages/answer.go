@@ -107,7 +107,7 @@ func (t *turn) result() (*providers.Result, error) {
 		result.Reason = strings.Trim(t.last.StopDetails.Category+": "+t.last.StopDetails.Explanation, ": ")
 		result.Text = cmp.Or(text, t.last.StopDetails.Explanation, "the model refused")
 	case "tool_use":
-		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that nobody runs")
+		return nil, t.answer.Fail(providers.Transient, "the answer broke off: the model called a tool that is not run")
 	default: // end_turn, stop_sequence
 		if text == "" {
 			return nil, t.answer.Empty(t.usage)

@@ -55,7 +55,7 @@ func TestGoodAnswers(t *testing.T) {
 			want: providers.Result{Text: "B.", Finish: providers.FinishStop, Usage: providers.Usage{Reported: true, Input: 1, Output: 1}},
 		},
 		{
-			name: "one search of three was answered, and nobody counts; one found nothing",
+			name: "one search of three was answered, without a count; one found nothing",
 			body: `{"content":[` +
 				`{"type":"server_tool_use","id":"1","name":"web_search","input":{"query":"q1"}},{"type":"web_search_tool_result","tool_use_id":"1","content":{"type":"web_search_tool_result_error","error_code":"unavailable"}},` +
 				`{"type":"server_tool_use","id":"2","name":"web_search","input":{"query":"q2"}},{"type":"web_search_tool_result","tool_use_id":"2","content":[]},` +
@@ -147,7 +147,7 @@ func TestFailures(t *testing.T) {
 	}{
 		{name: "no text, and no reason", status: 200, body: `{"content":[],"stop_reason":"end_turn","usage":{"input_tokens":9,"output_tokens":2}}`, class: providers.Transient, billed: true},
 		{name: "nothing at all", status: 200, body: `{}`, class: providers.Transient, billed: true},
-		{name: "a tool that nobody runs", status: 200, body: `{"content":[{"type":"text","text":"Half"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use"}`, class: providers.Transient, billed: true},
+		{name: "a tool that is not run", status: 200, body: `{"content":[{"type":"text","text":"Half"},{"type":"tool_use","id":"toolu_1","name":"f","input":{}}],"stop_reason":"tool_use"}`, class: providers.Transient, billed: true},
 		{name: "a block that is none", status: 200, body: `{"content":[7],"stop_reason":"end_turn"}`, class: providers.Transient, billed: true},
 		{name: "a web page", status: 200, body: `<html>Welcome</html>`, class: providers.Transient, billed: true},
 		{name: "cut JSON", status: 200, body: `{"content":[{"type":"te`, class: providers.Transient, billed: true},

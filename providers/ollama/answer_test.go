@@ -24,7 +24,7 @@ func TestGoodAnswers(t *testing.T) {
 		want       providers.Result
 	}{
 		{
-			name: "thoughts stand apart, and are among the output",
+			name: "thoughts are separate, and count as output",
 			body: `{"model":"deepseek-r1","created_at":"2025-05-29T09:35:56.836222Z","message":{"role":"assistant","content":"B.","thinking":"Hm."},"done_reason":"stop","done":true,"total_duration":47975065417,"load_duration":29758167,"prompt_eval_count":900,"prompt_eval_duration":174191542,"eval_count":240,"eval_duration":47770692833}`,
 			want: providers.Result{Text: "B.", Reasoning: "Hm.", Finish: providers.FinishStop, Model: "deepseek-r1", Usage: providers.Usage{Reported: true, Input: 900, Output: 240}},
 		},

@@ -25,7 +25,7 @@ func TestCall(t *testing.T) {
 		{"it is to answer, as YAML says it", map[string]any{"raise_error": false}, 0, 0, false},
 		{"nothing is said", nil, calls / 8, calls / 3, false},
 		{"something else is said", map[string]any{"raise_error": "true"}, calls / 8, calls / 3, false},
-		{"nobody waits", map[string]any{"raise_error": "False"}, calls, calls, true},
+		{"no one waits", map[string]any{"raise_error": "False"}, calls, calls, true},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		if test.cancelled {

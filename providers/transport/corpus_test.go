@@ -17,9 +17,9 @@ import (
 	"github.com/evalfleet/evalfleet/providers"
 )
 
-// recorded is a failure as a vendor documents it or as somebody met it. Ids of
+// recorded is a failure as a vendor documents it or as it was met. Ids of
 // accounts and requests are struck out; where the source shows the words alone,
-// they stand in the vendor's usual object.
+// they are in the vendor's usual object.
 type recorded struct {
 	Name   string            `json:"name"`
 	Source string            `json:"source"` // where the body was seen
@@ -65,7 +65,7 @@ func corpus(t testing.TB) map[string]recorded {
 		for _, c := range cases {
 			name := strings.TrimSuffix(filepath.Base(file), ".json") + ": " + c.Name
 			if _, twice := all[name]; twice {
-				t.Errorf("%s stands there twice", name)
+				t.Errorf("%s is there twice", name)
 			}
 			all[name] = c
 		}

@@ -205,7 +205,7 @@ func TestFailuresNameTheLimit(t *testing.T) {
 		{name: "openrouter", body: `{"error":{"code":429,"message":"Rate limit exceeded: free-models-per-min. "}}`, want: providers.LimitRequests},
 		{name: "by the one limit that is used up", header: "anthropic-ratelimit-requests-remaining: 3\nanthropic-ratelimit-output-tokens-remaining: 0", body: anthropic("slow"), want: providers.LimitOutputTokens},
 		{name: "by one of two used up: unknown", header: "x-ratelimit-remaining-requests: 0\nx-ratelimit-remaining-tokens: 0", body: anthropic("slow")},
-		{name: "by one of two used up, of which one has no kind: unknown", header: "x-ratelimit-remaining: 0\nx-ratelimit-remaining-tokens: 0", body: anthropic("slow")},
+		{name: "by one of two used up, one without a kind: unknown", header: "x-ratelimit-remaining: 0\nx-ratelimit-remaining-tokens: 0", body: anthropic("slow")},
 		{name: "words before headers", header: "x-ratelimit-remaining-requests: 0", body: openAI("tokens", "tokens per min"), want: providers.LimitTokens},
 		{name: "unknown", body: `{"error":{"message":"Too Many Requests"}}`},
 		{name: "no limit at all", body: `{"error":{"message":"The requests per minute are high","code":"slow_down"}}`, class: providers.Overloaded},

@@ -186,7 +186,7 @@ func TestDoNeverShowsTheKey(t *testing.T) {
 	}
 }
 
-// A word that a server of one's own is given as its key stands in answers by
+// A word that a server of one's own is given as its key is in answers by
 // chance, here in the names of their fields.
 func TestAWordForAKeyChangesNoAnswer(t *testing.T) {
 	t.Parallel()
