@@ -66,20 +66,22 @@ func TestInternalPackagesImportNothingAbove(t *testing.T) {
 
 var fileIn = regexp.MustCompile("`([\\w./]+\\.(?:go|lua))`")
 
-// Files that docs/architecture.md names are there.
-func TestArchitectureNamesFiles(t *testing.T) {
+// Files that docs/architecture.md and CONTRIBUTING.md name are there.
+func TestPagesNameFiles(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/architecture.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := fileIn.FindAllStringSubmatch(string(page), -1)
-	if len(named) < 30 {
-		t.Errorf("the page names %d files, want the path of a run", len(named))
-	}
-	for _, m := range named {
-		if _, err := os.Stat("../../" + m[1]); err != nil {
-			t.Errorf("docs/architecture.md: %v", err)
+	for path, least := range map[string]int{"docs/architecture.md": 30, "CONTRIBUTING.md": 25} {
+		page, err := os.ReadFile("../../" + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		named := fileIn.FindAllStringSubmatch(string(page), -1)
+		if len(named) < least {
+			t.Errorf("%s names %d files, want at least %d", path, len(named), least)
+		}
+		for _, m := range named {
+			if _, err := os.Stat("../../" + m[1]); err != nil {
+				t.Errorf("%s: %v", path, err)
+			}
 		}
 	}
 }
