@@ -49,10 +49,13 @@ type followers struct {
 	// failed evaluations are followed again, even if all is drained and only the end of
 	// the evaluation is not stored yet.
 	failed map[eval.ID]bool
+	// silent evaluations have ended without a result in their record; true: for longer than
+	// the process that collected them takes to write one.
+	silent map[eval.ID]bool
 }
 
 func newFollowers(f *Fleet) *followers {
-	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}}
+	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
 }
 
 // news wakes the collector of an evaluation that is followed together with others.
@@ -117,10 +120,21 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	if err != nil {
 		return nil, err
 	}
+	var silent []eval.ID
+	if all && f.Conclude != nil {
+		if silent, err = f.unconcluded(ctx, standings); err != nil {
+			return nil, err
+		}
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if all {
 		f.swept = time.Now()
+		before := f.silent
+		f.silent = map[eval.ID]bool{}
+		for _, id := range silent {
+			_, f.silent[id] = before[id]
+		}
 		maps.DeleteFunc(f.ended, func(id eval.ID, _ int) bool { return standings[id].Status == "" })
 		for _, of := range []map[eval.ID]bool{f.said, f.stopped} {
 			maps.DeleteFunc(of, func(id eval.ID, _ bool) bool { return standings[id].Status == "" })
@@ -138,13 +152,29 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	return slices.DeleteFunc(ids, func(id eval.ID) bool { return !f.takes(id, standings[id]) }), nil
 }
 
+// unconcluded returns the evaluations that have ended, are drained, and have no result in
+// their record, except for those whose end was met here.
+func (f *followers) unconcluded(ctx context.Context, standings map[eval.ID]store.Standing) ([]eval.ID, error) {
+	var ended []eval.ID
+	f.mu.Lock()
+	for id, now := range standings {
+		_, met := f.ended[id]
+		if (now.Status == record.StatusDone || now.Status == record.StatusCancelled) && now.Waiting == 0 && f.busy[id] == nil && !met {
+			ended = append(ended, id)
+		}
+	}
+	f.mu.Unlock()
+	concluded, err := f.Store.Concluded(ctx, ended)
+	return slices.DeleteFunc(ended, func(id eval.ID) bool { return concluded[id] }), err
+}
+
 // takes reports whether an evaluation is to be drained from now on.
 func (f *followers) takes(id eval.ID, now store.Standing) bool {
 	if f.busy[id] != nil {
 		return false
 	}
 	ended, drained := f.ended[id]
-	failed := f.failed[id] && now.Status != "" // else it is gone
+	failed := (f.failed[id] || f.silent[id]) && now.Status != "" // else it is gone
 	delete(f.failed, id)
 	resumed := f.stopped[id] && now.Status == record.StatusActive && len(now.Paused) == 0
 	stopped := now.Stopped != "" && !f.stopped[id] // its results store is to say so
@@ -177,6 +207,8 @@ func (f *followers) one(ctx context.Context, id eval.ID) error {
 	switch {
 	case err == nil:
 		f.end(ctx, id, outcome.Early())
+	case errors.Is(err, results.ErrOtherSink) && f.drained(ctx, id): // its collector concludes it
+		f.end(ctx, id, false)
 	case (f.Stays || errors.Is(err, results.ErrFull)) && ctx.Err() == nil:
 		f.say(id, err)
 		rest = stayTime
@@ -222,6 +254,13 @@ func (f *followers) end(ctx context.Context, id eval.ID, stopped bool) {
 	if err == nil {
 		f.ended[id] = endedRuns(standings[id])
 	}
+}
+
+// drained reports whether an evaluation has ended and nothing of it waits in Redis.
+func (f *followers) drained(ctx context.Context, id eval.ID) bool {
+	standings, err := f.Store.Standings(ctx, []eval.ID{id})
+	now := standings[id]
+	return err == nil && now.Waiting == 0 && (now.Status == record.StatusDone || now.Status == record.StatusCancelled)
 }
 
 // say logs once, until it is over, that an evaluation cannot be drained.

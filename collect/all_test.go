@@ -2,6 +2,7 @@ package collect
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 )
 
@@ -114,6 +116,53 @@ func TestFollowersTakeWhatIsToBeDrained(t *testing.T) {
 	wants("when a call has ended late, before all are looked at")
 	f.swept = time.Now().Add(-sweepEvery - time.Second)
 	wants("when a call has ended late", "ev-drained")
+}
+
+// An evaluation that ended without a result in its record, because the process that
+// collected it died, is taken by another, unless one that lives may still write it.
+func TestFollowersConcludeWhatAnotherLeft(t *testing.T) {
+	t.Parallel()
+	f, _ := followersOf(t)
+	ctx, keys := t.Context(), f.Store.Keys()
+	put := func(id eval.ID, status record.Status, result ...any) {
+		t.Helper()
+		f.Store.Client().SAdd(ctx, keys.Evaluations(), string(id))
+		f.Store.Client().HSet(ctx, keys.Record(id), append([]any{"v", record.EvaluationVersion, "status", string(status)}, result...)...)
+	}
+	put("ev-left", record.StatusDone)
+	put("ev-cancelled", record.StatusCancelled)
+	put("ev-concluded", record.StatusDone, "result", "{}")
+	put("ev-paused", record.StatusPaused)
+	looks := func() []eval.ID {
+		t.Helper()
+		f.swept = time.Time{}
+		ids, err := f.look(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ids
+	}
+	for range 2 {
+		if got := looks(); len(got) > 0 {
+			t.Errorf("without Conclude: took %v", got)
+		}
+	}
+	f.Conclude = func(context.Context, Outcome, results.Sink) error { return nil }
+	if got := looks(); len(got) > 0 {
+		t.Errorf("at first took %v", got)
+	}
+	if diff := cmp.Diff([]eval.ID{"ev-cancelled", "ev-left"}, looks()); diff != "" {
+		t.Errorf("later (-want +got):\n%s", diff)
+	}
+	for _, id := range []eval.ID{"ev-cancelled", "ev-left"} {
+		f.end(ctx, id, false)
+		delete(f.busy, id)
+	}
+	for range 2 {
+		if got := looks(); len(got) > 0 {
+			t.Errorf("after their end took %v", got)
+		}
+	}
 }
 
 // An evaluation that could not be followed to its end is followed again, although nothing

@@ -41,6 +41,11 @@ type Fleet struct {
 	// Watch returns the Observer of an evaluation that is being followed, and a function
 	// that is called when following ends. nil: no observer.
 	Watch func(record.Evaluation) (Observer, func())
+	// Conclude is called when the end of an evaluation, or why the fleet has stopped it, is
+	// in its results store, which is still open. If it returns an error, following fails
+	// with it. FollowAll also finds evaluations that ended without a result in their record
+	// (store.Store.Conclude), because a process died before. nil: nothing is called.
+	Conclude func(context.Context, Outcome, results.Sink) error
 	// Committed is called with all entries that a results store has committed. nil: not.
 	Committed func([]record.Entry)
 	// Stops has Follow return, too, when the fleet has stopped an evaluation: when its
@@ -170,8 +175,16 @@ func (f *Fleet) follow(ctx context.Context, id eval.ID, how following) (Outcome,
 	if outcome, err = e.Outcome(ctx); err != nil {
 		return outcome, err
 	}
-	if err := e.End(ctx); err != nil || outcome.Early() {
+	if err := e.End(ctx); err != nil {
 		return outcome, err
+	}
+	if f.Conclude != nil {
+		if err := f.Conclude(ctx, outcome, sink); err != nil {
+			return outcome, err
+		}
+	}
+	if outcome.Early() {
+		return outcome, nil
 	}
 	return outcome, f.Store.Expire(ctx, id)
 }

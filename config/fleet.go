@@ -33,6 +33,8 @@ type Fleet struct {
 	// Sink is the URL of the results store where a submission names none; empty: in
 	// the output folder.
 	Sink string
+	// Notify says whom a controller tells of an evaluation's end.
+	Notify Notify
 	// Warnings do not stop anything.
 	Warnings []Problem
 
@@ -80,6 +82,7 @@ func LoadFleet(path string) (*Fleet, error) {
 		"retry":       func(v value) { retry = &v },
 		"prices":      func(v value) { y.prices(v, fleet.Prices) },
 		"sink":        func(v value) { fleet.Sink = y.text(v) },
+		"notify":      func(v value) { fleet.Notify = y.notify(v) },
 	}
 	maps.Copy(known, y.asksKeys(&fleet.asks))
 	y.ofFleet = true

@@ -116,6 +116,10 @@ func syntaxHint(message string) string {
 		return "indent with spaces: YAML allows no tabs"
 	case strings.Contains(message, "mapping value is not allowed"), strings.Contains(message, "could not find expected ':'"):
 		return `put a text that contains ": " in quotes`
+	case strings.Contains(message, "value is not allowed in this context"), strings.Contains(message, "could not find end character"):
+		return "look for a quote that is not closed, here or in the lines before"
+	case strings.Contains(message, "unexpected key name"):
+		return "check the indentation: keys of one mapping begin in the same column"
 	}
 	return ""
 }

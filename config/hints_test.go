@@ -25,6 +25,14 @@ func TestHints(t *testing.T) {
 		{"a key for its variable", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key_env: sk-secret-1234}}\n", "eval.yaml:4:58: providers.mine.api_key_env: " + leaked},
 		{"a tab", minimal + "name:\n\tx\n", "indent with spaces: YAML allows no tabs"},
 		{"a colon", minimal + "name: Essays: the first round\n", `put a text that contains ": " in quotes`},
+		{"one judge", "documents: [\"*.md\"]\njudges: simulator:careful\npairwise: {}\n", `judges: got "simulator:careful"; want a list, for example ["simulator:careful"]`},
+		{"a pattern without quotes", "documents: [*.md]\njudges: [simulator:careful]\npairwise: {}\n", `put a text that begins with "*" in quotes`},
+		{"a judge as a mapping", "documents: [\"*.md\"]\njudges: [{simulator: careful}]\npairwise: {}\n", `or write only the text "provider:model"`},
+		{"another case", "documents: [\"*.md\"]\njudges: [simulator:careful]\npairwise: {order: Both}\n", "did you mean both?"},
+		{"a bare budget", minimal + "budget: $5\n", "budget: the budget has no currency; write {usd: 5}"},
+		{"a budget with a sign", minimal + "budget: {usd: $5}\n", `budget.usd: got "$5"; want a number of US dollars above 0`},
+		{"an open quote", "name: \"x\n" + minimal, "look for a quote that is not closed"},
+		{"odd indentation", "documents: [\"*.md\"]\njudges:\n- simulator:careful\n pairwise: {}\n", "check the indentation"},
 		{"a far key", minimal + "zzzzzzzzzz: 1\n", "eval.yaml:4:1: zzzzzzzzzz: unknown key; known: blind, budget"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

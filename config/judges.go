@@ -29,7 +29,7 @@ func (y *yamlFile) judges(v value, s *draft) {
 				"overrides": func(v value) { judge.Overrides = y.overrides(v) },
 			})
 			if !written {
-				y.refuse(v.place, "add model: provider:model", "the judge has no model")
+				y.refuse(v.place, "add model: provider:model, or write only the text \"provider:model\"", "the judge has no model")
 				return
 			}
 		}
@@ -53,7 +53,7 @@ func (s *draft) setTarget(judge *eval.Judge, target string, at place) bool {
 	var err error
 	judge.Provider, judge.Model, err = eval.ParseTarget(target)
 	if err != nil || strings.TrimSpace(target) != target || !harmless.IsName(target) {
-		s.refuse(at, "write provider:model, for example simulator:careful", "%q names no model", target)
+		s.refuse(at, "write provider:model, for example openai:gpt-5-mini", "%q names no provider", target)
 		return false
 	}
 	judge.Provider = catalog.Canonical(judge.Provider)

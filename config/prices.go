@@ -104,12 +104,20 @@ func priceOf(rows map[string]providers.Price, target string) (providers.Price, b
 
 // budget reads {usd: 50}.
 func (y *yamlFile) budget(v value) money {
-	at, usd, written := v.place, 0.0, false
+	if word, ok := scalar(v.node); ok {
+		y.refuse(v.place, "write {usd: "+strings.TrimPrefix(printable(word), "$")+"}", "the budget has no currency")
+		return money{at: v.place}
+	}
+	at, usd, written, valid := v.place, 0.0, false, true
 	y.mapping(v, keys{
-		"usd": func(v value) { at, usd, written = v.place, y.number(v, 0, "a number of US dollars above 0"), true },
+		"usd": func(v value) {
+			_, valid = number(v.node)
+			at, usd, written = v.place, y.number(v, 0, "a number of US dollars above 0"), true
+		},
 	})
 	nano := int64(math.Round(usd * ratelimit.Dollar))
 	switch {
+	case !valid: // is reported
 	case !written:
 		y.refuse(v.place, "add usd, for example {usd: 50}", "the budget has no amount")
 	case nano < 1 || usd > mostBudget:

@@ -30,7 +30,7 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: pairwise: key given twice, first in line 3"},
 		{"several at once", "documents: [docs/*.md]\njudges: [simulatr:a]\npairwise: {order: bth, trials: 0}\njson: maybe\n", nil,
 			"eval.yaml:2:10: judges[0]: no provider is called simulatr; did you mean simulator?\n" +
-				"eval.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed\n" +
+				"eval.yaml:3:19: pairwise.order: got \"bth\"; want both, random, as_listed; did you mean both?\n" +
 				"eval.yaml:3:32: pairwise.trials: got \"0\"; want a whole number, at least 1\n" +
 				"eval.yaml:4:7: json: got \"maybe\"; want auto, true, false"},
 		{"nothing given", "name: x\n", nil,
@@ -51,9 +51,9 @@ func TestProblems(t *testing.T) {
 		{"no UTF-8", "name: \xff\n", nil, "eval.yaml: not UTF-8: byte 6 is no part of a character; save it as UTF-8"},
 
 		{"judge without colon", docs + "judges: [gpt-5]\npairwise: {}\n", nil,
-			"eval.yaml:2:10: judges[0]: \"gpt-5\" names no model; write provider:model, for example simulator:careful"},
+			"eval.yaml:2:10: judges[0]: \"gpt-5\" names no provider; write provider:model, for example openai:gpt-5-mini"},
 		{"judge without model", docs + "judges: [{name: strict}]\npairwise: {}\n", nil,
-			"eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model"},
+			"eval.yaml:2:10: judges[0]: the judge has no model; add model: provider:model, or write only the text \"provider:model\""},
 		{"judge twice", docs + "judges: [simulator:careful, simulator:careful]\npairwise: {}\n", nil,
 			"eval.yaml:2:29: judges[1]: a second judge called simulator:careful, the first is in DIR/eval.yaml:2; give each judge a name of its own: {name: …, model: …}"},
 		{"no judges in list", docs + "judges: []\npairwise: {}\n", nil,
@@ -175,7 +175,7 @@ func TestProblems(t *testing.T) {
 		{"key in the address", minimal + "providers: {mine: {base_url: \"http://u:p@h/v1\"}}\n", nil,
 			"eval.yaml:4:30: providers.mine.base_url: an address with a user, a query or a fragment; put the key into the variable named by api_key_env"},
 		{"alias without anchor", minimal + "retry: *none\n", nil,
-			"eval.yaml:4:8: retry: alias *none has no anchor &none"},
+			"eval.yaml:4:8: retry: alias *none has no anchor &none; put a text that begins with \"*\" in quotes"},
 		{"merged with itself twice", minimal + "retry: &r {<<: *r, <<: *r}\n", nil, ""},
 		{"overrides within themselves", docs + "judges: [{model: simulator:careful, overrides: &o {a: *o, b: *o}}]\npairwise: {}\n", nil, ""},
 		{"alias of itself", minimal + "retry: &r {max_attempts: *r}\n", nil,

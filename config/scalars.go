@@ -135,10 +135,15 @@ func secondsToDuration(f float64) (time.Duration, bool) {
 
 // oneOf reads one of the words.
 func (y *yamlFile) oneOf(v value, words []string) string {
-	if word, _ := scalar(v.node); slices.Contains(words, word) {
+	word, _ := scalar(v.node)
+	if slices.Contains(words, word) {
 		return word
 	}
-	y.mismatch(v, strings.Join(words, ", "))
+	want := strings.Join(words, ", ")
+	if near := Nearest(strings.ToLower(word), words); near != "" {
+		want += "; did you mean " + near + "?"
+	}
+	y.mismatch(v, want)
 	return words[0]
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -99,7 +100,7 @@ func (y *yamlFile) resolve(n ast.Node, path string, depth int) (value, bool) {
 			name := x.Value.GetToken().Value
 			target, ok := y.anchors[name]
 			if !ok {
-				y.refuse(at, "", "alias *%s has no anchor &%s", name, name)
+				y.refuse(at, `put a text that begins with "*" in quotes`, "alias *%s has no anchor &%s", name, name)
 				return value{}, false
 			}
 			n = target
@@ -227,7 +228,11 @@ func (y *yamlFile) merged(v value, visit func(key string, v value, merged bool))
 func (y *yamlFile) list(v value, read func(value)) {
 	sequence, ok := v.node.(*ast.SequenceNode)
 	if !ok {
-		y.mismatch(v, "a list")
+		want := "a list"
+		if word, ok := scalar(v.node); ok && word != "" && !strings.ContainsAny(word, "\n[]{},") {
+			want += fmt.Sprintf(", for example [%q]", printable(word))
+		}
+		y.mismatch(v, want)
 		return
 	}
 	for i, n := range sequence.Values {

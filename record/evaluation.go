@@ -46,6 +46,7 @@ type Evaluation struct {
 	Settings Settings
 	Phases   []Phase
 	Revision Revision
+	Result   *Result // nil: it is not known yet, or its status is active or paused
 }
 
 // Revision identifies an evaluation's record and its runnable content. Two that are equal are

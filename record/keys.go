@@ -102,6 +102,9 @@ func (k Keys) Progress(id eval.RunID) string { return k.ProgressOf(id.Evaluation
 // ProgressOf is Progress of a run by its short id.
 func (k Keys) ProgressOf(id eval.ID, run string) string { return k.of(id, "run:"+run) }
 
+// Notice exists while a notice about the evaluation is being sent, and for a week after.
+func (k Keys) Notice(id eval.ID, notice string) string { return k.of(id, "notice:"+notice) }
+
 // InProgress is the set of the runs that have a Progress, by their short ids.
 func (k Keys) InProgress(id eval.ID) string { return k.of(id, "progress") }
 

@@ -49,6 +49,11 @@ func parseFields(id eval.ID, values map[string]string) (record.Evaluation, error
 		ID: id, Name: values[fieldName], Status: record.Status(values[fieldStatus]), Stopped: values[fieldStopped],
 		Created: time.UnixMilli(created), Sink: values[fieldSink], SinkURL: values[fieldSinkURL],
 	}
+	if text := values[fieldResult]; text != "" && (r.Status == record.StatusDone || r.Status == record.StatusCancelled) {
+		if err := json.Unmarshal([]byte(text), &r.Result); err != nil {
+			return record.Evaluation{}, fmt.Errorf("result: %w", err)
+		}
+	}
 	if r.Paused, err = parsePauses(values[fieldPaused]); err != nil {
 		return record.Evaluation{}, err
 	}

@@ -163,6 +163,7 @@ const (
 	fieldSinkURL  = "sink_url"
 	fieldChosen   = "chosen"
 	fieldRevision = "revision"
+	fieldResult   = "result"
 )
 
 // Restored is the state of one run as a sink knows it.

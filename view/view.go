@@ -57,11 +57,23 @@ type Evaluation struct {
 	// Stopped says why the fleet has stopped it, if that is known where the results are;
 	// nil: it has not.
 	Stopped *results.Stop `json:"stopped,omitempty"`
+	// Result says how it ended; nil: it has not, or no process that collects its results
+	// said so.
+	Result *Result `json:"result,omitempty"`
 	// BoundBy are the limits that calls wait for now; after the end, the one that most
 	// calls waited for.
 	BoundBy []string `json:"bound_by,omitempty"`
 	Queues  []Queue  `json:"queues,omitempty"`
 	Workers *int     `json:"workers_alive,omitempty"` // of the whole fleet; absent without a Redis
+}
+
+// Result says who won.
+type Result struct {
+	At       time.Time `json:"at"`
+	Headline string    `json:"headline"` // a sentence or two
+	// Elsewhere: the results are where `enqueue --wait` or `collect` put them, and not with a
+	// controller.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // Phase says how far a phase is, in runs.

@@ -37,6 +37,8 @@ type Shown struct {
 	Cost    string   `json:"cost"`    // also that it is unknown
 	Failed  string   `json:"failed"`  // runs by error class
 	Classes []string `json:"classes"` // of failed runs, by name
+	Result  string   `json:"result"`  // who won
+	Report  bool     `json:"report"`  // it is known that a controller has written one
 }
 
 // Phase says how far a phase is.
@@ -143,6 +145,9 @@ func shown(e view.Evaluation) Evaluation {
 	}
 	of.All.complete()
 	of.Shown = Shown{BoundBy: strings.Join(e.BoundBy, "; "), Failed: view.ClassesText(e.Classes), Classes: append([]string{}, slices.Sorted(maps.Keys(e.Classes))...)}
+	if r := e.Result; r != nil {
+		of.Shown.Result, of.Shown.Report = r.Headline, !r.Elsewhere
+	}
 	if rate > 0 {
 		of.Shown.Pace, of.Shown.Left = pace(rate), clock(view.Seconds(float64(of.All.Runs-of.All.Done)/rate))
 	}

@@ -28,8 +28,9 @@ type conclusion struct {
 	id      eval.ID
 	place   results.Place
 	failOn  failOn
-	again   string    // the command that writes the files once more, and asks nothing again
-	answers *[]string // receives the paths of the answers; nil: not called
+	again   string                     // the command that writes the files once more, and asks nothing again
+	answers *[]string                  // receives the paths of the answers; nil: not called
+	ended   func(*report.Report) error // tells the fleet; nil: there is none
 	printing
 	stdout  io.Writer
 	console io.Writer
@@ -50,6 +51,11 @@ func conclude(ctx context.Context, c conclusion) error {
 	page, err := writeForms(c.place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, r.WriteHTML}})
 	if err != nil {
 		return err
+	}
+	if c.ended != nil {
+		if err := c.ended(r); err != nil {
+			return err
+		}
 	}
 	text := c.stdout
 	if r.ListedOnly() {

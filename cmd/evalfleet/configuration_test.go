@@ -24,18 +24,23 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-var update = flag.Bool("update", false, "write the commands and flags of docs/configuration.md, and testdata/look, anew")
+var update = flag.Bool("update", false, "write the commands and flags of docs/commands.md, and testdata/look, anew")
 
 const (
-	configurationPage = "../../docs/configuration.md"
-	writtenByTest     = "<!-- Written by: go test ./cmd/evalfleet -run TestConfigurationPage -update -->\n"
+	keysPage      = "../../docs/files.md"
+	commandsPage  = "../../docs/commands.md"
+	writtenByTest = "<!-- Written by: go test ./cmd/evalfleet -run TestConfigurationPages -update -->\n"
 )
 
-// TestConfigurationPage compares docs/configuration.md with the code: it fails when a key, a
-// variable or a flag is added or dropped.
-func TestConfigurationPage(t *testing.T) {
+// TestConfigurationPages compares docs/files.md and docs/commands.md with the code: it fails
+// when a key, a variable or a flag is added or dropped.
+func TestConfigurationPages(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(configurationPage)
+	keys, err := os.ReadFile(keysPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(commandsPage)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +48,7 @@ func TestConfigurationPage(t *testing.T) {
 	if !ok {
 		t.Fatalf("the page lacks the line %s", writtenByTest)
 	}
-	page := tablesOf(written)
+	page := tablesOf(string(keys) + written)
 	code := readConfigSource(t)
 
 	t.Run("keys", func(t *testing.T) {
@@ -87,13 +92,13 @@ func TestConfigurationPage(t *testing.T) {
 		t.Parallel()
 		want := flagTables()
 		if *update {
-			if err := os.WriteFile(configurationPage, []byte(written+writtenByTest+want), 0o644); err != nil {
+			if err := os.WriteFile(commandsPage, []byte(written+writtenByTest+want), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			return
 		}
 		if diff := cmp.Diff(want, flags); diff != "" {
-			t.Errorf("write the page's flags anew: go test ./cmd/evalfleet -run TestConfigurationPage -update\n(-code +page):\n%s", diff)
+			t.Errorf("write the page's flags anew: go test ./cmd/evalfleet -run TestConfigurationPages -update\n(-code +page):\n%s", diff)
 		}
 	})
 }
@@ -107,7 +112,7 @@ func differ(t *testing.T, what string, code, page []string) {
 	}
 }
 
-// configPage is what the tables of the configuration page name.
+// configPage is what the tables of both pages name.
 type configPage struct {
 	keys      []string // paths; of limits relative to their provider, model or group
 	variables []string

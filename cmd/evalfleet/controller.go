@@ -66,7 +66,12 @@ func (p *process) control(c *cli.Context) error {
 	}
 	config := controller.Config{Client: d.client, Namespace: c.String(namespaceFlag), Latency: c.Duration(latencyFlag), Log: d.log}
 	if c.Bool(drainFlag) {
+		ends, err := p.endings(d, fleet.Notify)
+		if err != nil {
+			return err
+		}
 		config.Collect = d.fleet()
+		config.Collect.Conclude = ends.conclude
 	}
 	keeper := controller.New(config)
 	told := "no metrics"

@@ -134,7 +134,7 @@ func newDocsBench(t *testing.T, root string) *docsBench {
 	}
 	hosted := fmt.Sprintf("providers: {openai-chat: {base_url: %q}, anthropic: {base_url: %q}}\n", provider.URL+"/v1", provider.URL)
 	d.write("hosted.yaml", hosted)
-	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "ANTHROPIC_API_KEY=test", "LOCAL_KEY=test",
+	d.env = append(os.Environ(), "OPENAI_API_KEY=test", "ANTHROPIC_API_KEY=test", "LOCAL_KEY=test", "EVALFLEET_NOTIFY_SECRET="+notifySecret,
 		"EVALFLEET_CONFIG="+filepath.Join(d.dir, "hosted.yaml"), "EVALFLEET_LOG_LEVEL=warn",
 		"EVALFLEET_LISTEN=127.0.0.1:0", "EVALFLEET_METRICS_ADDR=127.0.0.1:0") // others use the ports of their defaults
 	for i := range 4 {
@@ -201,12 +201,18 @@ var serves = regexp.MustCompile(`^(worker|ui|simulate|controller)\b|--watch|--fo
 // Makefile.
 func (d *docsBench) carryOut(line string) {
 	d.t.Helper()
-	words := strings.Fields(d.address.Replace(strings.ReplaceAll(line, docsServer, d.server)))
-	if strings.HasPrefix(line, "go run ./cmd/evalfleet ") {
-		words = append([]string{"evalfleet"}, words[3:]...)
+	shell := d.address.Replace(strings.ReplaceAll(line, docsServer, d.server))
+	if arguments, ok := strings.CutPrefix(shell, "go run ./cmd/evalfleet "); ok {
+		shell = "evalfleet " + arguments
 	}
+	words := strings.Fields(shell)
 	switch words[0] {
 	case "evalfleet":
+		shell = "exec " + shell // signals reach it
+	case "jq":
+		if _, err := exec.LookPath("jq"); err != nil {
+			d.t.Skipf("NOT TESTED: there is no jq for %q", line)
+		}
 	case "make":
 		makefile, err := os.ReadFile(filepath.Join(d.root, "Makefile"))
 		if err != nil || !strings.Contains(string(makefile), "\n"+words[1]+":") {
@@ -220,8 +226,8 @@ func (d *docsBench) carryOut(line string) {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	command := exec.Command(path, words[1:]...)
-	command.Dir, command.Env = d.dir, d.env
+	command := exec.Command("sh", "-c", shell)
+	command.Dir, command.Env = d.dir, append(d.env, "PATH="+filepath.Dir(path)+string(os.PathListSeparator)+os.Getenv("PATH"))
 	var output lockedBuffer
 	command.Stdout, command.Stderr = &output, &output
 	if err := command.Start(); err != nil {

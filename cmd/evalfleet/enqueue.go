@@ -20,6 +20,7 @@ import (
 	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/report"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
 )
@@ -193,7 +194,11 @@ func (d *drain) conclude(ctx context.Context, id eval.ID, on failOn) error {
 	defer sink.Close()
 	place := d.place
 	place.Dir = d.folderOf(r)
-	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, printing: d.printing, stdout: d.stdout, console: d.console})
+	return conclude(ctx, conclusion{reader: sink, id: id, place: place, failOn: on, again: d.again, answers: &d.answers, printing: d.printing, stdout: d.stdout, console: d.console,
+		ended: func(built *report.Report) error {
+			result := record.Result{At: time.Now().UTC().Truncate(time.Second), Headline: built.Headline(), Elsewhere: r.SinkURL == ""}
+			return withCode(exitUnreachable, d.store.Conclude(ctx, id, result))
+		}})
 }
 
 // openDrain connects to the fleet's Redis, for those who stay or look in; lease is as

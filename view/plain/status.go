@@ -41,6 +41,9 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	for _, phase := range s.Phases {
 		out.WriteString(phaseText(phase))
 	}
+	if r := s.Result; r != nil {
+		out.WriteString(detail(oneLine(r.Headline)))
+	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
 		out.WriteString(detail(usedText(*u)))
 		if len(u.Stages) > 1 {

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/evalfleet/evalfleet/collect"
+	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/internal/notify"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/report"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// endings handles the ends of evaluations that a controller collects: it writes their files
+// beside the results store, notes in Redis who won, and tells the receiver of fleet.yaml.
+type endings struct {
+	drain    *drain
+	notifier *notify.Notifier // nil: nobody is told
+	pages    string           // address of the pages; empty: unknown
+
+	one sync.Mutex // a report may take all of a core and much memory
+}
+
+func (p *process) endings(d *drain, to config.Notify) (*endings, error) {
+	e := &endings{drain: d, pages: strings.TrimRight(to.Pages, "/")}
+	if to.URL == "" {
+		return e, nil
+	}
+	secret, ok := p.keys(to.SecretEnv)
+	if !ok || secret == "" {
+		return nil, usageError("notify.url is set, and %s is not: set it to a secret, for example that of `openssl rand -base64 32`", to.SecretEnv)
+	}
+	var err error
+	if e.notifier, err = notify.New(to.URL, secret); err != nil {
+		return nil, usageError("notify.url with %s: %w", to.SecretEnv, err)
+	}
+	return e, nil
+}
+
+// conclude is collect.Fleet.Conclude. Only a Redis that is away, and the end of ctx, make it
+// fail: what cannot be written or sent is logged, since results remain and `evalfleet report`
+// writes the files.
+func (e *endings) conclude(ctx context.Context, o collect.Outcome, sink results.Sink) error {
+	log := e.drain.log.With().Str("evaluation", string(o.Record.ID)).Logger()
+	built, err := e.write(ctx, o, sink)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		log.Warn().Err(err).Msg("cannot write all files of the evaluation")
+	}
+	result := record.Result{At: time.Now().UTC().Truncate(time.Second)}
+	if built != nil {
+		result.Headline = built.Headline()
+	}
+	if err := e.tell(ctx, o, built, result); err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		log.Warn().Err(err).Msg("the receiver of notify.url was not told")
+	}
+	if o.Early() {
+		return nil
+	}
+	log.Info().Str("result", result.Headline).Msg("evaluation ended")
+	return e.drain.store.Conclude(ctx, o.Record.ID, result)
+}
+
+// write makes the report and writes all files.
+func (e *endings) write(ctx context.Context, o collect.Outcome, sink results.Sink) (*report.Report, error) {
+	e.one.Lock()
+	defer e.one.Unlock()
+	built, err := report.Build(ctx, sink, o.Record.ID, report.Options{})
+	if err != nil {
+		return nil, err
+	}
+	place := results.Place{Dir: e.drain.folderOf(o.Record)}
+	_, err = export(ctx, place, sink, built, "evalfleet report "+quoted(place.Dir))
+	_, page := writeForms(place.Dir, []string{formatHTML}, map[string]form{formatHTML: {reportFile, built.WriteHTML}})
+	return built, errors.Join(err, page)
+}
+
+// tell sends the event, unless another process has.
+func (e *endings) tell(ctx context.Context, o collect.Outcome, built *report.Report, result record.Result) error {
+	if e.notifier == nil {
+		return nil
+	}
+	event := notify.Event{Type: notify.Completed, At: result.At, Data: notify.Data{
+		Evaluation: string(o.Record.ID), Name: o.Record.Name, Runs: notify.Runs{Planned: o.Planned}, Headline: result.Headline,
+	}}
+	about := ""
+	if built != nil {
+		for _, phase := range built.Phases {
+			event.Data.Runs.Succeeded += phase.Succeeded
+			event.Data.Runs.Failed += phase.Failed
+		}
+		var used results.Usage
+		for _, calls := range built.Calls {
+			used = used.Plus(calls.Usage)
+		}
+		if used.Unpriced == 0 {
+			event.Data.CostUSD = &used.CostUSD
+		}
+		about = fmt.Sprint(event.Data.Runs, used.Calls) // other numbers are another end
+	}
+	switch {
+	case o.Cancelled:
+		event.Type = notify.Cancelled
+	case o.Stopped != "":
+		event.Type, event.Data.Why = notify.Spent, o.Why().String()
+		about = fmt.Sprint(o.Budget, o.Spent)
+	case o.Early():
+		event.Type, event.Data.Why = notify.Paused, o.Why().String()
+		about = fmt.Sprint(o.Why().Paused)
+	case event.Data.Runs.Failed > 0:
+		event.Type = notify.Failed
+	}
+	if e.pages != "" {
+		event.Data.Report = e.pages + "/evaluations/" + string(o.Record.ID) + "/report"
+	}
+	hash := sha256.Sum256([]byte(string(o.Record.ID) + "\x00" + string(event.Type) + "\x00" + about))
+	notice := hex.EncodeToString(hash[:12])
+	if mine, err := e.drain.store.ClaimNotice(ctx, o.Record.ID, notice); err != nil || !mine {
+		return err
+	}
+	sent := e.notifier.Send(ctx, "msg_"+notice, event)
+	if ctx.Err() != nil { // the claim expires, and the next controller sends it
+		return sent
+	}
+	return errors.Join(sent, e.drain.store.KeepNotice(ctx, o.Record.ID, notice))
+}

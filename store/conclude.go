@@ -1,0 +1,76 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/record"
+)
+
+var (
+	//go:embed lua/conclude.lua
+	concludeSource string
+
+	concludeScript = redis.NewScript(concludeSource)
+)
+
+// Conclude notes how an ended evaluation ended. It does nothing for one that is active.
+func (s *Store) Conclude(ctx context.Context, id eval.ID, result record.Result) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return fmt.Errorf("encode the result of %s: %w", id, err)
+	}
+	if err := concludeScript.Run(ctx, s.client, []string{s.keys.Record(id)}, text).Err(); err != nil {
+		return fmt.Errorf("note the result of %s: %w", id, err)
+	}
+	return nil
+}
+
+// Concluded returns those of some evaluations whose record has a result.
+func (s *Store) Concluded(ctx context.Context, ids []eval.ID) (map[eval.ID]bool, error) {
+	pipe := s.client.Pipeline()
+	asked := make([]*redis.BoolCmd, len(ids))
+	for i, id := range ids {
+		asked[i] = pipe.HExists(ctx, s.keys.Record(id), fieldResult)
+	}
+	ask(ctx, pipe)
+	concluded := map[eval.ID]bool{}
+	for i, cmd := range asked {
+		if err := cmd.Err(); err != nil && !ofOneKey(err) {
+			return nil, fmt.Errorf("read whether %s has a result: %w", ids[i], err)
+		}
+		concluded[ids[i]] = cmd.Val()
+	}
+	return concluded, nil
+}
+
+// A notice is claimed for noticeClaim while it is being sent, and known for noticeKept
+// afterwards.
+const (
+	noticeClaim = 2 * time.Minute
+	noticeKept  = endedLife
+)
+
+// ClaimNotice reports whether this process is to send a notice: no other has sent it, or is
+// sending it.
+func (s *Store) ClaimNotice(ctx context.Context, id eval.ID, notice string) (bool, error) {
+	claimed, err := s.client.SetNX(ctx, s.keys.Notice(id, notice), 1, noticeClaim).Result()
+	if err != nil {
+		return false, fmt.Errorf("claim notice %s of %s: %w", notice, id, err)
+	}
+	return claimed, nil
+}
+
+// KeepNotice notes that a claimed notice was sent, or given up.
+func (s *Store) KeepNotice(ctx context.Context, id eval.ID, notice string) error {
+	if err := s.client.Expire(ctx, s.keys.Notice(id, notice), noticeKept).Err(); err != nil {
+		return fmt.Errorf("keep notice %s of %s: %w", notice, id, err)
+	}
+	return nil
+}

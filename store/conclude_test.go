@@ -1,0 +1,88 @@
+package store
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/record"
+)
+
+// The result of an evaluation is read back once it has ended, does not make its record stay,
+// and is not that of one that is active again.
+func TestConclude(t *testing.T) {
+	t.Parallel()
+	s := New(redistest.New(t).Client(), "")
+	ctx := t.Context()
+	const id = eval.ID("ev-aaaaaaaaaaaa")
+	key := s.keys.Record(id)
+	want := record.Result{At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Headline: "“a.md” is ahead."}
+	read := func() *record.Result {
+		t.Helper()
+		r, err := s.Evaluation(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Result
+	}
+	if err := s.Conclude(ctx, id, want); err != nil || s.client.Exists(ctx, key).Val() != 0 {
+		t.Fatalf("without a record: %v, want none to be made", err)
+	}
+	for _, status := range []record.Status{record.StatusActive, record.StatusPaused, record.StatusDone, record.StatusCancelled} {
+		ended := status == record.StatusDone || status == record.StatusCancelled
+		s.client.Del(ctx, key)
+		s.client.HSet(ctx, key, fieldVersion, record.EvaluationVersion, fieldName, "x", fieldCreated, 1, fieldStatus, string(status),
+			fieldSettings, `{"priority":1,"retry":{"max_attempts":1}}`, fieldPhases, "[]")
+		s.client.Expire(ctx, key, time.Hour)
+		if err := s.Conclude(ctx, id, want); err != nil {
+			t.Fatal(err)
+		}
+		concluded, err := s.Concluded(ctx, []eval.ID{id, "ev-bbbbbbbbbbbb"})
+		if err != nil || concluded[id] != ended || concluded["ev-bbbbbbbbbbbb"] {
+			t.Errorf("%s: concluded %v, %v", status, concluded, err)
+		}
+		var expected *record.Result
+		if ended {
+			expected = &want
+		}
+		if diff := cmp.Diff(expected, read()); diff != "" {
+			t.Errorf("%s: %s", status, diff)
+		}
+		if left := s.client.TTL(ctx, key).Val(); left <= 0 {
+			t.Errorf("%s: the record stays for %s", status, left)
+		}
+	}
+	s.client.HSet(ctx, key, fieldStatus, string(record.StatusActive))
+	if got := read(); got != nil {
+		t.Errorf("an evaluation that is active again has the result %v", got)
+	}
+}
+
+// A notice is sent by one process; one that dies at it leaves it to another.
+func TestClaimNotice(t *testing.T) {
+	t.Parallel()
+	s := New(redistest.New(t).Client(), "")
+	ctx := t.Context()
+	claim := func(id eval.ID, notice string, want bool) {
+		t.Helper()
+		if got, err := s.ClaimNotice(ctx, id, notice); err != nil || got != want {
+			t.Errorf("claim of %s: %v, %v, want %v", notice, got, err, want)
+		}
+	}
+	claim("ev-a", "x", true)
+	claim("ev-a", "x", false)
+	claim("ev-a", "y", true)
+	claim("ev-b", "x", true)
+	if left := s.client.TTL(ctx, s.keys.Notice("ev-a", "x")).Val(); left <= 0 || left > noticeClaim {
+		t.Errorf("a claim lasts %s, want at most %s", left, noticeClaim)
+	}
+	if err := s.KeepNotice(ctx, "ev-a", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if left := s.client.TTL(ctx, s.keys.Notice("ev-a", "x")).Val(); left <= noticeClaim {
+		t.Errorf("a notice is known for %s, want longer than a claim", left)
+	}
+}
