@@ -16,9 +16,35 @@ help: ## list the targets
 build: ## build bin/evalfleet
 	go build -trimpath -o bin/evalfleet ./cmd/evalfleet
 
-.PHONY: man
-man: build ## write the manual pages to bin/man
+.PHONY: extras
+extras: build ## write the manual pages to bin/man, and completions to bin/completions
+	rm -rf bin/man bin/completions
 	bin/evalfleet man bin/man
+	mkdir bin/completions
+	bin/evalfleet completion bash > bin/completions/evalfleet.bash
+	bin/evalfleet completion zsh > bin/completions/_evalfleet
+	bin/evalfleet completion fish > bin/completions/evalfleet.fish
+	bin/evalfleet completion powershell > bin/completions/evalfleet.ps1
+
+GORELEASER_VERSION := v2.17.0
+GORELEASER := $(TOOLS)/goreleaser-$(GORELEASER_VERSION)
+
+.PHONY: goreleaser
+goreleaser: $(GORELEASER)
+
+.PHONY: sbom-tool
+sbom-tool: $(CYCLONEDX)
+
+# The image needs Docker's buildx, signatures need cosign and an identity.
+.PHONY: snapshot
+snapshot: $(GORELEASER) ## build what a release consists of into dist/, without image and signatures, and run the program of the archive in an empty root
+	HOMEBREW_TAP_TOKEN= $< check
+	HOMEBREW_TAP_TOKEN= $< release --snapshot --clean --skip=docker,sign,publish
+	cd deploy/check && go test -count 1 -run '^TestArchive' . -dist $(CURDIR)/dist
+
+$(GORELEASER):
+	GOBIN=$(TOOLS) go install github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
+	mv $(TOOLS)/goreleaser $@
 
 .PHONY: redis
 redis: ## install redis-server where it is missing (REDIS_SERVER=/path uses another one)
@@ -185,6 +211,23 @@ FUZZTIME := 10m
 fuzz: redis ## every fuzz test for FUZZTIME, 10 minutes: limiter scripts, answers, verdicts, files
 	grep -rHo --include='*_test.go' '^func Fuzz[A-Za-z0-9]*' . | sed 's|/[^/]*:func | |' | sort | while read -r package test; do \
 		echo "$$package $$test"; go test -run '^$$' -fuzz "^$$test\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5x -timeout 30m "$$package" || exit 1; done
+
+VITEPRESS_VERSION := 1.6.4
+SITE := $(TOOLS)/site
+
+# Needs npm. SITE_BASE=/name/ where the site is not at the root of its host.
+.PHONY: site
+site: $(SITE)/node_modules/vitepress/$(VITEPRESS_VERSION) ## build the documentation as a static, searchable site: bin/site; fails at dead links
+	rm -rf $(SITE)/docs
+	cp -r docs $(SITE)/docs
+	mkdir $(SITE)/docs/.vitepress
+	cp site/config.mjs $(SITE)/docs/.vitepress/
+	sed -e 's#](docs/#](#g' -e 's#](CONTRIBUTING.md#](../CONTRIBUTING.md#g' README.md > $(SITE)/docs/index.md
+	$(SITE)/node_modules/.bin/vitepress build $(SITE)/docs --outDir $(CURDIR)/bin/site
+
+$(SITE)/node_modules/vitepress/$(VITEPRESS_VERSION):
+	npm install --ignore-scripts --silent --no-save --no-package-lock --prefix $(SITE) vitepress@$(VITEPRESS_VERSION)
+	touch $@
 
 AXE_VERSION := 4.14.1
 AXE := $(TOOLS)/axe/node_modules/axe-core/axe.min.js

@@ -212,7 +212,7 @@ func TestChartRefuses(t *testing.T) {
 		"worker: {slot: 3}":                                            "additional properties 'slot' not allowed",
 		"pools: {slow: {queue: [a]}}":                                  "additional properties 'queue' not allowed",
 		"fullnameOverride: my.fleet":                                   "/fullnameOverride",
-		"image: {tag: \"\"}":                                           "/image/tag",
+		"redis: {image: {tag: \"\"}}":                                  "/redis/image/tag",
 		"pools: {Slow: {}}":                                            "Slow",
 		"autoscaling: {mode: kedo}":                                    "/autoscaling/mode",
 		"worker: {slots: \"100\"}":                                     "/worker/slots",

@@ -52,7 +52,11 @@ func wantHelm(t *testing.T, line string) {
 	if m == nil {
 		return
 	}
-	if !exists(root, m[1], "Chart.yaml") {
+	if strings.HasPrefix(m[1], "oci://") {
+		if push := "oci://ghcr.io/evalfleet/charts"; m[1] != push+"/evalfleet" || !strings.Contains(read(t, ".github/workflows/release.yaml"), push+" ") {
+			t.Errorf("%q names the chart %s, which a release does not push", line, m[1])
+		}
+	} else if !exists(root, m[1], "Chart.yaml") {
 		t.Errorf("%q names the chart %s, which is not there", line, m[1])
 	}
 	for _, only := range templateIn.FindAllStringSubmatch(line, -1) {

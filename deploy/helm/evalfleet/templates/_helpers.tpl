@@ -46,6 +46,11 @@ app.kubernetes.io/managed-by: {{ $root.Release.Service }}
 {{- end -}}
 {{- end -}}
 
+{{/* The image of every part of a fleet; without a tag that of the chart's release. */}}
+{{- define "evalfleet.programImage" -}}
+{{- include "evalfleet.image" (merge (dict "tag" (default .Chart.AppVersion .Values.image.tag)) .Values.image) -}}
+{{- end -}}
+
 {{- define "evalfleet.serviceAccount" -}}
 {{- if .Values.serviceAccount.create -}}
 {{ default (include "evalfleet.fullname" .) .Values.serviceAccount.name }}
