@@ -128,7 +128,7 @@ type workflow struct {
 	}
 }
 
-var pinned = regexp.MustCompile(`^[\w.-]+/[\w.-]+@[0-9a-f]{40}$`)
+var pinnedAction = regexp.MustCompile(`^[\w.-]+/[\w.-]+@[0-9a-f]{40}$`)
 
 // A tag is released once .ci/run is green, by the tools that make snapshot tries, with
 // actions that cannot change.
@@ -146,7 +146,7 @@ func TestWorkflows(t *testing.T) {
 		var runs []string
 		for _, job := range of.Jobs {
 			for _, step := range job.Steps {
-				if step.Uses != "" && !pinned.MatchString(step.Uses) {
+				if step.Uses != "" && !pinnedAction.MatchString(step.Uses) {
 					t.Errorf("%s: %s is not pinned to a commit", name, step.Uses)
 				}
 				if slices.Contains(want, step.Run) {

@@ -42,7 +42,9 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 		out.WriteString(phaseText(phase))
 	}
 	if r := s.Result; r != nil {
-		out.WriteString(detail(oneLine(r.Headline)))
+		for part := range strings.SplitAfterSeq(r.Headline, "; ") {
+			out.WriteString(detail(oneLine(part)))
+		}
 	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
 		out.WriteString(detail(usedText(*u)))
