@@ -12,6 +12,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/collect"
 	"github.com/evalfleet/evalfleet/config"
+	"github.com/evalfleet/evalfleet/folder"
 	"github.com/evalfleet/evalfleet/internal/notify"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/report"
@@ -83,7 +84,7 @@ func (e *endings) write(ctx context.Context, o collect.Outcome, sink results.Sin
 	}
 	place := results.Place{Dir: e.drain.folderOf(o.Record)}
 	_, err = export(ctx, place, sink, built, "evalfleet report "+quoted(place.Dir))
-	_, page := writeForms(place.Dir, []string{formatHTML}, map[string]form{formatHTML: {reportFile, built.WriteHTML}})
+	_, page := writeForms(place.Dir, []string{formatHTML}, map[string]form{formatHTML: {folder.ReportFile, built.WriteHTML}})
 	return built, errors.Join(err, page)
 }
 

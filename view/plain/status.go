@@ -43,7 +43,7 @@ func writeEvaluation(out *strings.Builder, s view.Evaluation, now time.Time) {
 	}
 	if r := s.Result; r != nil {
 		for part := range strings.SplitAfterSeq(r.Headline, "; ") {
-			out.WriteString(detail(oneLine(part)))
+			out.WriteString(detail(harmless.OneLine(part)))
 		}
 	}
 	if u := s.Used; u != nil && u.Calls+u.FromCache > 0 {
