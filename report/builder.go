@@ -37,9 +37,12 @@ type builder struct {
 	own     map[int]bool // annotators with a propensity to tie of their own
 
 	readings readings
-	waiting  map[shown]rank.Outcome // verdicts whose other order has not come yet
-	failure  map[string]int         // position in report.Failures by class
-	rows     map[asker]int          // of results
+	items    []Item // in the order of the plan
+
+	documentScores []Score                // by document
+	waiting        map[shown]rank.Outcome // verdicts whose other order has not come yet
+	failure        map[string]int         // position in report.Failures by class
+	rows           map[asker]int          // of results
 }
 
 // shown is one pair of documents in the order shown, for one judge and trial.
@@ -83,6 +86,7 @@ func newBuilder(r *Report) *builder {
 		b.scores[i] = make([]Score, len(r.Criteria))
 	}
 	b.overall = make([]Score, len(r.candidates))
+	b.items, b.documentScores = make([]Item, len(plan.Items)), make([]Score, len(plan.Documents))
 	b.scored = newRatings(len(plan.Documents), len(r.Judges), len(r.Criteria))
 	if plan.Panel != nil {
 		b.opinions = newRatings(len(plan.Documents), len(plan.Panel.Agents), len(plan.Panel.Dimensions))
@@ -132,6 +136,7 @@ func (b *builder) addSingle(row results.SingleRow) error {
 	b.report.Scored++
 	b.scores[candidate][criterion].add(row.Score)
 	b.overall[candidate].add(row.Score)
+	b.documentScores[document].add(row.Score)
 	b.report.Judges[judge].Scores[criterion].add(row.Score)
 	return nil
 }

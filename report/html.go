@@ -75,6 +75,8 @@ type page struct {
 	Reasons  []Ranked
 	NoReason int // ranked candidates beyond reasonCandidates
 	Reading  *readingView
+	Kinds    []sectionView // by category
+	Items    *itemMap
 	Runs     *runsView
 	Timeline *timelineView
 	Waits    []waitView
@@ -122,6 +124,7 @@ func (r *Report) page() *page {
 		Judges:   r.judgeView(),
 		People:   r.peopleView(),
 		Reading:  r.readingView(),
+		Items:    r.itemMap(),
 		Listed:   r.listedRows(),
 		Runs:     r.runsView(),
 		Timeline: r.timelineView(),
@@ -134,6 +137,9 @@ func (r *Report) page() *page {
 	var more int
 	if p.Each, more = r.listedRunRows(); more > 0 {
 		p.MoreEach = wording.Counted(more, "more run")
+	}
+	if s, ok := r.categorySection(openRows, pageColumns); ok {
+		p.Kinds = append(p.Kinds, s.view())
 	}
 	p.Reasons, p.NoReason = r.reasoned()
 	if r.Missing != nil {
@@ -163,6 +169,8 @@ func (p *page) sections() []pageSection {
 		}
 	}
 	add(p.Ranks(), "ranking", "Ranking")
+	add(len(p.Kinds) > 0, "categories", "Categories")
+	add(p.Items != nil, "items", "Items")
 	add(p.Scores != nil, "scores", "Scores")
 	add(p.Panel != nil, "panel", "Panel")
 	add(p.Judges != nil, "judges", "Judges")

@@ -69,6 +69,7 @@ func (r *Report) json() reportJSON {
 		out.Listed = append(out.Listed, listedJSON{l.Model, l.Runs, l.Succeeded, l.Failed, l.Truncated, usageOf(l.Used)})
 	}
 	out.Missing = r.missingJSON()
+	out.Categories, out.Items = r.categoriesJSON(), r.itemsJSON()
 	if t := r.Reliance(); t != nil {
 		out.Reliance = &relianceJSON{t.Level, t.String(), number(t.Agree), number(t.Kappa), number(t.Order), number(t.People), number(t.PeopleKappa)}
 	}

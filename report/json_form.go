@@ -48,6 +48,8 @@ type (
 		RankedBy       string                `json:"ranked_by"`
 		Rankings       array[groupJSON]      `json:"rankings"`
 		Unranked       array[string]         `json:"unranked"`
+		Categories     *categoriesJSON       `json:"categories"`
+		Items          array[itemJSON]       `json:"items"`
 		Missing        *missingJSON          `json:"missing"`
 		Intervals      *intervalsJSON        `json:"intervals"`
 		Fit            *fitJSON              `json:"fit"`

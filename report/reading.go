@@ -178,6 +178,7 @@ func (b *builder) shelve() {
 	b.readings.current = nil
 	b.report.Pairs++
 	p.Marks, p.all = MarksOf(p.all, p.People), nil
+	b.mark(p)
 	shelf := &b.readings.kept[p.shelf()]
 	at, _ := slices.BinarySearchFunc(*shelf, p.lot, func(p *Pair, lot uint64) int { return cmp.Compare(p.lot, lot) })
 	if at < pairsOfMark {

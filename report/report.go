@@ -113,6 +113,10 @@ type Report struct {
 	// of the Pairs that have verdicts. In the order of the plan.
 	Readings []*Pair
 	Pairs    int
+	// Items are how candidates did on each question, in the order of the plan; nil with one
+	// question. Categories is nil where items have none.
+	Items      []Item
+	Categories *Categories
 
 	elo        []results.EloRow
 	candidates []string
@@ -336,6 +340,9 @@ func build(ctx context.Context, source Source, id eval.ID, options Options) (*Re
 		return nil, err
 	}
 	if err := b.finish(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.finishItems(ctx); err != nil {
 		return nil, err
 	}
 	return r, nil

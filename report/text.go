@@ -126,6 +126,12 @@ func (r *Report) sections(candidates, width int) []section {
 	if r.Missing != nil {
 		sections = append(sections, r.missingSection(mostMissing))
 	}
+	if s, ok := r.categorySection(candidates, width); ok {
+		sections = append(sections, s)
+	}
+	if s, ok := r.itemSection(); ok {
+		sections = append(sections, s)
+	}
 	sections = append(sections, r.judgeSections(candidates, width)...)
 	sections = append(sections, r.peopleSections(candidates, width)...)
 	if r.Panel != nil {
