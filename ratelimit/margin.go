@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -28,7 +29,8 @@ const Measured = 500*time.Millisecond - 1
 // started before may still be as late as the old margin allowed: starts of a time that is longer
 // by d could arrive in one window, so none starts for d of it. When the path is found to vary by d
 // more, it may have done so before: a pause of d takes back what the old pace let start. A longer
-// time to send needs no pause, because no call was sent later than was allowed.
+// time to send needs no pause, because no call was sent later than was allowed; only what is saved
+// up is worth more then (rule.pauses).
 // FuzzMarginsKeepTheWindow tries it.
 type Margin struct{ Send, Path time.Duration }
 
@@ -196,15 +198,21 @@ func (l *Limiter) tellMargins(ctx context.Context) error {
 
 // marginRequest is the argument of the margin script, which lua/margin.lua describes.
 type marginRequest struct {
-	Version  string    `json:"version"`
-	Channel  string    `json:"channel"`
-	Provider string    `json:"provider"`
-	Send     int64     `json:"send"`
-	Path     int64     `json:"path"`
-	Most     int64     `json:"most"`
-	First    int64     `json:"first"`
-	Watch    int64     `json:"watch"`
-	Stretch  []float64 `json:"stretch,omitempty"`
+	Version  string       `json:"version"`
+	Channel  string       `json:"channel"`
+	Provider string       `json:"provider"`
+	Send     int64        `json:"send"`
+	Path     int64        `json:"path"`
+	Most     int64        `json:"most"`
+	First    int64        `json:"first"`
+	Watch    int64        `json:"watch"`
+	Rates    []marginRate `json:"rates,omitempty"`
+}
+
+type marginRate struct {
+	Stretch float64 `json:"stretch"`
+	Gain    float64 `json:"gain"`
+	Step    float64 `json:"step"`
 }
 
 // tellMargin is the margin script; done is false where the registry has changed.
@@ -219,12 +227,12 @@ func (a access) tellMargin(ctx context.Context, in *registry, provider string, w
 
 func (k keys) margin(in *registry, provider string, wanted Margin) (keys []string, arg string) {
 	keys = []string{k.registry(), k.alive(), k.margins()}
-	var stretch []float64
+	var rates []marginRate
 	for _, r := range in.keeping(provider) {
-		keys, stretch = append(keys, r.state), append(stretch, r.stretch())
+		keys, rates = append(keys, r.state), append(rates, r.pauses())
 	}
 	text, err := json.Marshal(marginRequest{
-		Stretch: stretch, Version: in.version, Channel: k.wake(""), Provider: provider, Send: wanted.Send.Microseconds(), Path: wanted.Path.Microseconds(),
+		Rates: rates, Version: in.version, Channel: k.wake(""), Provider: provider, Send: wanted.Send.Microseconds(), Path: wanted.Path.Microseconds(),
 		Most: mostSend.Microseconds(), First: firstWatch.Microseconds(), Watch: marginWatch.Microseconds(),
 	})
 	if err != nil {
@@ -243,14 +251,22 @@ func (r *registry) keeping(provider string) (rates []*rule) {
 	return rates
 }
 
-// stretch is by how much longer than a change of the margin a rate pauses: the starts of its
-// burst are as far apart as all others, and so their intervals change as well.
-func (r *rule) stretch() float64 {
+// pauses is how the pause of a rate depends on the change of its margin. A burst b of N a
+// window goes on while the rate pauses; when the margin rises, b-1 calls are worth longer
+// intervals than those by which they were counted. A bucket's burst is a whole number.
+func (r *rule) pauses() marginRate {
 	if r.Window.Length == 0 {
-		return 1
+		return marginRate{Stretch: 1, Step: r.interval}
 	}
-	n := float64(scaled(r.Max, r.Window.Length, r.Period))
-	return max(1, n/max(1, n-float64(r.burst)+1))
+	n, b := float64(scaled(r.Max, r.Window.Length, r.Period)), float64(r.burst)
+	return marginRate{Stretch: max(1, n/max(1, n-b+1)), Gain: (b - 1) / max(1, n-b+1)}
+}
+
+// shift is by how much the rate pauses, in µs.
+func (p marginRate) shift(was, is Margin) int64 {
+	pause := max(0, was.Total()-is.Total()) + max(0, is.Path-was.Path)
+	rise := max(0, is.Total()-was.Total())
+	return int64(math.Ceil(float64(pause.Microseconds())*p.Stretch + float64(rise.Microseconds())*p.Gain + p.Step))
 }
 
 // settled returns a limit with the margin of its provider as its jitter, and whether it keeps

@@ -41,9 +41,8 @@ func FuzzMarginsKeepTheWindow(f *testing.F) {
 			if random.IntN(max(2, int(most)/3)) == 0 {
 				was := margin
 				margin = draw()
-				pause := max(0, was.Total()-margin.Total()) + max(0, margin.Path-was.Path)
 				r = with()
-				arrival += int64(float64(pause.Microseconds())*r.stretch()) + 1
+				arrival += r.pauses().shift(was, margin)
 			}
 			if random.IntN(int(most)+1) == 0 {
 				now += random.Int64N(2 * length.Microseconds()) // nobody asks for a while

@@ -1,7 +1,5 @@
 package ratelimit
 
-import "math"
-
 // marginSeen is the margin of a provider, and the greatest wanted since a time.
 type marginSeen struct {
 	send, path         int64
@@ -29,11 +27,10 @@ func (m *model) margin(provider string, wanted Margin, rates []*rule) (changed i
 	if known && s.send == was.send && s.path == was.path {
 		return 0, *s
 	}
-	fallen := max(0, was.send+was.path-s.send-s.path)
-	pause := fallen + max(0, s.path-was.path)
+	before, after := Margin{micros(was.send), micros(was.path)}, Margin{micros(s.send), micros(s.path)}
 	for _, r := range rates {
 		if a := m.account(r.id); a.arrival != 0 {
-			a.arrival += int64(math.Ceil(float64(pause) * r.stretch()))
+			a.arrival += r.pauses().shift(before, after)
 		}
 	}
 	m.changed()

@@ -14,7 +14,10 @@
 --   most      send before anything was seen (µs)
 --   first, watch  µs after which the greatest margin wanted since replaces a greater one: at
 --             least first, and a third of the time since the beginning, but not more than watch
---   stretch   for each rate: by how much longer it pauses, because its burst goes on
+--   rates     for each rate, how its pause depends on the change of the margin:
+--     stretch   by how much longer it pauses, because its burst goes on
+--     gain      by what part of a rise, because its burst is worth longer intervals then
+--     step      µs, because its burst is a whole number of calls
 -- Reply {-1} when the registry has another version: nothing was done. Else 1 when the
 --       margin has changed, else 0, and the margins: send, path
 --
@@ -53,7 +56,8 @@ local pause = math.max(0, was_send + was_path - send - path) + math.max(0, path 
 for i = 4, #KEYS do
   local saved = redis.call('GET', KEYS[i])
   if saved then
-    local longer = math.ceil(pause * asked.stretch[i - 3])
+    local rate = asked.rates[i - 3]
+    local longer = math.ceil(pause * rate.stretch + math.max(0, send + path - was_send - was_path) * rate.gain + rate.step)
     local tat = math.floor((tonumber(saved) + EPOCH) * 1000000 + 0.5) + longer - EPOCH * 1000000
     local life = redis.call('PTTL', KEYS[i]) + math.ceil(longer / 1000)
     redis.call('SET', KEYS[i], string.format('%d.%06d', math.floor(tat / 1000000), tat % 1000000), 'PX', life)
