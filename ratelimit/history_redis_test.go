@@ -57,6 +57,7 @@ func (h *history) flush() error {
 	}
 	h.model.flush()
 	h.audit.forget()
+	h.delivered = nil // what it charged is forgotten, and counted when it comes again
 	h.flushed = h.model.now
 	return h.set(time.UnixMicro(h.model.now), 0)
 }
