@@ -127,7 +127,7 @@ tokens    in: one for 3.2 bytes of prompt, measured on 74 prompts of the plan
           out: as short verdicts have, without reasoning; max_completion_tokens would bound them
 identical 4,000 runs on two equal texts: ties without a call
 cost      $0.00
-duration  at least 22h25m27s, at 10s a call (by default; --latency)
+duration  at least 22h15m53s, at 10s a call (by default; --latency)
 bound by  provider simulator: 6 requests per 1m0s
           set by concurrency.per_provider.simulator.requests_per_minute
           then 4h27m0s by this evaluation: 5 in flight
