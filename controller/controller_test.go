@@ -31,7 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(8) // they wait for redis-server
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 // bench is one test's Redis with a controller of it.

@@ -28,7 +28,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(6) // they wait for redis-server
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 // pinned remembers which limits were registered.

@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(16)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 // shortLease makes tests of what happens without renewal short. A process that

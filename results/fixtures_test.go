@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/internal/redistest"
 	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/record"
 )
@@ -32,7 +33,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	testrun.Parallel(8)
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 678_000_000, time.UTC)

@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(12) // they wait for servers, calls and leases
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 // fakeProvider answers calls in the test's own process and counts them by

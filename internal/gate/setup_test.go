@@ -22,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	testrun.Parallel(8) // they wait for redis-server and for asynq
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler))
 }
 
 const queueName = "openai"

@@ -34,6 +34,11 @@ type discard struct{}
 
 func (discard) Printf(context.Context, string, ...any) {}
 
+// Dialler is a function whose goroutine a test may leave behind for a second. After a server was
+// killed, go-redis tries once a second whether it is back, and sees only then that its pool is
+// closed.
+const Dialler = "github.com/redis/go-redis/v9/internal/pool.(*ConnPool).tryDial"
+
 // Server is a running redis-server.
 type Server struct {
 	t      testing.TB

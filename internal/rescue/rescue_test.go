@@ -12,7 +12,7 @@ import (
 	"github.com/evalfleet/evalfleet/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction(redistest.Dialler)) }
 
 // While Redis may have forgotten heartbeats, a worker without one may be alive: its
 // tasks and its limits stay. Afterwards it is dead.
