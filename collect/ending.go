@@ -24,6 +24,7 @@ type ending struct {
 	news   *news          // nil: none
 	stops  bool           // when the fleet has stopped it, too
 	plan   *eval.Evaluation
+	until  *until    // nil: it does not end early
 	asked  time.Time // when Redis was asked last
 	near   bool      // only calls in flight keep it from having stopped
 
@@ -51,6 +52,9 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	goal, open := e.goal()
 	complete, err := e.tally.complete(ctx, goal)
 	if err != nil {
+		return false, err
+	}
+	if err := e.stopKnown(ctx); err != nil && !outage.Is(err) {
 		return false, err
 	}
 	every, moved := askEvery, false

@@ -66,6 +66,13 @@ func Begin(ctx context.Context, s Settings) (*Evaluation, error) {
 		},
 		settings: s,
 	}
+	var err error
+	if e.until, err = newUntil(ctx, s); err != nil {
+		return nil, err
+	}
+	if err := e.stopKnown(ctx); err != nil { // nothing is asked if it is known from before
+		return nil, err
+	}
 	e.collector = results.NewCollector(store.Client(), store.Keys(), id, s.Sink, results.Options{
 		Committed: e.committed, WaitForRoom: s.WaitForRoom, Waiting: s.Observer.Waiting, Woken: s.news.wakes(), Log: s.Log,
 	})
@@ -137,10 +144,17 @@ func (e *Evaluation) counted() Outcome {
 // it, the amount spent is read from the results store.
 func (e *Evaluation) Outcome(ctx context.Context) (Outcome, error) {
 	o := e.counted()
+	var err error
+	if o.Stopped == record.StoppedByUntil && e.until != nil {
+		if e.until.known == nil { // another process looked
+			err = e.until.look(ctx)
+		}
+		o.Known = e.until.known
+		return o, err
+	}
 	if o.Stopped == "" || o.Budget == 0 {
 		return o, nil
 	}
-	var err error
 	o.Spent, err = spent(ctx, e.id, e.settings.Sink)
 	return o, err
 }

@@ -17,9 +17,11 @@ type Outcome struct {
 	// Cancelled: the evaluation was cancelled before all its runs had ended.
 	Cancelled bool
 	// Stopped is record.StoppedByBudget if its budget leaves no room for another call.
-	// Budget and Spent are in nano-USD then.
+	// Budget and Spent are in nano-USD then. It is record.StoppedByUntil if its best candidates
+	// are Known.
 	Stopped       string
 	Budget, Spent int64
+	Known         *results.Known
 	// Paused are providers that the fleet has paused, when only their runs are left.
 	Paused map[string]record.Pause
 }
@@ -30,7 +32,9 @@ func (o Outcome) Early() bool { return o.Stopped != "" || len(o.Paused) > 0 }
 // Why returns why the fleet stopped the evaluation; Early must be true.
 func (o Outcome) Why() results.Stop {
 	why := results.Stop{At: time.Now().UTC()}
-	if o.Stopped != "" {
+	if o.Known != nil {
+		why.Known = o.Known
+	} else if o.Stopped != "" {
 		why.Budget, why.Spent = o.Budget, o.Spent
 	} else {
 		why.Paused = o.Paused

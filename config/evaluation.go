@@ -43,6 +43,8 @@ type draft struct {
 
 	prices map[string]providers.Price
 	budget money
+	// untilAt is the position of settings.Until.
+	untilAt place
 }
 
 func newDraft(file, dir, name string, o Options) (*draft, error) {
@@ -145,6 +147,7 @@ func (s *draft) read(y *yamlFile, root value) {
 		"fallback":    func(v value) { s.fallback(y, v) },
 		"budget":      func(v value) { s.budget = y.budget(v) },
 		"prices":      func(v value) { y.prices(v, s.prices) },
+		"until":       func(v value) { s.until(y, v) },
 		"votes":       keep(&votes),
 		"items":       keep(&items),
 
@@ -238,11 +241,13 @@ func (s *draft) finish() (*Submission, error) {
 	s.attemptsFlag()
 	s.timeoutFromEnv()
 	own := s.ownBound()
+	s.checkUntil()
 	if err := s.err(); err != nil {
 		return nil, err
 	}
 	s.asked.Blind = s.asked.Judged() && !s.named
 	s.asked.Normalize()
+	s.boundPairs()
 	s.own.charged(s.known)
 	limits := append(append([]limit{}, s.fleet.written...), s.own.limits...)
 	if own.max > 0 {

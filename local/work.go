@@ -128,6 +128,9 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	if err := evaluation.End(ctx); err != nil {
 		return folder.StoreError(err)
 	}
+	if outcome.Known != nil {
+		return nil
+	}
 	if outcome.Early() {
 		return outcome.StoppedError(j.Again, j.Resume)
 	}

@@ -144,6 +144,9 @@ func (s Settings) check(id eval.ID) error {
 	if err := s.Retry.check(); err != nil {
 		return err
 	}
+	if err := s.Until.check(); err != nil {
+		return err
+	}
 	return s.Fallback.check()
 }
 

@@ -207,6 +207,8 @@ type Settings struct {
 	// Votes is the hash of what people have said about the documents (eval.EncodeVotes),
 	// a text that is kept as those of documents are; empty: nothing.
 	Votes string `json:"votes,omitempty"`
+	// Until ends the evaluation early; nil: it does not.
+	Until *Until `json:"until,omitempty"`
 }
 
 // Call is the scope of a call to a model made by a run of the i-th judge of a kind

@@ -47,7 +47,11 @@ func (r *Report) WriteCard(w io.Writer, options CardOptions) error {
 		out.entry("Budget", budget, plain)
 	}
 	if why := r.Evaluation.Stopped; why != nil {
-		out.entry("Stopped", harmless.Line(why.String()), red)
+		colour := red
+		if r.known() {
+			colour = green
+		}
+		out.entry("Stopped", harmless.Line(why.String()), colour)
 	}
 	if n := len(r.Notes()); n > 0 {
 		out.entry("Notes", wording.Count(n)+" to read in the report before you rely on this", plain)

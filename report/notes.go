@@ -18,7 +18,7 @@ func (r *Report) Notes() []string {
 	note := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
 
 	planned, succeeded, failed, cancelled := r.runs()
-	if missing := planned - succeeded - failed - cancelled; missing > 0 {
+	if missing := planned - succeeded - failed - cancelled; missing > 0 && !r.known() {
 		note("Preliminary: %s of %s %s no result yet.", wording.Count(missing), wording.Counted(planned, "run"), have(missing))
 	}
 	if why := r.Evaluation.Stopped; why != nil {

@@ -26,7 +26,7 @@ func (b *builder) rate(ctx context.Context, raters []int) (*rating, error) {
 		return nil, err
 	}
 	out.winRates = rank.WinRates(n, observed)
-	out.uncertainty, err = out.fit.Uncertainty(ctx, observed, rank.Drawing{Draws: how.Draws, Seed: how.Seed})
+	out.uncertainty, err = out.fit.Uncertainty(ctx, observed, rank.Drawing{Draws: how.Draws, Seed: how.Seed, Joint: b.joint()})
 	return &out, err
 }
 

@@ -15,18 +15,20 @@ import (
 	"github.com/evalfleet/evalfleet/record"
 )
 
-// Stop says why the fleet stopped an evaluation before all its runs had ended: its budget
-// leaves no room for another call, or all runs that are left belong to paused providers.
+// Stop says why the fleet stopped an evaluation before all its runs had ended: its best
+// candidates are known, its budget leaves no room for another call, or all runs that are left
+// belong to paused providers.
 type Stop struct {
 	At     time.Time               `json:"at"`
 	Budget int64                   `json:"budget,omitempty"` // in nano-USD, likewise Spent; 0: it is not the budget
 	Spent  int64                   `json:"spent,omitempty"`
 	Paused map[string]record.Pause `json:"paused,omitempty"` // by provider
+	Known  *Known                  `json:"known,omitempty"`
 }
 
 // Same reports whether the reason is the same, whenever it was noted.
 func (s Stop) Same(other Stop) bool {
-	return s.Budget == other.Budget && s.Spent == other.Spent && maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
+	return s.Known.same(other.Known) && s.Budget == other.Budget && s.Spent == other.Spent && maps.EqualFunc(s.Paused, other.Paused, func(a, b record.Pause) bool {
 		at := a.At.Equal(b.At)
 		a.At, b.At = time.Time{}, time.Time{}
 		return at && a == b
@@ -35,6 +37,9 @@ func (s Stop) Same(other Stop) bool {
 
 // String says why in words, and what to do about paused providers.
 func (s Stop) String() string {
+	if s.Known != nil {
+		return s.Known.String()
+	}
 	if s.Budget > 0 {
 		return fmt.Sprintf("its budget of %s leaves no room for another call: %s is spent", ratelimit.Dollars(s.Budget), ratelimit.Dollars(s.Spent))
 	}

@@ -68,6 +68,9 @@ func (l *Looks) addSink(ctx context.Context, e *Evaluation, r record.Evaluation,
 // stillHolds reports whether the evaluation of a record in Redis, with some providers
 // paused, has not resumed since its results store noted why it stopped.
 func stillHolds(why results.Stop, r record.Evaluation, paused map[string]record.Pause) bool {
+	if why.Known != nil {
+		return r.Stopped == record.StoppedByUntil
+	}
 	if why.Budget > 0 {
 		return r.Stopped == record.StoppedByBudget && r.Settings.Budget() == why.Budget
 	}

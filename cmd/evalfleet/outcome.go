@@ -17,6 +17,8 @@ func (d *drain) ended(o collect.Outcome) error {
 	switch {
 	case o.Cancelled:
 		return o.CancelledError("they are in " + d.folderOf(o.Record))
+	case o.Known != nil:
+		return nil
 	case o.Early():
 		return o.StoppedError(d.again, d.again)
 	}

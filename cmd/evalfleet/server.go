@@ -283,6 +283,8 @@ func (p *process) waitAt(c *cli.Context, s *remote, receipt web.Receipt, on fail
 			said, told = line, time.Now()
 		}
 		switch {
+		case err == nil && now.Stopped != nil && now.Stopped.Known != nil && now.Uncollected == 0:
+			return p.download(c, s, path, receipt, now, on)
 		case err == nil && now.Stopped != nil && now.Uncollected == 0:
 			if err := p.download(c, s, path, receipt, now, failOnNever); err != nil {
 				return err

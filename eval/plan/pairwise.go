@@ -103,6 +103,12 @@ func (c comparisons) at(i int) (first, second int) {
 	return a, b
 }
 
+// Prefixes reports whether the first pairs of the evaluation are a fair sample of all: each is
+// as likely to be among them as any other.
+func Prefixes(e *eval.Evaluation) bool {
+	return e.Pairwise != nil && e.Pairwise.Pairs.Mode == eval.PairsSample && e.Pairwise.TopN == 0
+}
+
 // RunsOfPair is how many runs each pair of e has. They follow each other, so that run i of a
 // phase is about pair i/RunsOfPair. e must ask about pairs.
 func RunsOfPair(e *eval.Evaluation) int {

@@ -8,7 +8,7 @@ import (
 )
 
 // family is a set of differences that share a bound on false claims: at most 5 of 100
-// evaluations claim any of them falsely.
+// evaluations claim any of them falsely (of ofAll, Drawing.Joint).
 type family int
 
 const (
@@ -80,7 +80,7 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 		return nil
 	}
 	part.pairs = float64(tests + len(pairs))
-	t, err := f.flipsOf(ctx, pairs, clusters, u.level, how.Seed)
+	t, err := f.flipsOf(ctx, pairs, clusters, u.joint, how.Seed)
 	if err != nil {
 		return err
 	}
@@ -88,13 +88,13 @@ func (u *Uncertainty) separate(ctx context.Context, c int, in *influences, how D
 	all := make([]int, len(pairs))
 	for k, pair := range pairs {
 		all[k] = k
-		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, u.level)) > 0}
+		part.separated[pair] = &claims{alone: len(t.claimed([]int{k}, level)) > 0}
 	}
-	for _, k := range t.claimed(all, u.level*float64(len(pairs))/part.pairs) {
+	for _, k := range t.claimed(all, u.joint*float64(len(pairs))/part.pairs) {
 		part.separated[pairs[k]].ofAll = true
 	}
 	for i, own := range of {
-		for _, k := range t.claimed(own, u.level*float64(len(own))/float64(len(candidates)-1)) {
+		for _, k := range t.claimed(own, level*float64(len(own))/float64(len(candidates)-1)) {
 			if winner, _ := pairs[k].split(); winner == i {
 				part.separated[pairs[k]].ofWinner = true
 			} else {
@@ -151,7 +151,7 @@ func (s separated) claim(winner, loser int) *claims {
 func (u *Uncertainty) stepDown(c int) {
 	part, candidates := &u.parts[c], u.fit.Components[c].Candidates
 	quantile := func(chance float64) float64 { return student(part.freedom).Quantile(1 - chance/2) }
-	part.critical[ofCandidate] = quantile(u.level / float64(len(candidates)-1))
+	part.critical[ofCandidate] = quantile(level / float64(len(candidates)-1))
 	tests := 0.0
 	for a, i := range candidates {
 		for _, j := range candidates[a+1:] {
@@ -162,7 +162,7 @@ func (u *Uncertainty) stepDown(c int) {
 	}
 	claimed := 0.0
 	for {
-		part.critical[ofAll] = quantile(u.level * tests / part.pairs / max(tests-claimed, 1))
+		part.critical[ofAll] = quantile(u.joint * tests / part.pairs / max(tests-claimed, 1))
 		now := 0.0
 		for a, i := range candidates {
 			for _, j := range candidates[a+1:] {
@@ -208,7 +208,7 @@ func (u *Uncertainty) ahead(i, j int, of family) int {
 // better; ofWinner: the differences of ofCandidate are the winner's.
 func (part *inference) won(u *Uncertainty, winner, loser int, of family, ofWinner bool) bool {
 	if part.separated == nil {
-		chance := [families]float64{u.level, u.level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), u.level / part.pairs}
+		chance := [families]float64{level, level / float64(len(u.fit.Components[u.fit.component[winner]].Candidates)-1), u.joint / part.pairs}
 		return u.alwaysWon(winner, loser) <= chance[of]
 	}
 	claim := part.separated[pairOf(winner, loser)]

@@ -65,7 +65,7 @@ func (f *Fit) mostApart(n int, clusters [][]Observed, how Drawing) int {
 		verdicts += float64(len(cluster))
 	}
 	size := float64(f.model.size)
-	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + float64(flipDrawsAt(how.Level))*min(4*size, verdicts)
+	test := newtonSteps*(size*size*size/3+50*verdicts) + size*size*size + float64(flipDrawsAt(how.Joint))*min(4*size, verdicts)
 	apart := int(cmp.Or(how.flipWork, mostFlipWork) / test / float64(n))
 	if apart < min(leastApart, n-1) {
 		return 0

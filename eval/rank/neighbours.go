@@ -44,10 +44,10 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 	case u.fit.strong[i] != u.fit.strong[j]:
 		// No verdict contradicts the order: it takes enough clusters for a sign test.
 		met := float64(u.wonIn(i, j))
-		enough := math.Ceil(1 - math.Log2(u.level))
+		enough := math.Ceil(1 - math.Log2(level))
 		out.More = math.Ceil(max(enough-met, 1) * clusters / max(met, 1))
 	default:
-		out.More = max(math.Ceil(needed(clusters, limits.SE/expected, u.level)-clusters), 1)
+		out.More = max(math.Ceil(needed(clusters, limits.SE/expected)-clusters), 1)
 	}
 	return out
 }
@@ -55,7 +55,7 @@ func (u *Uncertainty) neighbours(c, i, j int) Neighbours {
 // needed is the number of clusters at which a difference is claimed whose standard error,
 // in units of the difference, is se with the given number. Errors shrink with the root of
 // the number.
-func needed(clusters, se, level float64) float64 {
+func needed(clusters, se float64) float64 {
 	const steps = 30
 	if math.IsInf(se, 0) {
 		return se

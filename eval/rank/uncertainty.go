@@ -10,7 +10,7 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// level is that of intervals and claims: 95 %, unless Drawing.Level is another.
+// level is that of limits and claims: 95 %.
 const level = 0.05
 
 // Drawing says how sure limits and claims are, and how Uncertainty.Best is drawn.
@@ -18,8 +18,9 @@ type Drawing struct {
 	Draws int    // 0: 2,000
 	Seed  uint64 // the same seed and verdicts give the same digits, on any number of processors
 
-	// Level is the chance that limits, or any of the bounds of ranks, are wrong; 0: 5 %.
-	Level float64
+	// Joint is the chance that any of RankLow and RankHigh is wrong; 0: 5 %. Limits and the
+	// bounds of one candidate alone keep their 5 %.
+	Joint float64
 
 	flipWork float64 // bound on flipping signs in a component; 0: mostFlipWork
 }
@@ -62,7 +63,7 @@ type Uncertainty struct {
 	Length Limits
 
 	fit        *Fit
-	level      float64
+	joint      float64
 	covariance *mat.SymDense
 	victors    map[orderedPair]*victories
 	loose      *loose      // nil without priors
@@ -103,24 +104,24 @@ func (f *Fit) Uncertainty(ctx context.Context, observed []Observed, how Drawing)
 	if how.Draws < 0 || how.Draws > MaxDraws {
 		return nil, fmt.Errorf("uncertainty: %d draws, want at most %d", how.Draws, MaxDraws)
 	}
-	if !(how.Level >= 0 && how.Level < 1) {
-		return nil, fmt.Errorf("uncertainty: level %v, want 0 to 1", how.Level)
+	if !(how.Joint >= 0 && how.Joint < 1) {
+		return nil, fmt.Errorf("uncertainty: joint level %v, want 0 to 1", how.Joint)
 	}
 	in, err := f.influences(observed)
 	if err != nil {
 		return nil, fmt.Errorf("uncertainty: %w", err)
 	}
-	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, level: cmp.Or(how.Level, level)}
+	u := &Uncertainty{Clusters: in.clusters(), Draws: how.Draws, fit: f, victors: in.victors, joint: cmp.Or(how.Joint, level)}
 	if u.Draws == 0 {
 		u.Draws = 2000
 	}
 	for c, part := range f.Components {
 		size := float64(len(part.Candidates))
 		one := inference{pairs: size * (size - 1) / 2, floored: part.Regularised || in.bridged[c]}
-		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - u.level/2)
+		one.critical[ofPair] = distuv.UnitNormal.Quantile(1 - level/2)
 		if in.members[c] > 1 {
 			one.freedom = float64(in.members[c] - 1)
-			one.critical[ofPair] = student(one.freedom).Quantile(1 - u.level/2)
+			one.critical[ofPair] = student(one.freedom).Quantile(1 - level/2)
 		}
 		u.parts = append(u.parts, one)
 	}
@@ -197,9 +198,9 @@ func (u *Uncertainty) limit(in *influences) {
 		if position < 0 {
 			return Limits{}
 		}
-		times := distuv.UnitNormal.Quantile(1 - u.level/2)
+		times := distuv.UnitNormal.Quantile(1 - level/2)
 		if clusters > 1 {
-			times = student(float64(clusters - 1)).Quantile(1 - u.level/2)
+			times = student(float64(clusters - 1)).Quantile(1 - level/2)
 		}
 		se := func(own, clustered *mat.SymDense) float64 {
 			variance := own.At(position, position)

@@ -9,11 +9,16 @@ import (
 // Until is a rule to end an evaluation as soon as it is known which candidates are the best.
 //
 // Who looks often sees a false claim sooner or later. So there are looks at fixed numbers of
-// clusters only; each spends a part of the chance to be wrong (Lan and DeMets 1983,
+// pairs only, each of which spends a part of the chance to be wrong (Lan and DeMets 1983,
 // "Discrete sequential boundaries for clinical trials"): look k has 1/(k·(k+1)) of it, and
 // all looks together have no more than the whole, however many there are. A look may be late
 // or left out. To look in between changes nothing, as long as it stops nothing.
+//
+// Pairs must be compared in an order that does not depend on their verdicts, and that makes any
+// first ones a fair sample of all.
 type Until struct {
+	// Candidates is how many there are.
+	Candidates int
 	// Top is how many candidates the best are.
 	Top int
 	// Confidence is how often the claim must be right; 0: 95 %.
@@ -21,19 +26,20 @@ type Until struct {
 }
 
 const (
-	// firstLook is a number of clusters below which little can be known: looks before it would
-	// waste what they spend.
-	firstLook = 10
-	// nextLook is the factor between the numbers of clusters at looks: with more looks, each
-	// one could claim less.
+	// firstLook is a number of pairs below which little can be known, and firstLookEach one of
+	// each candidate: looks before would waste what they spend.
+	firstLook     = 10
+	firstLookEach = 6
+	// nextLook is the factor between the numbers of pairs at looks: with more looks, each one
+	// could claim less.
 	nextLook = 1.5
 )
 
-// Check reports whether the rule makes sense for n candidates.
-func (r Until) Check(n int) error {
+// Check reports whether the rule makes sense.
+func (r Until) Check() error {
 	switch {
-	case r.Top < 1 || r.Top >= n:
-		return fmt.Errorf("top %d of %d candidates, want 1 to %d", r.Top, n, n-1)
+	case r.Top < 1 || r.Top >= r.Candidates:
+		return fmt.Errorf("top %d of %d candidates, want 1 to %d", r.Top, r.Candidates, r.Candidates-1)
 	case !(r.Confidence >= 0 && r.Confidence < 1):
 		return fmt.Errorf("confidence %v, want less than 1", r.Confidence)
 	default:
@@ -41,18 +47,28 @@ func (r Until) Check(n int) error {
 	}
 }
 
-// Look is the number of the last look that is due with so many clusters; 0: none is.
-func (r Until) Look(clusters int) int {
-	if clusters < firstLook {
-		return 0
+// Look is the number of the last look that is due with so many pairs; 0: none is.
+func (r Until) Look(pairs int) int {
+	look := 0
+	for r.Pairs(look+1) <= pairs {
+		look++
 	}
-	return 1 + int(math.Log(float64(clusters)/firstLook)/math.Log(nextLook)+1e-9)
+	return look
 }
 
-// Level is the Drawing.Level of a look.
+// Pairs is the number of pairs at a look, from 1. A pair has two candidates.
+func (r Until) Pairs(look int) int {
+	first := max(firstLook, r.Candidates*firstLookEach/2)
+	return int(math.Ceil(float64(first)*math.Pow(nextLook, float64(look-1)) - 1e-9))
+}
+
+// Sure is the confidence of the claim.
+func (r Until) Sure() float64 { return cmp.Or(r.Confidence, 1-level) }
+
+// Level is the Drawing.Joint of a look.
 func (r Until) Level(look int) float64 {
 	k := float64(look)
-	return (1 - cmp.Or(r.Confidence, 1-level)) / (k * (k + 1))
+	return (1 - r.Sure()) / (k * (k + 1))
 }
 
 // Top are the k best candidates in their order. known is false if bounds of ranks allow others

@@ -15,11 +15,11 @@ type stopping struct {
 	naive bool // every look has all of the chance to be wrong
 }
 
-// ended is how one evaluation ended: with how many of its clusters, and whether the
+// ended is how one evaluation ended: after how many of its pairs, and whether the
 // candidates that it called the best are.
 type ended struct {
 	claimed, right bool
-	clusters, of   int
+	pairs, of      int
 }
 
 func (s stopping) run(t *testing.T, seed uint64) ended {
@@ -28,24 +28,18 @@ func (s stopping) run(t *testing.T, seed uint64) ended {
 	abilities := s.abilities(random)
 	observed := s.observed(random, abilities)
 	_, highest := s.ranks(abilities)
-	var clusters [][]Observed
-	for len(observed) > 0 {
-		end := slices.IndexFunc(observed, func(o Observed) bool { return o.Cluster != observed[0].Cluster })
-		if end < 0 {
-			end = len(observed)
-		}
-		clusters = append(clusters, observed[:end])
-		observed = observed[end:]
-	}
+	pairs := shuffled(random, observed)
+	rule := s.until
+	rule.Candidates = s.candidates
 	var so []Observed
 	looks := 0
-	for k, cluster := range clusters {
-		so = append(so, cluster...)
-		look := s.until.Look(k + 1)
-		if s.naive {
+	for k, pair := range pairs {
+		so = append(so, pair...)
+		look := rule.Look(k + 1)
+		if s.naive && k+1 >= rule.Pairs(1) {
 			look = k + 1
 		}
-		if look == looks || k+1 < firstLook {
+		if look == looks {
 			continue
 		}
 		looks = look
@@ -53,20 +47,38 @@ func (s stopping) run(t *testing.T, seed uint64) ended {
 		if err != nil {
 			t.Fatal(err)
 		}
-		how := Drawing{Draws: 1, Seed: seed, Level: s.until.Level(look)}
+		how := Drawing{Draws: 1, Seed: seed, Joint: rule.Level(look)}
 		if s.naive {
-			how.Level = 0
+			how.Joint = 0
 		}
 		u, err := fit.Uncertainty(t.Context(), so, how)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if best, known := u.Top(s.until.Top); known {
-			right := !slices.ContainsFunc(best, func(i int) bool { return highest[i] > s.until.Top })
-			return ended{claimed: true, right: right, clusters: k + 1, of: len(clusters)}
+		if best, known := u.Top(rule.Top); known {
+			right := !slices.ContainsFunc(best, func(i int) bool { return highest[i] > rule.Top })
+			return ended{claimed: true, right: right, pairs: k + 1, of: len(pairs)}
 		}
 	}
-	return ended{clusters: len(clusters), of: len(clusters)}
+	return ended{pairs: len(pairs), of: len(pairs)}
+}
+
+// shuffled are the verdicts of each pair of texts, the pairs of all items in a random order.
+func shuffled(random *rand.Rand, observed []Observed) [][]Observed {
+	type pair struct{ cluster, low, high int32 }
+	place := map[pair]int{}
+	var pairs [][]Observed
+	for _, o := range observed {
+		key := pair{o.Cluster, min(o.First, o.Second), max(o.First, o.Second)}
+		k, known := place[key]
+		if !known {
+			k = len(pairs)
+			place[key], pairs = k, append(pairs, nil)
+		}
+		pairs[k] = append(pairs[k], o)
+	}
+	random.Shuffle(len(pairs), func(i, j int) { pairs[i], pairs[j] = pairs[j], pairs[i] })
+	return pairs
 }
 
 // TestLooks: looks follow at growing distances, and together they spend no more than the chance
@@ -74,11 +86,11 @@ func (s stopping) run(t *testing.T, seed uint64) ended {
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	for confidence, chance := range map[float64]float64{0: 0.05, 0.95: 0.05, 0.8: 0.2} {
-		rule, spent, looks := Until{Top: 1, Confidence: confidence}, 0.0, 0
-		for clusters := range 100_000 {
-			look := rule.Look(clusters)
-			if look < looks || look > looks+1 || clusters < 10 && look > 0 {
-				t.Fatalf("look %d after look %d with %d clusters", look, looks, clusters)
+		rule, spent, looks := Until{Candidates: 3, Top: 1, Confidence: confidence}, 0.0, 0
+		for pairs := range 100_000 {
+			look := rule.Look(pairs)
+			if look < looks || look > looks+1 || pairs < 10 && look > 0 {
+				t.Fatalf("look %d after look %d with %d pairs", look, looks, pairs)
 			}
 			if look > looks {
 				looks = look
@@ -90,11 +102,11 @@ func TestLooks(t *testing.T) {
 		}
 	}
 	for _, wrong := range []Until{{}, {Top: -1}, {Top: 3}, {Top: 1, Confidence: 1}, {Top: 1, Confidence: -1}, {Top: 1, Confidence: math.NaN()}} {
-		if wrong.Check(3) == nil {
-			t.Errorf("%+v is accepted for 3 candidates", wrong)
+		if wrong.Candidates = 3; wrong.Check() == nil {
+			t.Errorf("%+v is accepted", wrong)
 		}
 	}
-	if err := (Until{Top: 2}).Check(3); err != nil {
+	if err := (Until{Candidates: 3, Top: 2}).Check(); err != nil {
 		t.Error(err)
 	}
 }
@@ -129,12 +141,12 @@ func TestTop(t *testing.T) {
 		t.Error("the best two are known beside a candidate that was not compared")
 	}
 	// With less chance to be wrong, the same verdicts say less.
-	if _, u := estimated(t, 4, games, Options{OrderEffect: true}, Drawing{Draws: 1, Level: 1e-6}); u.RankHigh[0] != 4 {
+	if _, u := estimated(t, 4, games, Options{OrderEffect: true}, Drawing{Draws: 1, Joint: 1e-6}); u.RankHigh[0] != 4 {
 		t.Errorf("rank up to %d at a level of one in a million", u.RankHigh[0])
 	}
 }
 
-// TestUntil: evaluations that end as soon as the best are known, although after every cluster it
+// TestUntil: evaluations that end as soon as the best are known, although after every pair it
 // is asked whether they are, name others in at most 5 of 100. With -full these are 1,000 of
 // each row.
 func TestUntil(t *testing.T) {
@@ -151,6 +163,7 @@ func TestUntil(t *testing.T) {
 		{evaluations{name: "6 candidates .3 apart, top 3, 100 items", candidates: 6, apart: 0.3, items: 100, judges: one, luck: 0.5}, Until{Top: 3}, 0, false},
 		{evaluations{name: "16 candidates, top 3, 120 pairs, by pair", candidates: 16, drawn: true, items: 1, judges: judges, luck: 0.5}, Until{Top: 3}, 0, false},
 		{evaluations{name: "2 equal candidates, top 1, 100 items, no spending", candidates: 2, items: 100, judges: judges, luck: 0.5}, Until{Top: 1}, 0, true},
+		{evaluations{name: "6 candidates 1 apart, top 3, 20 items, two judges", candidates: 6, apart: 1, items: 20, judges: judges, luck: 0.5}, Until{Top: 3}, 0, false},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
@@ -168,7 +181,7 @@ func TestUntil(t *testing.T) {
 				end := s.run(t, seed)
 				claims.add(end.claimed)
 				wrong.add(end.claimed && !end.right)
-				used += float64(end.clusters) / float64(end.of) / float64(evaluations)
+				used += float64(end.pairs) / float64(end.of) / float64(evaluations)
 			}
 			t.Logf("| %s | %.3f | %.3f | %.3f |", s.name, claims.rate(), wrong.rate(), used)
 			if !s.naive && wrong.rate() > most {

@@ -1,0 +1,100 @@
+package collect
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/evalfleet/evalfleet/enqueue"
+	"github.com/evalfleet/evalfleet/eval"
+	"github.com/evalfleet/evalfleet/eval/plan"
+	"github.com/evalfleet/evalfleet/eval/rank"
+	"github.com/evalfleet/evalfleet/record"
+	"github.com/evalfleet/evalfleet/results"
+)
+
+// until stops an evaluation as soon as its best candidates are known. What it finds depends on
+// the results store alone: at a look, on the verdicts of the first pairs of the plan, once all
+// of their runs have ended. So runs that end out of their order change nothing, and processes
+// that look at the same time agree.
+type until struct {
+	id       eval.ID
+	sink     results.Reader
+	enqueuer *enqueue.Enqueuer
+	asks     *eval.Evaluation
+	rule     rank.Until
+	phase    int
+	each     int // runs of a pair
+	before   int // runs of the phases before
+	looked   int // the last look
+	last     time.Time
+	known    *results.Known // nil: not yet
+}
+
+// newUntil returns nil if the evaluation does not end early, or is one that this program
+// cannot end.
+func newUntil(ctx context.Context, s Settings) (*until, error) {
+	how := s.Record.Settings.Until
+	if how == nil {
+		return nil, nil
+	}
+	e, err := s.Enqueuer.Store.Plan(ctx, s.Record.ID)
+	if err != nil {
+		return nil, err
+	}
+	phase := slices.Index(plan.Phases(e), eval.KindPairwise)
+	if phase < 0 || phase >= len(s.Record.Phases) || !plan.Prefixes(e) {
+		return nil, nil
+	}
+	u := &until{
+		id: s.Record.ID, sink: s.Sink, enqueuer: s.Enqueuer, asks: e, rule: how.Rule(e), phase: phase, each: plan.RunsOfPair(e),
+	}
+	for _, earlier := range s.Record.Phases[:phase] {
+		u.before += earlier.Runs
+	}
+	return u, u.rule.Check()
+}
+
+// due reports whether a look may be due once so many runs of the evaluation have ended.
+func (u *until) due(ended int) bool {
+	return u.known == nil && ended >= u.before+u.each*u.rule.Pairs(u.looked+1) && time.Since(u.last) >= askEvery
+}
+
+// look looks whether the best are known, if a look is due.
+func (u *until) look(ctx context.Context) error {
+	u.last = time.Now()
+	ended := 0
+	for run, err := range u.sink.States(ctx, u.id, u.phase) {
+		if err != nil {
+			return err
+		}
+		if run.Index != ended || run.State == eval.StateNone {
+			break
+		}
+		ended++
+	}
+	look := u.rule.Look(ended / u.each)
+	if look <= u.looked {
+		return nil
+	}
+	known, err := results.Look(ctx, u.sink, u.id, u.asks, u.phase, u.each*u.rule.Pairs(look), u.rule, look)
+	if err != nil {
+		return err
+	}
+	u.looked, u.known = look, known
+	return nil
+}
+
+// stopKnown stops the evaluation if its best candidates are known.
+func (e *ending) stopKnown(ctx context.Context) error {
+	u := e.until
+	if u == nil || !u.due(e.tally.now().Ended) {
+		return nil
+	}
+	if err := u.look(ctx); err != nil || u.known == nil {
+		return err
+	}
+	e.asked = time.Time{} // Redis is asked at once
+	_, err := u.enqueuer.Stop(ctx, u.id, record.StoppedByUntil)
+	return err
+}
