@@ -75,7 +75,7 @@ bench-once: servers
 	go test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 30m \
 		$$(go list -f '{{$$dir := .Dir}}{{range .TestGoFiles}}{{$$dir}}/{{.}}{{"\n"}}{{end}}{{range .XTestGoFiles}}{{$$dir}}/{{.}}{{"\n"}}{{end}}' ./... \
 			| xargs grep -l '^func Benchmark' | xargs -n 1 dirname | sort -u)
-	cd bench && go test -vet=off -run '^$$' -bench . -benchtime 1x -timeout 30m ./...
+	cd bench && go test -vet=off -bench . -benchtime 1x -timeout 30m ./...
 
 .PHONY: slowest
 slowest: servers $(GOTESTSUM) ## print the 30 slowest tests of make test
