@@ -10,6 +10,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/evalfleet/evalfleet/internal/wording"
 	"github.com/evalfleet/evalfleet/record"
 )
 
@@ -140,7 +141,7 @@ func (y *yamlFile) oneOf(v value, words []string) string {
 		return word
 	}
 	want := strings.Join(words, ", ")
-	if near := Nearest(strings.ToLower(word), words); near != "" {
+	if near := wording.Nearest(strings.ToLower(word), words); near != "" {
 		want += "; did you mean " + near + "?"
 	}
 	y.mismatch(v, want)
