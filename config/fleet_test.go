@@ -63,7 +63,7 @@ retry: {max_attempts: 1}
 func TestFleetProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"judges: []\n":                        "fleet.yaml:1:1: judges: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices and sink",
+		"judges: []\n":                        "fleet.yaml:1:1: judges: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify",
 		"prices: {}\nsink: {a: b}\n":          "fleet.yaml:2:7: sink: ",
 		"prices: {mini: {input: 1}}\n":        `fleet.yaml:1:10: prices.mini: "mini" names no model; write "provider:model", or "provider:prefix*"`,
 		"prices: {\"a:b\": {input: -1}}\n":    "fleet.yaml:1:10: prices.a:b: output is missing; add output, US dollars for a million tokens; 0 where they cost nothing",

@@ -37,6 +37,7 @@ var elsewhere = map[string]string{
 	"timeout_seconds":          "put it under concurrency: {timeout_seconds: 600}",
 	"per_provider":             "put it under concurrency: {per_provider: …}",
 	"sink":                     "put it into the fleet's --config, or use --sink",
+	"notify":                   "put it into the fleet's --config, because an evaluation file may come from someone else",
 }
 
 // hint says what would be right in place of a key that is not known.
@@ -87,7 +88,7 @@ func (y *yamlFile) unknownKey(key string, child value, known []string) {
 	}
 	if y.ofFleet && child.key.path == key && slices.Contains(evaluationKeys, key) {
 		if !y.misused {
-			y.refuse(child.key, "pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices and sink", "this is an evaluation file")
+			y.refuse(child.key, "pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify", "this is an evaluation file")
 		}
 		y.misused = true
 		return

@@ -20,6 +20,7 @@ func TestHints(t *testing.T) {
 		{"temprature of a judge", "documents: [docs/*.md]\njudges: [{model: simulator:careful, temprature: 0}]\npairwise: {}\n", "eval.yaml:2:37: judges[0].temprature: unknown key; put it under overrides: {temperature: …}"},
 		{"temprature overridden", "documents: [docs/*.md]\njudges: [{model: simulator:careful, overrides: {temprature: 0}}]\npairwise: {}\n", "eval.yaml:2:49: judges[0].overrides.temprature: temprature is sent to the model as it is; did you mean temperature?"},
 		{"sink", minimal + "sink: sqlite:x.db\n", "eval.yaml:4:1: sink: unknown key; put it into the fleet's --config, or use --sink"},
+		{"notify", minimal + "notify: {url: \"https://hooks.example.org\"}\n", "eval.yaml:4:1: notify: unknown key; put it into the fleet's --config, because an evaluation file may come from someone else"},
 		{"a key of a provider", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key: sk-secret-1234}}\n", "eval.yaml:4:45: providers.mine.api_key: " + leaked},
 		{"a key at the top", minimal + "OPENAI_API_KEY: sk-secret-1234\n", "eval.yaml:4:1: OPENAI_API_KEY: " + leaked},
 		{"a key for its variable", minimal + "providers: {mine: {base_url: \"http://x/v1\", api_key_env: sk-secret-1234}}\n", "eval.yaml:4:58: providers.mine.api_key_env: " + leaked},
@@ -50,7 +51,7 @@ func TestHints(t *testing.T) {
 	}
 	dir := folder(t, map[string]string{"fleet.yaml": minimal})
 	_, err := LoadFleet(filepath.Join(dir, "fleet.yaml"))
-	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices and sink"; got != want {
+	if got, want := without(dir, err.Error()), "fleet.yaml:1:1: documents: this is an evaluation file; pass it as FILE; --config takes the fleet's file, with providers, concurrency, retry, prices, sink and notify"; got != want {
 		t.Errorf("an evaluation file as the fleet's: got\n%s\nwant\n%s", got, want)
 	}
 }
