@@ -93,7 +93,7 @@ func TestProblems(t *testing.T) {
 			"eval.yaml:4:1: jsonify: no provider is called opena; did you mean openai?\n" +
 				"eval.yaml:4:38: jsonify.temprature: unknown key; did you mean temperature?"},
 		{"no effort", docs + "judges: [{model: simulator:careful, overrides: {reasoning_effort: hihg}}]\npairwise: {}\n", nil,
-			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: got \"hihg\"; want none, minimal, low, medium, high, xhigh, max"},
+			"eval.yaml:2:67: judges[0].overrides.reasoning_effort: got \"hihg\"; want none, minimal, low, medium, high, xhigh, max; did you mean high?"},
 		{"an unknown baseline", docs + judge + "pairwise: {pairs: {baseline: c.md}}\n", nil,
 			"eval.yaml:3:30: pairwise.pairs.baseline: no document is of candidate c.md; did you mean a.md?"},
 		{"a baseline without others", "documents: {files: \"<item>/<candidate>.md\"}\n" + judge + "pairwise: {pairs: {baseline: y}}\n",
@@ -122,7 +122,7 @@ func TestProblems(t *testing.T) {
 				"eval.yaml:5:34: fallback.backoff_base: got \"0.5\"; want a number from 1 to 100\n" +
 				"eval.yaml:5:49: fallback.on_error: got \"never\"; want immediate, after_retries"},
 		{"fallback to unknown models", minimal + "fallback: {models: [gpt, simulator:careless, simulator:careless, opnai:gpt-5]}\n", nil,
-			"eval.yaml:4:21: fallback.models[0]: \"gpt\" names no model; write provider:model, for example simulator:careful\n" +
+			"eval.yaml:4:21: fallback.models[0]: \"gpt\" names no provider; write provider:model, for example openai:gpt-5-mini\n" +
 				"eval.yaml:4:46: fallback.models[2]: a second fallback to simulator:careless; name each model once\n" +
 				"eval.yaml:4:66: fallback.models[3]: no provider is called opnai; did you mean openai?"},
 		{"retry in two languages", minimal + "retry: {max_retries: 5,\n  max_attempts: 5, max_delay_ms: 1s, jitter: half}\n", nil,
