@@ -13,6 +13,7 @@ import (
 
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/outage"
+	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
 	"github.com/evalfleet/evalfleet/results"
 	"github.com/evalfleet/evalfleet/store"
@@ -38,6 +39,9 @@ type followers struct {
 	swept time.Time // when all were looked at
 	seen  map[eval.ID]store.Standing
 	pause time.Duration // between looks
+	// memory is that of Redis's limits. When it changes, all look whether it lacks something.
+	limits *ratelimit.Admin
+	memory string
 
 	mu    sync.Mutex // guards the fields below
 	busy  map[eval.ID]*news
@@ -55,7 +59,7 @@ type followers struct {
 }
 
 func newFollowers(f *Fleet) *followers {
-	return &followers{Fleet: f, pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
+	return &followers{Fleet: f, limits: f.Limits(), pause: followEvery, busy: map[eval.ID]*news{}, ended: map[eval.ID]int{}, said: map[eval.ID]bool{}, stopped: map[eval.ID]bool{}, failed: map[eval.ID]bool{}, silent: map[eval.ID]bool{}}
 }
 
 // news wakes the collector of an evaluation that is followed together with others.
@@ -120,6 +124,10 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory, grace, err := f.limits.Memory(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var silent []eval.ID
 	if all && f.Conclude != nil {
 		if silent, err = f.unconcluded(ctx, standings); err != nil {
@@ -128,6 +136,10 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	anew := memory != f.memory && grace <= 0
+	if anew {
+		f.memory = memory
+	}
 	if all {
 		f.swept = time.Now()
 		before := f.silent
@@ -141,7 +153,7 @@ func (f *followers) look(ctx context.Context) ([]eval.ID, error) {
 		}
 	}
 	for id, n := range f.busy {
-		if !standings[id].Same(f.seen[id]) {
+		if anew || !standings[id].Same(f.seen[id]) {
 			n.bring()
 		}
 	}

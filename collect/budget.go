@@ -3,7 +3,6 @@ package collect
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,8 +33,9 @@ func Spent(ctx context.Context, id eval.ID, s record.Settings, sink results.Read
 	return spent(ctx, id, sink)
 }
 
-func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) {
-	nano, unknown, err := sink.Spent(ctx, id)
+// spent sums the cost of an evaluation's calls without those named.
+func spent(ctx context.Context, id eval.ID, sink results.Reader, without ...string) (int64, error) {
+	nano, unknown, err := sink.Spent(ctx, id, without...)
 	if err == nil && unknown > 0 {
 		err = &UnpricedError{id, unknown}
 	}
@@ -43,12 +43,13 @@ func spent(ctx context.Context, id eval.ID, sink results.Reader) (int64, error) 
 }
 
 // Restore opens the budget of an evaluation and the daily quotas after Redis has lost what was
-// used of them. They count on from the results store once drain has moved what waits in Redis,
-// the budget from least, in nano-USD, if that is more. Restore waits for the end of the
+// used of them, or a part of it. They count on from the results store once drain has moved what
+// waits in Redis, the budget from least, in nano-USD, if that is more. Restore waits for the end of the
 // limiter's grace period, in which no evaluation's calls begin, because a call that ended as the
-// memory was lost may not be recorded yet.
-func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, s record.Settings, sink results.Reader, least int64, drain func(context.Context) error) error {
-	closed, unsure, err := toRestore(ctx, limits, id, s)
+// memory was lost may not be recorded yet. budget: the evaluation has a budget, and has not
+// ended.
+func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bool, sink results.Reader, least int64, drain func(context.Context) error) error {
+	closed, unsure, err := toRestore(ctx, limits, id, budget)
 	if err != nil || !closed && !unsure {
 		return err
 	}
@@ -75,35 +76,32 @@ func Restore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, s record.
 	if !closed {
 		return nil
 	}
-	nano, err := spent(ctx, id, sink)
+	_, counted, err := limits.Untold(ctx, string(id))
+	if err != nil {
+		return err
+	}
+	nano, err := spent(ctx, id, sink, counted...)
 	if err != nil {
 		return err
 	}
 	return limits.TellSpent(ctx, string(id), max(nano, least))
 }
 
-// toRestore reports whether the budget of an evaluation is closed, and whether Redis may not
-// know every call under a daily quota.
-func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, s record.Settings) (closed, unsure bool, err error) {
-	if s.Budget() > 0 {
-		if closed, err = budgetClosed(ctx, limits, id); err != nil {
+// budgeted reports whether an evaluation has a budget that its calls must keep.
+func budgeted(r record.Evaluation) bool {
+	return r.Settings.Budget() > 0 && r.Status != record.StatusDone && r.Status != record.StatusCancelled
+}
+
+// toRestore reports whether the budget of an evaluation (budget: it has one) is closed, and whether
+// Redis may not know every call under a daily quota.
+func toRestore(ctx context.Context, limits *ratelimit.Admin, id eval.ID, budget bool) (closed, unsure bool, err error) {
+	if budget {
+		if closed, _, err = limits.Untold(ctx, string(id)); err != nil {
 			return false, false, err
 		}
 	}
 	unsure, err = limits.Unsure(ctx)
 	return closed, unsure, err
-}
-
-// budgetClosed reports whether Redis does not know the amount spent of an evaluation's budget,
-// so that no call begins.
-func budgetClosed(ctx context.Context, limits *ratelimit.Admin, id eval.ID) (bool, error) {
-	usage, err := limits.Usage(ctx)
-	if err != nil {
-		return false, err
-	}
-	return slices.ContainsFunc(usage, func(u ratelimit.Usage) bool {
-		return u.Limit.Kind == ratelimit.Cost && u.Limit.Evaluation == string(id) && u.Closed
-	}), nil
 }
 
 // seed tells the daily quotas that Redis may not remember which calls of today a results store

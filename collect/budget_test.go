@@ -2,6 +2,8 @@ package collect
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/evalfleet/evalfleet/enqueue"
 	"github.com/evalfleet/evalfleet/eval"
 	"github.com/evalfleet/evalfleet/internal/redistest"
+	"github.com/evalfleet/evalfleet/internal/testrun"
 	"github.com/evalfleet/evalfleet/providers"
 	"github.com/evalfleet/evalfleet/ratelimit"
 	"github.com/evalfleet/evalfleet/record"
@@ -55,7 +58,7 @@ func TestBudgetIsToldOfCallsThatEndMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	watched := server.Client()
-	watched.AddHook(&uponCommand{name: "hgetall", key: "{ef}:limits", do: func() { ended(1, 0.5) }})
+	watched.AddHook(&uponCommand{name: "hexists", key: "{ef}:m:" + ratelimit.Budget(string(id), 0).ID(), do: func() { ended(1, 0.5) }})
 	f := &Fleet{Store: store.New(watched, ""), Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
 		return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
 	}}
@@ -108,4 +111,68 @@ func (u *uponCommand) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 func (u *uponCommand) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// Another server takes over that lacks the last calls: whoever follows the evaluation tells the
+// budget and a daily quota again what its results store has, one evaluation and all of a fleet.
+func TestFollowersTellWhatAnotherServerLacks(t *testing.T) {
+	t.Parallel()
+	for _, follows := range []string{"one", "all"} {
+		t.Run(follows, func(t *testing.T) {
+			t.Parallel()
+			ctx, server := t.Context(), redistest.New(t)
+			client := server.Client()
+			s := store.New(client, "")
+			limits := ratelimit.NewAdmin(client, ratelimit.Config{})
+			e, texts := pairOf("budgeted")
+			id := e.ID()
+			quota := ratelimit.Limit{Scope: ratelimit.Scope{Provider: "p"}, Kind: ratelimit.Requests, Max: 100, Resets: "UTC"}
+			budget := ratelimit.Budget(string(id), ratelimit.Dollar)
+			settings := record.Settings{Priority: 1, Retry: record.DefaultRetry, Limits: []ratelimit.Limit{budget, quota}}
+			f := &Fleet{Store: s, Log: zerolog.Nop(), Open: func(ctx context.Context, _ record.Evaluation) (results.Sink, error) {
+				return results.Open(ctx, "sqlite://"+filepath.Join(t.TempDir(), "results.db"))
+			}}
+			if _, _, err := f.Submit(ctx, enqueue.Submission{Evaluation: e, Texts: texts, Settings: settings}, nil); err != nil {
+				t.Fatal(err)
+			}
+			following, stop := context.WithCancel(ctx)
+			done := make(chan error)
+			go func() {
+				if follows == "all" {
+					done <- f.FollowAll(following)
+					return
+				}
+				_, err := f.Follow(following, id)
+				done <- err
+			}()
+			usd := 0.25
+			run := record.Run{Index: 0, Kind: eval.KindPairwise, Queue: "p", Winner: "a.md", Documents: []string{"a.md", "b.md"}, Candidates: []string{"a", "b"}, Judge: "p:m", Model: "p:m", Attempts: 1, Started: time.Now(), Ended: time.Now()}
+			call := record.Call{ID: "c0", Stage: "verdict", Model: "p:m", Attempt: 1, Status: 200, Asked: time.Now(), Started: time.Now(), Ended: time.Now(), Usage: providers.Usage{Reported: true, CostUSD: &usd}}
+			if _, err := s.Record(ctx, id, eval.StateSucceeded, run, []record.Call{call}); err != nil {
+				t.Fatal(err)
+			}
+			testrun.Eventually(t, "the results store has the call", func() bool {
+				return client.XLen(ctx, s.Keys().Results(id)).Val() == 0
+			})
+			if err := client.HSet(ctx, "{ef}:limits", "run", "the server before").Err(); err != nil {
+				t.Fatal(err)
+			}
+			connects := redis.NewClient(&redis.Options{Network: client.Options().Network, Addr: client.Options().Addr, OnConnect: ratelimit.OnConnect("", time.Second)})
+			defer connects.Close()
+			if err := connects.Ping(ctx).Err(); err != nil {
+				t.Fatal(err)
+			}
+			if closed, _, err := limits.Untold(ctx, string(id)); err != nil || !closed {
+				t.Errorf("the budget is closed: %t, %v; want that after another server took over", closed, err)
+			}
+			testrun.EventuallyGot(t, "budget and quota know of the call", func() (string, bool) {
+				usage, err := limits.Usage(ctx)
+				return fmt.Sprint(usage, err), err == nil && len(usage) == 2 && !usage[0].Closed && usage[0].Spent == ratelimit.Dollar/4 && usage[1].InUse == 1
+			})
+			stop()
+			if err := <-done; !errors.Is(err, context.Canceled) && err != nil && !errors.As(err, new(*InterruptedError)) {
+				t.Errorf("following ended with %v", err)
+			}
+		})
+	}
 }

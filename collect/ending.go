@@ -27,8 +27,10 @@ type ending struct {
 	until  *until    // nil: it does not end early
 	asked  time.Time // when Redis was asked last
 	near   bool      // only calls in flight keep it from having stopped
+	memory string    // of Redis, in which budget and quotas were open when they were looked at last
 
 	due       bool // a phase is to be chosen, now that all before it is in the results store
+	forgotten bool // what was used of the budget, or of daily quotas, is to be told to Redis
 	cancelled bool
 	// stopped is record.Evaluation.Stopped and budget the one in force then. paused are
 	// providers when only their runs are left. Both are set once all that ended before is
@@ -47,7 +49,7 @@ const (
 
 // reached reports whether the evaluation was cancelled, has stopped, or has all its runs
 // in the results store with none being retried. It is reached, too, when that is true of
-// the phases before an open one: then e.due is set.
+// the phases before an open one (then e.due is set), and when e.forgotten is set.
 func (e *ending) reached(ctx context.Context) (bool, error) {
 	goal, open := e.goal()
 	complete, err := e.tally.complete(ctx, goal)
@@ -69,7 +71,7 @@ func (e *ending) reached(ctx context.Context) (bool, error) {
 	if outage.Is(err) {
 		return false, nil // the collector meets it as well, and waits
 	}
-	if err != nil || e.cancelled || e.stopped != "" || len(e.paused) > 0 {
+	if err != nil || e.cancelled || e.stopped != "" || len(e.paused) > 0 || e.forgotten {
 		return err == nil, err
 	}
 	e.due = open && complete && ended >= goal
@@ -98,6 +100,9 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 	if standing.Unreadable != nil {
 		return 0, standing.Unreadable
 	}
+	if err := e.lookMemory(ctx); err != nil || e.forgotten {
+		return 0, err
+	}
 	e.near = false
 	e.cancelled = standing.Status == record.StatusCancelled
 	if e.stops && standing.Waiting == 0 {
@@ -108,6 +113,25 @@ func (e *ending) look(ctx context.Context) (ended int, err error) {
 	// A run that is retried has a row of its failure in the results store, and is not
 	// among Redis's counts.
 	return standing.Total(eval.StateSucceeded) + standing.Total(eval.StateFailed), e.lookParked(ctx)
+}
+
+// lookMemory notes whether Redis has forgotten what was used of the budget or of a quota, once
+// it can be told.
+func (e *ending) lookMemory(ctx context.Context) error {
+	memory, grace, err := e.limits.Memory(ctx)
+	if err != nil || memory == e.memory || grace > 0 {
+		return err
+	}
+	r, err := e.store.Evaluation(ctx, e.id)
+	if err != nil {
+		return err
+	}
+	closed, unsure, err := toRestore(ctx, e.limits, e.id, budgeted(r))
+	if err != nil {
+		return err
+	}
+	e.memory, e.forgotten = memory, closed || unsure
+	return nil
 }
 
 // lookStopped notes why an evaluation makes no progress although it is not complete.

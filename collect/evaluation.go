@@ -21,6 +21,9 @@ type Settings struct {
 	Sink     results.Sink      // has the evaluation, as after Put
 	Record   record.Evaluation
 	Planned  int // runs, if Record's phases may be others by now; 0: Record's
+	// Spent is the least that is spent of its budget, in nano-USD, if the results store may know
+	// less.
+	Spent int64
 	// Retried are the failed runs being retried; nil: none.
 	Retried func(enqueue.Recorded) bool
 	// Observer receives progress; it may be nil.
@@ -100,13 +103,19 @@ func (e *Evaluation) Drain(ctx context.Context) error {
 // results store is waited out.
 func (e *Evaluation) Follow(ctx context.Context) error {
 	for {
-		e.due = false
-		if err := e.collector.Follow(ctx, e.reached); err != nil || !e.due {
+		e.due, e.forgotten = false, false
+		err := e.collector.Follow(ctx, e.reached)
+		switch {
+		case err != nil:
 			return err
-		}
-		_, err := choosePhase(ctx, e.settings.Enqueuer, e.settings.Sink, e.id)
-		if err == nil {
-			err = e.reread(ctx)
+		case e.forgotten:
+			err = e.restore(ctx)
+		case e.due:
+			if _, err = choosePhase(ctx, e.settings.Enqueuer, e.settings.Sink, e.id); err == nil {
+				err = e.reread(ctx)
+			}
+		default:
+			return nil
 		}
 		if err == nil {
 			continue
@@ -118,6 +127,20 @@ func (e *Evaluation) Follow(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// restore tells Redis what was used of the budget and of daily quotas.
+func (e *Evaluation) restore(ctx context.Context) error {
+	memory := e.memory
+	e.memory, e.asked = "", time.Time{} // to be looked at again, also after an error
+	r, err := e.store.Evaluation(ctx, e.id)
+	if err == nil {
+		err = Restore(ctx, e.limits, e.id, budgeted(r), e.settings.Sink, e.settings.Spent, e.Drain)
+	}
+	if err == nil {
+		e.memory = memory
+	}
+	return err
 }
 
 // reread takes the phases from the record.

@@ -80,7 +80,7 @@ func (f *Fleet) Submit(ctx context.Context, s enqueue.Submission, recorded resul
 	if err != nil {
 		return receipt, false, err
 	}
-	closed, unsure, err := toRestore(ctx, limits, id, s.Settings)
+	closed, unsure, err := toRestore(ctx, limits, id, s.Settings.Budget() > 0)
 	return receipt, closed || unsure && recorded != nil, err
 }
 

@@ -53,7 +53,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 		if evaluation != nil {
 			drain = evaluation.Drain // which counts
 		}
-		return receipt, collect.Restore(ctx, limits, r.ID, j.Submission.Settings, sink, before, drain)
+		return receipt, collect.Restore(ctx, limits, r.ID, j.Submission.Settings.Budget() > 0, sink, before, drain)
 	}
 	receipt, err := submit(ctx, 0)
 	if errors.Is(err, store.ErrCancelled) {
@@ -68,7 +68,7 @@ func (j *job) work(ctx context.Context, settings worker.Config, sink results.Sin
 	watch := plain.NewProgress(j.Screen, r)
 	files := &folder.EarlyFiles{Reader: sink, ID: r.ID, Place: j.Place, Log: j.Worker.Log}
 	evaluation, err = collect.Begin(ctx, collect.Settings{
-		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
+		Enqueuer: enqueuer, Sink: sink, Record: r, Planned: receipt.Runs, Spent: before, Retried: j.Retry, Observer: watch, Stops: true, Log: j.Worker.Log,
 		Committed: func(entries []record.Entry) { files.Committed(context.WithoutCancel(ctx), entries) },
 	})
 	if err != nil {

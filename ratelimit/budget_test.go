@@ -263,3 +263,76 @@ func TestBudgetCountsCallsThatEndAfterALoss(t *testing.T) {
 		}
 	}
 }
+
+// Another server takes over that remembers a part of what was spent. The budget is closed until
+// a results store tells what it has of it, and counts what Redis remembers if that is more. A
+// call in flight counts beside what is told, once, also if it ends before.
+func TestBudgetThatRedisRemembersInPart(t *testing.T) {
+	for name, test := range map[string]struct {
+		lost, stored, want int64
+		ends               bool
+	}{
+		"nothing is lost":             {0, 3, 4, false},
+		"the last writes are lost":    {2, 3, 4, false},
+		"the store lacks a call":      {0, 2, 4, false},
+		"the call in flight ends":     {2, 3, 4, true},
+		"calls of others are unknown": {0, 0, 4, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
+				client := connect()
+				budget := Budget("ev-a", 10*costly)
+				limits := tools(client)
+				register(t, client, "ev-a", budget)
+				if err := limits.TellSpent(t.Context(), "ev-a", 0); err != nil {
+					t.Fatal(err)
+				}
+				p := start(t, connect(), "a")
+				acquire := func() *Lease {
+					lease, err := acquireCosting(t, p, costly)
+					if err != nil {
+						t.Fatal(err)
+					}
+					return lease
+				}
+				for range 3 {
+					mustRelease(t, acquire()) // not settled: it has cost what it may
+				}
+				flying := acquire()
+				rule := newRule(limits.keys, budget.ID(), budget)
+				if err := client.HIncrBy(t.Context(), rule.money, "used", -test.lost*costly).Err(); err != nil {
+					t.Fatal(err)
+				}
+				if err := limits.beginWith(t.Context(), client, "another server", 0, time.Second, "", rule); err != nil {
+					t.Fatal(err)
+				}
+				if err := p.renew(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				if test.ends {
+					mustRelease(t, flying)
+				}
+				if usage, err := limits.Usage(t.Context()); err != nil || !usage[0].Closed {
+					t.Fatalf("Usage = %+v, %v; want it closed", usage, err)
+				}
+				untold, counted, err := limits.Untold(t.Context(), "ev-a")
+				if err != nil || !untold || len(counted) != 1 || counted[0] != flying.ID() {
+					t.Errorf("Untold = %t, %v, %v; want %s to be counted", untold, counted, err, flying.ID())
+				}
+				for range 2 {
+					if err := limits.TellSpent(t.Context(), "ev-a", test.stored*costly); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if !test.ends {
+					mustRelease(t, flying)
+				}
+				usage, err := limits.Usage(t.Context())
+				if err != nil || usage[0].Closed || usage[0].Spent != test.want*costly || usage[0].InUse != 0 {
+					t.Errorf("Usage = %+v, %v; want %d spent", usage, err, test.want*costly)
+				}
+				mustRelease(t, acquire())
+			})
+		})
+	}
+}

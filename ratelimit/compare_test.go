@@ -190,14 +190,18 @@ func (h *history) remembers() ([]string, error) {
 			for _, z := range leases[id].Val() {
 				fact("lease of %s %s %d", id, z.Member, int64(z.Score))
 			}
-			if fields := hashes[id].Val(); fields["used"] != "" {
+			fields := hashes[id].Val()
+			if fields["used"] != "" {
 				fact("budget %s %s told %t", id, fields["used"], fields["told"] != "")
+			}
+			if least := fields["base"]; least != "" && least != "0" {
+				fact("budget %s least %s", id, least)
 			}
 		case byQuota:
 			fields := hashes[id].Val()
 			if reset, _ := strconv.ParseInt(fields["reset"], 10, 64); reset > now {
 				fact("quota %s %s until %d", id, fields["used"], reset)
-				fact("quota %s before %s: %s, base %s, whole %t", id, fields["epoch"], cmp.Or(fields["before"], "0"), cmp.Or(fields["base"], "0"), fields["whole"] != "")
+				fact("quota %s before %s: %s, base %s, whole %t, closed %t", id, fields["epoch"], cmp.Or(fields["before"], "0"), cmp.Or(fields["base"], "0"), fields["whole"] != "", fields["closed"] != "")
 			}
 		}
 	}
@@ -268,10 +272,13 @@ func (h *history) modelRemembers() []string {
 			if a.spending {
 				fact("budget %s %d told %t", id, a.spent, a.toldSpent)
 			}
+			if a.least > 0 {
+				fact("budget %s least %d", id, a.least)
+			}
 		case byQuota:
 			if a.reset > m.now {
 				fact("quota %s %d until %d", id, a.used, a.reset)
-				fact("quota %s before %s: %d, base %d, whole %t", id, a.epoch, a.before, a.base, a.whole)
+				fact("quota %s before %s: %d, base %d, whole %t, closed %t", id, a.epoch, a.before, a.base, a.whole, a.closed)
 			}
 		}
 	}

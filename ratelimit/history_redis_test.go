@@ -15,8 +15,10 @@ func (h *history) begin(memory int64) error {
 	h.epochs++
 	epoch := fmt.Sprintf("e%d", h.epochs)
 	h.note("epoch %s of %s begins, if any, with a memory of %d", epoch, h.run, memory)
-	h.model.begin(epoch, h.run, memory, h.model.lease)
-	return h.stage.run(beginScript, []string{h.keys.registry()}, epoch, h.run, memory, h.model.lease).Err()
+	sums := h.keys.sums(h.model.pinned)
+	h.model.begin(epoch, h.run, memory, h.model.lease, sums)
+	keys, budgets := h.keys.begin(sums)
+	return h.stage.run(beginScript, keys, epoch, h.run, memory, h.model.lease, "", budgets).Err()
 }
 
 // memoryGoes: Redis is flushed, or another server takes its place with all that
@@ -240,7 +242,7 @@ func (h *history) spent(budget *rule) error {
 
 func (h *history) tellSpent(budget *rule, nano int64) error {
 	h.note("%s had spent %d", budget.id, nano)
-	if !h.model.account(budget.id).toldSpent {
+	if a := h.model.account(budget.id); !a.toldSpent && a.least == 0 {
 		h.audit.spent[budget.id] += nano
 	}
 	want := h.model.tellSpent(budget.id, nano)

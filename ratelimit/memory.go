@@ -3,6 +3,7 @@ package ratelimit
 import (
 	"context"
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -18,7 +19,7 @@ import (
 //
 // A new epoch trusts nothing: for one lease time, the grace period, no call is admitted, while
 // every worker reports the leases it holds; rates begin used up, windows of tokens full, and
-// quotas closed until their usage is seeded (Seed). The grace period of an epoch that began
+// quotas and budgets closed until they are told what was used (Seed, TellSpent). The grace period of an epoch that began
 // with the server's own start, or with its last flush, counts from there: a Redis that has been
 // up for long, and was never a replica, delays no call. A process that remembers an earlier
 // epoch in which the server had as much memory does not rely on this: then the limiter's keys
@@ -63,6 +64,7 @@ type askable interface {
 	infoer
 	redis.Scripter
 	HMGet(ctx context.Context, key string, fields ...string) *redis.SliceCmd
+	HGetAll(ctx context.Context, key string) *redis.MapStringStringCmd
 }
 
 // recognise begins an epoch when a server is another than the one that began the
@@ -77,7 +79,30 @@ func (a access) recognise(ctx context.Context, c askable) error {
 	if err != nil || run == "" || run == known[1] {
 		return err
 	}
-	return a.beginWith(ctx, c, run, 0, a.cfg.Lease, "")
+	registry, err := c.HGetAll(ctx, a.keys.registry()).Result()
+	if err != nil {
+		return fmt.Errorf("read limits: %w", err)
+	}
+	return a.beginWith(ctx, c, run, 0, a.cfg.Lease, "", a.keys.sums(registry)...)
+}
+
+// sums returns the limits in a registry that count all calls of a day or an evaluation. It passes
+// over what this program does not know.
+func (k keys) sums(registry map[string]string) (sums []*rule) {
+	seen := map[string]bool{}
+	for holder, text := range registry {
+		var limits []Limit
+		if reserved(holder) || json.Unmarshal([]byte(text), &limits) != nil {
+			continue
+		}
+		for _, limit := range limits {
+			if id := limit.ID(); !seen[id] && limit.Validate() == nil && (limit.Kind == Cost || limit.Resets != "") {
+				seen[id] = true
+				sums = append(sums, newRule(k, id, limit))
+			}
+		}
+	}
+	return sums
 }
 
 // deletedWithin allows for a server's uptime being reported in whole seconds.
@@ -124,14 +149,33 @@ func (a access) begin(ctx context.Context, in *registry, known bool) error {
 
 // beginWith is the begin script; memory is how far back Redis remembers, unknown
 // for how long from there it may not know every lease. instead is an epoch of the same
-// server that gives way; "": none does.
-func (a access) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string) error {
-	err := beginScript.Run(ctx, c, []string{a.keys.registry()},
-		rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead).Err()
+// server that gives way; "": none does. sums are the budgets and quotas of which it may not know
+// every call.
+func (a access) beginWith(ctx context.Context, c redis.Scripter, run string, memory, unknown time.Duration, instead string, sums ...*rule) error {
+	keys, budgets := a.keys.begin(sums)
+	err := beginScript.Run(ctx, c, keys,
+		rand.Text(), run, memory.Microseconds(), unknown.Microseconds(), instead, budgets).Err()
 	if err != nil {
 		return fmt.Errorf("begin epoch: %w", err)
 	}
 	return nil
+}
+
+// begin builds the keys of the begin script.
+func (k keys) begin(sums []*rule) (keys []string, budgets int) {
+	keys = []string{k.registry()}
+	for _, r := range sums {
+		if r.way == byBudget {
+			keys = append(keys, r.money, r.state)
+			budgets++
+		}
+	}
+	for _, r := range sums {
+		if r.way == byQuota {
+			keys = append(keys, r.state)
+		}
+	}
+	return keys, budgets
 }
 
 type infoer interface {

@@ -144,7 +144,7 @@ func (a *admission) quota(l *limitSeen) (began, reset int64, known bool) {
 	last, next, _ := resets(time.UnixMicro(a.now), l.zone)
 	began, reset = last.UnixMicro(), next.UnixMicro()
 	if l.reset > a.now {
-		return began, reset, true
+		return began, reset, !l.closed
 	}
 	l.used = 0
 	return began, reset, a.since <= began

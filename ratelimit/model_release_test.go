@@ -39,6 +39,10 @@ func (a *admission) end(r *release, limits []*limitSeen) {
 				delete(l.leases.ends, r.id)
 				l.ended++
 				settles = l.way == byBudget
+				if settles && !l.toldSpent { // who tells it may know the call, too
+					l.leases.put(r.id, 0)
+					l.leases.last(a.now, a.lease)
+				}
 			}
 		}
 		if settles {
@@ -137,7 +141,7 @@ func (a *admission) countQuota(l *limitSeen, used, reset int64) {
 	if l.reset > a.now {
 		a.enterEpoch(l.account)
 	} else {
-		l.epoch, l.whole, l.base, l.before = a.epoch, true, 0, 0
+		l.epoch, l.whole, l.base, l.before, l.closed = a.epoch, true, 0, 0, false
 		clear(l.told)
 	}
 	l.used, l.reset = used, reset

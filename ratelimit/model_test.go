@@ -47,9 +47,11 @@ type account struct {
 	base    int64            // what was remembered of earlier epochs
 	before  int64            // the sum of told
 	told    map[string]int64 // by results stores and calls
-	// Of a budget: nano-USD spent and reserved, whether there is a number at all,
-	// whether it was told what was spent before, and when all that is forgotten.
-	spent               int64
+	closed  bool             // until it is seeded
+	// Of a budget: nano-USD spent and reserved, the least that earlier epochs remember, whether
+	// there is a number at all, whether it was told what was spent before, and when all that is
+	// forgotten.
+	spent, least        int64
 	spending, toldSpent bool
 	moneyEnds           int64
 	// Of a limit that adapts: what it is cut to (0: nothing), when, how many calls
@@ -126,7 +128,7 @@ func (m *model) advance(micros int64) {
 			a.line = nil
 		}
 		if a.moneyEnds <= m.now {
-			a.spent, a.spending, a.toldSpent = 0, false, false
+			a.spent, a.least, a.spending, a.toldSpent = 0, 0, false, false
 		}
 		if a.cutEnds <= m.now {
 			a.uncut()
@@ -222,12 +224,32 @@ func (m *model) tellAll() {
 	}
 }
 
-func (m *model) begin(epoch, run string, memory, unknown int64) {
+func (m *model) begin(epoch, run string, memory, unknown int64, sums []*rule) {
 	if m.epoch != "" && m.run == run {
 		return
 	}
+	first := m.epoch == ""
 	m.epoch, m.run, m.since = epoch, run, m.now-memory
 	m.blind = m.since + unknown
+	if first {
+		return
+	}
+	for _, r := range sums {
+		a := m.account(r.id)
+		if r.way == byBudget {
+			if a.spending || a.least > 0 {
+				a.least = max(a.least, a.spent)
+			}
+			a.spent, a.spending, a.toldSpent = 0, false, false
+			clear(a.leases.ends)
+			continue
+		}
+		m.enterEpoch(a)
+		a.closed = a.reset > 0
+		if !a.closed {
+			a.epoch = ""
+		}
+	}
 }
 
 func (m *model) cool(name string, wait int64, word string, rates []*rule) int64 {
@@ -268,6 +290,7 @@ func (m *model) seed(quota *rule, who string, units int64) int64 {
 		_, next, _ := resets(time.UnixMicro(m.now), quota.zone)
 		a.used, a.reset = used, next.UnixMicro()
 	}
+	a.closed = false
 	m.changed()
 	return a.used
 }
@@ -278,7 +301,7 @@ func (m *model) enterEpoch(a *account) {
 		return
 	}
 	if !open {
-		a.used, a.reset = 0, 0
+		a.used, a.reset, a.closed = 0, 0, false
 	}
 	a.epoch, a.whole, a.base, a.before = m.epoch, false, a.used, 0
 	clear(a.told)
@@ -310,7 +333,8 @@ func (m *model) tellSpent(budget string, nano int64) int64 {
 	a := m.account(budget)
 	if !a.toldSpent {
 		a.spend(m.now, nano)
-		a.toldSpent = true
+		a.spent = max(a.spent, a.least)
+		a.least, a.toldSpent = 0, true
 		m.changed()
 	}
 	return a.spent
@@ -318,7 +342,7 @@ func (m *model) tellSpent(budget string, nano int64) int64 {
 
 func (m *model) forgetSpent(budget string) {
 	a := m.account(budget)
-	a.spent, a.spending, a.toldSpent = 0, false, false
+	a.spent, a.least, a.spending, a.toldSpent = 0, 0, false, false
 	clear(a.leases.ends)
 }
 
@@ -366,7 +390,7 @@ func (m *model) renew(worker, epoch string, renewals []renewal) (inForce string,
 				m.account(id).spend(m.now, r.cost)
 			}
 		}
-		if ledger.ends[r.id] <= m.now {
+		if relearns || ledger.ends[r.id] <= m.now {
 			for _, id := range r.quotas {
 				m.ranBefore(m.account(id), r.id)
 			}

@@ -22,21 +22,47 @@ func Dollars(nano int64) string {
 // what calls in flight may still cost never exceeds it. A call that is not settled, because its
 // outcome is unknown, costs its reservation.
 //
-// A budget admits no call before TellSpent, and after a loss of memory none until TellSpent:
-// the amount spent is then unknown, not 0.
+// A budget admits no call before TellSpent. After a loss of memory, or when another server may
+// lack the last writes, it admits none until TellSpent again: the amount spent is then unknown.
 func Budget(evaluation string, nano int64) Limit {
 	return Limit{Scope: Scope{Evaluation: evaluation}, Kind: Cost, Max: nano}
 }
 
-// TellSpent says what an evaluation had spent of its budget, in nano-USD, before
-// Redis began to count, which opens the budget. It changes nothing where Redis has
-// been told before, and may be repeated.
+// TellSpent says what an evaluation had spent of its budget, in nano-USD, before Redis began to
+// count, which opens the budget. If Redis remembers more, that counts. TellSpent does nothing if
+// the budget is open, and may be repeated.
 func (a *Admin) TellSpent(ctx context.Context, evaluation string, nano int64) error {
-	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive()}
-	if err := spentScript.Run(ctx, a.client, keys, nano, a.keys.wake("")).Err(); err != nil {
+	if err := a.tellSpent(ctx, evaluation, nano); err != nil {
 		return fmt.Errorf("tell the budget of %s what was spent: %w", evaluation, err)
 	}
 	return nil
+}
+
+func (a *Admin) tellSpent(ctx context.Context, evaluation string, nano int64) error {
+	// What is told without an epoch would hold in every epoch that begins later.
+	inForce, err := a.client.HExists(ctx, a.keys.registry(), epochField).Result()
+	if err == nil && !inForce {
+		err = a.begin(ctx, &registry{}, false)
+	}
+	if err != nil {
+		return err
+	}
+	keys := []string{a.keys.money(Budget(evaluation, 0).ID()), a.keys.registry(), a.keys.alive()}
+	return spentScript.Run(ctx, a.client, keys, nano, a.keys.wake("")).Err()
+}
+
+// Untold reports whether the budget of an evaluation is closed until TellSpent. counted are the
+// IDs of the leases that it counts itself, so that their calls are not told.
+func (a *Admin) Untold(ctx context.Context, evaluation string) (untold bool, counted []string, err error) {
+	id := Budget(evaluation, 0).ID()
+	told, err := a.client.HExists(ctx, a.keys.money(id), "told").Result()
+	if err == nil && !told {
+		counted, err = a.client.ZRange(ctx, a.keys.leases(id), 0, -1).Result()
+	}
+	if err != nil {
+		return false, nil, fmt.Errorf("read what %s has spent: %w", evaluation, err)
+	}
+	return !told, counted, nil
 }
 
 // ForgetSpent drops the amount counted against the budget of a deleted evaluation, so that

@@ -152,44 +152,57 @@ func TestQuotaCountsCallsThatEndAfterALoss(t *testing.T) {
 	}
 }
 
-// Redis comes back with its memory, or with an older one. What a results store has of
-// today counts where it is more than Redis remembers, and never beside it.
+// Redis comes back with its memory, or with an older one. The quota is closed until a results
+// store tells what it has of today, which counts where it is more than Redis remembers, and never
+// beside it. Calls in flight are in no store yet.
 func TestQuotaThatRedisRemembersInPart(t *testing.T) {
 	for name, test := range map[string]struct{ lost, stored, want int64 }{
-		"nothing is lost":                         {0, 5, 6},
-		"the last writes are lost":                {2, 5, 6},
-		"other evaluations' stores have not told": {0, 3, 6},
+		"nothing is lost":                         {0, 5, 7},
+		"the last writes are lost":                {2, 5, 7},
+		"other evaluations' stores have not told": {0, 3, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			everywhere(t, func(t testing.TB, connect func() *redis.Client) {
 				client := connect()
 				quota := Limit{Scope: Scope{Provider: "openai"}, Kind: Requests, Max: 100, Resets: "UTC"}
-				epoch := func(name string) {
-					if err := client.HSet(t.Context(), "{ef}:limits", "epoch", name, "since", time.Now().UnixMicro(), "blind", 0).Err(); err != nil {
+				limits := tools(client)
+				rule := newRule(limits.keys, quota.ID(), quota)
+				begin := func(server string) {
+					if err := limits.beginWith(t.Context(), client, server, 0, 500*time.Millisecond, "", rule); err != nil {
 						t.Fatal(err)
 					}
 				}
 				seed := func(n int64) {
-					if err := tools(client).Seed(t.Context(), "ev-a", quota, n); err != nil {
+					if err := limits.Seed(t.Context(), "ev-a", quota, n); err != nil {
 						t.Fatal(err)
 					}
 				}
-				register(t, client, "fleet", quota)
-				epoch("first")
-				seed(2)
 				p := start(t, connect(), "a")
+				register(t, client, "fleet", quota)
+				begin("first")
+				seed(2)
 				for range 3 {
 					mustRelease(t, mustAcquire(t, p, newID(), openai))
 				}
+				flying := mustAcquire(t, p, newID(), openai)
 				if err := client.HIncrBy(t.Context(), "{ef}:q:"+quota.ID(), "used", -test.lost).Err(); err != nil {
 					t.Fatal(err)
 				}
-				epoch("second")
-				mustRelease(t, mustAcquire(t, p, newID(), openai))
+				for _, server := range []string{"second", "third"} {
+					begin(server)
+					if err := p.renew(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if usage, err := limits.Usage(t.Context()); err != nil || usage[0].InUse != 100 {
+					t.Errorf("Usage = %+v, %v; want it closed", usage, err)
+				}
 				for range 2 {
 					seed(test.stored)
 				}
-				usage, err := tools(client).Usage(t.Context())
+				mustRelease(t, flying)
+				mustRelease(t, mustAcquire(t, p, newID(), openai))
+				usage, err := limits.Usage(t.Context())
 				if err != nil || len(usage) != 1 || int64(usage[0].InUse) != test.want {
 					t.Errorf("Usage = %+v, %v; want %d used", usage, err, test.want)
 				}

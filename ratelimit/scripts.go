@@ -23,7 +23,7 @@ var (
 	renewScript      = compose("quota", "renew")
 	registerScript   = compose("register")
 	forgetScript     = compose("forget")
-	beginScript      = compose("begin")
+	beginScript      = compose("quota", "begin")
 	cooldownScript   = compose("cooldown")
 	seedScript       = compose("quota", "seed")
 	spentScript      = compose("spent")

@@ -65,17 +65,28 @@ func (a access) heartbeats(ctx context.Context) (now float64, ends map[string]fl
 // forgotten them: until then, a worker without a heartbeat may be alive. 0 or less:
 // they are known.
 func (a *Admin) Grace(ctx context.Context) (time.Duration, error) {
+	_, grace, err := a.Memory(ctx)
+	return grace, err
+}
+
+// Memory names what Redis remembers: it may have forgotten something when the name changes. ""
+// is the name while nothing was admitted yet. grace is as in Grace.
+func (a *Admin) Memory(ctx context.Context) (name string, grace time.Duration, err error) {
 	pipe := a.client.Pipeline()
 	clock := pipe.Time(ctx)
-	until := pipe.HGet(ctx, a.keys.registry(), blindField)
-	if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("read the grace period: %w", err)
+	fields := pipe.HMGet(ctx, a.keys.registry(), epochField, blindField)
+	var known struct {
+		Epoch string `redis:"epoch"`
+		Blind int64  `redis:"blind"`
 	}
-	micros, err := until.Int64()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("read the grace period: %w", err)
+	_, err = pipe.Exec(ctx)
+	if err == nil {
+		err = fields.Scan(&known)
 	}
-	return time.UnixMicro(micros).Sub(clock.Val()), nil
+	if err != nil {
+		return "", 0, fmt.Errorf("read the grace period: %w", err)
+	}
+	return known.Epoch, time.UnixMicro(known.Blind).Sub(clock.Val()), nil
 }
 
 // Forget removes a worker with a lapsed heartbeat from the heartbeats and from every wait
@@ -207,10 +218,10 @@ func (a *Admin) usage(ctx context.Context) ([]Usage, error) {
 			last, next, _ := resets(time.UnixMicro(int64(now)), r.zone)
 			reset, _ := strconv.ParseInt(fields["reset"], 10, 64)
 			switch {
-			case reset > int64(now):
+			case reset > int64(now) && fields["closed"] == "":
 				u.InUse, _ = strconv.Atoi(fields["used"])
 				u.Wait = time.Duration(reset-int64(now)) * time.Microsecond
-			case registry.since > last.UnixMicro(): // forgotten, and closed
+			case registry.since > last.UnixMicro() || fields["closed"] != "": // its use is not known, and it is closed
 				u.InUse, u.Wait = int(r.Max), time.Duration(next.UnixMicro()-int64(now))*time.Microsecond
 			}
 		}

@@ -30,7 +30,7 @@ type Source interface {
 	Votes(ctx context.Context, id eval.ID) iter.Seq2[results.VoteRow, error]
 	Responses(ctx context.Context, id eval.ID) iter.Seq2[results.RunRow, error]
 	CallTotals(ctx context.Context, id eval.ID) ([]results.CallTotal, error)
-	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
+	Spent(ctx context.Context, id eval.ID, without ...string) (nano int64, unknown int, err error)
 	Statistics(ctx context.Context, id eval.ID) (results.Statistics, error)
 	Progress(ctx context.Context, id eval.ID) ([]results.Progress, error)
 	Timeline(ctx context.Context, id eval.ID, most int) (results.Timeline, error)

@@ -68,7 +68,7 @@ func (m *memory) Waits(context.Context, eval.ID) ([]results.Wait, error) {
 	return m.waits, nil
 }
 
-func (m *memory) Spent(context.Context, eval.ID) (int64, int, error) {
+func (m *memory) Spent(context.Context, eval.ID, ...string) (int64, int, error) {
 	return m.spent, 0, nil
 }
 

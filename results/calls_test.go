@@ -71,6 +71,11 @@ func testSpent(t *testing.T, url string) {
 	if nano != 300_000_201 || unknown != 2 || err != nil {
 		t.Errorf("Spent = %d, %d unknown, %v; want 300000201, 2 unknown", nano, unknown, err)
 	}
+	without := []string{string(e.ID) + "." + calls[0].ID, string(e.ID) + "." + calls[4].ID, "ev-other." + calls[1].ID}
+	nano, unknown, err = sink.Spent(ctx, e.ID, without...)
+	if nano != 200_000_201 || unknown != 1 || err != nil {
+		t.Errorf("Spent without %q = %d, %d unknown, %v; want 200000201, 1 unknown", without, nano, unknown, err)
+	}
 	var got []record.Call
 	for c, err := range sink.Calls(ctx, eval.RunID{Evaluation: e.ID, Phase: calls[0].Phase, Index: calls[0].Index}) {
 		if err != nil {

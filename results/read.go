@@ -218,16 +218,10 @@ func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []s
 		model string
 		calls int64
 	}
-	query, args := `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ?`, []any{stamp{from}, stamp{to}}
-	if len(without) > 0 { // few: the calls that were in flight at one moment
-		query += ` AND evaluation || '.' || id NOT IN (` + placeholders(len(without)) + `)`
-		for _, name := range without {
-			args = append(args, name)
-		}
-	}
+	but, args := butCalls(without, stamp{from}, stamp{to})
 	groups := rows(ctx, &r.access, func(row scanner, g *group) error {
 		return row.Scan(&g.model, &g.calls)
-	}, query+` GROUP BY model`, args...)
+	}, `SELECT model, count(*) FROM calls WHERE started_at >= ? AND started_at < ?`+but+` GROUP BY model`, args...)
 	begun := map[string]int64{}
 	for g, err := range groups {
 		if err != nil {
@@ -238,12 +232,25 @@ func (r *reader) CallsBegun(ctx context.Context, from, to time.Time, without []s
 	return begun, nil
 }
 
+// butCalls is a condition that leaves out calls, which are few: those that were in flight at one
+// moment. args are the arguments before it.
+func butCalls(without []string, args ...any) (condition string, all []any) {
+	if len(without) == 0 {
+		return "", args
+	}
+	for _, name := range without {
+		args = append(args, name)
+	}
+	return ` AND evaluation || '.' || id NOT IN (` + placeholders(len(without)) + `)`, args
+}
+
 // Spent sums what the calls of an evaluation have cost.
-func (r *reader) Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error) {
+func (r *reader) Spent(ctx context.Context, id eval.ID, without ...string) (nano int64, unknown int, err error) {
+	but, args := butCalls(without, string(id))
 	err = r.one(ctx, `
 SELECT coalesce(sum(CAST(round(coalesce(cost_usd, most_usd, 0) * 1e9) AS BIGINT)), 0),
   count(*) FILTER (WHERE cost_usd IS NULL AND most_usd IS NULL AND (class = '' OR may_be_billed))
-FROM calls WHERE evaluation = ?`, string(id)).Scan(&nano, &unknown)
+FROM calls WHERE evaluation = ?`+but, args...).Scan(&nano, &unknown)
 	if err != nil {
 		return 0, 0, r.unread(err)
 	}

@@ -150,9 +150,9 @@ type Reader interface {
 	// and before another, by "provider:model"; without those named "evaluation.call".
 	CallsBegun(ctx context.Context, from, to time.Time, without []string) (map[string]int64, error)
 	// Spent sums the cost of an evaluation's calls, in nano-USD, with the maximum possible cost
-	// of calls whose cost is unknown. unknown counts possibly charged calls for which not even
-	// that is known.
-	Spent(ctx context.Context, id eval.ID) (nano int64, unknown int, err error)
+	// of calls whose cost is unknown; without those named "evaluation.call". unknown counts
+	// possibly charged calls for which not even that is known.
+	Spent(ctx context.Context, id eval.ID, without ...string) (nano int64, unknown int, err error)
 	// Answered is the earliest call of that record.Call.Key, in any evaluation, that was
 	// answered for a run that succeeded with it; found is false where there is none.
 	Answered(ctx context.Context, key string) (call record.Call, found bool, err error)

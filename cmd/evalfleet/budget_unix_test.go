@@ -204,3 +204,25 @@ func TestBudgetOutlivesTheLimiter(t *testing.T) {
 		})
 	}
 }
+
+// TestBudgetAfterAnOlderCopy: Redis comes back with a copy of its memory that lacks most calls.
+// Who follows the evaluation tells the budget what its results store has, and no call is beyond it.
+func TestBudgetAfterAnOlderCopy(t *testing.T) {
+	testrun.Slow(t)
+	t.Parallel()
+	f := newBudgeted(t, "100ms")
+	const budget = 200
+	f.budgeted(budget)
+	f.startWorkers(2)
+	p := f.program("enqueue", "evaluation.yaml", "--limit", "380", "--wait", "--out-dir", "out", "--config", "fleet.yaml")
+	f.until("calls are answered", func(s seen) bool { return s.All.Answered >= 10 })
+	if err := f.redis.Client().Save(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	f.until("many more are", func(s seen) bool { return s.All.Answered >= 120 })
+	f.redis.Kill()
+	f.redis.Start()
+	wantStopped(t, p)
+	// Those in flight when Redis went are settled at what they may cost.
+	f.wantSpentWithin(budget, 2*16)
+}

@@ -13,7 +13,7 @@ local function enter_epoch(state, epoch, now)
   local open = tonumber(saved[3] or 0) > now
   if saved[1] == epoch and (open or not saved[3]) then return end
   for _, field in ipairs(redis.call('HKEYS', state)) do
-    if not open or field ~= 'used' and field ~= 'reset' then redis.call('HDEL', state, field) end
+    if not open or field ~= 'used' and field ~= 'reset' and field ~= 'closed' then redis.call('HDEL', state, field) end
   end
   redis.call('HSET', state, 'epoch', epoch, 'base', open and saved[2] or '0')
 end

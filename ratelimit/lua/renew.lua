@@ -72,7 +72,7 @@ for l = 1, tonumber(ARGV[4]) do
         redis.call('PEXPIRE', money.key, MONTH)
       end
     end
-    for q = quotas + 1, known_here and quotas or at do
+    for q = quotas + 1, known_here and not forgotten and quotas or at do
       ran_before(KEYS[3 + sets + tonumber(ARGV[q])], known[1] or '', id, now)
     end
     redis.call('ZADD', KEYS[3], now + lease, id)

@@ -12,7 +12,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local epoch = redis.call('HGET', KEYS[2], 'epoch') or ''
 local used, open = tell_quota(KEYS[1], epoch, 'told:' .. ARGV[1], tonumber(ARGV[2]), now)
-if not open then
+if open then
+  redis.call('HDEL', KEYS[1], 'closed')
+else
   redis.call('HSET', KEYS[1], 'used', string.format('%d', used), 'reset', ARGV[3])
 end
 redis.call('PEXPIRE', KEYS[1], math.ceil((tonumber(ARGV[3]) - now) / 1000) + 86400000) -- as in admit/quota.lua

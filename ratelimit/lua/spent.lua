@@ -1,4 +1,5 @@
--- Tells a budget how much was spent before Redis began to count, which opens it.
+-- Tells a budget how much was spent before Redis began to count, which opens it. A budget that
+-- Redis remembers in part has at least that.
 --
 -- KEYS  1 the budget's money  2 registry  3 alive
 -- ARGV  1 nano-USD  2 prefix of the wake channels
@@ -9,10 +10,12 @@
 -- Idempotent: Redis has counted itself what is told later.
 
 local MONTH = 2592000000 -- ms that the money outlives its last change
-if redis.call('HSETNX', KEYS[1], 'told', ARGV[1]) == 0 then
-  return tonumber(redis.call('HGET', KEYS[1], 'used'))
-end
-local used = redis.call('HINCRBY', KEYS[1], 'used', ARGV[1])
+local saved = redis.call('HMGET', KEYS[1], 'used', 'told', 'base')
+local used = tonumber(saved[1] or 0)
+if saved[2] then return used end
+used = math.max(used + tonumber(ARGV[1]), tonumber(saved[3] or 0))
+redis.call('HSET', KEYS[1], 'told', ARGV[1], 'used', string.format('%d', used))
+redis.call('HDEL', KEYS[1], 'base')
 redis.call('PEXPIRE', KEYS[1], MONTH)
 redis.call('HINCRBY', KEYS[2], 'version', 1)
 local time = redis.call('TIME')

@@ -32,8 +32,19 @@ local function recounted(limit, ending)
   return true
 end
 
+-- remember_end notes that a closed budget has counted a call that ends: the results store that
+-- is to report what was spent may have the call as well.
+local function remember_end(limit, ending)
+  limit:read()
+  if not limit.closed then return end
+  redis.call('ZADD', limit.state, 0, ending.id)
+  limit.latest = math.max(limit.latest or 0, now + lease)
+end
+
 function budget:end_lease(ending)
-  return not recounted(self, ending) and drop(self, ending)
+  if recounted(self, ending) or not drop(self, ending) then return false end
+  remember_end(self, ending)
+  return true
 end
 
 function budget:settle(ending)

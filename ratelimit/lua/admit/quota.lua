@@ -15,10 +15,10 @@ function quota:read()
   self.began, self.reset = resets[1], resets[2]
   if self.reset <= now then self.began, self.reset = resets[2], resets[3] end
   if self.reset <= now then self.began, self.reset = resets[3], resets[4] end
-  local saved = redis.call('HMGET', self.state, 'used', 'reset')
+  local saved = redis.call('HMGET', self.state, 'used', 'reset', 'closed')
   self.used = 0
   if saved[2] and tonumber(saved[2]) > now then
-    self.used = tonumber(saved[1] or 0)
+    self.used, self.closed = tonumber(saved[1] or 0), saved[3]
   else
     self.anew = true
     self.closed = since > self.began
