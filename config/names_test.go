@@ -19,7 +19,7 @@ func TestNamesHideNothing(t *testing.T) {
 		single = "single: {criteria: [style]}\n"
 		panel  = "panel: {agents: [{name: a, model: \"simulator:careful\"}], dimensions: [clear]}\n"
 	)
-	refused := regexp.MustCompile(`printable|names no model|no provider is called`)
+	refused := regexp.MustCompile(`printable|names no (model|provider)|no provider is called`)
 	for what, files := range map[string]struct{ eval, extra string }{
 		"name":              {eval: "name: \"NAME\"\n" + docs + judge + pairs},
 		"judge":             {eval: docs + "judges: [{name: \"NAME\", model: \"simulator:careful\"}]\n" + pairs},

@@ -132,7 +132,7 @@ func TestProblems(t *testing.T) {
 		{"retry under concurrency", minimal + "concurrency: {retry: {max_retries: 0}}\n", nil,
 			"eval.yaml:4:36: concurrency.retry.max_retries: got \"0\"; want a whole number, at least 1"},
 		{"unknown dialect", minimal + "providers: {x: {dialect: mesages, base_url: \"http://x/v1\"}}\n", nil,
-			"eval.yaml:4:26: providers.x.dialect: got \"mesages\"; want chat, responses, messages, generate, ollama"},
+			"eval.yaml:4:26: providers.x.dialect: got \"mesages\"; want chat, responses, messages, generate, ollama; did you mean messages?"},
 
 		{"no criteria", docs + judge + "single: {}\n", nil,
 			"eval.yaml:3:1: single: single has no criteria; for example criteria: [factuality, style]"},
